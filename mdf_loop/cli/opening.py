@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 def open_model(model: str, loop_condition: str) -> Document:
     """Return the document of a model file, and print the warnings of its import."""
-    from mdf_loop.importing.opening import quietly_opened
+    from mdf_loop.importing.opening import open_document_silently
 
-    document = quietly_opened(model, loop_condition)
+    document = open_document_silently(model, loop_condition)
     show_warnings(document.warnings)
     return document
 

@@ -1,6 +1,6 @@
-"""Files of other systems -> MDF: ONNX (`.onnx`) and OpenVINO's IR (`.xml` with its `.bin`).
+"""Import of files of other systems into MDF: ONNX (`.onnx`) and OpenVINO's IR (`.xml` with its `.bin`).
 
-`read_foreign` gives the content of a model in MDF's own form, `from_onnx` the modeci_mdf Model.
+`read_foreign` returns the content of an MDF model, and `from_onnx` returns a modeci_mdf Model.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 _Model = TypeVar("_Model")
 
 LOOP_CONDITIONS = ("document", "runtime")
-"""How ambiguous loops of ONNX files are read; the first one if nothing is said."""
+"""Ways to read ambiguous loops of ONNX files. The first one is the default."""
 
 
-def _onnx(path: Path, loop_condition: str = LOOP_CONDITIONS[0]) -> ImportedModel:
+def _read_onnx(path: Path, loop_condition: str = LOOP_CONDITIONS[0]) -> ImportedModel:
     from mdf_loop.importing.onnx_file import open_onnx
     from mdf_loop.importing.onnx_model import import_onnx
 
     return import_onnx(open_onnx(path), path.stem, loop_condition)
 
 
-def _onnx_content(path: Path) -> Content:
-    return _onnx(path).content
+def _read_onnx_content(path: Path) -> Content:
+    return _read_onnx(path).content
 
 
-def _openvino(path: Path) -> Content:
+def _read_openvino(path: Path) -> Content:
     from mdf_loop.importing.openvino import read_ir
 
     return read_ir(path)
@@ -46,43 +46,50 @@ def _openvino(path: Path) -> Content:
 
 ONNX_SUFFIX = ".onnx"
 
-READERS: dict[str, Callable[[Path], Content]] = {ONNX_SUFFIX: _onnx_content, ".xml": _openvino}
-"""Suffix of a file -> what reads it. The file itself is noted already, so that nothing is written over
-it; a reader notes only what it reads besides (`mdf_loop.paths.noted`)."""
+READERS: dict[str, Callable[[Path], Content]] = {
+    ONNX_SUFFIX: _read_onnx_content,
+    ".xml": _read_openvino,
+}
+"""Reader for each suffix of a file.
+
+The path of the file is recorded before the reader runs, so that no output replaces the file. A
+reader records only the other files that it reads (`mdf_loop.paths.noted`).
+"""
 
 
 def read_foreign(path: str | Path) -> Content:
-    """The content of a model in a file of another system: mappings, lists, numbers, arrays.
+    """Return the content of a model file of another system: mappings, lists, numbers, arrays.
 
     Raises:
-        ModelError: the file is broken; the sentence says how.
-        UnsupportedError: it holds what MDF or ONNX Runtime cannot say; it is named.
+        ModelError: The file is damaged. The message states the fault.
+        UnsupportedError: The model has a part that MDF or ONNX Runtime cannot represent.
     """
     source = path_of(path, "the model")
     return _read(READERS[source.suffix.lower()], source)
 
 
 def import_file(path: str | Path, loop_condition: str) -> ImportedModel:
-    """Return the content of a file of another system, and the sentences of which to warn.
+    """Return the content of a model file of another system, with the warnings of the import.
 
     Raises:
-        InputError: `loop_condition` is no reading, or the file is not ONNX and has no use for one.
-        ModelError, UnsupportedError: as `read_foreign`.
+        InputError: `loop_condition` is unknown, or is stated for a file that is not ONNX.
+        ModelError: The file is damaged.
+        UnsupportedError: The model has a part that MDF or ONNX Runtime cannot represent.
     """
     source = path_of(path, "the model")
     if is_onnx(source, loop_condition):
-        return _read(partial(_onnx, loop_condition=loop_condition), source)
+        return _read(partial(_read_onnx, loop_condition=loop_condition), source)
     from mdf_loop.importing.onnx_model import ImportedModel
 
     return ImportedModel(read_foreign(source))
 
 
 def is_onnx(path: Path | None, loop_condition: str) -> bool:
-    """Return True for a path of an ONNX file.
+    """Return True if the path is that of an ONNX file.
 
     Raises:
-        InputError: `loop_condition` is no reading, or another one than usual for something that is
-            no ONNX file.
+        InputError: `loop_condition` is unknown, or is not the default for a source that is not an
+            ONNX file.
     """
     word(loop_condition, "loop_condition", LOOP_CONDITIONS)
     if path is not None and path.suffix.lower() == ONNX_SUFFIX:
@@ -98,7 +105,7 @@ def is_onnx(path: Path | None, loop_condition: str) -> bool:
 
 
 def _read(reader: Callable[[Path], _Model], path: Path) -> _Model:
-    """What a reader makes of a file; what it stumbles over is an error of the file."""
+    """Read a file, and raise each error of the reader as an error of the file."""
     try:
         return reader(noted(path))
     except RecursionError:
@@ -106,29 +113,30 @@ def _read(reader: Callable[[Path], _Model], path: Path) -> _Model:
     except LoopError:
         raise
     except (OSError, ValueError) as error:
-        why = "it is no text" if isinstance(error, UnicodeError) else error
+        cause = "it is no text" if isinstance(error, UnicodeError) else error
         raise ModelError(
-            f"'{path.name}' cannot be read: {why}"[:400],
+            f"'{path.name}' cannot be read: {cause}"[:400],
             hint=f"is it a {path.suffix} file, and was it copied completely?",
         ) from None
 
 
 def from_onnx(source: Any, *, loop_condition: str = "document") -> Any:
-    """Return the modeci_mdf `Model` of an ONNX model: a path, or an `onnx.ModelProto`.
+    """Return the modeci_mdf `Model` of an ONNX model.
 
-    Loops, branches and scans become functions of nodes with their bodies as graphs; dtypes,
-    shapes, names and the order of inputs and outputs are kept.
+    Loops, branches and scans become functions of nodes with their bodies as graphs. Dtypes, shapes,
+    names and the order of inputs and outputs are kept.
 
     Args:
-        source: a path, or an `onnx.ModelProto`.
-        loop_condition: how a Loop without a condition input is read whose body computes a condition.
-            `document`: the loop ignores the condition, as the ONNX document says; a `UserWarning`
-            names the loop. `runtime`: the loop ends when the condition is false, as in ONNX Runtime.
+        source: A path, or an `onnx.ModelProto`.
+        loop_condition: How to read a Loop without a condition input whose body computes a
+            condition. `document`: the loop ignores the condition, as the ONNX document says; a
+            `UserWarning` names the loop. `runtime`: the loop ends when the condition is false, as
+            in ONNX Runtime.
 
     Raises:
-        InputError: `loop_condition` is no such word.
-        ModelError: the file is broken; the sentence says how.
-        UnsupportedError: it holds what MDF or ONNX Runtime cannot say; it is named.
+        InputError: `loop_condition` is unknown.
+        ModelError: The file is damaged. The message states the fault.
+        UnsupportedError: The model has a part that MDF or ONNX Runtime cannot represent.
     """
     from mdf_loop.importing.onnx_file import checked_onnx
     from mdf_loop.importing.onnx_model import import_onnx
@@ -136,7 +144,7 @@ def from_onnx(source: Any, *, loop_condition: str = "document") -> Any:
     word(loop_condition, "loop_condition", LOOP_CONDITIONS)
     if isinstance(source, str | os.PathLike):
         imported = _read(
-            partial(_onnx, loop_condition=loop_condition), path_of(source, "the model")
+            partial(_read_onnx, loop_condition=loop_condition), path_of(source, "the model")
         )
     elif not hasattr(source, "graph") or not hasattr(source, "opset_import"):
         raise ModelError(

@@ -1,7 +1,8 @@
-"""An MDF graph put together as plain content, with the value names of the file it comes from.
+"""Writer of an MDF graph as plain dicts, with the value names of the imported file.
 
-A value is an output port of that name; who reads it has an input port of that name, and an edge.
-What no node of the graph makes is read from outside: in a body that is an input or a capture.
+Each value is an output port with the name of the value. Each reader of the value has an input port with
+the same name, and an edge. A value without a producer in the graph comes from outside: in a body, such
+a value is an input or a captured value.
 """
 
 from __future__ import annotations
@@ -14,40 +15,40 @@ from mdf_loop.document.tensors import typed
 from mdf_loop.ir import Array, Shape
 
 Content: TypeAlias = dict[str, Any]
-"""A part of an MDF document: mappings, lists, numbers, text, and numpy arrays."""
+"""Part of an MDF document: mappings, lists, numbers, text, and numpy arrays."""
 
-_WORDS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "choice"}
-"""What functions are called that reports and pictures name; all others are `result`."""
+_FUNCTION_IDS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "choice"}
+"""Ids of functions that reports and pictures name. All other functions are called `result`."""
 
 
 class GraphWriter:
-    """Collects nodes; `content` gives the graph with the edges between them."""
+    """Collector of nodes whose `content` is a graph with the edges between them."""
 
     def __init__(self, graph_id: str, outer: GraphWriter | None = None) -> None:
         self.graph_id = graph_id
         self.nodes: dict[str, Content] = {}
         self._outer = outer
-        self._makers: dict[str, str] = {}
+        self._producers: dict[str, str] = {}
         self._names: set[str] = set()
-        self._tried: Counter[str] = Counter()
+        self._suffix_counts: Counter[str] = Counter()
 
     # --- names ----------------------------------------------------------------------------------
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Say which value names the file uses: `fresh` gives none of them."""
+        """Reserve the value names of the file, so that `unique_name` returns none of them."""
         self._names.update(names)
 
-    def fresh(self, wanted: str) -> str:
-        """A value name that nobody has yet, here or around this graph."""
-        name = self._free(wanted, self._is_taken)
+    def unique_name(self, base: str) -> str:
+        """Return a value name that is unused in this graph and in the graphs around it."""
+        name = self._first_free_name(base, self._is_taken)
         self._names.add(name)
         return name
 
-    def _free(self, wanted: str, is_taken: Callable[[str], bool]) -> str:
-        name = wanted
+    def _first_free_name(self, base: str, is_taken: Callable[[str], bool]) -> str:
+        name = base
         while is_taken(name):
-            self._tried[wanted] += 1
-            name = f"{wanted}_{self._tried[wanted] + 1}"
+            self._suffix_counts[base] += 1
+            name = f"{base}_{self._suffix_counts[base] + 1}"
         return name
 
     def _is_taken(self, name: str) -> bool:
@@ -56,12 +57,12 @@ class GraphWriter:
     # --- nodes ----------------------------------------------------------------------------------
 
     def input(self, name: str, dtype: str, shape: Shape, other_names: Sequence[str] = ()) -> None:
-        """An input of the model: a node whose open port is called as the input is."""
+        """Add an input of the model, as a node whose open port has the name of the input."""
         port: Content = {"type": dtype} if dtype else {}
         if shape is not None:
             port["shape"] = [extent if isinstance(extent, int) else -1 for extent in shape]
-            named = [extent for extent in shape if isinstance(extent, str)]
-            if named and not any(name.startswith("?") for name in named):
+            symbolic = [extent for extent in shape if isinstance(extent, str)]
+            if symbolic and not any(name.startswith("?") for name in symbolic):
                 port["metadata"] = {"dims": list(shape)}
         if other_names:
             port.setdefault("metadata", {})["names"] = list(other_names)
@@ -69,7 +70,7 @@ class GraphWriter:
         self._add(name, node, [name])
 
     def constant(self, name: str, array: Array) -> None:
-        """A value that the file states."""
+        """Add a constant value."""
         node = {
             "parameters": {"value": typed(array)},
             "output_ports": {name: {"value": "value"}},
@@ -85,34 +86,38 @@ class GraphWriter:
         reads: Sequence[str],
         node_id: str = "",
     ) -> None:
-        """A node with one function of other values; an output called "" is not taken."""
+        """Add a node with one function. An output called "" is ignored."""
         reads = [name for name in dict.fromkeys(reads) if name]
-        result = _WORDS.get(function, "result")
-        while any(name == result or name.startswith(f"{result}[") for name in reads):
-            result += "_"
-        values = [result] if len(outputs) == 1 else [f"{result}[{k}]" for k in range(len(outputs))]
+        function_id = _FUNCTION_IDS.get(function, "result")
+        while any(name == function_id or name.startswith(f"{function_id}[") for name in reads):
+            function_id += "_"
+        values = (
+            [function_id]
+            if len(outputs) == 1
+            else [f"{function_id}[{k}]" for k in range(len(outputs))]
+        )
         node: Content = {
             "input_ports": {name: {} for name in reads},
-            "functions": {result: {"function": function, "args": dict(args)}},
+            "functions": {function_id: {"function": function, "args": dict(args)}},
             "output_ports": {
                 name: {"value": value} for name, value in zip(outputs, values, strict=True) if name
             },
         }
-        short = function.rpartition("::")[2]
-        self._add(node_id or f"{short}_{len(self.nodes)}", node, outputs)
+        operator = function.rpartition("::")[2]
+        self._add(node_id or f"{operator}_{len(self.nodes)}", node, outputs)
 
-    def _add(self, wanted: str, node: Content, outputs: Iterable[str]) -> None:
-        node_id = self._free(wanted, self.nodes.__contains__)
+    def _add(self, base: str, node: Content, outputs: Iterable[str]) -> None:
+        node_id = self._first_free_name(base, self.nodes.__contains__)
         self.nodes[node_id] = {key: part for key, part in node.items() if part}
-        made = [name for name in outputs if name]
-        self._makers.update((name, node_id) for name in made)
-        self._names.update(made)
+        names = [name for name in outputs if name]
+        self._producers.update((name, node_id) for name in names)
+        self._names.update(names)
 
     # --- the graph ------------------------------------------------------------------------------
 
-    def maker(self, name: str) -> str | None:
-        """The id of the node that makes a value."""
-        return self._makers.get(name)
+    def producer(self, name: str) -> str | None:
+        """Return the id of the node that produces a value, or None."""
+        return self._producers.get(name)
 
     def content(
         self,
@@ -121,20 +126,24 @@ class GraphWriter:
         inputs: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Content:
-        """The graph under its id; of a body with `inputs`, in order."""
-        about: Content = dict(metadata or {})
+        """Return the graph under its id. A body has `inputs`, in order."""
+        graph_metadata: Content = dict(metadata or {})
         if inputs:
-            about["inputs"] = list(inputs)
-        about["outputs"] = dict(outputs) if isinstance(outputs, Mapping) else list(outputs)
+            graph_metadata["inputs"] = list(inputs)
+        graph_metadata["outputs"] = dict(outputs) if isinstance(outputs, Mapping) else list(outputs)
         return {
-            self.graph_id: {"metadata": about, "nodes": dict(self.nodes), "edges": self._edges()}
+            self.graph_id: {
+                "metadata": graph_metadata,
+                "nodes": dict(self.nodes),
+                "edges": self._edges(),
+            }
         }
 
     def _edges(self) -> Content:
         edges: Content = {}
         for receiver, node in self.nodes.items():
             for name in node.get("input_ports", {}):
-                sender = self._makers.get(name)
+                sender = self._producers.get(name)
                 if sender is not None and sender != receiver:
                     edges[f"{sender}_{receiver}_{name}"] = {
                         "sender": sender,

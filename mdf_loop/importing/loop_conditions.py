@@ -1,4 +1,4 @@
-"""Loops of an ONNX file without a condition input whose body computes a condition.
+"""Ambiguous loops of an ONNX file: no condition input, but a body that computes a condition.
 
     s = Loop (M, "", z) <body = b (i, c, a) => (go, a2) { ...  go = Not (over) }>
 
@@ -6,7 +6,7 @@
     document      all M; the ONNX document: the condition of the body is ignored
     runtime       until `go` is false; ONNX Runtime takes the absent input for true
 
-Such a loop is ambiguous. A loop whose body always gives true is not: both readings are the same.
+A loop whose body always computes true is not ambiguous: both readings give the same iterations.
 
 Source: ONNX operators, Loop-13; onnxruntime 1.32, core/providers/cpu/controlflow/loop.cc.
 """
@@ -25,14 +25,14 @@ from mdf_loop.importing.opsets.weights import graphs_of
 DOCUMENT, RUNTIME = READINGS = ("document", "runtime")
 
 LOOP_CONDITION = "loop_condition"
-"""Key of the reading of an ambiguous loop, in the metadata of its node and of its MDF body."""
+"""Metadata key of the reading of an ambiguous loop, at its node and at its body in MDF."""
 
-_SAME_TRUTH = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
-"""Operators whose result is true if their first input is."""
+_TRUTH_PRESERVING = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
+"""Operators whose result is true if their first input is true."""
 
 
 class AmbiguousLoop(Struct, frozen=True):
-    """A loop of an imported model: its id, its path in the MDF document, its condition, its reading."""
+    """Ambiguous loop of an imported model: id, path in the MDF document, condition, reading."""
 
     name: str
     where: str
@@ -42,18 +42,18 @@ class AmbiguousLoop(Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """The loop, both readings of its condition, and the one that was chosen."""
-        often = "runs all M iterations" if self.has_trip_count else "never ends"
+        """Description of the loop, of both readings of its condition, and of the chosen one."""
+        extent = "runs all M iterations" if self.has_trip_count else "never ends"
         return (
             f"the loop '{self.name}' has no condition input, but its body computes the condition "
-            f"'{self.condition}'. By the ONNX document the loop ignores the condition and {often} "
+            f"'{self.condition}'. By the ONNX document the loop ignores the condition and {extent} "
             f"(loop_condition='{DOCUMENT}'). ONNX Runtime ends the loop when the condition is false "
             f"(loop_condition='{RUNTIME}'). It is read as '{self.reading}'"
         )
 
     @property
     def warning(self) -> str:
-        """The note as one line with the place."""
+        """The note with the path of the loop, in one line."""
         return f"{self.note}, at {self.where}"
 
 
@@ -61,13 +61,15 @@ class AmbiguousLoop(Struct, frozen=True):
 
 
 def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
-    """Write `reading` into the metadata of each ambiguous loop of a model at our opset."""
-    if not any(_is_open(node) for graph in graphs_of(model.graph) for node in graph.node):
+    """Write `reading` into the metadata of each ambiguous loop of a model at the current opset."""
+    if not any(
+        _has_no_condition_input(node) for graph in graphs_of(model.graph) for node in graph.node
+    ):
         return
     version = next(o.version for o in model.opset_import if o.domain == "")
     typed = onnx.ModelProto()
     typed.CopyFrom(model)
-    _mark(model.graph, _Truths(Facts(infer(typed).graph, version)), reading)
+    _mark(model.graph, _TrueValues(Facts(infer(typed).graph, version)), reading)
 
 
 def reading_of(node: onnx.NodeProto) -> str | None:
@@ -75,22 +77,22 @@ def reading_of(node: onnx.NodeProto) -> str | None:
     return next((e.value for e in node.metadata_props if e.key == LOOP_CONDITION), None)
 
 
-def _is_open(node: onnx.NodeProto) -> bool:
+def _has_no_condition_input(node: onnx.NodeProto) -> bool:
     """Return True for a loop without a condition input."""
     return node.op_type == "Loop" and not (len(node.input) > 1 and node.input[1])
 
 
-class _Truths(Struct, frozen=True):
-    """Facts of a graph, and the names in it and around it that are true whenever the graph runs."""
+class _TrueValues(Struct, frozen=True):
+    """Facts of a graph, with the visible names that are true in each run of the graph."""
 
     facts: Facts
     true_names: frozenset[str] = frozenset()
 
-    def inside(self, body: onnx.GraphProto, *true_names: str) -> _Truths:
-        """Return the truths of a body of this graph, of which `true_names` are inputs."""
-        hidden = {value.name for value in body.input}
-        names = (self.true_names - hidden) | frozenset(true_names)
-        return _Truths(Facts(body, self.facts.version, self.facts), names)
+    def inside(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
+        """Return the true values of a body of this graph, of which `true_names` are inputs."""
+        shadowed = {value.name for value in body.input}
+        names = (self.true_names - shadowed) | frozenset(true_names)
+        return _TrueValues(Facts(body, self.facts.version, self.facts), names)
 
     def always_true(self, name: str) -> bool:
         """Return True if the value is true in every run."""
@@ -104,7 +106,7 @@ class _Truths(Struct, frozen=True):
         return node is not None and not node.domain and self._gives_true(node, name)
 
     def _gives_true(self, node: onnx.NodeProto, name: str) -> bool:
-        if node.op_type in _SAME_TRUTH:
+        if node.op_type in _TRUTH_PRESERVING:
             return self.always_true(node.input[0])
         if node.op_type in ("And", "Or"):
             sides = map(self.always_true, node.input)
@@ -118,15 +120,15 @@ class _Truths(Struct, frozen=True):
         return False
 
 
-def _mark(graph: onnx.GraphProto, truths: _Truths, reading: str) -> None:
-    """Mark the ambiguous loops of a graph and of its bodies; `truths` are those of its typed copy."""
+def _mark(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
+    """Mark the ambiguous loops of a graph and its bodies, by the true values of a typed copy."""
     for node, typed in zip(graph.node, truths.facts.graph.node, strict=True):
         bodies = (a.g for a in node.attribute if a.HasField("g"))
         typed_bodies = (a.g for a in typed.attribute if a.HasField("g"))
         for body, typed_body in zip(bodies, typed_bodies, strict=True):
             condition = [body.input[1].name] if node.op_type == "Loop" else []
             inner = truths.inside(typed_body, *condition)
-            if _is_open(node) and not inner.always_true(body.output[0].name):
+            if _has_no_condition_input(node) and not inner.always_true(body.output[0].name):
                 inner = truths.inside(typed_body)
                 if not _runs_once(node, truths.facts):
                     node.metadata_props.add(key=LOOP_CONDITION, value=reading)
@@ -134,7 +136,7 @@ def _mark(graph: onnx.GraphProto, truths: _Truths, reading: str) -> None:
 
 
 def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
-    """Return True for a loop with a constant trip count of 1 or less, which no condition shortens."""
+    """Return True if a constant trip count of at most 1 leaves the condition without effect."""
     count = facts.value(loop.input[0]) if loop.input and loop.input[0] else None
     return count is not None and count.size == 1 and int(count.reshape(())) <= 1
 
@@ -143,7 +145,7 @@ def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
 
 
 def ambiguous_loops(content: Mapping[str, Any]) -> Iterator[AmbiguousLoop]:
-    """The ambiguous loops of a model's content, outer ones first."""
+    """Yield the ambiguous loops of a model's content, outer loops first."""
     for model in content.values():
         for position, graph in enumerate(model.get("graphs", {}).values()):
             yield from _in_graph(graph, f"$.graphs[{position}]")
@@ -159,13 +161,13 @@ def _in_graph(graph: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
 
 
 def _in_function(name: str, args: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
-    """The function itself, if it is an ambiguous loop, and those in the graphs that it owns."""
+    """Yield the function if it is an ambiguous loop, then the ambiguous loops in its graphs."""
     for argument, value in args.items():
         owned = [*value.values()] if isinstance(value, Mapping) else []
         if len(owned) != 1 or not isinstance(owned[0], Mapping) or "nodes" not in owned[0]:
             continue
-        about = owned[0].get("metadata") or {}
-        if about.get(LOOP_CONDITION) in READINGS and about.get("outputs"):
-            condition, reading = str(about["outputs"][0]), about[LOOP_CONDITION]
+        metadata = owned[0].get("metadata") or {}
+        if metadata.get(LOOP_CONDITION) in READINGS and metadata.get("outputs"):
+            condition, reading = str(metadata["outputs"][0]), metadata[LOOP_CONDITION]
             yield AmbiguousLoop(name, where, condition, args.get("M") is not None, reading)
         yield from _in_graph(owned[0], f"{where}.args.{argument}")

@@ -1,8 +1,8 @@
-"""An .onnx file -> a sound `ModelProto`, or one sentence on what is wrong with it.
+"""Reading of an .onnx file into a valid `ModelProto`, or into one error message about its first fault.
 
-Everything is checked before anything is decoded or allocated: the bytes, the opsets, the
-tensors and their data files, then names, counts and bodies of all nodes. Nodes come out in an
-order in which each one stands behind what it reads.
+All parts are checked before numbers are decoded or memory is allocated. The checks cover the bytes, the
+opsets, the tensors and their data files, then the names, counts and bodies of all nodes. The nodes
+are sorted, so that each node comes after the producers of its inputs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, EncodeError  # type: ignore[imp
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.onnx_graphs import check_graph
 from mdf_loop.importing.onnx_library import Library, check_functions
-from mdf_loop.importing.onnx_references import settle_references
+from mdf_loop.importing.onnx_references import resolve_references
 from mdf_loop.importing.onnx_tensors import check_tensor, load_external, tensors_in
 from mdf_loop.importing.onnx_text import check_text
 from mdf_loop.ir.types import LARGEST_FILE
@@ -24,40 +24,41 @@ _HINT = "is it an ONNX model, and was it copied completely?"
 
 
 def open_onnx(path: Path) -> onnx.ModelProto:
-    """The model in a file, with the data of all its tensors.
+    """Return the model in a file, with the data of all its tensors.
 
     Raises:
-        ModelError: the file is missing, damaged or contradicts itself.
-        UnsupportedError: it holds operators or element types that we do not have.
+        ModelError: The file is missing, damaged or contradicts itself.
+        UnsupportedError: The model has unknown operators or unsupported element types.
     """
     try:
-        return _checked(_parsed(_bytes(path), path), path.parent)
+        return _check_model(_parse(_read_bytes(path), path), path.parent)
     except RecursionError:
         raise ModelError(f"'{path}' nests its bodies too deep to be read", str(path)) from None
 
 
 def checked_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model, sound; its data must not lie in other files.
+    """Return a checked copy of a model whose data are all in the model itself.
 
     Raises:
-        ModelError: it contradicts itself.
-        UnsupportedError: it holds operators or element types that we do not have, or 2 GB of data.
+        ModelError: The model contradicts itself, or has data in other files.
+        UnsupportedError: The model has unknown operators, unsupported element types, or 2 GB of
+            data.
     """
-    made = onnx.ModelProto()
+    copy = onnx.ModelProto()
     try:
-        made.CopyFrom(model)
+        copy.CopyFrom(model)
     except EncodeError:
-        raise _too_large() from None
-    return _checked(made, None)
+        raise _size_error() from None
+    return _check_model(copy, None)
 
 
-def _checked(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
-    """The model, made sound; data files are looked for in `folder`."""
+def _check_model(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
+    """Check and repair a model whose data files lie in `folder`, and return it."""
     check_text(model)
     library = Library.of(model)
     check_functions(library)
-    loaded = 0
-    settle_references(model, library)
+    loaded_bytes = 0
+    resolve_references(model, library)
     for tensor, where in tensors_in(model.graph, "$.graph"):
         check_tensor(tensor, where)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -67,21 +68,21 @@ def _checked(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
                     where,
                     "give the path of the model, or load the model with its data",
                 )
-            loaded += load_external(tensor, where, folder)
-            if loaded > LARGEST_FILE:
-                raise _too_large()
+            loaded_bytes += load_external(tensor, where, folder)
+            if loaded_bytes > LARGEST_FILE:
+                raise _size_error()
     check_graph(model.graph, library)
     return model
 
 
-def _too_large() -> UnsupportedError:
+def _size_error() -> UnsupportedError:
     return UnsupportedError(
         "the model has more than 2 GB of data, which is more than ONNX Runtime is given at once",
         hint="split the model, or store its weights in a smaller dtype",
     )
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     if path.is_dir():
         raise ModelError(f"'{path}' is a folder, not a file", str(path))
     try:
@@ -102,7 +103,7 @@ def _bytes(path: Path) -> bytes:
     return content
 
 
-def _parsed(content: bytes, path: Path) -> onnx.ModelProto:
+def _parse(content: bytes, path: Path) -> onnx.ModelProto:
     try:
         model = onnx.ModelProto()
         model.ParseFromString(content)

@@ -1,7 +1,7 @@
-"""An ONNX graph -> an MDF graph: every node a node, every value a port of its name.
+"""Conversion of an ONNX graph into an MDF graph, with a node for each node and a port for each value.
 
-Bodies stand in the args of their node; what they capture are input ports of it. Node names, value
-names, dtypes, shapes, attributes and the order of inputs and outputs are those of the file.
+Bodies are arguments of their node, and the values that they capture are input ports of the node. The
+MDF graph keeps node names, value names, dtypes, shapes, attributes, and the order of inputs and outputs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mdf_loop.ir.types import element_type, is_tensor, type_of
 from mdf_loop.ops import onnx_schema
 
 OWN_DOMAINS = ("", "ai.onnx")
-_CONSTANTS = {
+_CONSTANT_DTYPES = {
     "value": None,
     "value_int": np.int64,
     "value_ints": np.int64,
@@ -30,79 +30,90 @@ _CONSTANTS = {
     "value_string": object,
     "value_strings": object,
 }
-_AS_ONNX = {"shapes": "dynamic"}
-"""What ONNX allows: branches of different shapes."""
+_BRANCH_METADATA = {"shapes": "dynamic"}
+"""Metadata of a branch: ONNX allows branches of different shapes."""
 
-_LOOP = {"semantics": "onnx"}
-"""A loop's body that means what ONNX says: shapes may change, and a negative trip count is none."""
+_LOOP_METADATA = {"semantics": "onnx"}
+"""Metadata of a loop body with the semantics of ONNX.
 
-_OTHER_DEFAULTS: dict[str, Content] = {
+Shapes may change between iterations, and a negative trip count means no iteration.
+"""
+
+_ONNX_DEFAULTS: dict[str, Content] = {
     "RoiAlign": {"coordinate_transformation_mode": "half_pixel"},
 }
-"""Defaults at our opset that MDF's functions do not have: an imported node states them."""
+"""Attribute defaults of ONNX that MDF's functions lack, so that the importer writes them."""
 
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
 def main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content) -> Content:
-    """The graph of a model: its inputs are nodes, its outputs keep their names."""
+    """Return the main graph, whose inputs are nodes and whose outputs keep their names."""
     writer = GraphWriter(graph_id)
     writer.reserve(_value_names(proto))
-    given = {tensor.name for tensor in proto.initializer}
+    initializer_names = {tensor.name for tensor in proto.initializer}
     for value in proto.input:
-        if value.name not in given:  # before IR version 4 initializers were inputs too
-            writer.input(value.name, *_type(value.type))
-    _write(proto, writer)
+        if (
+            value.name not in initializer_names
+        ):  # before IR version 4, initializers were also inputs
+            writer.input(value.name, *_read_type(value.type))
+    _write_graph(proto, writer)
     for value in proto.output:
-        _state_type(writer, value)
-    outputs = {value.name: f"{writer.maker(value.name)}.{value.name}" for value in proto.output}
+        _write_output_type(writer, value)
+    outputs = {value.name: f"{writer.producer(value.name)}.{value.name}" for value in proto.output}
     return writer.content(outputs=outputs, metadata=metadata)
 
 
 def body_graph(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Content:
-    """A body: its inputs and outputs in order are in its metadata."""
+    """Return a body, with its inputs and outputs in order in the metadata."""
     writer = GraphWriter(proto.name or "body", outer)
     writer.reserve(_value_names(proto))
-    _write(proto, writer)
+    _write_graph(proto, writer)
     inputs = [value.name for value in proto.input]
     names = [value.name for value in proto.output]
-    return writer.content(inputs=inputs, outputs=names, metadata=_AS_ONNX)
+    return writer.content(inputs=inputs, outputs=names, metadata=_BRANCH_METADATA)
 
 
 def loop_body(
     proto: onnx.GraphProto, outer: GraphWriter | None = None, reading: str | None = None
 ) -> Content:
-    """Return a loop's body; iteration number and condition come in the types that it declares.
+    """Return a loop's body, whose iteration number and condition have the declared types.
 
     Args:
-        proto: the body.
-        outer: the writer of the graph around it.
-        reading: of an ambiguous loop, how its condition is read.
+        proto: The body.
+        outer: The writer of the graph around the body.
+        reading: The reading of the condition, for an ambiguous loop.
 
     Raises:
-        ModelError: it is no graph.
-        UnsupportedError: it holds something that MDF cannot say.
+        ModelError: `proto` is not a graph.
+        UnsupportedError: The body has a part that MDF cannot represent.
     """
     if not isinstance(proto, onnx.GraphProto):
         raise ModelError(f"a body in ONNX is a GraphProto, not {type(proto).__name__}")
     writer = GraphWriter(proto.name or "body", outer)
     writer.reserve(_value_names(proto))
     inputs = [value.name for value in proto.input]
-    for position, (value, usual) in enumerate(zip(proto.input, ("int64", "bool"), strict=False)):
-        dtype, shape = _type(value.type)
-        if (dtype or usual, shape or ()) != (usual, ()):
-            inputs[position] = _converted(writer, value.name, dtype or usual, shape or ())
-    _write(proto, writer)
+    for position, (value, standard_dtype) in enumerate(
+        zip(proto.input, ("int64", "bool"), strict=False)
+    ):
+        dtype, shape = _read_type(value.type)
+        if (dtype or standard_dtype, shape or ()) != (standard_dtype, ()):
+            inputs[position] = _converted_input(
+                writer, value.name, dtype or standard_dtype, shape or ()
+            )
+    _write_graph(proto, writer)
     names = [value.name for value in proto.output]
-    about = _LOOP if reading is None else {**_LOOP, LOOP_CONDITION: reading}
-    return writer.content(inputs=inputs, outputs=names, metadata=about)
+    metadata = _LOOP_METADATA if reading is None else {**_LOOP_METADATA, LOOP_CONDITION: reading}
+    return writer.content(inputs=inputs, outputs=names, metadata=metadata)
 
 
-def _converted(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
-    """Make `name` of a scalar in its usual dtype; the name of that scalar."""
+def _converted_input(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
+    """Convert a scalar input to the declared type `name`, and return the name of the scalar."""
     if not is_tensor(dtype):
         raise ModelError(f"a loop's body cannot take '{name}' as {dtype}: it is a single number")
-    scalar, cast, axes = (writer.fresh(f"{name}_{what}") for what in ("scalar", "cast", "shape"))
+    scalar, cast, axes = (
+        writer.unique_name(f"{name}_{suffix}") for suffix in ("scalar", "cast", "shape")
+    )
     to = element_type(dtype)
     writer.node("onnx::Cast", [cast], args={"input": scalar, "to": to}, reads=[scalar])
     writer.constant(axes, np.ones(len(shape or ()), np.int64))
@@ -113,8 +124,8 @@ def _converted(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
 # --- values -----------------------------------------------------------------------------------
 
 
-def _type(proto: onnx.TypeProto) -> tuple[str, Shape]:
-    """The type that the file states: dtype (empty if none) and shape."""
+def _read_type(proto: onnx.TypeProto) -> tuple[str, Shape]:
+    """Return the dtype (empty if there is none) and the shape that the file declares."""
     kind = proto.WhichOneof("value")
     if kind is None or (kind == "tensor_type" and not proto.tensor_type.elem_type):
         return "", None
@@ -123,13 +134,13 @@ def _type(proto: onnx.TypeProto) -> tuple[str, Shape]:
     return type_of(proto)
 
 
-def _state_type(writer: GraphWriter, value: onnx.ValueInfoProto) -> None:
-    """Write the type that the file states for an output at its port."""
-    maker = writer.maker(value.name)
-    if maker is None:
+def _write_output_type(writer: GraphWriter, value: onnx.ValueInfoProto) -> None:
+    """Write the type that the file declares for an output at the output's port."""
+    node_id = writer.producer(value.name)
+    if node_id is None:
         return
-    dtype, shape = _type(value.type)
-    port = writer.nodes[maker]["output_ports"][value.name]
+    dtype, shape = _read_type(value.type)
+    port = writer.nodes[node_id]["output_ports"][value.name]
     if dtype:
         port["type"] = dtype
     if shape:
@@ -148,7 +159,7 @@ def _value_names(proto: onnx.GraphProto) -> Iterable[str]:
 # --- nodes ------------------------------------------------------------------------------------
 
 
-def _write(proto: onnx.GraphProto, writer: GraphWriter) -> None:
+def _write_graph(proto: onnx.GraphProto, writer: GraphWriter) -> None:
     if proto.sparse_initializer:
         raise UnsupportedError(f"the graph '{proto.name}' has sparse initializers")
     for tensor in proto.initializer:
@@ -159,18 +170,18 @@ def _write(proto: onnx.GraphProto, writer: GraphWriter) -> None:
                 f"the operator {node.domain}::{node.op_type} is not part of ONNX"
             )
         if node.op_type == "Constant":
-            writer.constant(node.output[0], _constant(node))
+            writer.constant(node.output[0], _constant_array(node))
         else:
             _write_node(node, writer)
 
 
 def array_of(tensor: onnx.TensorProto) -> Array:
-    """The numbers (or text) of a tensor in its own dtype."""
+    """Return the numbers or strings of a tensor, in its own dtype."""
     if tensor.data_type == onnx.TensorProto.UNDEFINED:
         raise ModelError(f"the tensor '{tensor.name}' has no element type and no numbers")
     try:
         if tensor.data_type == onnx.TensorProto.STRING:  # onnx loses zeros at the end of a text
-            return np.array(_texts(tensor), object).reshape(tensor.dims)
+            return np.array(_decode_strings(tensor), object).reshape(tensor.dims)
         array: Array = numpy_helper.to_array(tensor)
     except ValueError:  # no elements, but extents beyond all memory
         shape = list(tensor.dims)
@@ -178,50 +189,54 @@ def array_of(tensor: onnx.TensorProto) -> Array:
     return array
 
 
-def _texts(tensor: onnx.TensorProto) -> list[str]:
+def _decode_strings(tensor: onnx.TensorProto) -> list[str]:
     try:
         return [text.decode() for text in tensor.string_data]
     except UnicodeDecodeError:
         raise ModelError(f"a text of the tensor '{tensor.name}' is not UTF-8") from None
 
 
-def _constant(node: onnx.NodeProto) -> Array:
+def _constant_array(node: onnx.NodeProto) -> Array:
     if len(node.attribute) != 1:
-        made = ", ".join(node.output)
-        raise ModelError(f"onnx::Constant '{made}' has {len(node.attribute)} values, not one")
+        names = ", ".join(node.output)
+        raise ModelError(f"onnx::Constant '{names}' has {len(node.attribute)} values, not one")
     (attribute,) = node.attribute
-    if attribute.name not in _CONSTANTS:
+    if attribute.name not in _CONSTANT_DTYPES:
         raise UnsupportedError(f"onnx::Constant with '{attribute.name}' cannot be read")
     if attribute.name == "value":
         return array_of(attribute.t)
-    value = _plain(onnx.helper.get_attribute_value(attribute))
-    return np.asarray(value, _CONSTANTS[attribute.name])
+    value = _to_python(onnx.helper.get_attribute_value(attribute))
+    return np.asarray(value, _CONSTANT_DTYPES[attribute.name])
 
 
 def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
     captured = [name for body in _bodies(node) for name in captures(body)]
-    reads = [*node.input, *captured]
-    stated = {a.name: _attribute(node, a, writer) for a in node.attribute}
-    args = {**_inputs(node), **_OTHER_DEFAULTS.get(node.op_type, {}), **stated}
-    if node.op_type == "Split":  # how many parts it makes only its outputs tell
+    input_names = [*node.input, *captured]
+    attributes = {a.name: _attribute(node, a, writer) for a in node.attribute}
+    args = {**_input_arguments(node), **_ONNX_DEFAULTS.get(node.op_type, {}), **attributes}
+    if node.op_type == "Split":  # only the outputs tell the number of parts
         args["num_outputs"] = len(node.output)
-    for name in _hidden(node, reads, args):
+    for name in _shadowed_arguments(node, input_names, args):
         args[name] = None
     outputs = list(node.output)
     while len(outputs) > 1 and not outputs[-1]:
         outputs.pop()
-    writer.node(f"onnx::{node.op_type}", outputs, args=args, reads=reads, node_id=node.name)
+    writer.node(f"onnx::{node.op_type}", outputs, args=args, reads=input_names, node_id=node.name)
 
 
-def _hidden(node: onnx.NodeProto, reads: list[str], args: Content) -> list[str]:
-    """Arguments left out whose names are those of values: an argument left out takes such a one."""
+def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Content) -> list[str]:
+    """Return the omitted arguments whose names are those of values, which would be read instead."""
     schema = _schema(node)
-    known = [formal.name for formal in schema.inputs if formal.option != _VARIADIC]
-    return [name for name in (*known, *schema.attributes) if name in reads and name not in args]
+    formal_names = [formal.name for formal in schema.inputs if formal.option != _VARIADIC]
+    return [
+        name
+        for name in (*formal_names, *schema.attributes)
+        if name in input_names and name not in args
+    ]
 
 
 def _schema(node: onnx.NodeProto) -> onnx.defs.OpSchema:
-    """The first definition, from our opset on, that has the node's form."""
+    """Return the operator's first definition, from the current opset on, that fits the node."""
     names = [attribute.name for attribute in node.attribute if attribute.name != "num_outputs"]
     return onnx_schema.schema(node.op_type, names, len(node.input))
 
@@ -231,21 +246,23 @@ def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def captures(graph: onnx.GraphProto) -> list[str]:
-    """The names that a body, or a body inside it, reads from outside."""
-    inside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    inside |= {name for node in graph.node for name in node.output}
-    read = [name for node in graph.node for name in node.input]
-    read += [name for node in graph.node for body in _bodies(node) for name in captures(body)]
-    read += [value.name for value in graph.output]
-    return [name for name in dict.fromkeys(read) if name and name not in inside]
+    """Return the names that a body, or a body inside of the body, reads from outside."""
+    local_names = {value.name for value in graph.input} | {
+        tensor.name for tensor in graph.initializer
+    }
+    local_names |= {name for node in graph.node for name in node.output}
+    names_read = [name for node in graph.node for name in node.input]
+    names_read += [name for node in graph.node for body in _bodies(node) for name in captures(body)]
+    names_read += [value.name for value in graph.output]
+    return [name for name in dict.fromkeys(names_read) if name and name not in local_names]
 
 
-def _inputs(node: onnx.NodeProto) -> Content:
+def _input_arguments(node: onnx.NodeProto) -> Content:
     if node.op_type == "Loop":
-        named: Content = dict(zip(("M", "cond"), node.input, strict=False))
+        loop_inputs: Content = dict(zip(("M", "cond"), node.input, strict=False))
         if reading_of(node) == RUNTIME:
-            named["cond"] = True
-        return {**{k: v for k, v in named.items() if v}, "v_initial": list(node.input[2:])}
+            loop_inputs["cond"] = True
+        return {**{k: v for k, v in loop_inputs.items() if v}, "v_initial": list(node.input[2:])}
     formals = _schema(node).inputs
     args: Content = {}
     for position, name in enumerate(node.input):
@@ -266,18 +283,18 @@ def _attribute(node: onnx.NodeProto, attribute: onnx.AttributeProto, writer: Gra
     if isinstance(value, onnx.TensorProto):
         return array_of(value)
     if isinstance(value, onnx.TypeProto):
-        return _type(value)[0]
+        return _read_type(value)[0]
     if isinstance(value, onnx.SparseTensorProto):
         raise UnsupportedError(
             f"the attribute '{attribute.name}' of onnx::{node.op_type} cannot be read"
         )
-    return _plain(value)
+    return _to_python(value)
 
 
-def _plain(value: Any) -> Any:
-    """An attribute as documents hold it: numbers, text, lists of them."""
+def _to_python(value: Any) -> Any:
+    """Return an attribute as Python numbers, text, or lists of these."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, int | float | str):
         return value
-    return [_plain(part) for part in value]
+    return [_to_python(part) for part in value]

@@ -1,163 +1,171 @@
-"""Graphs of an ONNX file: every name is made once and before it is read, every node is whole.
+"""Checks of the graphs of an ONNX file: each name has one producer, and each node is complete.
 
-Nodes of a graph may stand in any order in the file; they are put in order here.
+The nodes of a graph may have any order in the file. This module sorts them topologically.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from graphlib import CycleError as Circle
+from graphlib import CycleError as GraphCycleError
 from graphlib import TopologicalSorter
 
 import onnx
 
 from mdf_loop.errors import CycleError, ModelError, ScopeError
-from mdf_loop.importing.onnx_library import Library, of_function, place_of_function
+from mdf_loop.importing.onnx_library import Library, function_path, library_of_function
 from mdf_loop.importing.onnx_nodes import check_node
 from mdf_loop.importing.onnx_places import in_body, node_place
 from mdf_loop.importing.onnx_tensors import check_dtype
 
-_DEEPEST = 100
+_MAX_DEPTH = 100
 
 
 def check_graph(graph: onnx.GraphProto, library: Library) -> None:
-    """Check and order the main graph, its bodies and the functions of the file."""
-    _graph(graph, frozenset(), library, "$.graph", 0)
+    """Check and sort the main graph, its bodies and the functions of the file."""
+    _check_graph(graph, frozenset(), library, "$.graph", 0)
     for function in library.functions.values():
-        where = place_of_function(function)
-        own = of_function(library, function, where)
-        made = _ordered(function.node, frozenset(function.input), own, where, 0)
-        _defined(function.output, made, where)
+        where = function_path(function)
+        function_library = library_of_function(library, function, where)
+        names = _check_and_sort(
+            function.node, frozenset(function.input), function_library, where, 0
+        )
+        _check_outputs(function.output, names, where)
 
 
-def _graph(
+def _check_graph(
     graph: onnx.GraphProto, outer: frozenset[str], library: Library, where: str, depth: int
 ) -> None:
-    if depth > _DEEPEST:
-        raise ModelError(f"bodies are nested more than {_DEEPEST} levels deep", where)
+    if depth > _MAX_DEPTH:
+        raise ModelError(f"bodies are nested more than {_MAX_DEPTH} levels deep", where)
     for word, values in (("input", graph.input), ("output", graph.output)):
         for value in values:
-            _type(value.type, value.name, f"{where}.{word}['{value.name}']")
+            _check_type(value.type, value.name, f"{where}.{word}['{value.name}']")
     for value in graph.value_info:
-        _type(value.type, value.name, f"{where}.value_info['{value.name}']")
-    given = [value.name for value in graph.input]
-    _once(given, f"{where}.input")
-    _once([tensor.name for tensor in graph.initializer], f"{where}.initializer")
-    own = {*given, *(tensor.name for tensor in graph.initializer)}
-    own.update(sparse.values.name for sparse in graph.sparse_initializer)
+        _check_type(value.type, value.name, f"{where}.value_info['{value.name}']")
+    input_names = [value.name for value in graph.input]
+    _check_unique(input_names, f"{where}.input")
+    _check_unique([tensor.name for tensor in graph.initializer], f"{where}.initializer")
+    local_names = {*input_names, *(tensor.name for tensor in graph.initializer)}
+    local_names.update(sparse.values.name for sparse in graph.sparse_initializer)
     if graph.sparse_initializer:
         raise ModelError("sparse initializers are not supported", f"{where}.sparse_initializer")
-    made = _ordered(graph.node, frozenset(own), library, where, depth, outer)
-    _defined((value.name for value in graph.output), made | outer, where)
+    names = _check_and_sort(graph.node, frozenset(local_names), library, where, depth, outer)
+    _check_outputs((value.name for value in graph.output), names | outer, where)
 
 
-def _type(found: onnx.TypeProto, name: str, where: str) -> None:
-    kind = found.WhichOneof("value")
+def _check_type(type_proto: onnx.TypeProto, name: str, where: str) -> None:
+    kind = type_proto.WhichOneof("value")
     while kind in ("sequence_type", "optional_type"):
-        found = getattr(found, kind).elem_type
-        kind = found.WhichOneof("value")
+        type_proto = getattr(type_proto, kind).elem_type
+        kind = type_proto.WhichOneof("value")
     if kind is None:
         return
     if kind != "tensor_type":
         raise ModelError(f"'{name}' is a {kind.removesuffix('_type')}, not a tensor", where)
-    if found.tensor_type.elem_type:
-        check_dtype(found.tensor_type.elem_type, where, f"'{name}'")
-    for dim in found.tensor_type.shape.dim:
+    if type_proto.tensor_type.elem_type:
+        check_dtype(type_proto.tensor_type.elem_type, where, f"'{name}'")
+    for dim in type_proto.tensor_type.shape.dim:
         if dim.dim_value < -1:
             raise ModelError(f"'{name}' has a negative extent: {dim.dim_value}", where)
-        if dim.dim_value == -1:  # said by some exporters where an extent is unknown
+        if dim.dim_value == -1:  # some exporters write -1 for an unknown extent
             dim.Clear()
 
 
-def _once(names: Iterable[str], where: str) -> None:
-    seen: set[str] = set()
+def _check_unique(names: Iterable[str], where: str) -> None:
+    names_so_far: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in names_so_far:
             raise ScopeError(f"'{name}' is listed twice", where)
         if not name:
             raise ModelError("a value without a name", where)
-        seen.add(name)
+        names_so_far.add(name)
 
 
-def _ordered(
-    nodes: onnx.GraphProto.node, given: frozenset[str], library: Library, where: str, depth: int,
+def _check_and_sort(
+    nodes: onnx.GraphProto.node, local_names: frozenset[str], library: Library, where: str, depth: int,
     outer: frozenset[str] = frozenset(),
 ) -> frozenset[str]:  # fmt: skip
-    """Check the nodes, put them in order; all names of the graph."""
-    makers = _makers(nodes, given, where)
-    visible = given | makers.keys()
-    waits: dict[int, list[int]] = {}
+    """Check and sort the nodes, and return all names of the graph."""
+    producers = _find_producers(nodes, local_names, where)
+    visible = local_names | producers.keys()
+    dependencies: dict[int, list[int]] = {}
     for index, node in enumerate(nodes):
         place = node_place(where, node, index)
         check_node(node, library, place)
-        reads = list(_reads(node))
-        for name in reads:
+        names_read = list(_names_read(node))
+        for name in names_read:
             if name not in visible and name not in outer:
                 raise ScopeError(
                     f"node reads '{name}', which nothing makes",
                     place,
                     "values made inside a body are not visible outside of it",
                 )
-        waits[index] = [makers[name] for name in reads if name in makers]
+        dependencies[index] = [producers[name] for name in names_read if name in producers]
         for attribute in node.attribute:
-            for inner in _graphs(attribute):
-                _graph(inner, visible | outer, library, in_body(place, attribute.name), depth + 1)
-    _put_in_order(nodes, waits, where)
+            for inner in _bodies_of(attribute):
+                _check_graph(
+                    inner, visible | outer, library, in_body(place, attribute.name), depth + 1
+                )
+    _sort_nodes(nodes, dependencies, where)
     return visible
 
 
-def _makers(nodes: Iterable[onnx.NodeProto], given: frozenset[str], where: str) -> dict[str, int]:
-    makers: dict[str, int] = {}
+def _find_producers(
+    nodes: Iterable[onnx.NodeProto], local_names: frozenset[str], where: str
+) -> dict[str, int]:
+    producers: dict[str, int] = {}
     for index, node in enumerate(nodes):
         for name in node.output:
-            if name in makers or name in given:
+            if name in producers or name in local_names:
                 raise ScopeError(
                     f"'{name}' is made twice; in ONNX every value has one maker",
                     node_place(where, node, index),
                 )
             if name:
-                makers[name] = index
-    return makers
+                producers[name] = index
+    return producers
 
 
-def _graphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
+def _bodies_of(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
     if attribute.HasField("g"):
         yield attribute.g
     yield from attribute.graphs
 
 
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """What a node reads, its bodies included (names that they do not make themselves)."""
+def _names_read(node: onnx.NodeProto) -> Iterator[str]:
+    """Yield the names that a node reads, with the names that its bodies read from outside."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
-        for graph in _graphs(attribute):
-            own = {value.name for value in graph.input}
-            own.update(tensor.name for tensor in graph.initializer)
-            own.update(name for inner in graph.node for name in inner.output)
+        for graph in _bodies_of(attribute):
+            local_names = {value.name for value in graph.input}
+            local_names.update(tensor.name for tensor in graph.initializer)
+            local_names.update(name for inner in graph.node for name in inner.output)
             for inner in graph.node:
-                yield from (name for name in _reads(inner) if name not in own)
-            yield from (v.name for v in graph.output if v.name not in own)
+                yield from (name for name in _names_read(inner) if name not in local_names)
+            yield from (v.name for v in graph.output if v.name not in local_names)
 
 
-def _put_in_order(nodes: onnx.GraphProto.node, waits: dict[int, list[int]], where: str) -> None:
-    if all(before < index for index, befores in waits.items() for before in befores):
+def _sort_nodes(
+    nodes: onnx.GraphProto.node, dependencies: dict[int, list[int]], where: str
+) -> None:
+    if all(producer < index for index, producers in dependencies.items() for producer in producers):
         return
-    sorter = TopologicalSorter(waits)
+    sorter = TopologicalSorter(dependencies)
     try:
         order = list(sorter.static_order())
-    except Circle as circle:
-        names = " -> ".join(f"'{_title(nodes[index], index)}'" for index in circle.args[1])
+    except GraphCycleError as cycle:
+        names = " -> ".join(f"'{_display_name(nodes[index], index)}'" for index in cycle.args[1])
         raise CycleError(f"nodes wait for each other in a circle: {names}", where) from None
-    kept = [nodes[index] for index in order]
+    sorted_nodes = [nodes[index] for index in order]
     del nodes[:]
-    nodes.extend(kept)
+    nodes.extend(sorted_nodes)
 
 
-def _title(node: onnx.NodeProto, index: int) -> str:
+def _display_name(node: onnx.NodeProto, index: int) -> str:
     return str(node.name) or f"{node.op_type}_{index}"
 
 
-def _defined(names: Iterable[str], known: frozenset[str], where: str) -> None:
+def _check_outputs(names: Iterable[str], known: frozenset[str], where: str) -> None:
     for name in names:
         if name not in known:
             raise ScopeError(f"the output '{name}' is made by no node", where)

@@ -1,9 +1,9 @@
-"""Which operators a model may use: ONNX's own at its opset, and functions of the file itself."""
+"""Operators that a model may use: those of ONNX at the model's opset, and functions of the file."""
 
 from __future__ import annotations
 
 import difflib
-from graphlib import CycleError as Circle
+from graphlib import CycleError as GraphCycleError
 from graphlib import TopologicalSorter
 
 import onnx
@@ -13,31 +13,31 @@ from onnx import defs
 from mdf_loop.errors import CycleError, ModelError, UnsupportedError
 
 Key = tuple[str, str, str]
-_MOST_NODES = 1_000_000
+_MAX_NODES = 1_000_000
 
 
 class Library(Struct, frozen=True):
-    """The opset of every domain, and the functions of the file."""
+    """Opset of each domain, and functions of the file."""
 
     opsets: dict[str, int]
     functions: dict[Key, onnx.FunctionProto]
 
     @staticmethod
     def of(model: onnx.ModelProto) -> Library:
-        """What a model says it uses."""
+        """Return the library of a model."""
         opsets = _opsets(model, "$.opset_import")
-        functions = {(_own(f.domain), f.name, f.overload): f for f in model.functions}
+        functions = {(_normalized_domain(f.domain), f.name, f.overload): f for f in model.functions}
         if len(functions) != len(model.functions):
             raise ModelError("two functions of the file have the same name", "$.functions")
         return Library(opsets, functions)
 
     def function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
-        """The function of the file that a node calls."""
-        return self.functions.get((_own(node.domain), node.op_type, node.overload))
+        """Return the function of the file that a node calls, or None."""
+        return self.functions.get((_normalized_domain(node.domain), node.op_type, node.overload))
 
     def schema(self, node: onnx.NodeProto, where: str) -> defs.OpSchema:
-        """ONNX's definition of the operator of a node."""
-        domain = _own(node.domain)
+        """Return ONNX's definition of the operator of a node."""
+        domain = _normalized_domain(node.domain)
         if domain not in self.opsets:
             raise UnsupportedError(
                 f"operator '{node.op_type}' belongs to the domain '{domain}', for which the "
@@ -69,14 +69,14 @@ class Library(Struct, frozen=True):
         )
 
 
-def _own(domain: str) -> str:
+def _normalized_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
 def _opsets(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[str, int]:
     opsets: dict[str, int] = {}
     for opset in owner.opset_import:
-        domain = _own(opset.domain)
+        domain = _normalized_domain(opset.domain)
         if opsets.setdefault(domain, opset.version) != opset.version:
             raise ModelError(f"domain '{domain or 'ai.onnx'}' has two opsets", where)
     newest = defs.onnx_opset_version()
@@ -94,45 +94,45 @@ def _opsets(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[str
     return opsets
 
 
-def of_function(library: Library, function: onnx.FunctionProto, where: str) -> Library:
-    """What a function of the file may use: its own opsets, the same functions."""
+def library_of_function(library: Library, function: onnx.FunctionProto, where: str) -> Library:
+    """Return the library of a function: its own opsets, and all functions of the file."""
     return Library(_opsets(function, f"{where}.opset_import") or library.opsets, library.functions)
 
 
 def check_functions(library: Library) -> None:
-    """Functions do not call themselves, and written out they stay small enough."""
+    """Raise an error if functions call each other in a cycle, or become too large when inlined."""
     calls: dict[Key, list[Key]] = {}
     for key, function in library.functions.items():
-        nodes = [n for top in function.node for n in _nodes_of(top)]
-        wanted = [(_own(n.domain), n.op_type, n.overload) for n in nodes]
-        calls[key] = [call for call in wanted if call in library.functions]
+        nodes = [n for top in function.node for n in _nested_nodes(top)]
+        called = [(_normalized_domain(n.domain), n.op_type, n.overload) for n in nodes]
+        calls[key] = [call for call in called if call in library.functions]
     try:
         order = list(TopologicalSorter(calls).static_order())
-    except Circle as circle:
-        names = " -> ".join(f"'{key[1]}'" for key in circle.args[1])
+    except GraphCycleError as cycle:
+        names = " -> ".join(f"'{key[1]}'" for key in cycle.args[1])
         raise CycleError(f"functions of the file call each other: {names}", "$.functions") from None
     sizes: dict[Key, int] = {}
     for key in order:
-        own = len(library.functions[key].node)
-        sizes[key] = own + sum(sizes[call] for call in calls[key])
-        if sizes[key] > _MOST_NODES:
+        own_size = len(library.functions[key].node)
+        sizes[key] = own_size + sum(sizes[call] for call in calls[key])
+        if sizes[key] > _MAX_NODES:
             raise UnsupportedError(
-                f"function '{key[1]}' written out has more than {_MOST_NODES} nodes",
+                f"function '{key[1]}' written out has more than {_MAX_NODES} nodes",
                 f"$.functions['{key[1]}']",
             )
 
 
-def _nodes_of(top: onnx.NodeProto) -> list[onnx.NodeProto]:
-    found, waiting = [], [top]
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
+def _nested_nodes(top: onnx.NodeProto) -> list[onnx.NodeProto]:
+    nodes, pending = [], [top]
+    while pending:
+        node = pending.pop()
+        nodes.append(node)
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
-                waiting.extend(graph.node)
-    return found
+                pending.extend(graph.node)
+    return nodes
 
 
-def place_of_function(function: onnx.FunctionProto) -> str:
-    """Where a function stands in the file."""
+def function_path(function: onnx.FunctionProto) -> str:
+    """Return the path of a function in the file."""
     return f"$.functions['{function.name}']"

@@ -1,4 +1,4 @@
-"""An ONNX model -> the content of an MDF model."""
+"""Import of an ONNX model as the content of an MDF model."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from mdf_loop.importing.origin import origin_of
 
 
 class ImportedModel(Struct, frozen=True):
-    """The content of an MDF model, and the sentences of which an import warns."""
+    """Content of an MDF model, and the warnings of its import."""
 
     content: Content
     warnings: tuple[str, ...] = ()
 
 
 def content_of_onnx(proto: onnx.ModelProto, name: str) -> Content:
-    """Return the content of `import_onnx`, its loops read as the ONNX document says."""
+    """Return the content of an imported model, its loops read as the ONNX document says."""
     return import_onnx(proto, name, DOCUMENT).content
 
 
 def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> ImportedModel:
-    """Return the model under the name of its graph, its nodes as our opset says them.
+    """Return the MDF model of an ONNX model, with its nodes at the current opset.
 
-    What is known of the file (opset, producer, doc string) is kept in the graph's metadata. A file
-    that was made of an MDF model gives that model.
+    The metadata of the graph keep the opset, the producer and the doc string of the file. For a
+    file that was exported from an MDF model, the result is that MDF model.
 
     Args:
-        proto: a sound model.
-        name: of the model, if its graph has none.
-        loop_condition: how ambiguous loops are read.
+        proto: A checked model.
+        name: The name of the model, if its graph has none.
+        loop_condition: How to read ambiguous loops.
     """
     origin = origin_of(proto)
     if origin is not None:
         return ImportedModel(origin)
-    about: Content = {"opset": opset_of(proto), "ir_version": proto.ir_version}
+    onnx_metadata: Content = {"opset": opset_of(proto), "ir_version": proto.ir_version}
     if proto.producer_name:
-        about["producer"] = f"{proto.producer_name} {proto.producer_version}".strip()
+        onnx_metadata["producer"] = f"{proto.producer_name} {proto.producer_version}".strip()
     if proto.doc_string:
-        about["doc_string"] = proto.doc_string
+        onnx_metadata["doc_string"] = proto.doc_string
     for entry in proto.metadata_props:
         if entry.key == UNBOUND:
-            about["unbound"] = entry.value.splitlines()
+            onnx_metadata["unbound"] = entry.value.splitlines()
     graph_id = proto.graph.name or name
     model = at_our_opset(proto)
     mark_ambiguous_loops(model, loop_condition)
-    graph = main_graph(model.graph, graph_id, {"onnx": about})
+    graph = main_graph(model.graph, graph_id, {"onnx": onnx_metadata})
     content: Content = {name: {"format": "ModECI MDF v0.4", "graphs": graph}}
     loops = ambiguous_loops(content) if loop_condition == DOCUMENT else ()
     return ImportedModel(content, tuple(loop.warning for loop in loops))
 
 
 def opset_of(proto: onnx.ModelProto) -> int:
-    """The version of ONNX's own operators that the file speaks."""
+    """Return the version of ONNX's own operators that the file uses."""
     return max((e.version for e in proto.opset_import if e.domain in OWN_DOMAINS), default=1)

@@ -1,4 +1,4 @@
-"""Where something stands in an ONNX file: `$.graph.node['Loop_3'].body.node['Add']`."""
+"""Paths in an ONNX file: `$.graph.node['Loop_3'].body.node['Add']`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import onnx
 
 
 def node_place(graph: str, node: onnx.NodeProto, index: int) -> str:
-    """The place of a node; one without a name is called by its operator and its number."""
+    """Return the path of a node. A node without a name is denoted by its operator and its index."""
     return f"{graph}.node['{node.name or f'{node.op_type}_{index}'}']"
 
 
 def in_body(node: str, attribute: str) -> str:
-    """The place of a body of a node."""
+    """Return the path of a body of a node."""
     return f"{node}.{attribute}"

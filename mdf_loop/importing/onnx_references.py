@@ -1,11 +1,11 @@
-"""Attributes that refer to one of a function, in nodes that stand in none.
+"""References to attributes of a function, at nodes that are in no function.
 
     y = Softmax <axis = @axis> (x)      in a function: the `axis` of its caller
                                   ->    elsewhere: y = Softmax <axis = 0> (x)
 
-ONNX does not say what they mean there; exporters leave them where they write the body of a
-function as a model. ONNX Runtime sees an attribute without a value: a number is 0, even where the
-operator's default is another. Lists and texts are left out.
+ONNX does not define such a reference. Exporters leave them if they write the body of a function as a
+model. ONNX Runtime treats the attribute as one without a value: a number is 0, even if the operator
+has another default. Lists and strings are omitted.
 
 Source: ONNX IR, AttributeProto.ref_attr_name; onnxruntime 1.31.
 """
@@ -23,31 +23,31 @@ _NUMBERS = (onnx.AttributeProto.INT, onnx.AttributeProto.FLOAT)
 
 
 UNBOUND = "mdf_loop.unbound"
-"""Among a model's metadata: which attributes those were, one in a line."""
+"""Metadata key of the attributes that were references, one attribute in a line."""
 
 
-def settle_references(model: onnx.ModelProto, library: Library) -> None:
-    """Give attributes outside of functions that refer to one of a function what the runtime takes.
+def resolve_references(model: onnx.ModelProto, library: Library) -> None:
+    """Replace references outside of functions by the values that ONNX Runtime takes.
 
     Raises:
-        ModelError: a node cannot do without.
+        ModelError: A node requires the attribute.
     """
-    settled = []
+    resolved = []
     for graph in graphs_of(model.graph):
         for index, node in enumerate(graph.node):
             where = node_place("$.graph", node, index)
             for attribute in [a for a in node.attribute if a.ref_attr_name]:
                 if attribute.type in _NUMBERS:
-                    settled.append(f"the attribute '{attribute.name}' of {node.op_type} ({where})")
+                    resolved.append(f"the attribute '{attribute.name}' of {node.op_type} ({where})")
                     attribute.ClearField("ref_attr_name")
                     continue
-                _refuse_needed(node, attribute, library, where)
+                _check_not_required(node, attribute, library, where)
                 node.attribute.remove(attribute)
-    if settled:
-        model.metadata_props.add(key=UNBOUND, value="\n".join(settled))
+    if resolved:
+        model.metadata_props.add(key=UNBOUND, value="\n".join(resolved))
 
 
-def _refuse_needed(
+def _check_not_required(
     node: onnx.NodeProto, attribute: onnx.AttributeProto, library: Library, where: str
 ) -> None:
     if library.function(node) is not None:

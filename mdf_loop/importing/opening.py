@@ -1,6 +1,6 @@
-"""Files and objects -> the document: the one place where a path becomes a model.
+"""Reading of files and objects into a Document: the only module that turns a path into a model.
 
-Files are never touched.
+The files are only read.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from mdf_loop.paths import noted, noting, path_of
 from mdf_loop.user_warnings import warn_user
 
 Source: TypeAlias = Any
-"""A path, a modeci_mdf `Model` or `Graph`, or the dict of a model or graph."""
+"""Path, modeci_mdf `Model` or `Graph`, or the dict of a model or graph."""
 
 SUFFIXES = (*parsing.SUFFIXES, *READERS)
-"""How files end that a model is read from."""
+"""Suffixes of files that hold a model."""
 
 
 def open_document(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> Document:
-    """Return the document of a path, a Model or Graph, or the dict of one; warn of what an import doubts.
+    """Return the document of a path, a Model, a Graph or a dict, and issue the import's warnings.
 
     Args:
-        source: a Document is given back as it is.
-        loop_condition: how ambiguous loops of an ONNX file are read.
+        source: The model. A Document is returned unchanged.
+        loop_condition: How to read ambiguous loops of an ONNX file.
 
     Raises:
-        InputError: `loop_condition` is no reading, or the source has no use for it.
-        ModelError: the file is missing, is not MDF, or holds no graph.
+        InputError: `loop_condition` is unknown, or the source is not an ONNX file.
+        ModelError: The file is missing, is not MDF, or holds no graph.
     """
     if isinstance(source, Document):
         for file in source.files:
             noted(file)
         return source
-    document = quietly_opened(source, loop_condition)
+    document = open_document_silently(source, loop_condition)
     for sentence in document.warnings:
         warn_user(sentence)
     return document
 
 
-def quietly_opened(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> Document:
-    """Return the document of `open_document`, which holds the warnings instead of giving them."""
+def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> Document:
+    """Return the document with the warnings of its import, without issuing them."""
     if isinstance(source, str | os.PathLike):
         path = path_of(source, "the model")
         with noting() as files:
@@ -84,7 +84,7 @@ def quietly_opened(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> 
 
 
 def _load(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
-    """Return the modeci_mdf Model in a file, and the sentences of which its import warns."""
+    """Return the modeci_mdf Model in a file, and the warnings of its import."""
     if not path.exists():
         raise ModelError(f"there is no file '{path}'", hint="check the path")
     if path.is_dir():

@@ -1,12 +1,13 @@
-"""The MDF model inside an ONNX file that was made of it: importing the file gives that model back.
+"""The MDF model inside an exported ONNX file, so that an import of the file returns the MDF model.
 
     mdf_loop.model     the model as JSON, without its arrays
-    mdf_loop.arrays    where they stand in it, and where their bits are: in an initializer of the
-                       graph, as it is or turned (a pass transposed it), or among the following
-    mdf_loop.stored    arrays that no initializer has: nothing reads them
-    mdf_loop.digest    of the graph and of these
+    mdf_loop.arrays    the path of each array in the model, and the location of its bits: in an
+                       initializer of the graph, in a transposed initializer (by a pass), or below
+    mdf_loop.stored    arrays that are in no initializer, because no operator reads them
+    mdf_loop.digest    digest of the graph and of the entries above
 
-They are metadata of the file. A file that was changed since is read from its graph, as every other.
+The entries are metadata of the file. A file that was changed after its export has another digest, and
+is imported from its graph as any other file.
 """
 
 from __future__ import annotations
@@ -32,136 +33,138 @@ from mdf_loop.ir.types import LARGEST_FILE, dtype_name
 
 MODEL, ARRAYS, STORED = "mdf_loop.model", "mdf_loop.arrays", "mdf_loop.stored"
 DIGEST = "mdf_loop.digest"
-_NO_ORIGIN = (ValueError, TypeError, LookupError, RecursionError, MemoryError, DecodeError)
-"""What reading ends in where somebody else has written these metadata."""
+_READ_ERRORS = (ValueError, TypeError, LookupError, RecursionError, MemoryError, DecodeError)
+"""Errors of reading metadata that another program has written."""
 
 
 def add_origin(proto: onnx.ModelProto, document: Document) -> None:
-    """Put the MDF model into the metadata of the ONNX model that was made of it.
+    """Write the MDF model into the metadata of the ONNX model that was exported from it.
 
-    Not where arrays that are stored beside the graph make it more than a file can hold.
+    Do nothing if the arrays that must be stored beside the graph make the file larger than 2 GB.
     """
     content, lifted = lift(content_of(document))
-    prints = _prints(proto.graph)
-    places = _Places(prints)
+    digests = _initializer_digests(proto.graph)
+    array_locations = _ArrayLocations(digests)
     entries = {MODEL: json.dumps(content, default=str)}
     if lifted:
-        found = [(each.path, places.of(each.array), each.listed) for each in lifted]
-        entries[ARRAYS] = json.dumps(found)
-    if places.stored:
-        if proto.ByteSize() + places.bytes * 4 // 3 > LARGEST_FILE:  # base64: 4 letters for 3 bytes
+        locations = [(each.path, array_locations.of(each.array), each.listed) for each in lifted]
+        entries[ARRAYS] = json.dumps(locations)
+    if array_locations.stored:
+        if (
+            proto.ByteSize() + array_locations.bytes * 4 // 3 > LARGEST_FILE
+        ):  # base64: 4 letters for 3 bytes
             return
-        kept = onnx.GraphProto(initializer=places.stored)
-        entries[STORED] = base64.b64encode(kept.SerializeToString()).decode()
-    entries[DIGEST] = _digest(proto, prints, entries)
+        stored_arrays = onnx.GraphProto(initializer=array_locations.stored)
+        entries[STORED] = base64.b64encode(stored_arrays.SerializeToString()).decode()
+    entries[DIGEST] = _model_digest(proto, digests, entries)
     for key, text in entries.items():
         proto.metadata_props.add(key=key, value=text)
 
 
 def origin_of(proto: onnx.ModelProto) -> Content | None:
-    """The content of the MDF model that the file was made of; None if it cannot be told."""
-    said = {entry.key: entry.value for entry in proto.metadata_props}
-    if MODEL not in said:
+    """Return the content of the MDF model from which the file was exported, or None."""
+    metadata = {entry.key: entry.value for entry in proto.metadata_props}
+    if MODEL not in metadata:
         return None
-    entries = {key: said[key] for key in (MODEL, ARRAYS, STORED) if key in said}
-    if said.get(DIGEST) != _digest(proto, _prints(proto.graph), entries):
+    entries = {key: metadata[key] for key in (MODEL, ARRAYS, STORED) if key in metadata}
+    if metadata.get(DIGEST) != _model_digest(proto, _initializer_digests(proto.graph), entries):
         return None
     try:
         content: Content = json.loads(entries[MODEL])
-        put_back(content, _lifted(proto.graph, entries))
-    except _NO_ORIGIN:
+        put_back(content, _read_arrays(proto.graph, entries))
+    except _READ_ERRORS:
         return None
     return content
 
 
-# --- where arrays are -----------------------------------------------------------------------------
+# --- locations of arrays --------------------------------------------------------------------------
 
 
-_Place: TypeAlias = "str | int | dict[str, str]"
-"""The name of an initializer, of one that is turned, or a number among what is stored."""
+_Location: TypeAlias = "str | int | dict[str, str]"
+"""Name of an initializer, of a transposed initializer, or index of a stored array."""
 
 
-class _Places:
-    """Where arrays are: in an initializer that has their bits, else (once) in what is stored."""
+class _ArrayLocations:
+    """Locations of arrays: an initializer with the same bits, or else the list of stored arrays."""
 
-    def __init__(self, prints: Sequence[tuple[str, bytes]]) -> None:
-        self._names = {bits: name for name, bits in prints}
+    def __init__(self, digests: Sequence[tuple[str, bytes]]) -> None:
+        self._names = {digest: name for name, digest in digests}
         self._numbers: dict[bytes, int] = {}
         self.stored: list[onnx.TensorProto] = []
         self.bytes = 0
 
-    def of(self, array: Array) -> _Place:
-        """Where its bits are."""
-        tensor = _tensor(array)
-        bits = _print(tensor)
-        if bits in self._names:
-            return self._names[bits]
+    def of(self, array: Array) -> _Location:
+        """Return the location of an array, and store the array if no initializer has its bits."""
+        tensor = _to_tensor(array)
+        digest = _tensor_digest(tensor)
+        if digest in self._names:
+            return self._names[digest]
         if array.ndim == 2:
-            turned = _print(_tensor(np.ascontiguousarray(array.T)))
-            if turned in self._names:
-                return {"turned": self._names[turned]}
-        if bits not in self._numbers:
-            self._numbers[bits] = len(self.stored)
+            transposed = _tensor_digest(_to_tensor(np.ascontiguousarray(array.T)))
+            if transposed in self._names:
+                return {"turned": self._names[transposed]}
+        if digest not in self._numbers:
+            self._numbers[digest] = len(self.stored)
             self.stored.append(tensor)
             self.bytes += array.nbytes
-        return self._numbers[bits]
+        return self._numbers[digest]
 
 
-def _tensor(array: Array) -> onnx.TensorProto:
+def _to_tensor(array: Array) -> onnx.TensorProto:
     is_text = dtype_name(array) == "string"
     return numpy_helper.from_array(array.astype(object) if is_text else array)
 
 
-def _lifted(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator[Lifted]:
-    """The arrays of the model with their places in it."""
-    kept = onnx.GraphProto.FromString(base64.b64decode(entries.get(STORED, "")))
-    tensors = {**{t.name: t for t in graph.initializer}, **dict(enumerate(kept.initializer))}
-    for path, place, listed in json.loads(entries.get(ARRAYS, "[]")):
-        turned = isinstance(place, dict)
-        array = array_of(tensors[place["turned"] if turned else place])
-        array = np.ascontiguousarray(array.T) if turned else array
+def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator[Lifted]:
+    """Yield the arrays of the model with their paths in it."""
+    stored = onnx.GraphProto.FromString(base64.b64decode(entries.get(STORED, "")))
+    tensors = {**{t.name: t for t in graph.initializer}, **dict(enumerate(stored.initializer))}
+    for path, location, listed in json.loads(entries.get(ARRAYS, "[]")):
+        is_transposed = isinstance(location, dict)
+        array = array_of(tensors[location["turned"] if is_transposed else location])
+        array = np.ascontiguousarray(array.T) if is_transposed else array
         yield Lifted(path, array if array.flags.writeable else array.copy(), listed)
 
 
-# --- what tells one file from another -------------------------------------------------------------
+# --- digests --------------------------------------------------------------------------------------
 
 
-def _prints(graph: onnx.GraphProto) -> list[tuple[str, bytes]]:
-    """Every initializer's name, and what tells its array from others."""
-    return [(tensor.name, _print(tensor)) for tensor in graph.initializer]
+def _initializer_digests(graph: onnx.GraphProto) -> list[tuple[str, bytes]]:
+    """Return the name and the digest of each initializer."""
+    return [(tensor.name, _tensor_digest(tensor)) for tensor in graph.initializer]
 
 
-def _print(tensor: onnx.TensorProto) -> bytes:
-    """What tells an array from all others: a digest of its dtype, its shape and its bits."""
-    made = hashlib.sha256(json.dumps([tensor.data_type, *tensor.dims]).encode())
+def _tensor_digest(tensor: onnx.TensorProto) -> bytes:
+    """Return a digest of the dtype, the shape and the bits of a tensor."""
+    digest = hashlib.sha256(json.dumps([tensor.data_type, *tensor.dims]).encode())
     if tensor.HasField("raw_data"):
-        made.update(tensor.raw_data)
+        digest.update(tensor.raw_data)
     else:
-        alone = onnx.TensorProto()
-        alone.CopyFrom(tensor)
-        alone.ClearField("name")
-        made.update(alone.SerializeToString(deterministic=True))
-    return made.digest()
+        unnamed = onnx.TensorProto()
+        unnamed.CopyFrom(tensor)
+        unnamed.ClearField("name")
+        digest.update(unnamed.SerializeToString(deterministic=True))
+    return digest.digest()
 
 
-def _digest(
-    proto: onnx.ModelProto, prints: Iterable[tuple[str, bytes]], entries: Mapping[str, str]
+def _model_digest(
+    proto: onnx.ModelProto, digests: Iterable[tuple[str, bytes]], entries: Mapping[str, str]
 ) -> str:
-    """A digest of all that the numbers of a file depend on, and of the model in it."""
-    made = hashlib.sha256()
-    for part in _parts(proto, prints, entries):
-        made.update(len(part).to_bytes(8, "big"))
-        made.update(part)
-    return made.hexdigest()
+    """Return a digest of all parts of a file that determine its results, and of the model in it."""
+    digest = hashlib.sha256()
+    for part in _digested_parts(proto, digests, entries):
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()
 
 
-def _parts(
-    proto: onnx.ModelProto, prints: Iterable[tuple[str, bytes]], entries: Mapping[str, str]
+def _digested_parts(
+    proto: onnx.ModelProto, digests: Iterable[tuple[str, bytes]], entries: Mapping[str, str]
 ) -> Iterator[bytes]:
     for key, text in entries.items():
         yield from (key.encode(), text.encode())
-    for name, bits in prints:
-        yield from (name.encode(), bits)
+    for name, digest in digests:
+        yield from (name.encode(), digest)
     for message in (*proto.opset_import, *proto.functions):
         yield message.SerializeToString(deterministic=True)
     for field, value in proto.graph.ListFields():

@@ -1,4 +1,4 @@
-"""The content of a model -> a YAML or JSON file; large arrays go to an `.npz` file beside it."""
+"""Writing of a model to a YAML or JSON file, with large arrays in an `.npz` file beside it."""
 
 from __future__ import annotations
 
@@ -17,58 +17,60 @@ from mdf_loop.ir import Array
 from mdf_loop.numbers_only import only_numbers
 
 LARGEST_WRITTEN = 64
-"""Arrays of more elements than this go to the side file, and those that YAML cannot say."""
+"""Largest number of elements of an array in the document. Larger arrays go to the `.npz` file."""
 
 
 def check_model_file(path: str | Path) -> Path:
-    """The path of a file that a model can be written to later, or an InputError."""
+    """Return the path of a model file to be written later, or raise InputError."""
     target = checked_target(path, (".yaml", ".yml", ".json"), "a model")
     checked_place(target)
     return target
 
 
 def write_model(content: Content, path: str | Path) -> list[Path]:
-    """Write a model's content; the files that were written, the document first.
+    """Write a model's content, and return the written files, the document first.
 
     Raises:
-        InputError: the suffix is not .yaml, .yml or .json, or a file cannot be written.
+        InputError: The suffix is not .yaml, .yml or .json, or a file cannot be written.
     """
     target = check_model_file(path)
-    side = target.with_suffix(".npz")
-    large: dict[str, Array] = {}
-    text = _text(plain(content, side.name, large), target.suffix.lower())
+    array_file = target.with_suffix(".npz")
+    large_arrays: dict[str, Array] = {}
+    text = _to_text(plain(content, array_file.name, large_arrays), target.suffix.lower())
     written = [target]
-    if large:
-        checked_place(side)
-        _refuse_replacing(side, target)
-        kept = {name: stored(array) for name, array in large.items()}
-        write_whole(side, lambda stream: write_arrays(stream, kept))
-        written.append(side)
+    if large_arrays:
+        checked_place(array_file)
+        _check_replaceable(array_file, target)
+        stored_arrays = {name: stored(array) for name, array in large_arrays.items()}
+        write_whole(array_file, lambda stream: write_arrays(stream, stored_arrays))
+        written.append(array_file)
     write_whole(target, lambda stream: stream.write(text.encode()))
     return written
 
 
-def _refuse_replacing(side: Path, target: Path) -> None:
-    """Refuse to replace an npz file that does not belong to the model that is replaced."""
-    if side.exists() and not (target.exists() and side.name.encode() in target.read_bytes()):
+def _check_replaceable(array_file: Path, target: Path) -> None:
+    """Raise InputError if an npz file exists that does not belong to the replaced model."""
+    if array_file.exists() and not (
+        target.exists() and array_file.name.encode() in target.read_bytes()
+    ):
         raise InputError(
-            f"cannot write '{side}', which the large arrays of '{target.name}' go to: it is there "
+            f"cannot write '{array_file}', which the large arrays of '{target.name}' go to: it is there "
             "already, and belongs to no such model",
             hint="give the model another name, or remove the file",
         )
 
 
-def _text(content: Any, suffix: str) -> str:
+def _to_text(content: Any, suffix: str) -> str:
     if suffix == ".json":
         return json.dumps(content, indent=2)
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return str(yaml.dump(content, Dumper=_plain_lists(dumper), sort_keys=False, width=100))
+    return str(yaml.dump(content, Dumper=_dumper_class(dumper), sort_keys=False, width=100))
 
 
-def _plain_lists(dumper: Any) -> Any:
-    """A dumper that writes lists of numbers in one line, and no anchors."""
+def _dumper_class(dumper: Any) -> Any:
+    """Return a dumper class that writes lists of numbers in one line, and no anchors."""
 
     class Dumper(dumper):  # type: ignore[misc]
         def ignore_aliases(self, data: Any) -> bool:
@@ -82,81 +84,83 @@ def _plain_lists(dumper: Any) -> Any:
     return Dumper
 
 
-def plain(content: Any, side: str, large: dict[str, Array], name: str = "") -> Any:
-    """The content without arrays: small ones are lists, `large` collects the others by name."""
+def plain(content: Any, array_file: str, large: dict[str, Array], name: str = "") -> Any:
+    """Return the content with small arrays as lists; `large` collects the other arrays."""
     if isinstance(content, np.ndarray):
-        return {"value": _value(content, side, large, name), **described(content)}
+        return {"value": _written_value(content, array_file, large, name), **described(content)}
     if isinstance(content, Mapping):
-        parameter = isinstance(content.get("value"), np.ndarray)
-        rest = {**content, "value": None} if parameter else content
-        made = {
-            _key(key): plain(part, side, large, _below(name, key))
+        is_parameter = isinstance(content.get("value"), np.ndarray)
+        rest = {**content, "value": None} if is_parameter else content
+        sections = {
+            _json_key(key): plain(part, array_file, large, _child_name(name, key))
             for key, part in rest.items()
             if key != "args"
         }
-        if parameter:
-            made |= _parameter(content, side, large, name)
+        if is_parameter:
+            sections |= _plain_parameter(content, array_file, large, name)
         if "args" in content:
-            made["args"] = _arguments(content["args"], side, large, name)
-        return made
+            sections["args"] = _plain_arguments(content["args"], array_file, large, name)
+        return sections
     if isinstance(content, list | tuple):
         if only_numbers(content):
             return list(content)
-        return [plain(part, side, large, f"{name}[{k}]") for k, part in enumerate(content)]
+        return [plain(part, array_file, large, f"{name}[{k}]") for k, part in enumerate(content)]
     return content.item() if isinstance(content, np.generic) else content
 
 
-def _key(key: Any) -> Any:
-    """A key as JSON has it: YAML may have read a date."""
+def _json_key(key: Any) -> Any:
+    """Return a key in a form that JSON allows, because YAML may have parsed a date."""
     return key if isinstance(key, str | int | float) else str(key)
 
 
-def _arguments(args: Any, side: str, large: dict[str, Array], name: str) -> Any:
-    """Args by name, also one that is called `value`."""
+def _plain_arguments(args: Any, array_file: str, large: dict[str, Array], name: str) -> Any:
+    """Return the arguments by name, where an argument called `value` is not a parameter's value."""
     if not isinstance(args, Mapping):
-        return plain(args, side, large, name)
-    return {key: plain(part, side, large, _below(name, key)) for key, part in args.items()}
+        return plain(args, array_file, large, name)
+    return {
+        key: plain(part, array_file, large, _child_name(name, key)) for key, part in args.items()
+    }
 
 
-def _parameter(
-    content: Mapping[str, Any], side: str, large: dict[str, Array], name: str
+def _plain_parameter(
+    content: Mapping[str, Any], array_file: str, large: dict[str, Array], name: str
 ) -> Content:
-    """The value of a parameter, and its dtype in the metadata."""
+    """Return the value of a parameter, with its dtype in the metadata."""
     array = content["value"]
-    value = _value(array, side, large, name)
-    about = {**described(array), **(content.get("metadata") or {})}
+    value = _written_value(array, array_file, large, name)
+    metadata = {**described(array), **(content.get("metadata") or {})}
     if isinstance(value, Mapping):
-        about["shape"] = list(array.shape)
-    return {"value": value, "metadata": about}
+        metadata["shape"] = list(array.shape)
+    return {"value": value, "metadata": metadata}
 
 
-_SECTIONS = {"graphs", "nodes", "functions", "parameters", "args", "value"}
+_UNNAMED_SECTIONS = {"graphs", "nodes", "functions", "parameters", "args", "value"}
 
 
-def _below(name: str, key: Any) -> str:
-    """A name for arrays: the ids on the way, without the sections of a document."""
-    return name if key in _SECTIONS else f"{name}.{key}".lstrip(".")
+def _child_name(name: str, key: Any) -> str:
+    """Return a name for an array: the ids on its path, without the names of document sections."""
+    return name if key in _UNNAMED_SECTIONS else f"{name}.{key}".lstrip(".")
 
 
-def _value(array: Array, side: str, large: dict[str, Array], name: str) -> Any:
-    if (array.size <= LARGEST_WRITTEN and not _only_bits(array)) or _only_text(array):
+def _written_value(array: Array, array_file: str, large: dict[str, Array], name: str) -> Any:
+    if (array.size <= LARGEST_WRITTEN and not _needs_bits(array)) or _needs_text(array):
         return array.tolist()
     key, k = name or "array", 1
     while key in large:
         k += 1
         key = f"{name}_{k}"
     large[key] = array
-    return {"npz": side, "array": key}
+    return {"npz": array_file, "array": key}
 
 
-def _only_bits(array: Array) -> bool:
-    """Whether numbers as text do not say all: YAML has no complex numbers, and but one nan."""
+def _needs_bits(array: Array) -> bool:
+    """Return True if numbers cannot be written as text: complex numbers, nans with a payload."""
     if array.dtype.kind not in "fV":
         return array.dtype.kind == "c"
     nans = array[array != array]
     return bool(nans.tobytes() != np.full(nans.shape, np.nan, array.dtype).tobytes())
 
 
-def _only_text(array: Array) -> bool:
-    """Whether an array of numpy does not say all: it forgets zeros at the end of a text."""
+def _needs_text(array: Array) -> bool:
+    """Return True if numpy would lose zero characters at the end of a string of the array."""
     return array.dtype.kind == "O" and any(str(text).endswith("\0") for text in array.flat)

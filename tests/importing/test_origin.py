@@ -285,7 +285,9 @@ def with_entry(key: str, text: str, *, signed: bool) -> onnx.ModelProto:
     entries = {**entries_of(proto), key: text}
     if signed:
         said = {name: entries[name] for name in (MODEL, ARRAYS, STORED)}
-        entries[DIGEST] = origin._digest(proto, origin._prints(proto.graph), said)
+        entries[DIGEST] = origin._model_digest(
+            proto, origin._initializer_digests(proto.graph), said
+        )
     del proto.metadata_props[:]
     for name, value in entries.items():
         proto.metadata_props.add(key=name, value=value)
@@ -315,7 +317,7 @@ def test_a_document_that_is_none_is_one_clear_error(text: str) -> None:
     proto = exported(large(3))
     del proto.metadata_props[:]
     proto.metadata_props.add(key=MODEL, value=text)
-    said = origin._digest(proto, origin._prints(proto.graph), {MODEL: text})
+    said = origin._model_digest(proto, origin._initializer_digests(proto.graph), {MODEL: text})
     proto.metadata_props.add(key=DIGEST, value=said)
     with pytest.raises(mdf_loop.LoopError):
         mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu")

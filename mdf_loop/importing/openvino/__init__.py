@@ -77,7 +77,7 @@ def _outputs(place: Place) -> dict[str, str]:
         value = place.read(place.source(layer, 0))
         names = (value, *output_names(layer), layer.name, f"{layer.name}_{layer.id}")
         name = next(name for name in names if name not in found)
-        found[name] = f"{place.writer.maker(value)}.{value}"
+        found[name] = f"{place.writer.producer(value)}.{value}"
     if not found:
         raise ModelError("the network gives nothing: it has no Result")
     return found

@@ -75,7 +75,7 @@ class _LoopWriter:
         self._bind_invariants(condition)
         to, writer = self.to, inside.writer
         body = writer.content(
-            inputs=[iteration, writer.fresh("condition"), *to.enters],
+            inputs=[iteration, writer.unique_name("condition"), *to.enters],
             outputs=[condition, *to.leaves, *to.rows],
             metadata=self._metadata(),
         )
@@ -120,7 +120,7 @@ class _LoopWriter:
             (port,) = tie.inner.outputs
             wanted = (*port.names, tie.inner.name)[0]
             if wanted.startswith("arg_"):
-                inside.names[tie.inner.id, port.id] = inside.writer.fresh(f"outer_{wanted}")
+                inside.names[tie.inner.id, port.id] = inside.writer.unique_name(f"outer_{wanted}")
         inside.name_values()
 
     def _source(self, tie: Tie) -> str:
@@ -160,7 +160,7 @@ class _LoopWriter:
         place.read(name)
         if place.shapes.get(name) in ((), (1,)):
             return name
-        wanted = place.writer.fresh(f"{name}_scalar")
+        wanted = place.writer.unique_name(f"{name}_scalar")
         axes = place.value(np.zeros(0, np.int64), name)
         args = {"data": name, "shape": axes}
         place.writer.node("onnx::Reshape", [wanted], args=args, reads=[name, axes])
@@ -200,7 +200,7 @@ class _LoopWriter:
         writer = self.inside.writer
         layer = self.ports.iteration
         if layer is None:
-            return writer.fresh("iteration")
+            return writer.unique_name("iteration")
         name = self._inner(layer)
         dtype, shape = self.inside.dtypes[name], self.inside.shapes[name]
         if dtype not in ("int64", "int32"):
@@ -210,10 +210,10 @@ class _LoopWriter:
         listed = shape is not None and len(shape) == 1
         if dtype == "int64" and not listed:
             return name
-        number = writer.fresh(f"{name}_number")
+        number = writer.unique_name(f"{name}_number")
         value = number
         if dtype == "int32":
-            value = writer.fresh(f"{name}_int32") if listed else name
+            value = writer.unique_name(f"{name}_int32") if listed else name
             to = element_type(dtype)
             writer.node("onnx::Cast", [value], args={"input": number, "to": to}, reads=[number])
         if listed:
@@ -242,7 +242,7 @@ class _LoopWriter:
         if name not in self.to.left:
             self.to.left.add(name)
             return name
-        other = self.inside.writer.fresh(f"{name}_again")
+        other = self.inside.writer.unique_name(f"{name}_again")
         self.inside.writer.node("onnx::Identity", [other], args={"input": name}, reads=[name])
         return other
 

@@ -95,7 +95,7 @@ class Place:
                     wanted = port.names[0] if port.names else _unnamed(layer, k)
                     wanted = f"{wanted}_{layer.id}" if wanted in seen else wanted
                     seen.add(wanted)
-                    name = self.names[layer.id, port.id] = self.writer.fresh(wanted)
+                    name = self.names[layer.id, port.id] = self.writer.unique_name(wanted)
                 self.dtypes[name], self.shapes[name] = _stated(layer, port)
 
     def source(self, layer: Layer, position: int) -> str:
@@ -152,7 +152,7 @@ class Place:
         if isinstance(term, str):
             return self.read(term)
         if isinstance(term, np.ndarray):
-            name = self.writer.fresh(f"{node_id}.constant")
+            name = self.writer.unique_name(f"{node_id}.constant")
             self.writer.constant(name, term)
             return name
         part = term[0] if isinstance(term, OnnxOp) else term
@@ -161,7 +161,7 @@ class Place:
             places = [Part(part.op, k) for k in range(part.op.outputs)]
             for place in places:
                 if place not in self._made:
-                    self._made[place] = self.writer.fresh(f"{node_id}.{part.op.type}")
+                    self._made[place] = self.writer.unique_name(f"{node_id}.{part.op.type}")
             self._write(part.op, [self._made[place] for place in places], node_id)
         return self._made[part]
 
