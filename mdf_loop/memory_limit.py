@@ -110,8 +110,11 @@ def check(size: float, what: str, where: str = "", hint: str = _SMALLER) -> None
     most = limit()
     there = in_use(size, most)
     if there + size > most:
-        allowed = f"the limit allows: {as_text(most)}, of which {as_text(there)} are in use"
-        raise _too_much(size, what, where, allowed, hint)
+        raise _too_much(size, what, where, _allowed(most, there), hint)
+
+
+def _allowed(most: int, there: int) -> str:
+    return f"the limit allows: {as_text(most)}, of which {as_text(there)} are in use"
 
 
 def _too_much(
@@ -128,6 +131,17 @@ def passed(most: int) -> MemoryLimitError:
         f"the run took more memory than its limit of {as_text(most)}",
         hint="record less (only, every, reduce), stream rows to disk (output='run.zarr', --output "
         "run.zarr), or allow more: memory_limit (--memory-limit)",
+    )
+
+
+def would_pass(size: float, there: int, most: int) -> MemoryLimitError:
+    """The error about a run that is stopped before its growing values take more than it may."""
+    return _too_much(
+        size,
+        "what the run carries from step to step grows and",
+        "",
+        _allowed(most, there),
+        "let it grow less, or allow more: memory_limit (--memory-limit)",
     )
 
 

@@ -23,6 +23,10 @@ from mdf_loop.run.control import chunks, stopping
 from mdf_loop.run.control.stepper import Cadence
 
 
+STOPPED = "took more memory than its limit|grows and would take"
+"""Which of the two it is depends on when somebody looks at the memory."""
+
+
 def model(**node: Any) -> dict[str, Any]:
     return {"g": {"nodes": {"A": node}}}
 
@@ -126,7 +130,7 @@ def test_a_limit_that_is_none() -> None:
 def test_a_loop_that_doubles_what_it_carries() -> None:
     compiled = mdf_loop.compile(doubling(60), device="cpu", shapes="dynamic")
     most = resident() + 4 * 10**8
-    with pytest.raises(MemoryLimitError, match="took more memory than its limit") as caught:
+    with pytest.raises(MemoryLimitError, match=STOPPED) as caught:
         compiled.run({"x": [1.0]}, memory_limit=most)
     results = caught.value.results
     assert results.stopped_by is StoppedBy.MEMORY_LIMIT
@@ -143,9 +147,104 @@ def test_a_loop_that_is_stopped_before_it_is_begun_in_pieces(
     """The memory that the first attempt took does not count against what is reached."""
     monkeypatch.setattr(once, "PATIENCE", 60.0)
     compiled = mdf_loop.compile(doubling(60), device="cpu", shapes="dynamic")
-    with pytest.raises(MemoryLimitError, match="took more memory than its limit") as caught:
+    with pytest.raises(MemoryLimitError, match=STOPPED) as caught:
         compiled.run({"x": [1.0]}, memory_limit=resident() + 5 * 10**8)
     assert 10 < caught.value.results.loops["A.f"].iterations < 30
+
+
+def appending(count: int, size: int) -> dict[str, Any]:
+    """A loop that appends so many elements so often."""
+    body = {
+        "metadata": {"inputs": ["i", "g", "x"], "outputs": ["go", "z"]},
+        "nodes": {
+            "q": {
+                "input_ports": {"x": {}},
+                "output_ports": {
+                    "go": {"value": "True"},
+                    "z": {"value": f"numpy.concatenate([x, numpy.zeros({size})])"},
+                },
+            }
+        },
+    }
+    loop = {
+        "function": "onnx::Loop",
+        "args": {"M": count, "v_initial": "(x,)", "body": {"b": body}},
+    }
+    return model(
+        input_ports={"x": {"shape": [-1]}},
+        functions={"f": loop},
+        output_ports={"y": {"value": "numpy.sum(f)"}, "n": {"value": "numpy.size(f)"}},
+    )
+
+
+@pytest.mark.parametrize("native", ["off", "auto"])
+@pytest.mark.parametrize("first", [0, 1, 1000])
+def test_a_loop_that_appends_is_not_refused(first: int, native: str, monkeypatch: Any) -> None:
+    """It begins with one element, so its first step makes it many times as large."""
+    monkeypatch.setattr(once, "PATIENCE", 0.0)
+    compiled = mdf_loop.compile(appending(6, 200_000), native=native, shapes="dynamic")
+    results = compiled.run({"x": np.ones(first)}, memory_limit=resident() + 10**9)
+    assert (results["y"], results["n"]) == (first, first + 6 * 200_000)
+
+
+class Growing:
+    """A stepper whose value has the given sizes, one step at a time."""
+
+    def __init__(self, sizes: list[float]) -> None:
+        self.sizes = sizes
+        self.total = len(sizes) - 1
+        self.cadence = Cadence()
+        self.done = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.done == self.total
+
+    @property
+    def held(self) -> int:
+        return int(self.sizes[self.done])
+
+    def advance(self, most: int, stopping: Any) -> Any:
+        self.done += 1
+        return chunks.Block(range(0), {})
+
+
+MB = 1e6
+
+
+@pytest.mark.parametrize(
+    ("sizes", "steps"),
+    [
+        ([8, *(8 + k * 10 * MB for k in range(1, 30))], 29),
+        ([0, *(k * 10 * MB for k in range(1, 30))], 29),
+        ([8, 8, 8, *(k * 90 * MB for k in range(1, 5))], 6),
+        ([8, 8_000, 8 * MB, *(k * 9 * MB for k in range(2, 20))], 20),
+        ([8 * (k + 1) ** 3 * 1e3 for k in range(30)], 29),
+        ([400 * MB, 800 * MB, 1200 * MB], 1),
+        ([8 * 10.0**k for k in range(12)], 8),
+        ([8 * 2.0**k for k in range(30)], 26),
+    ],
+)
+def test_growth_is_known_from_several_steps(
+    sizes: list[float], steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what would pass the limit of 1 GB in the next step is refused, and called that."""
+    monkeypatch.setattr(memory_limit, "resident", lambda: 0)
+    stepper = Growing(sizes)
+    with stopping.Stopping() as alone:
+        alone._most = 10**9
+        reason = chunks.follow(stepper, alone, lambda block: None)  # type: ignore[arg-type]
+    assert stepper.done == steps
+    if steps < stepper.total:
+        assert reason is StoppedBy.MEMORY_LIMIT
+        assert alone.failure is not None
+        assert alone.failure.findings[0].what == (
+            f"what the run carries from step to step grows and would take "
+            f"{memory_limit.as_text(sizes[steps + 1])} of memory, more than the limit allows: 1 GB, "
+            "of which 0 B are in use"
+        )
+    else:
+        assert reason is None
 
 
 class Slowly:

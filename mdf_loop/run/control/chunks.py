@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable
 
 from mdf_loop.errors import LoopError
@@ -28,6 +29,11 @@ BYTES = 8 << 20
 GROWTH = 64
 """How many times the length of a chunk the next one may have."""
 
+OBSERVATIONS = 3
+"""Chunks in which what is carried has grown by about the same factor, before it is expected to do so again.
+
+An array that begins small grows by a large factor when something is appended for the first time."""
+
 
 class Lengths:
     """How many steps a chunk has: what took the right time so far.
@@ -41,6 +47,8 @@ class Lengths:
         self.next = self.known = 1
         self._held = 0.0
         self._growth = 1.0
+        self._increase = 0.0
+        self._factors: deque[float] = deque(maxlen=OBSERVATIONS)
 
     def took(self, steps: int, seconds: float, size: int) -> None:
         """A chunk of so many steps took so long, and gave rows of so many bytes."""
@@ -54,8 +62,11 @@ class Lengths:
     def holds(self, steps: int, size: int) -> None:
         """What is carried has so many bytes, after so many steps more."""
         before, self._held = self._held, float(size)
-        grew = steps > 0 and 0 < before < size
-        self._growth = (size / before) ** (1 / steps) if grew else 1.0
+        if steps == 0:
+            return
+        self._increase = max(0.0, (size - before) / steps)
+        self._growth = _growth(before, size, steps)
+        self._factors.append(self._growth)
         if self._growth > 1:
             room = max(2.0, BYTES / size)
             self.next = max(1, min(self.next, int(math.log(room) / math.log(self._growth))))
@@ -67,13 +78,27 @@ class Lengths:
 
     @property
     def more(self) -> float:
-        """How many bytes what is carried will have after one more step, where it grows and is large."""
-        wanted = self._held * self._growth
-        return wanted if self._growth > 1 and wanted > BYTES else 0.0
+        """How many bytes what is carried will have after one more step, where it grows and is large.
+
+        It is expected to grow by the least factor of the last `OBSERVATIONS` chunks. After fewer ones it is expected to
+        grow by as many bytes as it did.
+        """
+        if len(self._factors) < OBSERVATIONS:
+            expected = self._held + self._increase
+        else:
+            expected = self._held * min(self._factors)
+        return expected if self._growth > 1 and expected > BYTES else 0.0
 
     def failed(self) -> None:
         """A step of the chunk has failed: those before it are done in shorter ones."""
         self.next //= 2
+
+
+def _growth(before: float, size: float, steps: int) -> float:
+    """Return the factor by which a size has grown in each of some steps; 1 if it has not."""
+    if size <= before:
+        return 1.0
+    return float((size / before) ** (1 / steps)) if before else math.inf
 
 
 def follow(

@@ -23,7 +23,7 @@ from mdf_loop import signals
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.locks import ForkSafeLock
-from mdf_loop.memory_limit import in_use, limit, passed
+from mdf_loop.memory_limit import in_use, limit, passed, would_pass
 
 GRACE = 0.03
 """Seconds that are left to what is being computed when a run is asked to stop."""
@@ -135,8 +135,13 @@ class Stopping:
 
     def look_at_memory(self, more: float = 0.0) -> None:
         """Let the run stop at once if it has more memory than it may, or will with so much more."""
-        if self.reason is None and in_use(more, self._most) + more > self._most:
-            self.failure = passed(self._most)
+        if self.reason is not None:
+            return
+        there = in_use(more, self._most)
+        if there + more > self._most:
+            self.failure = (
+                passed(self._most) if there > self._most else would_pass(more, there, self._most)
+            )
             self._set(StoppedBy.MEMORY_LIMIT)
             self._end = time.monotonic()
 
