@@ -140,10 +140,25 @@ def _object_code(text: str) -> bytes:
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    passes = llvm.create_pass_builder(_maker(), options)
-    passes.getModulePassManager().run(module, passes)
+    builder = llvm.create_pass_builder(_maker(), options)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    _free_passes(passes)
     code: bytes = _maker().emit_object(module)
     return code
+
+
+def _free_passes(passes: Any) -> None:
+    """Free a pass manager of llvmlite.
+
+    Up to llvmlite 0.50 `close()` leaves a manager of 50 kB behind: its class inherits the empty `_dispose` of `ObjectRef`
+    before its own one. A detached manager is freed by nobody else.
+    """
+    from llvmlite.binding import newpassmanagers
+
+    if not passes.closed:
+        newpassmanagers.NewPassManager._dispose(passes)
+        passes.detach()
 
 
 def _engine_of(code: bytes) -> Any:

@@ -22,7 +22,6 @@ from mdf_loop.run import single_run as once
 from mdf_loop.run.control import chunks, stopping
 from mdf_loop.run.control.stepper import Cadence
 
-
 STOPPED = "took more memory than its limit|grows and would take"
 """Which of the two it is depends on when somebody looks at the memory."""
 
