@@ -1,6 +1,7 @@
 """Builder: append operations, knowing dtype, shape and (where possible) the value of each.
 
-Operations on constants are computed at once, so what a model fixes is fixed in its program.
+Operations of constants are computed at once where every runtime gives the same bits. The others stay
+operations of the program: the run computes them as it computes those of inputs.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from mdf_loop.ir.types import dtype_name, is_tensor
 from mdf_loop.ops import onnx_schema, row_of
 from mdf_loop.ops.inference import infer
 from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.registry import is_exact
 
 _PoolKey: TypeAlias = tuple[str, tuple[int, ...], bytes]
 
@@ -204,6 +206,31 @@ class Builder:
         """The array, if the value is known now."""
         return None if value is None else self._shared.constants.get(value)
 
+    def evaluated(self, value: Value | None) -> Array | None:
+        """Return the array of a value that reads constants alone, computed by numpy; None for others.
+
+        The run may compute other last bits. So this is for what a model must fix, such as an axis, and
+        `constant_of` for all else.
+        """
+        return None if value is None else self._evaluated(value, {})
+
+    def _evaluated(self, value: Value, results: dict[Value, Array | None]) -> Array | None:
+        known = self.constant_of(value)
+        if known is not None or value in results:
+            return results.get(value) if known is None else known
+        results[value] = None
+        op = self.makers.get(value)
+        if not isinstance(op, Op):
+            return None
+        operands = [None if v is None else self._evaluated(v, results) for v in op.inputs]
+        results.update(zip(op.outputs, _results_of(op, operands) or (), strict=False))
+        return results[value]
+
+    def computed(self, op: Op) -> tuple[Value, ...] | None:
+        """Return the results of an operation of constants, by numpy; None for other operations."""
+        arrays = _results_of(op, [self.constant_of(value) for value in op.inputs])
+        return None if arrays is None else tuple(self.derived(a, op.inputs) for a in arrays)
+
     # --- operations ----------------------------------------------------------------------------
 
     def op(self, op_type: str, *inputs: Value | None, **attributes: Any) -> Value:
@@ -222,10 +249,10 @@ class Builder:
         known = [self.constant_of(value) for value in inputs]
         entries = [None if v is None else (v.dtype, v.shape) for v in inputs]
         types = infer(op_type, entries, attributes, self.small(inputs), n_outputs)
-        tensors = all(is_tensor(dtype) for dtype, _ in types)
-        folded = self._fold(op_type, inputs, known, attributes, types) if tensors else None
-        if folded is not None:
-            return folded
+        if is_exact(op_type, known, types):
+            arrays = _results(op_type, inputs, known, attributes, types)
+            if arrays is not None:
+                return tuple(self.derived(array, inputs) for array in arrays)
         base = f"{self.label}:{op_type}" if self.label else op_type
         outputs = tuple(
             Value(self.name(base), dtype, self._fresh(shape), self.where) for dtype, shape in types
@@ -266,40 +293,37 @@ class Builder:
             return None
         return tuple(self.name("d") if str(dim).startswith("?") else dim for dim in shape)
 
-    def _fold(
-        self,
-        op_type: str,
-        inputs: tuple[Value | None, ...],
-        known: list[Array | None],
-        attributes: dict[str, Any],
-        types: Sequence[tuple[str, Shape]],
-    ) -> tuple[Value, ...] | None:
-        missing = any(v is not None and a is None for v, a in zip(inputs, known, strict=True))
-        large = sum(a.size for a in known if a is not None) > FOLD_LIMIT
-        shapes = [
-            [extent for extent in shape or () if isinstance(extent, int)] for _, shape in types
-        ]
-        large |= any(math.prod(shape) > FOLD_LIMIT for shape in shapes)
-        row = row_of(op_type)
-        if missing or large or row.random or not self._folds(op_type, inputs):
-            return None
-        if row.passes_over_nan and any(map(_has_nan, known)):
-            return None
-        try:
-            arrays = evaluate(op_type, known, attributes, len(types))
-        except Exception:  # noqa: BLE001 - what fails now is left to the run
-            return None
-        if sum(a.size for a in arrays) > FOLD_LIMIT:
-            return None
-        return tuple(self.derived(array, inputs) for array in arrays)
 
-    def _folds(self, op_type: str, inputs: tuple[Value | None, ...]) -> bool:
-        """Whether an operation of constants is done now."""
-        return True
+def _results_of(op: Op, operands: Sequence[Array | None]) -> list[Array] | None:
+    """Return the results of an operation of a program; see `_results`."""
+    types = [(value.dtype, value.shape) for value in op.outputs]
+    return _results(op.op_type, op.inputs, operands, op.attributes, types)
 
 
-def _has_nan(array: Array | None) -> bool:
-    return array is not None and array.dtype.kind == "f" and bool(np.isnan(array).any())
+def _results(
+    op_type: str,
+    inputs: Sequence[Value | None],
+    operands: Sequence[Array | None],
+    attributes: Mapping[str, Any],
+    types: Sequence[tuple[str, Shape]],
+) -> list[Array] | None:
+    """Return the results of an operation by numpy; None if it fails, or is no function of small known tensors."""
+    if any(v is not None and a is None for v, a in zip(inputs, operands, strict=True)):
+        return None
+    sizes = [
+        math.prod(n for n in shape or () if isinstance(n, int))
+        if is_tensor(dtype)
+        else FOLD_LIMIT + 1
+        for dtype, shape in types
+    ]
+    sizes.append(sum(array.size for array in operands if array is not None))
+    if row_of(op_type).random or max(sizes) > FOLD_LIMIT:
+        return None
+    try:
+        arrays = evaluate(op_type, operands, attributes, len(types))
+    except Exception:  # noqa: BLE001 - numpy and onnx's reference raise anything: left to the run
+        return None
+    return arrays if sum(array.size for array in arrays) <= FOLD_LIMIT else None
 
 
 def _kind(array: Array) -> tuple[str, tuple[int, ...]]:

@@ -48,7 +48,7 @@ DTYPES: Mapping[str, str] = {
 
 def known_array(b: ModelBuilder, argument: Argument) -> Array:
     """The numbers of an argument that must be known when the model is compiled."""
-    array = b.constant_of(_tensor(b, argument))
+    array = b.evaluated(_tensor(b, argument))
     if array is None:
         raise OperandError(
             "must be known when the model is compiled",

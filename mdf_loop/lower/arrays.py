@@ -124,7 +124,7 @@ def arange(
     """Numbers from `start` (0 if left out) up to but not `stop`; whole ones also at run time."""
     first, last = (start, stop) if stop is not None else (b.constant(np.array(0)), start)
     parts = promote(b, first, last, *(() if step is None else (step,)))
-    known = [b.constant_of(part) for part in parts]
+    known = [b.constant_of(part) if kind(part) == "i" else b.evaluated(part) for part in parts]
     if all(array is not None for array in known):
         numbers = [array.item() for array in known if array is not None]
         _refuse_large("numpy.arange", _count(*numbers))

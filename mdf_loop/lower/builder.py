@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from mdf_loop.build import Builder, Shared
 from mdf_loop.errors import Finding, Findings
 from mdf_loop.ir import Array, Shape, Value
-from mdf_loop.ops.registry import same_bits
 
 
 class Options(Struct, frozen=True):
@@ -216,10 +215,3 @@ class ModelBuilder(Builder):
         read = tuple(sources)
         late, measured = any(map(self.is_late, read)), any(map(self.is_measured, read))
         return self.constant(array, late=late, measured=measured)
-
-    def _folds(self, op_type: str, inputs: tuple[Value | None, ...]) -> bool:
-        """What is late, or measured, is calculated now if every runtime would give the same bits."""
-        if not any(self.is_late(value) or self.is_measured(value) for value in inputs):
-            return True
-        known = (self.constant_of(value) for value in inputs)
-        return same_bits(op_type, [array for array in known if array is not None])

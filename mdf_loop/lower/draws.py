@@ -207,7 +207,7 @@ def choice(
 
 def _choices(b: ModelBuilder, a: Value) -> int:
     """Of how many elements one is chosen."""
-    known = b.constant_of(a)
+    known = b.evaluated(a)
     if a.shape == () and known is not None and known.dtype.kind in "iu" and known > 0:
         return int(known)
     if a.shape is None or len(a.shape) != 1 or not isinstance(a.shape[0], int) or a.shape[0] < 1:
@@ -304,7 +304,7 @@ def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = N
 
 def _root(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array, Array]:
     """The means, and what the covariances are the square of."""
-    middle, square = b.constant_of(mean), b.constant_of(cov)
+    middle, square = b.evaluated(mean), b.evaluated(cov)
     if middle is None or square is None:
         raise OperandError(
             "means and covariances must be known when the model is compiled",

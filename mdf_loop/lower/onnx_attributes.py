@@ -72,7 +72,7 @@ def is_known(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) 
 
 def _known(b: ModelBuilder, expression: Any, scope: Scope) -> Array | None:
     try:
-        return b.constant_of(tensor(b, lower_expression(b, expression, scope)))
+        return b.evaluated(tensor(b, lower_expression(b, expression, scope)))
     except LoopError:
         return None
 

@@ -123,7 +123,7 @@ def _parts(
     """How many parts onnx::Split makes, where opset 18's `num_outputs` says it; the other args."""
     if op_type != "Split" or args.get("num_outputs") is None:
         return 0, args
-    known = b.constant_of(tensor(b, lower_expression(b, args["num_outputs"], scope)))
+    known = b.evaluated(tensor(b, lower_expression(b, args["num_outputs"], scope)))
     if known is None or known.size != 1 or known.dtype.kind not in "iu" or known < 1:
         raise OperandError(f"onnx::Split cannot make {args['num_outputs']} parts")
     return int(known), {key: value for key, value in args.items() if key != "num_outputs"}

@@ -200,7 +200,7 @@ def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) 
 @names("math.fsum")
 def exact_sum(b: ModelBuilder, seq: Terms, /) -> Value:
     """The sum rounded once, of numbers known when the model is compiled."""
-    known = [b.constant_of(tensor(b, part)) for part in seq]
+    known = [b.evaluated(tensor(b, part)) for part in seq]
     if any(array is None for array in known):
         raise UnsupportedError(
             "'math.fsum' rounds only once, which no operator of ONNX does",

@@ -136,7 +136,7 @@ def _element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index, ...]
 
 
 def _known_end(b: ModelBuilder, end: Value | None) -> int | None:
-    known = b.constant_of(end)
+    known = b.evaluated(end)
     if end is not None and (known is None or known.shape != ()):
         raise ExpressionError(
             "which results are meant must be known when the model is compiled",
@@ -209,7 +209,7 @@ def _slice(b: ModelBuilder, value: Value, axis: int, part: SliceIndex) -> Value:
 
 
 def _step(b: ModelBuilder, step: Value) -> int:
-    known = b.constant_of(step)
+    known = b.evaluated(step)
     if known is None or known.shape != () or known.dtype.kind not in "iu" or known == 0:
         raise ExpressionError(
             "the step of a slice must be a whole number other than 0, known when compiled"

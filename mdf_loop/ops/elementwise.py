@@ -32,7 +32,7 @@ pointwise = partial(
 """`y[k] = f(a[k], b[k], ...)` that gives a result for all values."""
 
 _fixed = partial(pointwise, bits=Bits.FIXED)
-_once = partial(pointwise, bits=Bits.ONCE)
+_once = partial(pointwise, bits=Bits.ONCE, exact_integers=True)
 _slow = partial(pointwise, work=transcendental)
 _composed = partial(_slow, native=composed)
 _number = partial(_fixed, has_kernel=sure_kernels.of(NUMBERS))
@@ -91,6 +91,7 @@ ARITHMETIC = (
     ),
     pointwise(
         name="Pow",
+        exact_integers=True,
         derivative=slopes.POW,
         native=functions.power,
         may_fail=negative_power,
@@ -133,7 +134,11 @@ ARITHMETIC = (
         wrong_kernel=sure_kernels.first_of({"float16"}),
     ),
     pointwise(
-        name="Sum", derivative=slopes.SUM, native=exact.total, has_kernel=sure_kernels.of(FLOATS)
+        name="Sum",
+        exact_integers=True,
+        derivative=slopes.SUM,
+        native=exact.total,
+        has_kernel=sure_kernels.of(FLOATS),
     ),
     pointwise(name="Mean", derivative=slopes.MEAN, native=exact.average, composed=arithmetic.mean),
     _once(
@@ -196,6 +201,7 @@ LOGIC = (
 DTYPES = (
     _fixed(
         name="Cast",
+        converts_text=True,
         derivative=slopes.CONVERTED,
         native=conversions.cast,
         for_cuda=for_cuda.whole,
@@ -204,6 +210,7 @@ DTYPES = (
     ),
     Row(
         name="CastLike",
+        converts_text=True,
         derivative=slopes.CONVERTED,
         may_fail=no_number,
         bits=Bits.FIXED,

@@ -59,7 +59,13 @@ def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
     """Return `x` between two bounds; one that is left out is the last finite number of the dtype.
 
     A comparison with nan is false: nan stays nan, and bounds nothing.
+
+    Raises:
+        RunError: a bound is no single number.
     """
+    for bound in (low, high):
+        if bound is not None and bound.shape not in ((), (1,)):
+            raise RunError("the bounds of onnx::Clip must be single numbers")
     if kind_of(dtype_name(x)) in "iu":
         least, most = (
             np.array(end, x.dtype) for end in (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
@@ -68,6 +74,7 @@ def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
         most = np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype))
         least = -most
     low, high = least if low is None else low, most if high is None else high
+    low, high = low.reshape(()), high.reshape(())
     bounded = np.where(x < low, low, x)
     return np.where(bounded > high, high, bounded)
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from mdf_loop.errors import RunError
 from mdf_loop.ir import Array, Op
 from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import products, reductions, rows, selection, shapes
@@ -66,12 +67,18 @@ def _padded(
     axes: Array | None = None,
     mode: str = "constant",
 ) -> Array:
-    """By numpy, which pads nothing negative: that is cut off."""
+    """Pad by numpy, which pads nothing negative: that is cut off.
+
+    Raises:
+        RunError: an axis is reflected beyond its first or last element.
+    """
     along = np.arange(x.ndim) if axes is None else np.asarray(axes) % max(1, x.ndim)
     ends = np.zeros((x.ndim, 2), np.int64)
     ends[along] = np.reshape(pads, (2, -1)).T
     sides = zip(x.shape, *np.maximum(-ends, 0).T.tolist(), strict=True)
     kept = x[tuple(slice(before, extent - after) for extent, before, after in sides)]
+    if mode == "reflect" and np.any(ends >= np.maximum(kept.shape, 1)[:, np.newaxis]):
+        raise RunError("onnx::Pad reflects more elements than the axis has")
     filling = {} if mode != "constant" or value is None else {"constant_values": value.item()}
     made: Array = np.pad(kept, np.maximum(ends, 0).tolist(), mode, **filling)  # type: ignore[call-overload]
     return made
@@ -311,6 +318,7 @@ CHOSEN = (
     ),
     Row(
         name="ScatterElements",
+        exact_integers=True,
         speed=speeds.COPIED,
         derivative=choices.SCATTER_ELEMENTS,
         native_whole=positions.scatter_elements,
@@ -323,6 +331,7 @@ CHOSEN = (
     ),
     Row(
         name="ScatterND",
+        exact_integers=True,
         speed=speeds.COPIED,
         derivative=choices.SCATTER_ND,
         batched=selection.scatter_nd,
@@ -343,11 +352,12 @@ CHOSEN = (
         name="TopK",
         derivative=choices.TOP_K,
         bits=Bits.ONCE,
+        exact_integers=True,
         may_fail=too_few,
         has_kernel=sure_kernels.indexed(NUMBERS),
         batched=reductions.along_axis,
     ),
-    Row(name="Unique", bits=Bits.ONCE, may_fail=no, not_batched=_VARIES),
+    Row(name="Unique", bits=Bits.ONCE, exact_integers=True, may_fail=no, not_batched=_VARIES),
     _counted(name="NonZero", may_fail=no, not_batched=_VARIES, composed=composing.nonzero),
 )
 
@@ -363,7 +373,7 @@ MADE = (
     Row(
         name="Range",
         derivative=moving.RANGE,
-        bits=Bits.FIXED,
+        exact_integers=True,  # the kernel adds the step again and again, which rounds floats
         native_whole=filling.in_a_row,
         may_fail=unless_known(0, 1, 2),
         not_batched=_VARIES,
@@ -377,7 +387,7 @@ MADE = (
     ),
     Row(
         name="OneHot",
-        bits=Bits.FIXED,
+        bits=Bits.ONCE,  # of depth 0, kernels and composition differ
         may_fail=unless_known(1),
         batched=reductions.along_axis,
         composed=composing.one_hot,

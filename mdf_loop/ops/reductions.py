@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import RunError
 from mdf_loop.ir import Array
 from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import reductions as batching
@@ -31,7 +32,7 @@ _reduced = partial(
     speed=speeds.reduction,
     newer_forms=((18, axes_as_operand),),
 )
-_summed = partial(_reduced, wrong_kernel=sure_kernels.first_of(_WHOLE))
+_summed = partial(_reduced, exact_integers=True, wrong_kernel=sure_kernels.first_of(_WHOLE))
 """Of whole numbers it is computed in float64: 2 ** 53 + 1 is lost."""
 
 _of_floats = sure_kernels.first_of(FLOATS)
@@ -57,6 +58,27 @@ def _meaning(reduce: Callable[..., Array]) -> Callable[..., Array]:
         return np.asarray(reduce(x, axis=listed, keepdims=bool(keepdims))).astype(x.dtype)
 
     return meaning
+
+
+def _extreme(largest: bool, x: Array, **how: Any) -> Array:
+    """Return the largest or smallest elements, of which nan is one; of none the least or greatest number.
+
+    Raises:
+        RunError: there are no truth values to choose from.
+    """
+    reduce = np.max if largest else np.min
+    result = np.asarray(reduce(x, initial=_end_of(x.dtype, lowest=largest), **how))
+    if x.dtype.kind == "b" and result.size and not x.size:
+        raise RunError("the truth values of an empty array have no extreme")
+    return result
+
+
+def _end_of(dtype: np.dtype[Any], *, lowest: bool) -> Any:
+    if dtype.kind == "b":
+        return not lowest
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min if lowest else np.iinfo(dtype).max
+    return np.asarray(-np.inf if lowest else np.inf, dtype)
 
 
 def _square_sum(x: Array, **how: Any) -> Array:
@@ -98,6 +120,9 @@ def place_of_extreme(
     place = np.asarray(of_all(rows, axis=axis, keepdims=bool(keepdims)), np.int64)
     return x.shape[axis] - 1 - place if select_last_index else place
 
+
+_LARGEST = _meaning(partial(_extreme, True))
+_SMALLEST = _meaning(partial(_extreme, False))
 
 _along = partial(Row, may_fail=no, batched=batching.along_axis)
 
@@ -157,21 +182,23 @@ ROWS = (
         derivative=slopes.EXTREME,
         native_whole=native.largest,
         bits=Bits.ONCE,
-        passes_over_nan=True,
+        exact_integers=True,
+        meaning=_LARGEST,
     ),
     _reduced(
         name="ReduceMin",
         derivative=slopes.EXTREME,
         native_whole=native.smallest,
         bits=Bits.ONCE,
-        passes_over_nan=True,
+        exact_integers=True,
+        meaning=_SMALLEST,
     ),
     _along(
         name="ArgMax",
         meaning=partial(place_of_extreme, True),
         native_whole=running.largest_place,
-        passes_over_nan=True,
         bits=Bits.ONCE,
+        exact_integers=True,
         may_fail=nothing_to_choose,
         never_negative=yes,
     ),
@@ -179,8 +206,8 @@ ROWS = (
         name="ArgMin",
         meaning=partial(place_of_extreme, False),
         native_whole=running.smallest_place,
-        passes_over_nan=True,
         bits=Bits.ONCE,
+        exact_integers=True,
         may_fail=nothing_to_choose,
         never_negative=yes,
     ),
@@ -217,6 +244,7 @@ ROWS = (
     ),
     Row(
         name="CumSum",
+        exact_integers=True,
         derivative=slopes.CUM_SUM,
         native_whole=running.running_sum,
         may_fail=no_axis,

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 from onnx import defs
 
 from mdf_loop.ir import OPSET, Array, Data, Op, Shape, Value
+from mdf_loop.ir.types import dtype_name, kind_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -126,6 +126,9 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         in_order: whether the result has the elements of the first operand in their order, each as
             often as it is broadcast.
         bits: how much of the result is fixed.
+        converts_text: True if it makes text of numbers, or numbers of text, which every runtime does in
+            its own way.
+        exact_integers: True if the result is fixed, too, where operands and results are integers or truth values.
         may_fail: whether it may fail for values of operands that fit it.
         for_cuda: what it becomes where ONNX Runtime's kernel for CUDA does what the one for the CPU does not.
         never_negative: whether it gives nothing below 0, and no -0.0.
@@ -154,8 +157,6 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         native_whole: how machine code computes it, of whole arrays.
         opset: the lowest opset that has it, where ONNX's schemas alone do not tell.
         newer_forms: (opset, form): how it is said from an opset on, where it was said differently before.
-        passes_over_nan: True if ONNX Runtime's kernel passes over nan, as the meaning does not:
-            operations of constants that hold nan are left to the runtime.
         schema, types, meaning: of an operation that ONNX lacks all three, of ONNX's own none but
             a meaning that mends the reference's, or types that its inference does not tell. The schema's domain is `mdf_loop.` and a family,
             as in `mdf_loop.signals::Cube`: models and errors call it so. The schema's types are
@@ -168,6 +169,8 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     moves: Moves | None = None
     in_order: bool = False
     bits: Bits = Bits.OPEN
+    converts_text: bool = False
+    exact_integers: bool = False
     may_fail: Fails = yes
     for_cuda: ForCuda | None = None
     never_negative: Test = no
@@ -194,7 +197,6 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     newer_forms: Sequence[tuple[int, Form]] = ()
     schema: defs.OpSchema | None = None
     types: Types | None = None
-    passes_over_nan: bool = False
     meaning: Meaning | None = None
 
 
@@ -245,12 +247,11 @@ def rows() -> Collection[Row]:
     return _ROWS.values()
 
 
-def same_bits(op_type: str, arrays: Iterable[Array]) -> bool:
-    """Whether every runtime gives the same bits for these operands.
-
-    Sums and transcendental functions differ in the last bits from one library to the next.
-    """
-    given = list(arrays)
-    plain = all(a.dtype in (np.float64, np.float32) for a in given if a.dtype.kind not in "iub")
-    whole = all(a.dtype.kind in "iub" for a in given)
-    return whole or (row_of(op_type).bits is Bits.FIXED and plain)
+def is_exact(op_type: str, operands: Iterable[Array | None], types: Iterable[Type]) -> bool:
+    """Return True if every runtime gives the same bits for these operands and types of results."""
+    row = row_of(op_type)
+    dtypes = (dtype_name(array) for array in operands if array is not None)
+    words = (*dtypes, *(dtype for dtype, _ in types))
+    if row.bits is Bits.FIXED:
+        return not (row.converts_text and "string" in words)
+    return row.exact_integers and all(kind_of(word) in "iub" for word in words)

@@ -127,7 +127,7 @@ numpy.median(x) | numpy.median(m) | numpy.median(m, axis=0) | numpy.median(s, ax
 CREATION = """
 numpy.zeros(3) | numpy.zeros((2, 3)) | numpy.ones(2, dtype=int) | numpy.zeros((2,), numpy.float32) | numpy.full(3, 7) | numpy.full((2, 2), c) | numpy.full(2, 1, dtype=float) | numpy.full(2, 0.5) | numpy.zeros(())
 numpy.zeros_like(m) | numpy.ones_like(n) | numpy.full_like(x, 2) | numpy.full_like(n, 2.7) | numpy.zeros_like(n, dtype=float) | numpy.eye(3) | numpy.eye(2, 3) | numpy.eye(3, k=1) | numpy.identity(2) | numpy.eye(2, dtype=int)
-numpy.arange(4) | numpy.arange(1, 4) | numpy.arange(0, 1, 0.25) | numpy.arange(5, 0, -2) | numpy.arange(q) | numpy.arange(1, q, 1) | numpy.arange(3.0) | numpy.arange(q, dtype=float) | numpy.arange(2, dtype=float)
+numpy.arange(4) | numpy.arange(1, 4) | numpy.arange(0, 1, 0.25) | numpy.arange(5, 0, -2) | numpy.arange(q) | numpy.arange(1, q, 1) | numpy.arange(3.0) | numpy.arange(0.0, numpy.exp(0.0) + 1, 0.5) | numpy.linspace(0, numpy.exp(0.0), 3) | numpy.arange(q, dtype=float) | numpy.arange(2, dtype=float)
 numpy.linspace(0, 1, 5) | numpy.linspace(0, c * 0 + 1, 3) * 0 if False else numpy.linspace(-1, 1, num=4, endpoint=False) | numpy.logspace(0, 2, 3) | numpy.geomspace(1, 8, 4) | numpy.zeros(0)
 numpy.float64(n) | numpy.int64(x) | numpy.float32(x) | numpy.int32(x) | numpy.uint8(n + 2) | numpy.bool_(n) | numpy.bool(0) | numpy.int8(3) | numpy.float16(x) | numpy.int64(2.9) | numpy.float64(2) * f | f * 2.0 | f * float(c)
 """

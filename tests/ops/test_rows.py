@@ -27,7 +27,6 @@ from mdf_loop.ops.registry import (
     register,
     registered,
     rows,
-    same_bits,
     yes,
 )
 from mdf_loop.pipeline import LEGAL, prepare
@@ -212,7 +211,7 @@ def test_what_is_fixed_has_the_same_bits_in_onnxruntime(name: str) -> None:
         fixed = [k for k, given in enumerate(sample.inputs) if not isinstance(given, F)]
         arrays = operands(sample, dtype, seed=5)
         expected = reference(name, arrays)
-        if expected is None or not same_bits(name, [a for a in arrays if a is not None]):
+        if expected is None:
             continue
         program = program_of(name, arrays, sample.n_outputs, constant=fixed, **sample.attributes)
         if program.ops and any(isinstance(op, Op) for op in program.ops):

@@ -66,9 +66,8 @@ def log_sum(b: Builder, op: Op) -> Value:
 def log_sum_exp(b: Builder, op: Op) -> Value:
     """`log(sum(exp(x - m))) + m` of the largest x, or 0 if that is infinite."""
     x = _float(op)
-    axes = {"axes": attribute(op, "axes")} if attribute(op, "axes") else {}
     whole, kept = (
-        _finite(b, b.op("ReduceMax", x, **axes, keepdims=keepdims))
+        _finite(b, b.op("ReduceMax", x, *op.inputs[1:], **{**op.attributes, "keepdims": keepdims}))
         for keepdims in (1, attribute(op, "keepdims"))
     )
     total = _sum_of(b, op, b.op("Exp", b.op("Sub", x, whole)))
@@ -121,6 +120,8 @@ def _float(op: Op) -> Value:
 
 
 def _sum_of(b: Builder, op: Op, terms: Value) -> Value:
+    if optional(op, 1) is not None:
+        return b.op("ReduceSum", terms, *op.inputs[1:], **op.attributes)
     return sum_of(b, terms, attribute(op, "axes") or None, keepdims=bool(attribute(op, "keepdims")))
 
 

@@ -23,11 +23,13 @@ Source: onnxruntime 1.32, which removes casts that it takes for lossless (Remove
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ir.types import kind_of, numpy_dtype
 from mdf_loop.ops.compositions.words import operand
+from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.without_effect import MOVES, possibly_unchanged
 from mdf_loop.passes.rewrite import rewrite
 
@@ -58,7 +60,9 @@ class _Casts:
         source, middle = operand(first), first.outputs[0].dtype
         is_moved_only = all(each.op_type in MOVES for each in between)
         if is_moved_only and source.dtype == op.outputs[0].dtype and _keeps(source.dtype, middle):
-            return (_moved(b, source, between),)
+            if all(_can_move(move, source) for move in between):
+                return (_moved(b, source, between),)
+            return None
         if middle not in _REMOVED or _are_one(source.dtype, middle, op.outputs[0].dtype):
             return None
         return (b.op("Cast", b.op("Max", operand(op)), **op.attributes),)
@@ -78,6 +82,13 @@ class _Casts:
                 return None
             value = source
         return None
+
+
+def _can_move(move: Op, source: Value) -> bool:
+    """Return True if ONNX Runtime has a kernel for a move in the dtype of another value."""
+    inputs = (replace(operand(move), dtype=source.dtype), *move.inputs[1:])
+    outputs = (replace(move.outputs[0], dtype=source.dtype),)
+    return has_kernel(replace(move, inputs=inputs, outputs=outputs))
 
 
 def _moved(b: Builder, source: Value, moves: list[Op]) -> Value:

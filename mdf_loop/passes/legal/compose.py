@@ -5,12 +5,14 @@
 
 Keeps: the values of ONNX's definition, in the dtype of the model; elementary functions within
 4 ulp, everything else as exact as its sums. float64 never passes through float32. Attributes
-are used as the model has them, where an ONNX file would round them to float32.
+are used as the model has them, where an ONNX file would round them to float32. Constants whose
+composition is refused are computed by numpy.
 """
 
 from __future__ import annotations
 
 from mdf_loop.build import Builder
+from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ops.registry import row_of
 from mdf_loop.passes.legal.kernel_needed import is_composed, lacks_kernel
@@ -30,5 +32,11 @@ def _rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
     composed = row_of(op.op_type).composed
     if composed is None or not (lacks_kernel(op) and is_composed(op)):
         return None
-    made = composed(b, op)
+    try:
+        made = composed(b, op)
+    except UnsupportedError:
+        results = b.computed(op)
+        if results is None:
+            raise
+        return results
     return made if isinstance(made, tuple) else (made,)

@@ -3,6 +3,7 @@
     y: int16[n] = Max(a, b)   ->   y = Cast(Max(Cast(a), Cast(b)))      in int32
 
 Keeps: the values of ONNX's definition; whole numbers wrap as numpy's do, floats are rounded once.
+Constants that no dtype has a kernel for are computed by numpy.
 """
 
 from __future__ import annotations
@@ -44,7 +45,15 @@ def widen(program: Program) -> Program:
 
 
 def _rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
-    return _widened(b, op) if lacks_kernel(op) and not is_composed(op) else None
+    if is_composed(op) or not lacks_kernel(op):
+        return None
+    try:
+        return _widened(b, op)
+    except UnsupportedError:
+        results = b.computed(op)
+        if results is None:
+            raise
+        return results
 
 
 def _widened(b: Builder, op: Op) -> tuple[Value, ...]:
