@@ -36,17 +36,17 @@ class Form:
 
     def run(self, **more: Any) -> Results:
         """Run the model; words in `more` replace those of the case."""
-        asked = {**self.case.asked, "nan": "ignore", "progress": False, **more}
+        words = {**self.case.asked, "nan": "ignore", "progress": False, **more}
         if self.has_arrays is None:
-            return self._first(asked)
-        return self.compiled.run(**asked)
+            return self._first(words)
+        return self.compiled.run(**words)
 
     def in_lanes(self, results: Results) -> bool:
         """Return True if all of a run was computed by native loops with lanes or arrays."""
         is_native = all(word == NATIVE for word in results.native.values())
         return is_native and (len(results.axes) > 1 or bool(self.has_arrays))
 
-    def _first(self, asked: Mapping[str, Any]) -> Results:
+    def _first(self, words: Mapping[str, Any]) -> Results:
         forms: dict[str, bool] = {}
 
         def noting(loop: Any, known: Any) -> Any:
@@ -56,7 +56,7 @@ class Form:
 
         choice_form_of = choice.form_of
         with mock.patch.object(choice, "form_of", noting):
-            results = self.compiled.run(**asked)
+            results = self.compiled.run(**words)
         self.has_arrays = forms.get("time", False)
         return results
 
@@ -78,7 +78,7 @@ class Forms:
         self.native({})
 
     @cached_property
-    def chosen(self) -> Form:
+    def auto(self) -> Form:
         """The form that the package chooses."""
         return form_of_model(self.model, AUTO)
 
@@ -89,7 +89,7 @@ class Forms:
         except LoopError as error:
             if "cannot be native" not in str(error):
                 raise
-            return self.chosen
+            return self.auto
         return self.required
 
 

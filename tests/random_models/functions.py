@@ -80,8 +80,8 @@ def loop(d: Drawing, names: Names) -> Drawn:
     """Return a loop with a trip count, sometimes with a condition, which reads values of the node."""
     kinds = [d.kind() for _ in range(d.rng.randint(1, 2))]
     carried = {f"c{k}": kind for k, kind in enumerate(kinds)}
-    captured = _captured(d, names)
-    seen = {**captured, **carried, "i": "in"}
+    outer = _captured(d, names)
+    seen = {**outer, **carried, "i": "in"}
     ports = {f"{name}_next": {"value": d.small(kind, seen)} for name, kind in carried.items()}
     for name, kind in carried.items():
         if kind[0] == "f":
@@ -110,12 +110,12 @@ def loop(d: Drawing, names: Names) -> Drawn:
 def choice(d: Drawing, names: Names) -> Drawn:
     """Return a choice between two graphs."""
     kind = d.kind()
-    captured = _captured(d, names)
+    outer = _captured(d, names)
     branches = {}
     for branch in ("then_branch", "else_branch"):
         node = {
-            "input_ports": {name: {} for name in captured},
-            "output_ports": {"y": {"value": d.small(kind, captured)}},
+            "input_ports": {name: {} for name in outer},
+            "output_ports": {"y": {"value": d.small(kind, outer)}},
         }
         branches[branch] = {branch[:4]: {"nodes": {"side": node}}}
     return {"": kind}, {"function": "onnx::If", "args": {"cond": d.simple("bn", names), **branches}}

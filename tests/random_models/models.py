@@ -47,10 +47,10 @@ def random_model(seed: int) -> RandomModel:
     edges = {name: edge for name, edge in edges.items() if edge}
     for node in nodes:
         _free_ports(d, node)
-    drawn = {node.id: d.draw(node, FUNCTIONS) for node in nodes}
-    ids = list(drawn)
+    contents = {node.id: d.draw(node, FUNCTIONS) for node in nodes}
+    ids = list(contents)
     rng.shuffle(ids)
-    graph: dict[str, Any] = {"nodes": {name: drawn[name] for name in ids}, "edges": edges}
+    graph: dict[str, Any] = {"nodes": {name: contents[name] for name in ids}, "edges": edges}
     outputs = [f"{node.id}.{name}" for node in nodes for name in node.outputs]
     graph["metadata"] = {"outputs": outputs}
     if len(nodes) > 1 and d.chance(0.25):
@@ -67,13 +67,13 @@ def random_model(seed: int) -> RandomModel:
     if d.chance(0.3):
         run["record"] = _recorded(d, nodes)
     options = {"precision": "float32"} if d.chance(0.15) else {}
-    shapes = {name: d.shape(kinds[name]) for name in inputs}
+    rows = frozenset(name for name, a in inputs.items() if a.shape != d.shape(kinds[name]))
     return RandomModel(
         source,
         run,
         options,
-        _sweep(d, nodes, inputs),
-        frozenset(name for name, array in inputs.items() if array.shape != shapes[name]),
+        _sweep(d, nodes, rows, steps),
+        rows,
         {**_defaults(nodes), **inputs},
         not d.writer.has_rounded,
         "random" in str(source),
@@ -146,11 +146,11 @@ def _schedule(d: Drawing, nodes: list[Node]) -> dict[str, Any]:
         elif form < 0.7:
             kwargs = {"n": d.rng.randint(1, 3), "time_scale": "TimeScale.LIFE"}
             conditions[node.id] = {"type": "EveryNPasses", "kwargs": kwargs}
-    written: dict[str, Any] = {"node_specific": conditions}
+    schedule: dict[str, Any] = {"node_specific": conditions}
     if any(condition["type"] == "EveryNPasses" for condition in conditions.values()):
         one_pass = {"type": "AfterNPasses", "kwargs": {"n": 1}}
-        written["termination"] = {"environment_state_update": one_pass}
-    return written
+        schedule["termination"] = {"environment_state_update": one_pass}
+    return schedule
 
 
 def _recorded(d: Drawing, nodes: list[Node]) -> list[str]:
@@ -164,17 +164,15 @@ def _recorded(d: Drawing, nodes: list[Node]) -> list[str]:
     return d.rng.sample(names, min(3, len(names)))
 
 
-def _sweep(d: Drawing, nodes: list[Node], inputs: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return values of one or two parameters, initial values or constant inputs."""
+def _sweep(
+    d: Drawing, nodes: list[Node], rows: frozenset[str], steps: int
+) -> dict[str, np.ndarray]:
+    """Return values of one or two parameters, initial values or inputs."""
     kinds = {f"{n.id}.{name}": kind for n in nodes for name, kind in n.settable.items()}
-    kinds |= {
-        f"{n.id}.{name}": n.input_kinds[name]
-        for n in nodes
-        for name in n.free
-        if np.shape(inputs.get(f"{n.id}.{name}", 0)) == d.shape(n.input_kinds[name])
-    }
+    kinds |= {f"{n.id}.{name}": n.input_kinds[name] for n in nodes for name in n.free}
     if not kinds:
         return {}
     names = d.rng.sample(sorted(kinds), min(len(kinds), d.rng.choice((1, 1, 2))))
     members = d.rng.choice((2, 3, 5, 9, 13))
-    return {name: d.array(kinds[name], members) for name in names}
+    fronts = {name: (members, steps) if name in rows else (members,) for name in names}
+    return {name: d.array(kinds[name], *fronts[name]) for name in names}

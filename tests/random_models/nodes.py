@@ -158,10 +158,10 @@ class Drawing:
                 node.settable[f"p{k}"] = kind
         states = {f"s{k}": self.kind() for k in range(self.rng.randint(1, 3))}
         names |= states
-        written: dict[str, Any] = {}
+        bodies: dict[str, Any] = {}
         for k in range(self.rng.randint(0, 3)):
             name = f"f{k}"
-            results, written[name] = self.rng.choice(functions)(self, names)
+            results, bodies[name] = self.rng.choice(functions)(self, names)
             names |= {f"{name}{suffix}": kind for suffix, kind in results.items()}
         parameters |= {name: state(self, name, kind, names) for name, kind in states.items()}
         for name, kind in states.items():
@@ -176,8 +176,8 @@ class Drawing:
         node.inner = names
         ports = {name: {"value": self._output(kind, names)} for name, kind in node.outputs.items()}
         document: dict[str, Any] = {"parameters": parameters, "output_ports": ports}
-        if written:
-            document["functions"] = written
+        if bodies:
+            document["functions"] = bodies
         return {"input_ports": node.input_ports, **document} if node.input_ports else document
 
     def _output(self, kind: str, names: Names) -> str:

@@ -19,6 +19,7 @@ EXACT = {
         *("numpy.sum({fl})", "numpy.mean({fl})", "numpy.std({fl})", "numpy.var({fl})", "sum({fl})"),
         *("numpy.sum({fl})", "numpy.mean({fl})", "numpy.linalg.norm({fl})", "numpy.median({fl})"),
         *("numpy.sum({fl} * {fl})", "numpy.sum({fl}[{bl}])", "numpy.average({fl})"),
+        *("numpy.dot({fl}, {fl})", "({fl} @ {fl})", "numpy.vdot({fl}, {fl})"),
     ),
     "fl": (
         *("({fl} + {fl})", "({fl} - {fn})", "({fl} * {fl})", "(0.5 * {fl})", "({fn} * {fl})"),
@@ -37,7 +38,7 @@ EXACT = {
     ),
     **{kind: ALL_EXACT[kind] for kind in ("in", "bn", "il", "bl")},
 }
-"""Patterns of which all forms have equal bits; sums are among them, since they have one order."""
+"""Patterns of which all forms have equal bits; sums and `dot` of lists are among them: they have one order."""
 
 FROM_TABLES = {
     "fn": ("numpy.sum({ft})", "numpy.mean({ft})", "{ft}[{in} % @, -1]", "numpy.std({ft})"),
@@ -54,7 +55,7 @@ ROUNDING = {
         *("numpy.exp(-abs({fn}))", "numpy.tanh({fn})", "numpy.sin({fn})", "numpy.cos({fn})"),
         *("numpy.log(1.0 + abs({fn}))", "numpy.log1p(abs({fn}))", "((0.5 + abs({fn})) ** 0.7)"),
         *("({fn} ** 2)", "({fn} ** 3)", "(1.0 / (1.0 + numpy.exp(-{fn})))", "numpy.arctan({fn})"),
-        *("numpy.dot({fl}, {fl})", "({fl} @ {fl})", "math.erf({fn})", "math.exp(-abs({fn}))"),
+        *("math.erf({fn})", "math.exp(-abs({fn}))", "numpy.sum(numpy.tanh({fl}) * {fl})"),
         *("numpy.expm1(-abs({fn}))", "numpy.hypot({fn}, {fn})", "numpy.cbrt({fn})"),
         *("numpy.exp(numpy.clip({fn}, -3.0, 3.0))", "numpy.arctan2({fn}, {fn})", "pow(2.0, {fn})"),
         *("numpy.where({fn} > 0.0, numpy.log({fn}), {fn})", "numpy.sum(numpy.exp(-{fl} * {fl}))"),
@@ -74,8 +75,12 @@ ROUNDING = {
 """Patterns that round."""
 
 PRODUCTS = {
-    "fl": ("({ft} @ {fl})", "numpy.dot({ft}, {fl})", "numpy.matmul({fl}, {ft})", "({ft} @ {fl})"),
-    "ft": ("({ft} @ {ft})", "numpy.matmul({ft}, {ft})"),
+    "fn": ("numpy.sum({ft} @ {fl})", "({fl} @ {ft} @ {fl})"),
+    "fl": (
+        *("({ft} @ {fl})", "numpy.dot({ft}, {fl})", "numpy.matmul({fl}, {ft})", "({ft} @ {fl})"),
+        *("({fl} @ {ft})", "numpy.inner({fl}, {ft})", "(numpy.transpose({ft}) @ {fl})"),
+    ),
+    "ft": ("({ft} @ {ft})", "numpy.matmul({ft}, {ft})", "({ft} @ numpy.transpose({ft}))"),
 }
 """Rounding patterns that read tables."""
 

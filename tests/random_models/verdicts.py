@@ -35,10 +35,10 @@ def verdict(model: RandomModel, tally: Tally, seed: int) -> list[str]:
             tally.counts["refused"] += 1
             tally.refusals[str(refusal).splitlines()[0][:100]] += 1
             return []
-        found = list(examination.differences())
+        problems = list(examination.differences())
     tally.counts.update(examination.counts)
     tally.counts["exact" if model.is_exact else "with functions"] += 1
-    return found
+    return problems
 
 
 class _Examination:
@@ -75,27 +75,29 @@ class _Examination:
         for text in self._far(outputs["native"], outputs["standard"], {}):
             yield f"native beside standard: {text}"
         yield from self._chosen(wholes["native"])
-        made = outcome(lambda: arrays_of(self.forms.standard.run(engine="interpreter")))
-        for text in self._far(made, outputs["standard"], {}):
+        other = outcome(lambda: arrays_of(self.forms.standard.run(engine="interpreter")))
+        for text in self._far(other, outputs["standard"], {}):
             yield f"interpreter beside standard: {text}"
-        written = outcome(lambda: file_outputs(self.model, self.forms.standard.compiled))
-        names = written if not isinstance(written, Failure) else outputs["standard"]
-        for text in self._far(written, {n: outputs["standard"][n] for n in names}, {}):
+        rows_of_file = outcome(lambda: file_outputs(self.model, self.forms.standard.compiled))
+        names = rows_of_file if not isinstance(rows_of_file, Failure) else outputs["standard"]
+        for text in self._far(rows_of_file, {n: outputs["standard"][n] for n in names}, {}):
             yield f"file beside standard: {text}"
 
     def _chosen(self, native: Results) -> Iterator[str]:
         """Yield what differs between the form that the package chooses and the native one."""
-        form = self.forms.chosen
+        form = self.forms.auto
         ways = self._ways(form, {})
         results = form.run()
-        chosen, words = arrays_of(results), set(results.native.values())
+        automatic, words = arrays_of(results), set(results.native.values())
         if words <= {NATIVE, BRIEF} and set(native.native.values()) == {NATIVE}:
-            found = differences(chosen, arrays_of(native))
-            yield from (f"auto beside native: {text}" for text in found)
-        yield from (f"auto, cut: {text}" for text in differences(outcome(ways.cut), chosen))
+            problems = differences(automatic, arrays_of(native))
+            yield from (f"auto beside native: {text}" for text in problems)
+        yield from (f"auto, cut: {text}" for text in differences(outcome(ways.cut), automatic))
 
     def _swept(self, members: list[int]) -> dict[str, Any]:
-        return {"sweep": {name: values[members] for name, values in self.model.sweep.items()}}
+        sweep = {name: values[members] for name, values in self.model.sweep.items()}
+        inputs = {n: array for n, array in self.model.run["inputs"].items() if n not in sweep}
+        return {"sweep": sweep, "inputs": inputs}
 
     def _single(self, member: int) -> dict[str, Any]:
         """Return the words of the run of one member of a sweep alone."""
@@ -131,8 +133,8 @@ class _Examination:
             yield from self._beside_alone(word, name, in_lanes, results)
             if name == "native" and self.rng.random() < (0.8 if self.model.is_large else 0.1):
                 one = form_of_model(self.model, form.case.options["native"], threads=1)
-                made = outcome(lambda one=one: arrays_of(one.run(**every)))
-                yield from (f"{word}, one thread: {text}" for text in same(made, arrays))
+                other = outcome(lambda one=one: arrays_of(one.run(**every)))
+                yield from (f"{word}, one thread: {text}" for text in same(other, arrays))
         for text in self._far(outputs["native"], outputs["standard"], every):
             yield f"{word}, native beside standard: {text}"
 
@@ -148,11 +150,11 @@ class _Examination:
         words = {} if word == "trials" else self._single(member)
         form = self._form(name, words)
         alone = form.run(**words)
-        made = {output: np.asarray(alone[output]) for output in alone}
+        other = {output: np.asarray(alone[output]) for output in alone}
         rows = {output: np.asarray(results[output])[member] for output in results}
         equal = in_lanes and form.in_lanes(alone)
-        found = differences(made, rows) if equal else self._far(made, rows, words)
-        yield from (f"{word}, {name}, alone: {text}" for text in found)
+        problems = differences(other, rows) if equal else self._far(other, rows, words)
+        yield from (f"{word}, {name}, alone: {text}" for text in problems)
 
     def _in_blocks(self, form: Form, part: Part, count: int) -> Mapping[str, Any]:
         """Return the outputs of members that are run in blocks of a random size."""
@@ -175,16 +177,16 @@ class _Examination:
         if self.model.is_exact:
             return differences(given, expected)
         sizes = largest_of({"given": given, "expected": expected})
-        found = differences(given, expected, sizes)
-        if not found or isinstance(given, Failure) or isinstance(expected, Failure):
-            return found
+        problems = differences(given, expected, sizes)
+        if not problems or isinstance(given, Failure) or isinstance(expected, Failure):
+            return problems
 
         def compute() -> Mapping[str, Any]:
             return arrays_of(self.forms.standard.run(**more, engine="interpreter"))
 
         largest = traced(compute, {}).largest
-        found = differences(given, expected, largest)
-        if found and amplifies(compute, compute(), largest):
+        problems = differences(given, expected, largest)
+        if problems and amplifies(compute, compute(), largest):
             self.counts.add("amplified")
             return []
-        return found
+        return problems

@@ -60,16 +60,18 @@ class Ways:
             yield from (f"{way}: {text}" for text in differences(outcome(compute), expected))
         if self.rng.random() < 0.4:
             every = self.rng.choice((2, 3, 7))
-            kept = (slice(None),) * (len(whole.axes) - 1) + (slice(None, None, every),)
-            thinned = {n: a if n.startswith("state ") else a[kept] for n, a in expected.items()}
-            made = outcome(lambda: self.thinned(every))
-            yield from (f"every {every}: {text}" for text in differences(made, thinned))
+            front = (slice(None),) * (len(whole.axes) - 1) + (slice(None, None, every),)
+            expected_rows = {
+                n: a if n.startswith("state ") else a[front] for n, a in expected.items()
+            }
+            rows = outcome(lambda: self.thinned(every))
+            yield from (f"every {every}: {text}" for text in differences(rows, expected_rows))
 
     def again(self) -> Arrays:
         """Return the same run, with inputs at other addresses."""
         inputs = self.case.asked.get("inputs", {})
-        moved = {n: shifted(np.asarray(a), self.rng.randrange(8)) for n, a in inputs.items()}
-        return arrays_of(self.compiled.run(**{**self.case.asked, "inputs": moved}, progress=False))
+        copies = {n: shifted(np.asarray(a), self.rng.randrange(8)) for n, a in inputs.items()}
+        return arrays_of(self.compiled.run(**{**self.case.asked, "inputs": copies}, progress=False))
 
     def in_chunks(self) -> Arrays:
         """Return the run in chunks of random lengths."""
@@ -83,8 +85,8 @@ class Ways:
     def streamed(self) -> Arrays:
         """Return the run with its rows in a store."""
         store = {"output": self.folder / "rows.zarr", "overwrite": True}
-        stored = replace(self.case, asked={**self.case.asked, **store})
-        return arrays_of(chunked(stored, self.rng.getrandbits(32), self.compiled)[0])
+        case = replace(self.case, asked={**self.case.asked, **store})
+        return arrays_of(chunked(case, self.rng.getrandbits(32), self.compiled)[0])
 
     def thinned(self, every: int) -> Arrays:
         """Return the run with only some of its rows."""
@@ -98,15 +100,18 @@ class Ways:
         parts: list[Results] = []
         for first, last in zip((0, *ends), ends, strict=False):
             state = {"state": parts[-1].state} if parts else {}
-            asked = {**self.case.asked, **state, "steps": last - first}
-            asked["inputs"] = {
-                name: np.asarray(array)[first:last] if name in self.rows else array
-                for name, array in self.case.asked["inputs"].items()
-            }
-            parts.append(self.compiled.run(**asked, progress=False))
+            words = {**self.case.asked, **state, "steps": last - first}
+            for word, axis in (("inputs", 0), ("sweep", 1)):
+                words[word] = {
+                    name: np.asarray(array).take(range(first, last), axis)
+                    if name in self.rows
+                    else array
+                    for name, array in self.case.asked.get(word, {}).items()
+                }
+            parts.append(self.compiled.run(**words, progress=False))
         axis = len(parts[0].axes) - 1
-        joined = {
+        whole = {
             name: np.concatenate([np.asarray(part[name]) for part in parts], axis=axis)
             for name in parts[0]
         }
-        return joined | {f"state {n}": np.asarray(a) for n, a in parts[-1].state.items()}
+        return whole | {f"state {n}": np.asarray(a) for n, a in parts[-1].state.items()}

@@ -47,7 +47,7 @@ def main(description: str, kinds: Mapping[str, Draw], judge: Judge = verdict) ->
             print(failure, flush=True)
         total.counts.update(tally.counts)
         total.refusals.update(tally.refusals)
-        if (first - arguments.first) % 1000 == 0 or left <= BLOCK:
+        if (first - arguments.first) % 100 == 0 or left <= BLOCK:
             print(first, dict(total.counts), f"{time.monotonic() - began:.0f} s", flush=True)
     print(total.refusals.most_common(20))
     return int(total.counts["differ"] > 0)
