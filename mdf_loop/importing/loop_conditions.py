@@ -19,7 +19,7 @@ from typing import Any
 import onnx
 from msgspec import Struct
 
-from mdf_loop.importing.opsets.facts import Facts, infer
+from mdf_loop.importing.opsets.facts import Facts, infer_types
 from mdf_loop.importing.opsets.weights import graphs_of
 
 DOCUMENT, RUNTIME = READINGS = ("document", "runtime")
@@ -69,7 +69,7 @@ def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
     version = next(o.version for o in model.opset_import if o.domain == "")
     typed = onnx.ModelProto()
     typed.CopyFrom(model)
-    _mark(model.graph, _TrueValues(Facts(infer(typed).graph, version)), reading)
+    _mark(model.graph, _TrueValues(Facts(infer_types(typed).graph, version)), reading)
 
 
 def reading_of(node: onnx.NodeProto) -> str | None:
@@ -96,13 +96,13 @@ class _TrueValues(Struct, frozen=True):
 
     def always_true(self, name: str) -> bool:
         """Return True if the value is true in every run."""
-        home = self.facts.home(name)
-        if name in self.true_names and (home is None or name not in home.makers):
+        scope = self.facts.defining_facts(name)
+        if name in self.true_names and (scope is None or name not in scope.producers):
             return True
         value = self.facts.value(name)
         if value is not None:
             return bool(value.astype(bool).all())
-        node = home.makers.get(name) if home is not None else None
+        node = scope.producers.get(name) if scope is not None else None
         return node is not None and not node.domain and self._gives_true(node, name)
 
     def _gives_true(self, node: onnx.NodeProto, name: str) -> bool:

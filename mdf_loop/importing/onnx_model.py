@@ -9,7 +9,7 @@ from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.loop_conditions import DOCUMENT, ambiguous_loops, mark_ambiguous_loops
 from mdf_loop.importing.onnx_graph import OWN_DOMAINS, main_graph
 from mdf_loop.importing.onnx_references import UNBOUND
-from mdf_loop.importing.opsets import at_our_opset
+from mdf_loop.importing.opsets import convert_to_package_opset
 from mdf_loop.importing.origin import origin_of
 
 
@@ -48,7 +48,7 @@ def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> Impor
         if entry.key == UNBOUND:
             onnx_metadata["unbound"] = entry.value.splitlines()
     graph_id = proto.graph.name or name
-    model = at_our_opset(proto)
+    model = convert_to_package_opset(proto)
     mark_ambiguous_loops(model, loop_condition)
     graph = main_graph(model.graph, graph_id, {"onnx": onnx_metadata})
     content: Content = {name: {"format": "ModECI MDF v0.4", "graphs": graph}}

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 from onnx import parser
 
-from mdf_loop.importing.opsets import at_our_opset
+from mdf_loop.importing.opsets import convert_to_package_opset
 
 
 def model(version: int, signature: str, body: str, more: str = "") -> onnx.ModelProto:
@@ -37,7 +37,7 @@ def results(made: onnx.ModelProto, *inputs: Any) -> list[Any]:
 
 def at_17(version: int, signature: str, body: str, *inputs: Any) -> list[Any]:
     """Results of a model after its translation."""
-    return results(at_our_opset(model(version, signature, body)), *inputs)
+    return results(convert_to_package_opset(model(version, signature, body)), *inputs)
 
 
 def same(got: Any, wanted: Any, rtol: float = 1e-3, atol: float = 1e-5) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from onnx import defs, helper, numpy_helper, parser, shape_inference
 
 import mdf_loop
-from mdf_loop.importing.opsets.facts import infer
+from mdf_loop.importing.opsets.facts import infer_types
 from mdf_loop.ir import Gives
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.ops.onnx_schema import attribute_value
@@ -186,7 +186,7 @@ def contradict(plain: onnx.ModelProto, stated: onnx.ModelProto) -> bool:
 
 def test_types_of_stft_are_known_before_it_runs() -> None:
     ((version, one, arrays), *_) = (case for case in nodes("STFT") if len(case[1].input) == 4)
-    (output,) = infer(model(version, one, arrays)).graph.output
+    (output,) = infer_types(model(version, one, arrays)).graph.output
     assert [d.dim_value for d in output.type.tensor_type.shape.dim] == [1, 3, 3, 2]
 
 

@@ -26,7 +26,7 @@ from mdf_loop.errors import (
 )
 from mdf_loop.importing import onnx_file
 from mdf_loop.importing.onnx_file import checked_onnx, open_onnx
-from mdf_loop.importing.opsets import at_our_opset
+from mdf_loop.importing.opsets import convert_to_package_opset
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 PLAIN = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y)'
@@ -427,4 +427,4 @@ def test_damaged_bytes_end_in_a_result_or_a_sentence(tmp_path: Path) -> None:
             content[dice.randrange(len(content))] = dice.randrange(256)
         path.write_bytes(content)
         with contextlib.suppress(LoopError):
-            at_our_opset(open_onnx(path))
+            convert_to_package_opset(open_onnx(path))

@@ -11,8 +11,8 @@ import pytest
 from onnx import defs, helper, numpy_helper, parser
 
 from mdf_loop.errors import LoopError, UnsupportedError
-from mdf_loop.importing.opsets import at_our_opset
-from mdf_loop.importing.opsets.table import DEFINED, NEWER, OLDER
+from mdf_loop.importing.opsets import convert_to_package_opset
+from mdf_loop.importing.opsets.table import DOWNGRADES, EXPANDED_IF, UPGRADES
 from mdf_loop.ir import OPSET
 from tests.importing.opset_models import at_17, model, results, same
 from tests.onnx_cases import node_cases
@@ -183,7 +183,7 @@ SAMPLE = (
 def agrees(case: Any) -> bool | None:
     """Whether the translated model gives what ONNX's test says; None: it does not run here."""
     inputs, outputs = case.data_sets[0]
-    made = at_our_opset(case.model)
+    made = convert_to_package_opset(case.model)
     try:
         got = results(made, *inputs)
     except Exception:  # noqa: BLE001 - a kernel that ONNX Runtime does not have
@@ -243,7 +243,7 @@ def test_all_onnx_tests() -> None:
 def same_untranslated(case: Any) -> bool:
     """Whether ONNX Runtime gives the same for the test as it was."""
     inputs, _ = case.data_sets[0]
-    got = results(at_our_opset(case.model), *inputs)
+    got = results(convert_to_package_opset(case.model), *inputs)
     try:
         return same(got, results(case.model, *inputs), 1e-6, 1e-7)
     except Exception:  # noqa: BLE001
@@ -254,7 +254,7 @@ def test_every_change_of_form_is_in_the_table() -> None:
     missing = [
         (before.name, now.since_version)
         for before, now in neighbours()
-        if not _only_grew(before, now) and (before.name, now.since_version) not in OLDER
+        if not _only_grew(before, now) and (before.name, now.since_version) not in UPGRADES
     ]
     assert not missing
 
@@ -281,7 +281,7 @@ def _only_grew(before: Any, now: Any) -> bool:
 
 
 def test_the_tables_name_real_changes() -> None:
-    for op_type, version in (*OLDER, *NEWER, *DEFINED):
+    for op_type, version in (*UPGRADES, *DOWNGRADES, *EXPANDED_IF):
         assert defs.get_schema(op_type, version, "").since_version == version or (
             defs.get_schema(op_type, version, "").deprecated
         )
@@ -306,7 +306,9 @@ Halved (a) => (b) {{
 
 @pytest.mark.parametrize(("version", "inner"), [(17, 17), (20, 20), (20, 17), (12, 17), (17, 12)])
 def test_functions_of_the_file(version: int, inner: int) -> None:
-    made = at_our_opset(parser.parse_model(FUNCTION.format(version=version, inner=inner)))
+    made = convert_to_package_opset(
+        parser.parse_model(FUNCTION.format(version=version, inner=inner))
+    )
     assert not made.functions
     axes = (0, 1) if inner == 12 else (0,)
     assert same(results(made, X), [3 * (X + softmax(X, axes))])
@@ -338,7 +340,7 @@ g (int64 n, float[2,3] x) => (float[2,3] y, float[k,2] rows) {{
 def test_bodies_are_translated_too(version: int, update: str, row: str) -> None:
     text = BODY.format(version=version, update=update, row=row)
     text = text.replace("go_on =", "axes = Constant <value_ints=[1]> () go_on =", version == 20)
-    made = at_our_opset(parser.parse_model(text))
+    made = convert_to_package_opset(parser.parse_model(text))
     wanted = results(parser.parse_model(text), np.array(3), X)
     assert same(results(made, np.array(3), X), wanted, 1e-6, 1e-6)
 
@@ -353,7 +355,7 @@ def test_scan_of_opset_8_has_a_batch() -> None:
     proto = parser.parse_model(text.replace('("", s', "(, s"))
     x = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
     backward = np.cumsum(x[:, ::-1], axis=1)
-    got = results(at_our_opset(proto), X, x)
+    got = results(convert_to_package_opset(proto), X, x)
     wanted = backward + X[:, None]
     assert same(got, [wanted[:, -1], wanted])
 
@@ -375,7 +377,7 @@ def test_what_only_newer_opsets_have_stays_as_it_is(
     version: int, signature: str, body: str
 ) -> None:
     given = model(version, signature, body)
-    made = at_our_opset(given)
+    made = convert_to_package_opset(given)
     assert list(made.graph.node) == list(given.graph.node)
 
 
@@ -393,7 +395,7 @@ def test_what_cannot_be_said_is_refused_by_name(
     version: int, signature: str, body: str, sentence: str
 ) -> None:
     with pytest.raises(UnsupportedError) as error:
-        at_our_opset(model(version, signature, body, ', "other" : 1'))
+        convert_to_package_opset(model(version, signature, body, ', "other" : 1'))
     assert sentence in str(error.value)
     assert "$.graph.node['" in str(error.value)
 
@@ -402,13 +404,13 @@ def test_opsets_nobody_knows_are_refused() -> None:
     proto = model(17, XY, "y = Abs(x)")
     proto.opset_import[0].version = 99
     with pytest.raises(UnsupportedError, match="the model speaks opset 99"):
-        at_our_opset(proto)
+        convert_to_package_opset(proto)
 
 
 def test_the_given_model_stays_and_unused_domains_go() -> None:
     proto = model(20, XY, "y = Gelu(x)", ', "ai.onnx.ml" : 3')
     before = proto.SerializeToString()
-    made = at_our_opset(proto)
+    made = convert_to_package_opset(proto)
     assert proto.SerializeToString() == before
     assert [(o.domain, o.version) for o in made.opset_import] == [("", OPSET)]
 
@@ -418,14 +420,14 @@ def test_the_long_name_of_onnx_is_its_own_domain() -> None:
     proto = model(17, XY, "y = Neg(x)")
     proto.graph.node[0].CopyFrom(node)
     proto.opset_import[0].domain = "ai.onnx"
-    assert same(results(at_our_opset(proto), X), [abs(X)])
+    assert same(results(convert_to_package_opset(proto), X), [abs(X)])
 
 
 def test_large_weights_come_through_unchanged() -> None:
     weights = np.random.default_rng(1).normal(size=(200, 200)).astype(np.float32)
     proto = model(20, "float[200] x => float[200] y", "t = MatMul(w, x) y = Gelu(t)")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
-    made = at_our_opset(proto)
+    made = convert_to_package_opset(proto)
     assert np.array_equal(onnx.numpy_helper.to_array(made.graph.initializer[0]), weights)
     assert not made.graph.initializer[0].doc_string
 
@@ -447,11 +449,11 @@ LEARNED = [
 def test_what_our_operators_can_say_of_machine_learning(
     signature: str, body: str, inputs: tuple[Any, ...], wanted: Any
 ) -> None:
-    made = at_our_opset(model(17, signature, body, ', "ai.onnx.ml" : 4'))
+    made = convert_to_package_opset(model(17, signature, body, ', "ai.onnx.ml" : 4'))
     assert same(results(made, *inputs), [wanted])
 
 
 def test_a_mask_of_an_old_dropout_that_nobody_reads_is_left_out() -> None:
-    made = at_our_opset(model(7, "float[2,3] x => float[2,3] y", "y, m = Dropout(x)"))
+    made = convert_to_package_opset(model(7, "float[2,3] x => float[2,3] y", "y, m = Dropout(x)"))
     (node,) = (node for node in made.graph.node if node.op_type == "Dropout")
     assert list(node.output) == ["y"]

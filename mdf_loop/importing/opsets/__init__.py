@@ -1,13 +1,13 @@
-"""An ONNX model of any opset -> the same model at our opset (`mdf_loop.ir.OPSET`).
+"""Conversion of an ONNX model of any opset to the opset of this package (`mdf_loop.ir.OPSET`).
 
-Old forms are brought up and new forms down, one opset at a time, bodies at any depth included.
-Operators that are new in ONNX but defined there by older ones are replaced by their definition;
-functions of the file are written out. The meaning is kept exactly, or the node is refused by name.
+Nodes of older opsets are upgraded and nodes of newer opsets are downgraded, one opset at a time, with
+bodies at any depth. A new operator that ONNX defines by older operators is replaced by its definition,
+and functions of the file are inlined. The conversion is exact, or an error names the node.
 
-onnx has a converter of its own (`onnx.version_converter`), which knows few ways down: that of onnx
-1.23.2 ends with an assertion at a Gelu of opset 21 ("No Previous Version of Gelu exists"), which
-older operators define, and at a Split of opset 18 ("No Adapter From Version $18 for Split"), of
-which only the form is new. So opsets are converted here.
+The converter of onnx (`onnx.version_converter`) has few downgrades. In onnx 1.23.2 it fails at a Gelu
+of opset 21 ("No Previous Version of Gelu exists"), which older operators define. It also fails at a
+Split of opset 18 ("No Adapter From Version $18 for Split"), which has only a new form. This package
+therefore has its own converter.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from onnx import defs
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.importing.onnx_places import node_place
-from mdf_loop.importing.opsets.facts import Facts, infer
-from mdf_loop.importing.opsets.functions import function_of, instance
+from mdf_loop.importing.opsets.facts import Facts, infer_types
+from mdf_loop.importing.opsets.functions import definition_of, inline_call
 from mdf_loop.importing.opsets.local_functions import (
-    called,
+    called_key,
+    function_key,
     inline_other_opsets,
     inline_same_opset,
-    key_of,
 )
 from mdf_loop.importing.opsets.machine_learning import DOMAIN as MACHINE_LEARNING
-from mdf_loop.importing.opsets.machine_learning import STEPS
-from mdf_loop.importing.opsets.names import Names
+from mdf_loop.importing.opsets.machine_learning import ML_CONVERSIONS
+from mdf_loop.importing.opsets.names import NameGenerator
 from mdf_loop.importing.opsets.rewrite import Rewrite
-from mdf_loop.importing.opsets.steps import down, stamped, up, version_of
+from mdf_loop.importing.opsets.steps import downgrade, opset_of, upgrade, with_opset
 from mdf_loop.importing.opsets.weights import graphs_of
 from mdf_loop.ir import OPSET
 
 ONNX_DOMAIN = "ai.onnx"
-"""The other name of ONNX's own domain, "" """
+"""Second name of ONNX's own domain, whose first name is the empty string."""
 
 
-def at_our_opset(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with every node at our opset, or in a newer form that no older one equals.
+def convert_to_package_opset(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of the model at the package's opset.
 
-    The given model is not changed.
+    A node in a newer form without an equal in older opsets keeps its form.
 
     Raises:
-        UnsupportedError: an operator of another domain, or one whose meaning cannot be said; the
-            sentence names operator, opset and node.
+        UnsupportedError: An operator belongs to another domain, or has no equivalent. The message
+            names the operator, the opset and the node.
     """
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    _one_name_for_onnx(made)
-    version = version_of(made)
+    converted = onnx.ModelProto()
+    converted.CopyFrom(model)
+    _normalize_domains(converted)
+    version = opset_of(converted)
     if version > defs.onnx_opset_version():
         raise UnsupportedError(
             f"the model speaks opset {version}; the onnx package installed here knows opsets up "
@@ -59,21 +59,21 @@ def at_our_opset(model: onnx.ModelProto) -> onnx.ModelProto:
             "$.opset_import",
             "install a newer onnx, or export with an older opset",
         )
-    made = inline_same_opset(made, version)
-    made = _defined_elsewhere(made)
-    _refuse_foreign(made)
-    while version_of(made) < OPSET:
-        made = up(made)
-    while version_of(made) > OPSET:
-        made = down(made)
-    made = inline_other_opsets(made, OPSET, at_our_opset)
-    del made.functions[:]
-    del made.opset_import[:]
-    made.opset_import.add(domain="", version=OPSET)
-    return stamped(made, OPSET)
+    converted = inline_same_opset(converted, version)
+    converted = _expand_other_domains(converted)
+    _check_domains(converted)
+    while opset_of(converted) < OPSET:
+        converted = upgrade(converted)
+    while opset_of(converted) > OPSET:
+        converted = downgrade(converted)
+    converted = inline_other_opsets(converted, OPSET, convert_to_package_opset)
+    del converted.functions[:]
+    del converted.opset_import[:]
+    converted.opset_import.add(domain="", version=OPSET)
+    return with_opset(converted, OPSET)
 
 
-def _one_name_for_onnx(model: onnx.ModelProto) -> None:
+def _normalize_domains(model: onnx.ModelProto) -> None:
     for owner in (model, *model.functions):
         for opset in owner.opset_import:
             if opset.domain == ONNX_DOMAIN:
@@ -82,58 +82,58 @@ def _one_name_for_onnx(model: onnx.ModelProto) -> None:
     nodes = [node for graph in graphs for node in graph.node]
     for function in model.functions:
         for top in function.node:
-            nodes.extend(_with_inner(top))
+            nodes.extend(_nested_nodes(top))
     for node in nodes:
         if node.domain == ONNX_DOMAIN:
             node.domain = ""
 
 
-def _with_inner(node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    found = [node]
+def _nested_nodes(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    nodes = [node]
     for attribute in node.attribute:
         if attribute.HasField("g"):
             for graph in graphs_of(attribute.g):
-                found.extend(graph.node)
-    return found
+                nodes.extend(graph.node)
+    return nodes
 
 
-def _defined_elsewhere(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Operators of ONNX's other domains that operators of its own can say."""
+def _expand_other_domains(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Replace operators of ONNX's other domains that ONNX's own operators can express."""
     if not any(node.domain for graph in graphs_of(model.graph) for node in graph.node):
         return model
-    made = infer(model)
-    names, version = Names(made.graph), version_of(made)
-    versions = {o.domain: int(o.version) for o in made.opset_import}
-    for graph in graphs_of(made.graph):
+    typed = infer_types(model)
+    names, version = NameGenerator(typed.graph), opset_of(typed)
+    versions = {o.domain: int(o.version) for o in typed.opset_import}
+    for graph in graphs_of(typed.graph):
         facts = Facts(graph, version)
         nodes: list[onnx.NodeProto] = []
         for index, node in enumerate(graph.node):
-            if node.domain == MACHINE_LEARNING and node.op_type in STEPS:
+            if node.domain == MACHINE_LEARNING and node.op_type in ML_CONVERSIONS:
                 rewrite = Rewrite(node, facts, names, version, node_place("$.graph", node, index))
-                STEPS[node.op_type](rewrite)
-                nodes.extend(rewrite.made)
+                ML_CONVERSIONS[node.op_type](rewrite)
+                nodes.extend(rewrite.replacement)
                 continue
-            known = node.domain and defs.has(node.op_type, node.domain)
-            body = function_of(node, versions.get(node.domain, 1), facts) if known else None
-            nodes.extend([node] if body is None else instance(body, node, names))
+            is_known = node.domain and defs.has(node.op_type, node.domain)
+            body = definition_of(node, versions.get(node.domain, 1), facts) if is_known else None
+            nodes.extend([node] if body is None else inline_call(body, node, names))
         del graph.node[:]
         graph.node.extend(nodes)
-    return made
+    return typed
 
 
-def _refuse_foreign(model: onnx.ModelProto) -> None:
-    own = {key_of(function) for function in model.functions}
+def _check_domains(model: onnx.ModelProto) -> None:
+    local_functions = {function_key(function) for function in model.functions}
     for graph in graphs_of(model.graph):
         for index, node in enumerate(graph.node):
-            if node.domain and called(node) not in own:
+            if node.domain and called_key(node) not in local_functions:
                 raise UnsupportedError(
                     f"operator '{node.op_type}' of the domain '{node.domain}' cannot be imported",
                     node_place("$.graph", node, index),
                     "export the model with operators of ONNX's own domain; of others those are read "
-                    f"that ONNX defines by its own, and {_listed(STEPS)} of {MACHINE_LEARNING}",
+                    f"that ONNX defines by its own, and {_list_names(ML_CONVERSIONS)} of {MACHINE_LEARNING}",
                 )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}"

@@ -1,7 +1,7 @@
-"""Functions that the model file itself defines: the call becomes the nodes of the function.
+"""Inlining of functions that the model file defines: the nodes of the function replace the call.
 
-y = my.domain.Twice(x)  ->  y = Add(x, x), with names made of the call's name and the function's.
-A function may speak another opset than the model: it is brought to ours on its own, with the
+y = my.domain.Twice(x)  ->  y = Add(x, x), with names composed of the call's name and the function's.
+A function may use another opset than the model. Such a function is converted separately, with the
 types of the values of the call.
 """
 
@@ -12,105 +12,113 @@ from collections.abc import Callable
 import onnx
 from onnx import helper
 
-from mdf_loop.importing.opsets.facts import Facts, infer
-from mdf_loop.importing.opsets.functions import instance
-from mdf_loop.importing.opsets.names import Names
+from mdf_loop.importing.opsets.facts import Facts, infer_types
+from mdf_loop.importing.opsets.functions import inline_call
+from mdf_loop.importing.opsets.names import NameGenerator
 from mdf_loop.importing.opsets.weights import graphs_of
 
 Key = tuple[str, str, str]
 Translate = Callable[[onnx.ModelProto], onnx.ModelProto]
-Replace = Callable[[onnx.NodeProto, onnx.FunctionProto, Facts, Names], list[onnx.NodeProto]]
+Replace = Callable[[onnx.NodeProto, onnx.FunctionProto, Facts, NameGenerator], list[onnx.NodeProto]]
 
 
-def key_of(function: onnx.FunctionProto) -> Key:
-    """What a node must say to mean this function."""
+def function_key(function: onnx.FunctionProto) -> Key:
+    """Return the key by which a node calls this function."""
     return (function.domain, function.name, function.overload)
 
 
-def called(node: onnx.NodeProto) -> Key:
-    """The function that a node means, if there is one."""
+def called_key(node: onnx.NodeProto) -> Key:
+    """Return the key of the function that a node would call."""
     return (node.domain, node.op_type, node.overload)
 
 
-def own_version(function: onnx.FunctionProto, default: int) -> int:
-    """The opset of ONNX's own operators in a function."""
+def function_opset(function: onnx.FunctionProto, default: int) -> int:
+    """Return the version of ONNX's own operators in a function."""
     return next((int(o.version) for o in function.opset_import if o.domain == ""), default)
 
 
 def inline_same_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
-    """The model without calls of functions that speak its own opset."""
-    functions = {key_of(f): f for f in model.functions if own_version(f, version) == version}
-    while _any_call(model, functions):
-        _inline(model.graph, None, functions, Names(model.graph), version, _plain)
+    """Inline the calls of functions that use the model's opset."""
+    functions = {
+        function_key(f): f for f in model.functions if function_opset(f, version) == version
+    }
+    while _has_call(model, functions):
+        _inline_calls(
+            model.graph, None, functions, NameGenerator(model.graph), version, _inline_unchanged
+        )
     return model
 
 
 def inline_other_opsets(
     model: onnx.ModelProto, version: int, translate: Translate
 ) -> onnx.ModelProto:
-    """The model, by now at our opset, without calls of functions."""
-    functions = {key_of(f): f for f in model.functions}
-    if not _any_call(model, functions):
+    """Inline all other calls of functions, after the model was converted to the package's opset."""
+    functions = {function_key(f): f for f in model.functions}
+    if not _has_call(model, functions):
         return model
-    model = infer(model)
+    model = infer_types(model)
     library = list(model.functions)
 
-    def translated(
-        node: onnx.NodeProto, function: onnx.FunctionProto, facts: Facts, names: Names
+    def inline_translated(
+        node: onnx.NodeProto, function: onnx.FunctionProto, facts: Facts, names: NameGenerator
     ) -> list[onnx.NodeProto]:
-        nodes = instance(function, node, names)
-        graph = helper.make_graph(nodes, function.name, _given(node, facts), _wanted(node))
-        alone = helper.make_model(
+        nodes = inline_call(function, node, names)
+        graph = helper.make_graph(
+            nodes, function.name, _input_types(node, facts), _output_names(node)
+        )
+        function_model = helper.make_model(
             graph, opset_imports=list(function.opset_import), functions=library
         )
-        found = translate(alone).graph.node
-        return list(found)
+        translated_nodes = translate(function_model).graph.node
+        return list(translated_nodes)
 
-    _inline(model.graph, None, functions, Names(model.graph), version, translated)
+    _inline_calls(
+        model.graph, None, functions, NameGenerator(model.graph), version, inline_translated
+    )
     return model
 
 
-def _plain(
-    node: onnx.NodeProto, function: onnx.FunctionProto, _: Facts, names: Names
+def _inline_unchanged(
+    node: onnx.NodeProto, function: onnx.FunctionProto, _: Facts, names: NameGenerator
 ) -> list[onnx.NodeProto]:
-    return instance(function, node, names)
+    return inline_call(function, node, names)
 
 
-def _given(node: onnx.NodeProto, facts: Facts) -> list[onnx.ValueInfoProto]:
+def _input_types(node: onnx.NodeProto, facts: Facts) -> list[onnx.ValueInfoProto]:
     values = []
     for name in dict.fromkeys(name for name in node.input if name):
         value = onnx.ValueInfoProto(name=name)
-        found = facts.type(name)
-        if found is not None:
-            value.type.CopyFrom(found)
+        type_proto = facts.type(name)
+        if type_proto is not None:
+            value.type.CopyFrom(type_proto)
         values.append(value)
     return values
 
 
-def _wanted(node: onnx.NodeProto) -> list[onnx.ValueInfoProto]:
+def _output_names(node: onnx.NodeProto) -> list[onnx.ValueInfoProto]:
     return [onnx.ValueInfoProto(name=name) for name in node.output if name]
 
 
-def _any_call(model: onnx.ModelProto, functions: dict[Key, onnx.FunctionProto]) -> bool:
+def _has_call(model: onnx.ModelProto, functions: dict[Key, onnx.FunctionProto]) -> bool:
     nodes = (node for graph in graphs_of(model.graph) for node in graph.node)
-    return bool(functions) and any(called(node) in functions for node in nodes)
+    return bool(functions) and any(called_key(node) in functions for node in nodes)
 
 
-def _inline(
+def _inline_calls(
     graph: onnx.GraphProto,
     outer: Facts | None,
     functions: dict[Key, onnx.FunctionProto],
-    names: Names,
+    names: NameGenerator,
     version: int,
     replace: Replace,
 ) -> None:
     facts = Facts(graph, version, outer)
-    made: list[onnx.NodeProto] = []
+    nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                _inline(attribute.g, facts, functions, names, version, replace)
-        function = functions.get(called(node))
-        made.extend([node] if function is None else replace(node, function, facts, names))
+                _inline_calls(attribute.g, facts, functions, names, version, replace)
+        function = functions.get(called_key(node))
+        nodes.extend([node] if function is None else replace(node, function, facts, names))
     del graph.node[:]
-    graph.node.extend(made)
+    graph.node.extend(nodes)

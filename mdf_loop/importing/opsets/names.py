@@ -1,4 +1,4 @@
-"""Names that nobody uses yet."""
+"""Generator of value names that are unused in a model."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import onnx
 from mdf_loop.importing.opsets.weights import graphs_of
 
 
-class Names:
-    """Names of values that nobody uses yet, anywhere in the model."""
+class NameGenerator:
+    """Generator of value names that are unused anywhere in the model."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
         for current in graphs_of(graph):
-            self._taken.update(value.name for value in current.input)
-            self._taken.update(tensor.name for tensor in current.initializer)
+            self._used.update(value.name for value in current.input)
+            self._used.update(tensor.name for tensor in current.initializer)
             for node in current.node:
-                self._taken.update(node.output)
-                self._taken.update(node.input)
-                self._taken.add(node.name)
+                self._used.update(node.output)
+                self._used.update(node.input)
+                self._used.add(node.name)
 
-    def fresh(self, wanted: str) -> str:
-        """`wanted`, with a number behind it if it is taken."""
-        name, number = wanted, 1
-        while name in self._taken:
+    def unique(self, base: str) -> str:
+        """Return `base`, with a number appended if the name is used."""
+        name, number = base, 1
+        while name in self._used:
             number += 1
-            name = f"{wanted}_{number}"
-        self._taken.add(name)
+            name = f"{base}_{number}"
+        self._used.add(name)
         return name

@@ -1,4 +1,4 @@
-"""Steps down to opset 17: layers of networks, signals."""
+"""Downgrades to opset 17: layers of networks, signals."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 
 def average_pool_19(r: Rewrite) -> None:
-    """Spread windows are new in 19: other nodes are what they were."""
-    r.keep(drop=() if _is_spread(r) else ("dilations",))
+    """Remove `dilations`, which is new in 19, unless the windows are dilated."""
+    r.keep(drop=() if _has_dilations(r) else ("dilations",))
 
 
 def lp_pool_18(r: Rewrite) -> None:
-    """Spread windows and rounding up are new in 18: other nodes are what they were."""
-    new = _is_spread(r) or r.get("ceil_mode", 0)
-    r.keep(drop=() if new else ("dilations", "ceil_mode"))
+    """Remove `dilations` and `ceil_mode`, which are new in 18, unless the node uses them."""
+    uses_new_attributes = _has_dilations(r) or r.get("ceil_mode", 0)
+    r.keep(drop=() if uses_new_attributes else ("dilations", "ceil_mode"))
 
 
-def _is_spread(r: Rewrite) -> bool:
+def _has_dilations(r: Rewrite) -> bool:
     return any(step != 1 for step in r.get("dilations", ()))
 
 
 def grid_sample_20(r: Rewrite) -> None:
-    """Images had other words for the modes; other inputs than images are new in 20."""
+    """Translate the names of the modes for images; inputs of other ranks are new in 20."""
     if r.rank(r.input(0)) != 4:
         r.keep()
         return
@@ -30,13 +30,13 @@ def grid_sample_20(r: Rewrite) -> None:
 
 
 def dft_20(r: Rewrite) -> None:
-    """The axis was an attribute; where none is given it is -2 now and was 1.
+    """Turn the input `axis` into an attribute; without an axis, the default was 1 and is -2 now.
 
-    A node whose axis only the run knows stays as it is, and so does an inverse of one side.
+    A node whose axis is not constant keeps its form, and so does a one-sided inverse.
     """
     axis = -2
-    late = r.input(2) and r.facts.value(r.input(2)) is None
-    if late or (r.get("onesided", 0) and r.get("inverse", 0)):
+    is_variable = r.input(2) and r.facts.value(r.input(2)) is None
+    if is_variable or (r.get("onesided", 0) and r.get("inverse", 0)):
         r.keep()
         return
     if r.input(2):

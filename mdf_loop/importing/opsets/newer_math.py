@@ -1,4 +1,4 @@
-"""Steps down to opset 17: arithmetic, bits, reductions, casts, text."""
+"""Downgrades to opset 17: arithmetic, bits, reductions, casts, text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx import helper
 from mdf_loop.importing.opsets.rewrite import Rewrite
 
 T = onnx.TensorProto
-_BITS: dict[int, int] = {
+_BIT_WIDTHS: dict[int, int] = {
     T.INT8: 8, T.INT16: 16, T.INT32: 32, T.INT64: 64,
     T.UINT8: 8, T.UINT16: 16, T.UINT32: 32, T.UINT64: 64,
 }  # fmt: skip
@@ -21,25 +21,25 @@ _UNSIGNED: dict[int, int] = {
 
 
 def axes_to_attribute(r: Rewrite) -> None:
-    """ReduceMax, ReduceMin, ReduceProd: axes that are known stand in an attribute.
+    """Turn constant axes of ReduceMax, ReduceMin and ReduceProd into an attribute.
 
-    A node whose axes only the run knows stays as it is.
+    A node whose axes are not constant keeps its form.
     """
     axes = r.input(1)
     if axes and r.facts.value(axes) is None:
         r.keep()
         return
-    known = r.numbers(axes) if axes else []
-    if not known and r.get("noop_with_empty_axes", 0):
-        r.make("Identity", [r.input(0)], to=r.output())
-    elif known:
-        r.keep([r.input(0)], drop=("noop_with_empty_axes",), axes=known)
+    axis_numbers = r.numbers(axes) if axes else []
+    if not axis_numbers and r.get("noop_with_empty_axes", 0):
+        r.add("Identity", [r.input(0)], to=r.output())
+    elif axis_numbers:
+        r.keep([r.input(0)], drop=("noop_with_empty_axes",), axes=axis_numbers)
     else:
         r.keep([r.input(0)], drop=("noop_with_empty_axes",))
 
 
 def reduce_mean(r: Rewrite) -> None:
-    """Axes that only the run knows: sum / number of summed elements."""
+    """Replace a mean over variable axes by the sum divided by the number of summed elements."""
     axes = r.input(1)
     if not axes or r.facts.value(axes) is not None:
         axes_to_attribute(r)
@@ -49,84 +49,84 @@ def reduce_mean(r: Rewrite) -> None:
         "noop_with_empty_axes": r.get("noop_with_empty_axes", 0),
     }
     data = r.input(0)
-    total = r.make("ReduceSum", [data, axes], **options)
+    total = r.add("ReduceSum", [data, axes], **options)
     one = helper.make_tensor("one", T.INT64, [1], [1])
-    ones = r.make("ConstantOfShape", [r.make("Shape", [data])], value=one)
-    count = r.make("ReduceSum", [ones, axes], **options)
-    r.make("Div", [total, r.make("CastLike", [count, total])], to=r.output())
+    ones = r.add("ConstantOfShape", [r.add("Shape", [data])], value=one)
+    count = r.add("ReduceSum", [ones, axes], **options)
+    r.add("Div", [total, r.add("CastLike", [count, total])], to=r.output())
 
 
 def reduce_bool(r: Rewrite) -> None:
-    """Truth values are compared as 0 and 1."""
+    """Reduce booleans as the numbers 0 and 1."""
     if r.dtype(r.input(0)) != T.BOOL:
         r.keep()
         return
-    numbers = r.cast(r.input(0), T.UINT8)
-    kept = [numbers, *r.node.input[1:]]
+    numbers = r.add_cast(r.input(0), T.UINT8)
+    inputs = [numbers, *r.node.input[1:]]
     options = {a.name: helper.get_attribute_value(a) for a in r.node.attribute}
-    found = r.make(r.node.op_type, kept, **options)
-    r.cast(found, T.BOOL, to=r.output())
+    reduced = r.add(r.node.op_type, inputs, **options)
+    r.add_cast(reduced, T.BOOL, to=r.output())
 
 
 def reduce_composed(r: Rewrite) -> None:
-    """ReduceL1 and its like: known axes stand in an attribute, others are those of a ReduceSum.
+    """Turn constant axes of ReduceL1 and similar operators into an attribute, or use ReduceSum.
 
-    ONNX's own definitions compute in float32.
+    The definitions of ONNX itself compute in float32.
     """
     axes = r.input(1)
-    known = r.facts.value(axes) if axes else np.zeros(0)
-    if known is not None and (known.size or not r.get("noop_with_empty_axes", 0)):
+    constant_axes = r.facts.value(axes) if axes else np.zeros(0)
+    if constant_axes is not None and (constant_axes.size or not r.get("noop_with_empty_axes", 0)):
         axes_to_attribute(r)
         return
     dtype, data = r.dtype(r.input(0)), r.input(0)
     is_exact = r.node.op_type in ("ReduceL1", "ReduceSumSquare")
-    wide = data if is_exact or dtype not in _WHOLE else r.cast(data, T.DOUBLE)
-    result = _REDUCTIONS[r.node.op_type](r, wide, [axes] if axes else [])
+    wide = data if is_exact or dtype not in _INTEGER_DTYPES else r.add_cast(data, T.DOUBLE)
+    reduced = _REDUCTIONS[r.node.op_type](r, wide, [axes] if axes else [])
     if wide == data:
-        r.make("Identity", [result], to=r.output())
+        r.add("Identity", [reduced], to=r.output())
     else:
-        r.cast(result, dtype, to=r.output())
+        r.add_cast(reduced, dtype, to=r.output())
 
 
 def _reduce(
     r: Rewrite, op_type: str, data: str, axes: list[str], keepdims: int | None = None
 ) -> str:
-    kept = r.get("keepdims", 1) if keepdims is None else keepdims
+    keepdims_value = r.get("keepdims", 1) if keepdims is None else keepdims
     noop = r.get("noop_with_empty_axes", 0)
-    return r.make(op_type, [data, *axes], keepdims=kept, noop_with_empty_axes=noop)
+    return r.add(op_type, [data, *axes], keepdims=keepdims_value, noop_with_empty_axes=noop)
 
 
 def _l1(r: Rewrite, data: str, axes: list[str]) -> str:
-    return _reduce(r, "ReduceSum", r.make("Abs", [data]), axes)
+    return _reduce(r, "ReduceSum", r.add("Abs", [data]), axes)
 
 
 def _sum_square(r: Rewrite, data: str, axes: list[str]) -> str:
-    return _reduce(r, "ReduceSum", r.make("Mul", [data, data]), axes)
+    return _reduce(r, "ReduceSum", r.add("Mul", [data, data]), axes)
 
 
 def _l2(r: Rewrite, data: str, axes: list[str]) -> str:
-    return r.make("Sqrt", [_sum_square(r, data, axes)])
+    return r.add("Sqrt", [_sum_square(r, data, axes)])
 
 
 def _log_sum(r: Rewrite, data: str, axes: list[str]) -> str:
-    return r.make("Log", [_reduce(r, "ReduceSum", data, axes)])
+    return r.add("Log", [_reduce(r, "ReduceSum", data, axes)])
 
 
 def _log_sum_exp(r: Rewrite, data: str, axes: list[str]) -> str:
-    """Build `log(sum(exp(x - m))) + m` of the largest x, or of 0 where that is infinite."""
-    zero = r.make("CastLike", [r.constant(np.array(0.0)), data])
-    largest, kept = (
-        r.make("Where", [r.make("IsInf", [found]), zero, found])
-        for found in (
+    """Build `log(sum(exp(x - m))) + m`, where m is the largest x, or 0 if that is infinite."""
+    zero = r.add("CastLike", [r.add_constant(np.array(0.0)), data])
+    largest, kept_largest = (
+        r.add("Where", [r.add("IsInf", [maximum]), zero, maximum])
+        for maximum in (
             _reduce(r, "ReduceMax", data, axes, 1),
             _reduce(r, "ReduceMax", data, axes),
         )
     )
-    powers = r.make("Exp", [r.make("Sub", [data, largest])])
-    return r.make("Add", [r.make("Log", [_reduce(r, "ReduceSum", powers, axes)]), kept])
+    powers = r.add("Exp", [r.add("Sub", [data, largest])])
+    return r.add("Add", [r.add("Log", [_reduce(r, "ReduceSum", powers, axes)]), kept_largest])
 
 
-_WHOLE = frozenset(_BITS)
+_INTEGER_DTYPES = frozenset(_BIT_WIDTHS)
 
 _REDUCTIONS: dict[str, Callable[[Rewrite, str, list[str]], str]] = {
     "ReduceL1": _l1,
@@ -138,181 +138,193 @@ _REDUCTIONS: dict[str, Callable[[Rewrite, str, list[str]], str]] = {
 
 
 def cast(r: Rewrite) -> None:
-    """`saturate` and `round_mode` speak of 8-bit floats only."""
+    """Remove `saturate` and `round_mode`, which concern 8-bit floats only."""
     r.keep(drop=("saturate", "round_mode"))
 
 
 def equal_text(r: Rewrite) -> None:
-    """Texts are equal where their places among the distinct texts are equal."""
+    """Compare strings by their indices among the distinct strings."""
     if r.dtype(r.input(0)) != T.STRING:
         r.keep()
         return
-    line = r.ints([-1])
-    flat = [r.make("Reshape", [name, line]) for name in r.node.input]
-    places = r.make_all(
+    flat_shape = r.add_ints([-1])
+    flat = [r.add("Reshape", [name, flat_shape]) for name in r.node.input]
+    indices = r.add_all(
         "Unique",
-        [r.make("Concat", flat, axis=0)],
-        [r.between("distinct"), r.between("first"), r.between("places")],
+        [r.add("Concat", flat, axis=0)],
+        [
+            r.intermediate_name("distinct"),
+            r.intermediate_name("first"),
+            r.intermediate_name("places"),
+        ],
     )[2]
-    counts = r.make("Concat", [r.make("Shape", [name]) for name in flat], axis=0)
-    parts = r.make_all("Split", [places, counts], [r.between("left"), r.between("right")])
+    counts = r.add("Concat", [r.add("Shape", [name]) for name in flat], axis=0)
+    parts = r.add_all(
+        "Split", [indices, counts], [r.intermediate_name("left"), r.intermediate_name("right")]
+    )
     shaped = [
-        r.make("Reshape", [part, r.make("Shape", [name])], allowzero=1)
+        r.add("Reshape", [part, r.add("Shape", [name])], allowzero=1)
         for part, name in zip(parts, r.node.input, strict=True)
     ]
-    r.make("Equal", shaped, to=r.output())
+    r.add("Equal", shaped, to=r.output())
 
 
 def bit_not(r: Rewrite) -> None:
-    """Every bit turned: ~x = -1 - x, for unsigned numbers largest - x."""
+    """Invert every bit: ~x = -1 - x, or largest - x for unsigned integers."""
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0))))
     largest = np.iinfo(dtype).max if dtype.kind == "u" else -1
-    r.make("Sub", [r.constant(np.array(largest, dtype)), r.input(0)], to=r.output())
+    r.add("Sub", [r.add_constant(np.array(largest, dtype)), r.input(0)], to=r.output())
 
 
 def bit_and(r: Rewrite) -> None:
-    """The sum of the powers of two that both numbers have."""
-    r.cast(_shared_bits(r), r.dtype(r.input(0)), to=r.output())
+    """Replace BitwiseAnd by the sum of the powers of two that both integers have."""
+    r.add_cast(_common_bits(r), r.dtype(r.input(0)), to=r.output())
 
 
 def bit_or(r: Rewrite) -> None:
-    """All bits: a | b = a + b - (a & b)."""
-    total, both = _sum_and_shared(r)
-    r.cast(r.make("Sub", [total, both]), r.dtype(r.input(0)), to=r.output())
+    """Replace BitwiseOr by a | b = a + b - (a & b)."""
+    total, common = _sum_and_common_bits(r)
+    r.add_cast(r.add("Sub", [total, common]), r.dtype(r.input(0)), to=r.output())
 
 
 def bit_xor(r: Rewrite) -> None:
-    """Bits of one only: a ^ b = a + b - 2 (a & b)."""
-    total, both = _sum_and_shared(r)
-    once = r.make("Sub", [total, both])
-    r.cast(r.make("Sub", [once, both]), r.dtype(r.input(0)), to=r.output())
+    """Replace BitwiseXor by a ^ b = a + b - 2 (a & b)."""
+    total, common = _sum_and_common_bits(r)
+    union = r.add("Sub", [total, common])
+    r.add_cast(r.add("Sub", [union, common]), r.dtype(r.input(0)), to=r.output())
 
 
-def _wide(r: Rewrite) -> tuple[list[str], int]:
-    """Both numbers in 64 bits of their own kind, and the element type of that."""
+def _to_64_bits(r: Rewrite) -> tuple[list[str], int]:
+    """Return both integers as 64-bit integers with the same signedness, and their element type."""
     wide = (
         T.INT64 if r.dtype(r.input(0)) not in (T.UINT8, T.UINT16, T.UINT32, T.UINT64) else T.UINT64
     )
-    return [r.cast(name, wide) for name in r.node.input], wide
+    return [r.add_cast(name, wide) for name in r.node.input], wide
 
 
-def _sum_and_shared(r: Rewrite) -> tuple[str, str]:
-    numbers, _ = _wide(r)
-    return r.make("Add", numbers), _shared_bits(r)
+def _sum_and_common_bits(r: Rewrite) -> tuple[str, str]:
+    numbers, _ = _to_64_bits(r)
+    return r.add("Add", numbers), _common_bits(r)
 
 
-def _shared_bits(r: Rewrite) -> str:
-    """The bits of both in 64 bits: bits stand on a last axis of their own while they are compared."""
-    numbers, wide = _wide(r)
+def _common_bits(r: Rewrite) -> str:
+    """Return the common bits as a 64-bit integer; bits are compared along a new last axis."""
+    numbers, wide = _to_64_bits(r)
     dtype = helper.tensor_dtype_to_np_dtype(wide)
     signed = wide == T.INT64
-    width = _BITS[r.dtype(r.input(0))] - signed
-    powers = r.constant(np.array([2**k for k in range(width)], dtype=dtype))
-    two, zero = r.constant(np.array(2, dtype)), r.constant(np.array(0, dtype))
+    width = _BIT_WIDTHS[r.dtype(r.input(0))] - signed
+    powers = r.add_constant(np.array([2**k for k in range(width)], dtype=dtype))
+    two, zero = r.add_constant(np.array(2, dtype)), r.add_constant(np.array(0, dtype))
     bits = []
     for number in numbers:
-        column = r.make("Unsqueeze", [number, r.ints([-1])])
-        below = r.make("Mod", [column, powers])  # Mod follows the divisor: never negative
-        shifted = r.make("Div", [r.make("Sub", [column, below]), powers])
-        bits.append(r.make("Mod", [shifted, two]))
-    weights = r.make("Mul", [r.make("Mul", bits), powers])
-    found = r.make("ReduceSum", [r.cast(weights, T.INT64), r.ints([-1])], keepdims=0)
-    found = r.cast(found, wide)
+        column = r.add("Unsqueeze", [number, r.add_ints([-1])])
+        below = r.add("Mod", [column, powers])  # the result of Mod has the sign of the divisor
+        shifted = r.add("Div", [r.add("Sub", [column, below]), powers])
+        bits.append(r.add("Mod", [shifted, two]))
+    weights = r.add("Mul", [r.add("Mul", bits), powers])
+    common = r.add("ReduceSum", [r.add_cast(weights, T.INT64), r.add_ints([-1])], keepdims=0)
+    common = r.add_cast(common, wide)
     if signed:
-        negative = [r.make("Less", [number, zero]) for number in numbers]
-        lowest = r.constant(np.array(-(2**width), dtype))
-        sign = r.make("Where", [r.make("And", negative), lowest, zero])
-        found = r.make("Add", [found, sign])
-    return found
+        negative = [r.add("Less", [number, zero]) for number in numbers]
+        lowest = r.add_constant(np.array(-(2**width), dtype))
+        sign = r.add("Where", [r.add("And", negative), lowest, zero])
+        common = r.add("Add", [common, sign])
+    return common
 
 
 def bit_shift_28(r: Rewrite) -> None:
-    """Signed numbers, shifted as unsigned ones.
+    """Shift signed integers as unsigned ones.
 
-    The bits of a number below 0 are turned before a right shift, and turned back after it; to
-    shift by less than 0, or by all bits or more, is to shift all bits out.
+    The bits of a negative number are inverted before a right shift, and inverted back after the
+    shift. A shift by a negative number, or by the bit width or more, shifts all bits out.
     """
     dtype = r.dtype(r.input(0))
     if dtype not in _UNSIGNED:
         r.keep()
         return
-    unsigned, width = _UNSIGNED[dtype], _BITS[dtype]
+    unsigned, width = _UNSIGNED[dtype], _BIT_WIDTHS[dtype]
     numpy_dtype = helper.tensor_dtype_to_np_dtype(dtype)
-    zero, most, minus_one = (r.constant(np.array(n, numpy_dtype)) for n in (0, width - 1, -1))
+    zero, max_shift, minus_one = (
+        r.add_constant(np.array(n, numpy_dtype)) for n in (0, width - 1, -1)
+    )
     x, y = r.input(0), r.input(1)
-    outside = r.make("Or", [r.make("Less", [y, zero]), r.make("Greater", [y, most])])
-    steps = r.cast(r.make("Where", [outside, zero, y]), unsigned)
+    is_out_of_range = r.add("Or", [r.add("Less", [y, zero]), r.add("Greater", [y, max_shift])])
+    shift = r.add_cast(r.add("Where", [is_out_of_range, zero, y]), unsigned)
     right = r.get("direction") == "RIGHT"
-    below = r.make("Less", [x, zero])
-    turned = r.make("Where", [below, r.make("Sub", [minus_one, x]), x]) if right else x
-    bits = r.cast(turned, unsigned)
-    moved = r.cast(r.make("BitShift", [bits, steps], direction=r.get("direction")), dtype)
-    kept = r.make("Where", [outside, zero, moved])
+    is_negative = r.add("Less", [x, zero])
+    nonnegative = r.add("Where", [is_negative, r.add("Sub", [minus_one, x]), x]) if right else x
+    bits = r.add_cast(nonnegative, unsigned)
+    shifted = r.add_cast(r.add("BitShift", [bits, shift], direction=r.get("direction")), dtype)
+    shifted_or_zero = r.add("Where", [is_out_of_range, zero, shifted])
     if not right:
-        r.make("Identity", [kept], to=r.output())
+        r.add("Identity", [shifted_or_zero], to=r.output())
         return
-    r.make("Where", [below, r.make("Sub", [minus_one, kept]), kept], to=r.output())
+    r.add(
+        "Where",
+        [is_negative, r.add("Sub", [minus_one, shifted_or_zero]), shifted_or_zero],
+        to=r.output(),
+    )
 
 
-def rows_before_depth(r: Rewrite) -> bool:
-    """DCR is the only order of SpaceToDepth before 28."""
+def has_new_mode(r: Rewrite) -> bool:
+    """Return True for a mode other than DCR, the only order before opset 28."""
     return bool(r.get("mode", "DCR") != "DCR")
 
 
 def space_to_depth(r: Rewrite) -> None:
-    """DCR is what it always did."""
+    """Remove the mode DCR, which is the only order before opset 28."""
     r.keep(drop=("mode",))
 
 
-def half_range(r: Rewrite) -> bool:
-    """Ranges of half floats are new in 27."""
+def is_half_range(r: Rewrite) -> bool:
+    """Return True for a range of half floats, which are new in 27."""
     return r.dtype(r.input(0)) in (T.FLOAT16, T.BFLOAT16)
 
 
 def range_27(r: Rewrite) -> None:
-    """For other dtypes than half floats nothing changed."""
+    """Remove `stash_type`, which concerns half floats only."""
     r.keep(drop=("stash_type",))
 
 
 def cum_prod(r: Rewrite) -> None:
-    """The running product, as a Scan along the axis.
+    """Replace a cumulative product by a Scan along the axis.
 
-    An axis that only the run knows is the middle one of three, between all axes before it as one
-    and all axes after it as one.
+    If the axis is not constant, the data are reshaped to three axes: all axes before the axis, the
+    axis itself, and all axes after it. The Scan then runs along the second axis.
     """
     if r.facts.value(r.input(1)) is not None:
         (axis,) = r.numbers(r.input(1))
         rank = r.rank(r.input(0))
         _running_product(r, r.input(0), axis + rank if axis < 0 else axis, r.output())
         return
-    shape = r.make("Shape", [r.input(0)])
-    middle = r.make("Reshape", [r.input(0), _around(r, shape)], allowzero=1)
-    made = r.between("product")
-    _running_product(r, middle, 1, made)
-    r.make("Reshape", [made, shape], to=r.output(), allowzero=1)
+    shape = r.add("Shape", [r.input(0)])
+    middle = r.add("Reshape", [r.input(0), _extents_around_axis(r, shape)], allowzero=1)
+    product = r.intermediate_name("product")
+    _running_product(r, middle, 1, product)
+    r.add("Reshape", [product, shape], to=r.output(), allowzero=1)
 
 
-def _around(r: Rewrite, shape: str) -> str:
-    """The extents of three axes: those before the axis as one, the axis, those after it."""
+def _extents_around_axis(r: Rewrite, shape: str) -> str:
+    """Return three extents: the product before the axis, the axis, and the product after it."""
     rank = r.rank(r.input(0))
-    axis = r.make("Mod", [r.cast(r.input(1), T.INT64), r.constant(np.array(rank))])
-    axis = r.make("Reshape", [axis, r.ints([1])])
-    places, one = r.ints(range(rank)), r.ints([1])
+    axis = r.add("Mod", [r.add_cast(r.input(1), T.INT64), r.add_constant(np.array(rank))])
+    axis = r.add("Reshape", [axis, r.add_ints([1])])
+    indices, one = r.add_ints(range(rank)), r.add_ints([1])
     sides = [
-        r.make("Where", [r.make(side, [places, axis]), shape, one]) for side in ("Less", "Greater")
+        r.add("Where", [r.add(side, [indices, axis]), shape, one]) for side in ("Less", "Greater")
     ]
-    before, after = (r.make("ReduceProd", [side], keepdims=1) for side in sides)
-    return r.make("Concat", [before, r.make("Gather", [shape, axis]), after], axis=0)
+    before, after = (r.add("ReduceProd", [side], keepdims=1) for side in sides)
+    return r.add("Concat", [before, r.add("Gather", [shape, axis]), after], axis=0)
 
 
 def _running_product(r: Rewrite, data: str, axis: int, to: str) -> None:
     dtype = r.dtype(r.input(0))
-    row_axis = r.ints([axis])
-    shape = r.make("Shape", [data])
-    ones = r.make("ConstantOfShape", [shape], value=helper.make_tensor("one", dtype, [1], [1]))
-    first = r.make("Slice", [ones, r.ints([0]), r.ints([1]), row_axis])
-    initial = r.make("Squeeze", [first, row_axis])
-    names = [r.between(word) for word in ("so_far", "factor", "product", "row")]
+    row_axis = r.add_ints([axis])
+    shape = r.add("Shape", [data])
+    ones = r.add("ConstantOfShape", [shape], value=helper.make_tensor("one", dtype, [1], [1]))
+    first = r.add("Slice", [ones, r.add_ints([0]), r.add_ints([1]), row_axis])
+    initial = r.add("Squeeze", [first, row_axis])
+    names = [r.intermediate_name(word) for word in ("so_far", "factor", "product", "row")]
     row = names[0] if r.get("exclusive", 0) else names[2]
     body = helper.make_graph(
         [
@@ -324,10 +336,10 @@ def _running_product(r: Rewrite, data: str, axis: int, to: str) -> None:
         [helper.make_tensor_value_info(name, dtype, None) for name in names[2:]],
     )
     direction = [r.get("reverse", 0)]
-    r.make_all(
+    r.add_all(
         "Scan",
         [initial, data],
-        [r.between("last"), to],
+        [r.intermediate_name("last"), to],
         body=body,
         num_scan_inputs=1,
         scan_input_axes=[axis],

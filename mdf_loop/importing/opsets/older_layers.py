@@ -1,4 +1,4 @@
-"""Steps up to opset 17: layers of networks."""
+"""Upgrades to opset 17: layers of networks."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ _TRAINING = "it is in training mode"
 
 
 def batch_norm_7(r: Rewrite) -> None:
-    """Before 7, `is_test` told use from training."""
+    """Remove `is_test`, which distinguishes inference from training before 7."""
     if not r.get("is_test", 0):
         r.refuse(_TRAINING)
     r.keep(drop=("is_test",))
 
 
 def batch_norm_9(r: Rewrite) -> None:
-    """`spatial` is always on from 9."""
+    """Remove `spatial`, which is always on from 9."""
     if not r.get("spatial", 1):
         r.refuse("it has statistics for every position (spatial=0)")
     r.keep(drop=("spatial",))
 
 
 def batch_norm_14(r: Rewrite) -> None:
-    """Before 14, asking for statistics meant training."""
+    """Remove outputs for statistics, which mean training mode before 14."""
     if any(r.node.output[1:]):
         r.refuse(_TRAINING)
     r.keep(outputs=[r.output()])
 
 
 def dropout_7(r: Rewrite) -> None:
-    """Before 7, `is_test` told use from training."""
+    """Remove `is_test`, which distinguishes inference from training before 7."""
     if not r.get("is_test", 0):
         r.refuse(_TRAINING)
     r.keep(drop=("is_test",))
 
 
 def dropout_12(r: Rewrite) -> None:
-    """Out of training nothing is dropped; what the mask holds was not said."""
+    """Turn the ratio into an input; before 12 the mask is undefined outside of training."""
     if r.is_read(r.output(1)):
         r.refuse("the mask is used, but what it holds out of training was not said before 12")
-    ratio = r.constant(np.array(r.get("ratio", 0.5), dtype=np.float32))
+    ratio = r.add_constant(np.array(r.get("ratio", 0.5), dtype=np.float32))
     r.keep([r.input(0), ratio], [r.output()], drop=("ratio",))
 
 
 def norm_2(r: Rewrite) -> None:
-    """The norm of a pooling becomes a whole number."""
+    """Turn the norm of a pooling into an integer."""
     norm = r.get("p", 2.0)
     if norm != int(norm):
         r.refuse(f"its norm p={norm} is not a whole number")
@@ -54,16 +54,16 @@ def norm_2(r: Rewrite) -> None:
 
 
 def gru_3(r: Rewrite) -> None:
-    """Opset 1 misspelt its default direction."""
+    """Correct the default direction, which opset 1 misspells."""
     word = str(r.get("direction", "forward"))
     r.keep(direction="forward" if word == "foward" else word)
 
 
 def recurrent_7(r: Rewrite) -> None:
-    """Before 7, `output_sequence` said whether Y is made: it is if it has a name."""
+    """Remove `output_sequence`; from 7 on Y is computed if it has a name."""
     r.keep(drop=("output_sequence",))
 
 
 def roi_align_16(r: Rewrite) -> None:
-    """Before 16, coordinates were not shifted by half a pixel."""
+    """State that coordinates are not shifted by half a pixel, the only form before 16."""
     r.keep(coordinate_transformation_mode="output_half_pixel")

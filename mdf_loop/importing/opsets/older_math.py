@@ -1,4 +1,4 @@
-"""Steps up to opset 17: arithmetic, reductions, casts, activations."""
+"""Upgrades to opset 17: arithmetic, reductions, casts, activations."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 
 def drop_consumed(r: Rewrite) -> None:
-    """Opset 1 said which inputs might be overwritten: no meaning for the numbers."""
+    """Remove `consumed_inputs`, a hint of opset 1 that does not affect the results."""
     r.keep(drop=("consumed_inputs",))
 
 
 def broadcast(r: Rewrite) -> None:
-    """Before 7, `axis` said at which axis of the first input the second one begins."""
+    """Replace `axis`, the axis of the first input at which the second one begins, by Unsqueeze."""
     axis = r.get("axis")
     second = r.input(1)
     if r.get("broadcast", 0) and axis is not None:
         first_rank, second_rank = r.rank(r.input(0)), r.rank(second)
         start = axis + first_rank if axis < 0 else axis
-        behind = first_rank - start - second_rank
-        if behind > 0:
-            axes = list(range(second_rank, second_rank + behind))
-            second = r.make("Unsqueeze", [second], axes=axes)
+        trailing = first_rank - start - second_rank
+        if trailing > 0:
+            axes = list(range(second_rank, second_rank + trailing))
+            second = r.add("Unsqueeze", [second], axes=axes)
     r.keep([r.input(0), second], drop=("axis", "broadcast"))
 
 
 def prelu_7(r: Rewrite) -> None:
-    """Before 7, slopes were one per channel (axis 1) or one for all."""
+    """Add axes to the slopes, which before 7 are one per channel (axis 1) or one for all."""
     slope = r.input(1)
     shape = r.facts.shape(slope)
     if shape != (1,) and shape != ():
-        behind = r.rank(r.input(0)) - 2
-        if r.rank(slope) == 1 and behind > 0:
-            slope = r.make("Unsqueeze", [slope], axes=list(range(1, behind + 1)))
+        trailing = r.rank(r.input(0)) - 2
+        if r.rank(slope) == 1 and trailing > 0:
+            slope = r.add("Unsqueeze", [slope], axes=list(range(1, trailing + 1)))
     r.keep([r.input(0), slope])
 
 
 def gemm_7(r: Rewrite) -> None:
-    """`broadcast` is always on from 7."""
+    """Remove `broadcast`, which is always on from 7."""
     r.keep(drop=("broadcast",))
 
 
 def cast_6(r: Rewrite) -> None:
-    """Before 6, `to` was a word."""
+    """Turn `to`, a word before 6, into the number of the element type."""
     word = str(r.get("to", "")).upper()
     if word not in onnx.TensorProto.DataType.keys():  # noqa: SIM118 - no mapping
         r.refuse(f"there is no element type '{r.get('to')}'")
@@ -53,49 +53,49 @@ def cast_6(r: Rewrite) -> None:
 
 
 def clip_6(r: Rewrite) -> None:
-    """Opset 1 had no limit where none is written; opset 6 has float32's largest numbers."""
+    """Write infinite limits, the defaults of opset 1; opset 6 has the limits of float32."""
     low, high = float(r.get("min", -np.inf)), float(r.get("max", np.inf))
     r.keep(drop=("consumed_inputs",), min=low, max=high)
 
 
 def clip_11(r: Rewrite) -> None:
-    """The limits become inputs of the dtype of the data."""
+    """Turn the limits into inputs with the dtype of the data."""
     dtype = helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0)))
     largest = float(np.finfo(np.float32).max)
     with np.errstate(over="ignore"):
         low = np.array(r.get("min", -largest)).astype(dtype)
         high = np.array(r.get("max", largest)).astype(dtype)
     names = [
-        "" if np.isinf(limit) and (limit > 0) == upper else r.constant(limit)
+        "" if np.isinf(limit) and (limit > 0) == upper else r.add_constant(limit)
         for limit, upper in ((low, False), (high, True))
     ]
     r.keep([r.input(0), *names], drop=("min", "max"))
 
 
 def selu_6(r: Rewrite) -> None:
-    """Opset 1 had other default numbers."""
+    """Write the defaults of opset 1, which opset 6 changed."""
     alpha, gamma = r.get("alpha", 1.6732), r.get("gamma", 1.0507)
     r.keep(drop=("consumed_inputs",), alpha=alpha, gamma=gamma)
 
 
 def softmax_13(r: Rewrite) -> None:
-    """Before 13, all axes from `axis` on were taken as one."""
+    """Flatten all axes from `axis` on, which before 13 were treated as one axis."""
     axis = r.get("axis", 1)
     data = r.input(0)
     shape = r.facts.shape(data)
     if axis == -1 or (shape is not None and axis == len(shape) - 1):
         r.keep(axis=-1)
         return
-    flat = r.make("Flatten", [data], axis=axis)
-    done = r.make(r.node.op_type, [flat], axis=-1)
-    extents = r.make("Shape", [data])
-    r.make("Reshape", [done, extents], to=r.output(), allowzero=1)
+    flat = r.add("Flatten", [data], axis=axis)
+    normalized = r.add(r.node.op_type, [flat], axis=-1)
+    extents = r.add("Shape", [data])
+    r.add("Reshape", [normalized, extents], to=r.output(), allowzero=1)
 
 
 def axes_to_input(r: Rewrite) -> None:
-    """Squeeze, Unsqueeze and ReduceSum read their axes as an input from 13."""
+    """Turn the axes of Squeeze, Unsqueeze and ReduceSum into an input."""
     axes = r.get("axes")
     inputs = [r.input(0)]
     if axes is not None:
-        inputs.append(r.constant(np.array(axes, dtype=np.int64)))
+        inputs.append(r.add_constant(np.array(axes, dtype=np.int64)))
     r.keep(inputs, drop=("axes",))

@@ -1,4 +1,4 @@
-"""One node on its way to the next opset: what it is, what is known, the nodes that replace it."""
+"""Conversion of one node to the next opset: the node, facts on its inputs, its replacement."""
 
 from __future__ import annotations
 
@@ -11,58 +11,61 @@ from onnx import helper, numpy_helper
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.importing.opsets.facts import Facts, attribute_of
-from mdf_loop.importing.opsets.names import Names
+from mdf_loop.importing.opsets.names import NameGenerator
 from mdf_loop.importing.opsets.weights import graphs_of
 from mdf_loop.ir import Array
 from mdf_loop.ops.onnx_schema import attribute_protos
 
 
 class Rewrite:
-    """Collects in `made` what stands for `node` one opset further."""
+    """Builder of the nodes that replace `node` at the next opset.
+
+    The replacement is collected in `replacement`.
+    """
 
     def __init__(
-        self, node: onnx.NodeProto, facts: Facts, names: Names, version: int, where: str
+        self, node: onnx.NodeProto, facts: Facts, names: NameGenerator, version: int, where: str
     ) -> None:
         self.node, self.facts, self.names = node, facts, names
         self.version, self.where = version, where
-        self.made: list[onnx.NodeProto] = []
+        self.replacement: list[onnx.NodeProto] = []
 
-    # what the node is
+    # the node
 
     def input(self, index: int) -> str:
-        """The name of an input, "" where there is none."""
+        """Return the name of an input, or "" if it is absent."""
         return self.node.input[index] if index < len(self.node.input) else ""
 
     def output(self, index: int = 0) -> str:
-        """The name of an output, "" where nobody wants it."""
+        """Return the name of an output, or "" if it is unused."""
         return self.node.output[index] if index < len(self.node.output) else ""
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An attribute as it is written."""
+        """Return the value of an attribute, or `default` if it is absent."""
         return attribute_of(self.node, name, default)
 
-    # what is known of values
+    # facts about values
 
     def dtype(self, name: str) -> int:
-        """The element type of a value; refuses if nobody knows it."""
-        found = self.facts.dtype(name)
-        if not found:
+        """Return the element type of a value, or raise UnsupportedError if it is unknown."""
+        element_type = self.facts.dtype(name)
+        if not element_type:
             self.refuse(f"the element type of '{name}' is not known")
-        return found
+        return element_type
 
     def rank(self, name: str) -> int:
-        """The number of axes of a value; refuses if nobody knows it."""
+        """Return the number of axes of a value, or raise UnsupportedError if it is unknown."""
         shape = self.facts.shape(name)
         if shape is None:
             self.refuse(f"the number of axes of '{name}' is not known")
         return len(shape)
 
     def numbers(self, name: str) -> list[int]:
-        """The whole numbers of a value that must be known now; refuses if they are not."""
-        found = self.facts.value(name)
-        if found is None:
+        """Return the integers of a constant, or raise UnsupportedError if the value varies."""
+        array = self.facts.value(name)
+        if array is None:
             self.refuse(f"'{name}' is only known when the model runs")
-        return [int(number) for number in found.reshape(-1)]
+        return [int(number) for number in array.reshape(-1)]
 
     def is_read(self, name: str) -> bool:
         """Return True if a node, or an output of a graph, reads a value of this node."""
@@ -71,40 +74,42 @@ class Rewrite:
         inputs = (each for graph in graphs for node in graph.node for each in node.input)
         return bool(name) and (name in outputs or name in inputs)
 
-    # what replaces it
+    # the replacement
 
-    def make(self, op_type: str, inputs: Sequence[str], to: str = "", **attributes: Any) -> str:
-        """Add a node with one output (named `to`); returns the name of the output."""
-        return self.make_all(op_type, inputs, [to or self.between(op_type)], **attributes)[0]
+    def add(self, op_type: str, inputs: Sequence[str], to: str = "", **attributes: Any) -> str:
+        """Add a node with one output (named `to`), and return the name of the output."""
+        return self.add_all(op_type, inputs, [to or self.intermediate_name(op_type)], **attributes)[
+            0
+        ]
 
-    def make_all(
+    def add_all(
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
     ) -> Sequence[str]:
-        """Add a node; None among the attributes stands for absent."""
-        given = {key: value for key, value in attributes.items() if value is not None}
-        ours = set(outputs) & set(self.node.output) - {""}
-        name = self.node.name if ours else ""
+        """Add a node, and return the names of its outputs. Attributes that are None are omitted."""
+        present = {key: value for key, value in attributes.items() if value is not None}
+        own_outputs = set(outputs) & set(self.node.output) - {""}
+        name = self.node.name if own_outputs else ""
         node = helper.make_node(op_type, list(inputs), list(outputs), name)
-        node.attribute.extend(attribute_protos(op_type, given))
-        self.made.append(node)
+        node.attribute.extend(attribute_protos(op_type, present))
+        self.replacement.append(node)
         return outputs
 
-    def constant(self, array: Array) -> str:
-        """Add a constant; returns its name."""
-        name = self.between("constant")
+    def add_constant(self, array: Array) -> str:
+        """Add a constant, and return its name."""
+        name = self.intermediate_name("constant")
         tensor = numpy_helper.from_array(array)
-        self.made.append(helper.make_node("Constant", [], [name], value=tensor))
+        self.replacement.append(helper.make_node("Constant", [], [name], value=tensor))
         return name
 
-    def ints(self, numbers: Sequence[int]) -> str:
-        """Add a constant list of whole numbers; returns its name."""
-        return self.constant(np.array(numbers, dtype=np.int64))
+    def add_ints(self, numbers: Sequence[int]) -> str:
+        """Add a constant list of integers, and return its name."""
+        return self.add_constant(np.array(numbers, dtype=np.int64))
 
-    def cast(self, name: str, dtype: int, to: str = "") -> str:
-        """Add a cast (`to` of `make` is the name of the output, not the attribute)."""
-        name_out = to or self.between("Cast")
-        own = self.node.name if to else ""
-        self.made.append(helper.make_node("Cast", [name], [name_out], own, to=dtype))
+    def add_cast(self, name: str, dtype: int, to: str = "") -> str:
+        """Add a Cast, and return the name of its output, which is `to` if stated."""
+        name_out = to or self.intermediate_name("Cast")
+        node_name = self.node.name if to else ""
+        self.replacement.append(helper.make_node("Cast", [name], [name_out], node_name, to=dtype))
         return name_out
 
     def keep(
@@ -116,37 +121,37 @@ class Rewrite:
         **attributes: Any,
     ) -> None:
         """Add the node itself with other inputs, outputs or attributes."""
-        kept = onnx.NodeProto()
-        kept.CopyFrom(self.node)
+        copy = onnx.NodeProto()
+        copy.CopyFrom(self.node)
         if inputs is not None:
-            kept.input[:] = _without_tail(inputs)
+            copy.input[:] = _without_trailing_empty(inputs)
         if outputs is not None:
-            kept.output[:] = outputs
-        gone = {*drop, *attributes}
-        stays = [a for a in kept.attribute if a.name not in gone]
-        del kept.attribute[:]
-        kept.attribute.extend(stays)
-        kept.attribute.extend(attribute_protos(self.node.op_type, attributes))
-        self.made.append(kept)
+            copy.output[:] = outputs
+        removed = {*drop, *attributes}
+        remaining = [a for a in copy.attribute if a.name not in removed]
+        del copy.attribute[:]
+        copy.attribute.extend(remaining)
+        copy.attribute.extend(attribute_protos(self.node.op_type, attributes))
+        self.replacement.append(copy)
 
-    def refuse(self, what: str, hint: str = "") -> NoReturn:
-        """This node cannot be said at our opset."""
+    def refuse(self, reason: str, hint: str = "") -> NoReturn:
+        """Raise UnsupportedError, because the node has no equivalent at the package's opset."""
         raise UnsupportedError(
-            f"{self.node.op_type} of opset {self.version}: {what}", self.where, hint
+            f"{self.node.op_type} of opset {self.version}: {reason}", self.where, hint
         )
 
-    def between(self, word: str) -> str:
-        """A name for a value between this node's inputs and outputs."""
+    def intermediate_name(self, suffix: str) -> str:
+        """Return a new name for an intermediate value of the replacement."""
         base = self.node.name or next((name for name in self.node.output if name), "")
-        return self.names.fresh(f"{base}_{word}")
+        return self.names.unique(f"{base}_{suffix}")
 
 
-Step = Callable[[Rewrite], None]
-Question = Callable[[Rewrite], bool]
+Conversion = Callable[[Rewrite], None]
+Predicate = Callable[[Rewrite], bool]
 
 
-def _without_tail(inputs: Sequence[str]) -> list[str]:
-    kept = list(inputs)
-    while kept and not kept[-1]:
-        kept.pop()
-    return kept
+def _without_trailing_empty(inputs: Sequence[str]) -> list[str]:
+    names = list(inputs)
+    while names and not names[-1]:
+        names.pop()
+    return names

@@ -1,4 +1,4 @@
-"""Scan of opset 8: everything has a batch axis in front.
+"""Scan of opset 8, where each input and output has a leading batch axis.
 
 final, ys = Scan-8("", initial, xs)   with initial: [batch, ...], xs: [batch, time, ...]
 ->
@@ -17,39 +17,39 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 
 def scan_9(r: Rewrite) -> None:
-    """A scan over the batch around a scan over time."""
+    """Replace the node by a Scan over the batch whose body is a Scan over time."""
     if r.input(0):
         r.refuse("sequence_lens (samples of different length) are not supported")
-    body, scanned = r.get("body"), r.get("num_scan_inputs")
-    reads = list(r.node.input[1:])
-    given = [r.between(value.name) for value in body.input]
-    made = [r.between(value.name) for value in body.output]
+    body, scan_count = r.get("body"), r.get("num_scan_inputs")
+    input_names = list(r.node.input[1:])
+    sample_inputs = [r.intermediate_name(value.name) for value in body.input]
+    sample_outputs = [r.intermediate_name(value.name) for value in body.output]
     sample = helper.make_node(
         "Scan",
-        given,
-        made,
+        sample_inputs,
+        sample_outputs,
         r.node.name,
         body=body,
-        num_scan_inputs=scanned,
-        scan_input_directions=list(r.get("directions", [0] * scanned)),
+        num_scan_inputs=scan_count,
+        scan_input_directions=list(r.get("directions", [0] * scan_count)),
     )
-    inputs = _renamed(body.input, given, first_row=len(given) - scanned)
-    outputs = _renamed(body.output, made, first_row=len(given) - scanned)
+    inputs = _sample_values(body.input, sample_inputs, first_row=len(sample_inputs) - scan_count)
+    outputs = _sample_values(body.output, sample_outputs, first_row=len(sample_inputs) - scan_count)
     batch = helper.make_graph([sample], f"{body.name or 'body'}_batch", inputs, outputs)
-    r.make_all("Scan", reads, r.node.output, body=batch, num_scan_inputs=len(reads))
+    r.add_all("Scan", input_names, r.node.output, body=batch, num_scan_inputs=len(input_names))
 
 
-def _renamed(
+def _sample_values(
     values: Sequence[onnx.ValueInfoProto], names: Sequence[str], first_row: int
 ) -> list[onnx.ValueInfoProto]:
-    """The values of one sample; those from `first_row` on get a time axis."""
+    """Return the values of one sample. The values from `first_row` on have a time axis."""
     renamed = []
-    for place, (value, name) in enumerate(zip(values, names, strict=True)):
+    for position, (value, name) in enumerate(zip(values, names, strict=True)):
         copy = onnx.ValueInfoProto()
         copy.CopyFrom(value)
         copy.name = name
         tensor = copy.type.tensor_type
-        if place >= first_row and tensor.HasField("shape"):
+        if position >= first_row and tensor.HasField("shape"):
             dims = list(tensor.shape.dim)
             del tensor.shape.dim[:]
             tensor.shape.dim.add()

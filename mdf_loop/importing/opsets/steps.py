@@ -1,10 +1,10 @@
-"""A whole model, one opset up or down.
+"""Conversion of a whole model by one opset, up or down.
 
-Up:   opset v - 1 -> v, by the table OLDER.
+Up:   opset v - 1 -> v, by the table UPGRADES.
 Down: opset v -> v - 1. First, operators that do not exist at v - 1 (or not for these types)
-are replaced by their definition; then the table NEWER.
-What the table does not list kept its form between the two opsets, or stays in a newer form that
-no older one equals.
+are replaced by their definition. Then the table DOWNGRADES is applied.
+An operator without an entry has the same form in both opsets, or keeps a newer form that has no
+equal in the older opset.
 """
 
 from __future__ import annotations
@@ -17,94 +17,103 @@ from onnx import defs
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.importing.onnx_places import in_body, node_place
-from mdf_loop.importing.opsets.facts import Facts, infer
-from mdf_loop.importing.opsets.functions import function_of, instance
-from mdf_loop.importing.opsets.names import Names
+from mdf_loop.importing.opsets.facts import Facts, infer_types
+from mdf_loop.importing.opsets.functions import definition_of, inline_call
+from mdf_loop.importing.opsets.names import NameGenerator
 from mdf_loop.importing.opsets.rewrite import Rewrite
-from mdf_loop.importing.opsets.table import DEFINED, NEWER, OLDER
+from mdf_loop.importing.opsets.table import DOWNGRADES, EXPANDED_IF, UPGRADES
 from mdf_loop.importing.opsets.weights import graphs_of
 from mdf_loop.ir import OPSET
 
 Nodes = list[onnx.NodeProto]
-Change = Callable[[Rewrite], Nodes | None]
+NodeConversion = Callable[[Rewrite], Nodes | None]
 
-_MOST_NODES = 1_000_000
+_MAX_NODES = 1_000_000
 
 
-def version_of(model: onnx.ModelProto) -> int:
-    """The opset of ONNX's own operators; ours if none is used."""
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of ONNX's own operators, or the package's opset if none is used."""
     return next((int(o.version) for o in model.opset_import if o.domain == ""), OPSET)
 
 
-def stamped(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
-    """The model with another opset number."""
+def with_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    """Set the opset of the model, and return the model."""
     for opset in model.opset_import:
         if opset.domain == "":
             opset.version = version
     return model
 
 
-def up(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model one opset later."""
-    version = version_of(model) + 1
-    changed = _changed(model, lambda node: (node.op_type, version) in OLDER, _older(version))
-    return stamped(changed or model, version)
+def upgrade(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model upgraded by one opset."""
+    version = opset_of(model) + 1
+    converted = _convert_nodes(
+        model, lambda node: (node.op_type, version) in UPGRADES, _upgrade_by_table(version)
+    )
+    return with_opset(converted or model, version)
 
 
-def down(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model one opset earlier."""
-    version = version_of(model)
-    while (made := _changed(model, lambda n: _is_new(n, version), _defined(version))) is not None:
-        model = made
-    model = _changed(model, lambda node: _is_new(node, version), _newer(version)) or model
-    return stamped(model, version - 1)
+def downgrade(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model downgraded by one opset."""
+    version = opset_of(model)
+    while (
+        expanded := _convert_nodes(
+            model, lambda n: _is_new(n, version), _expand_definition(version)
+        )
+    ) is not None:
+        model = expanded
+    model = (
+        _convert_nodes(model, lambda node: _is_new(node, version), _downgrade_by_table(version))
+        or model
+    )
+    return with_opset(model, version - 1)
 
 
-def _older(version: int) -> Change:
-    def change(r: Rewrite) -> Nodes | None:
-        step = OLDER.get((r.node.op_type, version))
-        if step is None:
+def _upgrade_by_table(version: int) -> NodeConversion:
+    def convert(r: Rewrite) -> Nodes | None:
+        conversion = UPGRADES.get((r.node.op_type, version))
+        if conversion is None:
             return None
-        step(r)
-        return r.made
+        conversion(r)
+        return r.replacement
 
-    return change
+    return convert
 
 
-def _newer(version: int) -> Change:
-    def change(r: Rewrite) -> Nodes | None:
-        step = NEWER.get((r.node.op_type, version))
-        if step is not None:
-            step(r)
-            return r.made
+def _downgrade_by_table(version: int) -> NodeConversion:
+    def convert(r: Rewrite) -> Nodes | None:
+        conversion = DOWNGRADES.get((r.node.op_type, version))
+        if conversion is not None:
+            conversion(r)
+            return r.replacement
         return None
 
-    return change
+    return convert
 
 
-def _defined(version: int) -> Change:
-    def change(r: Rewrite) -> Nodes | None:
+def _expand_definition(version: int) -> NodeConversion:
+    def convert(r: Rewrite) -> Nodes | None:
         key = (r.node.op_type, version)
-        if key in DEFINED:
-            wanted = DEFINED[key](r)
-        elif key in NEWER or not _is_new(r.node, version):
+        if key in EXPANDED_IF:
+            is_expanded = EXPANDED_IF[key](r)
+        elif key in DOWNGRADES or not _is_new(r.node, version):
             return None
         else:
-            wanted = not _exists(r.node.op_type, version - 1) or _is_strange(r, version)
-        body = function_of(r.node, version, r.facts) if wanted else None
-        return instance(body, r.node, r.names) if body is not None else None
+            is_expanded = not _exists(r.node.op_type, version - 1) or _uses_new_features(r, version)
+        body = definition_of(r.node, version, r.facts) if is_expanded else None
+        return inline_call(body, r.node, r.names) if body is not None else None
 
-    return change
+    return convert
 
 
 def _is_new(node: onnx.NodeProto, version: int) -> bool:
-    """Whether the operator has another definition at this opset than one before."""
-    return node.domain == "" and since(node.op_type, version) == version
+    """Return True if the operator's definition changed at this opset."""
+    return node.domain == "" and definition_opset(node.op_type, version) == version
 
 
 @functools.cache
-def since(op_type: str, version: int) -> int:
-    """The opset in which the operator got the form that it has at `version`; 0: unknown."""
+def definition_opset(op_type: str, version: int) -> int:
+    """Return the opset of the operator's definition at `version`, or 0 if it is unknown."""
     try:
         return int(defs.get_schema(op_type, version, "").since_version)
     except defs.SchemaError:
@@ -119,8 +128,8 @@ def _exists(op_type: str, version: int) -> bool:
         return False
 
 
-def _is_strange(r: Rewrite, version: int) -> bool:
-    """Whether the node says what its operator did not have one opset before."""
+def _uses_new_features(r: Rewrite, version: int) -> bool:
+    """Return True if the node uses attributes, inputs or types that the previous opset lacks."""
     formals = defs.get_schema(r.node.op_type, version - 1, "")
     return (
         any(attribute.name not in formals.attributes for attribute in r.node.attribute)
@@ -132,82 +141,95 @@ def _is_strange(r: Rewrite, version: int) -> bool:
 
 def _has_new_type(r: Rewrite, version: int) -> bool:
     op_type = r.node.op_type
-    for place, names in (("inputs", r.node.input), ("outputs", r.node.output)):
+    for side, names in (("inputs", r.node.input), ("outputs", r.node.output)):
         for index, name in enumerate(names):
-            added = _added_types(op_type, version, place, index)
-            found = r.facts.type(name) if name and added else None
-            if found is not None and _type_word(found) in added:
+            added = _added_types(op_type, version, side, index)
+            type_proto = r.facts.type(name) if name and added else None
+            if type_proto is not None and _type_word(type_proto) in added:
                 return True
     return False
 
 
 @functools.cache
-def _added_types(op_type: str, version: int, place: str, index: int) -> frozenset[str]:
-    now, before = (_types(op_type, v, place, index) for v in (version, version - 1))
-    return now - before if before else frozenset()
+def _added_types(op_type: str, version: int, side: str, index: int) -> frozenset[str]:
+    current, previous = (_allowed_types(op_type, v, side, index) for v in (version, version - 1))
+    return current - previous if previous else frozenset()
 
 
-def _types(op_type: str, version: int, place: str, index: int) -> frozenset[str]:
+def _allowed_types(op_type: str, version: int, side: str, index: int) -> frozenset[str]:
     if not _exists(op_type, version):
         return frozenset()
-    formals = getattr(defs.get_schema(op_type, version, ""), place)
+    formals = getattr(defs.get_schema(op_type, version, ""), side)
     if not formals:
         return frozenset()
     return frozenset(formals[min(index, len(formals) - 1)].types)
 
 
-def _type_word(found: onnx.TypeProto) -> str:
-    if found.HasField("sequence_type"):
-        return f"seq({_type_word(found.sequence_type.elem_type)})"
-    if found.HasField("optional_type"):
-        return f"optional({_type_word(found.optional_type.elem_type)})"
-    name = onnx.TensorProto.DataType.Name(found.tensor_type.elem_type).lower()
+def _type_word(type_proto: onnx.TypeProto) -> str:
+    if type_proto.HasField("sequence_type"):
+        return f"seq({_type_word(type_proto.sequence_type.elem_type)})"
+    if type_proto.HasField("optional_type"):
+        return f"optional({_type_word(type_proto.optional_type.elem_type)})"
+    name = onnx.TensorProto.DataType.Name(type_proto.tensor_type.elem_type).lower()
     return f"tensor({name})"
 
 
-def _changed(
-    model: onnx.ModelProto, touches: Callable[[onnx.NodeProto], bool], change: Change
+def _convert_nodes(
+    model: onnx.ModelProto, is_affected: Callable[[onnx.NodeProto], bool], convert: NodeConversion
 ) -> onnx.ModelProto | None:
-    """The model with all nodes changed, None if nothing was to do."""
-    if not any(touches(node) for graph in graphs_of(model.graph) for node in graph.node):
+    """Return the model with all affected nodes converted, or None if no node is affected."""
+    if not any(
+        is_affected(node) for graph in graphs_of(model.convert_graph) for node in graph.node
+    ):
         return None
-    inferred = infer(model)
-    walk = _Walk(version_of(model), touches, change, Names(inferred.graph))
-    walk.graph(inferred.graph, None, "$.graph")
-    return inferred if walk.found else None
+    inferred = infer_types(model)
+    converter = _GraphConverter(
+        opset_of(model), is_affected, convert, NameGenerator(inferred.convert_graph)
+    )
+    converter.convert_graph(inferred.convert_graph, None, "$.graph")
+    return inferred if converter.has_changed else None
 
 
-class _Walk:
-    """Changes the nodes of a graph and of its bodies."""
+class _GraphConverter:
+    """Converter of the nodes of a graph and of its bodies."""
 
     def __init__(
-        self, version: int, touches: Callable[[onnx.NodeProto], bool], change: Change, names: Names
+        self,
+        version: int,
+        is_affected: Callable[[onnx.NodeProto], bool],
+        convert: NodeConversion,
+        names: NameGenerator,
     ) -> None:
-        self.version, self.touches, self.change, self.names = version, touches, change, names
-        self.found = False
+        self.version, self.is_affected, self.convert, self.names = (
+            version,
+            is_affected,
+            convert,
+            names,
+        )
+        self.has_changed = False
         self.count = 0
 
-    def graph(self, graph: onnx.GraphProto, outer: Facts | None, where: str) -> None:
+    def convert_graph(self, graph: onnx.GraphProto, outer: Facts | None, where: str) -> None:
         """Replace the nodes of one graph, bodies first."""
         facts = Facts(graph, self.version, outer)
-        made: Nodes = []
+        nodes: Nodes = []
         for index, node in enumerate(graph.node):
             place = node_place(where, node, index)
             for attribute in node.attribute:
                 if attribute.HasField("g"):
-                    self.graph(attribute.g, facts, in_body(place, attribute.name))
-            made.extend(self._node(node, facts, place))
+                    self.convert_graph(attribute.g, facts, in_body(place, attribute.name))
+            nodes.extend(self._convert_node(node, facts, place))
         del graph.node[:]
-        graph.node.extend(made)
-        self.count += len(made)
-        if self.count > _MOST_NODES:
-            raise UnsupportedError(f"the model has more than {_MOST_NODES} nodes", where)
+        graph.node.extend(nodes)
+        self.count += len(nodes)
+        if self.count > _MAX_NODES:
+            raise UnsupportedError(f"the model has more than {_MAX_NODES} nodes", where)
 
-    def _node(self, node: onnx.NodeProto, facts: Facts, place: str) -> Nodes:
-        if not self.touches(node):
+    def _convert_node(self, node: onnx.NodeProto, facts: Facts, place: str) -> Nodes:
+        if not self.is_affected(node):
             return [node]
-        made = self.change(Rewrite(node, facts, self.names, self.version, place))
-        if made is None:
+        replacement = self.convert(Rewrite(node, facts, self.names, self.version, place))
+        if replacement is None:
             return [node]
-        self.found = True
-        return made
+        self.has_changed = True
+        return replacement

@@ -1,10 +1,11 @@
-"""Which operator changed its form at which opset, and what to do about it.
+"""Tables of the operators that changed at an opset, with the functions that convert them.
 
-OLDER[op, v]: a node of opset v - 1 -> nodes of opset v (v <= 17).
-NEWER[op, v]: a node of opset v -> nodes of opset v - 1 (v > 17).
-What is not listed kept its form: it is only re-stamped. A node whose form, or whose operator, is
-new and has no older equal stays as it is: programs are written in the lowest opset that has all
-of theirs (`mdf_loop.ops.opset`).
+UPGRADES[op, v]: a node of opset v - 1 -> nodes of opset v (v <= 17).
+DOWNGRADES[op, v]: a node of opset v -> nodes of opset v - 1 (v > 17).
+
+An operator without an entry has the same form in both opsets, so only the opset number changes. A node
+with a new form or a new operator that older opsets cannot express keeps its form. Programs are written
+in the lowest opset that has all their operators (`mdf_loop.ops.opset`).
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from mdf_loop.importing.opsets import (
     older_shapes,
     scan8,
 )
-from mdf_loop.importing.opsets.rewrite import Question, Step
+from mdf_loop.importing.opsets.rewrite import Conversion, Predicate
 
-_CONSUMING = (
+_WITH_CONSUMED_INPUTS = (
     "Abs Add Div Mul Sub Ceil Floor Exp Log Sqrt Neg Reciprocal Relu Sigmoid Tanh Elu HardSigmoid "
     "LeakyRelu Max Min Mean Sum PRelu InstanceNormalization BatchNormalization Dropout"
 )
-_BROADCASTING = "Add Sub Mul Div Pow And Or Xor Equal Greater Less"
+_WITH_BROADCAST = "Add Sub Mul Div Pow And Or Xor Equal Greater Less"
 
-OLDER: dict[tuple[str, int], Step] = {
-    **{(name, 6): older_math.drop_consumed for name in _CONSUMING.split()},
-    **{(name, 7): older_math.broadcast for name in _BROADCASTING.split()},
+UPGRADES: dict[tuple[str, int], Conversion] = {
+    **{(name, 6): older_math.drop_consumed for name in _WITH_CONSUMED_INPUTS.split()},
+    **{(name, 7): older_math.broadcast for name in _WITH_BROADCAST.split()},
     **{(name, 13): older_math.softmax_13 for name in ("Softmax", "LogSoftmax", "Hardmax")},
     **{(name, 13): older_math.axes_to_input for name in ("Squeeze", "Unsqueeze", "ReduceSum")},
     **{(name, 7): older_layers.recurrent_7 for name in ("RNN", "LSTM", "GRU")},
@@ -64,14 +65,14 @@ OLDER: dict[tuple[str, int], Step] = {
     ("Upsample", 10): older_shapes.upsample_10,
 }
 
-_COMPOSED = "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare"
+_COMPOSED_REDUCTIONS = "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare"
 
-NEWER: dict[tuple[str, int], Step] = {
+DOWNGRADES: dict[tuple[str, int], Conversion] = {
     **{
         (name, 18): newer_math.axes_to_attribute
         for name in ("ReduceMax", "ReduceMin", "ReduceProd")
     },
-    **{(name, 18): newer_math.reduce_composed for name in _COMPOSED.split()},
+    **{(name, 18): newer_math.reduce_composed for name in _COMPOSED_REDUCTIONS.split()},
     **{(name, 20): newer_math.reduce_bool for name in ("ReduceMax", "ReduceMin")},
     **{(name, v): newer_math.cast for name in ("Cast", "CastLike") for v in (19, 24)},
     ("AveragePool", 19): newer_layers.average_pool_19,
@@ -103,8 +104,8 @@ NEWER: dict[tuple[str, int], Step] = {
     ("TensorScatter", 24): newer_shapes.tensor_scatter,
 }
 
-DEFINED: dict[tuple[str, int], Question] = {
-    ("Range", 27): newer_math.half_range,
-    ("SpaceToDepth", 28): newer_math.rows_before_depth,
+EXPANDED_IF: dict[tuple[str, int], Predicate] = {
+    ("Range", 27): newer_math.is_half_range,
+    ("SpaceToDepth", 28): newer_math.has_new_mode,
 }
-"""Whether ONNX's own definition (a function) takes the place of a node of opset v."""
+"""Predicate that is true for nodes of opset v that are replaced by ONNX's own definition."""
