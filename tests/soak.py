@@ -11,15 +11,20 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def soaking() -> bool:
+    """Return True if all cases of a test that is marked `soak` are tried."""
+    return bool(os.environ.get("SOAK"))
+
+
 def times(usual: int, soaked: int) -> int:
     """A number of tries for a test that is marked `soak`."""
-    return soaked if os.environ.get("SOAK") else usual
+    return soaked if soaking() else usual
 
 
 def some(values: Iterable[T], one_in: int) -> list[T]:
     """One in so many of the values of a test that is marked `soak`, always the same; there all of them."""
     every = list(values)
-    if os.environ.get("SOAK"):
+    if soaking():
         return every
     taken = random.Random(0).sample(range(len(every)), math.ceil(len(every) / one_in))
     return [every[k] for k in sorted(taken)]

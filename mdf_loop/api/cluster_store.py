@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import copy
 from time import monotonic
 from typing import Any
@@ -11,25 +11,23 @@ import numpy as np
 from msgspec import to_builtins
 
 from mdf_loop.api.cluster_job import FailedMember, Job, MadeBlock, axes_in_front, flat, write
-from mdf_loop.api.cluster_pilot import Pilot
+from mdf_loop.api.cluster_pilot import Pilot, pilot
+from mdf_loop.api.continued_store import continued_store
 from mdf_loop.api.gathering import laid_out
 from mdf_loop.api.identity import identity
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.cluster.cutting import Cut, MemberBlock
-from mdf_loop.errors import InputError, UnsupportedError
+from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.reading.names import named_items
 from mdf_loop.results.data import Results
-from mdf_loop.run.control.checkpoint import difference, digest_of_arrays
+from mdf_loop.run.control.checkpoint import digest_of_arrays
+from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.outputs import Axis
-from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import ENDS, coordinates
-from mdf_loop.run.recording.metadata import COMPUTED, DamagedError
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
-from mdf_loop.run.recording.region_layout import SWEEP, RegionLayout, read_layout
 from mdf_loop.run.recording.regions import Along, Regions, create_regions
-from mdf_loop.run.recording.store_files import plain_files
 from mdf_loop.run.recording.stored import stored_axes
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid, MadeSweep, part_of
@@ -37,8 +35,6 @@ from mdf_loop.version import __version__
 
 _NOTED = 1.0
 """Seconds between two notes in the store about how far the run is."""
-
-_REMEDY = "put back the store as it was, or begin anew: overwrite=True (--overwrite) without resume"
 
 _FAILED = 1000
 """How many members that have failed are named in the store."""
@@ -55,7 +51,13 @@ class InStore:
     """
 
     def __init__(
-        self, job: Job, prepared: Prepared, cut: Cut, store: Regions, claim: Claim
+        self,
+        job: Job,
+        prepared: Prepared,
+        cut: Cut,
+        store: Regions,
+        claim: Claim,
+        computed: Collection[int],
     ) -> None:
         self.members, self.done = cut.members, 0
         self.failures: tuple[FailedMember, ...] = ()
@@ -64,11 +66,10 @@ class InStore:
         self._blocks = 0
         self._failed: dict[str, str] = {}
         self._noted = monotonic()
-        self._computed = store.computed() == COMPUTED
-        for block in cut.blocks():
-            if self._is_there(block):
-                self.done += block.members
-                self._blocks += 1
+        self._computed = computed
+        for number in computed:
+            self.done += cut.block(number).members
+            self._blocks += 1
         job.store = store
 
     @classmethod
@@ -93,47 +94,46 @@ class InStore:
         store = create_regions(
             claim, template, first.cut.shape, first.cut.chunk, _along(template, asked), said
         )
-        store.note(claim, {"flags": store.flags}, {})
         write(store, first.block, first.made)
-        made = cls(job, prepared, first.cut, store, claim)
+        made = cls(job, prepared, first.cut, store, claim, {first.block.number})
         made.failures, made.not_finite = first.made.failures, first.made.not_finite
         return made
 
     @classmethod
     def found(
-        cls, job: Job, prepared: Prepared, asked: RunSpecification, claim: Claim
+        cls,
+        job: Job,
+        prepared: Prepared,
+        asked: RunSpecification,
+        claim: Claim,
+        stopping: Stopping,
     ) -> InStore | None:
         """Return the store of an earlier run that was the same; None if there is none.
 
-        Nothing is changed before all of the store was checked.
+        Blocks that are missing or damaged will be computed again. Nothing is changed before all of
+        the store was checked.
 
         Raises:
             InputError: the store is that of another run, or damaged.
         """
-        if SWEEP not in folder.attributes_of(claim.place):
+        continued = continued_store(claim, job.shape, _identity(job, prepared, asked))
+        if continued is None:
             return None
-        try:
-            layout = read_layout(claim.place)
-            _refuse_other_run(layout.record.run, job, prepared, asked, claim)
-            for _ in plain_files(claim.place):
-                pass
-            cut = _cut(layout, job)
-        except DamagedError as error:
-            raise InputError(f"cannot continue '{claim.path}': {error}", hint=_REMEDY) from None
-        layout.mend(claim.place)
-        record = layout.record
-        claim.run = str(folder.attributes_of(claim.place).get(folder.RUN))
-        store = Regions(claim.place, claim.run, record.shape, record.outputs, record.flags)
-        made = cls(job, prepared, cut, store, claim)
-        made.not_finite = record.not_finite
+        template = None
+        if continued.damaged_coordinates:
+            template = _of_one(pilot(job, 1, stopping).made.pieces[0].results, asked)
+        continued.mend()
+        claim.run = continued.store.run
+        if template is not None:
+            along = _along(template, asked)
+            continued.write_coordinates(claim, coordinates(template), along)
+        made = cls(job, prepared, continued.cut, continued.store, claim, continued.computed)
+        made.not_finite = continued.layout.record.not_finite
         return made
-
-    def _is_there(self, block: MemberBlock) -> bool:
-        return bool(self._computed[block.first : block.last].all())
 
     def missing(self) -> Iterator[MemberBlock]:
         """The blocks that are not computed yet."""
-        return (block for block in self._cut.blocks() if not self._is_there(block))
+        return (block for block in self._cut.blocks() if block.number not in self._computed)
 
     def put(self, block: MemberBlock, made: MadeBlock) -> None:
         """Take note of a block that was written."""
@@ -191,35 +191,6 @@ def _written(cut: Cut) -> dict[str, Any]:
         "chunk": cut.along,
         "chunks_in_block": cut.chunks,
     }
-
-
-def _cut(layout: RegionLayout, job: Job) -> Cut:
-    """Return the division of the members into blocks that a store records.
-
-    Raises:
-        DamagedError: it is not a division of the members of this run.
-    """
-    record = layout.record
-    if record.shape != job.shape:
-        raise DamagedError(
-            f"it says that its members are {list(record.shape)}, and those of this run are "
-            f"{list(job.shape)}"
-        )
-    cut = Cut(record.shape, record.axis, record.chunk, record.chunks_in_block)
-    if cut.count != record.blocks:
-        raise DamagedError(f"it says that there are {record.blocks} blocks, not {cut.count}")
-    return cut
-
-
-def _refuse_other_run(
-    run: Mapping[str, str], job: Job, prepared: Prepared, asked: RunSpecification, claim: Claim
-) -> None:
-    """Raise InputError if a store has the members of another run."""
-    if apart := difference(run, _identity(job, prepared, asked)):
-        raise InputError(
-            f"the store '{claim.path}' is of {apart}",
-            hint="give the same command, or begin anew without resume",
-        )
 
 
 def _identity(job: Job, prepared: Prepared, asked: RunSpecification) -> dict[str, str]:

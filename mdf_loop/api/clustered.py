@@ -94,7 +94,7 @@ def _sink(
     """What takes members, and has the first of them."""
     assert asked.sharing is not None
     if claim is not None and asked.shares_store and asked.sharing.resumes:
-        there = InStore.found(job, prepared, asked, claim)
+        there = InStore.found(job, prepared, asked, claim, stopping)
         if there is not None:
             return there
     first = pilot(job, asked.sharing.block, stopping)

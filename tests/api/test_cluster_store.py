@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import xarray
 
 import mdf_loop
 from mdf_loop.api.compiled import Compiled
 from mdf_loop.errors import InputError
+from mdf_loop.run.recording.region_layout import digest_of
 from tests.models.timed import graph
+from tests.soak import soaking, times
 from tests.strategies.inline_cluster import compute_inline
 
 B = np.linspace(0.2, 1.4, 10)
@@ -82,9 +87,11 @@ def refused(model: Compiled, store: Path, sentence: str) -> None:
 
 
 def edit(file: Path, change: Callable[[Any], Any]) -> None:
-    """Change the metadata of a store or of an array."""
+    """Change the metadata of a store or of an array, and their digest."""
     document = json.loads(file.read_text())
     change(document)
+    if "sweep" in document["attributes"]:
+        document["attributes"]["sweep"]["digest"] = digest_of(document)
     file.write_text(json.dumps(document))
 
 
@@ -112,7 +119,7 @@ def test_a_worker_writes_through_no_link(model: Compiled, store: Path) -> None:
     from mdf_loop.run.recording.regions import Regions
 
     root = json.loads((store / "zarr.json").read_text())["attributes"]
-    regions = Regions(store, root["run"], (10,), ("n.x",), "computed")
+    regions = Regions(store, root["run"], (10,), ("n.x",), "computed", True)
     for name in ("n.x/c", "n.x", "computed"):
         (store / name).rename(store.parent / "victim")
         (store / name).symlink_to(store.parent / "victim")
@@ -195,3 +202,148 @@ def test_metadata_of_an_array(
 
     edit(store / "zarr.json", change)
     refused(model, store, "cannot continue")
+
+
+# --- damaged files --------------------------------------------------------------------------------
+
+
+def damages(store: Path, rng: random.Random) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield ways to damage each file of a store."""
+    files = sorted(file for file in store.rglob("*") if file.is_file())
+    for file in files:
+        content = file.read_bytes()
+        at, other = rng.randrange(len(content)), rng.choice(files)
+        flipped = content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1 :]
+        yield f"{file} emptied", partial(file.write_bytes, b"")
+        yield f"{file} cut", partial(file.write_bytes, content[: len(content) // 2])
+        yield f"{file} flipped at {at}", partial(file.write_bytes, flipped)
+        yield f"{file} gone", file.unlink
+        yield f"{file} swapped with {other}", partial(swap, file, other)
+
+
+def swap(one: Path, other: Path) -> None:
+    """Let two files change places."""
+    contents = one.read_bytes(), other.read_bytes()
+    other.write_bytes(contents[0])
+    one.write_bytes(contents[1])
+
+
+def check_resumed(model: Compiled, given: Any, expected: mdf_loop.Results, store: Path) -> str:
+    """Check that a run that continues a store has the expected numbers, or is one error."""
+    try:
+        results = model.run(**given, output=store, resume=True)
+    except mdf_loop.LoopError as error:
+        return str(error)
+    for name in expected:
+        assert np.asarray(results[name]).tobytes() == np.asarray(expected[name]).tobytes()
+    found, wanted = results.to_xarray(), expected.to_xarray()
+    for name, coordinate in wanted.coords.items():
+        np.testing.assert_array_equal(found.coords[name].values, coordinate.values)
+    with xarray.open_zarr(store, chunks=None) as stored:
+        assert (stored["computed"].values == 1).all()
+        for name in wanted.variables:
+            assert stored[name].values.tobytes() == wanted[name].values.tobytes()
+    return ""
+
+
+GRID = {
+    **GIVEN,
+    "sweep": mdf_loop.grid({"n.b": [0.2, 0.5, 1.0], "n.x": [0.1, 0.2, 0.3, 0.4, 0.5]}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.parametrize("words", [GIVEN, GRID], ids=["sweep", "grid"])
+@pytest.mark.parametrize("seed", range(times(1, 6)))
+def test_damaged_files_give_exact_numbers_or_one_error(
+    model: Compiled, tmp_path: Path, blocks: list[int], words: dict[str, Any], seed: int
+) -> None:
+    given = {**words, "cluster": 1, "block": 3}
+    expected = model.run(**words)
+    original, store = tmp_path / "original.zarr", tmp_path / "s.zarr"
+    model.run(**given, output=original)
+    shutil.copytree(original, store)
+    rng = random.Random(seed)
+    ways = [*damages(store, rng)]
+    for what, damage in ways if soaking() else rng.sample(ways, 40):
+        damage()
+        blocks.clear()
+        error = check_resumed(model, given, expected, store)
+        file = what.split()[0]
+        assert not error or file == str(store / "zarr.json") or "with" in what, (what, error)
+        shutil.rmtree(store)
+        shutil.copytree(original, store)
+
+
+@pytest.mark.parametrize("way", ["emptied", "cut", "flipped", "gone"])
+@pytest.mark.parametrize("name", ["n.x/c/1/0", "computed/c/1", "computed/checksums/2"])
+def test_a_damaged_block_is_computed_again(
+    model: Compiled, unbroken: np.ndarray, store: Path, blocks: list[int], name: str, way: str
+) -> None:
+    damage = next(d for what, d in damages(store, random.Random(1)) if f"{name} {way}" in what)
+    damage()
+    results = resumed(model, store)
+    assert np.asarray(results["n.x"]).tobytes() == unbroken.tobytes()
+    assert blocks == [1]
+
+
+@pytest.mark.parametrize("name", ["n.b", "step"])
+def test_a_damaged_coordinate_is_written_again(
+    model: Compiled, store: Path, blocks: list[int], name: str
+) -> None:
+    (store / name / "c" / "0").unlink()
+    coordinate = resumed(model, store).to_xarray().coords[name].values
+    assert coordinate.tolist() == (B.tolist() if name == "n.b" else [0, 2, 4])
+    assert not blocks
+    before = contents(store)
+    resumed(model, store)
+    assert contents(store / name) == {k: v for k, v in before.items() if f"/{name}/" in k}
+
+
+def test_damaged_metadata_of_the_store_are_one_error(model: Compiled, store: Path) -> None:
+    text = (store / "zarr.json").read_text()
+    (store / "zarr.json").write_text(text.replace('"native"', '"nativf"'))
+    refused(model, store, "cannot continue .*: its attribute 'sweep' is damaged")
+    (store / "zarr.json").write_text(text.replace('"device": "', '"device": "x'))
+    refused(model, store, "cannot continue .*: its 'zarr.json' is not as it was written")
+
+
+def test_data_reach_the_disk_before_flags(
+    model: Compiled, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mdf_loop.run.recording import region_record
+
+    (store / "computed" / "c" / "1").unlink()
+    events: list[str] = []
+    sync = region_record.sync
+    monkeypatch.setattr(region_record, "sync", lambda p: (events.append(str(p)), sync(p)))
+    resumed(model, store)
+    files = [p.relative_to(store).as_posix() for p in store.rglob("*") if p.is_file()]
+    assert "computed/checksums/2" in files
+    paths = ("n.x/c/1/0", "n.x/c/1", "computed/checksums", "computed/c/1")
+    places = [events.index(str(store / path)) for path in paths[:1] + paths[2:]]
+    assert places == sorted(places)
+    assert str(store / paths[1]) in events
+
+
+def test_a_store_without_checksums_is_continued_without_them(
+    model: Compiled, unbroken: np.ndarray, store: Path, blocks: list[int]
+) -> None:
+    """A store of a version that wrote none: chunks that cannot be decoded are computed again."""
+    shutil.rmtree(store / "computed" / "checksums")
+    document = json.loads((store / "zarr.json").read_text())
+    for name, about in document["consolidated_metadata"]["metadata"].items():
+        about["codecs"].pop()
+        (store / name / "zarr.json").write_text(json.dumps(about))
+        for chunk in (file for file in (store / name / "c").rglob("*") if file.is_file()):
+            chunk.write_bytes(chunk.read_bytes()[:-4])
+    del document["attributes"]["sweep"]["checksums"], document["attributes"]["sweep"]["digest"]
+    (store / "zarr.json").write_text(json.dumps(document))
+    (store / "n.x" / "c" / "2" / "0").write_bytes(b"")
+    (store / "n.b" / "c" / "0").unlink()
+    results = resumed(model, store)
+    assert np.asarray(results["n.x"]).tobytes() == unbroken.tobytes()
+    assert results.to_xarray().coords["n.b"].values.tolist() == B.tolist()
+    assert blocks == [2]
+    assert not (store / "computed" / "checksums").exists()

@@ -8,6 +8,7 @@ A worker opens the arrays by their own metadata, so these are replaced by those 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,8 @@ import numpy as np
 from msgspec import Meta, Struct, ValidationError, convert
 
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.labels import safe_name
+from mdf_loop.run.recording.chunk_integrity import crc32c
+from mdf_loop.run.recording.labels import ENDS, safe_name
 from mdf_loop.run.recording.metadata import (
     FLAG_ATTRIBUTES,
     METADATA,
@@ -30,6 +32,9 @@ from mdf_loop.run.recording.not_finite import NotFinite
 
 SWEEP = "sweep"
 """The attribute of a store with the `SweepRecord`."""
+
+_WRITTEN = (folder.RUN, OURS, "coordinates", "device", "precision", "seed", *ENDS)
+"""The other attributes that are written here."""
 
 _Count = Annotated[int, Meta(ge=0)]
 _Extent = Annotated[int, Meta(ge=1)]
@@ -54,6 +59,9 @@ class SweepRecord(Struct, frozen=True, kw_only=True):
         draws: True if the model draws random numbers of that seed.
         failed: Error of each member whose run has failed, by the member's description.
         not_finite: First value that is not finite.
+        checksums: Checksum of each chunk of the coordinates, by its path in the store; None in stores
+            that were begun without checksums.
+        digest: Checksum of the metadata of the store; None in such stores.
     """
 
     run: dict[str, str]
@@ -71,6 +79,8 @@ class SweepRecord(Struct, frozen=True, kw_only=True):
     draws: bool
     failed: dict[str, str] = {}
     not_finite: NotFinite | None = None
+    checksums: dict[str, int] | None = None
+    digest: int | None = None
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
@@ -107,6 +117,10 @@ class RegionLayout(Struct, frozen=True):
         layout._check_cut()
         layout._check_outputs()
         layout._check_extents()
+        _check(
+            record.digest in (None, digest_of(root)),
+            f"its '{METADATA}' is not as it was written",
+        )
         return layout
 
     @property
@@ -185,6 +199,18 @@ def read_layout(place: Path) -> RegionLayout:
         return RegionLayout.of(folder.read_json(place))
     except OSError as error:
         raise DamagedError(f"its '{METADATA}' cannot be read: {error.strerror}") from None
+
+
+def digest_of(root: Any) -> int:
+    """Return the checksum of all that is written here into the metadata of a store.
+
+    Attributes that others have added do not count.
+    """
+    attributes = root["attributes"]
+    written = {word: attributes.get(word) for word in _WRITTEN}
+    sweep = {word: value for word, value in attributes[SWEEP].items() if word != "digest"}
+    content = [root["consolidated_metadata"]["metadata"], written, sweep]
+    return crc32c(json.dumps(content, sort_keys=True).encode())
 
 
 def _check(holds: bool, sentence: str) -> None:

@@ -11,8 +11,9 @@ and who goes on finds in it what is missing.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,14 +21,17 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.errors import InputError, RunError
-from mdf_loop.files import beside
+from mdf_loop.files import beside, write_whole
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.chunk_integrity import checksum_of_file
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import ENDS, Labelled, coordinates, safe_name, variables
-from mdf_loop.run.recording.metadata import FLAG_ATTRIBUTES
-from mdf_loop.run.recording.region_layout import SWEEP
+from mdf_loop.run.recording.metadata import FLAG_ATTRIBUTES, METADATA, DamagedError
+from mdf_loop.run.recording.region_layout import SWEEP, digest_of
+from mdf_loop.run.recording.region_record import record_path, sync_chunks, write_record
+from mdf_loop.run.recording.store_files import chunk_keys
 
 _AT_ONCE = 1 << 16
 """How many members' coordinates are made at once."""
@@ -40,7 +44,8 @@ Along: TypeAlias = Callable[[int, int], Array]
 class Regions(Struct, frozen=True):
     """A store at `place` with the members of a `run`, which have axes of this `shape`.
 
-    `flags` is the name of what says which members are computed.
+    `flags` is the name of the array that tells which members are computed. `has_checksums` is True
+    if the checksums of each block are recorded.
     """
 
     place: Path
@@ -48,6 +53,7 @@ class Regions(Struct, frozen=True):
     shape: tuple[int, ...]
     names: tuple[str, ...]
     flags: str
+    has_checksums: bool
 
     def write(self, boxes: list[Box], arrays: Mapping[str, Array], flags: Array) -> None:
         """Write the members in boxes: `[member, ...]` by output, and what became of each.
@@ -61,11 +67,17 @@ class Regions(Struct, frozen=True):
                 f"'{self.place}' is no more the store of this run: somebody replaced it"
             )
         with folder.writing(self.place):
+            chunks: list[str] = []
             for name in filter(arrays.__contains__, self.names):  # none is there if all failed
-                self._write(name, boxes, arrays[name])
-            self._write(self.flags, boxes, flags)
+                chunks += self._write(name, boxes, arrays[name])
+            sync_chunks(self.place, chunks)
+            if self.has_checksums:
+                path = record_path(self.flags, self.shape, boxes)
+                write_record(self.place, path, chunks, flags)
+            sync_chunks(self.place, self._write(self.flags, boxes, flags))
 
-    def _write(self, name: str, boxes: list[Box], rows: Array) -> None:
+    def _write(self, name: str, boxes: list[Box], rows: Array) -> list[str]:
+        """Write the rows of an array; return the paths of the chunks within the store."""
         self._refuse_links(safe_name(name))
         made = folder.open_array(self.place / safe_name(name), "r+")
         front, first = len(self.shape), 0
@@ -80,6 +92,8 @@ class Regions(Struct, frozen=True):
             last = first + math.prod(extents)
             made[box] = rows[first:last].reshape(*extents, *rows.shape[1:])
             first = last
+        keys = (key for box in boxes for key in chunk_keys(made.shape, made.chunks, box))
+        return [f"{safe_name(name)}/{key}" for key in keys]
 
     def _refuse_links(self, name: str) -> None:
         """Raise InputError if the folder of an array or of its chunks is a link."""
@@ -103,18 +117,55 @@ class Regions(Struct, frozen=True):
 
     def manifest(self) -> dict[str, Any]:
         """What the store says of the run."""
-        return dict(folder.attributes_of(self.place)[SWEEP])
+        return dict(self._root()["attributes"][SWEEP])
 
     def note(self, claim: Claim, said: Mapping[str, Any], more: Mapping[str, Any]) -> None:
         """Say how far the run is; `more` are attributes, of which those that are None go."""
         claim.check()
         with folder.writing(self.place):
-            root = folder.read_json(self.place)
+            root = self._root()
             known = {word: v for word, v in root["attributes"].items() if word not in ENDS}
             known[SWEEP] = {**known[SWEEP], **said}
             known |= more
             root["attributes"] = {word: v for word, v in known.items() if v is not None}
-            folder.write_json(self.place, root)
+            _write_root(self.place, root)
+
+    def _root(self) -> dict[str, Any]:
+        """Return the metadata of the store.
+
+        Raises:
+            InputError: they were damaged while the run went on.
+        """
+        try:
+            root = folder.read_json(self.place)
+            root["attributes"][SWEEP]["digest"] = None
+            return dict(root)
+        except (DamagedError, LookupError, TypeError):
+            raise InputError(
+                f"'{self.place}' was damaged while the run wrote it",
+                hint="begin anew: overwrite=True (--overwrite)",
+            ) from None
+
+    def write_coordinate(self, item: Labelled, along: Along | None) -> dict[str, int]:
+        """Write a coordinate anew; return the checksums of its chunks by their paths in the store."""
+        name = safe_name(item.name)
+        with folder.writing(self.place):
+            array = folder.open_array(self.place / name, "r+")
+            _fill(array, item.array, along)
+            paths = [f"{name}/{key}" for key in chunk_keys(array.shape, array.chunks)]
+            sync_chunks(self.place, paths)
+        return _checksums(self.place, paths) if self.has_checksums else {}
+
+
+def _write_root(place: Path, root: dict[str, Any]) -> None:
+    """Replace the metadata of a store, with their digest, and force them to the disk."""
+    root["attributes"][SWEEP]["digest"] = digest_of(root)
+    content = json.dumps(root).encode()
+    write_whole(place / METADATA, lambda stream: stream.write(content))
+
+
+def _checksums(store: Path, paths: Iterable[str]) -> dict[str, int]:
+    return {path: checksum_of_file(store / path) for path in paths}
 
 
 def _fits(dtype: np.dtype[Any], stored: np.dtype[Any]) -> bool:
@@ -152,17 +203,18 @@ def create_regions(
     with folder.writing(place), beside(place) as made:
         new = made / "new"
         new.mkdir(parents=True)
-        documents = {}
+        documents, paths = {}, list[str]()
         for item in coordinates(template):
-            _write_coordinate(new, item, dict(zip(dims, shape, strict=True)), along)
+            paths += _write_coordinate(new, item, dict(zip(dims, shape, strict=True)), along)
             documents[safe_name(item.name)] = folder.read_json(new / safe_name(item.name))
         for item in (*variables(template), Labelled(flags, dims, np.zeros(1, np.int8), "")):
             _blank(new, item, front, shape, chunk, FLAG_ATTRIBUTES if item.name == flags else {})
             documents[safe_name(item.name)] = folder.read_json(new / safe_name(item.name))
-        whose = {folder.RUN: claim.run, SWEEP: dict(said)}
-        folder.write_json(new, folder.root_of(documents, {**folder.described(template), **whose}))
+        said = {**said, "flags": flags, "checksums": _checksums(new, paths)}
+        whose = {folder.RUN: claim.run, SWEEP: said}
+        _write_root(new, folder.root_of(documents, {**folder.described(template), **whose}))
         folder.put(new, place)
-    return Regions(place, claim.run, shape, tuple(template), flags)
+    return Regions(place, claim.run, shape, tuple(template), flags, has_checksums=True)
 
 
 def _blank(
@@ -190,26 +242,26 @@ def _blank(
 
 def _write_coordinate(
     store: Path, item: Labelled, lengths: Mapping[str, int], along: Mapping[str, Along]
-) -> None:
-    """What stands along an axis: of members all that is said, some after the other."""
-    if item.name not in along:
-        made = np.asarray(item.array)
-        folder.new_array(
-            store,
-            item,
-            made.shape,
-            made.dtype,
-            tuple(max(1, n) for n in made.shape),
-            with_nan=False,
-        )[...] = made
+) -> list[str]:
+    """Write a new coordinate; return the paths of its chunks within the store."""
+    values = along.get(item.name)
+    if values is None:
+        shape = tuple(item.array.shape)
+        chunks = tuple(max(1, extent) for extent in shape)
+    else:
+        count, own = lengths[item.dims[0]], tuple(item.array.shape[1:])
+        shape = (count, *own)
+        chunks = (min(count, _AT_ONCE), *(max(1, extent) for extent in own))
+    array = folder.new_array(store, item, shape, item.array.dtype, chunks, with_nan=False)
+    _fill(array, item.array, values)
+    return [f"{safe_name(item.name)}/{key}" for key in chunk_keys(shape, chunks)]
+
+
+def _fill(array: Any, values: Any, along: Along | None) -> None:
+    """Write the values of a coordinate, or those of `along` some after the others."""
+    if along is None:
+        array[...] = np.asarray(values)
         return
-    count, own = lengths[item.dims[0]], tuple(item.array.shape[1:])
-    chunks = (min(count, _AT_ONCE), *(max(1, extent) for extent in own))
-    array = folder.new_array(store, item, (count, *own), item.array.dtype, chunks, with_nan=False)
-    for first, last in _parts(count):
-        array[first:last] = along[item.name](first, last)
-
-
-def _parts(count: int) -> Iterator[tuple[int, int]]:
-    for first in range(0, count, _AT_ONCE):
-        yield first, min(first + _AT_ONCE, count)
+    for first in range(0, array.shape[0], _AT_ONCE):
+        last = min(first + _AT_ONCE, array.shape[0])
+        array[first:last] = along(first, last)

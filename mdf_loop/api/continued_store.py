@@ -1,0 +1,151 @@
+"""The store of an earlier run on a cluster that a run continues: checked as a whole, then mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from mdf_loop.cluster.cutting import Cut, boxes
+from mdf_loop.errors import InputError
+from mdf_loop.files import sync
+from mdf_loop.run.control.checkpoint import difference
+from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.claim import Claim
+from mdf_loop.run.recording.labels import Labelled, safe_name
+from mdf_loop.run.recording.metadata import DamagedError
+from mdf_loop.run.recording.region_check import BlockState, RegionCheck
+from mdf_loop.run.recording.region_layout import SWEEP, RegionLayout, read_layout
+from mdf_loop.run.recording.regions import Along, Regions
+from mdf_loop.run.recording.store_files import plain_files
+
+_REMEDY = "put back the store as it was, or begin anew: overwrite=True (--overwrite) without resume"
+
+
+class ContinuedStore(Struct, frozen=True):
+    """A store that was checked, and what has to be mended before members are written to it.
+
+    Attributes:
+        store: The store.
+        layout: Its metadata.
+        cut: Division of the members into blocks.
+        computed: Numbers of the blocks that are computed and intact.
+        leftovers: Files that are removed: those of damaged blocks, and parts of files that a process
+            was writing when it was killed.
+        damaged_coordinates: Names of the coordinates that have to be written again.
+    """
+
+    store: Regions
+    layout: RegionLayout
+    cut: Cut
+    computed: frozenset[int]
+    leftovers: tuple[Path, ...]
+    damaged_coordinates: tuple[str, ...]
+
+    def mend(self) -> None:
+        """Remove the damaged blocks, flags first.
+
+        Raises:
+            InputError: the store cannot be written.
+        """
+        place = self.store.place
+        with folder.writing(place):
+            for file in self.leftovers:
+                file.unlink(missing_ok=True)
+            for parent in {file.parent for file in self.leftovers}:
+                sync(parent)
+
+    def write_coordinates(
+        self, claim: Claim, items: Iterable[Labelled], along: Mapping[str, Along]
+    ) -> None:
+        """Write the damaged coordinates again.
+
+        Raises:
+            InputError: the run has no such coordinate, or the store cannot be written.
+        """
+        checksums = dict(self.layout.record.checksums or {})
+        names = set(self.damaged_coordinates)
+        for item in items:
+            if safe_name(item.name) in names:
+                checksums |= self.store.write_coordinate(item, along.get(item.name))
+                names.remove(safe_name(item.name))
+        if names:
+            raise InputError(
+                f"cannot continue '{claim.path}': '{min(names)}' is damaged, which is no "
+                "coordinate of this run",
+                hint=_REMEDY,
+            )
+        if self.store.has_checksums:
+            self.store.note(claim, {"checksums": checksums}, {})
+
+
+def continued_store(
+    claim: Claim, shape: tuple[int, ...], identity: Mapping[str, str]
+) -> ContinuedStore | None:
+    """Return the store of an earlier run with the same members; None if there is none.
+
+    All that can refuse the store is checked before the damaged metadata of its arrays are replaced.
+
+    Args:
+        claim: Right to write the store.
+        shape: Number of members along each axis.
+        identity: All that the numbers of the run depend on.
+
+    Raises:
+        InputError: the store is that of another run, or damaged.
+    """
+    attributes = folder.attributes_of(claim.place)
+    if SWEEP not in attributes:
+        return None
+    try:
+        layout = read_layout(claim.place)
+        if apart := difference(layout.record.run, identity):
+            raise InputError(
+                f"the store '{claim.path}' is of {apart}",
+                hint="give the same command, or begin anew without resume",
+            )
+        files = dict(plain_files(claim.place))
+        cut = _cut(layout, shape)
+    except DamagedError as error:
+        raise InputError(f"cannot continue '{claim.path}': {error}", hint=_REMEDY) from None
+    record = layout.record
+    store = Regions(
+        claim.place,
+        str(attributes.get(folder.RUN)),
+        record.shape,
+        record.outputs,
+        record.flags,
+        has_checksums=record.checksums is not None,
+    )
+    computed, leftovers = set(), [claim.place / f for f in files if f.endswith(".partial")]
+    with folder.writing(claim.place):
+        layout.mend(claim.place)  # chunks are read by these metadata
+        check = RegionCheck(claim.place, layout, files)
+        for block in cut.blocks():
+            members = [*boxes(record.shape, block.first, block.last)]
+            state = check.state(members)
+            if state is BlockState.COMPUTED:
+                computed.add(block.number)
+            elif state is BlockState.DAMAGED:
+                leftovers += check.files(members)
+        coordinates = tuple(check.damaged_coordinates())
+    return ContinuedStore(store, layout, cut, frozenset(computed), tuple(leftovers), coordinates)
+
+
+def _cut(layout: RegionLayout, shape: tuple[int, ...]) -> Cut:
+    """Return the division of the members into blocks that a store records.
+
+    Raises:
+        DamagedError: it is not a division of the members of this run.
+    """
+    record = layout.record
+    if record.shape != shape:
+        raise DamagedError(
+            f"it says that its members are {list(record.shape)}, and those of this run are "
+            f"{list(shape)}"
+        )
+    cut = Cut(record.shape, record.axis, record.chunk, record.chunks_in_block)
+    if cut.count != record.blocks:
+        raise DamagedError(f"it says that there are {record.blocks} blocks, not {cut.count}")
+    return cut

@@ -1,0 +1,161 @@
+"""The check of the chunks that the flags of a store list, before a run continues the store.
+
+    x.zarr/computed/c/3             flags of the members of a chunk
+    x.zarr/computed/checksums/120   checksums of the block that begins with member 120
+    x.zarr/FNpop.V/c/3/0            chunks of these members
+
+A block counts as computed if its flags say so, and if each of its chunks has the recorded checksum.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+
+from mdf_loop.ir import Array
+from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.chunk_integrity import crc32c
+from mdf_loop.run.recording.metadata import COMPUTED, DamagedError, Entry
+from mdf_loop.run.recording.region_layout import RegionLayout
+from mdf_loop.run.recording.region_record import record_path
+from mdf_loop.run.recording.regions import Box
+from mdf_loop.run.recording.store_files import check_chunk, chunk_keys, is_chunk
+
+
+class BlockState(Enum):
+    """The state of a block of members in a store."""
+
+    COMPUTED = "computed"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+
+
+class RegionCheck:
+    """Checks blocks and coordinates of the store at `place`, which has these files and their sizes."""
+
+    def __init__(self, place: Path, layout: RegionLayout, files: Mapping[str, int]) -> None:
+        self._place, self._layout, self._files = place, layout, files
+        self._record = layout.record
+        self._flags = layout.arrays[self._record.flags]
+        self._chunks = self._by_members()
+
+    def _by_members(self) -> dict[tuple[str, ...], list[str]]:
+        """Return the keys of chunks by the name of the array and the place along the members' axes."""
+        axes = len(self._record.shape)
+        chunks: dict[tuple[str, ...], list[str]] = {}
+        counts = {name: _counts(self._layout.arrays[name]) for name in self._names}
+        for file in self._files:
+            name, _, key = file.partition("/")
+            if name in counts and is_chunk(key, counts[name]):
+                members = key.split("/")[1 : axes + 1]
+                chunks.setdefault((name, *members), []).append(key)
+        return chunks
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self._layout.outputs, self._record.flags]
+
+    def _keys(self, name: str, boxes: Sequence[Box]) -> Iterator[tuple[int, list[str]]]:
+        """Yield for each chunk of members how many keys an array must have, and those that it has."""
+        entry, axes = self._layout.arrays[name], len(self._record.shape)
+        count = math.prod(_counts(entry)[axes:])
+        for box in boxes:
+            for key in chunk_keys(self._flags.shape, self._flags.chunks, box):
+                yield count, self._chunks.get((name, *key.split("/")[1:]), [])
+
+    # --- blocks -------------------------------------------------------------------------------
+
+    def state(self, boxes: Sequence[Box]) -> BlockState:
+        """Return the state of the block of the members in boxes."""
+        name = self._record.flags
+        if not any(keys for _, keys in self._keys(name, boxes)):
+            return BlockState.MISSING
+        try:
+            self._check_chunks(name, boxes, {})
+            flags = self._read_flags(boxes)
+            if not (flags == COMPUTED).all():
+                return BlockState.MISSING
+            checksums = self._checksums(boxes, flags)
+            for output in self._layout.outputs:
+                self._check_chunks(output, boxes, checksums)
+        except DamagedError:
+            return BlockState.DAMAGED
+        return BlockState.COMPUTED
+
+    def _read_flags(self, boxes: Sequence[Box]) -> Array:
+        array = folder.open_array(self._place / self._record.flags)
+        return np.concatenate([np.asarray(array[box]).reshape(-1) for box in boxes])
+
+    def _checksums(self, boxes: Sequence[Box], flags: Array) -> Mapping[str, int] | None:
+        """Return the recorded checksums of a block; None if the store was begun without them."""
+        if self._record.checksums is None:
+            return None
+        path = record_path(self._record.flags, self._record.shape, boxes)
+        try:
+            record = json.loads((self._place / path).read_bytes())
+            if record["flags"] == crc32c(flags.astype(np.int8).tobytes()):
+                return dict(record["chunks"])
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            pass
+        raise DamagedError(f"'{path}' is damaged")
+
+    def _check_chunks(
+        self, name: str, boxes: Sequence[Box], checksums: Mapping[str, int] | None
+    ) -> None:
+        """Raise DamagedError if a chunk is missing, damaged, or another one than recorded."""
+        is_recorded = checksums is not None and name != self._record.flags
+        for count, keys in self._keys(name, boxes):
+            if len(keys) != count:
+                raise DamagedError(f"chunks of '{name}' are missing")
+            for key in keys:
+                path = f"{name}/{key}"
+                if is_recorded and checksums is not None and path not in checksums:
+                    raise DamagedError(f"'{path}' has no checksum")
+                self._check_file(name, key, (checksums or {}).get(path))
+
+    def _check_file(self, name: str, key: str, checksum: int | None) -> None:
+        size = self._files[f"{name}/{key}"]
+        check_chunk(self._place / name, key, size, self._layout.arrays[name], checksum)
+
+    def files(self, boxes: Sequence[Box]) -> list[Path]:
+        """Return the files of a block, its flags first."""
+        names = [self._record.flags, *self._layout.outputs]
+        files = [
+            self._place / name / key
+            for name in names
+            for key in itertools.chain.from_iterable(keys for _, keys in self._keys(name, boxes))
+        ]
+        record = record_path(self._record.flags, self._record.shape, boxes)
+        return [*files, *([self._place / record] if record in self._files else [])]
+
+    # --- coordinates --------------------------------------------------------------------------
+
+    def damaged_coordinates(self) -> list[str]:
+        """Return the names of the coordinates with chunks that are missing or damaged."""
+        return [name for name in self._layout.coordinates if not self._is_intact(name)]
+
+    def _is_intact(self, name: str) -> bool:
+        entry = self._layout.arrays[name]
+        if math.prod(_counts(entry)) > len(self._files):
+            return False
+        checksums = self._record.checksums
+        try:
+            for key in chunk_keys(entry.shape, entry.chunks):
+                path = f"{name}/{key}"
+                if path not in self._files or (checksums is not None and path not in checksums):
+                    return False
+                self._check_file(name, key, (checksums or {}).get(path))
+        except DamagedError:
+            return False
+        return True
+
+
+def _counts(entry: Entry) -> list[int]:
+    """Return the number of chunks along each axis of an array."""
+    return [-(-extent // size) for extent, size in zip(entry.shape, entry.chunks, strict=True)]

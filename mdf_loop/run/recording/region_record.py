@@ -1,0 +1,58 @@
+"""The checksums of the chunks of a block, in a file that is written before the flags of the block.
+
+    x.zarr/computed/checksums/120   {"flags": 12345, "chunks": {"FNpop.V/c/3/0": 67890, ...}}
+
+Zarr does not look for files there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mdf_loop.files import sync
+from mdf_loop.ir import Array
+from mdf_loop.run.recording.chunk_integrity import checksum_of_file, crc32c
+
+FOLDER = "checksums"
+
+
+def record_path(flags: str, shape: Sequence[int], boxes: Sequence[tuple[slice, ...]]) -> str:
+    """Return the path within a store of the record of the block of the members in boxes."""
+    first = np.ravel_multi_index([part.start for part in boxes[0]], tuple(shape))
+    return f"{flags}/{FOLDER}/{int(first)}"
+
+
+def write_record(store: Path, path: str, chunks: Iterable[str], flags: Array) -> None:
+    """Write the checksums of chunks of a store, which are on the disk, and force them to the disk."""
+    checksums = {chunk: checksum_of_file(store / chunk) for chunk in chunks}
+    record = {"flags": crc32c(np.asarray(flags, np.int8).tobytes()), "chunks": checksums}
+    target = store / path
+    target.parent.mkdir(exist_ok=True)
+    part = target.with_name(f"{target.name}.{secrets.token_hex(8)}.partial")
+    try:
+        with part.open("x", encoding="utf-8") as stream:
+            json.dump(record, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(target)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    sync(target.parent)
+    sync(target.parent.parent)
+
+
+def sync_chunks(store: Path, chunks: Iterable[str]) -> None:
+    """Force chunks of a store to the disk, and their names in all folders."""
+    folders: set[Path] = set()
+    for chunk in chunks:
+        sync(store / chunk)
+        folders.update(place for place in (store / chunk).parents if store in place.parents)
+    for place in folders:
+        sync(place)
