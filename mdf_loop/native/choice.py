@@ -100,15 +100,7 @@ def natives_of(
     look = _Look(constants_in(program), mode, brief, outside)
     look.at(program.ops)
     if mode == "require":
-        raise_findings(
-            Finding(
-                "UnsupportedError",
-                f"the loop '{loop.name}' cannot be native: {why}",
-                loop.where,
-                "change what is named, or run it with native='auto'",
-            )
-            for loop, why in look.standard
-        )
+        look.refuse_standard()
     own = outside_of(program, whole=whole)
     if mode == "off" or not own.functions or unavailable() is not None:
         return Natives(program, look.loops, look.said)
@@ -140,6 +132,19 @@ def _with_functions(program: Program, functions: Sequence[Op], look: _Look) -> N
         for k, (loop, kernel) in enumerate(replaced.kernels.items())
     }
     return Natives(replaced.program, {**look.loops, **operators}, look.said)
+
+
+def refuse_standard_loops(program: Program) -> None:
+    """Raise if a loop cannot be native; no machine code is made.
+
+    Raises:
+        UnsupportedError: each loop that cannot be native with its reason.
+    """
+    look = _looked_at(program, "require")
+    problem = unavailable() if look.said else None
+    if problem is not None:
+        look.standard = [(loop, problem) for loop in program.ops if isinstance(loop, Loop)]
+    look.refuse_standard()
 
 
 def said_before(program: Program) -> Mapping[str, str]:
@@ -175,6 +180,18 @@ class _Look:
         self._brief = brief
         self._outside = outside
         self._makes = makes
+
+    def refuse_standard(self) -> None:
+        """Raise an UnsupportedError about all loops that are not native."""
+        raise_findings(
+            Finding(
+                "UnsupportedError",
+                f"the loop '{loop.name}' cannot be native: {why}",
+                loop.where,
+                "change what is named, or run it with native='auto'",
+            )
+            for loop, why in self.standard
+        )
 
     def at(self, ops: Iterable[Operation]) -> None:
         """Decide for the loops among operations."""

@@ -15,10 +15,10 @@ from mdf_loop.ir import Array, Gives, Loop, Program, Takes, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
-from mdf_loop.native.choice import BRIEF, LITTLE, NATIVE, work_of
+from mdf_loop.native.choice import BRIEF, LITTLE, NATIVE, refuse_standard_loops, work_of
 from mdf_loop.native.support import constants_in
 from mdf_loop.passes.segments.ahead import DRAWN_AT_ONCE, FEWEST_AT_ONCE, ahead, drawn_by, size_of
-from mdf_loop.pipeline import over_time, prepare
+from mdf_loop.pipeline import LOADED, over_time, prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.memory import PLACES, label
 from mdf_loop.reading.over_time import OverTime
@@ -125,6 +125,20 @@ class TimeSession:
         """Compile both programs now, so that what cannot be compiled is said before a run."""
         for which in ("first", "later"):
             self._made(which, self.swept)
+
+    def refuse_standard_loops(self) -> None:
+        """Raise before the first step if the loop over further evaluations must be native and cannot be.
+
+        Raises:
+            UnsupportedError: each loop that cannot be native with its reason.
+        """
+        if (
+            self._placement.native != "require"
+            or self._backend is not PROGRAM_BACKENDS["onnxruntime"]
+        ):
+            return
+        ready = prepare(self.programs.later, self._backend.order, over_time(self.swept))
+        refuse_standard_loops(prepare(ready, LOADED))
 
     def _made(self, which: Which, swept: frozenset[str], brief: bool = True) -> Runnable:
         with self._lock:

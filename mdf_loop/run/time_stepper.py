@@ -68,6 +68,8 @@ class TimeStepper:
         start = session.start(specification, bound)
         held = None if start is None else {name: start[name] for name in session.carried}
         self.total = specification.steps or 0
+        if self.total > int(held is None):  # not the first evaluation alone
+            session.refuse_standard_loops()
         self.first = 0 if start is None else int(start["step"])
         self.clock = _clock(start, specification.dt)
         self.native: dict[str, str] = {}

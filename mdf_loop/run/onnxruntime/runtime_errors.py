@@ -79,7 +79,11 @@ def load_error(error: Exception) -> LoopError:
     )
 
 
-_NO_ROOM = re.compile(r"Failed to allocate memory|bad_alloc|bad allocation|out of memory", re.I)
+_NO_ROOM = re.compile(
+    r"Failed to allocate memory|bad_alloc|bad allocation|out of memory"
+    r"|storage size overflowed|Integer overflow",  # of the bytes of an array
+    re.IGNORECASE,
+)
 
 
 def _no_room(where: str) -> MemoryLimitError:

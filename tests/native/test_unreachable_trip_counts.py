@@ -1,0 +1,73 @@
+"""Native loops with trip counts that no run can reach, and runs that are refused before their first step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import StoppedBy
+from tests.models.loops import loop_model
+
+
+def halving(start: Any) -> dict[str, Any]:
+    """A loop that records a row in each iteration; its trip count is computed."""
+    return loop_model(
+        {"M": "m", "v_initial": "(x,)"},
+        {"x_next": "x * 0.5 + 1.0", "y": "x * 2.0"},
+        carried="x",
+        recorded="y",
+        given={"m": 4, "x": start},
+    )
+
+
+@pytest.mark.parametrize("native", ["off", "auto", "require"])
+@pytest.mark.parametrize("trip", [2**62, 2**60, 2**40])
+def test_it_ends_by_its_time_limit_with_what_it_has(
+    native: str, trip: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    compiled = mdf_loop.compile(halving(8.0), device="cpu", native=native)
+    results = compiled.run({"m": trip}, time_limit=0.2, progress=False)
+    assert results.stopped_by is StoppedBy.TIME_LIMIT
+    (rows,) = (value for value in map(results.__getitem__, results) if np.ndim(value) == 1)
+    assert len(rows) == results.loops["A.loop"].iterations > 3
+    np.testing.assert_array_equal(rows[:3], [16.0, 10.0, 7.0])
+    assert capfd.readouterr().err == ""
+
+
+def test_rows_whose_size_is_known_when_they_are_computed() -> None:
+    source = halving([8.0] * 1000)
+    source["model"]["graphs"]["graph"]["nodes"]["A"]["input_ports"]["x"] = {"shape": [-1]}
+    compiled = mdf_loop.compile(source, device="cpu", native="require")
+    given = {"m": 2**62, "x": np.full(1000, 8.0)}
+    results = compiled.run(given, time_limit=0.2, progress=False)
+    assert results.stopped_by is StoppedBy.TIME_LIMIT
+    (rows,) = (value for value in map(results.__getitem__, results) if np.ndim(value) == 2)
+    np.testing.assert_array_equal(rows[:3, 7], [16.0, 10.0, 7.0])
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_a_required_loop_is_refused_before_the_first_step(state: bool) -> None:
+    node = {
+        "parameters": {
+            "v": {"default_initial_value": [2.0, 1.0], "value": "numpy.sort(v) * 0.5 + 1.0"}
+        },
+        "output_ports": {"v": {"value": "v"}},
+    }
+    source = {"g": {"nodes": {"A": node}}}
+    begun: dict[str, Any] = {}
+    if state:
+        standard = mdf_loop.compile(source, device="cpu", native="off")
+        begun = {"state": standard.run(steps=2).state}
+    compiled = mdf_loop.compile(source, device="cpu", native="require")
+    steps: list[Any] = []
+    with pytest.raises(UnsupportedError) as error:
+        compiled.run(steps=30, progress=steps.append, **begun)
+    (finding,) = error.value.findings
+    assert finding.what == "the loop 'time' cannot be native: it has onnx::TopK"
+    assert steps == []
+    if not state:
+        assert compiled.run(steps=1)["v"].shape == (1, 2)
