@@ -23,6 +23,7 @@ from mdf_loop.reading.names import named_items
 from mdf_loop.results.data import Results
 from mdf_loop.run.control.checkpoint import digest_of_arrays
 from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.environment import environment
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import ENDS, coordinates
@@ -31,7 +32,6 @@ from mdf_loop.run.recording.regions import Along, Regions, create_regions
 from mdf_loop.run.recording.stored import stored_axes
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid, MadeSweep, part_of
-from mdf_loop.version import __version__
 
 _NOTED = 1.0
 """Seconds between two notes in the store about how far the run is."""
@@ -88,6 +88,7 @@ class InStore:
             "blocks_done": 0,
             "members": first.cut.members,
             "native": dict(template.native),
+            "environment": environment(asked.engine, template.native),
             "seed": template.seed,
             "draws": template.draws,
         }
@@ -210,7 +211,6 @@ def _identity(job: Job, prepared: Prepared, asked: RunSpecification) -> dict[str
         **({} if trials is None else {"trials": str(trials)}),
         **({} if asked.steps is None else {"steps": str(asked.steps)}),
         "seed": str(asked.values.draws.seed),
-        "mdf_loop": __version__,
     }
 
 

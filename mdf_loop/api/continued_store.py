@@ -11,6 +11,7 @@ from mdf_loop.cluster.cutting import Cut, boxes
 from mdf_loop.errors import InputError
 from mdf_loop.files import sync
 from mdf_loop.run.control.checkpoint import difference
+from mdf_loop.run.environment import check_environment
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import Labelled, safe_name
@@ -20,7 +21,11 @@ from mdf_loop.run.recording.region_layout import SWEEP, RegionLayout, read_layou
 from mdf_loop.run.recording.regions import Along, Regions
 from mdf_loop.run.recording.store_files import plain_files
 
-_REMEDY = "put back the store as it was, or begin anew: overwrite=True (--overwrite) without resume"
+_ANEW = "begin anew: overwrite=True (--overwrite) without resume"
+_REMEDY = f"put back the store as it was, or {_ANEW}"
+
+_VERSION = "mdf_loop"
+"""A word in the identity of runs of earlier versions; the number format stands in its place."""
 
 
 class ContinuedStore(Struct, frozen=True):
@@ -100,11 +105,13 @@ def continued_store(
         return None
     try:
         layout = read_layout(claim.place)
-        if apart := difference(layout.record.run, identity):
+        run = {word: text for word, text in layout.record.run.items() if word != _VERSION}
+        if apart := difference(run, identity):
             raise InputError(
                 f"the store '{claim.path}' is of {apart}",
                 hint="give the same command, or begin anew without resume",
             )
+        check_environment(f"the store '{claim.path}'", layout.record.environment, _ANEW)
         files = dict(plain_files(claim.place))
         cut = _cut(layout, shape)
     except DamagedError as error:

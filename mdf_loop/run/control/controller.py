@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import perf_counter
@@ -15,9 +16,10 @@ from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.run.control.checkpoint import Checkpoints, Identity, Parts, load
 from mdf_loop.run.control.chunks import follow
 from mdf_loop.run.control.progress import Reporter, reporting
-from mdf_loop.run.control.snapshot import Snapshot, damaged
+from mdf_loop.run.control.snapshot import ANEW, Snapshot, damaged
 from mdf_loop.run.control.stepper import Block, Stepper
 from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.environment import check_environment, environment
 from mdf_loop.run.recording.watch import Found, first_not_finite
 from mdf_loop.run.run_id import new_run_id
 from mdf_loop.specification import RunControls
@@ -37,6 +39,10 @@ class Keeper(Protocol):
 
     def end(self) -> bool:
         """Give up what was kept of the disk; whether all is safe that was taken."""
+
+
+_ENVIRONMENT = "environment"
+"""The part of a checkpoint with the environment of the run."""
 
 
 class RunController:
@@ -77,6 +83,12 @@ class RunController:
         found = load(self.controls.resume, self._identity)
         if missing := {"course", "kept"} - set(found):
             raise damaged(self.controls.resume.name, f"it has no '{min(missing)}'")
+        recorded = found.get(_ENVIRONMENT)
+        check_environment(
+            f"the checkpoint '{self.controls.resume.name}'",
+            None if recorded is None else {word: recorded.text(word) for word in recorded},
+            ANEW,
+        )
         return found
 
     def __enter__(self) -> RunController:
@@ -146,13 +158,21 @@ class RunController:
         """Write what was reached."""
         keeper.flush()
         if self._checkpoints is not None:
+            course = stepper.snapshot()
             parts: Parts = {
                 "run": {"id": np.array(self.run)},
-                "course": stepper.snapshot(),
+                _ENVIRONMENT: self._environment(course),
+                "course": course,
                 "kept": keeper.snapshot(),
             }
             self._checkpoints.save(parts)
             self.checkpoint = self.controls.saved_at
+
+    def _environment(self, course: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the environment of the run, to which the forms of its loops belong if it has steps."""
+        forms = json.loads(str(course["native"])) if "native" in course else None
+        words = environment(self._identity.get("engine", "onnxruntime"), forms)
+        return {word: np.array(text) for word, text in words.items()}
 
     def _save_at_last(self, stepper: Stepper, keeper: Keeper) -> None:
         """Write what was reached, with the room that was kept on the disk for rows."""

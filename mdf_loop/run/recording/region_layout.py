@@ -62,6 +62,7 @@ class SweepRecord(Struct, frozen=True, kw_only=True):
         checksums: Checksum of each chunk of the coordinates, by its path in the store; None in stores
             that were begun without checksums.
         digest: Checksum of the metadata of the store; None in such stores.
+        environment: Environment that decides the last bits of numbers; None if it was not recorded.
     """
 
     run: dict[str, str]
@@ -81,6 +82,7 @@ class SweepRecord(Struct, frozen=True, kw_only=True):
     not_finite: NotFinite | None = None
     checksums: dict[str, int] | None = None
     digest: int | None = None
+    environment: dict[str, str] | None = None
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:

@@ -1,0 +1,110 @@
+"""The environment that decides the last bits of a run's numbers, recorded in checkpoints and stores.
+
+number format   an integer of the package, raised only by a release that changes bits
+onnxruntime     its version, for runs by ONNX Runtime
+llvmlite        its version, where a loop is native or would be
+numpy           its version, for runs by the interpreter
+processor       its kind and vector instructions; another one is a note, and no error
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import platform
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from mdf_loop.errors import InputError
+from mdf_loop.native.choice import NATIVE, unavailable
+from mdf_loop.user_warnings import warn_user
+from mdf_loop.version import NUMBER_FORMAT
+
+_LLVMLITE, _PROCESSOR = "llvmlite", "processor"
+_VECTOR_INSTRUCTIONS = ("avx", "avx2", "fma", "avx512f", "asimd", "sve")
+
+
+def environment(engine: str, forms: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the parts of the environment that take part in a run.
+
+    Args:
+        engine: Word for what runs the model.
+        forms: Form of each loop, as `Results.native`; None if it is not known.
+    """
+    words = {"number format", _PROCESSOR}
+    if engine == "interpreter":
+        words.add("numpy")
+    else:
+        words.add("onnxruntime")
+        if forms is None or any(map(_uses_llvmlite, forms.values())):
+            words.add(_LLVMLITE)
+    return {word: _CURRENT[word]() for word in _CURRENT if word in words}
+
+
+def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str) -> None:
+    """Raise InputError if numbers could have other last bits here than where a run was begun.
+
+    Another processor, or no record, is a warning.
+
+    Args:
+        what: The checkpoint or the store, for messages.
+        recorded: Environment of the run that is continued; None if it was not recorded.
+        remedy: How to begin anew.
+    """
+    if not recorded:
+        warn_user(
+            f"{what} does not record the versions that it was begun with: continue it with the "
+            "same ones, since others may change the last bits of numbers"
+        )
+        return
+    here = {word: _CURRENT[word]() for word in recorded if word in _CURRENT}
+    differences = [
+        f"{word} {text} (here: {here.get(word, 'unknown')})"
+        for word, text in recorded.items()
+        if word != _PROCESSOR and here.get(word) != text
+    ]
+    if differences:
+        raise InputError(
+            f"{what} was begun with {' and '.join(differences)}, which would change the last bits "
+            "of numbers",
+            hint=f"continue it with the versions that it was begun with, or {remedy}",
+        )
+    if recorded.get(_PROCESSOR) != here.get(_PROCESSOR):
+        warn_user(
+            f"{what} was begun on the processor {recorded[_PROCESSOR]} (here: {here.get(_PROCESSOR)}): "
+            "the last bits of numbers of standard loops may differ"
+        )
+
+
+def _uses_llvmlite(form: str) -> bool:
+    """Return True if a loop is native, or is not only for want of llvmlite."""
+    return form in (NATIVE, f"standard: {unavailable()}")
+
+
+def _llvmlite() -> str:
+    """Return the version of llvmlite, or why there are no native loops."""
+    problem = unavailable()
+    return importlib.metadata.version("llvmlite") if problem is None else f"off: {problem}"
+
+
+@functools.cache
+def _processor() -> str:
+    """Return the kind of the processor and its vector instructions."""
+    flags: set[str] = set()
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            if line.lower().startswith(("flags", "features")):
+                flags = set(line.partition(":")[2].split())
+                break
+    return " ".join((platform.machine(), *(word for word in _VECTOR_INSTRUCTIONS if word in flags)))
+
+
+_CURRENT: Mapping[str, Callable[[], str]] = {
+    "number format": lambda: str(NUMBER_FORMAT),
+    "onnxruntime": lambda: importlib.metadata.version("onnxruntime"),
+    "numpy": lambda: importlib.metadata.version("numpy"),
+    _LLVMLITE: _llvmlite,
+    _PROCESSOR: _processor,
+}
+"""The parts of the environment of this process."""
