@@ -18,6 +18,7 @@ from mdf_loop import arguments
 from mdf_loop.arguments import is_whole
 from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import InputError
+from mdf_loop.memory_limit import check
 from mdf_loop.quantities import NO_UNIT, convert, has_unit
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -225,6 +226,10 @@ def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> Sobol:
     return Sobol(ends, int(count), int(seed))
 
 
+MAX_SOBOL_EXPONENT = 30
+"""scipy's Sobol sequences have two to this power points."""
+
+
 def evenly(count: int, size: int, seed: int, first: int = 0) -> Array:
     """Points between 0 and 1 that fill the space evenly, of a scrambled Sobol sequence.
 
@@ -234,14 +239,25 @@ def evenly(count: int, size: int, seed: int, first: int = 0) -> Array:
         seed: which scrambled sequence it is.
         first: how many of them are left out.
 
+    Raises:
+        InputError: the sequence has not so many points.
+        MemoryLimitError: they would take more memory than the limit.
+
     Source: Sobol, On the distribution of points in a cube (1967); scipy.stats.qmc.
     """
+    exponent = max(math.ceil(math.log2(count)), 0)
+    size_in_memory = (count - first if first else 1 << exponent) * size * 8
+    check(size_in_memory, f"{count} points of {size} numbers", hint="ask for fewer points")
+    if exponent > MAX_SOBOL_EXPONENT:
+        raise InputError(
+            f"a Sobol sequence has no {count} points",
+            hint=f"give at most {1 << MAX_SOBOL_EXPONENT}",
+        )
     from scipy.stats import qmc
 
     sequence = qmc.Sobol(size, rng=seed)
     if first:
         return np.asarray(sequence.fast_forward(first).random(count - first))
-    exponent = max(math.ceil(math.log2(count)), 0)
     made: Array = sequence.random_base2(exponent)[:count]
     return made
 

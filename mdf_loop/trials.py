@@ -72,8 +72,11 @@ def _trials(given: Any) -> tuple[int, ...] | range:
     if is_whole(given) and 1 <= given <= MOST_TRIALS:
         return range(int(given))
     numbers = given if isinstance(given, range) else _listed(given)
-    ends = (min(numbers, default=-1), max(numbers, default=-1))
-    if ends[0] < 0 or ends[1] > MOST_TRIALS or len(set(numbers)) < len(numbers):
+    is_range = isinstance(numbers, range)  # which has each number once, and may be long
+    some = (numbers[0], numbers[-1]) if is_range and numbers else numbers
+    ends = (min(some, default=-1), max(some, default=-1))
+    repeats = not is_range and len(set(numbers)) < len(numbers)
+    if ends[0] < 0 or ends[1] > MOST_TRIALS or repeats:
         raise InputError(
             f"trials must be how many there are, or their numbers, each once: not {given!r}"[:200],
             hint="give trials=1000, trials=[2041], or trials=range(100, 200)",

@@ -9,6 +9,12 @@ from msgspec import Struct
 
 from mdf_loop import streams
 from mdf_loop.ir import Array
+from mdf_loop.memory_limit import check
+
+KEY_BYTES = 24
+"""Bytes of a key while it is computed: the key itself, its trial or seed, and a copy."""
+
+_FEWER = "ask for fewer trials, keep only numbers over trials (over_trials), or allow more: memory_limit (--memory-limit)"
 
 
 class Streams(Struct, frozen=True):
@@ -32,16 +38,35 @@ class Streams(Struct, frozen=True):
         return None if self.trials is None else np.array(self.trials, np.int64)
 
     def for_each_trial(self, rows: Array) -> Array:
-        """Rows of a sweep, each for all trials."""
-        return rows if self.trials is None else np.repeat(rows, len(self.trials), axis=0)
+        """Rows of a sweep, each for all trials.
+
+        Raises:
+            MemoryLimitError: The rows would take more memory than the limit.
+        """
+        if self.trials is None:
+            return rows
+        count = len(self.trials)
+        check(count * rows.nbytes, f"the values of {count * len(rows)} runs", hint=_FEWER)
+        return np.repeat(rows, count, axis=0)
 
     def keys(self, sites: tuple[str, ...], members: int) -> Array:
         """The keys of sites, in their order: `[sites]`, or `[members of a sweep * trials, sites]`.
 
         All trials of a member stand side by side.
+
+        Raises:
+            MemoryLimitError: The keys of all members and trials would take more memory than the limit.
         """
         if not self.vary:
             return _keys(self.seed, sites)
+        count = len(self.trials or (0,)) * (
+            members if isinstance(self.seed, int) else len(self.seed)
+        )
+        check(
+            count * max(1, len(sites)) * KEY_BYTES,
+            f"the random numbers of {count} runs",
+            hint=_FEWER,
+        )
         seeds = np.array(self.seed, np.uint64).reshape(-1, 1, 1)
         trials = np.array(self.trials or (0,), np.uint64).reshape(-1, 1)
         made = streams.keys(seeds, streams.sites(sites), trials).reshape(-1, len(sites))
