@@ -6,8 +6,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.run.recording.region_layout import digest_of
 from tests.models.timed import graph
 from tests.soak import soaking, times
+from tests.strategies.file_damages import damages
 from tests.strategies.inline_cluster import compute_inline
 
 B = np.linspace(0.2, 1.4, 10)
@@ -205,27 +205,6 @@ def test_metadata_of_an_array(
 
 
 # --- damaged files --------------------------------------------------------------------------------
-
-
-def damages(store: Path, rng: random.Random) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield ways to damage each file of a store."""
-    files = sorted(file for file in store.rglob("*") if file.is_file())
-    for file in files:
-        content = file.read_bytes()
-        at, other = rng.randrange(len(content)), rng.choice(files)
-        flipped = content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1 :]
-        yield f"{file} emptied", partial(file.write_bytes, b"")
-        yield f"{file} cut", partial(file.write_bytes, content[: len(content) // 2])
-        yield f"{file} flipped at {at}", partial(file.write_bytes, flipped)
-        yield f"{file} gone", file.unlink
-        yield f"{file} swapped with {other}", partial(swap, file, other)
-
-
-def swap(one: Path, other: Path) -> None:
-    """Let two files change places."""
-    contents = one.read_bytes(), other.read_bytes()
-    other.write_bytes(contents[0])
-    one.write_bytes(contents[1])
 
 
 def check_resumed(model: Compiled, given: Any, expected: mdf_loop.Results, store: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,8 @@ from mdf_loop.files import write_arrays
 from mdf_loop.run.recording.resuming import Kept
 from mdf_loop.run.recording.stream import Stream
 from tests.models.timed import graph
-from tests.soak import times
+from tests.soak import soaking, times
+from tests.strategies.file_damages import damages
 
 REACHED, STEPS = 200_000, 300_000
 """How many steps are in the checkpoint, and in the store. A chunk has 65 536 rows."""
@@ -484,3 +486,27 @@ def test_bytes_that_are_changed_at_random(model, unbroken, place):
             if content is not False:
                 Path(name).parent.mkdir(parents=True, exist_ok=True)
                 Path(name).write_bytes(content)
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(times(1, 6)))
+def test_each_file_is_damaged(model, unbroken, place, seed):
+    """Each file is emptied, cut, flipped, removed or swapped: the same rows, or one error."""
+    store = place / "rows.zarr"
+    shutil.copytree(place, place.with_name("before"))
+    rng = random.Random(seed)
+    ways = [*damages(store, rng)]
+    errors = 0
+    for _, damage in ways if soaking() else rng.sample(ways, 12):
+        damage()
+        try:
+            resumed(model, place)
+        except InputError:
+            errors += 1
+        else:
+            same_rows(place, unbroken)
+        shutil.rmtree(place)
+        shutil.copytree(place.with_name("before"), place)
+    shutil.rmtree(place.with_name("before"))
+    assert 0 < errors < len(ways)
