@@ -49,8 +49,12 @@ def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
     apart.enter(loop.iteration, [number])
     enters = [apart.entering(carried.enter) for carried in loop.carried]
     read = _read(loop)
-    for op in read:
-        apart.take(op)
+    try:
+        for op in read:
+            apart.take(op)
+    except NotNative:
+        _refuse_failing(read, known)  # a cause that the model shows, where there is one
+        raise
     others = (op for op in loop.ops if op not in read and _computes(op))
     _refuse_failing((*apart.ops, *others), apart.known)
     carried = tuple(
