@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mdf_loop.build import Builder
-from mdf_loop.ir import Branch, If, Value, walk
+from mdf_loop.errors import RunError
+from mdf_loop.ir import Branch, Carried, If, Loop, Value, walk
 from mdf_loop.passes.simplify.known_choices import known_choices
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
@@ -75,3 +76,25 @@ def test_a_choice_whose_shape_is_read_is_not_lost_by_the_runtime() -> None:
     arrays = {"n": np.array(2), "x0": np.array([3.0, 4.0]), "a": np.ones(2)}
     ready = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
     np.testing.assert_array_equal(ready["rows"], interpret(program, arrays)["rows"])
+
+
+def test_a_loop_without_a_condition_goes_on() -> None:
+    """ONNX Runtime finds that out when it loads the model, and divides by the zero of a side that is taken."""
+    b = Builder()
+    x, trips = b.new("int64", (1,), "x"), b.new("int64", (), "trips")
+    inside = b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    divisor = inside.new("int64", (1,), "divisor")
+    zero, one = (b.constant(np.array([number])) for number in (0, 1))
+    inside.append(If("choice", go, Branch((), (zero,)), Branch((), (one,)), (divisor,)))
+    enter, final = inside.new("int64", (1,), "enter"), b.new("int64", (1,), "final")
+    leave = inside.op("Mod", enter, divisor)
+    carried = (Carried(x, enter, leave, final),)
+    b.append(Loop("loop", trips, None, i, go, None, carried, (), tuple(inside.ops), ()))
+    program = straight(b, (x, trips), y=final)
+    assert not any(isinstance(op, If) for op in walk(known_choices(program).ops))
+    session = Session(prepare(program, ONNXRUNTIME), STANDARD)
+    feeds = {"x": np.array([7]), "trips": np.array(0)}
+    assert session.run(feeds)["y"] == [7]
+    with pytest.raises(RunError, match="divided by zero"):
+        session.run({**feeds, "trips": np.array(1)})

@@ -12,7 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 import mdf_loop
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Data, Program
 from mdf_loop.passes.simplify.drop_unused import drop_unused
 from mdf_loop.pipeline import prepare
@@ -54,12 +54,15 @@ def all_forms(
 
     Raises:
         RefusedError: the program is refused before it runs.
+        RunError: ONNX Runtime does not load the program.
     """
     try:
         if isinstance(source, onnx.ModelProto):
             source = mdf_loop.from_onnx(source)
         compiled = mdf_loop.compile(source, native="off", shapes=shapes, device="cpu")
         arrays, program, _ = compiled.prepare(inputs)
+    except RunError:
+        raise
     except LoopError as error:
         raise RefusedError(str(error)) from error
     words: dict[str, str] = {}

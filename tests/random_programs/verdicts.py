@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mdf_loop.errors import RunError
 from mdf_loop.ir import Data
 from mdf_loop.run.interpret import interpret
 from tests.random_programs.agreement import differences
@@ -43,6 +44,8 @@ def verdict(program: RandomProgram, tally: Tally, seed: int) -> list[str]:
         tally.counts["refused"] += 1
         tally.refusals[str(refusal).splitlines()[0][:100]] += 1
         return []
+    except RunError as error:
+        return [" ".join(str(error).split())]
     expected = forms.outcomes["interpreter"]
     tally.counts["native loops"] += sum(word == "native" for word in forms.native.values())
     tally.counts["standard loops"] += sum(word != "native" for word in forms.native.values())

@@ -6,7 +6,8 @@
     else
       give %x
 
-Keeps: results bit for bit. ONNX Runtime does the same, but loses what such a choice in a body gives, if
+The condition that enters an iteration is true in a loop without a condition. Keeps: results bit for bit.
+ONNX Runtime does the same, but loses what such a choice in a body gives, if
 its shape is read, too (onnxruntime 1.32, its constant folding).
 """
 
@@ -14,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 from msgspec.structs import replace
 
-from mdf_loop.ir import If, Operation, Program, Value, bodies, walk, with_bodies
+from mdf_loop.ir import Array, If, Loop, Operation, Program, Value, bodies, walk, with_bodies
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.registry import Known
 from mdf_loop.passes.failing import constants_of
@@ -24,12 +26,24 @@ from mdf_loop.passes.failing import constants_of
 
 def known_choices(program: Program) -> Program:
     """The program without choices between what is taken and what is not."""
-    known = constants_of(program.ops)
+    known = _known_truths(program.ops)
     if not any(_is_known(operation, known) for operation in walk(program.ops)):
         return program
     swaps: dict[Value, Value] = {}
     ops = tuple(_taken(program.ops, known, swaps))
     return replace(program, ops=ops, outputs=substitute(program.outputs, swaps))
+
+
+def _known_truths(ops: Iterable[Operation]) -> Known:
+    """Return what tells constants, and the conditions that enter iterations of loops without one."""
+    constants = constants_of(ops)
+    loops = (operation for operation in walk(ops) if isinstance(operation, Loop))
+    always = {loop.condition_in for loop in loops if loop.condition is None}
+
+    def known(value: Value | None) -> Array | None:
+        return np.array(True) if value in always else constants(value)
+
+    return known
 
 
 def _is_known(operation: Operation, known: Known) -> bool:
