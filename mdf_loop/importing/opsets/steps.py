@@ -178,15 +178,13 @@ def _convert_nodes(
     model: onnx.ModelProto, is_affected: Callable[[onnx.NodeProto], bool], convert: NodeConversion
 ) -> onnx.ModelProto | None:
     """Return the model with all affected nodes converted, or None if no node is affected."""
-    if not any(
-        is_affected(node) for graph in graphs_of(model.convert_graph) for node in graph.node
-    ):
+    if not any(is_affected(node) for graph in graphs_of(model.graph) for node in graph.node):
         return None
     inferred = infer_types(model)
     converter = _GraphConverter(
-        opset_of(model), is_affected, convert, NameGenerator(inferred.convert_graph)
+        opset_of(model), is_affected, convert, NameGenerator(inferred.graph)
     )
-    converter.convert_graph(inferred.convert_graph, None, "$.graph")
+    converter.convert_graph(inferred.graph, None, "$.graph")
     return inferred if converter.has_changed else None
 
 
