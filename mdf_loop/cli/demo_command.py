@@ -14,7 +14,7 @@ from mdf_loop.paths import path_of
     default="demo-output",
     show_default=True,
     metavar="FOLDER",
-    help="Where models and pictures go.",
+    help="Folder for models and pictures.",
 )
 def command(output: str) -> None:
     """Run and draw three models, and write models, pictures and .onnx files to a folder."""

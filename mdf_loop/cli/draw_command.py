@@ -16,34 +16,39 @@ _CAPTURES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
 @click.command("draw")
 @model_argument
 @click.option(
-    "-o", "--output", metavar="FILE", help="svg, png, pdf, html or dot; default: beside the model."
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="The svg, png, pdf, html or dot file. Default: an svg file beside the model.",
 )
-@click.option("--over-time", is_flag=True, help="The graph inside of one loop over time steps.")
+@click.option("--over-time", is_flag=True, help="Draw the graph inside one loop over time steps.")
 @click.option(
     "--level",
     type=click.Choice(["auto", "0", "1", "2", "3", "operators"]),
     default="auto",
     show_default=True,
-    help="0 boxes, 1 terminals, 2 bodies, 3 all; operators: those of a large graph, in bands.",
+    help="Detail: 0 boxes, 1 terminals, 2 bodies, 3 all, or operators of a large graph in bands.",
 )
-@click.option("--bands", type=click.IntRange(1, 100), help="How many bands of operators.")
-@click.option("--depth", type=click.IntRange(min=0), help="How many loops inside loops to open.")
+@click.option("--bands", type=click.IntRange(1, 100), help="Number of bands of operators.")
+@click.option("--depth", type=click.IntRange(min=0), help="Number of nested loops to open.")
 @click.option(
     "--captures",
     type=click.Choice(["on", "off", "all"]),
     default="on",
     show_default=True,
-    help="Lines from outer values to where a body reads them; all: also each of many constants.",
+    help="Draw edges from outer values to their readers in bodies. all: also each of many constants.",
 )
 @click.option(
     "--rankdir",
     type=click.Choice(["auto", "LR", "TB"]),
     default="auto",
     show_default=True,
-    help="Left to right, or top to bottom.",
+    help="Direction: left to right, or top to bottom.",
 )
-@click.option("--focus", multiple=True, metavar="NODE", help="Draw only it and its neighbours.")
-@click.option("--collapse", multiple=True, metavar="NODE", help="Draw it as one box.")
+@click.option(
+    "--focus", multiple=True, metavar="NODE", help="Draw only this node and its neighbours."
+)
+@click.option("--collapse", multiple=True, metavar="NODE", help="Draw this node as one box.")
 @loop_condition_option
 def command(
     model: str,

@@ -47,44 +47,54 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
     required=True,
     multiple=True,
     metavar="NAME=LOW..HIGH",
-    help="A parameter, node.parameter, or an input, and the values that it lies between.",
+    help="A free parameter (node.parameter) or input, with its bounds.",
 )
 @click.option(
     "--against",
     multiple=True,
     metavar="OUTPUT[=COLUMN]",
-    help="An output that the data are of, and what its column is called if that is another name.",
+    help="An output that the data measure, and the name of its column if it differs.",
 )
-@click.option("--rt", metavar="OUTPUT", help="Fit reaction times: the output that is one.")
-@click.option("--choice", metavar="OUTPUT", help="The output that says which choice was made.")
+@click.option(
+    "--rt", metavar="OUTPUT", help="Fit reaction times: the output with the reaction time."
+)
+@click.option("--choice", metavar="OUTPUT", help="The output with the number of the choice.")
 @click.option(
     "--subject",
     multiple=True,
     metavar="NAME=FILE",
-    help="The data of a subject, instead of DATA: a fit for each.",
+    help="Data of a subject instead of DATA. Each subject has its own fit.",
 )
 @click.option(
     "--shared", multiple=True, metavar="NAME", help="A free parameter with one value for all."
 )
 @click.option(
-    "--start", multiple=True, metavar="NAME=VALUE", help="Search from here, not from everywhere."
+    "--start", multiple=True, metavar="NAME=VALUE", help="Start the search only from these values."
 )
-@click.option("--method", metavar="WORD", help="least_squares, or differential_evolution.")
-@click.option("--points", type=int, default=256, show_default=True, help="Points tried first.")
 @click.option(
-    "--polish", type=int, default=4, show_default=True, help="How many of the best are improved."
+    "--method", metavar="WORD", help="Search method: least_squares or differential_evolution."
+)
+@click.option(
+    "--points",
+    type=int,
+    default=256,
+    show_default=True,
+    help="Number of points that are tried first.",
+)
+@click.option(
+    "--polish", type=int, default=4, show_default=True, help="Number of best points to refine."
 )
 @input_options
 @set_option
 @draws_options
 @time_options
 @cluster_option
-@click.option("--time-limit", metavar="TIME", help="End it after 90, 30s, 5min, ...")
+@click.option("--time-limit", metavar="TIME", help="Stop the fit after 90, 30s, 5min, ...")
 @compile_options
 @device_option
 @native_option
 @threads_option
-@click.option("--output", metavar="FILE", help="Save what is found as .json, or the table as .csv.")
+@click.option("--output", metavar="FILE", help="Save the fit as .json, or its table as .csv.")
 @click.option("--plot", metavar="FILE", help="Draw the fit over the data as .png, .svg or .pdf.")
 @click.option("--write", metavar="FILE", help="Write the model with the estimates, as .yaml.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")

@@ -32,27 +32,27 @@ from mdf_loop.errors import GradientError
     required=True,
     multiple=True,
     metavar="OUTPUT:WORD[=DATA]",
-    help="The number: sum, mean or last (the sum of the last row) of an output, cell.V:mean; sse, "
-    "the squared differences from data, cell.V:sse=data.csv:V; or weighted. Several are added up.",
+    help="The number: sum, mean or last (sum of the last row) of an output, cell.V:mean; sse, "
+    "the squared differences from data, cell.V:sse=data.csv:V; or weighted. Several are added.",
 )
 @click.option(
     "--wrt",
     required=True,
     multiple=True,
     metavar="NAME",
-    help="A parameter, node.parameter, or an input by which the number is differentiated.",
+    help="A parameter (node.parameter) or input to differentiate with respect to.",
 )
 @click.option(
     "--truncate",
     type=int,
     metavar="STEPS",
-    help="Go back through so many steps, or iterations of outermost loops, at most.",
+    help="Largest number of steps, or iterations of outermost loops, in the backward pass.",
 )
 @click.option(
     "--stop",
     multiple=True,
     metavar="NODE.PORT",
-    help="Take an output port for a constant.",
+    help="Treat an output port as a constant.",
 )
 @input_options
 @set_option
@@ -66,7 +66,7 @@ from mdf_loop.errors import GradientError
 @click.option(
     "--check",
     is_flag=True,
-    help="Compare with central differences; exit code 1 if a derivative is different.",
+    help="Compare with central differences. Exit with code 1 if a derivative differs.",
 )
 @click.option(
     "--save", metavar="FILE", help="Write the number and its derivatives as one .onnx file."

@@ -14,7 +14,7 @@ from mdf_loop.paths import path_of
 @click.command("import")
 @click.argument("file", metavar="FILE")
 @click.option(
-    "-o", "--output", metavar="MODEL", help="The .yaml or .json file; default: beside FILE."
+    "-o", "--output", metavar="MODEL", help="The .yaml or .json file. Default: beside FILE."
 )
 @loop_condition_option
 def command(file: str, output: str | None, loop_condition: str) -> None:

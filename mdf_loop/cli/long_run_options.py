@@ -26,27 +26,29 @@ def recording_options(command: _F) -> _F:
             "--reduce",
             multiple=True,
             metavar="NAME=WORDS",
-            help="Give the mean, sum, last, min or max over all steps instead of rows: v=mean,max.",
+            help="Compute the mean, sum, last, min or max over all steps instead of rows: v=mean,max.",
         ),
-        click.option("--when", metavar="NAME", help="Keep only the rows in which this is true."),
+        click.option(
+            "--when", metavar="NAME", help="Record only the rows in which this output is true."
+        ),
         click.option(
             "--every",
             multiple=True,
             metavar="N|TIME",
-            help="Keep only the rows of every so many steps; or, with a unit (5min), write a "
-            "checkpoint so often. May be given for both.",
+            help="Record only every N-th row. With a unit (5min), the time between "
+            "checkpoints. Both can be combined.",
         ),
         click.option(
             "--only",
             multiple=True,
             metavar="NAME",
-            help="Give this instead of the model's outputs.",
+            help="Record this value instead of the model's outputs.",
         ),
         click.option(
             "--record",
             multiple=True,
             metavar="NAME",
-            help="Give node.port, node.parameter or node.function too.",
+            help="Record node.port, node.parameter or node.function in addition to the outputs.",
         ),
     ):
         command = option(command)
@@ -62,30 +64,30 @@ def stopping_options(command: _F) -> _F:
             metavar="[FILE]",
             is_flag=False,
             flag_value=OUTPUT_STORE,
-            help="Go on from a checkpoint of the same command; with --cluster from the store of "
-            "--output, which needs no FILE.",
+            help="Resume from a checkpoint of the same command, or with --cluster from the store of "
+            "--output without FILE.",
         ),
         click.option(
             "--checkpoint",
             metavar="FILE",
-            help="Write again and again all that --resume needs, every minute unless --every says.",
+            help="Write a checkpoint for --resume every minute, or at the interval of --every.",
         ),
         click.option(
             "--nan",
             metavar="WORD",
-            help="When a value becomes nan or infinite: ignore, stop there, or error; if nothing is "
-            "said, a line on stderr after the run tells it.",
+            help="Reaction to a value that becomes nan or infinite: ignore, stop, or error. By default, "
+            "a line on stderr after the run reports it.",
         ),
         click.option(
             "--memory-limit",
             metavar="SIZE",
-            help="How much memory the program may have: 4GB, 512MiB; three quarters of the "
-            "machine's if nothing is said.",
+            help="Memory limit of the program: 4GB, 512MiB. The default is three quarters of the "
+            "machine's memory.",
         ),
         click.option(
             "--time-limit",
             metavar="TIME",
-            help="Stop after so many seconds, or 10min, 2h; what was reached is given.",
+            help="Stop after this time (in seconds, or 10min, 2h), and print the partial results.",
         ),
     ):
         command = option(command)

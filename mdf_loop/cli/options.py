@@ -22,8 +22,8 @@ def input_options(command: _F) -> _F:
         "files",
         multiple=True,
         metavar="FILE",
-        help="Read inputs by name from a .json, .npz or .csv file; in a csv a row is a step, a "
-        "column `time` must agree with --dt, and `step` is ignored.",
+        help="Read inputs by name from a .json, .npz or .csv file. In a csv file a row is a step, a "
+        "column `time` must agree with --dt, and a column `step` is ignored.",
     )(command)
     return click.option(
         "--input",
@@ -42,7 +42,7 @@ def set_option(command: _F) -> _F:
         "settings",
         multiple=True,
         metavar="NODE.PARAMETER=VALUE",
-        help="Set a parameter; of one that keeps a state, what it starts from.",
+        help="Set a parameter, or the initial value of a state.",
     )(command)
 
 
@@ -52,8 +52,8 @@ def sweep_option(command: _F) -> _F:
         "--sweep",
         multiple=True,
         metavar="NAME=VALUES",
-        help="Run for each value of a parameter or input at once: a list, or first:last:number. "
-        "Several are swept member by member.",
+        help="Run for all values of a parameter or input at once: a list, or first:last:number. "
+        "Several options are swept together, member by member.",
     )(command)
 
 
@@ -61,7 +61,7 @@ grid_option = click.option(
     "--grid",
     multiple=True,
     metavar="NAME=VALUES",
-    help="Sweep over each of these values with each of another --grid: cell.g=0:1:100.",
+    help="Sweep over all combinations with the values of other --grid options: cell.g=0:1:100.",
 )
 
 
@@ -73,12 +73,12 @@ def cluster_options(command: _F) -> _F:
             type=int,
             default=5,
             show_default=True,
-            help="Run a block again whose worker has died, so often.",
+            help="Number of times to run a block again after its worker died.",
         ),
         click.option(
             "--block",
             type=int,
-            help="How many members a worker computes at once; what takes 10 s if nothing is said.",
+            help="Number of members that a worker computes at once. The default takes about 10 s.",
         ),
         cluster_option,
     ):
@@ -89,7 +89,7 @@ def cluster_options(command: _F) -> _F:
 cluster_option = click.option(
     "--cluster",
     metavar="N|ADDRESS|FILE",
-    help="Who computes: so many processes, a Dask scheduler (tcp://host:8786), or a YAML file "
+    help="Cluster for the computation: a number of processes, a Dask scheduler (tcp://host:8786), or a YAML file "
     "with slurm: or ssh:.",
 )
 
@@ -97,8 +97,8 @@ cluster_option = click.option(
 dt_option = click.option(
     "--dt",
     metavar="TIME",
-    help="The time between one evaluation and the next: a number in the model's unit of time "
-    "(seconds, if it states none), or with a unit: 0.5ms.",
+    help="Time between two evaluations: a number in the model's unit of time "
+    "(seconds if the model states none), or a number with a unit: 0.5ms.",
 )
 
 
@@ -107,7 +107,7 @@ def time_options(command: _F) -> _F:
     for option in (
         dt_option,
         click.option(
-            "--steps", type=int, help="Evaluate the model this often; outputs get an axis of time."
+            "--steps", type=int, help="Number of evaluations over time. Outputs get a time axis."
         ),
     ):
         command = option(command)
@@ -118,7 +118,7 @@ seed_option = click.option(
     "--seed",
     default="0",
     show_default=True,
-    help="Which random numbers the model draws: a whole number, or fresh for a new one.",
+    help="Seed of the random numbers: an integer, or fresh for a new seed.",
 )
 
 
@@ -128,7 +128,7 @@ def draws_options(command: _F) -> _F:
         click.option(
             "--trials",
             metavar="N|FIRST:END|LIST",
-            help="Run so many trials at once, each with random numbers of its own; or these.",
+            help="Number of trials to run at once, each with its own random numbers, or the numbers of the trials.",
         ),
         seed_option,
     ):
@@ -142,14 +142,14 @@ def over_trials_options(command: _F) -> _F:
         click.option(
             "--by",
             metavar="NAME",
-            help="Tell --over-trials apart for each value of this output, e.g. the response.",
+            help="Compute --over-trials separately for each value of this output, e.g. the response.",
         ),
         click.option(
             "--over-trials",
             multiple=True,
             metavar="NAME=WORDS",
-            help="Give the mean, var, std, min, max, count, quantiles:0.1:0.5:0.9 or "
-            "histogram:first:last:edges over all trials instead of each: rt=mean,var.",
+            help="Compute the mean, var, std, min, max, count, quantiles:0.1:0.5:0.9 or "
+            "histogram:first:last:edges over all trials instead of the value of each trial: rt=mean,var.",
         ),
     ):
         command = option(command)
@@ -158,9 +158,9 @@ def over_trials_options(command: _F) -> _F:
 
 def device_option(command: _F) -> _F:
     """Add `--device`, for commands that run a model."""
-    return click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")(
-        command
-    )
+    return click.option(
+        "--device", default="auto", show_default=True, help="Device: auto, cpu or cuda."
+    )(command)
 
 
 def native_option(command: _F) -> _F:
@@ -169,7 +169,7 @@ def native_option(command: _F) -> _F:
         "--native",
         default="auto",
         show_default=True,
-        help="Run loops as machine code: auto, those that can be; off; require.",
+        help="Run loops as machine code: auto (if possible), off, or require.",
     )(command)
 
 
@@ -178,8 +178,8 @@ def threads_option(command: _F) -> _F:
     return click.option(
         "--threads",
         type=int,
-        help="The most threads that compute, those of native loops included; as many as this process "
-        "may use if nothing is said.",
+        help="Largest number of threads, including those of native loops. The default is the number that this "
+        "process may use.",
     )(command)
 
 
@@ -190,8 +190,8 @@ def loop_condition_option(command: _F) -> _F:
         default="document",
         show_default=True,
         metavar="WORD",
-        help="How an .onnx file's Loop is read that has no condition input, but a body that computes "
-        "a condition: document ignores it, runtime ends the loop when it is false.",
+        help="Meaning of a Loop in an .onnx file without a condition input whose body computes "
+        "a condition: document ignores the condition, runtime ends the loop when it is false.",
     )(command)
 
 
@@ -202,21 +202,24 @@ def compile_options(command: _F) -> _F:
         click.option(
             "--unroll",
             type=int,
-            help="Write out loops of a constant number of iterations, of at most so many.",
+            help="Unroll loops with a constant number of iterations, up to this number.",
         ),
         click.option(
             "--max-iterations",
             type=int,
-            help="The most iterations that a loop without a trip count may run.",
+            help="Largest number of iterations of a loop without a trip count.",
         ),
         click.option(
             "--shapes",
             default="strict",
             show_default=True,
-            help="strict: carried values keep their shape; dynamic: they may change it.",
+            help="Shapes of carried values: strict (constant), or dynamic (they may change).",
         ),
         click.option(
-            "--precision", default="float64", show_default=True, help="float64 or float32."
+            "--precision",
+            default="float64",
+            show_default=True,
+            help="Precision of floats: float64 or float32.",
         ),
     ):
         command = option(command)

@@ -54,17 +54,19 @@ if TYPE_CHECKING:
 @time_options
 @recording_options
 @click.option(
-    "--initial-state", metavar="FILE", help="Go on where the run ended that wrote this .npz file."
+    "--initial-state",
+    metavar="FILE",
+    help="Continue from the final state of a run in this .npz file.",
 )
-@click.option("--final-state", metavar="FILE", help="Write where the run ended, as .npz.")
+@click.option("--final-state", metavar="FILE", help="Write the final state as .npz.")
 @click.option(
-    "--execution-list", is_flag=True, help="Show which nodes ran in each evaluation, in order."
+    "--execution-list", is_flag=True, help="Show the nodes that ran in each evaluation, in order."
 )
 @click.option(
     "--engine",
     default="onnxruntime",
     show_default=True,
-    help="onnxruntime; interpreter: plain numpy, slow; or modeci: modeci_mdf's own engine.",
+    help="Engine: onnxruntime, interpreter (NumPy, slow), or modeci (modeci_mdf's own engine).",
 )
 @compile_options
 @device_option
@@ -74,15 +76,15 @@ if TYPE_CHECKING:
 @click.option(
     "--output",
     metavar="FILE",
-    help="Save as .npz, .json, .csv, .h5 or .nc; or as .zarr, which is written during the run.",
+    help="Save results as .npz, .json, .csv, .h5 or .nc, or as .zarr, which is written during the run.",
 )
 @click.option(
-    "--overwrite", is_flag=True, help="Replace a .zarr folder that another run has finished."
+    "--overwrite", is_flag=True, help="Replace the .zarr folder of another run that ended."
 )
 @click.option(
     "--plot",
     metavar="FILE",
-    help="Draw what is given, over time, trials or a sweep, as .png, .svg or .pdf.",
+    help="Plot the outputs over time, trials or a sweep, as .png, .svg or .pdf.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context

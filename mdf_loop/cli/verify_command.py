@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 @compile_options
 @device_option
 @threads_option
-@click.option("--steps", type=int, help="Compare the model over time, that many evaluations.")
+@click.option(
+    "--steps", type=int, help="Compare the model over time, with this number of evaluations."
+)
 @dt_option
 @seed_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")

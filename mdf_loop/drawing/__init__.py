@@ -1,12 +1,16 @@
-"""Outline -> picture: loops as frames with paired terminals, in Graphviz.
+"""Pictures of outlines in Graphviz: loops are frames with paired terminals.
 
-    drawing = draw("model.yaml")          # in a notebook this shows the picture
+    drawing = draw("model.yaml")          # notebooks display the picture
     drawing.save("model.svg")             # or png, pdf, dot
     print(drawing.dot)
 
-One file per element: `frames` (loops) and `choices`, with their `rails`; `owners` (nodes that own
-these, by the table `ELEMENTS`), `nodes` (all others) and `small` ones; `graphs` (edges, cycles, inputs and
-outputs), `legend`. `theme` has colours and signs, `canvas` collects DOT text, `render` makes pixels of it.
+Each element of a picture has a module:
+
+- `frames` (loops) and `choices`, with their `rails`;
+- `owners` (nodes that own loops and choices, by the table `ELEMENTS`), `nodes` and `small` nodes;
+- `graphs` (edges, cycles, inputs and outputs) and `legend`.
+
+`theme` has colours and signs, `canvas` collects DOT text, and `render` converts the text to an image.
 """
 
 from mdf_loop.drawing.picture import Drawing, draw

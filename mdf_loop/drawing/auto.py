@@ -1,12 +1,12 @@
-"""The level, the direction and the bands of a picture, where the caller leaves them to its size.
+"""Choice of level, direction and bands from the size of a picture, as far as the caller leaves them open.
 
-    level 3, left to right        fits: taken
-    level 3, top to bottom        else this, if it fits
-    level 2, ...                  else less detail
-    operators, in bands           else, or of more than 150 nodes; frames are closed from inside
+    level 3, left to right        if it fits
+    level 3, top to bottom        otherwise, if it fits
+    level 2, ...                  otherwise with less detail
+    operators, in bands           otherwise, or for more than 150 nodes; inner frames are closed
                                   until it fits
 
-A picture fits on a page or a wide screen: neither a ribbon nor larger than a poster.
+A picture fits if it is readable on a page or a wide screen, without extreme proportions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mdf_loop.drawing.bands import length_of
+from mdf_loop.drawing.bands import flow_length
 from mdf_loop.drawing.canvas import Canvas
 from mdf_loop.drawing.extent import Extent
 from mdf_loop.drawing.flow import flow_of
@@ -25,145 +25,170 @@ from mdf_loop.drawing.theme import OPERATORS
 from mdf_loop.drawing.view import View, all_nodes, default_level, detail_of
 from mdf_loop.outline import GraphOutline
 
-MOST_NODES = 150
-"""A model of more nodes (inputs and constants do not count) is drawn by its operators."""
-PAGE = 1500.0
-"""Width that fits however low the picture is."""
-WIDEST, HIGHEST, POSTER = 2400.0, 2400.0, 3600.0
-"""Sides that fit where less detail makes them shorter, and what bands must keep."""
-RATIO, RATIO_DOWN, TALL = 2.3, 2.5, 2.6
-"""Width in parts of the height (the guess of what flows down is rather too broad), and height in parts
-of the width, of larger pictures."""
-BEST = 1.4
-"""Width in parts of the height that bands are to have."""
-BAND = 150.0
-"""About how broad a band is."""
-_TRIES = 3
+MAX_DETAILED_NODES = 150
+"""Number of nodes, without inputs and constants, above which a model is drawn as operators."""
+PAGE_WIDTH = 1500.0
+"""Width in points that fits for any height."""
+MAX_WIDTH, MAX_HEIGHT, MAX_BANDS_WIDTH = 2400.0, 2400.0, 3600.0
+"""Largest width and height of pictures that less detail would make smaller, and largest width of bands."""
+MAX_WIDTH_RATIO, MAX_WIDTH_RATIO_DOWN, MAX_HEIGHT_RATIO = 2.3, 2.5, 2.6
+"""Largest ratio of width to height (also for flow from top to bottom, whose estimated width is rather
+large), and largest ratio of height to width, of larger pictures.
+"""
+BANDS_ASPECT_RATIO = 1.4
+"""Desired ratio of width to height of a picture in bands."""
+BAND_WIDTH = 150.0
+"""Approximate width of a band."""
+_BAND_ATTEMPTS = 3
 
 
 class PictureForm(Struct, frozen=True):
-    """How a picture is drawn, and what is said of what was chosen."""
+    """Level, direction and bands of a picture, with a note about automatic choices."""
 
     view: View
     rankdir: str
     note: str = ""
 
 
-Build = Callable[[PictureForm], Canvas]
-"""Draws a form, so that its extent is known."""
+CanvasBuilder = Callable[[PictureForm], Canvas]
+"""Function that draws a form, so that its extent is known."""
 
 
-class Wish(Struct, frozen=True):
-    """What the caller asks for; None is left to the size."""
+class LayoutRequest(Struct, frozen=True):
+    """Layout that the caller requests. None leaves a choice to the size of the picture."""
 
     level: int | str | None
     rankdir: str | None
     depth: int | None
     bands: int | None
     view: View
-    """All else, with a detail that does not count."""
+    """Other options of the picture. The detail in this view is ignored."""
 
 
-def drawn(graph: GraphOutline, wish: Wish, build: Build) -> Canvas:
-    """The picture in the first form that fits; in the last one where none does."""
-    forms = _forms(graph, wish, build)
-    canvas = build(next(forms))
-    while not _fits(canvas.extent(), canvas.direction.sideways):
+def draw_fitting(
+    graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
+) -> Canvas:
+    """Return the picture in the first form that fits, or in the last form if none fits."""
+    forms = _forms(graph, request, build_canvas)
+    canvas = build_canvas(next(forms))
+    while not _fits(canvas.extent(), canvas.direction.is_sideways):
         form = next(forms, None)
         if form is None:
             break
-        canvas = build(form)
+        canvas = build_canvas(form)
     return canvas
 
 
 def _fits(extent: Extent, sideways: bool) -> bool:
-    ratio = RATIO if sideways else RATIO_DOWN
-    wide = extent.width <= PAGE or extent.width <= min(ratio * extent.height, WIDEST)
-    return wide and extent.height <= max(PAGE, min(HIGHEST, TALL * extent.width))
+    """Return True if an extent has a readable size and shape."""
+    ratio = MAX_WIDTH_RATIO if sideways else MAX_WIDTH_RATIO_DOWN
+    width_fits = extent.width <= PAGE_WIDTH or extent.width <= min(ratio * extent.height, MAX_WIDTH)
+    return width_fits and extent.height <= max(
+        PAGE_WIDTH, min(MAX_HEIGHT, MAX_HEIGHT_RATIO * extent.width)
+    )
 
 
-def _forms(graph: GraphOutline, wish: Wish, build: Build) -> Iterator[PictureForm]:
+def _forms(
+    graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
+) -> Iterator[PictureForm]:
+    """Yield the forms to try, from the most detailed one."""
     count = sum(not n.is_input and n.constant is None for n in all_nodes(graph))
-    if (wish.level is not None or count <= MOST_NODES) and not isinstance(wish.level, str):
-        yield from _plain(graph, wish)
-        if wish.rankdir is not None:
+    if (request.level is not None or count <= MAX_DETAILED_NODES) and not isinstance(
+        request.level, str
+    ):
+        yield from _level_forms(graph, request)
+        if request.rankdir is not None:
             return
-    if wish.level is None or isinstance(wish.level, str):
-        yield from _operators(graph, wish, build, count)
+    if request.level is None or isinstance(request.level, str):
+        yield from _operator_forms(graph, request, build_canvas, count)
 
 
-def _plain(graph: GraphOutline, wish: Wish) -> Iterator[PictureForm]:
-    """Levels from the most detailed one that is asked for, each in both directions."""
+def _level_forms(graph: GraphOutline, request: LayoutRequest) -> Iterator[PictureForm]:
+    """Yield the allowed levels from the most detailed one, each in the allowed directions."""
     highest = default_level(graph)
-    levels = [wish.level] if wish.level is not None else list(range(highest, 0, -1))
-    if wish.rankdir is not None:
-        levels = levels[:1]  # who has chosen the direction takes what it gives
-    directions = ["LR", "TB"] if wish.rankdir is None else [wish.rankdir]
+    levels = [request.level] if request.level is not None else list(range(highest, 0, -1))
+    if request.rankdir is not None:
+        levels = levels[:1]  # a requested direction is never changed
+    directions = ["LR", "TB"] if request.rankdir is None else [request.rankdir]
     for level in levels:
         for rankdir in directions:
-            is_usual = (level == 3 or wish.level is not None) and rankdir == directions[0]
-            said = f"{_WAYS[rankdir]}: chosen by its size"
-            said = said if level == 3 else f"level {level} of 3, {said}"
-            view = replace(wish.view, detail=detail_of(level), depth=wish.depth)
-            yield PictureForm(view, rankdir, "" if is_usual else said)
+            is_default = (level == 3 or request.level is not None) and rankdir == directions[0]
+            note = f"{_DIRECTION_TEXTS[rankdir]}: chosen by its size"
+            note = note if level == 3 else f"level {level} of 3, {note}"
+            view = replace(request.view, detail=detail_of(level), depth=request.depth)
+            yield PictureForm(view, rankdir, "" if is_default else note)
 
 
-_WAYS = {"LR": "left to right", "TB": "top to bottom"}
+_DIRECTION_TEXTS = {"LR": "left to right", "TB": "top to bottom"}
 
 
 # --- operators --------------------------------------------------------------------------------
 
 
-def _operators(graph: GraphOutline, wish: Wish, build: Build, count: int) -> Iterator[PictureForm]:
-    """Operators in bands, with all frames open, then with fewer and fewer."""
-    rankdir = wish.rankdir or "TB"
-    deepest = _depth(graph)
-    length = length_of(flow_of(graph))
-    depths = [wish.depth] if wish.depth is not None else [None, *range(deepest - 1, -1, -1)]
+def _operator_forms(
+    graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder, count: int
+) -> Iterator[PictureForm]:
+    """Yield forms with operators in bands: first with all frames open, then with fewer and fewer."""
+    rankdir = request.rankdir or "TB"
+    max_depth = _max_depth(graph)
+    path_length = flow_length(flow_of(graph))
+    depths = [request.depth] if request.depth is not None else [None, *range(max_depth - 1, -1, -1)]
     for depth in depths:
-        view = replace(wish.view, detail=OPERATORS, depth=depth)
-        form = _banded(PictureForm(view, rankdir), wish, length, build)
-        closed = "" if depth is None else _how_deep(depth)
-        yield replace(form, note=_operators_note(graph, form, wish, count) + closed)
+        view = replace(request.view, detail=OPERATORS, depth=depth)
+        form = _choose_bands(PictureForm(view, rankdir), request, path_length, build_canvas)
+        depth_remark = "" if depth is None else _depth_remark(depth)
+        yield replace(form, note=_operators_note(graph, form, request, count) + depth_remark)
 
 
-def _how_deep(depth: int) -> str:
+def _depth_remark(depth: int) -> str:
+    """Return a remark on the number of nested frames that are open."""
     if depth == 0:
         return ", frames closed"
     return f", {depth} {'frame' if depth == 1 else 'frames'} deep"
 
 
-def _operators_note(graph: GraphOutline, form: PictureForm, wish: Wish, count: int) -> str:
-    folded = flow_of(graph).folded
-    said = f"operators of {count} nodes, {_WAYS[form.rankdir]}"
+def _operators_note(
+    graph: GraphOutline, form: PictureForm, request: LayoutRequest, count: int
+) -> str:
+    """Return a note on the number of operators, the direction and the bands."""
+    folded_count = flow_of(graph).folded
+    note = f"operators of {count} nodes, {_DIRECTION_TEXTS[form.rankdir]}"
     if form.view.bands > 1:
-        said += f" in {form.view.bands} bands"
-    if wish.level is None:
-        said += ": chosen by its size"
-    return said + (f"; {folded} that depend on no input are in what reads them" if folded else "")
+        note += f" in {form.view.bands} bands"
+    if request.level is None:
+        note += ": chosen by its size"
+    return note + (
+        f"; {folded_count} that depend on no input are in what reads them" if folded_count else ""
+    )
 
 
-def _banded(form: PictureForm, wish: Wish, length: float, build: Build) -> PictureForm:
-    """The form with as many bands as give it a good shape."""
-    if wish.bands is not None:
-        return replace(form, view=replace(form.view, bands=wish.bands))
-    found: dict[int, float] = {}
-    bands = max(1, round(math.sqrt(length / BAND / BEST)))
-    for _ in range(_TRIES):
-        extent = build(replace(form, view=replace(form.view, bands=bands))).extent()
-        long, broad = extent.height, extent.width
+def _choose_bands(
+    form: PictureForm, request: LayoutRequest, length: float, build_canvas: CanvasBuilder
+) -> PictureForm:
+    """Return the form with the number of bands that brings its aspect ratio closest to the desired one."""
+    if request.bands is not None:
+        return replace(form, view=replace(form.view, bands=request.bands))
+    deviations: dict[int, float] = {}
+    bands = max(1, round(math.sqrt(length / BAND_WIDTH / BANDS_ASPECT_RATIO)))
+    for _ in range(_BAND_ATTEMPTS):
+        extent = build_canvas(replace(form, view=replace(form.view, bands=bands))).extent()
+        flow_extent, breadth = extent.height, extent.width
         if form.rankdir == "LR":
-            long, broad = broad, long
-        wanted = 1 / BEST if form.rankdir == "LR" else BEST
-        found[bands] = abs(math.log(broad / long / wanted)) + max(0.0, extent.width - POSTER)
-        better = max(1, round(bands * math.sqrt(wanted * long / broad)))
-        if better in found:
+            flow_extent, breadth = breadth, flow_extent
+        desired_ratio = 1 / BANDS_ASPECT_RATIO if form.rankdir == "LR" else BANDS_ASPECT_RATIO
+        deviations[bands] = abs(math.log(breadth / flow_extent / desired_ratio)) + max(
+            0.0, extent.width - MAX_BANDS_WIDTH
+        )
+        next_bands = max(1, round(bands * math.sqrt(desired_ratio * flow_extent / breadth)))
+        if next_bands in deviations:
             break
-        bands = better
-    return replace(form, view=replace(form.view, bands=min(found, key=lambda b: found[b])))
+        bands = next_bands
+    return replace(
+        form, view=replace(form.view, bands=min(deviations, key=lambda b: deviations[b]))
+    )
 
 
-def _depth(graph: GraphOutline) -> int:
-    """How many frames stand inside each other at most."""
-    depths = (1 + _depth(body) for node in graph.nodes for body in node.bodies)
+def _max_depth(graph: GraphOutline) -> int:
+    """Return the largest number of nested frames."""
+    depths = (1 + _max_depth(body) for node in graph.nodes for body in node.bodies)
     return max(depths, default=0)

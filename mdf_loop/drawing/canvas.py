@@ -1,4 +1,4 @@
-"""The DOT text under construction: names, nodes, clusters, edges, and what kinds were drawn."""
+"""DOT text under construction: names, nodes, clusters, edges, and the kinds for the legend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from mdf_loop.drawing.extent import DENSE, ROOMY, Extent, Sized, extent_of
+from mdf_loop.drawing.extent import DENSE, ROOMY, Extent, UnplacedNode, estimate_extent
 from mdf_loop.drawing.theme import (
     BAND_FILL,
     BAND_LINE,
@@ -27,7 +27,7 @@ from mdf_loop.visible import on_one_line, without_middle
 
 
 class End(Struct, frozen=True):
-    """An end of an edge: a drawn node, perhaps a port of it and the side."""
+    """End of an edge: a drawn node, with an optional port and side."""
 
     name: str
     port: str = ""
@@ -37,57 +37,62 @@ class End(Struct, frozen=True):
         return ":".join(part for part in (self.name, self.port, self.side) if part)
 
 
-class Arrival(Struct, frozen=True):
-    """A place where values arrive: the end, the stroke, and the expressions that it shows."""
+class EdgeTarget(Struct, frozen=True):
+    """Target of edges: the end, the stroke of the edges, and the expressions that read the values there."""
 
     end: End
     kind: str = "data"
     expressions: tuple[Any, ...] = ()
 
 
-class Wires(Struct):
-    """Where the values of a drawn node arrive and leave.
+class NodeConnections(Struct):
+    """Ends at which the values of a drawn node arrive and leave.
 
-    `inputs` are by port; `reads` by the name of a value from outside that a formula uses. What
-    belongs to no port arrives and leaves at the `header`, if there is one. `loose` are drawn nodes
-    beside it, which no edge may hold where it stands.
+    Attributes:
+        first: Name of the first drawn node.
+        last: Name of the last drawn node.
+        header: Port for values without a port of their own, if there is one.
+        inputs: Targets by input port.
+        outputs: Ends by output port.
+        reads: Targets by the name of an outer value that a formula reads.
+        unanchored: Names of drawn nodes beside the frames, whose position no edge determines.
     """
 
     first: str
     last: str
     header: str = ""
-    inputs: dict[str, list[Arrival]] = field(default_factory=dict)
+    inputs: dict[str, list[EdgeTarget]] = field(default_factory=dict)
     outputs: dict[str, End] = field(default_factory=dict)
-    reads: dict[str, list[Arrival]] = field(default_factory=dict)
-    loose: tuple[str, ...] = ()
+    reads: dict[str, list[EdgeTarget]] = field(default_factory=dict)
+    unanchored: tuple[str, ...] = ()
 
     @property
-    def whole_in(self) -> End:
-        """Where a value arrives that belongs to no port."""
+    def node_input(self) -> End:
+        """End at which a value without an input port arrives."""
         return End(self.first, self.header, "w" if self.header else "")
 
     @property
-    def whole_out(self) -> End:
-        """Where a value leaves that belongs to no port."""
+    def node_output(self) -> End:
+        """End at which a value without an output port leaves."""
         return End(self.last, self.header, "e" if self.header else "")
 
 
-STRAIGHT = 20
-"""The weight of what must stand on one line: more than all edges that pull it aside."""
-LONGEST_TIP = 2_000
-"""Characters that are shown where the mouse is; Graphviz cannot read any number of them."""
-MANY = 400
-"""A picture with more names than this (of nodes, frames and edges) is laid out in less time."""
-QUICK = {"nslimit": "1", "nslimit1": "1", "mclimit": "0.1"}
-"""Bounds on Graphviz's search for the shortest edges and the fewest crossings."""
+STRAIGHT_LINE_WEIGHT = 20
+"""Weight of edges that must be straight. It exceeds the weight of all edges that could bend them."""
+MAX_TOOLTIP_LENGTH = 2_000
+"""Number of characters of a tooltip. Graphviz cannot read longer texts."""
+MAX_THOROUGH_NAMES = 400
+"""Number of names (of nodes, frames and edges) above which Graphviz searches less thoroughly."""
+FAST_LAYOUT = {"nslimit": "1", "nslimit1": "1", "mclimit": "0.1"}
+"""Limits of Graphviz's search for short edges and few crossings."""
 
 _Edges = dict[tuple[str, str, str], dict[str, str]]
 
 
 class Canvas:
-    """Collects a picture; `dot` is its text. The same model always gives the same text.
+    """Collector of a picture, whose text is `dot`. Equal models give equal texts.
 
-    Edges of the `hidden` strokes are left out. A `dense` picture has little room between its nodes.
+    Edges of the `hidden` strokes are omitted. A `dense` picture has little space between its nodes.
     """
 
     def __init__(
@@ -107,7 +112,7 @@ class Canvas:
         self.strokes: set[str] = set()
         self._names: set[str] = set()
         self._edges: _Edges = {}
-        self._placed: dict[str, Sized] = {}
+        self._placed: dict[str, UnplacedNode] = {}
         self._ranking: list[tuple[str, str]] = []
         self._frames = 0
         self._band = 0
@@ -136,21 +141,21 @@ class Canvas:
 
     @property
     def dot(self) -> str:
-        """The whole picture as DOT text."""
+        """DOT text of the whole picture."""
         return str(self._root.source)
 
     def name(self, *ids: str) -> str:
-        """A new name for use in DOT and as id in SVG, made of ids of the model."""
+        """Return a new name for DOT and for ids in SVG, formed of ids of the model."""
         base = "__".join(_slug(part) for part in ids if part) or "x"
-        name, k = base, 2
+        name, number = base, 2
         while name in self._names:
-            name, k = f"{base}_{k}", k + 1
+            name, number = f"{base}_{number}", number + 1
         self._names.add(name)
         return name
 
     def text(self, value: str) -> str:
-        """A text for an attribute, shown as it is; of a very long one both ends."""
-        return str(self._graphviz.escape(on_one_line(without_middle(value, LONGEST_TIP))))
+        """Return a text for an attribute without special meaning to Graphviz. A long text shows both ends."""
+        return str(self._graphviz.escape(on_one_line(without_middle(value, MAX_TOOLTIP_LENGTH))))
 
     def node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
         """Draw a node with an HTML-like label."""
@@ -162,44 +167,45 @@ class Canvas:
         )
 
     def point(self, name: str, label: str, **attributes: str) -> None:
-        """Draw a plain shape that stands for nothing in the model."""
+        """Draw a plain shape that does not correspond to a part of the model."""
         self._place(name, label, attributes)
         self._here.node(name, label=f"<{label}>", **attributes)
 
     def _place(self, name: str, label: str, attributes: dict[str, str]) -> None:
-        least = None
+        """Store the label and the minimum size of a node, for the estimate of the extent."""
+        min_size = None
         if "shape" in attributes:
-            least = (
+            min_size = (
                 72 * float(attributes.get("width", "0.75")),
                 72 * float(attributes.get("height", "0.5")),
             )
-        self._placed[name] = Sized(label, least, self._band, self._frames)
+        self._placed[name] = UnplacedNode(label, min_size, self._band, self._frames)
 
     def extent(self) -> Extent:
-        """How large the picture will be, about."""
-        between = DENSE if self.dense else ROOMY
-        return extent_of(self._placed, self._ranking, between, self.direction.sideways)
+        """Return the estimated size of the picture."""
+        spacing = DENSE if self.dense else ROOMY
+        return estimate_extent(self._placed, self._ranking, spacing, self.direction.is_sideways)
 
     @contextmanager
     def cluster(
         self, name: str, label: str, kind: str, path: str, **attributes: str
     ) -> Iterator[None]:
-        """A frame around what is drawn inside the block."""
-        outer = self._here, self._edges
+        """Draw a frame around everything that is drawn inside the block."""
+        outer_state = self._here, self._edges
         identity = {"id": f"cluster_{name}", "class": kind, "tooltip": self.text(path)}
-        with outer[0].subgraph(name=f"cluster_{name}") as frame:
-            said = f"<{label}>" if label else ""
-            frame.attr(label=said, labelloc="t", labeljust="l", **identity, **attributes)
+        with outer_state[0].subgraph(name=f"cluster_{name}") as frame:
+            label_text = f"<{label}>" if label else ""
+            frame.attr(label=label_text, labelloc="t", labeljust="l", **identity, **attributes)
             self._here, self._edges = frame, {}
             self._frames += 1
             yield
             self._frames -= 1
             self._write_edges()
-            self._here, self._edges = outer
+            self._here, self._edges = outer_state
 
     @contextmanager
     def band(self, count: int, label: str, path: str) -> Iterator[None]:
-        """One of several bands that stand beside each other; a frame only where there are several."""
+        """Draw one of several bands that stand beside each other. A single band has no frame."""
         if count < 2:
             yield
             return
@@ -217,7 +223,7 @@ class Canvas:
             yield
 
     def edge(self, tail: End, head: End, kind: str, path: str = "", label: str = "") -> None:
-        """Draw an edge; a second one of the same kind between the same ends is not drawn."""
+        """Draw an edge, unless an edge of this kind connects the same ends already."""
         if kind in self.hidden:
             return
         self.strokes.add(kind)
@@ -228,19 +234,19 @@ class Canvas:
             attributes |= {"label": f"< {label} >", "fontcolor": attributes.get("fontcolor", QUIET)}
         self._edges.setdefault((str(tail), str(head), kind), attributes)
 
-    def joined(self, name: str) -> bool:
-        """Whether an edge of the frame under construction begins or ends at a node."""
+    def has_edge(self, name: str) -> bool:
+        """Return True if an edge of the frame under construction begins or ends at a node."""
         ends = (end.partition(":")[0] for tail, head, _ in self._edges for end in (tail, head))
         return name in ends
 
-    def hold(self, tail: str, head: str, weight: int = 1) -> None:
-        """An invisible edge: `head` stands after `tail`, and on one line with it if heavy."""
+    def add_invisible_edge(self, tail: str, head: str, weight: int = 1) -> None:
+        """Add an invisible edge that places `head` after `tail`, and on one line with it if `weight` is large."""
         key = (tail, head, "hold")
-        known = int(self._edges.get(key, {}).get("weight", "0"))
-        self._edges[key] = {"style": "invis", "weight": str(max(weight, known))}
+        old_weight = int(self._edges.get(key, {}).get("weight", "0"))
+        self._edges[key] = {"style": "invis", "weight": str(max(weight, old_weight))}
 
-    def in_order(self, frames: Sequence[str]) -> None:
-        """Keep frames beside each other, in this order where Graphviz can; each by what stands first in it."""
+    def keep_side_by_side(self, frames: Sequence[str]) -> None:
+        """Keep frames side by side by the first node in each, in this order if Graphviz can."""
         with self._here.subgraph() as rank:
             rank.attr(rank="same")
             for frame in frames:
@@ -249,26 +255,27 @@ class Canvas:
                 rank.edge(tail, head, style="invis")
 
     def _write_edges(self) -> None:
-        """What holds comes first: of edges between the same nodes Graphviz straightens the first one."""
-        for (tail, head, _), attributes in sorted(self._edges.items(), key=_is_shown):
+        """Write invisible edges first, because Graphviz straightens the first of several parallel edges."""
+        for (tail, head, _), attributes in sorted(self._edges.items(), key=_is_visible):
             self._here.edge(tail, head, **attributes)
             if attributes.get("constraint") != "false":
                 self._ranking.append((tail.partition(":")[0], head.partition(":")[0]))
 
     def finish(self, legend: str) -> str:
-        """Write the edges and the legend, and give the DOT text."""
+        """Write the edges and the legend, and return the DOT text."""
         self._write_edges()
-        if len(self._names) > MANY:
-            self._root.attr("graph", **QUICK)
+        if len(self._names) > MAX_THOROUGH_NAMES:
+            self._root.attr("graph", **FAST_LAYOUT)
         self._root.attr("graph", label=f"<{legend}>" if legend else "")
         return self.dot
 
 
-def _is_shown(edge: tuple[tuple[str, str, str], dict[str, str]]) -> bool:
+def _is_visible(edge: tuple[tuple[str, str, str], dict[str, str]]) -> bool:
+    """Return True if an edge is not an invisible one."""
     (_, _, kind), _ = edge
     return kind != "hold"
 
 
 def _slug(text: str) -> str:
-    """Letters, digits and underscores only, so that no DOT or CSS rule can trip over it."""
+    """Return a text with only letters, digits and underscores, which is safe in DOT and CSS."""
     return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:60] or "x"

@@ -1,24 +1,24 @@
-"""A choice as a frame: one frame per branch inside of it, whose outputs join at the right rail.
+"""Choices as frames: each branch is an inner frame, and the outputs of all branches join at the right rail.
 
-Frames of choices have corners and another colour than loops, and no back edges.
+Frames of choices have square corners and another colour than loops, and no back edges.
 """
 
 from __future__ import annotations
 
-from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
+from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
 from mdf_loop.drawing.frames import (
     Frame,
     GraphDrawer,
     block_name,
+    draw_placeholder,
     frame_title,
-    hold_body,
-    line_of,
-    placeholder,
+    keep_body_between_rails,
+    longest_chain_ends,
     rail_title,
     straighten,
     wire_inputs,
 )
-from mdf_loop.drawing.labels import bold, lines, small, styled
+from mdf_loop.drawing.labels import bold_text, small_text, stack_lines, style_text
 from mdf_loop.drawing.rails import Rail, choice_rows, draw_rails
 from mdf_loop.drawing.theme import (
     BRANCH_FILL,
@@ -48,24 +48,24 @@ def draw_choice(
     ):
         rows = choice_rows(choice, view.detail, view.captures)
         left, right = draw_rails(canvas, choice, rows, rail_title(choice, [block_name(choice)]))
-        drawn = [
+        branch_lines = [
             _draw_branch(canvas, choice, branch, view, draw_graph, left, right)
-            for branch in canvas.direction.stacked(choice.branches)
+            for branch in canvas.direction.stacking_order(choice.branches)
         ]
-        canvas.in_order([line[0][0] for line in drawn])
-        if drawn:
-            straighten(canvas, left.name, right.name, drawn[len(drawn) // 2])
-    entries = [Arrival(left.outer("c"), "data", tuple(choice.expressions))]
-    entries += [
-        Arrival(left.outer(f"o{k}"), "capture", (capture.name,))
+        canvas.keep_side_by_side([line[0][0] for line in branch_lines])
+        if branch_lines:
+            straighten(canvas, left.name, right.name, branch_lines[len(branch_lines) // 2])
+    edge_targets = [EdgeTarget(left.outer("c"), "data", tuple(choice.expressions))]
+    edge_targets += [
+        EdgeTarget(left.outer(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(choice.captures)
     ]
     return Frame(
         first=left.name,
         last=right.name,
-        reads=tuple(entries),
+        reads=tuple(edge_targets),
         results=tuple(right.outer(f"r{k}") for k in range(len(choice.joins))),
-        named={},
+        report_ends={},
     )
 
 
@@ -78,14 +78,14 @@ def _draw_branch(
     left: Rail,
     right: Rail,
 ) -> list[tuple[str, str]]:
-    """The frame of a branch: where the longest chain in it begins and ends, node by node.
+    """Draw the frame of a branch, and return the ends of the nodes on its longest chain.
 
-    Its edges to the rails stand outside of it, as the rails do.
+    Its edges to the rails stand outside of the frame, as the rails do.
     """
-    shown = branch.body if view.detail.bodies else None
+    visible_body = branch.body if view.detail.bodies else None
     with canvas.cluster(
         canvas.name(choice.owner, choice.id, branch.title),
-        bold(branch.title),
+        bold_text(branch.title),
         "branch",
         choice.path if branch.body is None else branch.body.path,
         style="filled",
@@ -94,26 +94,40 @@ def _draw_branch(
         penwidth="1",
         margin="10",
     ):
-        wires = draw_graph(canvas, shown, view.inner()) if shown is not None else {}
-        passed = _draw_passed(canvas, choice, branch) if shown or branch.body is None else {}
-        name = "" if wires or passed else placeholder(canvas, choice, branch.body)
-    line = [(pill, pill) for pill in [name, *passed.values()] if pill][:1]
-    if name:
-        _hold(canvas, left, name, right)
-    if shown is not None and wires:
-        wire_inputs(canvas, _terminals(choice), shown, wires, left)
-        line = line_of(shown, hold_body(canvas, left.name, right.name, shown, wires), wires)
-    _wire_outputs(canvas, choice, branch, wires, passed, left, right)
-    return line
+        connections = (
+            draw_graph(canvas, visible_body, view.inner()) if visible_body is not None else {}
+        )
+        pills = (
+            _draw_pass_through(canvas, choice, branch)
+            if visible_body or branch.body is None
+            else {}
+        )
+        placeholder_name = (
+            "" if connections or pills else draw_placeholder(canvas, choice, branch.body)
+        )
+    chain_ends = [(pill, pill) for pill in [placeholder_name, *pills.values()] if pill][:1]
+    if placeholder_name:
+        _keep_between_rails(canvas, left, placeholder_name, right)
+    if visible_body is not None and connections:
+        wire_inputs(canvas, _terminals(choice), visible_body, connections, left)
+        chain_ends = longest_chain_ends(
+            visible_body,
+            keep_body_between_rails(canvas, left.name, right.name, visible_body, connections),
+            connections,
+        )
+    _wire_outputs(canvas, choice, branch, connections, pills, left, right)
+    return chain_ends
 
 
 def _terminals(choice: ChoiceOutline) -> dict[str, tuple[str, str]]:
-    """The key of the terminal of every name that branches read, and its stroke."""
+    """Return the terminal key and the stroke of each name that branches read."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(choice.captures)}
 
 
-def _draw_passed(canvas: Canvas, choice: ChoiceOutline, branch: BranchOutline) -> dict[str, str]:
-    """A pill for each value that a branch passes on as it is."""
+def _draw_pass_through(
+    canvas: Canvas, choice: ChoiceOutline, branch: BranchOutline
+) -> dict[str, str]:
+    """Draw a pill for each value that a branch passes through."""
     pills: dict[str, str] = {}
     for output in branch.outputs:
         if output.node is None and output.port and output.port not in pills:
@@ -121,7 +135,7 @@ def _draw_passed(canvas: Canvas, choice: ChoiceOutline, branch: BranchOutline) -
             pills[output.port] = name
             canvas.node(
                 name,
-                lines(styled(output.port, tag="I"), small("passed through")),
+                stack_lines(style_text(output.port, tag="I"), small_text("passed through")),
                 "passed",
                 output.path,
                 shape="box",
@@ -138,21 +152,21 @@ def _wire_outputs(
     canvas: Canvas,
     choice: ChoiceOutline,
     branch: BranchOutline,
-    wires: dict[str, Wires],
-    passed: dict[str, str],
+    connections: dict[str, NodeConnections],
+    pills: dict[str, str],
     left: Rail,
     right: Rail,
 ) -> None:
-    """From the branch to the results; both rails keep it between them."""
-    for name in passed.values():
-        _hold(canvas, left, name, right)
+    """Draw edges from the branch to the results."""
+    for name in pills.values():
+        _keep_between_rails(canvas, left, name, right)
     terminals = _terminals(choice)
     for k, output in enumerate(branch.outputs):
-        if output.node in wires:
-            drawn = wires[output.node]
-            tail = drawn.outputs.get(output.port, drawn.whole_out)
-        elif output.port in passed:
-            tail = End(passed[output.port])
+        if output.node in connections:
+            node_ends = connections[output.node]
+            tail = node_ends.outputs.get(output.port, node_ends.node_output)
+        elif output.port in pills:
+            tail = End(pills[output.port])
             if output.port in terminals:
                 key, kind = terminals[output.port]
                 canvas.edge(left.inner(key), tail, kind, output.path)
@@ -161,6 +175,7 @@ def _wire_outputs(
         canvas.edge(tail, right.inner(f"r{k}"), "data", f"{output.path} {k}")
 
 
-def _hold(canvas: Canvas, left: Rail, name: str, right: Rail) -> None:
-    canvas.hold(left.name, name)
-    canvas.hold(name, right.name)
+def _keep_between_rails(canvas: Canvas, left: Rail, name: str, right: Rail) -> None:
+    """Keep a drawn node between both rails."""
+    canvas.add_invisible_edge(left.name, name)
+    canvas.add_invisible_edge(name, right.name)

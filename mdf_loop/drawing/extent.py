@@ -1,10 +1,10 @@
-"""How large a picture will be, before Graphviz has laid it out: near enough to choose a form by.
+"""Estimate of the size of a picture before Graphviz lays it out, for the choice of its form.
 
     extent = sum over ranks of the largest node          along the flow
-             largest sum of nodes over ranks             across it
+             largest sum of nodes over ranks             across the flow
 
-Nodes stand in ranks by the longest way to them; bands stand beside each other. Texts are measured by
-the average letter of Helvetica.
+The rank of a node is the length of the longest path to it. Bands stand beside each other. The width of a
+text is estimated from the average letter of Helvetica.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from xml.etree import ElementTree
 
 from msgspec import Struct
 
-_LETTER, _LINE = 0.53, 1.2
-"""Width of an average letter and height of a line, in parts of the size of the font."""
-_BOX = (16.0, 8.0)
-"""What a box has around its text."""
+_LETTER_WIDTH, _LINE_HEIGHT = 0.53, 1.2
+"""Width of an average letter and height of a line, relative to the font size."""
+_BOX_PADDING = (16.0, 8.0)
+"""Horizontal and vertical padding of a box around its text."""
 
 
-class Room(Struct, frozen=True):
-    """Room between ranks, between nodes of a rank, and for an edge that passes a rank."""
+class Spacing(Struct, frozen=True):
+    """Space between ranks, between nodes of a rank, and for an edge that passes a rank."""
 
     ranks: float
     nodes: float
     passing: float
 
 
-ROOMY, DENSE = Room(44.0, 22.0, 9.0), Room(16.0, 11.0, 11.0)
-_FRAME = 26.0
-"""What a frame has around what is in it, on both sides together."""
-_MARGIN, _WORDS = 20.0, 90.0
-"""What is around all: paper, the title and the legend."""
+ROOMY, DENSE = Spacing(44.0, 22.0, 9.0), Spacing(16.0, 11.0, 11.0)
+_FRAME_PADDING = 26.0
+"""Padding of a frame on both sides together."""
+_PAGE_MARGIN, _TITLE_HEIGHT = 20.0, 90.0
+"""Space around the picture, and height of its title and legend."""
 
 
 class Extent(Struct, frozen=True):
@@ -44,119 +44,123 @@ class Extent(Struct, frozen=True):
 
     @property
     def ratio(self) -> float:
-        """The longer side in parts of the shorter one."""
+        """Ratio of the longer side to the shorter side."""
         return max(self.width / self.height, self.height / self.width)
 
 
-class Sized(Struct, frozen=True):
-    """A drawn node as its size is guessed: its label, and the band and the frames that it is in.
+class UnplacedNode(Struct, frozen=True):
+    """Drawn node whose size is estimated: its label, its band, and the number of frames around it.
 
-    A box has `least` points at least and room around its label; what is plain has neither.
+    A box has a minimum size and padding around its label. A plain label has neither.
     """
 
     label: str
-    least: tuple[float, float] | None
+    min_size: tuple[float, float] | None
     band: int
     frames: int
 
 
-def extent_of(
-    nodes: Mapping[str, Sized],
+def estimate_extent(
+    nodes: Mapping[str, UnplacedNode],
     edges: Iterable[tuple[str, str]],
-    room: Room,
+    spacing: Spacing,
     sideways: bool,
 ) -> Extent:
-    """The extent of nodes and of edges that rank them, flowing sideways or down."""
+    """Return the extent of nodes and of edges that rank them, for flow sideways or down."""
     links = [(a, b) for a, b in dict.fromkeys(edges) if a != b and a in nodes and b in nodes]
-    ranks = _ranks(list(nodes), links)
+    ranks = _node_ranks(list(nodes), links)
     along: dict[int, float] = defaultdict(float)
     across: dict[tuple[int, int], float] = defaultdict(float)
     for name, node in nodes.items():
-        width, height = size(node.label, node.least)
-        long, broad = (width, height) if sideways else (height, width)
-        along[ranks[name]] = max(along[ranks[name]], long)
-        across[node.band, ranks[name]] += broad + room.nodes
+        width, height = label_size(node.label, node.min_size)
+        length_of_node, breadth_of_node = (width, height) if sideways else (height, width)
+        along[ranks[name]] = max(along[ranks[name]], length_of_node)
+        across[node.band, ranks[name]] += breadth_of_node + spacing.nodes
     for tail, head in links:
         for rank in range(ranks[tail] + 1, ranks[head]):
-            across[nodes[tail].band, rank] += room.passing
+            across[nodes[tail].band, rank] += spacing.passing
     bands: dict[int, float] = defaultdict(float)
-    for (band, _), broad in across.items():
-        bands[band] = max(bands[band], broad)
-    frames = _FRAME * max((node.frames for node in nodes.values()), default=0)
-    length = sum(along.values()) + room.ranks * max(len(along) - 1, 0) + frames
-    breadth = sum(bands.values()) + frames + _FRAME * (len(bands) - 1)
+    for (band, _), breadth_of_node in across.items():
+        bands[band] = max(bands[band], breadth_of_node)
+    frames = _FRAME_PADDING * max((node.frames for node in nodes.values()), default=0)
+    length = sum(along.values()) + spacing.ranks * max(len(along) - 1, 0) + frames
+    breadth = sum(bands.values()) + frames + _FRAME_PADDING * (len(bands) - 1)
     width, height = (length, breadth) if sideways else (breadth, length)
-    return Extent(width + _MARGIN, height + _WORDS)
+    return Extent(width + _PAGE_MARGIN, height + _TITLE_HEIGHT)
 
 
-def _ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int]:
-    """The length of the longest way to each node; a source stands just before its first reader.
+def _node_ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int]:
+    """Return the length of the longest path to each node. A source stands just before its first reader.
 
-    What is in a circle counts from where it is met.
+    Nodes of a cycle count from the node that is visited first.
     """
-    follows: dict[str, list[str]] = defaultdict(list)
-    waits = dict.fromkeys(names, 0)
+    receivers: dict[str, list[str]] = defaultdict(list)
+    open_senders = dict.fromkeys(names, 0)
     for tail, head in links:
-        follows[tail].append(head)
-        waits[head] += 1
+        receivers[tail].append(head)
+        open_senders[head] += 1
     ranks = dict.fromkeys(names, 0)
-    sources = [name for name in names if not waits[name]]
+    sources = [name for name in names if not open_senders[name]]
     ready = list(sources)
     for name in ready:
-        for head in follows[name]:
+        for head in receivers[name]:
             ranks[head] = max(ranks[head], ranks[name] + 1)
-            waits[head] -= 1
-            if not waits[head]:
+            open_senders[head] -= 1
+            if not open_senders[head]:
                 ready.append(head)
     for name in sources:
-        ranks[name] = max(min((ranks[head] for head in follows[name]), default=1) - 1, 0)
+        ranks[name] = max(min((ranks[head] for head in receivers[name]), default=1) - 1, 0)
     return ranks
 
 
 # --- labels -----------------------------------------------------------------------------------
 
 
-def size(label: str, least: tuple[float, float] | None) -> tuple[float, float]:
-    """Width and height of a node with an HTML-like label; of a box, where it has a least size."""
-    width, height = _content(ElementTree.fromstring(f"<L>{label}</L>"), 11.0)
-    if least is None:
+def label_size(label: str, min_size: tuple[float, float] | None) -> tuple[float, float]:
+    """Return width and height of an HTML-like label, or of a box if there is a minimum size."""
+    width, height = _content_size(ElementTree.fromstring(f"<L>{label}</L>"), 11.0)
+    if min_size is None:
         return width, height
-    return max(width + _BOX[0], least[0]), max(height + _BOX[1], least[1])
+    return max(width + _BOX_PADDING[0], min_size[0]), max(height + _BOX_PADDING[1], min_size[1])
 
 
-def _content(part: ElementTree.Element, font: float) -> tuple[float, float]:
-    """The size of texts and tables: lines below each other, the rest beside each other."""
-    lines = [[_text(part.text, font)]]
-    for child in part:
+def _content_size(element: ElementTree.Element, font: float) -> tuple[float, float]:
+    """Return the size of texts and tables: lines below each other, the rest side by side."""
+    lines = [[_text_size(element.text, font)]]
+    for child in element:
         match child.tag:
             case "BR":
                 lines.append([])
             case "TABLE":
-                lines[-1].append(_table(child, font))
+                lines[-1].append(_table_size(child, font))
             case "FONT":
-                lines[-1].append(_content(child, float(child.get("POINT-SIZE", font))))
+                lines[-1].append(_content_size(child, float(child.get("POINT-SIZE", font))))
             case _:
-                lines[-1].append(_content(child, font * 1.06))
-        lines[-1].append(_text(child.tail, font))
+                lines[-1].append(_content_size(child, font * 1.06))
+        lines[-1].append(_text_size(child.tail, font))
     width = max(sum(w for w, _ in line) for line in lines)
-    return width, sum(max((h for _, h in line), default=font * _LINE) for line in lines)
+    return width, sum(max((h for _, h in line), default=font * _LINE_HEIGHT) for line in lines)
 
 
-def _text(text: str | None, font: float) -> tuple[float, float]:
+def _text_size(text: str | None, font: float) -> tuple[float, float]:
+    """Return the size of a text."""
     stripped = (text or "").strip("\n")
-    return len(stripped) * font * _LETTER, font * _LINE if stripped else 0.0
+    return len(stripped) * font * _LETTER_WIDTH, font * _LINE_HEIGHT if stripped else 0.0
 
 
-def _table(table: ElementTree.Element, font: float) -> tuple[float, float]:
+def _table_size(table: ElementTree.Element, font: float) -> tuple[float, float]:
+    """Return the size of a table from its cells."""
     padding, spacing = (float(table.get(f"CELL{key}", 0)) for key in ("PADDING", "SPACING"))
     columns: dict[int, float] = defaultdict(float)
     height = spacing
     for row in table:
-        tallest = 0.0
+        row_height = 0.0
         for k, cell in enumerate(row):
-            width, high = _content(cell, font)
-            around = 2 * float(cell.get("CELLPADDING", padding))
-            columns[k] = max(columns[k], width + around, float(cell.get("WIDTH", 0)))
-            tallest = max(tallest, high + around, float(cell.get("HEIGHT", 0)))
-        height += tallest + spacing
+            cell_width, cell_height = _content_size(cell, font)
+            padding_of_cell = 2 * float(cell.get("CELLPADDING", padding))
+            columns[k] = max(columns[k], cell_width + padding_of_cell, float(cell.get("WIDTH", 0)))
+            row_height = max(
+                row_height, cell_height + padding_of_cell, float(cell.get("HEIGHT", 0))
+            )
+        height += row_height + spacing
     return sum(columns.values()) + spacing * (len(columns) + 1), height

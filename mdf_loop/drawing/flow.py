@@ -1,10 +1,10 @@
-"""A graph as few boxes: what a large one comes down to before it is laid out.
+"""Reduction of a large graph to few boxes before layout.
 
     x -> Conv -> BatchNormalization -> Relu -> Add        [Conv, BatchNormalization, Relu] -> [Add]
-    weight -> Transpose -> Conv                           nothing: it depends on no input
+    weight -> Transpose -> Conv                           no box: independent of all inputs
 
-Nodes that depend on no input fold into what reads them; a chain of nodes that only feed each other
-becomes one run. Nodes that own graphs, inputs and outputs of the graph keep a box of their own.
+Nodes that are independent of all inputs fold into their readers. A chain of nodes that feed only each
+other becomes one run. Nodes that own graphs, inputs and outputs of the graph have a box of their own.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from mdf_loop.outline import GraphOutline, NodeOutline
 
 _T = TypeVar("_T", bound=Hashable)
 
-LONGEST_RUN = 8
-"""Nodes in one box."""
+MAX_RUN_LENGTH = 8
+"""Number of nodes in one box."""
 
 
 class Flow(Struct, frozen=True):
-    """Runs of nodes, each at least one, in the order of the graph's first nodes, and their links.
+    """Runs of one or more nodes in the order of their first nodes, and the links between runs.
 
-    `links` are pairs of places in `runs`, each once; `back` those that bring an older value. `folded`
-    counts the nodes that have no box.
+    Attributes:
+        links: Different pairs of positions in `runs`, sender before receiver.
+        back: Pairs of positions whose edge carries an older value.
+        folded: Number of nodes without a box.
     """
 
     runs: tuple[tuple[NodeOutline, ...], ...]
@@ -37,61 +39,68 @@ class Flow(Struct, frozen=True):
 
     @property
     def order(self) -> list[int]:
-        """The places of the runs, senders before receivers."""
-        return topological(range(len(self.runs)), self.links)
+        """Positions of the runs, senders before receivers."""
+        return topological_order(range(len(self.runs)), self.links)
 
 
 def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
-    """The graph as runs; `alone` are ids of nodes that stand in no run with others."""
-    live = _live(graph)
-    nodes = {node.id: node for node in graph.nodes if node.id in live}
-    pairs = _pairs(graph, nodes, feedback=False)
+    """Return the graph as runs. Nodes with an id in `alone` are never joined with others."""
+    live_ids = _live_node_ids(graph)
+    nodes = {node.id: node for node in graph.nodes if node.id in live_ids}
+    pairs = _edge_pairs(graph, nodes, feedback=False)
     chains = _chains(nodes, pairs, alone)
-    place = {node: k for k, chain in enumerate(chains) for node in chain}
+    run_of_node = {node: k for k, chain in enumerate(chains) for node in chain}
 
-    def between(found: Iterable[tuple[str, str]], *, itself: bool) -> tuple[tuple[int, int], ...]:
-        places = ((place[a], place[b]) for a, b in found)
-        return tuple(dict.fromkeys((a, b) for a, b in places if itself or a != b))
+    def between(
+        node_pairs: Iterable[tuple[str, str]], *, allow_self: bool
+    ) -> tuple[tuple[int, int], ...]:
+        run_pairs = ((run_of_node[a], run_of_node[b]) for a, b in node_pairs)
+        return tuple(dict.fromkeys((a, b) for a, b in run_pairs if allow_self or a != b))
 
     return Flow(
         runs=tuple(tuple(nodes[node] for node in chain) for chain in chains),
-        links=between(pairs, itself=False),
-        back=between(_pairs(graph, nodes, feedback=True), itself=True),
+        links=between(pairs, allow_self=False),
+        back=between(_edge_pairs(graph, nodes, feedback=True), allow_self=True),
         folded=len(graph.nodes) - len(nodes),
     )
 
 
-def _pairs(graph: GraphOutline, nodes: Iterable[str], *, feedback: bool) -> list[tuple[str, str]]:
-    known = frozenset(nodes)
-    found = (
+def _edge_pairs(
+    graph: GraphOutline, nodes: Iterable[str], *, feedback: bool
+) -> list[tuple[str, str]]:
+    """Return different pairs of sender and receiver among the nodes, for feedback edges or for all others."""
+    node_ids = frozenset(nodes)
+    pairs = (
         (edge.sender, edge.receiver)
         for edge in graph.edges
-        if edge.feedback == feedback and edge.sender in known and edge.receiver in known
+        if edge.feedback == feedback and edge.sender in node_ids and edge.receiver in node_ids
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(pairs))
 
 
-def _live(graph: GraphOutline) -> frozenset[str]:
-    """Ids of the nodes that depend on something, and of those that give a result."""
-    given = {i.node for i in graph.inputs} | {node.id for node in graph.nodes if node.is_input}
-    moving = {node.id for node in graph.nodes if _moves(node)}
-    if not given | moving:
+def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
+    """Return ids of the nodes that depend on inputs or vary by themselves, and of nodes with outputs."""
+    input_nodes = {i.node for i in graph.inputs} | {
+        node.id for node in graph.nodes if node.is_input
+    }
+    varying_nodes = {node.id for node in graph.nodes if _varies_without_inputs(node)}
+    if not input_nodes | varying_nodes:
         return frozenset(node.id for node in graph.nodes)
-    follows = defaultdict(list)
+    receivers = defaultdict(list)
     for edge in graph.edges:
-        follows[edge.sender].append(edge.receiver)
-    live = given | moving
-    ready = list(live)
-    while ready:
-        for receiver in follows[ready.pop()]:
-            if receiver not in live:
-                live.add(receiver)
-                ready.append(receiver)
-    return frozenset(live | {o.node for o in graph.outputs if o.node is not None})
+        receivers[edge.sender].append(edge.receiver)
+    live_ids = input_nodes | varying_nodes
+    stack = list(live_ids)
+    while stack:
+        for receiver in receivers[stack.pop()]:
+            if receiver not in live_ids:
+                live_ids.add(receiver)
+                stack.append(receiver)
+    return frozenset(live_ids | {o.node for o in graph.outputs if o.node is not None})
 
 
-def _moves(node: NodeOutline) -> bool:
-    """Whether a node gives different values though it reads nothing."""
+def _varies_without_inputs(node: NodeOutline) -> bool:
+    """Return True if a node may give different values although it reads nothing."""
     return bool(
         node.blocks or node.condition or node.draws or any(item.stateful for item in node.items)
     )
@@ -100,53 +109,62 @@ def _moves(node: NodeOutline) -> bool:
 def _chains(
     nodes: dict[str, NodeOutline], pairs: list[tuple[str, str]], alone: frozenset[str]
 ) -> list[list[str]]:
-    """Chains of nodes of which each feeds only the next one, and is its only sender."""
-    follows, senders = defaultdict(list), defaultdict(list)
+    """Return chains of nodes in which each node feeds only the next one and is its only sender."""
+    receivers, senders = defaultdict(list), defaultdict(list)
     for sender, receiver in pairs:
-        follows[sender].append(receiver)
+        receivers[sender].append(receiver)
         senders[receiver].append(sender)
 
     def joins(node: str) -> bool:
-        made = nodes[node]
-        return not (made.blocks or made.is_input or made.condition or node in alone)
+        outline_node = nodes[node]
+        return not (
+            outline_node.blocks or outline_node.is_input or outline_node.condition or node in alone
+        )
 
     chains: list[list[str]] = []
-    taken: set[str] = set()
-    for first in topological(nodes, pairs):
-        if first in taken:
+    chained: set[str] = set()
+    for first in topological_order(nodes, pairs):
+        if first in chained:
             continue
         chain = [first]
-        while joins(chain[-1]) and len(chain) < LONGEST_RUN and len(follows[chain[-1]]) == 1:
-            (after,) = follows[chain[-1]]
-            if len(senders[after]) != 1 or after in taken or after in chain or not joins(after):
+        while joins(chain[-1]) and len(chain) < MAX_RUN_LENGTH and len(receivers[chain[-1]]) == 1:
+            (next_node,) = receivers[chain[-1]]
+            if (
+                len(senders[next_node]) != 1
+                or next_node in chained
+                or next_node in chain
+                or not joins(next_node)
+            ):
                 break
-            chain.append(after)
-        taken.update(chain)
+            chain.append(next_node)
+        chained.update(chain)
         chains.append(chain)
     return chains
 
 
-def topological(things: Iterable[_T], links: Iterable[tuple[_T, _T]]) -> list[_T]:
-    """Things, senders before receivers, else as they are given; circles as they are given."""
-    listed = list(things)
-    follows, waits = defaultdict(list), dict.fromkeys(listed, 0)
+def topological_order(nodes: Iterable[_T], links: Iterable[tuple[_T, _T]]) -> list[_T]:
+    """Return nodes with senders before receivers, otherwise and within cycles in the given order."""
+    node_list = list(nodes)
+    receivers, open_senders = defaultdict(list), dict.fromkeys(node_list, 0)
     for tail, head in links:
-        follows[tail].append(head)
-        waits[head] += 1
+        receivers[tail].append(head)
+        open_senders[head] += 1
     order: dict[_T, None] = {}
-    for start in _starts(listed, waits, order):
-        ready = [start]
-        while ready:
-            thing = ready.pop()
-            order[thing] = None
-            for head in reversed(follows[thing]):
-                waits[head] -= 1
-                if not waits[head] and head not in order:
-                    ready.append(head)
+    for start in _start_nodes(node_list, open_senders, order):
+        stack = [start]
+        while stack:
+            node = stack.pop()
+            order[node] = None
+            for head in reversed(receivers[node]):
+                open_senders[head] -= 1
+                if not open_senders[head] and head not in order:
+                    stack.append(head)
     return list(order)
 
 
-def _starts(listed: list[_T], waits: dict[_T, int], order: dict[_T, None]) -> Iterator[_T]:
-    """What waits for nothing; then, in circles, what is met first."""
-    yield from [thing for thing in listed if not waits[thing]]
-    yield from (thing for thing in listed if thing not in order)
+def _start_nodes(
+    nodes: list[_T], open_senders: dict[_T, int], order: dict[_T, None]
+) -> Iterator[_T]:
+    """Yield the nodes without open senders, and then the first remaining node of each cycle."""
+    yield from [node for node in nodes if not open_senders[node]]
+    yield from (node for node in nodes if node not in order)

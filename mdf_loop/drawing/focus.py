@@ -1,4 +1,4 @@
-"""A part of a model: some nodes and their neighbours."""
+"""Part of a model: some nodes and their neighbours."""
 
 from __future__ import annotations
 
@@ -13,44 +13,45 @@ from mdf_loop.suggestion import suggestion
 
 
 def check_ids(graph: GraphOutline, ids: Iterable[str]) -> None:
-    """Refuse ids that no node has.
+    """Check that nodes with these ids exist.
 
     Raises:
-        UnknownNameError: with the nearest id.
+        UnknownNameError: A node does not exist. The hint has the most similar id.
     """
-    known = [node.id for node in all_nodes(graph)]
+    node_ids = [node.id for node in all_nodes(graph)]
     for name in ids:
-        if name not in known:
+        if name not in node_ids:
             raise UnknownNameError(
-                f"the model has no node '{name}'", graph.path, suggestion(name, known)
+                f"the model has no node '{name}'", graph.path, suggestion(name, node_ids)
             )
 
 
-def focused(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
-    """The nodes with these ids, the nodes beside them, and the loops around them."""
-    chosen = {node.id for node in graph.nodes if node.id in ids or _holds(node, ids)}
-    beside = {e.receiver for e in graph.edges if e.sender in chosen}
-    beside |= {e.sender for e in graph.edges if e.receiver in chosen}
-    kept = chosen | beside
+def focus_graph(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
+    """Return the nodes with these ids, their neighbours, and the loops around them."""
+    focus_ids = {node.id for node in graph.nodes if node.id in ids or _contains_ids(node, ids)}
+    neighbour_ids = {e.receiver for e in graph.edges if e.sender in focus_ids}
+    neighbour_ids |= {e.sender for e in graph.edges if e.receiver in focus_ids}
+    visible_ids = focus_ids | neighbour_ids
     return replace(
         graph,
-        nodes=tuple(_inside(n, ids) for n in graph.nodes if n.id in kept),
-        edges=tuple(e for e in graph.edges if {e.sender, e.receiver} <= kept),
-        inputs=tuple(i for i in graph.inputs if i.node in kept),
+        nodes=tuple(_focus_bodies(n, ids) for n in graph.nodes if n.id in visible_ids),
+        edges=tuple(e for e in graph.edges if {e.sender, e.receiver} <= visible_ids),
+        inputs=tuple(i for i in graph.inputs if i.node in visible_ids),
         outputs=tuple(
-            o if o.node in kept else replace(o, node=None, port="") for o in graph.outputs
+            o if o.node in visible_ids else replace(o, node=None, port="") for o in graph.outputs
         ),
-        cycles=tuple(group for group in graph.cycles if set(group) <= kept),
+        cycles=tuple(group for group in graph.cycles if set(group) <= visible_ids),
     )
 
 
-def _holds(node: NodeOutline, ids: frozenset[str]) -> bool:
+def _contains_ids(node: NodeOutline, ids: frozenset[str]) -> bool:
+    """Return True if a body of the node has a node with one of these ids."""
     return any(inner.id in ids for body in node.bodies for inner in all_nodes(body))
 
 
-def _inside(node: NodeOutline, ids: frozenset[str]) -> NodeOutline:
-    """The node with its bodies narrowed too, if that is where the chosen nodes are."""
-    if node.id in ids or not _holds(node, ids):
+def _focus_bodies(node: NodeOutline, ids: frozenset[str]) -> NodeOutline:
+    """Return the node with reduced bodies if they contain nodes with these ids."""
+    if node.id in ids or not _contains_ids(node, ids):
         return node
-    blocks = (block.with_bodies(lambda body: focused(body, ids)) for block in node.blocks)
+    blocks = (block.with_bodies(lambda body: focus_graph(body, ids)) for block in node.blocks)
     return replace(node, blocks=tuple(blocks))

@@ -1,4 +1,4 @@
-"""A loop as a frame: one line of pseudo-code, rails of terminals, the body, the back edges."""
+"""Loops as frames: a line of pseudo-code, rails with terminals, the body and back edges."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from mdf_loop.drawing.canvas import STRAIGHT, Arrival, Canvas, End, Wires
-from mdf_loop.drawing.labels import bold, lines, small, styled, wrapped
+from mdf_loop.drawing.canvas import STRAIGHT_LINE_WEIGHT, Canvas, EdgeTarget, End, NodeConnections
+from mdf_loop.drawing.labels import bold_text, small_text, stack_lines, style_text, wrap_text
 from mdf_loop.drawing.observed import loop_words
-from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows, tested
+from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows, tests_condition
 from mdf_loop.drawing.theme import (
     BIG,
     FRAME_FILLS,
-    IMPORTED,
+    IMPORTED_FUNCTION_ID,
     LOOP_LINE,
     MARKS,
     QUIET,
@@ -27,35 +27,35 @@ from mdf_loop.outline.order import order_nodes
 from mdf_loop.outline.text import shorten, shorten_name, value_text, weight_text
 from mdf_loop.outline.words import headline
 
-COUNTED = 90
-"""Letters of a line of what the scheduler counts."""
-TITLE = 26
-"""Letters of a line of a title in a rail."""
+MAX_COUNTED_LINE = 90
+"""Number of characters in a line of the scheduler's counted events."""
+MAX_TITLE_LINE = 26
+"""Number of characters in a line of a title in a rail."""
 
-GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, Wires]]
-"""Draws the nodes and edges of a graph and says where their values arrive and leave."""
+GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, NodeConnections]]
+"""Function that draws the nodes and edges of a graph, and returns the connections of its nodes by id."""
 
 
 class Frame(Struct, frozen=True):
-    """A drawn loop or choice: what it reads, and where each of its results leaves."""
+    """Drawn loop or choice: the targets of its reads, and the ends of its results."""
 
     first: str
     last: str
-    reads: tuple[Arrival, ...]
+    reads: tuple[EdgeTarget, ...]
     results: tuple[End, ...]
-    named: dict[str, End]
+    report_ends: dict[str, End]
 
 
 def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphDrawer) -> Frame:
     """Draw a loop with its body."""
-    name, said = canvas.name(loop.owner, loop.id), [name_of_loop(loop)]
-    if went := loop_words(view.observation, loop):
-        said.append(went)
-        canvas.kinds.update({"native"} if MARKS["native"].sign in went else ())
+    name, title_lines = canvas.name(loop.owner, loop.id), [loop_title(loop)]
+    if observation_text := loop_words(view.observation, loop):
+        title_lines.append(observation_text)
+        canvas.kinds.update({"native"} if MARKS["native"].sign in observation_text else ())
     fill = FRAME_FILLS[view.nesting % len(FRAME_FILLS)]
     with canvas.cluster(
         name,
-        frame_title(canvas, loop, said),
+        frame_title(canvas, loop, title_lines),
         "loop",
         loop.path,
         style="rounded,filled",
@@ -65,25 +65,27 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         margin="12",
     ):
         rows = rail_rows(loop, view)
-        passes = schedule_words(loop) if view.detail.bodies else []
-        left, right = draw_rails(canvas, loop, rows, rail_title(loop, [*said, *passes]))
+        pass_lines = schedule_words(loop) if view.detail.bodies else []
+        left, right = draw_rails(canvas, loop, rows, rail_title(loop, [*title_lines, *pass_lines]))
         if loop.body is not None and view.detail.bodies:
-            with _passes(canvas, loop, passes):
-                wires = draw_graph(canvas, loop.body, view.inner())
-            wire_inputs(canvas, _terminals(loop), loop.body, wires, left)
-            _wire_outputs(canvas, loop, loop.body, wires, left, right)
-            follows = hold_body(canvas, left.name, right.name, loop.body, wires)
-            line = line_of(loop.body, follows, wires)
-            straighten(canvas, left.name, right.name, line)
+            with _passes_frame(canvas, loop, pass_lines):
+                connections = draw_graph(canvas, loop.body, view.inner())
+            wire_inputs(canvas, _terminals_by_name(loop), loop.body, connections, left)
+            _wire_outputs(canvas, loop, loop.body, connections, left, right)
+            receivers = keep_body_between_rails(
+                canvas, left.name, right.name, loop.body, connections
+            )
+            chain_ends = longest_chain_ends(loop.body, receivers, connections)
+            straighten(canvas, left.name, right.name, chain_ends)
         else:
-            name = placeholder(canvas, loop, loop.body)
-            canvas.hold(left.name, name, STRAIGHT)
-            canvas.hold(name, right.name, STRAIGHT)
+            name = draw_placeholder(canvas, loop, loop.body)
+            canvas.add_invisible_edge(left.name, name, STRAIGHT_LINE_WEIGHT)
+            canvas.add_invisible_edge(name, right.name, STRAIGHT_LINE_WEIGHT)
         _back_edges(canvas, loop, left, right)
     return Frame(
         first=left.name,
         last=right.name,
-        reads=tuple(_reads(loop, left)),
+        reads=tuple(_edge_targets(loop, left)),
         results=tuple(
             right.outer(key)
             for key in (
@@ -91,27 +93,29 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
                 *(f"r{k}" for k in range(len(loop.recorded))),
             )
         ),
-        named={result.name: right.outer(f"x{k}") for k, result in enumerate(loop.results)},
+        report_ends={result.name: right.outer(f"x{k}") for k, result in enumerate(loop.results)},
     )
 
 
 def block_name(block: Block) -> str:
-    """`node · function`; the node alone where the function has no name of its own."""
-    nameless = block.id in (block.owner, IMPORTED)
-    return shorten_name(block.owner, 60) if nameless else f"{block.owner} · {block.id}"
+    """Return `node · function`, or the node alone for a function without a name of its own."""
+    is_unnamed = block.id in (block.owner, IMPORTED_FUNCTION_ID)
+    return shorten_name(block.owner, 60) if is_unnamed else f"{block.owner} · {block.id}"
 
 
 @contextmanager
-def _passes(canvas: Canvas, loop: LoopOutline, said: list[str]) -> Iterator[None]:
-    """Around what runs in each pass, where the scheduler makes several of an evaluation."""
-    if not said:
+def _passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> Iterator[None]:
+    """Draw a frame around the nodes that run in each pass, if an evaluation has several passes."""
+    if not pass_lines:
         yield
         return
     canvas.kinds.add("schedule")
-    below = said if canvas.direction.sideways else []
+    lines_below = pass_lines if canvas.direction.is_sideways else []
     with canvas.cluster(
         canvas.name(loop.owner, "passes"),
-        lines(bold("for each pass of an evaluation"), *map(small, below), align="LEFT"),
+        stack_lines(
+            bold_text("for each pass of an evaluation"), *map(small_text, lines_below), align="LEFT"
+        ),
         "passes",
         loop.path,
         style="rounded,dashed",
@@ -122,141 +126,155 @@ def _passes(canvas: Canvas, loop: LoopOutline, said: list[str]) -> Iterator[None
 
 
 def schedule_words(loop: LoopOutline) -> list[str]:
-    """When an evaluation ends and what is counted for it, of a model over time with conditions."""
+    """Return when an evaluation ends and the counted events, for a model over time with conditions."""
     body = loop.body
     if body is None or loop.kind != "over time" or not body.scheduled:
         return []
-    ends = [text.removeprefix("each evaluation ") for text in body.termination]
-    said = [f"an evaluation {text}" for text in ends or ["ends when all nodes have run"]]
+    termination_texts = [text.removeprefix("each evaluation ") for text in body.termination]
+    words = [
+        f"an evaluation {text}" for text in termination_texts or ["ends when all nodes have run"]
+    ]
     if body.counted_events:
-        said += wrapped(f"counted: {', '.join(body.counted_events)}", COUNTED)
-    return said
+        words += wrap_text(f"counted: {', '.join(body.counted_events)}", MAX_COUNTED_LINE)
+    return words
 
 
-def name_of_loop(loop: LoopOutline) -> str:
-    """What stands below the headline of a loop."""
+def loop_title(loop: LoopOutline) -> str:
+    """Return the line below the headline of a loop."""
     name = block_name(loop)
     return f"{name} · strict: reads only what it is given" if loop.strict else name
 
 
-def frame_title(canvas: Canvas, block: Block, said: list[str]) -> str:
-    """The title of a frame: headline, what is said, notes; notes alone where its rail has the others."""
-    notes = [styled(f"⚠ {shorten(n, 110)}", size=SMALL, color=WARNING) for n in block.notes]
-    own = [bold(headline(block), BIG), *map(small, said)] if canvas.direction.sideways else []
-    return lines(*own, *notes, align="LEFT")
+def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
+    """Return the title of a frame with headline, lines and notes.
+
+    Only the notes stand there if the rail has the other lines.
+    """
+    notes = [style_text(f"⚠ {shorten(n, 110)}", size=SMALL, color=WARNING) for n in block.notes]
+    own_lines = (
+        [bold_text(headline(block), BIG), *map(small_text, text_lines)]
+        if canvas.direction.is_sideways
+        else []
+    )
+    return stack_lines(*own_lines, *notes, align="LEFT")
 
 
-def rail_title(block: Block, said: list[str]) -> tuple[list[str], list[str]]:
-    """The headline, and what is said below it, on short lines."""
-    lines_ = [line for part in said for line in wrapped(part, TITLE + 8)]
-    return wrapped(headline(block), TITLE), lines_
+def rail_title(block: Block, text_lines: list[str]) -> tuple[list[str], list[str]]:
+    """Return the headline and the lines below it, wrapped to short lines."""
+    wrapped_lines = [line for text in text_lines for line in wrap_text(text, MAX_TITLE_LINE + 8)]
+    return wrap_text(headline(block), MAX_TITLE_LINE), wrapped_lines
 
 
-def placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:
-    """What stands for a body that is not shown: its name in the picture."""
+def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:
+    """Draw a placeholder for a body that is not shown, and return its name in the picture."""
     count = sum(1 for _ in all_nodes(body)) if body else 0
-    words = "no body" if body is None else f"{count} node{'s' if count != 1 else ''}"
+    label = "no body" if body is None else f"{count} node{'s' if count != 1 else ''}"
     name = canvas.name(block.owner, block.id, "body")
-    canvas.point(name, small(f"… {words} …"))
+    canvas.point(name, small_text(f"… {label} …"))
     return name
 
 
-def _reads(loop: LoopOutline, left: Rail) -> list[Arrival]:
-    """What the loop takes from its surroundings, and where it arrives."""
-    entries = []
+def _edge_targets(loop: LoopOutline, left: Rail) -> list[EdgeTarget]:
+    """Return the values that the loop reads from its surroundings, with their terminals."""
+    targets = []
     if loop.trip_count is not None:
-        entries.append(Arrival(left.outer("N"), "data", (loop.trip_count.expression,)))
+        targets.append(EdgeTarget(left.outer("N"), "data", (loop.trip_count.expression,)))
     if loop.start is not None:
-        entries.append(Arrival(left.outer("c"), "data", (loop.start.expression,)))
-    for k, pair in enumerate(loop.carried):
-        entries.append(Arrival(left.outer(f"v{k}"), "data", (pair.initial,)))
-    for k, part in enumerate(loop.slices):
-        entries.append(Arrival(left.outer(f"s{k}"), "data", (part.source,)))
+        targets.append(EdgeTarget(left.outer("c"), "data", (loop.start.expression,)))
+    for k, carried in enumerate(loop.carried):
+        targets.append(EdgeTarget(left.outer(f"v{k}"), "data", (carried.initial,)))
+    for k, row_slice in enumerate(loop.slices):
+        targets.append(EdgeTarget(left.outer(f"s{k}"), "data", (row_slice.source,)))
     for k, delay in enumerate(loop.delays):
-        entries.append(Arrival(left.outer(f"d{k}"), "data", (delay.initial,)))
-    entries += [
-        Arrival(left.outer(f"o{k}"), "capture", (capture.name,))
+        targets.append(EdgeTarget(left.outer(f"d{k}"), "data", (delay.initial,)))
+    targets += [
+        EdgeTarget(left.outer(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(loop.captures)
     ]
-    return entries
+    return targets
 
 
 # --- inside -----------------------------------------------------------------------------------
 
 
-def _terminals(loop: LoopOutline) -> dict[str, tuple[str, str]]:
-    """The key of the terminal of every name that comes into the body, and its stroke."""
-    found = {capture.name: (f"o{k}", "capture") for k, capture in enumerate(loop.captures)}
-    found.update({pair.enter: (f"v{k}", "data") for k, pair in enumerate(loop.carried)})
-    found.update({part.name: (f"s{k}", "data") for k, part in enumerate(loop.slices)})
-    found.update({delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)})
-    found.update({loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")})
-    found.pop("", None)
-    return found
+def _terminals_by_name(loop: LoopOutline) -> dict[str, tuple[str, str]]:
+    """Return the terminal key and the stroke of each name that enters the body."""
+    terminals = {capture.name: (f"o{k}", "capture") for k, capture in enumerate(loop.captures)}
+    terminals.update({carried.enter: (f"v{k}", "data") for k, carried in enumerate(loop.carried)})
+    terminals.update({row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)})
+    terminals.update({delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)})
+    terminals.update({loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")})
+    terminals.pop("", None)
+    return terminals
 
 
 def wire_inputs(
     canvas: Canvas,
     terminals: dict[str, tuple[str, str]],
     body: GraphOutline,
-    wires: dict[str, Wires],
+    connections: dict[str, NodeConnections],
     left: Rail,
 ) -> None:
-    """From the terminals of the left rail (key and stroke by name) to what reads them."""
-    for given in body.inputs:
-        key, kind = terminals.get(given.name, ("", ""))
+    """Draw edges from the terminals of the left rail (key and stroke by name) to their readers."""
+    for body_input in body.inputs:
+        key, kind = terminals.get(body_input.name, ("", ""))
         if not key:
             continue
-        drawn = wires[given.node]
-        entries = drawn.inputs if given.port is not None else drawn.reads
-        for entry in entries.get(given.port or given.name, [Arrival(drawn.whole_in)]):
-            stroke = "capture" if "capture" in (kind, entry.kind) else "data"
-            canvas.edge(left.inner(key), entry.end, stroke, given.path, weight_text(given.weight))
+        node_ends = connections[body_input.node]
+        targets = node_ends.inputs if body_input.port is not None else node_ends.reads
+        for target in targets.get(
+            body_input.port or body_input.name, [EdgeTarget(node_ends.node_input)]
+        ):
+            stroke = "capture" if "capture" in (kind, target.kind) else "data"
+            canvas.edge(
+                left.inner(key), target.end, stroke, body_input.path, weight_text(body_input.weight)
+            )
 
 
 def _wire_outputs(
     canvas: Canvas,
     loop: LoopOutline,
     body: GraphOutline,
-    wires: dict[str, Wires],
+    connections: dict[str, NodeConnections],
     left: Rail,
     right: Rail,
 ) -> None:
-    terminals = _terminals(loop)
-    leaving = ["c", *(f"v{k}" for k in range(len(loop.carried)))]
-    keys = [*leaving, *(f"r{k}" for k in range(len(loop.recorded)))]
+    """Draw edges from the body to the terminals of the right rail."""
+    terminals = _terminals_by_name(loop)
+    carried_keys = ["c", *(f"v{k}" for k in range(len(loop.carried)))]
+    keys = [*carried_keys, *(f"r{k}" for k in range(len(loop.recorded)))]
     for key, output in zip(keys, body.outputs, strict=False):
-        if key == "c" and not tested(loop):
+        if key == "c" and not tests_condition(loop):
             continue
         if output.node is not None:
-            drawn = wires[output.node]
-            tail = drawn.outputs.get(output.port, drawn.whole_out)
+            node_ends = connections[output.node]
+            tail = node_ends.outputs.get(output.port, node_ends.node_output)
             canvas.edge(tail, right.inner(key), "data", output.path)
         elif output.port in terminals:
-            passed, kind = terminals[output.port]
-            canvas.edge(left.inner(passed), right.inner(key), kind, output.path)
+            source_key, kind = terminals[output.port]
+            canvas.edge(left.inner(source_key), right.inner(key), kind, output.path)
 
 
 def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> None:
-    """From each right terminal to its left one: what is carried into the next iteration.
+    """Draw an edge from each right terminal to its left one, for the next iteration.
 
-    The first one says `t+1` for all: it runs above the others.
+    Only the first one has the label `t+1`, because it runs above the others.
     """
     direction = canvas.direction
-    for k, pair in direction.stacked(list(enumerate(loop.carried))):
+    for k, carried in direction.stacking_order(list(enumerate(loop.carried))):
         canvas.edge(
             right.inner(f"v{k}", direction.back_from),
             left.inner(f"v{k}", direction.back_to),
             "back",
-            f"{loop.path} {pair.enter}",
+            f"{loop.path} {carried.enter}",
             "t+1" if k == 0 else "",
         )
-    leaving = {pair.leave: f"v{k}" for k, pair in enumerate(loop.carried)}
-    leaving |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
+    keys_by_name = {carried.leave: f"v{k}" for k, carried in enumerate(loop.carried)}
+    keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
     for k, delay in enumerate(loop.delays):
-        if delay.of in leaving:
+        if delay.of in keys_by_name:
             canvas.edge(
-                right.inner(leaving[delay.of], direction.back_from),
+                right.inner(keys_by_name[delay.of], direction.back_from),
                 left.inner(f"d{k}", direction.back_to),
                 "back",
                 f"{loop.path} {delay.name}",
@@ -264,46 +282,53 @@ def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> N
             )
 
 
-def hold_body(
-    canvas: Canvas, first: str, last: str, graph: GraphOutline, wires: dict[str, Wires]
+def keep_body_between_rails(
+    canvas: Canvas,
+    first: str,
+    last: str,
+    graph: GraphOutline,
+    connections: dict[str, NodeConnections],
 ) -> dict[str, list[str]]:
-    """Keep the body between the rails; gives what follows each node."""
-    drawn = [node.id for node in graph.nodes if node.id in wires]
-    follows: dict[str, list[str]] = {node: [] for node in drawn}
+    """Keep the body between the rails, and return the receivers of each node."""
+    drawn_ids = [node.id for node in graph.nodes if node.id in connections]
+    receivers_of: dict[str, list[str]] = {node: [] for node in drawn_ids}
     for edge in graph.edges:
-        if not edge.feedback and edge.sender in follows and edge.receiver in follows:
-            follows[edge.sender].append(edge.receiver)
-    fed = {receiver for receivers in follows.values() for receiver in receivers}
-    for node in drawn:
-        if node not in fed:
-            canvas.hold(first, wires[node].first)
-        if not follows[node]:
-            canvas.hold(wires[node].last, last)
-        for loose in wires[node].loose:
-            canvas.hold(first, loose)
-            canvas.hold(loose, last)
-    return follows
+        if not edge.feedback and edge.sender in receivers_of and edge.receiver in receivers_of:
+            receivers_of[edge.sender].append(edge.receiver)
+    fed_ids = {receiver for receivers in receivers_of.values() for receiver in receivers}
+    for node in drawn_ids:
+        if node not in fed_ids:
+            canvas.add_invisible_edge(first, connections[node].first)
+        if not receivers_of[node]:
+            canvas.add_invisible_edge(connections[node].last, last)
+        for name in connections[node].unanchored:
+            canvas.add_invisible_edge(first, name)
+            canvas.add_invisible_edge(name, last)
+    return receivers_of
 
 
-def line_of(
-    graph: GraphOutline, follows: dict[str, list[str]], wires: dict[str, Wires]
+def longest_chain_ends(
+    graph: GraphOutline, receivers_of: dict[str, list[str]], connections: dict[str, NodeConnections]
 ) -> list[tuple[str, str]]:
-    """Where the longest chain of nodes begins and ends at each of them."""
-    return [(wires[i].first, wires[i].last) for i in _longest_chain(graph, follows)]
+    """Return the first and last drawn node at each node of the longest chain."""
+    return [
+        (connections[node].first, connections[node].last)
+        for node in _longest_chain(graph, receivers_of)
+    ]
 
 
 def straighten(canvas: Canvas, first: str, last: str, line: list[tuple[str, str]]) -> None:
-    """Keep a chain of nodes on one line with the rails; what owns frames keeps its own ends so."""
+    """Keep a chain of nodes on one line with the rails."""
     tails = [first, *(end for _, end in line)]
     heads = [*(begin for begin, _ in line), last]
     for tail, head in zip(tails, heads, strict=True):
-        canvas.hold(tail, head, STRAIGHT)
+        canvas.add_invisible_edge(tail, head, STRAIGHT_LINE_WEIGHT)
 
 
-def _longest_chain(graph: GraphOutline, follows: dict[str, list[str]]) -> list[str]:
-    """The longest way along edges, the first one in document order if there are several."""
+def _longest_chain(graph: GraphOutline, receivers_of: dict[str, list[str]]) -> list[str]:
+    """Return the longest path along edges, and the first one in document order among equals."""
     best: dict[str, list[str]] = {}
-    for node in (n.id for n in reversed(order_nodes(graph)) if n.id in follows):
-        ways = [best[other] for other in follows[node] if other in best]
-        best[node] = [node, *max(ways, key=len, default=[])]
-    return max((best[node] for node in follows), key=len, default=[])
+    for node in (n.id for n in reversed(order_nodes(graph)) if n.id in receivers_of):
+        chains = [best[other] for other in receivers_of[node] if other in best]
+        best[node] = [node, *max(chains, key=len, default=[])]
+    return max((best[node] for node in receivers_of), key=len, default=[])

@@ -1,4 +1,4 @@
-"""A plain node: ports on the two sides, formulas between them, constants in one quiet line."""
+"""Nodes without loops: ports on two sides, formulas between them, constants in one quiet line."""
 
 from __future__ import annotations
 
@@ -6,73 +6,94 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
-from mdf_loop.drawing.labels import bold, cell, lines, row, small, styled, table, wrapped
+from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
+from mdf_loop.drawing.labels import (
+    bold_text,
+    cell,
+    row,
+    small_text,
+    stack_lines,
+    style_text,
+    table,
+    wrap_text,
+)
 from mdf_loop.drawing.observed import value_words
-from mdf_loop.drawing.theme import HEADER, IMPORTED, INK, LINE, MARKS, PAPER, QUIET, SMALL, Detail
+from mdf_loop.drawing.theme import (
+    HEADER,
+    IMPORTED_FUNCTION_ID,
+    INK,
+    LINE,
+    MARKS,
+    PAPER,
+    QUIET,
+    SMALL,
+    Detail,
+)
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
 from mdf_loop.outline import ItemOutline, NodeOutline, PortOutline
 from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
 
-CONDITION = 56
-"""Letters in a line of a scheduler condition."""
-TITLE = 44
-"""Letters of a node's id."""
-PORT = 24
-"""Letters of a port's id."""
+MAX_CONDITION_LINE = 56
+"""Number of characters in a line of a scheduler condition."""
+MAX_TITLE_LENGTH = 44
+"""Number of characters of a node's id."""
+MAX_PORT_LENGTH = 24
+"""Number of characters of a port's id."""
 
 
-def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
+def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
     """Draw a node without loops: a box at the lower levels, ports and formulas at the others."""
     if not view.detail.bodies or node.id in view.collapse:
         return draw_box(canvas, node, ())
     return draw_table(canvas, node, view)
 
 
-def title(node: NodeOutline, canvas: Canvas) -> list[str]:
-    """The lines of a node's header: its id, and when it may run."""
-    said: list[str] = []
+def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
+    """Return the lines of a node's header: its id, its condition and other marks."""
+    remarks: list[str] = []
     if node.condition:
         canvas.kinds.add("schedule")
-        said += wrapped(f"{MARKS['schedule'].sign} {node.condition}", CONDITION)
+        remarks += wrap_text(f"{MARKS['schedule'].sign} {node.condition}", MAX_CONDITION_LINE)
     if node.draws:
         canvas.kinds.add("noise")
-        said.append(f"{MARKS['noise'].sign} draws random numbers")
+        remarks.append(f"{MARKS['noise'].sign} draws random numbers")
     if node.before_test:
         canvas.kinds.add("before_test")
-        said.append(f"{MARKS['before_test'].sign} before the test")
+        remarks.append(f"{MARKS['before_test'].sign} before the test")
     return [
-        bold(shorten_name(node.id, TITLE)),
-        *(styled(line, size=SMALL, color=INK, tag="I") for line in said),
+        bold_text(shorten_name(node.id, MAX_TITLE_LENGTH)),
+        *(style_text(line, size=SMALL, color=INK, tag="I") for line in remarks),
     ]
 
 
-def draw_box(canvas: Canvas, node: NodeOutline, said: Iterable[str]) -> Wires:
-    """One box: the node's title and some lines; all edges end at the box."""
+def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> NodeConnections:
+    """Draw a node as one box with its title and some lines. All edges end at the box."""
     name = canvas.name(node.id)
-    content = lines(*title(node, canvas), *said)
+    content = stack_lines(*title_lines(node, canvas), *extra_lines)
     kind = next((block.word for block in node.blocks), "node")
     canvas.node(
         name, content, kind, node.path, shape="box", style="rounded,filled", fillcolor=PAPER
     )
-    everywhere = [Arrival(End(name), expressions=tuple(_expressions(node)))]
-    return Wires(
+    box_targets = [EdgeTarget(End(name), expressions=tuple(_expressions(node)))]
+    return NodeConnections(
         first=name,
         last=name,
-        inputs={port.id: everywhere for port in node.inputs},
+        inputs={port.id: box_targets for port in node.inputs},
         outputs={port.id: End(name) for port in node.outputs},
-        reads=reads_of(node, everywhere),
+        reads=read_targets(node, box_targets),
     )
 
 
-def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
-    """A node with its ports and formulas."""
+def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
+    """Draw a node as a table with its ports and formulas."""
     name = canvas.name(node.id)
     inputs = {port.id: f"in{k}" for k, port in enumerate(node.inputs)}
     outputs = {port.id: f"out{k}" for k, port in enumerate(node.outputs)}
-    parts = _Parts(
-        header=cell(lines(*title(node, canvas)), PORT="head", BGCOLOR=HEADER, CELLPADDING=4),
+    cells = _NodeCells(
+        header=cell(
+            stack_lines(*title_lines(node, canvas)), PORT="head", BGCOLOR=HEADER, CELLPADDING=4
+        ),
         inputs=[
             cell(_input_text(p, view.detail), PORT=inputs[p.id], ALIGN="LEFT") for p in node.inputs
         ],
@@ -83,9 +104,9 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
         ],
         constants=_constants(node.items, view.detail),
     )
-    arrange = _beside if canvas.direction.sideways else _below
+    arrange_rows = _sideways_rows if canvas.direction.is_sideways else _downward_rows
     content = table(
-        (row([part]) for part in arrange(parts)),
+        (row([row_cell]) for row_cell in arrange_rows(cells)),
         BORDER=1,
         COLOR=LINE,
         BGCOLOR=PAPER,
@@ -93,19 +114,19 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
     )
     canvas.node(name, content, "node", node.path)
     enter, leave = canvas.direction.enter, canvas.direction.leave
-    wires = Wires(
+    connections = NodeConnections(
         first=name,
         last=name,
-        header="head" if canvas.direction.sideways else "",
-        inputs={i: [Arrival(End(name, port, enter))] for i, port in inputs.items()},
+        header="head" if canvas.direction.is_sideways else "",
+        inputs={i: [EdgeTarget(End(name, port, enter))] for i, port in inputs.items()},
         outputs={i: End(name, port, leave) for i, port in outputs.items()},
     )
-    wires.reads = reads_of(node, [Arrival(wires.whole_in)])
-    return wires
+    connections.reads = read_targets(node, [EdgeTarget(connections.node_input)])
+    return connections
 
 
-class _Parts(Struct, frozen=True):
-    """The cells of a node's table."""
+class _NodeCells(Struct, frozen=True):
+    """Cells of a node's table."""
 
     header: str
     inputs: list[str]
@@ -114,140 +135,156 @@ class _Parts(Struct, frozen=True):
     constants: str
 
 
-_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER}
-"""A thin line between columns."""
+_COLUMN_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER}
+"""Attributes of the thin line between columns."""
 
 
-def _beside(parts: _Parts) -> Iterator[str]:
-    """Ports left and right of the formulas, at the very edge so that arrows meet them."""
-    yield parts.header
-    filled = [column for column in (parts.inputs, parts.formulas, parts.outputs) if column]
+def _sideways_rows(cells: _NodeCells) -> Iterator[str]:
+    """Yield rows with ports left and right of the formulas, at the edges of the table where arrows end."""
+    yield cells.header
+    nonempty_columns = [
+        column for column in (cells.inputs, cells.formulas, cells.outputs) if column
+    ]
     columns = [
         cell(table((row([c]) for c in column), CELLPADDING=4), **line)
-        for column, line in zip(filled, ({}, *[_LINE] * 2), strict=False)
+        for column, line in zip(nonempty_columns, ({}, *[_COLUMN_LINE] * 2), strict=False)
     ]
     if columns:
         yield cell(table([row(columns)], CELLPADDING=0))
-    if parts.constants:
-        yield cell(parts.constants, ALIGN="LEFT", CELLPADDING=5)
+    if cells.constants:
+        yield cell(cells.constants, ALIGN="LEFT", CELLPADDING=5)
 
 
-def _below(parts: _Parts) -> Iterator[str]:
-    """Ports above and below the rest."""
-    if parts.inputs:
-        yield cell(table([row(parts.inputs)], CELLPADDING=4))
-    yield parts.header
-    if parts.formulas:
-        yield cell(table((row([c]) for c in parts.formulas), CELLPADDING=4))
-    if parts.constants:
-        yield cell(parts.constants, ALIGN="LEFT", CELLPADDING=5)
-    if parts.outputs:
-        yield cell(table([row(parts.outputs)], CELLPADDING=4))
+def _downward_rows(cells: _NodeCells) -> Iterator[str]:
+    """Yield rows with ports above and below the rest."""
+    if cells.inputs:
+        yield cell(table([row(cells.inputs)], CELLPADDING=4))
+    yield cells.header
+    if cells.formulas:
+        yield cell(table((row([c]) for c in cells.formulas), CELLPADDING=4))
+    if cells.constants:
+        yield cell(cells.constants, ALIGN="LEFT", CELLPADDING=5)
+    if cells.outputs:
+        yield cell(table([row(cells.outputs)], CELLPADDING=4))
 
 
 # --- texts ------------------------------------------------------------------------------------
 
 
 def _input_text(port: PortOutline, detail: Detail) -> str:
+    """Return the label of an input port with its default and type."""
     default = "" if port.default is None else f" = {value_text(port.default, 24)}"
-    told = not port.type or default.endswith(port.type)  # a large constant is shown as its type
-    kind = f"  {port.type}" if detail.types and not told else ""
-    return styled(f"▸ {shorten_name(port.id, PORT)}{default}") + (small(kind) if kind else "")
+    is_type_shown = not port.type or default.endswith(
+        port.type
+    )  # the text of a large constant is its type
+    type_text = f"  {port.type}" if detail.types and not is_type_shown else ""
+    return style_text(f"▸ {shorten_name(port.id, MAX_PORT_LENGTH)}{default}") + (
+        small_text(type_text) if type_text else ""
+    )
 
 
 def _output_text(node: NodeOutline, port: PortOutline, view: View) -> str:
+    """Return the label of an output port with its formula, type and observed value."""
     detail = view.detail
     value = value_text(port.value, 400) if port.value is not None else port.id
-    value = port.id if value.partition("[")[0] == IMPORTED else value
-    written = shorten_name(port.id, PORT) if value == port.id else f"{port.id} = {value}"
-    kind = small(f"{port.type}  ") if detail.types and port.type else ""
-    seen = value_words(view.observation, node.id, port.id)
-    said = small(f"  {seen}") if seen else ""
-    return kind + fitted(written, detail, "RIGHT") + said + styled(" ▸")
+    value = port.id if value.partition("[")[0] == IMPORTED_FUNCTION_ID else value
+    formula = shorten_name(port.id, MAX_PORT_LENGTH) if value == port.id else f"{port.id} = {value}"
+    type_text = small_text(f"{port.type}  ") if detail.types and port.type else ""
+    observed_value = value_words(view.observation, node.id, port.id)
+    remark = small_text(f"  {observed_value}") if observed_value else ""
+    return type_text + fit_formula(formula, detail, "RIGHT") + remark + style_text(" ▸")
 
 
-def fitted(text: str, detail: Detail, align: str) -> str:
-    """A formula on as many lines as it needs, or its beginning at the lower levels."""
+def fit_formula(text: str, detail: Detail, align: str) -> str:
+    """Return a formula on as many lines as it needs, or its beginning at the lower levels."""
     if not detail.types:
-        return styled(shorten(text, detail.width))
-    return f'<BR ALIGN="{align}"/>'.join(styled(line) for line in wrapped(text, detail.width))
+        return style_text(shorten(text, detail.width))
+    return f'<BR ALIGN="{align}"/>'.join(style_text(line) for line in wrap_text(text, detail.width))
 
 
 def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[str]:
-    shown: list[str] = []
+    """Return cells with the formulas of a node, or the first ones with a remark on the rest."""
+    cells: list[str] = []
     typed_at_port = {port.value for port in node.outputs if isinstance(port.value, str)}
     for item in node.items:
         if item.constant:
             continue
-        kind = "" if item.id in typed_at_port else item.type
+        type_text = "" if item.id in typed_at_port else item.type
         mark = ""
         if item.stateful:
             canvas.kinds.add("state")
             mark = f"{MARKS['state'].sign} "
-        texts = list(formula_lines(item))
-        if item.function and item.id == IMPORTED:
-            texts = [_call(item)]
-        shown += [
-            formula_cell(mark + text, kind if text == texts[-1] else "", detail) for text in texts
+        formulas = list(formula_lines(item))
+        if item.function and item.id == IMPORTED_FUNCTION_ID:
+            formulas = [_call_text(item)]
+        cells += [
+            formula_cell(mark + formula, type_text if formula == formulas[-1] else "", detail)
+            for formula in formulas
         ]
-    if len(shown) > detail.rows:
-        left = len(shown) - detail.rows + 1
-        shown = [*shown[: detail.rows - 1], cell(small(f"… {left} more"), ALIGN="LEFT")]
-    return shown
+    if len(cells) > detail.rows:
+        omitted_count = len(cells) - detail.rows + 1
+        cells = [
+            *cells[: detail.rows - 1],
+            cell(small_text(f"… {omitted_count} more"), ALIGN="LEFT"),
+        ]
+    return cells
 
 
-def _call(item: ItemOutline) -> str:
-    """What an imported node computes: `Add(A=x, B=y)`, of long names the two ends."""
+def _call_text(item: ItemOutline) -> str:
+    """Return the call of an imported node, `Add(A=x, B=y)`, with long names shortened."""
     arguments = (
-        (key, shorten_name(value, PORT) if isinstance(value, str) else value)
+        (key, shorten_name(value, MAX_PORT_LENGTH) if isinstance(value, str) else value)
         for key, value in item.arguments
     )
     return call_text(item.function.removeprefix("onnx::"), tuple(arguments))
 
 
-def formula_cell(formula: str, kind: str, detail: Detail, port: str = "") -> str:
-    """A formula as the modeller wrote it, with its type at the highest level."""
-    said = small(f"  {kind}") if detail.types and kind else ""
+def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -> str:
+    """Return a cell with a formula of the modeller, and with its type at the highest level."""
+    remark = small_text(f"  {type_text}") if detail.types and type_text else ""
     attributes: dict[str, str | int] = {"ALIGN": "LEFT", "BALIGN": "LEFT"}
     if port:
         attributes["PORT"] = port
-    return cell(fitted(formula, detail, "LEFT") + said, **attributes)
+    return cell(fit_formula(formula, detail, "LEFT") + remark, **attributes)
 
 
 def _constants(items: Iterable[ItemOutline], detail: Detail) -> str:
-    """`a = 0.5, tau = 10` in quiet small letters."""
+    """Return constants in small quiet letters: `a = 0.5, tau = 10`."""
     texts = [f"{item.id} = {value_text(item.value, 28)}" for item in items if item.constant]
-    shown = _joined(texts, detail.width)
-    if not detail.types and len(shown) > 2:
-        shown = [*shown[:2], "…"]
-    return lines(*(styled(line, size=SMALL, color=QUIET) for line in shown), align="LEFT")
+    constant_lines = _join_texts(texts, detail.width)
+    if not detail.types and len(constant_lines) > 2:
+        constant_lines = [*constant_lines[:2], "…"]
+    return stack_lines(
+        *(style_text(line, size=SMALL, color=QUIET) for line in constant_lines), align="LEFT"
+    )
 
 
-def _joined(texts: list[str], width: int) -> list[str]:
-    """Texts separated by commas, on lines of about `width` characters."""
-    found: list[str] = []
+def _join_texts(texts: list[str], width: int) -> list[str]:
+    """Return texts separated by commas, on lines of about `width` characters."""
+    joined_lines: list[str] = []
     for k, text in enumerate(texts):
         piece = text + ("," if k < len(texts) - 1 else "")
-        if found and len(found[-1]) + len(piece) < width:
-            found[-1] += f" {piece}"
+        if joined_lines and len(joined_lines[-1]) + len(piece) < width:
+            joined_lines[-1] += f" {piece}"
         else:
-            found.append(piece)
-    return found
+            joined_lines.append(piece)
+    return joined_lines
 
 
-# --- what is read from outside ----------------------------------------------------------------
+# --- names in formulas ------------------------------------------------------------------------
 
 
 def _expressions(node: NodeOutline) -> Iterator[object]:
+    """Yield all expressions of a node."""
     for item in node.items:
         yield from (item.value, item.initial, item.derivative, *(v for _, v in item.arguments))
-        for test, value in item.conditions:
-            yield from (test, value)
+        for condition, value in item.conditions:
+            yield from (condition, value)
     yield from (port.value for port in node.outputs)
 
 
-def reads_of(node: NodeOutline, entries: list[Arrival]) -> dict[str, list[Arrival]]:
-    """Every name that the node's formulas use, whether or not it turns out to be an outer one."""
+def read_targets(node: NodeOutline, targets: list[EdgeTarget]) -> dict[str, list[EdgeTarget]]:
+    """Return the edge targets of all names in the node's formulas, whether local or outer."""
     names = {name for text in _expressions(node) for name in names_in(text)}
     names |= {capture.name for block in node.blocks for capture in block.captures}
-    return dict.fromkeys(sorted(names), entries)
+    return dict.fromkeys(sorted(names), targets)

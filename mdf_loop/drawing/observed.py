@@ -1,9 +1,9 @@
-"""What a run says, in the words of a picture: beside loops, in ports, at the results.
+"""Observations of a run in a picture: texts beside loops, in ports and at results.
 
     6 iterations · its condition became false · 0.8 ms · ⚡ native
     = 1.41421 mV  ▁▂▄▇█
 
-A trace has one letter for some rows each, for their mean; of truth values whether one is true.
+Each letter of a trace is the mean of some rows, or for booleans True if any row is.
 """
 
 from __future__ import annotations
@@ -16,49 +16,55 @@ from mdf_loop.outline import LoopOutline, Observation, ValueObservation
 from mdf_loop.outline.observation import OVER_TIME
 from mdf_loop.outline.text import value_text
 
-TRACE = "▁▂▃▄▅▆▇█"
-LONGEST_TRACE = 18
-"""Letters of a trace."""
+TRACE_LETTERS = "▁▂▃▄▅▆▇█"
+MAX_TRACE_LENGTH = 18
+"""Number of letters of a trace."""
 
 
 def loop_words(observation: Observation | None, loop: LoopOutline) -> str:
-    """How a loop went; empty where the run says nothing of it."""
+    """Return iterations, stop reason and duration of a loop, or an empty text without observation."""
     if observation is None:
         return ""
-    timed = loop.kind == "over time"
-    found = observation.loop(OVER_TIME if timed else loop.full_name)
-    said = [f"{observation.count} recorded steps"] if timed else []
-    if found is not None:
-        said += [found.iterations, found.stopped_by]
-        said.append("" if found.seconds is None else _took(found.seconds))
-        said.append(f"{MARKS['native'].sign}\u00a0native" if found.is_native else "")
-    return " · ".join(filter(None, said))
+    is_over_time = loop.kind == "over time"
+    loop_observation = observation.loop(OVER_TIME if is_over_time else loop.full_name)
+    words = [f"{observation.count} recorded steps"] if is_over_time else []
+    if loop_observation is not None:
+        words += [loop_observation.iterations, loop_observation.stopped_by]
+        words.append(
+            "" if loop_observation.seconds is None else _milliseconds(loop_observation.seconds)
+        )
+        words.append(f"{MARKS['native'].sign}\u00a0native" if loop_observation.is_native else "")
+    return " · ".join(filter(None, words))
 
 
 def run_words(observation: Observation | None) -> list[str]:
-    """What is said of the run as a whole."""
+    """Return the observed member, stop reason and duration of the whole run."""
     if observation is None:
         return []
-    whole = observation.loop("")
-    took = "" if whole is None or whole.seconds is None else _took(whole.seconds)
-    said = ["after a run", observation.member_text, observation.stopped_by, took]
-    return [" · ".join(filter(None, said))]
+    evaluation = observation.loop("")
+    duration = (
+        ""
+        if evaluation is None or evaluation.seconds is None
+        else _milliseconds(evaluation.seconds)
+    )
+    words = ["after a run", observation.member_text, observation.stopped_by, duration]
+    return [" · ".join(filter(None, words))]
 
 
 def value_words(observation: Observation | None, node: str, port: str) -> str:
-    """The last value of a port and its trace; empty where the run says nothing of it."""
-    found = None if observation is None else _find(observation, node, port)
-    if found is None:
+    """Return the last value of a port and its trace, or an empty text without observation."""
+    value = None if observation is None else _find_value(observation, node, port)
+    if value is None:
         return ""
-    unit = f" {found.unit}" if found.unit else ""
-    trace = trace_of(found.last if found.rows is None else found.rows)
-    if found.rows is None and trace:
-        return trace + unit  # all of the array; its type stands beside it
-    return f"= {value_text(found.last, 24)}{unit}" + (f"  {trace}" if trace else "")
+    unit = f" {value.unit}" if value.unit else ""
+    trace = trace_text(value.last if value.rows is None else value.rows)
+    if value.rows is None and trace:
+        return trace + unit  # the trace shows the whole array, and its type stands beside it
+    return f"= {value_text(value.last, 24)}{unit}" + (f"  {trace}" if trace else "")
 
 
 def terminal_words(observation: Observation | None, loop: LoopOutline, port: str) -> str:
-    """The same of a port that takes a result of a loop."""
+    """Return the last value and the trace of a port with a result of a loop."""
     if loop.kind == "over time" and loop.body is not None:
         for output in loop.body.outputs:
             if output.name == f"{port}[t]" and output.node is not None:
@@ -66,31 +72,36 @@ def terminal_words(observation: Observation | None, loop: LoopOutline, port: str
     return value_words(observation, loop.owner, port)
 
 
-def _find(observation: Observation, node: str, port: str) -> ValueObservation | None:
-    """The value of a port; of a result of the whole model also by its name alone."""
-    found = observation.value(node, port) or observation.values.get(port)
-    if found is None:
-        named = [v for key, v in observation.values.items() if key.rpartition(".")[2] == port]
-        found = named[0] if len(named) == 1 and node.endswith(" over time") else None
-    return found
+def _find_value(observation: Observation, node: str, port: str) -> ValueObservation | None:
+    """Return the observation of a port. A result of the whole model is also found by its port alone."""
+    value = observation.value(node, port) or observation.values.get(port)
+    if value is None:
+        values_of_port = [
+            v for key, v in observation.values.items() if key.rpartition(".")[2] == port
+        ]
+        value = (
+            values_of_port[0] if len(values_of_port) == 1 and node.endswith(" over time") else None
+        )
+    return value
 
 
-def _took(seconds: float) -> str:
+def _milliseconds(seconds: float) -> str:
+    """Return a duration in milliseconds as text."""
     return f"{value_text(float(f'{1000 * seconds:.3g}'))} ms"
 
 
-def trace_of(rows: Array) -> str:
-    """The first element of each row as letters of different heights; of one row nothing."""
+def trace_text(rows: Array) -> str:
+    """Return the first element of each row as letters of different heights, or an empty text for a single row."""
     if rows.ndim == 0 or len(rows) < 2 or rows.dtype.kind not in "biuf" or rows.size == 0:
         return ""
-    first = np.asarray(rows).reshape(len(rows), -1)[:, 0]
-    parts = np.array_split(first, min(len(first), LONGEST_TRACE))
-    chosen = np.array([part.max() if part.dtype == bool else part.mean() for part in parts], float)
-    finite = chosen[np.isfinite(chosen)]
+    first_elements = np.asarray(rows).reshape(len(rows), -1)[:, 0]
+    parts = np.array_split(first_elements, min(len(first_elements), MAX_TRACE_LENGTH))
+    levels = np.array([part.max() if part.dtype == bool else part.mean() for part in parts], float)
+    finite = levels[np.isfinite(levels)]
     if not finite.size:
         return ""
     low, high = float(finite.min()), float(finite.max())
     if low == high:
-        return TRACE[0] * len(chosen)
-    heights = (chosen - low) / (high - low) * (len(TRACE) - 1)
-    return "".join(TRACE[round(float(h))] if np.isfinite(h) else "×" for h in heights)
+        return TRACE_LETTERS[0] * len(levels)
+    heights = (levels - low) / (high - low) * (len(TRACE_LETTERS) - 1)
+    return "".join(TRACE_LETTERS[round(float(h))] if np.isfinite(h) else "×" for h in heights)

@@ -1,4 +1,4 @@
-"""A large graph: boxes that show operators only, chains of them in one box, cut into bands."""
+"""Large graphs: boxes with operators only, chains of operators in one box, cut into bands."""
 
 from __future__ import annotations
 
@@ -7,80 +7,88 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from mdf_loop.drawing.bands import Bands, cut
-from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
+from mdf_loop.drawing.bands import Bands, cut_into_bands
+from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
 from mdf_loop.drawing.edges import draw_edge, draw_ends
 from mdf_loop.drawing.flow import Flow, flow_of
 from mdf_loop.drawing.frames import GraphDrawer
-from mdf_loop.drawing.labels import lines, small, styled
-from mdf_loop.drawing.nodes import reads_of
+from mdf_loop.drawing.labels import small_text, stack_lines, style_text
+from mdf_loop.drawing.nodes import read_targets
 from mdf_loop.drawing.owners import draw_owner
 from mdf_loop.drawing.small import draw_small
-from mdf_loop.drawing.theme import IMPORTED, LINE, PAPER, SMALL, STROKES
+from mdf_loop.drawing.theme import IMPORTED_FUNCTION_ID, LINE, PAPER, SMALL, STROKES
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import EdgeOutline, GraphOutline, NodeOutline
 from mdf_loop.outline.text import shorten_name
 
-OPERATOR = 26
-"""Letters of what a node is called in a box of operators."""
+MAX_OPERATOR_LENGTH = 26
+"""Number of characters of a node's name in a box of operators."""
 
 
-def operator_of(node: NodeOutline) -> str:
-    """What a node does in one word: its operator; its id where it has none, or several."""
+def operator_name(node: NodeOutline) -> str:
+    """Return the operator of a node, or its id if it has no operator or several."""
     functions = [item.function for item in node.items if item.function]
-    if len(functions) == 1 and (len(node.items) == 1 or node.items[0].id == IMPORTED):
+    if len(functions) == 1 and (len(node.items) == 1 or node.items[0].id == IMPORTED_FUNCTION_ID):
         return functions[0].rpartition("::")[2]
-    return shorten_name(node.id, OPERATOR)
+    return shorten_name(node.id, MAX_OPERATOR_LENGTH)
 
 
 def draw_operators(
     canvas: Canvas, graph: GraphOutline, view: View, draw_graph: GraphDrawer
-) -> dict[str, Wires]:
-    """Draw a graph as runs of operators; a whole model with its inputs and outputs, in bands."""
+) -> dict[str, NodeConnections]:
+    """Draw a graph as runs of operators. A whole model has bands, inputs and outputs."""
     flow = flow_of(graph)
-    bands = cut(flow, view.bands if view.nesting == 0 else 1)
-    part = _part(graph, view, flow, bands)
-    wires: dict[str, Wires] = {}
+    bands = cut_into_bands(flow, view.bands if view.nesting == 0 else 1)
+    banded_graph = _build_banded_graph(graph, view, flow, bands)
+    connections: dict[str, NodeConnections] = {}
     for band in range(bands.count):
-        runs = [run for run, of in zip(flow.runs, bands.of, strict=True) if of == band]
-        with canvas.band(bands.count, _words(band, runs), graph.path):
-            made = _draw_runs(canvas, runs, view, draw_graph)
-            _draw_edges(canvas, part, band, made)
+        runs = [
+            run
+            for run, band_of_run in zip(flow.runs, bands.band_of_run, strict=True)
+            if band_of_run == band
+        ]
+        with canvas.band(bands.count, _band_label(band, runs), graph.path):
+            band_connections = _draw_runs(canvas, runs, view, draw_graph)
+            _draw_edges(canvas, banded_graph, band, band_connections)
             if view.nesting == 0:
-                draw_ends(canvas, graph, made, view)
-        wires |= made
-    return wires
+                draw_ends(canvas, graph, band_connections, view)
+        connections |= band_connections
+    return connections
 
 
-class _Part(Struct, frozen=True):
-    """What is drawn: the graph, how, the place of each node's run, and the edges of each band."""
+class _BandedGraph(Struct, frozen=True):
+    """Graph to draw with its view, the run of each node, and the edges of each band."""
 
     graph: GraphOutline
     view: View
     bands: Bands
-    place: dict[str, int]
+    run_of_node: dict[str, int]
     edges: dict[int, list[EdgeOutline]]
 
     def band(self, node: str) -> int:
-        """The band of a node."""
-        return self.bands.of[self.place[node]]
+        """Return the band of a node."""
+        return self.bands.band_of_run[self.run_of_node[node]]
 
 
-def _part(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _Part:
-    place = {node.id: k for k, run in enumerate(flow.runs) for node in run}
+def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _BandedGraph:
+    """Return the graph with the run of each node and the edges of each band."""
+    run_of_node = {node.id: k for k, run in enumerate(flow.runs) for node in run}
     edges: dict[int, list[EdgeOutline]] = defaultdict(list)
     for edge in graph.edges:
-        if edge.sender in place and edge.receiver in place:
-            both = (bands.of[place[edge.sender]], bands.of[place[edge.receiver]])
-            for band in dict.fromkeys(both):
+        if edge.sender in run_of_node and edge.receiver in run_of_node:
+            both_bands = (
+                bands.band_of_run[run_of_node[edge.sender]],
+                bands.band_of_run[run_of_node[edge.receiver]],
+            )
+            for band in dict.fromkeys(both_bands):
                 edges[band].append(edge)
-    return _Part(graph, view, bands, place, edges)
+    return _BandedGraph(graph, view, bands, run_of_node, edges)
 
 
-def _words(band: int, runs: Sequence[tuple[NodeOutline, ...]]) -> str:
-    """The number of a band, and the name that it begins with."""
-    first = next((run[0].id for run in runs if not run[0].is_input), "")
-    return small(f"{band + 1}  {shorten_name(first, 30)}")
+def _band_label(band: int, runs: Sequence[tuple[NodeOutline, ...]]) -> str:
+    """Return the number of a band with the name of its first node."""
+    first_name = next((run[0].id for run in runs if not run[0].is_input), "")
+    return small_text(f"{band + 1}  {shorten_name(first_name, 30)}")
 
 
 def _draw_runs(
@@ -88,27 +96,30 @@ def _draw_runs(
     runs: Sequence[tuple[NodeOutline, ...]],
     view: View,
     draw_graph: GraphDrawer,
-) -> dict[str, Wires]:
-    wires: dict[str, Wires] = {}
-    for run in canvas.direction.stacked(runs):
+) -> dict[str, NodeConnections]:
+    """Draw the runs of a band, and return the connections of their nodes."""
+    connections: dict[str, NodeConnections] = {}
+    for run in canvas.direction.stacking_order(runs):
         (first, *others) = run
         pill = draw_small(canvas, first, view) if first.is_input else None
         if pill is not None:
-            wires[first.id] = pill
+            connections[first.id] = pill
         elif first.blocks and not others:
-            wires[first.id] = draw_owner(canvas, first, view, draw_graph)
+            connections[first.id] = draw_owner(canvas, first, view, draw_graph)
         else:
-            wires |= _draw_run(canvas, run, view)
-    return wires
+            connections |= _draw_run(canvas, run, view)
+    return connections
 
 
-def _draw_run(canvas: Canvas, run: tuple[NodeOutline, ...], view: View) -> dict[str, Wires]:
-    """One box with a line for each node, which are named where the mouse is."""
+def _draw_run(
+    canvas: Canvas, run: tuple[NodeOutline, ...], view: View
+) -> dict[str, NodeConnections]:
+    """Draw a box with a line for each node of a run. A tooltip has the names of the nodes."""
     name = canvas.name(run[0].id)
-    said = [styled(operator_of(node), size=SMALL) for node in run]
+    operator_lines = [style_text(operator_name(node), size=SMALL) for node in run]
     canvas.node(
         name,
-        lines(*said),
+        stack_lines(*operator_lines),
         "node",
         " · ".join(node.id for node in run),
         shape="box",
@@ -119,51 +130,58 @@ def _draw_run(canvas: Canvas, run: tuple[NodeOutline, ...], view: View) -> dict[
         width="0.3",
         height="0.2",
     )
-    entries = [Arrival(End(name))]
-    outer = view.nesting > 0
+    targets = [EdgeTarget(End(name))]
+    is_body = view.nesting > 0
     return {
-        node.id: Wires(
+        node.id: NodeConnections(
             first=name,
             last=name,
-            inputs={port.id: entries for port in node.inputs},
+            inputs={port.id: targets for port in node.inputs},
             outputs={port.id: End(name) for port in node.outputs},
-            reads=reads_of(node, entries) if outer else {},
+            reads=read_targets(node, targets) if is_body else {},
         )
         for node in run
     }
 
 
-def _draw_edges(canvas: Canvas, part: _Part, band: int, wires: dict[str, Wires]) -> None:
-    """The edges of a band; of those that are cut the numbered stub on its side."""
+def _draw_edges(
+    canvas: Canvas, banded_graph: _BandedGraph, band: int, connections: dict[str, NodeConnections]
+) -> None:
+    """Draw the edges of a band, with numbered stubs for edges to or from other bands."""
     stubs: dict[tuple[int, str], str] = {}
-    for edge in part.edges[band]:
-        tail, head = part.band(edge.sender), part.band(edge.receiver)
+    for edge in banded_graph.edges[band]:
+        tail, head = banded_graph.band(edge.sender), banded_graph.band(edge.receiver)
         if tail == head:
-            if part.place[edge.sender] != part.place[edge.receiver] or edge.feedback:
-                draw_edge(canvas, edge, wires, part.view)
+            if (
+                banded_graph.run_of_node[edge.sender] != banded_graph.run_of_node[edge.receiver]
+                or edge.feedback
+            ):
+                draw_edge(canvas, edge, connections, banded_graph.view)
             continue
-        run = part.place[edge.sender]
-        number = part.bands.stubs[run]
-        way = "leaves" if tail == band else "arrives"
-        if (run, way) not in stubs:
-            stubs[run, way] = _draw_stub(canvas, number, way)
-            if way == "leaves":
-                sender = wires[edge.sender]
-                end = sender.outputs.get(edge.sender_port, End(sender.last))
-                canvas.edge(end, End(stubs[run, way]), "cut")
-        if way == "arrives":
-            receiver = wires[edge.receiver]
-            for entry in receiver.inputs.get(edge.receiver_port, [Arrival(End(receiver.first))]):
-                canvas.edge(End(stubs[run, way]), entry.end, "cut", edge.path)
+        run = banded_graph.run_of_node[edge.sender]
+        number = banded_graph.bands.stubs[run]
+        side = "leaves" if tail == band else "arrives"
+        if (run, side) not in stubs:
+            stubs[run, side] = _draw_stub(canvas, number, side)
+            if side == "leaves":
+                sender_ends = connections[edge.sender]
+                end = sender_ends.outputs.get(edge.sender_port, End(sender_ends.last))
+                canvas.edge(end, End(stubs[run, side]), "cut")
+        if side == "arrives":
+            receiver_ends = connections[edge.receiver]
+            for target in receiver_ends.inputs.get(
+                edge.receiver_port, [EdgeTarget(End(receiver_ends.first))]
+            ):
+                canvas.edge(End(stubs[run, side]), target.end, "cut", edge.path)
 
 
-def _draw_stub(canvas: Canvas, number: int, way: str) -> str:
-    """Where an edge is cut; its other end has the same number."""
-    name = canvas.name(f"cut {number} {way}")
-    said = f"{number} ▸" if way == "leaves" else f"▸ {number}"
+def _draw_stub(canvas: Canvas, number: int, side: str) -> str:
+    """Draw the numbered stub of an edge that is cut, and return its name."""
+    name = canvas.name(f"cut {number} {side}")
+    label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
     canvas.point(
         name,
-        styled(said, size=SMALL, color=STROKES["cut"].attributes["color"], tag="B"),
+        style_text(label, size=SMALL, color=STROKES["cut"].attributes["color"], tag="B"),
         shape="plaintext",
         margin="0.02,0.0",
         width="0.1",

@@ -1,16 +1,16 @@
-"""A node that owns graphs: its frames, and the formulas before, between and after them."""
+"""Nodes that own graphs: their frames, and the formulas before, between and after the frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from mdf_loop.drawing.canvas import STRAIGHT, Arrival, Canvas, End, Wires
+from mdf_loop.drawing.canvas import STRAIGHT_LINE_WEIGHT, Canvas, EdgeTarget, End, NodeConnections
 from mdf_loop.drawing.choices import draw_choice
 from mdf_loop.drawing.formulas import OwnFormula, own_formulas
 from mdf_loop.drawing.frames import Frame, GraphDrawer, draw_frame
-from mdf_loop.drawing.labels import cell, lines, row, styled, table
-from mdf_loop.drawing.nodes import draw_box, formula_cell, title
+from mdf_loop.drawing.labels import cell, row, stack_lines, style_text, table
+from mdf_loop.drawing.nodes import draw_box, formula_cell, title_lines
 from mdf_loop.drawing.theme import HEADER, LINE, NORMAL, PAPER
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
@@ -22,157 +22,164 @@ from mdf_loop.outline.words import closed_headline
 Drawer: TypeAlias = Callable[[Canvas, Any, View, GraphDrawer], Frame]
 
 ELEMENTS: Mapping[type[Block], Drawer] = {LoopOutline: draw_frame, ChoiceOutline: draw_choice}
-"""What owns graphs, as its outline -> what draws it."""
+"""Function that draws a block, by the class of its outline."""
 
 
-def draw_owner(canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphDrawer) -> Wires:
+def draw_owner(
+    canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphDrawer
+) -> NodeConnections:
     """Draw a node that owns graphs, as one box if the view does not open it."""
     if not view.opens(node):
-        return draw_box(canvas, node, [_signature(block) for block in node.blocks])
-    formulas_ = own_formulas(node)
-    if len(node.blocks) == 1 and not formulas_ and not node.condition:
-        return _draw_parts(canvas, node, formulas_, view, draw_graph)
+        return draw_box(canvas, node, [_closed_block_lines(block) for block in node.blocks])
+    formulas = own_formulas(node)
+    if len(node.blocks) == 1 and not formulas and not node.condition:
+        return _draw_frames_and_formulas(canvas, node, formulas, view, draw_graph)
     name = canvas.name(node.id)
     with canvas.cluster(
         name,
-        lines(*title(node, canvas), align="LEFT"),
+        stack_lines(*title_lines(node, canvas), align="LEFT"),
         "node",
         node.path,
         style="rounded",
         pencolor=LINE,
         margin="12",
     ):
-        return _draw_parts(canvas, node, formulas_, view, draw_graph)
+        return _draw_frames_and_formulas(canvas, node, formulas, view, draw_graph)
 
 
-def _signature(block: Block) -> str:
-    """`for i in range(M=10)` and `(b) → (b_final, values)` on two lines."""
-    given = ", ".join(value_text(name, 24) for name in block.source_expressions)
-    named = ", ".join(port for ports in block.result_ports for port in ports)
-    return lines(
-        styled(closed_headline(block), size=NORMAL), styled(shorten(f"({given}) → ({named})", 80))
+def _closed_block_lines(block: Block) -> str:
+    """Return a block in two lines: `for i in range(M=10)` and `(b) → (b_final, values)`."""
+    sources = ", ".join(value_text(name, 24) for name in block.source_expressions)
+    ports_of_results = ", ".join(port for ports in block.result_ports for port in ports)
+    return stack_lines(
+        style_text(closed_headline(block), size=NORMAL),
+        style_text(shorten(f"({sources}) → ({ports_of_results})", 80)),
     )
 
 
 # --- drawing ----------------------------------------------------------------------------------
 
 
-def _draw_parts(
+def _draw_frames_and_formulas(
     canvas: Canvas,
     node: NodeOutline,
-    found: list[OwnFormula],
+    formulas: list[OwnFormula],
     view: View,
     draw_graph: GraphDrawer,
-) -> Wires:
+) -> NodeConnections:
+    """Draw the frames and formulas of a node with the edges between them."""
     frames = {
         block.id: ELEMENTS[type(block)](canvas, block, view, draw_graph) for block in node.blocks
     }
-    ends, entries = _draw_formulas(canvas, node, found, view)
+    ends, targets = _draw_formulas(canvas, node, formulas, view)
     tables = tuple(dict.fromkeys(end.name for end in ends.values()))
-    ports = [frame.first for frame in frames.values()]
-    lasts = [frame.last for frame in frames.values()]
-    wires = Wires(first=ports[0], last=lasts[-1], loose=tables)
-    known = {part.id for part in node.inputs}
-    for entry in (*(e for frame in frames.values() for e in frame.reads), *entries):
-        for name in sorted({n for text in entry.expressions for n in names_in(text)}):
-            if name in known:
-                wires.inputs.setdefault(name, []).append(entry)
+    first_names = [frame.first for frame in frames.values()]
+    last_names = [frame.last for frame in frames.values()]
+    connections = NodeConnections(first=first_names[0], last=last_names[-1], unanchored=tables)
+    input_names = {part.id for part in node.inputs}
+    for target in (*(e for frame in frames.values() for e in frame.reads), *targets):
+        for name in sorted({n for text in target.expressions for n in names_in(text)}):
+            if name in input_names:
+                connections.inputs.setdefault(name, []).append(target)
             elif name in ends:
-                canvas.edge(ends[name], entry.end, entry.kind, node.path)
+                canvas.edge(ends[name], target.end, target.kind, node.path)
             elif name not in frames:
-                wires.reads.setdefault(name, []).append(entry)
-        _wire_results(canvas, node, entry, frames)
+                connections.reads.setdefault(name, []).append(target)
+        _wire_results(canvas, node, target, frames)
     if len(frames) > 1:
-        canvas.hold(ports[0], lasts[-1], STRAIGHT)
+        canvas.add_invisible_edge(first_names[0], last_names[-1], STRAIGHT_LINE_WEIGHT)
     for name in tables:
-        if not canvas.joined(name):
-            canvas.hold(ports[0], name)
-            canvas.hold(name, lasts[-1])
-    wires.outputs = _outputs(node, found, frames, ends, wires)
-    return wires
+        if not canvas.has_edge(name):
+            canvas.add_invisible_edge(first_names[0], name)
+            canvas.add_invisible_edge(name, last_names[-1])
+    connections.outputs = _outputs(node, formulas, frames, ends, connections)
+    return connections
 
 
 def _wire_results(
-    canvas: Canvas, node: NodeOutline, entry: Arrival, frames: dict[str, Frame]
+    canvas: Canvas, node: NodeOutline, target: EdgeTarget, frames: dict[str, Frame]
 ) -> None:
-    """Edges from the results of frames that an expression reads."""
+    """Draw edges from the results of frames that an expression reads."""
     for block_id, frame in frames.items():
-        for text in entry.expressions:
+        for text in target.expressions:
             for k in result_positions(text, block_id):
                 results = frame.results if k is None else frame.results[k : k + 1]
                 for end in results:
-                    canvas.edge(end, entry.end, entry.kind, node.path)
+                    canvas.edge(end, target.end, target.kind, node.path)
 
 
 def _draw_formulas(
-    canvas: Canvas, node: NodeOutline, found: list[OwnFormula], view: View
-) -> tuple[dict[str, End], list[Arrival]]:
-    """One small table for the formulas of each stage; a stage ends where a frame must run first."""
-    stages = _stages(node, found)
+    canvas: Canvas, node: NodeOutline, formulas: list[OwnFormula], view: View
+) -> tuple[dict[str, End], list[EdgeTarget]]:
+    """Draw a small table for the formulas of each stage. A stage ends before a frame that must run first."""
+    stages = _formula_stages(node, formulas)
     enter, leave = canvas.direction.enter, canvas.direction.leave
     ends: dict[str, End] = {}
-    entries: list[Arrival] = []
+    targets: list[EdgeTarget] = []
     for stage in sorted(set(stages.values())):
         name = canvas.name(node.id, "formulas")
-        rows = [row([cell(styled(node.id), BGCOLOR=HEADER)])]
-        for k, formula in enumerate(f for f in found if stages[f.id] == stage):
+        rows = [row([cell(style_text(node.id), BGCOLOR=HEADER)])]
+        for k, formula in enumerate(f for f in formulas if stages[f.id] == stage):
             rows += [
                 row([formula_cell(text, formula.item.type, view.detail, f"f{k}")])
                 for text in formula.texts
             ]
             ends[formula.id] = End(name, f"f{k}", leave)
-            entries.append(Arrival(End(name, f"f{k}", enter), "data", formula.expressions))
+            targets.append(EdgeTarget(End(name, f"f{k}", enter), "data", formula.expressions))
         canvas.node(
             name,
             table(rows, BORDER=1, COLOR=LINE, BGCOLOR=PAPER, CELLPADDING=4),
             "node",
             node.path,
         )
-    return ends, entries
+    return ends, targets
 
 
-def _stages(node: NodeOutline, found: list[OwnFormula]) -> dict[str, int]:
-    """How many frames stand before each formula on the longest way to it."""
-    by_id = {formula.id: formula for formula in found}
+def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, int]:
+    """Return the number of frames on the longest path to each formula."""
+    formulas_by_id = {formula.id: formula for formula in formulas}
     blocks = {block.id: block for block in node.blocks}
-    known: dict[str, int] = {}
+    stages: dict[str, int] = {}
 
     def stage(name: str, visiting: frozenset[str]) -> int:
         if name in visiting:
             return 0
-        if name not in known:
+        if name not in stages:
             inner = visiting | {name}
             if name in blocks:
-                known[name] = 1 + max((stage(n, inner) for n in _reads(blocks[name])), default=0)
-            elif name in by_id:
-                known[name] = max((stage(n, inner) for n in by_id[name].reads), default=0)
+                stages[name] = 1 + max(
+                    (stage(n, inner) for n in _read_names(blocks[name])), default=0
+                )
+            elif name in formulas_by_id:
+                stages[name] = max((stage(n, inner) for n in formulas_by_id[name].reads), default=0)
             else:
                 return 0
-        return known[name]
+        return stages[name]
 
-    return {formula.id: stage(formula.id, frozenset()) for formula in found}
+    return {formula.id: stage(formula.id, frozenset()) for formula in formulas}
 
 
-def _reads(block: Block) -> set[str]:
+def _read_names(block: Block) -> set[str]:
+    """Return the names that a block reads."""
     texts = [*block.expressions, *(capture.name for capture in block.captures)]
     return {name for text in texts for name in names_in(text)}
 
 
 def _outputs(
     node: NodeOutline,
-    found: list[OwnFormula],
+    formulas: list[OwnFormula],
     frames: dict[str, Frame],
     ends: dict[str, End],
-    wires: Wires,
+    connections: NodeConnections,
 ) -> dict[str, End]:
-    """Where each output port of the node leaves."""
-    outputs = {f.id: ends[f.id] for f in found if f.is_port}
+    """Return the end of each output port of the node."""
+    outputs = {f.id: ends[f.id] for f in formulas if f.is_port}
     for block in node.blocks:
         for end, ports in zip(frames[block.id].results, block.result_ports, strict=True):
             outputs.update(dict.fromkeys(ports, end))
     for loop in node.loops:
-        for told in loop.results:
-            outputs.update(dict.fromkeys(told.ports, frames[loop.id].named[told.name]))
+        for report in loop.results:
+            outputs.update(dict.fromkeys(report.ports, frames[loop.id].report_ends[report.name]))
     for port in node.outputs:
         if port.id not in outputs and isinstance(port.value, str) and port.value.strip() in ends:
             outputs[port.id] = ends[port.value.strip()]

@@ -1,4 +1,4 @@
-"""`draw`: a model as a picture."""
+"""`draw`: draw a model as a picture."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdf_loop.arguments import flag, names
-from mdf_loop.drawing.auto import PictureForm, Wish, drawn
+from mdf_loop.drawing.auto import LayoutRequest, PictureForm, draw_fitting
 from mdf_loop.drawing.canvas import Canvas
 from mdf_loop.drawing.edges import draw_ends
-from mdf_loop.drawing.focus import check_ids, focused
+from mdf_loop.drawing.focus import check_ids, focus_graph
 from mdf_loop.drawing.graphs import draw_graph
-from mdf_loop.drawing.labels import bold, lines, small
-from mdf_loop.drawing.legend import legend
+from mdf_loop.drawing.labels import bold_text, small_text, stack_lines
+from mdf_loop.drawing.legend import draw_legend
 from mdf_loop.drawing.observed import run_words
 from mdf_loop.drawing.page import Page
 from mdf_loop.drawing.render import format_of, render
@@ -25,14 +25,14 @@ from mdf_loop.importing.opening import Source
 from mdf_loop.outline import GraphOutline, Observation, outline, outline_over_time
 from mdf_loop.paths import Files, noting
 
-MOST_BANDS = 100
+MAX_BANDS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A picture: its DOT text, and pixels or a page when they are asked for.
+    """Picture of a model as DOT text. Images and pages are rendered on demand.
 
-    `read_from` are the files of the model, which nothing is saved over.
+    `read_from` are the files of the model. Saving never overwrites them.
     """
 
     dot: str
@@ -40,26 +40,30 @@ class Drawing:
     read_from: Files = frozenset()
 
     def svg(self) -> str:
-        """The picture as SVG text."""
+        """Return the picture as SVG text."""
         return render(self.dot, "svg").decode()
 
     def html(self) -> str:
-        """The picture as a page to look around in, with the SVG for readers without scripts."""
+        """Return the picture as an interactive page, with the SVG for readers without scripts."""
         return self.page.html(self.svg())
 
     def save(self, target: str | Path) -> None:
-        """Write the picture; the suffix says how: .svg, .png, .pdf, .html or .dot."""
-        form = format_of(target)
+        """Write the picture in the format of the suffix: .svg, .png, .pdf, .html or .dot."""
+        suffix_format = format_of(target)
         with noting(self.read_from):
-            place = checked_place(target)
-        picture = self.html().encode() if form == "html" else render(self.dot, form)
-        write_whole(place, lambda stream: stream.write(picture))
+            path = checked_place(target)
+        picture = (
+            self.html().encode() if suffix_format == "html" else render(self.dot, suffix_format)
+        )
+        write_whole(path, lambda stream: stream.write(picture))
 
     def _repr_svg_(self) -> str:
+        """Return the picture as SVG text, for notebooks."""
         return self.svg()
 
     def _repr_html_(self) -> str:
-        return self.page.in_place()
+        """Return the interactive page in a frame, for notebooks."""
+        return self.page.notebook_html()
 
 
 def draw(
@@ -76,99 +80,107 @@ def draw(
     over_time: bool = False,
     observation: Observation | None = None,
 ) -> Drawing:
-    """Draw a model: a path, a modeci_mdf Model or Graph. It need not be one that can be compiled.
+    """Draw a model. Models that cannot be compiled can be drawn, too.
 
     Args:
-        source: the model.
-        target: a file to write too; its suffix says how (.svg, .png, .pdf, .html, .dot).
-        level: 0 one box per node, 1 loop frames with terminals, 2 bodies with formulas,
-            3 dtypes, shapes and values too, "operators" those of a large graph, chains of them in
-            one box; left out, as much as a page can hold.
-        depth: how many loops inside loops to open; left out, all of them.
-        captures: whether to draw what bodies read from outside; "all" draws captured constants
-            one by one, however many they are.
-        rankdir: LR from left to right, TB from top to bottom, auto as it fits better.
-        bands: into how many bands operators are cut; left out, as many as make a good shape.
-        focus: ids of nodes; only they and their neighbours are drawn.
-        collapse: ids of nodes to draw as one box.
-        over_time: whether to draw the model over time: the graph inside of one loop over time
-            steps, with its states as carried values.
-        observation: what a run says of loops and ports, written beside them: `results.draw` gives it.
+        source: Path, modeci_mdf Model or Graph.
+        target: File to write as well. Its suffix selects the format (.svg, .png, .pdf, .html, .dot).
+        level: 0 for one box per node, 1 for loop frames with terminals, 2 for bodies with formulas, 3 for
+            dtypes, shapes and values, "operators" for the operators of a large graph with chains in one
+            box. The default is the most detailed level that fits on a page.
+        depth: Number of nested loops to open. The default is all.
+        captures: True to draw the values that bodies read from outside. "all" also draws each of many
+            captured constants.
+        rankdir: LR for left to right, TB for top to bottom, auto for the direction that fits better.
+        bands: Number of bands of operators. The default gives the picture a good aspect ratio.
+        focus: Ids of nodes. Only these nodes and their neighbours are drawn.
+        collapse: Ids of nodes to draw as one box.
+        over_time: True to draw the model over time: the graph inside one loop over time steps, with its
+            states as carried values.
+        observation: Observation of a run, to be written beside loops and ports. `results.draw` passes it.
 
     Raises:
-        LoopError: the model cannot be read, the file cannot be written, or there is nothing to draw
-            with.
+        LoopError: The model cannot be read, the file cannot be written, or the drawing program is missing.
     """
     if target is not None:
         if format_of(target) == "html":
-            _check_page(level, rankdir, bands)
+            _check_page_options(level, rankdir, bands)
         checked_place(target)
     with noting() as files:
         graph = outline_over_time(source) if flag(over_time, "over_time") else outline(source)
         if target is not None:
             checked_place(target)
-    chosen, closed = _ids(focus, "focus"), _ids(collapse, "collapse")
-    check_ids(graph, sorted(chosen | closed))
-    if chosen:
-        graph = focused(graph, chosen)
-    weights = isinstance(captures, str) and captures == "all"
-    wish = Wish(
-        level=_level(level, bands),
-        rankdir=_rankdir(rankdir),
-        depth=_depth(depth),
-        bands=_bands(bands),
+    focus_ids, collapse_ids = _node_ids(focus, "focus"), _node_ids(collapse, "collapse")
+    check_ids(graph, sorted(focus_ids | collapse_ids))
+    if focus_ids:
+        graph = focus_graph(graph, focus_ids)
+    shows_all_constants = isinstance(captures, str) and captures == "all"
+    request = LayoutRequest(
+        level=_check_level(level, bands),
+        rankdir=_check_rankdir(rankdir),
+        depth=_check_depth(depth),
+        bands=_check_bands(bands),
         view=View(
             detail=OPERATORS,
-            captures=weights or flag(captures, "captures"),
-            collapse=closed,
-            weights=weights,
+            captures=shows_all_constants or flag(captures, "captures"),
+            collapse=collapse_ids,
+            weights=shows_all_constants,
             observation=observation,
         ),
     )
-    page = Page(graph, wish.depth, wish.view.captures, closed, observation)
-    drawing = Drawing(_dot(graph, wish), page, frozenset(files))
+    page = Page(graph, request.depth, request.view.captures, collapse_ids, observation)
+    drawing = Drawing(_dot(graph, request), page, frozenset(files))
     if target is not None:
         drawing.save(target)
     return drawing
 
 
-def _dot(graph: GraphOutline, wish: Wish) -> str:
-    canvas = drawn(graph, wish, lambda form: _canvas(graph, form))
-    return canvas.finish(legend(canvas))
+def _dot(graph: GraphOutline, request: LayoutRequest) -> str:
+    """Return the DOT text of a graph."""
+    canvas = draw_fitting(graph, request, lambda form: _draw_canvas(graph, form))
+    return canvas.finish(draw_legend(canvas))
 
 
-def _canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
+def _draw_canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
+    """Draw a graph in a form, and return the canvas."""
     view = form.view
     hidden = frozenset() if view.captures else frozenset({"capture"})
     canvas = Canvas(graph.id, DIRECTIONS[form.rankdir], hidden, dense=view.detail.operators)
     title = _title(graph, [*run_words(view.observation), form.note])
     with canvas.cluster("model", title, "model", graph.path, pencolor="none", margin="8"):
-        wires = draw_graph(canvas, graph, view)
+        connections = draw_graph(canvas, graph, view)
         if not view.detail.operators:
-            draw_ends(canvas, graph, wires, view)
+            draw_ends(canvas, graph, connections, view)
     return canvas
 
 
 def _title(graph: GraphOutline, notes: list[str]) -> str:
-    said = [graph.source] if graph.source and graph.source != graph.id else []
-    said += [*_ends(graph), *filter(None, notes)]
-    return lines(bold(graph.id, BIG + 2), *(small(text) for text in said), align="LEFT")
+    """Return the title of a picture: graph, file, termination conditions and notes."""
+    title_lines = [graph.source] if graph.source and graph.source != graph.id else []
+    title_lines += [*_termination_texts(graph), *filter(None, notes)]
+    return stack_lines(
+        bold_text(graph.id, BIG + 2), *(small_text(text) for text in title_lines), align="LEFT"
+    )
 
 
-def _ends(graph: GraphOutline) -> tuple[str, ...]:
-    """When evaluations end; over time it stands at the frame of the passes."""
+def _termination_texts(graph: GraphOutline) -> tuple[str, ...]:
+    """Return when evaluations end. Over time, the frame of the passes has this text instead."""
     loops = (block.kind for node in graph.nodes for block in node.loops)
     return () if "over time" in loops else graph.termination
 
 
-def _check_page(level: int | str | None, rankdir: str, bands: int | None) -> None:
-    """A page is folded by its reader, and has one direction."""
+def _check_page_options(level: int | str | None, rankdir: str, bands: int | None) -> None:
+    """Check that options fit an interactive page, which has all levels and one direction.
+
+    Raises:
+        InputError: An option does not apply to pages.
+    """
     if level is not None:
         raise InputError(
             f"a page has no level {level}"[:200],
             hint="it has all of them: leave the level out, and say with depth what is open at first",
         )
-    if _rankdir(rankdir) == "TB":
+    if _check_rankdir(rankdir) == "TB":
         raise InputError(
             "a page cannot be drawn from top to bottom",
             hint="leave rankdir out: it wraps what is long",
@@ -177,13 +189,15 @@ def _check_page(level: int | str | None, rankdir: str, bands: int | None) -> Non
         raise InputError("a page has no bands", hint="leave bands out: it wraps what is long")
 
 
-def _ids(given: str | Iterable[str], what: str) -> frozenset[str]:
-    return frozenset(names(given, what))
+def _node_ids(ids: str | Iterable[str], argument: str) -> frozenset[str]:
+    """Return ids of nodes as a set."""
+    return frozenset(names(ids, argument))
 
 
-def _level(level: int | str | None, bands: int | None) -> int | str | None:
-    words = (*range(len(LEVELS)), OPERATORS.level)
-    if level is not None and not (isinstance(level, int | str) and level in words):
+def _check_level(level: int | str | None, bands: int | None) -> int | str | None:
+    """Return the level, or "operators" if there are bands."""
+    known_levels = (*range(len(LEVELS)), OPERATORS.level)
+    if level is not None and not (isinstance(level, int | str) and level in known_levels):
         raise InputError(
             f"there is no level {level}"[:200], hint="levels are 0, 1, 2 and 3, and 'operators'"
         )
@@ -196,22 +210,25 @@ def _level(level: int | str | None, bands: int | None) -> int | str | None:
     return OPERATORS.level
 
 
-def _bands(bands: int | None) -> int | None:
-    if bands is not None and (type(bands) is not int or not 1 <= bands <= MOST_BANDS):
+def _check_bands(bands: int | None) -> int | None:
+    """Return the number of bands if it is valid."""
+    if bands is not None and (type(bands) is not int or not 1 <= bands <= MAX_BANDS):
         raise InputError(
             f"the number of bands is {bands!r}"[:200],
-            hint=f"give a whole number from 1 to {MOST_BANDS}",
+            hint=f"give a whole number from 1 to {MAX_BANDS}",
         )
     return bands
 
 
-def _depth(depth: int | None) -> int | None:
+def _check_depth(depth: int | None) -> int | None:
+    """Return the depth if it is valid."""
     if depth is not None and (not isinstance(depth, int) or depth < 0):
         raise InputError(f"the depth is {depth!r}"[:200], hint="give a whole number from 0 on")
     return depth
 
 
-def _rankdir(rankdir: str) -> str | None:
+def _check_rankdir(rankdir: str) -> str | None:
+    """Return the direction if it is valid, and None for "auto"."""
     if isinstance(rankdir, str) and rankdir == "auto":
         return None
     if not isinstance(rankdir, str) or rankdir not in DIRECTIONS:

@@ -1,7 +1,7 @@
-"""The two rails of a loop frame: terminals in, terminals out, carried pairs in one row.
+"""Rails of a loop frame: terminals of inputs and outputs, with the two terminals of a carried value in one row.
 
-A rail is one table, so its rows cannot be reordered by the layout; both rails have the same
-number of rows of the same height, so a pair stands on one line.
+A rail is one table, so the layout cannot reorder its rows. Both rails have the same number of rows of
+equal height, so the terminals of a carried value are on one line.
 """
 
 from __future__ import annotations
@@ -12,9 +12,25 @@ from itertools import zip_longest
 from msgspec import Struct
 
 from mdf_loop.drawing.canvas import Canvas, End
-from mdf_loop.drawing.labels import badge, bold, cell, lines, row, small, styled, table
+from mdf_loop.drawing.labels import (
+    badge,
+    bold_text,
+    cell,
+    row,
+    small_text,
+    stack_lines,
+    style_text,
+    table,
+)
 from mdf_loop.drawing.observed import terminal_words
-from mdf_loop.drawing.theme import BADGE, CHIP_LINE, IMPORTED, PAPER, ROW, Detail
+from mdf_loop.drawing.theme import (
+    BADGE_SIZE,
+    CHIP_LINE,
+    IMPORTED_FUNCTION_ID,
+    PAPER,
+    ROW_HEIGHT,
+    Detail,
+)
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import (
     ArgumentOutline,
@@ -30,7 +46,7 @@ from mdf_loop.outline.words import delay_text, slice_text
 
 
 class Terminal(Struct, frozen=True):
-    """A row of a rail: its kind, a key for its ports, a name, and what is said below it."""
+    """Row of a rail: its kind, the key of its ports, its name, and a remark below the name."""
 
     kind: str
     key: str
@@ -38,145 +54,180 @@ class Terminal(Struct, frozen=True):
     below: str = ""
 
 
-BELOW = 64
-"""Letters below the name of a terminal."""
-_LETTER = 7.2
+MAX_REMARK_LENGTH = 64
+"""Number of characters below the name of a terminal."""
+_LETTER_WIDTH = 7.2
 """Width of a letter of a rail."""
 
 Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
-"""Left and right terminal of each row; None where a side has none."""
+"""Left and right terminal of each row, with None on a side without a terminal."""
 
 
 def rail_rows(loop: LoopOutline, view: View) -> Rows:
-    """Trip count, iteration, condition, carried pairs; then captures beside recorded values."""
-    detail, captures, told = view.detail, view.captures, view.observation
+    """Return the rows of a loop's rails.
+
+    The order is trip count, iteration number, condition, carried values, then captures beside recorded values.
+    """
+    detail, captures, observation = view.detail, view.captures, view.observation
     rows: list[tuple[Terminal | None, Terminal | None]] = []
     if loop.trip_count is not None:
-        text = assigned(loop.trip_count)
-        often = "evaluations" if loop.kind == "over time" else "iterations"
-        often += "" if loop.start is None else " at most"
-        rows.append((Terminal("trip_count", "N", text, often), None))
+        text = argument_text(loop.trip_count)
+        remark = "evaluations" if loop.kind == "over time" else "iterations"
+        remark += "" if loop.start is None else " at most"
+        rows.append((Terminal("trip_count", "N", text, remark), None))
     if loop.iteration:
         rows.append((Terminal("iteration", "i", loop.iteration, "0, 1, 2, …"), None))
-    rows.append((_start(loop), _stop(loop)))
+    rows.append((_start_terminal(loop), _stop_terminal(loop)))
     rows += [
-        (_enter(loop, k, detail), _leave(loop, k, detail, told)) for k in range(len(loop.carried))
+        (_enter_terminal(loop, k, detail), _leave_terminal(loop, k, detail, observation))
+        for k in range(len(loop.carried))
     ]
-    left = [*_sliced(loop), *_delayed(loop)]
-    left += _captures(loop.captures, detail) if captures else []
-    right = [*_recorded(loop, detail, told), *_results(loop, told)]
-    rows += zip_longest(left, right)
+    left_terminals = [*_slice_terminals(loop), *_delay_terminals(loop)]
+    left_terminals += _capture_terminals(loop.captures, detail) if captures else []
+    right_terminals = [
+        *_recording_terminals(loop, detail, observation),
+        *_report_terminals(loop, observation),
+    ]
+    rows += zip_longest(left_terminals, right_terminals)
     return tuple(pair for pair in rows if pair != (None, None)) or ((None, None),)
 
 
 def choice_rows(choice: ChoiceOutline, detail: Detail, captures: bool) -> Rows:
-    """What chooses, then captures; beside them the results."""
-    left = [_selector(choice), *(_captures(choice.captures, detail) if captures else [])]
-    right = [_join(choice, k, detail) for k in range(len(choice.joins))]
-    return tuple(zip_longest(left, right))
+    """Return the rows of a choice's rails: the selector, then captures beside the results."""
+    left_terminals = [
+        _selector_terminal(choice),
+        *(_capture_terminals(choice.captures, detail) if captures else []),
+    ]
+    right_terminals = [_join_terminal(choice, k, detail) for k in range(len(choice.joins))]
+    return tuple(zip_longest(left_terminals, right_terminals))
 
 
-def _selector(choice: ChoiceOutline) -> Terminal:
+def _selector_terminal(choice: ChoiceOutline) -> Terminal:
+    """Return the terminal of the condition or number that selects the branch."""
     below = "condition" if choice.kind == "if" else "number of the branch"
-    return Terminal("choose", "c", assigned(choice.selector) if choice.selector else "?", below)
+    return Terminal(
+        "choose", "c", argument_text(choice.selector) if choice.selector else "?", below
+    )
 
 
-def _join(choice: ChoiceOutline, k: int, detail: Detail) -> Terminal:
+def _join_terminal(choice: ChoiceOutline, k: int, detail: Detail) -> Terminal:
+    """Return the terminal of a result."""
     join = choice.joins[k]
-    kind = join.type if detail.types else ""
-    if choice.id == IMPORTED and join.ports:
-        return Terminal("join", f"r{k}", ", ".join(join.ports), kind)
-    return Terminal("join", f"r{k}", join.name, _taken(join.ports, kind))
+    type_text = join.type if detail.types else ""
+    if choice.id == IMPORTED_FUNCTION_ID and join.ports:
+        return Terminal("join", f"r{k}", ", ".join(join.ports), type_text)
+    return Terminal("join", f"r{k}", join.name, _ports_text(join.ports, type_text))
 
 
-def tested(loop: LoopOutline) -> bool:
-    """Whether the body's condition is looked at."""
+def tests_condition(loop: LoopOutline) -> bool:
+    """Return True if the loop tests its body's condition."""
     return loop.start is not None or loop.has_mid_exit
 
 
-def assigned(argument: ArgumentOutline) -> str:
-    """`n = 10`: an expression, and its value where that is fixed."""
-    written = value_text(argument.expression)
-    is_literal = literal_value(written) is not None or not isinstance(argument.expression, str)
+def argument_text(argument: ArgumentOutline) -> str:
+    """Return an expression with its value if the model fixes it: `n = 10`."""
+    expression = value_text(argument.expression)
+    is_literal = literal_value(expression) is not None or not isinstance(argument.expression, str)
     if argument.value is None or is_literal:
-        return written
-    return f"{written} = {value_text(argument.value, 24)}"
+        return expression
+    return f"{expression} = {value_text(argument.value, 24)}"
 
 
-def _start(loop: LoopOutline) -> Terminal | None:
+def _start_terminal(loop: LoopOutline) -> Terminal | None:
+    """Return the terminal of the start condition, or None."""
     if loop.start is not None:
-        below = f"← {assigned(loop.start)}"
+        below = f"← {argument_text(loop.start)}"
         return Terminal("start", "c", loop.condition_in or "condition", below)
     is_read = loop.body is not None and any(i.source == "condition" for i in loop.body.inputs)
     return Terminal("start", "c", loop.condition_in, "always true") if is_read else None
 
 
-def _stop(loop: LoopOutline) -> Terminal | None:
-    if not tested(loop):
+def _stop_terminal(loop: LoopOutline) -> Terminal | None:
+    """Return the terminal of the body's condition, or None if it is not tested."""
+    if not tests_condition(loop):
         return None
-    said = "tested in the middle" if loop.has_mid_exit else loop.condition_text
-    return Terminal("stop", "c", loop.continue_name or "condition", said)
+    remark = "tested in the middle" if loop.has_mid_exit else loop.condition_text
+    return Terminal("stop", "c", loop.continue_name or "condition", remark)
 
 
-def _enter(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
-    pair = loop.carried[k]
-    said = "?" if pair.initial is None else _said(pair.initial)
-    if detail.types and pair.initial is not None:
-        said = assigned(ArgumentOutline(pair.initial, pair.initial_value))
-    kind = f" · {pair.type}" if detail.types and pair.type else ""
-    return Terminal("enter", f"v{k}", pair.enter or f"carried {k}", f"← {said}{kind}")
+def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
+    """Return the left terminal of a carried value."""
+    carried = loop.carried[k]
+    initial_value = "?" if carried.initial is None else _initial_text(carried.initial)
+    if detail.types and carried.initial is not None:
+        initial_value = argument_text(ArgumentOutline(carried.initial, carried.initial_value))
+    type_text = f" · {carried.type}" if detail.types and carried.type else ""
+    return Terminal(
+        "enter", f"v{k}", carried.enter or f"carried {k}", f"← {initial_value}{type_text}"
+    )
 
 
-def _said(expression: object) -> str:
+def _initial_text(expression: object) -> str:
+    """Return an initial value as short text."""
     return (
         shorten_name(expression, 28) if isinstance(expression, str) else value_text(expression, 28)
     )
 
 
-def _leave(loop: LoopOutline, k: int, detail: Detail, told: Observation | None) -> Terminal:
-    pair = loop.carried[k]
-    kind = pair.type if detail.types else ""
-    said = _taken(pair.ports, kind, _observed(told, loop, pair.ports))
-    return Terminal("leave", f"v{k}", pair.leave or f"carried {k}", said)
+def _leave_terminal(
+    loop: LoopOutline, k: int, detail: Detail, observation: Observation | None
+) -> Terminal:
+    """Return the right terminal of a carried value."""
+    carried = loop.carried[k]
+    type_text = carried.type if detail.types else ""
+    remark = _ports_text(
+        carried.ports, type_text, _observed_value(observation, loop, carried.ports)
+    )
+    return Terminal("leave", f"v{k}", carried.leave or f"carried {k}", remark)
 
 
-def _recorded(loop: LoopOutline, detail: Detail, told: Observation | None) -> Iterable[Terminal]:
+def _recording_terminals(
+    loop: LoopOutline, detail: Detail, observation: Observation | None
+) -> Iterable[Terminal]:
+    """Yield the terminals of recorded values."""
     for k, recorded in enumerate(loop.recorded):
-        kind = recorded.type if detail.types else ""
-        seen = _observed(told, loop, recorded.ports)
-        said = _taken(recorded.ports, recorded.how, kind, seen)
-        yield Terminal("recorded", f"r{k}", recorded.name, said)
+        type_text = recorded.type if detail.types else ""
+        observed_value = _observed_value(observation, loop, recorded.ports)
+        remark = _ports_text(recorded.ports, recorded.how, type_text, observed_value)
+        yield Terminal("recorded", f"r{k}", recorded.name, remark)
 
 
-def _results(loop: LoopOutline, told: Observation | None) -> Iterable[Terminal]:
+def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
+    """Yield the terminals of results that describe the run."""
     for k, result in enumerate(loop.results):
-        said = _taken(result.ports, _observed(told, loop, result.ports))
-        yield Terminal("result", f"x{k}", result.name.replace("_", " "), said)
+        remark = _ports_text(result.ports, _observed_value(observation, loop, result.ports))
+        yield Terminal("result", f"x{k}", result.name.replace("_", " "), remark)
 
 
-def _observed(told: Observation | None, loop: LoopOutline, ports: tuple[str, ...]) -> str:
-    """What a run says of the first port that takes a result."""
-    return terminal_words(told, loop, ports[0]) if ports else ""
+def _observed_value(
+    observation: Observation | None, loop: LoopOutline, ports: tuple[str, ...]
+) -> str:
+    """Return the observed value of the first port with a result."""
+    return terminal_words(observation, loop, ports[0]) if ports else ""
 
 
-def _taken(ports: tuple[str, ...], *said: str) -> str:
-    return " · ".join(part for part in (f"→ {', '.join(ports)}" if ports else "", *said) if part)
+def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
+    """Return the ports with a result, followed by remarks."""
+    return " · ".join(part for part in (f"→ {', '.join(ports)}" if ports else "", *remarks) if part)
 
 
-def _sliced(loop: LoopOutline) -> Iterable[Terminal]:
-    for k, part in enumerate(loop.slices):
-        below = ", ".join(said for said in (f"= {slice_text(part)}", part.how) if said)
-        yield Terminal("sliced", f"s{k}", part.name or f"input {k}", below)
+def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
+    """Yield the terminals of slices."""
+    for k, row_slice in enumerate(loop.slices):
+        below = ", ".join(text for text in (f"= {slice_text(row_slice)}", row_slice.how) if text)
+        yield Terminal("sliced", f"s{k}", row_slice.name or f"input {k}", below)
 
 
-def _delayed(loop: LoopOutline) -> Iterable[Terminal]:
+def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
+    """Yield the terminals of delays."""
     for k, delay in enumerate(loop.delays):
-        first = "" if delay.initial is None else f"← {value_text(delay.initial, 20)}, then "
-        yield Terminal("delayed", f"d{k}", delay.name, f"{first}{delay_text(delay)}")
+        initial_text = "" if delay.initial is None else f"← {value_text(delay.initial, 20)}, then "
+        yield Terminal("delayed", f"d{k}", delay.name, f"{initial_text}{delay_text(delay)}")
 
 
-def _captures(found: Iterable[CaptureOutline], detail: Detail) -> Iterable[Terminal]:
-    for k, capture in enumerate(found):
+def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> Iterable[Terminal]:
+    """Yield the terminals of captures."""
+    for k, capture in enumerate(captures):
         value = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
         below = capture.type if detail.types else ""
         yield Terminal("captured", f"o{k}", f"{capture.name}{value}", below)
@@ -186,86 +237,102 @@ def _captures(found: Iterable[CaptureOutline], detail: Detail) -> Iterable[Termi
 
 
 class Rail(Struct, frozen=True):
-    """A drawn rail; terminals are reached by kind and key from outside and from inside."""
+    """Drawn rail. The key of a terminal gives its outer and inner end."""
 
     name: str
     outer_side: str
     inner_side: str
 
     def outer(self, key: str) -> End:
-        """The end outside the frame."""
+        """Return the end outside the frame."""
         return End(self.name, f"{key}_o", self.outer_side)
 
     def inner(self, key: str, side: str = "") -> End:
-        """The end inside the frame."""
+        """Return the end inside the frame."""
         return End(self.name, f"{key}_i", side or self.inner_side)
 
 
 def draw_rails(
     canvas: Canvas, block: Block, rows: Rows, title: tuple[list[str], list[str]]
 ) -> tuple[Rail, Rail]:
-    """Draw both rails of a loop or a choice; a title stands in front of rails that are lines.
+    """Draw both rails of a loop or a choice.
 
-    There no edge comes, while edges from above would cross it in the frame's corner.
+    A horizontal rail begins with the title. No edge crosses it there, while a title in the corner of the frame
+    would be crossed by edges from above.
     """
     direction = canvas.direction
     canvas.kinds.update(t.kind for pair in rows for t in pair if t is not None)
     rails = []
-    for side, word in enumerate(("in", "out")):
-        name = canvas.name(block.owner, block.id, word)
+    for side, suffix in enumerate(("in", "out")):
+        name = canvas.name(block.owner, block.id, suffix)
         terminals = [pair[side] for pair in rows]
-        if direction.sideways:
-            made = list(_column(terminals, side))
+        if direction.is_sideways:
+            table_rows = list(_vertical_rail(terminals, side))
         else:
-            made = _with_title(list(_line(terminals, side, _widths(rows))), side, *title)
-        content = table((row(cells) for cells in made), CELLSPACING=3)
+            table_rows = _prepend_title(
+                list(_horizontal_rail(terminals, side, _column_widths(rows))), side, *title
+            )
+        content = table((row(cells) for cells in table_rows), CELLSPACING=3)
         canvas.node(name, content, "terminals", block.path)
         outer, inner = direction.enter, direction.leave
         rails.append(Rail(name, outer, inner) if side == 0 else Rail(name, inner, outer))
     return rails[0], rails[1]
 
 
-def _column(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:
-    """A rail for left to right: one row per terminal, its sign towards the body."""
+def _vertical_rail(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:
+    """Yield the rows of a rail for left to right: one per terminal, with its sign towards the body."""
     for terminal in terminals:
         if terminal is None:
-            yield [cell("", HEIGHT=ROW), cell("", WIDTH=BADGE, HEIGHT=ROW)][:: 1 - 2 * side]
+            yield [cell("", HEIGHT=ROW_HEIGHT), cell("", WIDTH=BADGE_SIZE, HEIGHT=ROW_HEIGHT)][
+                :: 1 - 2 * side
+            ]
             continue
         align = "RIGHT" if side == 0 else "LEFT"
-        text = _chip(terminal, align, HEIGHT=ROW)
-        sign = badge(terminal.kind, 12, BADGE, ROW, PORT=f"{terminal.key}_i")
-        yield [text, sign][:: 1 - 2 * side]
+        name_cell = _name_cell(terminal, align, HEIGHT=ROW_HEIGHT)
+        sign_cell = badge(terminal.kind, 12, BADGE_SIZE, ROW_HEIGHT, PORT=f"{terminal.key}_i")
+        yield [name_cell, sign_cell][:: 1 - 2 * side]
 
 
-def _line(terminals: list[Terminal | None], side: int, widths: list[int]) -> list[list[str]]:
-    """A rail for top to bottom: one column per terminal."""
+def _horizontal_rail(
+    terminals: list[Terminal | None], side: int, widths: list[int]
+) -> list[list[str]]:
+    """Return the rows of a rail for top to bottom, with one column per terminal."""
     texts, signs = [], []
     for terminal, width in zip(terminals, widths, strict=True):
         if terminal is None:
-            texts.append(cell("", WIDTH=width, HEIGHT=ROW))
-            signs.append(cell("", HEIGHT=BADGE))
+            texts.append(cell("", WIDTH=width, HEIGHT=ROW_HEIGHT))
+            signs.append(cell("", HEIGHT=BADGE_SIZE))
             continue
-        texts.append(_chip(terminal, "CENTER", WIDTH=width, HEIGHT=ROW))
-        signs.append(badge(terminal.kind, 12, width, BADGE, PORT=f"{terminal.key}_i"))
+        texts.append(_name_cell(terminal, "CENTER", WIDTH=width, HEIGHT=ROW_HEIGHT))
+        signs.append(badge(terminal.kind, 12, width, BADGE_SIZE, PORT=f"{terminal.key}_i"))
     return [texts, signs][:: 1 - 2 * side]
 
 
-def _with_title(
-    made: list[list[str]], side: int, head: list[str], below: list[str]
+def _prepend_title(
+    table_rows: list[list[str]], side: int, headline_lines: list[str], lines_below: list[str]
 ) -> list[list[str]]:
-    """The title before the first rail, as much room before the other."""
-    widths = [_LETTER * len(line) for line in head] + [5.0 * len(line) for line in below]
+    """Prepend a title cell to the left rail, or an empty cell of equal width to the right rail."""
+    widths = [_LETTER_WIDTH * len(line) for line in headline_lines] + [
+        5.0 * len(line) for line in lines_below
+    ]
     if not widths:
-        return made
-    words = lines(*map(bold, head), *map(small, below), align="LEFT") if side == 0 else ""
-    first = cell(words, ROWSPAN=2, WIDTH=int(max(widths)) + 12, ALIGN="LEFT", BALIGN="LEFT")
-    return [[first, *made[0]], *made[1:]]
+        return table_rows
+    title_content = (
+        stack_lines(*map(bold_text, headline_lines), *map(small_text, lines_below), align="LEFT")
+        if side == 0
+        else ""
+    )
+    title_cell = cell(
+        title_content, ROWSPAN=2, WIDTH=int(max(widths)) + 12, ALIGN="LEFT", BALIGN="LEFT"
+    )
+    return [[title_cell, *table_rows[0]], *table_rows[1:]]
 
 
-def _chip(terminal: Terminal, align: str, **size: int) -> str:
-    content = lines(
-        styled(shorten_name(terminal.name, 40)),
-        small(shorten(terminal.below, BELOW)) if terminal.below else "",
+def _name_cell(terminal: Terminal, align: str, **size: int) -> str:
+    """Return the cell with the name and remark of a terminal."""
+    content = stack_lines(
+        style_text(shorten_name(terminal.name, 40)),
+        small_text(shorten(terminal.below, MAX_REMARK_LENGTH)) if terminal.below else "",
         align=align,
     )
     return cell(
@@ -279,12 +346,20 @@ def _chip(terminal: Terminal, align: str, **size: int) -> str:
     )
 
 
-def _widths(rows: Rows) -> list[int]:
-    """The width of each column, equal in both rails."""
+def _column_widths(rows: Rows) -> list[int]:
+    """Return the width of each column, equal in both rails."""
 
-    def needed(terminal: Terminal | None) -> int:
+    def needed_width(terminal: Terminal | None) -> int:
         if terminal is None:
-            return BADGE
-        return int(max(_LETTER * len(terminal.name), 5.8 * min(len(terminal.below), BELOW))) + 14
+            return BADGE_SIZE
+        return (
+            int(
+                max(
+                    _LETTER_WIDTH * len(terminal.name),
+                    5.8 * min(len(terminal.below), MAX_REMARK_LENGTH),
+                )
+            )
+            + 14
+        )
 
-    return [max(needed(left), needed(right)) for left, right in rows]
+    return [max(needed_width(left), needed_width(right)) for left, right in rows]

@@ -1,6 +1,6 @@
-"""DOT text -> svg, png, pdf.
+"""Rendering of DOT text as svg, png or pdf.
 
-The `dot` program draws, if there is one; else the pygraphviz wheel, which bundles Graphviz.
+The program `dot` renders if it is installed, otherwise the pygraphviz wheel, which includes Graphviz.
 """
 
 from __future__ import annotations
@@ -21,75 +21,80 @@ FORMATS = ("svg", "png", "pdf", "html", "dot")
 
 
 def format_of(target: str | Path) -> str:
-    """The format that a file's suffix asks for.
+    """Return the format that belongs to a file's suffix.
 
     Raises:
-        UnsupportedError: it is none of `FORMATS`.
+        UnsupportedError: The suffix is not in `FORMATS`.
     """
     suffix = path_of(target, "the picture").suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
-        known = ", ".join(f".{name}" for name in FORMATS)
-        shown = f"'.{suffix}'" if suffix else "a name without a suffix"
-        raise UnsupportedError(f"cannot draw to {shown}", str(target), f"use one of {known}")
+        known_suffixes = ", ".join(f".{name}" for name in FORMATS)
+        suffix_text = f"'.{suffix}'" if suffix else "a name without a suffix"
+        raise UnsupportedError(
+            f"cannot draw to {suffix_text}", str(target), f"use one of {known_suffixes}"
+        )
     return suffix
 
 
 def renderer() -> str:
-    """What draws here: `dot` with its place, or `pygraphviz` with its version.
+    """Return the drawing program: the path of `dot`, or `pygraphviz` with its version.
 
     Raises:
-        UnsupportedError: there is nothing to draw with.
+        UnsupportedError: No drawing program is installed.
     """
     program = shutil.which("dot")
     return program or f"pygraphviz {_pygraphviz().__version__}"
 
 
-def render(dot: str, form: str) -> bytes:
-    """The picture in one of `FORMATS`.
+def render(dot: str, target_format: str) -> bytes:
+    """Return the picture in one of `FORMATS`.
 
     Raises:
-        UnsupportedError: there is nothing to draw with, or Graphviz failed.
+        UnsupportedError: No drawing program is installed, or Graphviz failed.
     """
-    if form == "dot":
+    if target_format == "dot":
         return dot.encode()
-    draw = _by_program if shutil.which("dot") else _by_pygraphviz
-    return draw(dot, form)
+    draw = _render_with_dot if shutil.which("dot") else _render_with_pygraphviz
+    return draw(dot, target_format)
 
 
-def _by_program(dot: str, form: str) -> bytes:
+def _render_with_dot(dot: str, target_format: str) -> bytes:
+    """Render with the program `dot`."""
     import graphviz
 
     try:
-        return bytes(graphviz.Source(dot).pipe(format=form, quiet=True))
+        return bytes(graphviz.Source(dot).pipe(format=target_format, quiet=True))
     except (graphviz.ExecutableNotFound, graphviz.CalledProcessError) as error:
-        raise _failed(form, error) from None
+        raise _render_error(target_format, error) from None
 
 
-def _by_pygraphviz(dot: str, form: str) -> bytes:
+def _render_with_pygraphviz(dot: str, target_format: str) -> bytes:
+    """Render with the Graphviz library of pygraphviz."""
     pygraphviz = _pygraphviz()
     try:
-        with warnings.catch_warnings(), _muted():
+        with warnings.catch_warnings(), _mute_stderr():
             warnings.simplefilter("ignore")
-            return bytes(pygraphviz.AGraph(string=dot).draw(format=form, prog="dot"))
+            return bytes(pygraphviz.AGraph(string=dot).draw(format=target_format, prog="dot"))
     except (OSError, ValueError, RuntimeError) as error:
-        raise _failed(form, error) from None
+        raise _render_error(target_format, error) from None
 
 
 @contextlib.contextmanager
-def _muted() -> Iterator[None]:
-    """Keep what C libraries write to stderr off the screen (fontconfig complains of its files)."""
+def _mute_stderr() -> Iterator[None]:
+    """Discard the messages of C libraries on stderr, such as fontconfig's complaints about its files."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved_descriptor = os.dup(2)
     try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
+        with open(os.devnull, "wb") as null_file:
+            os.dup2(null_file.fileno(), 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved_descriptor, 2)
+        os.close(saved_descriptor)
 
 
 def _pygraphviz() -> Any:
+    """Import pygraphviz, or raise an UnsupportedError with the ways to install a drawing program."""
     try:
         import pygraphviz
     except ImportError:
@@ -101,9 +106,10 @@ def _pygraphviz() -> Any:
     return pygraphviz
 
 
-def _failed(form: str, error: BaseException) -> UnsupportedError:
-    first = str(error).strip().split("\n")[0][:200]
+def _render_error(target_format: str, error: BaseException) -> UnsupportedError:
+    """Return the error for a failure of Graphviz."""
+    first_line = str(error).strip().split("\n")[0][:200]
     return UnsupportedError(
-        f"Graphviz could not draw {form}: {first}",
+        f"Graphviz could not draw {target_format}: {first_line}",
         hint="save the DOT text (a name that ends in .dot) and look at it",
     )

@@ -1,8 +1,8 @@
-"""Nodes that only bring a value: model inputs as pills, typed constants as a few words.
+"""Nodes that only provide a value: model inputs as pills, typed constants as short texts.
 
-Models that come from other systems have one node for every input and every constant. A constant
-stands in the port that reads it (`B = 2`); it has a node of its own where a loop or a choice
-reads it, where it is a result, and where several nodes share many numbers.
+Models from other systems have one node for every input and every constant. A constant is written into
+the port that reads it (`B = 2`). It has a node of its own if a loop or a choice reads it, if it is a
+result, or if several nodes share many numbers.
 """
 
 from __future__ import annotations
@@ -11,53 +11,66 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
-from mdf_loop.drawing.labels import lines, small, styled
+from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
+from mdf_loop.drawing.labels import small_text, stack_lines, style_text
 from mdf_loop.drawing.theme import HEADER, PAPER, QUIET
 from mdf_loop.drawing.view import View
 from mdf_loop.ir import Array
 from mdf_loop.outline import GraphOutline, NodeOutline
 from mdf_loop.outline.text import shorten_name, value_text
 
-_FEW = 16
-"""Up to so many shared numbers are written at each reader."""
-NAME = 36
-"""Letters of a name in a pill."""
+_MAX_REPEATED_NUMBERS = 16
+"""Number of elements up to which a shared constant is written at each reader."""
+MAX_NAME_LENGTH = 36
+"""Number of characters of a name in a pill."""
 
 
-def inlined(graph: GraphOutline, view: View) -> GraphOutline:
-    """The graph with constants written into the ports that read them."""
+def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
+    """Return the graph with constants written into the ports that read them."""
     values = {node.id: node.constant for node in graph.nodes if node.constant is not None}
-    plain = {node.id for node in graph.nodes if not node.blocks}
-    readers = Counter(edge.sender for edge in graph.edges)
-    kept = {output.node for output in graph.outputs} | view.collapse
-    kept |= {e.sender for e in graph.edges if e.receiver not in plain or e.weight is not None}
-    kept |= {k for k, value in values.items() if readers[k] != 1 and value.size > _FEW}
-    gone = {k for k in values if k not in kept} if graph.edges else set()
-    written = {
+    nodes_without_blocks = {node.id for node in graph.nodes if not node.blocks}
+    reader_counts = Counter(edge.sender for edge in graph.edges)
+    kept_nodes = {output.node for output in graph.outputs} | view.collapse
+    kept_nodes |= {
+        e.sender
+        for e in graph.edges
+        if e.receiver not in nodes_without_blocks or e.weight is not None
+    }
+    kept_nodes |= {
+        node_id
+        for node_id, value in values.items()
+        if reader_counts[node_id] != 1 and value.size > _MAX_REPEATED_NUMBERS
+    }
+    inlined_nodes = (
+        {node_id for node_id in values if node_id not in kept_nodes} if graph.edges else set()
+    )
+    port_values = {
         (edge.receiver, edge.receiver_port): values[edge.sender]
         for edge in graph.edges
-        if edge.sender in gone
+        if edge.sender in inlined_nodes
     }
     return replace(
         graph,
-        nodes=tuple(_with_values(n, written) for n in graph.nodes if n.id not in gone),
-        edges=tuple(edge for edge in graph.edges if edge.sender not in gone),
+        nodes=tuple(
+            _with_defaults(n, port_values) for n in graph.nodes if n.id not in inlined_nodes
+        ),
+        edges=tuple(edge for edge in graph.edges if edge.sender not in inlined_nodes),
     )
 
 
-def _with_values(node: NodeOutline, written: dict[tuple[str, str], Array]) -> NodeOutline:
+def _with_defaults(node: NodeOutline, port_values: dict[tuple[str, str], Array]) -> NodeOutline:
+    """Return the node with constants as defaults of its input ports."""
     return replace(
         node,
         inputs=tuple(
-            replace(port, default=written.get((node.id, port.id), port.default))
+            replace(port, default=port_values.get((node.id, port.id), port.default))
             for port in node.inputs
         ),
     )
 
 
-def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> Wires | None:
-    """Draw an input or a constant; None for other nodes."""
+def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections | None:
+    """Draw an input or a constant, and return None for other nodes."""
     value = node.constant
     if value is None and not node.is_input:
         return None
@@ -65,10 +78,10 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> Wires | None:
     if value is None:
         draw_pill(canvas, name, node.id, node.inputs[0].type, node.path, "input", view)
     else:
-        said = f"{shorten_name(node.outputs[0].id, NAME)} = {value_text(value, 24)}"
+        label = f"{shorten_name(node.outputs[0].id, MAX_NAME_LENGTH)} = {value_text(value, 24)}"
         canvas.node(
             name,
-            small(said),
+            small_text(label),
             "constant",
             node.path,
             shape="box",
@@ -79,10 +92,10 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> Wires | None:
             height="0.2",
         )
     end = End(name)
-    return Wires(
+    return NodeConnections(
         first=name,
         last=name,
-        inputs={port.id: [Arrival(end)] for port in node.inputs},
+        inputs={port.id: [EdgeTarget(end)] for port in node.inputs},
         outputs={port.id: end for port in node.outputs},
     )
 
@@ -91,18 +104,22 @@ def draw_pill(
     canvas: Canvas,
     name: str,
     text: str,
-    kind: str,
+    type_text: str,
     path: str,
     role: str,
     view: View,
-    seen: str = "",
+    observed_value: str = "",
 ) -> None:
-    """Draw an input or an output of the model, with what was seen of it."""
+    """Draw an input or an output of the model, with its observed value."""
     canvas.kinds.add(role)
-    said = small(kind) if view.detail.types and kind else ""
+    type_line = small_text(type_text) if view.detail.types and type_text else ""
     canvas.node(
         name,
-        lines(styled(shorten_name(text, NAME), tag="I"), said, small(seen) if seen else ""),
+        stack_lines(
+            style_text(shorten_name(text, MAX_NAME_LENGTH), tag="I"),
+            type_line,
+            small_text(observed_value) if observed_value else "",
+        ),
         role,
         path,
         shape="box",

@@ -1,7 +1,7 @@
-"""Colours, shapes, letters and fonts.
+"""Colours, shapes, letters and fonts of pictures.
 
-Every kind of thing has a letter or sign of its own besides its colour, so that a picture can be
-read in black and white and by colour-blind readers (colours after Okabe and Ito, 2008).
+Every kind has a letter or sign besides its colour, so that a picture is readable in black and white and
+for colour-blind readers (colours after Okabe and Ito, 2008).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ WARNING = "#a40e26"
 HEADER = "#eaeef2"
 LOOP_LINE = "#0b5394"
 FRAME_FILLS = ("#f3f7fb", "#e6eff8", "#d9e6f3")
-"""Backgrounds of loop frames, outermost first; deeper ones take turns."""
+"""Backgrounds of loop frames, outermost first. Deeper frames repeat them."""
 
 CHOICE_LINE = "#9a6700"
 CHOICE_FILL, BRANCH_FILL = "#fdf6e3", "#fffdf7"
 """Backgrounds of a choice and of its branches."""
 
-IMPORTED = "result"
-"""What the function of a node is called if its model comes from another system."""
+IMPORTED_FUNCTION_ID = "result"
+"""Id of a node's function in a model that was imported from another system."""
 
 BIG, NORMAL, SMALL = 13, 11, 9
-ROW = 40
-"""Height of a terminal in points: room for two lines, so that the rails have equal rows."""
-BADGE = 24
+ROW_HEIGHT = 40
+"""Height of a terminal in points, with room for two lines, so that both rails have equal rows."""
+BADGE_SIZE = 24
 
 
 class Mark(Struct, frozen=True):
-    """A sign on a coloured ground, and what it means in the legend."""
+    """Sign on a coloured background, with its meaning in the legend."""
 
     sign: str
     ground: str
@@ -70,7 +70,7 @@ MARKS: dict[str, Mark] = {
 
 
 class Stroke(Struct, frozen=True):
-    """How an edge is drawn, and what it means in the legend."""
+    """Attributes of an edge, with its sample and meaning in the legend."""
 
     attributes: dict[str, str]
     sample: str
@@ -111,7 +111,7 @@ STROKES: dict[str, Stroke] = {
 
 
 class Direction(Struct, frozen=True):
-    """The sides of things for one reading direction."""
+    """Sides of nodes for one reading direction."""
 
     rankdir: str
     enter: str
@@ -120,13 +120,13 @@ class Direction(Struct, frozen=True):
     back_to: str
 
     @property
-    def sideways(self) -> bool:
-        """Whether values flow from left to right."""
+    def is_sideways(self) -> bool:
+        """True if values flow from left to right."""
         return self.rankdir == "LR"
 
-    def stacked(self, things: Sequence[_T]) -> Sequence[_T]:
-        """Things in the order that puts the first one first: Graphviz stacks LR from below."""
-        return things[::-1] if self.sideways else things
+    def stacking_order(self, elements: Sequence[_T]) -> Sequence[_T]:
+        """Return elements in drawing order: Graphviz stacks nodes of a left-to-right picture from below."""
+        return elements[::-1] if self.is_sideways else elements
 
 
 DIRECTIONS = {
@@ -136,9 +136,9 @@ DIRECTIONS = {
 
 
 class Detail(Struct, frozen=True):
-    """How much a level shows; `rows` and `width` limit the formulas of a node.
+    """Amount of detail of a level. `rows` and `width` limit the formulas of a node.
 
-    `operators` says that of nodes only the operators are shown, chains of them in one box.
+    With `operators`, nodes show only their operators, and chains of operators share a box.
     """
 
     level: int | str
@@ -159,6 +159,6 @@ LEVELS = (
 OPERATORS = Detail(
     "operators", frames=True, bodies=True, types=False, rows=0, width=32, operators=True
 )
-"""The level of large graphs."""
+"""Level of large graphs."""
 BAND_LINE, BAND_FILL = "#d8dee4", "#fbfcfd"
-"""Around a band of a large graph."""
+"""Colours of the border and of the background of a band."""

@@ -1,4 +1,4 @@
-"""What the caller wants to see: detail, depth, captures, collapsed ids."""
+"""View that the caller requests: detail, depth, captures and collapsed nodes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from mdf_loop.outline import GraphOutline, NodeOutline, Observation
 
 
 class View(Struct, frozen=True):
-    """How to draw; `depth` is how many frames inside frames may still be opened (None: all).
+    """Options of a picture.
 
-    `bands` is into how many bands the operators of a large graph are cut; `weights` says whether
-    captured constants are drawn also where they are many; `observation` is what a run says.
+    Attributes:
+        depth: Number of nested frames that may still be opened. None for all.
+        captures: True if captured values are drawn.
+        nesting: Number of frames around the current graph.
+        bands: Number of bands for the operators of a large graph.
+        weights: True if each of many captured constants is drawn.
+        observation: Observation of a run.
     """
 
     detail: Detail
@@ -28,18 +33,18 @@ class View(Struct, frozen=True):
     observation: Observation | None = None
 
     def opens(self, node: NodeOutline) -> bool:
-        """Whether the loops and choices of a node are shown as frames rather than as one box."""
-        allowed = self.depth is None or self.depth > 0
-        return self.detail.frames and allowed and node.id not in self.collapse
+        """Return True if the loops and choices of a node are drawn as frames rather than as one box."""
+        depth_allows = self.depth is None or self.depth > 0
+        return self.detail.frames and depth_allows and node.id not in self.collapse
 
     def inner(self) -> View:
-        """The view of what stands inside a frame."""
+        """Return the view of the graph inside a frame."""
         depth = None if self.depth is None else self.depth - 1
         return replace(self, depth=depth, nesting=self.nesting + 1)
 
 
 def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
-    """Every node, those of bodies after the node that owns them."""
+    """Yield every node, with the nodes of bodies after the node that owns them."""
     for node in graph.nodes:
         yield node
         for body in node.bodies:
@@ -47,11 +52,11 @@ def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
 
 
 def default_level(graph: GraphOutline) -> int:
-    """Everything for small models, less for larger ones, boxes and frames for the largest."""
+    """Return level 3 for small models, 2 for larger ones and 1 for the largest."""
     count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
     return 3 if count <= 12 else 2 if count <= 40 else 1
 
 
 def detail_of(level: int | str) -> Detail:
-    """What a level shows."""
+    """Return the detail of a level."""
     return OPERATORS if isinstance(level, str) else LEVELS[level]

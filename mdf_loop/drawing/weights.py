@@ -1,9 +1,9 @@
-"""Captured constants: a loop or a choice that reads more than a few has one terminal for all.
+"""Captured constants: a loop or a choice with more than a few of them has one terminal for all.
 
     ◇ w_1  ◇ b_1  ◇ w_2  ...        ->        ◇ 42 constants
 
-Models of other systems capture every weight of a body. What is read from a typed constant outside
-is left out of the rails, and of all rails inside of them.
+Models from other systems capture every weight of a body. Values of typed constants outside the body are
+omitted from the rails, and from all rails inside.
 """
 
 from __future__ import annotations
@@ -13,66 +13,70 @@ from msgspec.structs import replace
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import Block, CaptureOutline, GraphOutline, NodeOutline
 
-FEW = 8
-"""Up to so many captured constants are shown one by one."""
+MAX_SEPARATE_CONSTANTS = 8
+"""Number of captured constants up to which each has its own terminal."""
 
 
-def without_weights(graph: GraphOutline, view: View) -> GraphOutline:
-    """The graph with many captured constants as one terminal."""
+def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
+    """Return the graph with many captured constants as one terminal."""
     if view.weights or not any(node.blocks for node in graph.nodes):
         return graph
     constants = {node.id for node in graph.nodes if node.constant is not None}
-    fed: dict[str, set[str]] = {}
+    constant_ports: dict[str, set[str]] = {}
     for edge in graph.edges:
         if edge.sender in constants and edge.weight is None:
-            fed.setdefault(edge.receiver, set()).add(edge.receiver_port)
-    gone: set[tuple[str, str]] = set()
+            constant_ports.setdefault(edge.receiver, set()).add(edge.receiver_port)
+    merged_ports: set[tuple[str, str]] = set()
     nodes = []
     for node in graph.nodes:
-        taken = _taken(node, fed.get(node.id, set()))
-        nodes.append(_node(node, taken) if taken else node)
-        gone |= {(node.id, port) for port in taken}
-    if not gone:
+        merged_names = _mergeable_names(node, constant_ports.get(node.id, set()))
+        nodes.append(_without_names(node, merged_names) if merged_names else node)
+        merged_ports |= {(node.id, port) for port in merged_names}
+    if not merged_ports:
         return graph
-    kept = tuple(e for e in graph.edges if (e.receiver, e.receiver_port) not in gone)
-    return replace(graph, nodes=tuple(nodes), edges=kept)
+    remaining_edges = tuple(
+        e for e in graph.edges if (e.receiver, e.receiver_port) not in merged_ports
+    )
+    return replace(graph, nodes=tuple(nodes), edges=remaining_edges)
 
 
-def _taken(node: NodeOutline, constant: set[str]) -> frozenset[str]:
-    """The names of constants that a node's bodies capture, and nothing else of it reads."""
-    captured = {c.name for block in node.blocks for c in block.captures} & constant
-    read = {name for item in node.items for name in item.reads}
-    read |= {str(text) for block in node.blocks for text in block.expressions}
-    found = frozenset(captured - read)
-    return found if len(found) > FEW else frozenset()
+def _mergeable_names(node: NodeOutline, constant: set[str]) -> frozenset[str]:
+    """Return names of constants that only the node's bodies read, if there are many."""
+    captured_names = {c.name for block in node.blocks for c in block.captures} & constant
+    read_names = {name for item in node.items for name in item.reads}
+    read_names |= {str(text) for block in node.blocks for text in block.expressions}
+    names = frozenset(captured_names - read_names)
+    return names if len(names) > MAX_SEPARATE_CONSTANTS else frozenset()
 
 
-def _node(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
+def _without_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
+    """Return the node without the input ports and captures of these names."""
     return replace(
         node,
         inputs=tuple(port for port in node.inputs if port.id not in names),
-        blocks=tuple(_block(block, names) for block in node.blocks),
+        blocks=tuple(_merge_in_block(block, names) for block in node.blocks),
     )
 
 
-def _block(block: Block, names: frozenset[str]) -> Block:
-    """A block without captures of these names, and without what reads them inside."""
-    gone = [capture for capture in block.captures if capture.name in names]
-    if not gone:
+def _merge_in_block(block: Block, names: frozenset[str]) -> Block:
+    """Return a block with one capture in place of the captures of these names."""
+    merged = [capture for capture in block.captures if capture.name in names]
+    if not merged:
         return block
-    said = f"{len(gone)} constant{'s' if len(gone) > 1 else ''}"
-    together = CaptureOutline(said, "constants", "", block.path)
-    kept = tuple(capture for capture in block.captures if capture.name not in names)
-    made = replace(block, captures=(*kept, together))
-    return made.with_bodies(lambda body: _body(body, names))
+    label = f"{len(merged)} constant{'s' if len(merged) > 1 else ''}"
+    merged_capture = CaptureOutline(label, "constants", "", block.path)
+    other_captures = tuple(capture for capture in block.captures if capture.name not in names)
+    changed_block = replace(block, captures=(*other_captures, merged_capture))
+    return changed_block.with_bodies(lambda body: _merge_in_body(body, names))
 
 
-def _body(body: GraphOutline, names: frozenset[str]) -> GraphOutline:
+def _merge_in_body(body: GraphOutline, names: frozenset[str]) -> GraphOutline:
+    """Return a body without inputs and captures of these names."""
     return replace(
         body,
         inputs=tuple(i for i in body.inputs if i.source != "captured" or i.name not in names),
         nodes=tuple(
-            replace(node, blocks=tuple(_block(block, names) for block in node.blocks))
+            replace(node, blocks=tuple(_merge_in_block(block, names) for block in node.blocks))
             for node in body.nodes
         ),
     )

@@ -1,4 +1,4 @@
-"""Models to draw, and golden texts: `UPDATE_GOLDEN=1 pytest tests/drawing` writes them anew."""
+"""Models to draw, and golden texts. `UPDATE_GOLDEN=1 pytest tests/drawing` writes the golden files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def models() -> Path:
-    """The folder of models to draw."""
+    """Return the folder of models to draw."""
     return HERE / "models"
 
 
 @pytest.fixture(scope="session")
 def golden() -> Callable[[str, str], None]:
-    """`golden(name, text)`: the text is that of the stored file."""
+    """Return a function `golden(name, text)` that compares a text with the stored file."""
 
     def compare(name: str, text: str) -> None:
         file = HERE / "golden" / name

@@ -1,14 +1,16 @@
-"""What stands in a DOT text: its edges, its words."""
+"""Edges and words of a DOT text."""
 
 import re
 
 
 def edges(dot, kind):
-    """Tail and head of the edges of a kind."""
-    found = re.findall(r"^\s*(\S+) -> (\S+) \[(.*)\]$", dot, re.MULTILINE)
-    return [(tail, head) for tail, head, rest in found if f"class={kind} " in f"{rest} "]
+    """Return tail and head of the edges of a kind."""
+    matches = re.findall(r"^\s*(\S+) -> (\S+) \[(.*)\]$", dot, re.MULTILINE)
+    return [
+        (tail, head) for tail, head, attributes in matches if f"class={kind} " in f"{attributes} "
+    ]
 
 
-def shown(dot):
-    """The words of all labels, tags left out."""
+def visible_text(dot):
+    """Return the words of all labels without tags."""
     return " ".join(re.sub(r"<[^>]*>", " ", dot).split())

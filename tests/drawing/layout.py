@@ -1,4 +1,4 @@
-"""Where Graphviz has put things: what a picture measures, checked against what a reader needs."""
+"""Positions that Graphviz assigns, checked against the needs of a reader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pygraphviz
 
 @dataclass(frozen=True)
 class Layout:
-    """Width and height in points; nodes and edges as Graphviz's JSON has them."""
+    """Width and height in points, with nodes and edges as in Graphviz's JSON."""
 
     width: float
     height: float
@@ -24,24 +24,24 @@ class Layout:
 
 
 def layout_of(dot: str) -> Layout:
-    """The layout of a DOT text."""
+    """Return the layout of a DOT text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = json.loads(pygraphviz.AGraph(string=dot).draw(format="json", prog="dot"))
-    objects = made.get("objects", [])
-    box = [float(part) for part in made["bb"].split(",")]
+        content = json.loads(pygraphviz.AGraph(string=dot).draw(format="json", prog="dot"))
+    objects = content.get("objects", [])
+    box = [float(part) for part in content["bb"].split(",")]
     return Layout(
         box[2] - box[0],
         box[3] - box[1],
-        made["rankdir"] == "LR",
-        {each["name"]: each for each in objects if "pos" in each},
-        made.get("edges", []),
-        {each["_gvid"]: each["name"] for each in objects},
+        content["rankdir"] == "LR",
+        {entry["name"]: entry for entry in objects if "pos" in entry},
+        content.get("edges", []),
+        {entry["_gvid"]: entry["name"] for entry in objects},
     )
 
 
-def ribbon(layout: Layout) -> str:
-    """What is wrong with the shape of a picture; empty where nothing is."""
+def shape_problem(layout: Layout) -> str:
+    """Return the problem with the shape of a picture, or an empty text."""
     if layout.width > 4000:
         return f"{layout.width:.0f} points wide"
     if layout.width > 1500 and layout.width > 2.5 * layout.height:
@@ -50,38 +50,40 @@ def ribbon(layout: Layout) -> str:
 
 
 def crooked_rails(layout: Layout) -> Iterator[str]:
-    """Rails of a frame that do not begin at the same height; top to bottom, at the same left end."""
+    """Yield rails of a frame that begin at different heights, or at different left ends for top to bottom."""
     for name, left in layout.nodes.items():
         right = layout.nodes.get(f"{name.removesuffix('in')}out")
         if left.get("class") != "terminals" or not name.endswith("__in") or right is None:
             continue
-        away = abs(_begin(left, layout.sideways) - _begin(right, layout.sideways))
-        if away > 1:
-            yield f"{name}: {away:.1f} points"
+        distance = abs(
+            _upper_or_left_side(left, layout.sideways) - _upper_or_left_side(right, layout.sideways)
+        )
+        if distance > 1:
+            yield f"{name}: {distance:.1f} points"
 
 
-def _begin(node: dict[str, Any], sideways: bool) -> float:
+def _upper_or_left_side(node: dict[str, Any], sideways: bool) -> float:
     x, y = map(float, node["pos"].split(","))
     size = 72 * float(node["height" if sideways else "width"])
     return (-y if sideways else x) - size / 2
 
 
 def back_edges_at_borders(layout: Layout) -> Iterator[str]:
-    """Back edges that end within two points of the border of a row."""
+    """Yield back edges that end within two points of the border of a row."""
     for edge in layout.edges:
         if edge.get("class") != "back":
             continue
         points = _ends(edge["pos"])
         for key, point in zip(("tail", "head"), points, strict=True):
             node = layout.nodes[layout.names[edge[key]]]
-            at = point[1] if layout.sideways else point[0]
-            near = min(abs(at - border) for border in _borders(node, layout.sideways))
-            if near < 2:
-                yield f"{node['name']}: {near:.1f} points"
+            coordinate = point[1] if layout.sideways else point[0]
+            distance = min(abs(coordinate - border) for border in _borders(node, layout.sideways))
+            if distance < 2:
+                yield f"{node['name']}: {distance:.1f} points"
 
 
 def _ends(spline: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Where a spline begins and where its arrow ends."""
+    """Return the start of a spline and the end of its arrow."""
     parts = spline.split()
     end = next((p[2:] for p in parts if p.startswith("e,")), parts[-1])
     start = next(p for p in parts if p[:2] not in ("e,", "s,"))
@@ -89,8 +91,8 @@ def _ends(spline: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def _borders(node: dict[str, Any], sideways: bool) -> Iterator[float]:
-    """The upper and lower borders of the rows of a rail; top to bottom, the left and right ones."""
+    """Yield the upper and lower borders of the rows of a rail, or the left and right ones for top to bottom."""
     for part in node["_ldraw_"]:
         if part["op"] in "pP":
-            along = [point[1 if sideways else 0] for point in part["points"]]
-            yield from (min(along), max(along))
+            coordinates = [point[1 if sideways else 0] for point in part["points"]]
+            yield from (min(coordinates), max(coordinates))

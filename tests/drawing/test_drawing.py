@@ -1,4 +1,4 @@
-"""What a picture shows, checked in its DOT text."""
+"""Pictures of models, checked in their DOT text."""
 
 import re
 from xml.etree import ElementTree
@@ -9,7 +9,7 @@ from mdf_loop.document.loading import quiet
 from mdf_loop.drawing import draw
 from mdf_loop.errors import InputError, LoopError, UnknownNameError
 from mdf_loop.visible import on_one_line
-from tests.drawing.dot_text import edges, shown
+from tests.drawing.dot_text import edges, visible_text
 
 
 def graph_of(**nodes):
@@ -29,13 +29,13 @@ def graph_of(**nodes):
         ("endless_node", "loop forever"),
     ],
 )
-def test_each_mode_has_its_line_of_pseudo_code(node, title, models):
+def test_pseudocode_of_each_mode(node, title, models):
     dot = draw(models / "modes.yaml", focus=node).dot
     label = re.search(r"subgraph cluster_\w+__run \{(.*?)\]", dot, re.DOTALL)
     assert f"<B>{title}</B>" in label.group(1)
 
 
-def test_carried_values_stand_in_the_same_row_of_both_rails(models):
+def test_carried_values_are_in_one_row_of_both_rails(models):
     dot = draw(models / "wavefront.yaml").dot
     rails = {
         side: re.findall(
@@ -59,7 +59,7 @@ def test_back_edges_go_from_right_to_left_and_do_not_rank(models):
     assert ["t+1" in line for line in back] == [False, True, True]  # once for each loop
 
 
-def test_captures_are_merged_and_can_be_left_out(models):
+def test_captures_are_merged_or_omitted(models):
     dot = draw(models / "nested.yaml", rankdir="LR").dot
     inner = [pair for pair in edges(dot, "capture") if pair[1].startswith("relax__step_loop__in")]
     assert len(inner) == 2  # steps and rate, each once
@@ -73,11 +73,11 @@ def test_captures_are_merged_and_can_be_left_out(models):
 
 
 def test_a_captured_constant_is_written_at_its_terminal(models):
-    assert "leak = 0.9" in shown(draw(models / "wavefront.yaml").dot)
+    assert "leak = 0.9" in visible_text(draw(models / "wavefront.yaml").dot)
 
 
-def test_terminals_tell_initial_value_type_and_final_port(models):
-    text = shown(draw(models / "sample.yaml", level=3).dot)
+def test_terminals_show_initial_value_type_and_final_port(models):
+    text = visible_text(draw(models / "sample.yaml", level=3).dot)
     assert "x_in ← x = 64 · float64[]" in text
     assert "x_out → x_final · float64[]" in text
     assert "lost → losses · float64[halve_iterations]" in text
@@ -87,10 +87,10 @@ def test_terminals_tell_initial_value_type_and_final_port(models):
 
 def test_results_of_one_loop_feed_the_next_through_formulas(models):
     dot = draw(models / "workshop.yaml", rankdir="LR").dot
-    found = edges(dot, "data")
-    assert ("worker__squares__out:r0_o:e", "worker__formulas_2:f0:w") in found
-    assert ("worker__formulas_2:f0:e", "worker__totals__in:v0_o:w") in found
-    assert ("worker__totals__out:v1_o:e", "worker__formulas_3:f0:w") in found
+    data_edges = edges(dot, "data")
+    assert ("worker__squares__out:r0_o:e", "worker__formulas_2:f0:w") in data_edges
+    assert ("worker__formulas_2:f0:e", "worker__totals__in:v0_o:w") in data_edges
+    assert ("worker__totals__out:v1_o:e", "worker__formulas_3:f0:w") in data_edges
 
 
 def test_a_loop_without_carried_values_has_no_back_edge(models):
@@ -99,8 +99,8 @@ def test_a_loop_without_carried_values_has_no_back_edge(models):
     assert len(edges(dot, "back")) == 2
 
 
-def test_a_loop_that_is_not_fully_known_is_drawn_with_a_note(models):
-    text = shown(draw(models / "broken.yaml").dot)
+def test_an_incomplete_loop_has_a_note(models):
+    text = visible_text(draw(models / "broken.yaml").dot)
     assert "⚠ the loop has no body" in text
     assert "⚠ the order of the body" in text
     assert "carried 0 ← a" in text
@@ -113,7 +113,7 @@ def test_levels(models):
     def clusters(level):
         return draw(models / "sample.yaml", level=level).dot.count("subgraph")
 
-    texts = [shown(draw(models / "sample.yaml", level=level).dot) for level in range(4)]
+    texts = [visible_text(draw(models / "sample.yaml", level=level).dot) for level in range(4)]
     assert [clusters(level) for level in range(4)] == [1, 2, 2, 2]
     assert "(x) → (x_final, losses)" in texts[0]
     assert "… 1 node …" in texts[1]
@@ -123,7 +123,7 @@ def test_levels(models):
     assert "float64[]" in texts[3]
 
 
-def test_depth_says_how_many_loops_are_opened(models):
+def test_depth_limits_open_loops(models):
     def frames(depth):
         return re.findall(r"subgraph (\w+_loop)", draw(models / "nested.yaml", depth=depth).dot)
 
@@ -134,7 +134,7 @@ def test_depth_says_how_many_loops_are_opened(models):
 
 
 def test_a_closed_loop_shows_its_signature(models):
-    text = shown(draw(models / "nested.yaml", depth=1).dot)
+    text = visible_text(draw(models / "nested.yaml", depth=1).dot)
     assert "relax for k in range(M=4) (x_in) → (y)" in text
 
 
@@ -144,14 +144,14 @@ def test_collapse_closes_nodes(models):
     assert "cluster_outer_node" in dot
 
 
-def test_focus_keeps_a_node_and_its_neighbours(models):
-    text = shown(draw(models / "wavefront.yaml", focus="layer_1").dot)
+def test_focus_draws_a_node_and_its_neighbours(models):
+    text = visible_text(draw(models / "wavefront.yaml", focus="layer_1").dot)
     assert "stimulus" in text
     assert "layer_1" in text
     inner = draw(models / "nested.yaml", focus=["decay"]).dot
     assert "cluster_relax__step_loop" in inner
     assert "two-cells" in draw(models / "feedback.yaml", focus="reader").dot
-    assert "drive.x" not in shown(draw(models / "feedback.yaml", focus="reader").dot)
+    assert "drive.x" not in visible_text(draw(models / "feedback.yaml", focus="reader").dot)
 
 
 @pytest.mark.parametrize("option", ["focus", "collapse"])
@@ -178,7 +178,7 @@ def test_top_to_bottom_uses_the_other_sides(models):
 def test_feedback_is_dashed_inside_the_box_of_its_cycle(models):
     dot = draw(models / "feedback.yaml").dot
     assert edges(dot, "feedback") == [("cell_2", "cell_1_a_b_c_d")]
-    assert "cycle: once around per pass" in shown(dot)
+    assert "cycle: once around per pass" in visible_text(dot)
 
 
 def test_a_node_that_feeds_itself():
@@ -194,7 +194,7 @@ def test_a_node_that_feeds_itself():
 
 def test_states_conditions_and_weights_are_shown_in_words(models):
     dot = draw(models / "feedback.yaml").dot
-    text = shown(dot)
+    text = visible_text(dot)
     assert "↻ dv/dt = (from_2 - v) / tau" in text
     assert "↻ spike = 1 if in_1 &gt; 0 &amp; 1" in text
     assert "every 2 calls of cell/1:a-b.c&lt;d&gt;" in text
@@ -212,9 +212,9 @@ def test_a_long_condition_takes_several_lines(models):
     assert '</FONT></TD></TR><TR><TD ALIGN="CENTER"><FONT' in draw(model).dot
 
 
-def test_the_legend_has_what_is_there_and_no_more(models):
-    assert "trip count" in shown(draw(models / "sample.yaml").dot)
-    text = shown(draw(models / "feedback.yaml").dot)
+def test_the_legend_has_only_drawn_kinds(models):
+    assert "trip count" in visible_text(draw(models / "sample.yaml").dot)
+    text = visible_text(draw(models / "feedback.yaml").dot)
     assert "state, kept between evaluations" in text
     assert "trip count" not in text
     plain = draw(graph_of(n={"output_ports": {"y": {"value": "1"}}}), level=1)
@@ -235,7 +235,7 @@ def test_empty_graphs_and_empty_nodes_are_drawn():
 
 @pytest.mark.parametrize("rankdir", ["LR", "TB"])
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
-def test_a_loop_of_which_nothing_is_known_is_drawn_without_complaint(level, rankdir, capfd):
+def test_an_unknown_loop_is_drawn_without_messages(level, rankdir, capfd):
     model = graph_of(n={"functions": {"f": {"function": "onnx::Loop"}}})
     assert "<svg" in draw(model, level=level, rankdir=rankdir).svg()
     assert "rror" not in capfd.readouterr().err
@@ -278,7 +278,7 @@ def test_every_shared_model_is_drawn_at_every_level(shared):
 
 def test_the_documented_sample(shared):
     dot = draw(shared / "models" / "doc_sample.yaml").dot
-    text = shown(dot)
+    text = visible_text(dot)
     assert "for i in range(M=10) while keepgoing" in text
     assert "keepgoing_out my_local &gt; b_next" in text
     assert "b_in ← b = 6 · int64[]" in text
@@ -294,6 +294,6 @@ def test_models_and_graphs_can_be_drawn_too(models):
     assert "halving_net" in draw(model.graphs[0]).dot
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(LoopError, match="there is no file"):
         draw(tmp_path / "none.yaml")

@@ -1,4 +1,4 @@
-"""What a picture shows of choices, scans, slices, and models of other systems."""
+"""Pictures of choices, scans, slices, and models from other systems."""
 
 import time
 
@@ -13,22 +13,22 @@ from mdf_loop.drawing.owners import ELEMENTS
 from mdf_loop.outline import LoopOutline
 from mdf_loop.outline.graphs import BLOCKS
 from mdf_loop.outline.loops import outline_loop
-from tests.drawing.dot_text import edges, shown
+from tests.drawing.dot_text import edges, visible_text
 
 
 def graph_of(**nodes):
     return {"g": {"nodes": nodes}}
 
 
-def test_what_owns_graphs_is_drawn_by_the_element_of_its_outline(models, monkeypatch):
+def test_blocks_are_drawn_by_their_element(models, monkeypatch):
     class Repeat(LoopOutline):
         word = "repeat"
 
     drawn = []
 
     def outline_repeat(site):
-        made = outline_loop(site)
-        return Repeat(**asdict(made))
+        loop = outline_loop(site)
+        return Repeat(**asdict(loop))
 
     def draw_repeat(canvas, repeat, view, draw_graph):
         drawn.append(repeat.full_name)
@@ -45,7 +45,7 @@ def test_what_owns_graphs_is_drawn_by_the_element_of_its_outline(models, monkeyp
 
 def test_a_choice_has_a_frame_per_branch_and_no_back_edge(models):
     dot = draw(models / "cases.yaml").dot
-    text = shown(dot)
+    text = visible_text(dot)
     assert "case of mode: 0, 1, 2, else" in text
     assert dot.count("class=branch") == 4
     for title in ("mode = 0", "mode = 1", "mode = 2", "else"):
@@ -65,42 +65,44 @@ def test_branch_outputs_join_in_the_results(models):
     to_first = [t for t, h in edges(dot, "data") if h == "heater__choice__out:r0_i:w"]
     assert sorted(to_first) == ["heater__choice__else__t_in", "warm:out0:e"]
     assert ("heater__choice__out:r0_o:e", "regulate__hours__out:v0_i:w") in edges(dot, "data")
-    assert "choice[0] → t_out" in shown(dot)
+    assert "choice[0] → t_out" in visible_text(dot)
 
 
 def test_captured_values_come_from_the_left_rail(models):
     dot = draw(models / "branches.yaml", rankdir="LR").dot
-    found = edges(dot, "capture")
-    assert ("heater__choice__in:o0_i:e", "warm:in1:w") in found
-    assert ("heater__choice__in:o0_i:e", "heater__choice__else__t_in") in found
+    capture_edges = edges(dot, "capture")
+    assert ("heater__choice__in:o0_i:e", "warm:in1:w") in capture_edges
+    assert ("heater__choice__in:o0_i:e", "heater__choice__else__t_in") in capture_edges
     without = draw(models / "branches.yaml", captures=False, rankdir="LR").dot
     assert edges(without, "capture") == []
-    assert "t_in passed through" in shown(without)
+    assert "t_in passed through" in visible_text(without)
 
 
-def test_a_default_of_names_passes_them_through(models):
-    text = shown(draw(models / "cases.yaml").dot)
+def test_a_default_branch_passes_values_through(models):
+    text = visible_text(draw(models / "cases.yaml").dot)
     assert text.count("v passed through") == 1
 
 
 def test_lower_levels_and_depths_close_choices(models):
-    assert "if cold (2 branches)" in shown(draw(models / "branches.yaml", depth=1).dot)
-    assert "case of mode (4 branches)" in shown(draw(models / "cases.yaml", level=0).dot)
-    assert "case of mode (4 branches)" in shown(draw(models / "cases.yaml", collapse="animal").dot)
-    text = shown(draw(models / "cases.yaml", level=1).dot)
+    assert "if cold (2 branches)" in visible_text(draw(models / "branches.yaml", depth=1).dot)
+    assert "case of mode (4 branches)" in visible_text(draw(models / "cases.yaml", level=0).dot)
+    assert "case of mode (4 branches)" in visible_text(
+        draw(models / "cases.yaml", collapse="animal").dot
+    )
+    text = visible_text(draw(models / "cases.yaml", level=1).dot)
     assert text.count("… 1 node …") == 3
     assert "speed = 0.5 * v" not in text
 
 
 def test_loops_and_choices_inside_of_branches(models):
     dot = draw(models / "loop_in_branch.yaml", level=3, rankdir="LR").dot
-    text = shown(dot)
+    text = visible_text(dot)
     for title in ("if fast … else …", "for i in range(M=20)", "if r &gt; 0 … else …"):
         assert title in text
     assert edges(dot, "back") == [
         ("iterate__steps__out:v0_i:w", "iterate__steps__in:v0_i:e"),
     ]
-    focused = shown(draw(models / "loop_in_branch.yaml", focus="flip").dot)
+    focused = visible_text(draw(models / "loop_in_branch.yaml", focus="flip").dot)
     assert "flipped = -r" in focused
     assert "numpy.sqrt" not in focused
 
@@ -108,16 +110,16 @@ def test_loops_and_choices_inside_of_branches(models):
 @pytest.mark.parametrize("function", ["onnx::If", "case_of", "onnx::Scan", "onnx::SequenceMap"])
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 @pytest.mark.parametrize("rankdir", ["LR", "TB"])
-def test_what_nothing_is_known_of_is_drawn_without_complaint(function, level, rankdir, capfd):
+def test_unknown_blocks_are_drawn_without_messages(function, level, rankdir, capfd):
     model = graph_of(n={"functions": {"f": {"function": function}}})
     assert "<svg" in draw(model, level=level, rankdir=rankdir).svg()
     assert "rror" not in capfd.readouterr().err
 
 
-def test_a_branch_that_is_missing_is_a_note():
+def test_a_missing_branch_has_a_note():
     call = {"function": "onnx::If", "args": {"cond": "x > 0", "then_branch": "nowhere"}}
     node = {"input_ports": {"x": {"default_value": 1.0}}, "functions": {"f": call}}
-    text = shown(draw(graph_of(n=node)).dot)
+    text = visible_text(draw(graph_of(n=node)).dot)
     assert "is not a graph of the model" in text
     assert "has no else branch" in text
     assert "… no body …" in text
@@ -126,8 +128,8 @@ def test_a_branch_that_is_missing_is_a_note():
 # --- scans, slices, delays, recordings, the middle ----------------------------------------------
 
 
-def test_a_scan_says_what_it_goes_along_and_how(models):
-    text = shown(draw(models / "scans.yaml").dot)
+def test_a_scan_shows_its_slices(models):
+    text = visible_text(draw(models / "scans.yaml").dot)
     assert "scan over x, z" in text
     assert "x_t = x[i]" in text
     assert "z_t = z[:, i], backwards" in text
@@ -135,8 +137,8 @@ def test_a_scan_says_what_it_goes_along_and_how(models):
     assert "seen → states · last iteration first" in text
 
 
-def test_a_sequence_map_goes_along_elements(models):
-    text = shown(draw(models / "scans.yaml").dot)
+def test_a_sequence_map_shows_its_elements(models):
+    text = visible_text(draw(models / "scans.yaml").dot)
     assert "for each element of words" in text
     assert "words sequence(float32)" in text
     assert "length → lengths · a sequence" in text
@@ -144,7 +146,7 @@ def test_a_sequence_map_goes_along_elements(models):
 
 def test_slices_delays_and_recordings_stand_on_the_rails(models):
     dot = draw(models / "slices.yaml", level=2, rankdir="LR").dot
-    text = shown(dot)
+    text = visible_text(dot)
     assert "for each row of x, z" in text
     assert "x_t = x[..., i]" in text
     assert "z_t = z[:, i], parts of 2, backwards" in text
@@ -157,8 +159,8 @@ def test_slices_delays_and_recordings_stand_on_the_rails(models):
     assert "< t+2 >" in dot
 
 
-def test_a_condition_in_the_middle_marks_what_runs_once_more(models):
-    text = shown(draw(models / "middle.yaml", rankdir="LR").dot)
+def test_a_condition_in_the_middle_marks_nodes_before_it(models):
+    text = visible_text(draw(models / "middle.yaml", rankdir="LR").dot)
     assert "loop while small, tested in the middle" in text
     assert "strict: reads only what it is given" in text
     assert "raise_it +1 before the test" in text
@@ -171,7 +173,7 @@ def test_a_condition_in_the_middle_marks_what_runs_once_more(models):
 
 def test_typed_constants_stand_in_the_ports_that_read_them(models):
     dot = draw(models / "imported.yaml").dot
-    text = shown(dot)
+    text = visible_text(dot)
     assert "▸ /encoder/layer.0/weight = float32[3, 3]" in text
     assert "▸ large = float32[1, 18]" in text
     assert "/Constant_output_0 = 2" in text
@@ -182,11 +184,11 @@ def test_typed_constants_stand_in_the_ports_that_read_them(models):
 def test_an_input_node_is_one_pill_with_its_named_extents(models):
     dot = draw(models / "imported.yaml").dot
     assert dot.count("class=input") == 1
-    assert "x float32[n, 3]" in shown(dot)
+    assert "x float32[n, 3]" in visible_text(dot)
 
 
-def test_results_are_called_as_the_metadata_call_them(models):
-    text = shown(draw(models / "imported.yaml").dot)
+def test_outputs_have_the_names_in_the_metadata(models):
+    text = visible_text(draw(models / "imported.yaml").dot)
     assert "<I>y</I>" in draw(models / "imported.yaml").dot
     assert "MatMul(A=x, B=/encoder/layer.0/weight)" in text
     assert "result =" not in text
@@ -194,7 +196,7 @@ def test_results_are_called_as_the_metadata_call_them(models):
 
 
 def chain(count):
-    """A model of many additions with long names, a weight for each, and connections that skip."""
+    """Return a model with many additions, long names, a weight for each, and skip connections."""
     nodes, edges_ = {"x": {"input_ports": {"x": {}}, "output_ports": {"x": {"value": "x"}}}}, {}
     names = ["x"]
     for k in range(count):
@@ -228,7 +230,7 @@ def chain(count):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2])
-def test_hundreds_of_nodes_are_drawn_in_seconds(level):
+def test_hundreds_of_nodes(level):
     model = chain(300)
     begun = time.perf_counter()
     picture = draw(model, level=level).svg()
@@ -237,5 +239,5 @@ def test_hundreds_of_nodes_are_drawn_in_seconds(level):
 
 
 @pytest.mark.slow
-def test_many_more_nodes_in_a_row_are_no_trouble():
+def test_a_long_chain_of_nodes():
     assert "digraph" in draw(chain(600)).dot

@@ -1,4 +1,4 @@
-"""The DOT text of every kind of diagram; look at the picture before updating one."""
+"""Golden DOT text of every kind of diagram. Look at the picture before updating one."""
 
 import pytest
 

@@ -1,33 +1,33 @@
-"""What a picture of a model over time shows, checked in its DOT text."""
+"""Pictures of models over time, checked in their DOT text."""
 
 import re
 
 import pytest
 
 from mdf_loop.drawing import draw
-from tests.drawing.dot_text import edges, shown
+from tests.drawing.dot_text import edges, visible_text
 
 
 def labels(dot):
-    """The label of every node of the graph, by name."""
-    found = re.findall(r'^\s*(\w+) \[label=<(.*?)> class="node"', dot, re.MULTILINE)
-    return dict(found)
+    """Return the label of every node of the graph by name."""
+    matches = re.findall(r'^\s*(\w+) \[label=<(.*?)> class="node"', dot, re.MULTILINE)
+    return dict(matches)
 
 
 @pytest.mark.parametrize("name", ["fitzhugh_nagumo", "two_nodes", "states", "conditions"])
-def test_the_nodes_look_as_they_do_without(name, models):
+def test_nodes_are_the_same_with_and_without_time(name, models):
     plain = draw(models / f"{name}.yaml", level=2).dot
     timed = draw(models / f"{name}.yaml", level=2, over_time=True).dot
     assert labels(plain)
     assert labels(timed) == labels(plain)
-    kept = [pair for pair in edges(plain, "data") if not pair[1].startswith("output")]
-    kept = [pair for pair in kept if not pair[0].startswith("input")]
-    assert set(kept) <= set(edges(timed, "data"))
+    inner_edges = [pair for pair in edges(plain, "data") if not pair[1].startswith("output")]
+    inner_edges = [pair for pair in inner_edges if not pair[0].startswith("input")]
+    assert set(inner_edges) <= set(edges(timed, "data"))
 
 
 def test_states_are_carried_pairs(models):
     dot = draw(models / "fitzhugh_nagumo.yaml", over_time=True, rankdir="LR").dot
-    text = shown(dot)
+    text = visible_text(dot)
     assert "for each time step" in text
     assert "V ← initial_v = [-1]" in text
     assert "W&#x27; ▲" in text or "▲ W&#x27;" in text
@@ -42,22 +42,22 @@ def test_states_are_carried_pairs(models):
 
 def test_feedback_is_a_carried_output_and_no_cycle(models):
     dot = draw(models / "two_nodes.yaml", over_time=True).dot
-    text = shown(dot)
+    text = visible_text(dot)
     assert "lynx.kills ← 0" in text
     assert "label=< × 0.2 >" in dot
     assert edges(dot, "feedback") == []
     assert "cycle: once around" not in text
 
 
-def test_with_several_passes_the_pass_before_is_drawn_too(models):
+def test_several_passes_have_feedback_edges(models):
     dot = draw(models / "feedback.yaml", over_time=True).dot
     assert edges(dot, "feedback") == [("cell_2", "cell_1_a_b_c_d")]
-    assert "an evaluation ends after 2 calls of reader or after pass 9" in shown(dot)
+    assert "an evaluation ends after 2 calls of reader or after pass 9" in visible_text(dot)
 
 
-def test_options_mean_what_they_mean_of_loops(models):
+def test_level_depth_and_captures_over_time(models):
     def text(**options):
-        return shown(draw(models / "two_nodes.yaml", over_time=True, **options).dot)
+        return visible_text(draw(models / "two_nodes.yaml", over_time=True, **options).dot)
 
     assert "for each time step (10, 2, 0) → (lynxes)" in text(level=0)
     assert "… 2 nodes …" in text(level=1)
@@ -69,8 +69,8 @@ def test_options_mean_what_they_mean_of_loops(models):
     assert "dlynxes/dt" in text(collapse="hare")
 
 
-def test_a_focus_keeps_the_frame(models):
-    text = shown(draw(models / "conditions.yaml", over_time=True, focus="log").dot)
+def test_focus_over_time_has_the_frame(models):
+    text = visible_text(draw(models / "conditions.yaml", over_time=True, focus="log").dot)
     assert "for each time step" in text
     assert "seen = x" in text
     assert "rings = rings + 1" not in text
@@ -78,15 +78,15 @@ def test_a_focus_keeps_the_frame(models):
 
 def test_every_shared_model_is_drawn_over_time(shared):
     for path in sorted((shared / "models").rglob("*.*")):
-        assert "for each time step" in shown(draw(path, over_time=True).dot)
+        assert "for each time step" in visible_text(draw(path, over_time=True).dot)
 
 
 # --- schedules and types ------------------------------------------------------------------------
 
 
-def test_passes_have_a_frame_that_says_when_they_end_and_what_is_counted(models):
+def test_the_frame_of_passes_has_end_and_counted_events(models):
     dot = draw(models / "conditions.yaml", over_time=True, level=2, rankdir="LR").dot
-    text = shown(dot)
+    text = visible_text(dot)
     assert dot.count("class=passes") == 1
     assert "for each pass of an evaluation" in text
     assert "an evaluation ends after 4 passes" in text
@@ -98,16 +98,16 @@ def test_a_model_without_conditions_has_no_frame_for_passes(models):
     assert "class=passes" not in draw(models / "two_nodes.yaml", over_time=True).dot
 
 
-def test_types_are_those_of_the_run(models):
+def test_types_over_time(models):
     whole = {"over_time": True, "level": 3, "rankdir": "LR"}
-    text = shown(draw(models / "conditions.yaml", **whole).dot)
+    text = visible_text(draw(models / "conditions.yaml", **whole).dot)
     assert "ticks ← 0 · float64[]" in text.replace("▼ ", "")  # it begins as a whole number
     assert "rings[t] → rings · float64[time]" in text
-    fitz = shown(draw(models / "fitzhugh_nagumo.yaml", **whole).dot)
+    fitz = visible_text(draw(models / "fitzhugh_nagumo.yaml", **whole).dot)
     assert "→ V · float64[time, 1]" in fitz
 
 
-def test_a_condition_that_names_its_node_is_said_in_words():
+def test_words_for_a_condition_on_its_own_node():
     from mdf_loop.reading.schedule.table import condition_text
 
     assert condition_text({"type": "AfterNCalls", "kwargs": {"node": "A", "n": 2}}) == (

@@ -1,9 +1,9 @@
-"""A graph as runs and bands."""
+"""Reduction of a graph to runs and bands."""
 
 import numpy as np
 
-from mdf_loop.drawing.bands import cut, length_of
-from mdf_loop.drawing.flow import LONGEST_RUN, flow_of, topological
+from mdf_loop.drawing.bands import cut_into_bands, flow_length
+from mdf_loop.drawing.flow import MAX_RUN_LENGTH, flow_of, topological_order
 from mdf_loop.outline import (
     EdgeOutline,
     GraphOutline,
@@ -15,9 +15,11 @@ from mdf_loop.outline import (
 )
 
 
-def graph(edges, given=("a",), outputs=(), feedback=(), more=()):
+def graph(edges, input_nodes=("a",), outputs=(), feedback=(), extra_nodes=()):
     names = dict.fromkeys(name for pair in (*edges, *feedback) for name in pair)
-    nodes = {name: NodeOutline(name, name) for name in names} | {node.id: node for node in more}
+    nodes = {name: NodeOutline(name, name) for name in names} | {
+        node.id: node for node in extra_nodes
+    }
     return GraphOutline(
         "g",
         "$",
@@ -26,7 +28,7 @@ def graph(edges, given=("a",), outputs=(), feedback=(), more=()):
             EdgeOutline(f"{a}{b}", "$", a, "y", b, "x", feedback=(a, b) in feedback)
             for a, b in (*edges, *feedback)
         ),
-        tuple(InputOutline(name, name, "x", "given", "$") for name in given),
+        tuple(InputOutline(name, name, "x", "given", "$") for name in input_nodes),
         tuple(OutputOutline(name, name, "y", "$") for name in outputs),
     )
 
@@ -39,7 +41,7 @@ def test_a_chain_is_one_run():
     assert runs(flow_of(graph(["ab", "bc", "cd"]))) == ["abcd"]
 
 
-def test_a_run_ends_where_ways_part_and_meet():
+def test_a_run_ends_at_forks_and_joins():
     flow = flow_of(graph(["ab", "bc", "bd", "ce", "de", "ef"]))
     assert runs(flow) == ["ab", "c", "d", "ef"]
     assert flow.links == ((0, 1), (0, 2), (1, 3), (2, 3))
@@ -48,22 +50,22 @@ def test_a_run_ends_where_ways_part_and_meet():
 def test_a_long_chain_is_several_runs():
     names = "abcdefghijk"
     flow = flow_of(graph([names[k : k + 2] for k in range(len(names) - 1)]))
-    assert list(map(len, flow.runs)) == [LONGEST_RUN, len(names) - LONGEST_RUN]
+    assert list(map(len, flow.runs)) == [MAX_RUN_LENGTH, len(names) - MAX_RUN_LENGTH]
 
 
-def test_what_depends_on_no_input_folds():
+def test_nodes_without_inputs_fold():
     flow = flow_of(graph(["ab", "wv", "vb"]))
     assert runs(flow) == ["ab"]
     assert flow.folded == 2
 
 
-def test_nothing_folds_of_a_graph_without_inputs():
-    assert flow_of(graph(["ab", "wv", "vb"], given=())).folded == 0
+def test_a_graph_without_inputs_is_not_folded():
+    assert flow_of(graph(["ab", "wv", "vb"], input_nodes=())).folded == 0
 
 
-def test_results_and_what_moves_by_itself_do_not_fold():
+def test_outputs_and_states_do_not_fold():
     state = NodeOutline("s", "s", items=(ItemOutline("v", "v", stateful=True),))
-    flow = flow_of(graph(["ab", "wv"], outputs=["v"], more=[state]))
+    flow = flow_of(graph(["ab", "wv"], outputs=["v"], extra_nodes=[state]))
     assert runs(flow) == ["ab", "v", "s"]
 
 
@@ -71,10 +73,10 @@ def test_an_input_has_a_box_of_its_own():
     pill = NodeOutline(
         "a", "a", (PortOutline("a", "a"),), outputs=(PortOutline("a", "a", value="a"),)
     )
-    assert runs(flow_of(graph(["ab", "bc"], more=[pill]))) == ["a", "bc"]
+    assert runs(flow_of(graph(["ab", "bc"], extra_nodes=[pill]))) == ["a", "bc"]
 
 
-def test_what_brings_an_older_value_makes_no_run():
+def test_feedback_joins_no_run():
     flow = flow_of(graph(["ab"], feedback=[("b", "a")]))
     assert (runs(flow), flow.back) == (["ab"], ((0, 0),))
 
@@ -82,45 +84,45 @@ def test_what_brings_an_older_value_makes_no_run():
 def test_a_constant_folds():
     item = ItemOutline("value", "$", value=np.zeros(3))
     constant = NodeOutline("k", "k", items=(item,), outputs=(PortOutline("k", "k", value="value"),))
-    assert flow_of(graph(["ab", "kb"], more=[constant])).folded == 1
+    assert flow_of(graph(["ab", "kb"], extra_nodes=[constant])).folded == 1
 
 
-def test_senders_come_before_receivers_also_around_a_circle():
-    assert topological("cba", [("a", "b"), ("b", "c")]) == ["a", "b", "c"]
-    assert topological("ab", [("a", "b"), ("b", "a")]) == ["a", "b"]
+def test_senders_come_before_receivers():
+    assert topological_order("cba", [("a", "b"), ("b", "c")]) == ["a", "b", "c"]
+    assert topological_order("ab", [("a", "b"), ("b", "a")]) == ["a", "b"]
 
 
 def ladder(rungs):
-    """Two ways that meet again and again, so that there is no run."""
+    """Return the flow of two paths that meet again and again, so that it has no runs."""
     edges = []
     for k in range(rungs):
         top, left, right, low = f"t{k}", f"l{k}", f"r{k}", f"t{k + 1}"
         edges += [(top, left), (top, right), (left, low), (right, low)]
-    return flow_of(graph(edges, given=["t0"]))
+    return flow_of(graph(edges, input_nodes=["t0"]))
 
 
-def test_bands_are_of_about_the_same_length_and_follow_each_other():
+def test_bands_have_about_equal_length():
     flow = ladder(12)
-    bands = cut(flow, 3)
-    sizes = [bands.of.count(band) for band in range(3)]
+    bands = cut_into_bands(flow, 3)
+    sizes = [bands.band_of_run.count(band) for band in range(3)]
     assert bands.count == 3
     assert max(sizes) - min(sizes) <= 3
-    assert all(bands.of[tail] <= bands.of[head] for tail, head in flow.links)
+    assert all(bands.band_of_run[tail] <= bands.band_of_run[head] for tail, head in flow.links)
 
 
-def test_what_is_cut_has_a_number_once_for_each_sender():
-    bands = cut(ladder(12), 3)
+def test_each_cut_sender_has_one_number():
+    bands = cut_into_bands(ladder(12), 3)
     assert sorted(bands.stubs.values()) == list(range(1, len(bands.stubs) + 1))
 
 
 def test_one_band_is_not_cut():
-    bands = cut(ladder(3), 1)
+    bands = cut_into_bands(ladder(3), 1)
     assert (bands.count, bands.stubs) == (1, {})
 
 
 def test_a_source_stands_in_the_band_of_its_reader():
     flow = ladder(12)
-    late = flow_of(
+    late_flow = flow_of(
         graph(
             [
                 *(
@@ -129,14 +131,14 @@ def test_a_source_stands_in_the_band_of_its_reader():
                 ),
                 ("late", "t11"),
             ],
-            given=["t0", "late"],
+            input_nodes=["t0", "late"],
         )
     )
-    place = {node.id: k for k, run in enumerate(late.runs) for node in run}
-    bands = cut(late, 3)
-    assert bands.of[place["late"]] == bands.of[place["t11"]]
+    run_of_node = {node.id: k for k, run in enumerate(late_flow.runs) for node in run}
+    bands = cut_into_bands(late_flow, 3)
+    assert bands.band_of_run[run_of_node["late"]] == bands.band_of_run[run_of_node["t11"]]
 
 
-def test_more_bands_than_boxes_are_as_many_as_there_are_boxes():
-    assert cut(ladder(1), 50).count <= 4
-    assert length_of(ladder(2)) > length_of(ladder(1))
+def test_there_are_at_most_as_many_bands_as_boxes():
+    assert cut_into_bands(ladder(1), 50).count <= 4
+    assert flow_length(ladder(2)) > flow_length(ladder(1))

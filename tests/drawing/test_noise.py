@@ -1,4 +1,4 @@
-"""Nodes that draw random numbers carry a sign."""
+"""Sign of nodes that draw random numbers."""
 
 from __future__ import annotations
 
@@ -41,14 +41,17 @@ def dot(node: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", DRAWING)
-def test_a_sign_for_what_draws(name: str) -> None:
+def test_random_parameters_have_a_sign(name: str) -> None:
     assert SIGN in dot({**DRAWING[name], "output_ports": {"x": {"value": "x"}}})
 
 
-def test_an_output_port_may_draw() -> None:
+def test_random_output_ports_have_a_sign() -> None:
     assert SIGN in dot({"output_ports": {"x": {"value": "numpy.random.rand()"}}})
 
 
-def test_no_sign_for_others() -> None:
-    still = {"parameters": {"random": {"value": 1.0}}, "output_ports": {"x": {"value": "random"}}}
-    assert "draws random numbers" not in dot(still)
+def test_other_nodes_have_no_sign() -> None:
+    constant_node = {
+        "parameters": {"random": {"value": 1.0}},
+        "output_ports": {"x": {"value": "random"}},
+    }
+    assert "draws random numbers" not in dot(constant_node)

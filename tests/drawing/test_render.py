@@ -1,4 +1,4 @@
-"""DOT text to svg, png, pdf; what is said when nothing can draw."""
+"""Rendering of DOT text as svg, png and pdf, and errors without a drawing program."""
 
 import importlib
 import sys
@@ -47,17 +47,17 @@ def test_notebooks_show_svg(models):
 
 
 @pytest.fixture
-def bare(monkeypatch):
-    """A machine without the program `dot`."""
+def without_dot(monkeypatch):
+    """Hide the program `dot`."""
     monkeypatch.setattr(render_module.shutil, "which", lambda name: None)
 
 
-def test_without_the_program_pygraphviz_draws(bare, models):
+def test_pygraphviz_renders_without_dot(without_dot, models):
     assert renderer().startswith("pygraphviz ")
     assert "<svg" in draw(models / "sample.yaml").svg()
 
 
-def test_without_any_renderer_dot_text_is_still_there(bare, monkeypatch, models, tmp_path):
+def test_dot_text_without_any_renderer(without_dot, monkeypatch, models, tmp_path):
     monkeypatch.setitem(sys.modules, "pygraphviz", None)
     drawing = draw(models / "sample.yaml", tmp_path / "picture.dot")
     assert "digraph" in drawing.dot
@@ -67,20 +67,20 @@ def test_without_any_renderer_dot_text_is_still_there(bare, monkeypatch, models,
     assert not (tmp_path / "picture.png").exists()
 
 
-def test_the_program_is_used_where_there_is_one(monkeypatch, models):
+def test_dot_is_preferred(monkeypatch, models):
     import graphviz
 
-    asked = []
+    pipe_options = []
     monkeypatch.setattr(render_module.shutil, "which", lambda name: "/usr/bin/dot")
     monkeypatch.setattr(
-        graphviz.Source, "pipe", lambda self, **options: asked.append(options) or b"<svg/>"
+        graphviz.Source, "pipe", lambda self, **options: pipe_options.append(options) or b"<svg/>"
     )
     assert draw(models / "sample.yaml").svg() == "<svg/>"
-    assert asked[0]["format"] == "svg"
+    assert pipe_options[0]["format"] == "svg"
     assert renderer() == "/usr/bin/dot"
 
 
-def test_a_program_that_fails_is_one_clear_error(monkeypatch, models):
+def test_a_failing_program_is_one_clear_error(monkeypatch, models):
     import graphviz
 
     def fail(self, **options):
@@ -92,23 +92,23 @@ def test_a_program_that_fails_is_one_clear_error(monkeypatch, models):
         draw(models / "sample.yaml").svg()
 
 
-def test_text_that_is_no_dot_is_one_clear_error(bare, models):
+def test_invalid_dot_text_is_one_clear_error(without_dot, models):
     drawing = replace(draw(models / "sample.yaml"), dot="this is not DOT")
     with pytest.raises(UnsupportedError, match="Graphviz could not draw svg"):
         drawing.svg()
 
 
-def named(name):
+def model_with_name(name):
     node = {"parameters": {"v": {"value": 1.0}}, "output_ports": {"out": {"value": "v"}}}
     return {name: {"nodes": {"n": node, "other": node}}}
 
 
 @pytest.mark.parametrize("name", ["n" * 16_001, "µ" * 8001, "&" * 4000, "\x1b" * 5000])
 @pytest.mark.parametrize("suffix", [".dot", ".svg", ".png"])
-def test_a_text_that_graphviz_cannot_read_is_an_error_in_all_formats(tmp_path, name, suffix):
+def test_too_long_texts_are_an_error_in_all_formats(tmp_path, name, suffix):
     target = tmp_path / f"x{suffix}"
     with pytest.raises(UnsupportedError, match="is too long for a picture") as raised:
-        draw(named(name), target, level=0)
+        draw(model_with_name(name), target, level=0)
     assert len(str(raised.value)) < 2000
     assert not target.exists()
 
@@ -116,10 +116,10 @@ def test_a_text_that_graphviz_cannot_read_is_an_error_in_all_formats(tmp_path, n
 @pytest.mark.parametrize("name", ["n" * 16_000, "µ" * 8000, '"\\' * 1300])
 def test_the_longest_text_is_drawn_at_every_level(name):
     for level in range(4):
-        assert "<svg" in draw(named(name), level=level).svg()
+        assert "<svg" in draw(model_with_name(name), level=level).svg()
 
 
-def test_a_name_of_any_length_of_a_node_is_drawn_by_its_ends():
+def test_long_names_show_both_ends():
     name = "n" * 100_000
     node = {"parameters": {"v": {"value": 1.0}}, "output_ports": {"out": {"value": "v"}}}
     assert "<svg" in draw({"g": {"nodes": {name: node}}}, level=0).svg()

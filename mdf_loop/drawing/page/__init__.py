@@ -1,10 +1,12 @@
-"""Outline -> a page to look around in: one HTML file, laid out in the browser by elkjs.
+"""Interactive page of an outline: one HTML file, laid out in the browser by elkjs.
 
     Page(outline("model.yaml")).html()
 
-`scene` is what a page shows, by number; `graphs`, `nodes`, `frames`, `terminals` and `owners` make it of an
-outline, `ends` is where values arrive; `fitting` joins `runs` of operators and makes `groups`; `html` puts the
-file together from `app/`, which is JavaScript, and `elkjs/`, which is not ours (`make vendor`).
+- `scene` is the content of a page, with a number for each box and port.
+- `graphs`, `nodes`, `frames`, `terminals` and `owners` build the scene from an outline.
+- `ends` records the ends at which values arrive and leave.
+- `fitting` joins `runs` of operators and forms `groups`.
+- `html` assembles the file from `app/` (our JavaScript) and `elkjs/` (third-party, by `make vendor`).
 """
 
 from mdf_loop.drawing.page.page import Page

@@ -1,13 +1,13 @@
-"""A scene that a reader can take in: runs of operators joined, many boxes in groups."""
+"""Reduction of a scene for readers: runs of operators are joined, and many boxes are grouped."""
 
 from __future__ import annotations
 
-from mdf_loop.drawing.page.ends import Numbers
-from mdf_loop.drawing.page.groups import grouped
-from mdf_loop.drawing.page.runs import joined
+from mdf_loop.drawing.page.ends import Numbering
+from mdf_loop.drawing.page.groups import group_boxes
+from mdf_loop.drawing.page.runs import join_operators
 from mdf_loop.drawing.page.scene import Scene
 
 
-def fitted(scene: Scene, numbers: Numbers) -> Scene:
-    """The scene, once all of its wires are there."""
-    return grouped(joined(scene, numbers), numbers)
+def simplify_scene(scene: Scene, numbers: Numbering) -> Scene:
+    """Return a scene with joined operators and groups. All of its wires must be present."""
+    return group_boxes(join_operators(scene, numbers), numbers)

@@ -1,4 +1,4 @@
-"""Loops, choices and nodes that own several of them, as boxes that hold others."""
+"""Loops, choices, and nodes that own several of them, as boxes that contain others."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from mdf_loop.drawing.frames import block_name, schedule_words
-from mdf_loop.drawing.page.ends import End, Ends, Numbers, Pins, Recording
-from mdf_loop.drawing.page.fitting import fitted
-from mdf_loop.drawing.page.nodes import pill
-from mdf_loop.drawing.page.scene import Box, Pin, Scene, Wire
+from mdf_loop.drawing.page.ends import BoxPorts, End, NodeEnds, Numbering, Recording
+from mdf_loop.drawing.page.fitting import simplify_scene
+from mdf_loop.drawing.page.nodes import pill_box
+from mdf_loop.drawing.page.scene import Box, Port, Scene, Wire
 from mdf_loop.drawing.page.terminals import terminals
 from mdf_loop.drawing.rails import Terminal
 from mdf_loop.drawing.theme import MARKS
@@ -26,53 +26,54 @@ from mdf_loop.outline.pseudocode import pseudocode
 from mdf_loop.outline.text import shorten, shorten_name
 from mdf_loop.outline.words import headline
 
-GraphMaker: TypeAlias = Callable[[GraphOutline], tuple[Scene, dict[str, Ends]]]
-"""Makes the boxes of a graph."""
+GraphBuilder: TypeAlias = Callable[[GraphOutline], tuple[Scene, dict[str, NodeEnds]]]
+"""Function that builds the boxes of a graph."""
 
-NAME, BELOW, TITLE = 36, 44, 80
-"""Letters of a terminal's name, of what is said below it, of a frame's title."""
+MAX_NAME_LENGTH, MAX_REMARK_LENGTH, MAX_TITLE_LENGTH = 36, 44, 80
+"""Number of characters of a terminal's name, of its remark, and of a frame's title."""
 
 
-class Frame:
-    """A box for a block: `entries` is what it reads outside, `ends` where its ports leave."""
+class FrameBuilder:
+    """Builder of the box of a loop or choice, with its ports by key of the terminal."""
 
-    def __init__(self, block: Block, numbers: Numbers) -> None:
+    def __init__(self, block: Block, numbers: Numbering) -> None:
         self.block = block
         self.numbers = numbers
         self.terminals = terminals(block)
         self.left = {t.key: self._port(t) for t, _ in self.terminals.rows if t is not None}
         self.right = {t.key: self._port(t) for _, t in self.terminals.rows if t is not None}
 
-    def _port(self, terminal: Terminal) -> Pin:
-        return Pin(
+    def _port(self, terminal: Terminal) -> Port:
+        """Return a new port for a terminal."""
+        return Port(
             self.numbers.next(),
-            shorten_name(terminal.name, NAME),
-            shorten(terminal.below, BELOW),
+            shorten_name(terminal.name, MAX_NAME_LENGTH),
+            shorten(terminal.below, MAX_REMARK_LENGTH),
             terminal.kind,
             passes=terminal.kind in ("captured", "join"),
         )
 
-    def box(self, maker: GraphMaker) -> Box:
-        """The box with all that is inside of it."""
+    def box(self, build_graph: GraphBuilder) -> Box:
+        """Return the box with everything inside it."""
         number = self.numbers.next()
         if isinstance(self.block, LoopOutline):
-            self._remember(self.block, number)
-        left_of = {t.key: self.left[t.key] for t, _ in self.terminals.rows if t is not None}
+            self._register_loop(self.block, number)
+        left_ports = {t.key: self.left[t.key] for t, _ in self.terminals.rows if t is not None}
         return Box(
             id=number,
             kind=self.block.word,
-            title=shorten(headline(self.block), TITLE),
+            title=shorten(headline(self.block), MAX_TITLE_LENGTH),
             below=block_name(self.block),
-            left=tuple(left_of[t.key] if t else None for t, _ in self.terminals.rows),
+            left=tuple(left_ports[t.key] if t else None for t, _ in self.terminals.rows),
             right=tuple(self.right[t.key] if t else None for _, t in self.terminals.rows),
-            inner=self._inside(maker),
-            back=tuple(self._back()),
+            inner=self._inner_scene(build_graph),
+            back=tuple(self._back_wires()),
             details=tuple(self._details()),
             path=self.block.path,
         )
 
-    def _remember(self, loop: LoopOutline, number: int) -> None:
-        """What a run will say something about."""
+    def _register_loop(self, loop: LoopOutline, number: int) -> None:
+        """Register a loop whose iterations and recordings a run may observe."""
         if loop.kind == "over time":
             self.numbers.loops[OVER_TIME] = number
         elif self.numbers.depth == self.numbers.level:
@@ -84,107 +85,130 @@ class Frame:
                 if not row.how
             ]
 
-    def _back(self) -> Iterator[Wire]:
+    def _back_wires(self) -> Iterator[Wire]:
+        """Yield the wires of carried and delayed values to the next iteration."""
         for source, target, label in self.terminals.back:
             if source in self.right and target in self.left:
                 yield Wire(self.right[source].id, self.left[target].id, "back", label)
 
     def _details(self) -> Iterator[tuple[str, str]]:
+        """Yield titles and texts beside the picture: id, notes, terminals and pseudo-code."""
         yield "id", self.block.full_name
         yield from (("note", note) for note in self.block.notes)
         if isinstance(self.block, LoopOutline):
-            yield from (("schedule", said) for said in schedule_words(self.block))
+            yield from (("schedule", text) for text in schedule_words(self.block))
         for terminal in (t for pair in self.terminals.rows for t in pair if t is not None):
-            said = " ".join(part for part in (terminal.name, terminal.below) if part)
-            yield MARKS[terminal.kind].words, said
+            text = " ".join(part for part in (terminal.name, terminal.below) if part)
+            yield MARKS[terminal.kind].words, text
         yield "code", "\n".join(pseudocode(self.block))
 
-    def _inside(self, maker: GraphMaker) -> Scene | None:
+    def _inner_scene(self, build_graph: GraphBuilder) -> Scene | None:
+        """Return the scene of the body, or of all branches."""
         if isinstance(self.block, ChoiceOutline):
-            return _side_by_side([self._branch(branch, maker) for branch in self.block.branches])
+            return _merge_scenes(
+                [self._branch_scene(branch, build_graph) for branch in self.block.branches]
+            )
         if self.block.body is None:
             return None
         body = self.block.body
-        scene, ends = maker(body)
-        wires = (*self._brought(body, ends), *self._given(body.outputs, ends))
-        return fitted(Scene(scene.boxes, (*scene.wires, *wires)), self.numbers)
+        scene, ends = build_graph(body)
+        wires = (*self._input_wires(body, ends), *self._output_wires(body.outputs, ends))
+        return simplify_scene(Scene(scene.boxes, (*scene.wires, *wires)), self.numbers)
 
-    def _brought(self, body: GraphOutline, ends: dict[str, Ends]) -> Iterator[Wire]:
-        """From the left rail to what reads it in the body."""
-        for given in body.inputs:
-            key, kind = self.terminals.inner.get(given.name, ("", ""))
-            if key in self.left and given.node in ends:
-                for end, read in ends[given.node].arriving(given.port, given.name):
-                    stroke = "capture" if "capture" in (kind, read) else "data"
+    def _input_wires(self, body: GraphOutline, ends: dict[str, NodeEnds]) -> Iterator[Wire]:
+        """Yield wires from the left rail to the readers in the body."""
+        for body_input in body.inputs:
+            key, kind = self.terminals.inner.get(body_input.name, ("", ""))
+            if key in self.left and body_input.node in ends:
+                for end, target_kind in ends[body_input.node].targets(
+                    body_input.port, body_input.name
+                ):
+                    stroke = "capture" if "capture" in (kind, target_kind) else "data"
                     yield Wire(self.left[key].id, end, stroke)
 
-    def _given(self, outputs: tuple[OutputOutline, ...], ends: dict[str, Ends]) -> Iterator[Wire]:
-        """From the body to the right rail; a value may go there straight from the left one."""
+    def _output_wires(
+        self, outputs: tuple[OutputOutline, ...], ends: dict[str, NodeEnds]
+    ) -> Iterator[Wire]:
+        """Yield wires from the body to the right rail, or from the left rail for a value that is passed through."""
         for key, output in zip(self.terminals.leaving, outputs, strict=False):
             target = self.right.get(key)
             if target is None:
                 continue
             if output.node in ends:
-                yield Wire(ends[output.node].leaving(output.port), target.id)
+                yield Wire(ends[output.node].source(output.port), target.id)
             elif output.port in self.terminals.inner:
-                passed, kind = self.terminals.inner[output.port]
-                if passed in self.left:
-                    yield Wire(self.left[passed].id, target.id, kind)
+                source_key, kind = self.terminals.inner[output.port]
+                if source_key in self.left:
+                    yield Wire(self.left[source_key].id, target.id, kind)
 
-    def _branch(self, branch: BranchOutline, maker: GraphMaker) -> Scene:
-        """The box of a branch, and the wires between it and the rails."""
-        pins = Pins(self.numbers)
+    def _branch_scene(self, branch: BranchOutline, build_graph: GraphBuilder) -> Scene:
+        """Return the box of a branch with the wires between it and the rails."""
+        box_ports = BoxPorts(self.numbers)
         scene: Scene = Scene((), ())
-        ends: dict[str, Ends] = {}
+        ends: dict[str, NodeEnds] = {}
         if branch.body is not None:
-            scene, ends = maker(branch.body)
-        passed = self._passed(branch)
-        ends |= {f"passed {name}": Ends(made.id) for name, made in passed.items()}
-        outside = list(self._into(branch, ends, pins))
+            scene, ends = build_graph(branch.body)
+        pass_through_boxes = self._pass_through_boxes(branch)
+        ends |= {
+            f"passed {name}": NodeEnds(pass_through_box.id)
+            for name, pass_through_box in pass_through_boxes.items()
+        }
+        outer_wires = list(self._branch_input_wires(branch, ends, box_ports))
         for key, output in zip(self.terminals.leaving, branch.outputs, strict=False):
             source = ends.get(output.node or f"passed {output.port}")
             if key in self.right and source is not None:
-                leaving = pins.leave(f"{key} {output.port}", source.leaving(output.port), Pin(0))
-                outside.append(Wire(leaving, self.right[key].id))
-        inside = Scene((*scene.boxes, *passed.values()), (*scene.wires, *pins.wires))
+                leaving_port = box_ports.leave(
+                    f"{key} {output.port}", source.source(output.port), Port(0)
+                )
+                outer_wires.append(Wire(leaving_port, self.right[key].id))
+        inner_scene = Scene(
+            (*scene.boxes, *pass_through_boxes.values()), (*scene.wires, *box_ports.wires)
+        )
         box = Box(
             id=self.numbers.next(),
             kind="branch",
-            title=shorten(branch.title, TITLE),
-            inner=fitted(inside, self.numbers),
+            title=shorten(branch.title, MAX_TITLE_LENGTH),
+            inner=simplify_scene(inner_scene, self.numbers),
             details=(("id", branch.title), *(("note", note) for note in branch.notes)),
             path=self.block.path if branch.body is None else branch.body.path,
-            left=tuple(pins.left.values()),
-            right=tuple(pins.right.values()),
+            left=tuple(box_ports.left.values()),
+            right=tuple(box_ports.right.values()),
         )
-        return Scene((box,), tuple(outside))
+        return Scene((box,), tuple(outer_wires))
 
-    def _passed(self, branch: BranchOutline) -> dict[str, Box]:
+    def _pass_through_boxes(self, branch: BranchOutline) -> dict[str, Box]:
+        """Return a pill for each value that a branch passes through."""
         return {
-            output.port: pill(self.numbers, "passed", output.port, "passed through", output.path)
+            output.port: pill_box(
+                self.numbers, "passed", output.port, "passed through", output.path
+            )
             for output in branch.outputs
             if output.node is None and output.port
         }
 
-    def _into(self, branch: BranchOutline, ends: dict[str, Ends], pins: Pins) -> Iterator[Wire]:
-        arriving: dict[str, list[End]] = {}
-        for given in branch.body.inputs if branch.body else ():
-            if given.node in ends:
-                arriving.setdefault(given.name, []).extend(
-                    ends[given.node].arriving(given.port, given.name)
+    def _branch_input_wires(
+        self, branch: BranchOutline, ends: dict[str, NodeEnds], box_ports: BoxPorts
+    ) -> Iterator[Wire]:
+        """Yield wires from the left rail to the box of a branch."""
+        targets_by_name: dict[str, list[End]] = {}
+        for body_input in branch.body.inputs if branch.body else ():
+            if body_input.node in ends:
+                targets_by_name.setdefault(body_input.name, []).extend(
+                    ends[body_input.node].targets(body_input.port, body_input.name)
                 )
         for output in branch.outputs:
             if output.node is None and output.port:
-                place = ends[f"passed {output.port}"].whole
-                arriving.setdefault(output.port, []).append((place, "data"))
-        for name, places in arriving.items():
+                pill_id = ends[f"passed {output.port}"].box_id
+                targets_by_name.setdefault(output.port, []).append((pill_id, "data"))
+        for name, targets in targets_by_name.items():
             key, kind = self.terminals.inner.get(name, ("", ""))
             if key in self.left:
-                end, _ = pins.enter(name, list(dict.fromkeys(places)), Pin(0))
+                end, _ = box_ports.enter(name, list(dict.fromkeys(targets)), Port(0))
                 yield Wire(self.left[key].id, end, kind)
 
 
-def _side_by_side(scenes: list[Scene]) -> Scene:
+def _merge_scenes(scenes: list[Scene]) -> Scene:
+    """Return one scene with the boxes and wires of several."""
     return Scene(
         tuple(box for scene in scenes for box in scene.boxes),
         tuple(wire for scene in scenes for wire in scene.wires),

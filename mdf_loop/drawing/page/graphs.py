@@ -1,95 +1,110 @@
-"""A graph as a scene: a box for each node, wires for its edges, pills for what comes in and goes out."""
+"""Scene of a graph: a box per node, wires for its edges, and pills for inputs and outputs."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from mdf_loop.drawing.page.ends import Ends, Numbers
-from mdf_loop.drawing.page.fitting import fitted
-from mdf_loop.drawing.page.nodes import TITLE, node_box, operator, pill, small_box
+from mdf_loop.drawing.page.ends import NodeEnds, Numbering
+from mdf_loop.drawing.page.fitting import simplify_scene
+from mdf_loop.drawing.page.nodes import (
+    MAX_TITLE_LENGTH,
+    node_box,
+    operator_name,
+    pill_box,
+    small_box,
+)
 from mdf_loop.drawing.page.owners import owner_box
 from mdf_loop.drawing.page.scene import Box, Scene, Wire
-from mdf_loop.drawing.page.terminals import ALL
-from mdf_loop.drawing.small import inlined
-from mdf_loop.drawing.weights import without_weights
+from mdf_loop.drawing.page.terminals import FULL_VIEW
+from mdf_loop.drawing.small import inline_constants
+from mdf_loop.drawing.weights import merge_captured_constants
 from mdf_loop.outline import GraphOutline, NodeOutline
 from mdf_loop.outline.text import shorten_name, value_text, weight_text
 
-FEW = 12
-"""Of more nodes imported operators are words, in runs, and constants are not shown."""
+MAX_DETAILED_NODES = 12
+"""Number of nodes above which a graph is simplified.
+
+Imported operators become words in runs, and constants are omitted.
+"""
 
 
-def model_scene(graph: GraphOutline, numbers: Numbers) -> Scene:
-    """The whole model."""
-    scene, ends = _Maker(numbers).made(graph)
+def model_scene(graph: GraphOutline, numbers: Numbering) -> Scene:
+    """Return the scene of the whole model."""
+    scene, ends = _SceneBuilder(numbers).build(graph)
     boxes, wires = [*scene.boxes], [*scene.wires]
     inputs = {node.id for node in graph.nodes if node.is_input}
-    for given in graph.inputs:
-        if given.node in ends and given.node not in inputs:
-            said = "" if given.default is None else f" = {value_text(given.default, 24)}"
-            box = pill(numbers, "input", given.name, given.type, given.path, said)
+    for model_input in graph.inputs:
+        if model_input.node in ends and model_input.node not in inputs:
+            default_text = (
+                "" if model_input.default is None else f" = {value_text(model_input.default, 24)}"
+            )
+            box = pill_box(
+                numbers, "input", model_input.name, model_input.type, model_input.path, default_text
+            )
             boxes.append(box)
-            places = ends[given.node].arriving(given.port, given.name)
-            wires += [Wire(box.id, end, kind) for end, kind in places]
+            targets = ends[model_input.node].targets(model_input.port, model_input.name)
+            wires += [Wire(box.id, end, kind) for end, kind in targets]
     for output in graph.outputs:
         if output.node in ends:
-            box = pill(numbers, "output", output.name, output.type, output.path)
+            box = pill_box(numbers, "output", output.name, output.type, output.path)
             boxes.append(box)
-            wires.append(Wire(ends[output.node].leaving(output.port), box.id))
-    return fitted(Scene(tuple(boxes), tuple(wires)), numbers)
+            wires.append(Wire(ends[output.node].source(output.port), box.id))
+    return simplify_scene(Scene(tuple(boxes), tuple(wires)), numbers)
 
 
-class _Maker(Struct, frozen=True):
-    """Makes scenes of graphs with one row of numbers."""
+class _SceneBuilder(Struct, frozen=True):
+    """Builder of scenes of graphs with a common numbering."""
 
-    numbers: Numbers
+    numbers: Numbering
 
-    def made(self, graph: GraphOutline) -> tuple[Scene, dict[str, Ends]]:
-        """Boxes and wires of a graph, and where its nodes are reached."""
+    def build(self, graph: GraphOutline) -> tuple[Scene, dict[str, NodeEnds]]:
+        """Return boxes and wires of a graph, and the ends of its nodes by id."""
         self.numbers.depth += 1
-        graph = inlined(without_weights(graph, ALL), ALL)
-        many = len(graph.nodes) > FEW
-        fed = {edge.receiver for edge in graph.edges}
+        graph = inline_constants(merge_captured_constants(graph, FULL_VIEW), FULL_VIEW)
+        is_large = len(graph.nodes) > MAX_DETAILED_NODES
+        fed_ids = {edge.receiver for edge in graph.edges}
         boxes: list[Box] = []
-        ends: dict[str, Ends] = {}
+        ends: dict[str, NodeEnds] = {}
         for node in graph.nodes:
-            if many and node.constant is not None:
+            if is_large and node.constant is not None:
                 continue
             if node.blocks:
-                outer = frozenset(i.name for i in graph.inputs if i.node == node.id)
-                box, found = owner_box(node, outer, self.numbers, self.made)
+                outer_names = frozenset(i.name for i in graph.inputs if i.node == node.id)
+                box, node_ends = owner_box(node, outer_names, self.numbers, self.build)
             else:
-                box, found = self._drawn(node, node.id in fed, many)
-            ends[node.id] = found
+                box, node_ends = self._node_box(node, node.id in fed_ids, is_large)
+            ends[node.id] = node_ends
             boxes.append(box)
         wires = tuple(_wires(graph, ends))
         if self.numbers.depth == self.numbers.level:
             self.numbers.values |= {
                 f"{name}.{port}": end
-                for name, found in ends.items()
-                for port, end in found.outputs.items()
+                for name, node_ends in ends.items()
+                for port, end in node_ends.outputs.items()
             }
         self.numbers.depth -= 1
         return Scene(tuple(boxes), wires), ends
 
-    def _drawn(self, node: NodeOutline, is_fed: bool, many: bool) -> tuple[Box, Ends]:
+    def _node_box(self, node: NodeOutline, is_fed: bool, is_large: bool) -> tuple[Box, NodeEnds]:
+        """Return the box of a node without loops and choices, and its ends."""
         if node.is_input and not is_fed:
-            return small_box(node, self.numbers, "input", shorten_name(node.id, TITLE))
+            return small_box(node, self.numbers, "input", shorten_name(node.id, MAX_TITLE_LENGTH))
         if node.constant is not None:
-            said = f"{shorten_name(node.id, TITLE)} = {value_text(node.constant, 24)}"
-            return small_box(node, self.numbers, "constant", said)
-        if many and operator(node):
-            return small_box(node, self.numbers, "operator", operator(node))
+            label = f"{shorten_name(node.id, MAX_TITLE_LENGTH)} = {value_text(node.constant, 24)}"
+            return small_box(node, self.numbers, "constant", label)
+        if is_large and operator_name(node):
+            return small_box(node, self.numbers, "operator", operator_name(node))
         return node_box(node, self.numbers)
 
 
-def _wires(graph: GraphOutline, ends: dict[str, Ends]) -> list[Wire]:
-    found = []
+def _wires(graph: GraphOutline, ends: dict[str, NodeEnds]) -> list[Wire]:
+    """Return the wires of a graph's edges."""
+    wires = []
     for edge in graph.edges:
         if edge.sender in ends and edge.receiver in ends:
-            source = ends[edge.sender].leaving(edge.sender_port)
+            source = ends[edge.sender].source(edge.sender_port)
             label = weight_text(edge.weight)
-            for end, kind in ends[edge.receiver].arriving(edge.receiver_port, ""):
+            for end, kind in ends[edge.receiver].targets(edge.receiver_port, ""):
                 stroke = "feedback" if edge.feedback else kind
-                found.append(Wire(source, end, stroke, label))
-    return found
+                wires.append(Wire(source, end, stroke, label))
+    return wires

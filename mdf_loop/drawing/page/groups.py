@@ -1,9 +1,9 @@
-"""Many boxes as closed groups: by the scopes in their names where that makes no circle, else in parts.
+"""Groups of boxes, closed at first: by the scopes in their names if this makes no cycle, otherwise in parts.
 
     /encoder/layers.0/Mul, /encoder/layers.0/Add, /encoder/layers.1/Mul, ...
     groups layers.0, layers.1, ...
 
-A group is a box with ports: one for each value that comes in, one for each that goes out.
+A group is a box with one port for each value that enters, and one for each value that leaves.
 """
 
 from __future__ import annotations
@@ -16,57 +16,58 @@ from itertools import takewhile
 import networkx as nx
 from msgspec import Struct
 
-from mdf_loop.drawing.page.ends import Numbers
-from mdf_loop.drawing.page.scene import Box, Pin, Scene, Wire
+from mdf_loop.drawing.page.ends import Numbering
+from mdf_loop.drawing.page.scene import Box, Port, Scene, Wire
 from mdf_loop.outline.text import shorten_name
 
-MOST = 200
-"""Of more boxes beside each other groups are made."""
-PARTS = 60
-"""Of more groups and single boxes parts are made, of about as many."""
-PART = 40
-"""Boxes in a part."""
-SMALLEST = 3
-NAME = 40
+MAX_BOXES = 200
+"""Number of boxes side by side above which groups are formed."""
+MAX_PARTS = 60
+"""Number of groups and single boxes above which neighbours are merged into parts."""
+PART_SIZE = 40
+"""Number of boxes in a part."""
+MIN_GROUP_SIZE = 3
+MAX_NAME_LENGTH = 40
 _PILLS = ("input", "output")
 
 
 class _Part(Struct, frozen=True):
-    """Boxes that become a group, or a box that stays alone; `scope` is the beginning of their ids."""
+    """Boxes that become a group, or a single box. `scope` is the common beginning of their ids."""
 
     boxes: tuple[Box, ...]
     scope: tuple[str, ...] = ()
-    said: str = ""
+    remark: str = ""
 
     @property
-    def alone(self) -> bool:
+    def is_single(self) -> bool:
+        """True if the part has only one box."""
         return len(self.boxes) == 1
 
 
-def grouped(scene: Scene, numbers: Numbers) -> Scene:
-    """The scene, with groups if it has too many boxes."""
-    if len(scene.boxes) <= MOST:
+def group_boxes(scene: Scene, numbers: Numbering) -> Scene:
+    """Return the scene, with groups if it has too many boxes."""
+    if len(scene.boxes) <= MAX_BOXES:
         return scene
     pills = tuple(box for box in scene.boxes if box.kind in _PILLS)
-    if len(pills) > PART:
+    if len(pills) > PART_SIZE:
         pills = ()
-    kept = {box.id for box in pills}
+    pill_ids = {box.id for box in pills}
     flow = _flow(scene)
-    parts = _scoped(tuple(box for box in scene.boxes if box.id not in kept), flow)
-    if len(parts) > PARTS:
-        parts = list(_consecutive(parts, flow))
-    return _with_groups(scene, [_Part((box,)) for box in pills] + parts, numbers)
+    parts = _group_by_scopes(tuple(box for box in scene.boxes if box.id not in pill_ids), flow)
+    if len(parts) > MAX_PARTS:
+        parts = list(_merge_neighbours(parts, flow))
+    return _replace_parts(scene, [_Part((box,)) for box in pills] + parts, numbers)
 
 
 def _flow(scene: Scene) -> nx.DiGraph:
-    """Which box feeds which, what comes from a pass before left out."""
-    owner = {end: box.id for box in scene.boxes for end in box.ends}
+    """Return the graph of boxes that feed each other, without values of a pass before."""
+    box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
     flow = nx.DiGraph()
     flow.add_nodes_from(box.id for box in scene.boxes)
     flow.add_edges_from(
-        (owner[wire.source], owner[wire.target])
+        (box_of_end[wire.source], box_of_end[wire.target])
         for wire in scene.wires
-        if wire.kind != "feedback" and wire.source in owner and wire.target in owner
+        if wire.kind != "feedback" and wire.source in box_of_end and wire.target in box_of_end
     )
     return flow
 
@@ -74,182 +75,201 @@ def _flow(scene: Scene) -> nx.DiGraph:
 # --- scopes ---------------------------------------------------------------------------------------
 
 
-def _scoped(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Part]:
-    """Groups by the first part of names that tells boxes apart, so that none feeds itself."""
+def _group_by_scopes(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Part]:
+    """Return groups by the first differing part of names, such that no group feeds itself."""
     scopes = {box.id: _scope(box) for box in boxes}
-    parts = list(_by_scope(boxes, scopes, _shared([s for s in scopes.values() if s]) + 1))
-    for split in (_turns, partial(_deeper, scopes), _singles):
-        circle = _in_circles(parts, flow)
-        if not circle:
+    parts = list(_by_scope(boxes, scopes, _common_depth([s for s in scopes.values() if s]) + 1))
+    for split in (_split_by_reentry, partial(_split_by_next_scope, scopes), _split_all):
+        cyclic = _cyclic_groups(parts, flow)
+        if not cyclic:
             break
         parts = [
-            inner
+            split_part
             for k, part in enumerate(parts)
-            for inner in (split(part, flow) if k in circle else (part,))
+            for split_part in (split(part, flow) if k in cyclic else (part,))
         ]
-    if _in_circles(parts, flow):
+    if _cyclic_groups(parts, flow):
         parts = [_Part((box,)) for part in parts for box in part.boxes]
     return parts
 
 
-def _shared(scopes: list[tuple[str, ...]]) -> int:
-    """How many parts all names begin with."""
+def _common_depth(scopes: list[tuple[str, ...]]) -> int:
+    """Return the number of parts that all names begin with."""
     return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*scopes, strict=False)))
 
 
 def _scope(box: Box) -> tuple[str, ...]:
-    """The parts of a name before its last one: of `/encoder/layer.0/Add` encoder, layer.0."""
-    name = next((text for what, text in box.details if what == "id"), box.title)
-    mark = "/" if "/" in name else "."
-    return tuple(part for part in name.split(mark) if part)[:-1]
+    """Return the parts of a name before the last one: encoder, layer.0 for `/encoder/layer.0/Add`."""
+    name = next((text for detail, text in box.details if detail == "id"), box.title)
+    separator = "/" if "/" in name else "."
+    return tuple(part for part in name.split(separator) if part)[:-1]
 
 
 def _by_scope(
     boxes: Iterable[Box], scopes: dict[int, tuple[str, ...]], depth: int
 ) -> Iterator[_Part]:
-    found: dict[tuple[str, ...], list[Box]] = defaultdict(list)
+    """Yield a group for each scope of this depth, and single boxes for small groups."""
+    boxes_by_scope: dict[tuple[str, ...], list[Box]] = defaultdict(list)
     for box in boxes:
         scope = scopes[box.id][:depth]
-        found[scope if len(scope) == depth else (str(box.id), *scope)].append(box)
-    for scope, inner in found.items():
-        if len(inner) < SMALLEST:
-            yield from (_Part((box,)) for box in inner)
+        boxes_by_scope[scope if len(scope) == depth else (str(box.id), *scope)].append(box)
+    for scope, group in boxes_by_scope.items():
+        if len(group) < MIN_GROUP_SIZE:
+            yield from (_Part((box,)) for box in group)
         else:
-            yield _Part(tuple(inner), scope)
+            yield _Part(tuple(group), scope)
 
 
-def _in_circles(parts: list[_Part], flow: nx.DiGraph) -> set[int]:
-    """The groups that would feed themselves."""
-    part_of = {box.id: k for k, part in enumerate(parts) for box in part.boxes}
-    between = nx.DiGraph()
-    between.add_nodes_from(range(len(parts)))
+def _cyclic_groups(parts: list[_Part], flow: nx.DiGraph) -> set[int]:
+    """Return the positions of groups that feed themselves."""
+    part_of_box = {box.id: k for k, part in enumerate(parts) for box in part.boxes}
+    part_flow = nx.DiGraph()
+    part_flow.add_nodes_from(range(len(parts)))
     for a, b in flow.edges:
-        if a in part_of and b in part_of and part_of[a] != part_of[b]:
-            between.add_edge(part_of[a], part_of[b])
-    circles = (circle for circle in nx.strongly_connected_components(between) if len(circle) > 1)
-    return {k for circle in circles for k in circle if not parts[k].alone}
+        if a in part_of_box and b in part_of_box and part_of_box[a] != part_of_box[b]:
+            part_flow.add_edge(part_of_box[a], part_of_box[b])
+    cycles = (cycle for cycle in nx.strongly_connected_components(part_flow) if len(cycle) > 1)
+    return {k for cycle in cycles for k in cycle if not parts[k].is_single}
 
 
-def _turns(part: _Part, flow: nx.DiGraph) -> list[_Part]:
-    """A group apart where values leave it and come back: one for each stay."""
+def _split_by_reentry(part: _Part, flow: nx.DiGraph) -> list[_Part]:
+    """Split a group where values leave it and return: one group for each stay."""
     members = {box.id for box in part.boxes}
-    turn: dict[int, int] = {}
-    for node in _ordered(flow):
-        before = [
-            turn[p] + (p not in members and node in members) for p in flow.pred[node] if p in turn
+    reentries: dict[int, int] = {}
+    for node in _topological_order(flow):
+        counts = [
+            reentries[p] + (p not in members and node in members)
+            for p in flow.pred[node]
+            if p in reentries
         ]
-        if before or node in members:
-            turn[node] = max(before, default=0)
-    stays: dict[int, list[Box]] = defaultdict(list)
+        if counts or node in members:
+            reentries[node] = max(counts, default=0)
+    boxes_by_stay: dict[int, list[Box]] = defaultdict(list)
     for box in part.boxes:
-        stays[turn.get(box.id, 0)].append(box)
-    count = len(stays)
+        boxes_by_stay[reentries.get(box.id, 0)].append(box)
+    count = len(boxes_by_stay)
     return [
         _Part(tuple(boxes), part.scope, f"{k + 1} of {count}" if count > 1 else "")
-        for k, (_, boxes) in enumerate(sorted(stays.items()))
+        for k, (_, boxes) in enumerate(sorted(boxes_by_stay.items()))
     ]
 
 
-def _deeper(scopes: dict[int, tuple[str, ...]], part: _Part, flow: nx.DiGraph) -> list[_Part]:
-    """A group apart by the next part of names."""
+def _split_by_next_scope(
+    scopes: dict[int, tuple[str, ...]], part: _Part, flow: nx.DiGraph
+) -> list[_Part]:
+    """Split a group by the next part of names."""
     return list(_by_scope(part.boxes, scopes, len(part.scope) + 1))
 
 
-def _singles(part: _Part, flow: nx.DiGraph) -> list[_Part]:
+def _split_all(part: _Part, flow: nx.DiGraph) -> list[_Part]:
+    """Split a group into single boxes."""
     return [_Part((box,)) for box in part.boxes]
 
 
-def _ordered(flow: nx.DiGraph) -> list[int]:
-    """Boxes in an order of values; those of a circle one after the other."""
-    whole = nx.condensation(flow)
-    return [n for k in nx.topological_sort(whole) for n in sorted(whole.nodes[k]["members"])]
+def _topological_order(flow: nx.DiGraph) -> list[int]:
+    """Return boxes in the order of values, with the boxes of a cycle in sequence."""
+    condensed = nx.condensation(flow)
+    return [
+        n for k in nx.topological_sort(condensed) for n in sorted(condensed.nodes[k]["members"])
+    ]
 
 
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def _consecutive(parts: list[_Part], flow: nx.DiGraph) -> Iterator[_Part]:
-    """Neighbours in the order of values together; what follows each other makes no circle."""
-    part_of = {box.id: k for k, part in enumerate(parts) for box in part.boxes}
-    between = nx.DiGraph()
-    between.add_nodes_from(range(len(parts)))
-    between.add_edges_from(
-        (part_of[a], part_of[b]) for a, b in flow.edges if a in part_of and b in part_of
+def _merge_neighbours(parts: list[_Part], flow: nx.DiGraph) -> Iterator[_Part]:
+    """Yield parts with neighbours in the order of values merged, which makes no cycle."""
+    part_of_box = {box.id: k for k, part in enumerate(parts) for box in part.boxes}
+    part_flow = nx.DiGraph()
+    part_flow.add_nodes_from(range(len(parts)))
+    part_flow.add_edges_from(
+        (part_of_box[a], part_of_box[b])
+        for a, b in flow.edges
+        if a in part_of_box and b in part_of_box
     )
-    between.remove_edges_from(list(nx.selfloop_edges(between)))
-    waiting: list[Box] = []
-    for k in _ordered(between):
-        if parts[k].alone and len(waiting) < PART:
-            waiting += parts[k].boxes
+    part_flow.remove_edges_from(list(nx.selfloop_edges(part_flow)))
+    pending: list[Box] = []
+    for k in _topological_order(part_flow):
+        if parts[k].is_single and len(pending) < PART_SIZE:
+            pending += parts[k].boxes
             continue
-        if waiting:
-            yield _Part(tuple(waiting))
-        waiting = [*parts[k].boxes] if parts[k].alone else []
-        if not parts[k].alone:
+        if pending:
+            yield _Part(tuple(pending))
+        pending = [*parts[k].boxes] if parts[k].is_single else []
+        if not parts[k].is_single:
             yield parts[k]
-    if waiting:
-        yield _Part(tuple(waiting))
+    if pending:
+        yield _Part(tuple(pending))
 
 
 # --- boxes of groups ------------------------------------------------------------------------------
 
 
-def _with_groups(scene: Scene, parts: list[_Part], numbers: Numbers) -> Scene:
-    """The scene with a box for each part that is more than one box."""
-    home: dict[int, int] = {}
+def _replace_parts(scene: Scene, parts: list[_Part], numbers: Numbering) -> Scene:
+    """Return the scene with a box in place of each part with several boxes."""
+    part_of_end: dict[int, int] = {}
     names: dict[int, str] = {}
     for k, part in enumerate(parts):
         for box in part.boxes:
             names |= dict.fromkeys(box.ends, box.title)
             names |= {port.id: port.name for port in box.ports if port.name}
-            home |= dict.fromkeys(box.ends, k) if not part.alone else {}
-    inner: dict[int, list[Wire]] = defaultdict(list)
-    pins: dict[tuple[int, str, int], Pin] = {}
-    outer: dict[Wire, None] = {}
+            part_of_end |= dict.fromkeys(box.ends, k) if not part.is_single else {}
+    inner_wires: dict[int, list[Wire]] = defaultdict(list)
+    ports: dict[tuple[int, str, int], Port] = {}
+    outer_wires: dict[Wire, None] = {}
 
     def pin(k: int, side: str, end: int) -> int:
-        known = (k, side, end)
-        if known not in pins:
-            pins[known] = Pin(numbers.next(), shorten_name(names.get(end, ""), NAME), passes=True)
-        return pins[known].id
+        key = (k, side, end)
+        if key not in ports:
+            ports[key] = Port(
+                numbers.next(), shorten_name(names.get(end, ""), MAX_NAME_LENGTH), passes=True
+            )
+        return ports[key].id
 
     for wire in scene.wires:
-        source, target = home.get(wire.source), home.get(wire.target)
+        source, target = part_of_end.get(wire.source), part_of_end.get(wire.target)
         if source is not None and source == target:
-            inner[source].append(wire)
+            inner_wires[source].append(wire)
             continue
-        first, last = wire.source, wire.target
+        wire_source, wire_target = wire.source, wire.target
         if source is not None:
-            first = pin(source, "right", wire.source)
-            inner[source].append(Wire(wire.source, first))
+            wire_source = pin(source, "right", wire.source)
+            inner_wires[source].append(Wire(wire.source, wire_source))
         if target is not None:
-            last = pin(target, "left", wire.source)
-            inner[target].append(Wire(last, wire.target, wire.kind))
-        outer[Wire(first, last, wire.kind, wire.label)] = None
+            wire_target = pin(target, "left", wire.source)
+            inner_wires[target].append(Wire(wire_target, wire.target, wire.kind))
+        outer_wires[Wire(wire_source, wire_target, wire.kind, wire.label)] = None
     boxes = [
-        part.boxes[0] if part.alone else _group(part, k, pins, inner[k], numbers)
+        part.boxes[0] if part.is_single else _group_box(part, k, ports, inner_wires[k], numbers)
         for k, part in enumerate(parts)
     ]
-    return Scene(tuple(boxes), tuple(outer))
+    return Scene(tuple(boxes), tuple(outer_wires))
 
 
-def _group(
-    part: _Part, k: int, pins: dict[tuple[int, str, int], Pin], wires: list[Wire], numbers: Numbers
+def _group_box(
+    part: _Part,
+    k: int,
+    ports: dict[tuple[int, str, int], Port],
+    wires: list[Wire],
+    numbers: Numbering,
 ) -> Box:
+    """Return the box of a group."""
     sides = {
-        side: tuple(port for (owner, at, _), port in pins.items() if (owner, at) == (k, side))
+        side: tuple(
+            port for (owner, position, _), port in ports.items() if (owner, position) == (k, side)
+        )
         for side in ("left", "right")
     }
-    inside = Scene(part.boxes, tuple(dict.fromkeys(wires)))
-    words = [box.title for box in part.boxes]
-    title = "/".join(part.scope) or f"{words[0]} … {words[-1]}"
+    inner_scene = Scene(part.boxes, tuple(dict.fromkeys(wires)))
+    titles = [box.title for box in part.boxes]
+    title = "/".join(part.scope) or f"{titles[0]} … {titles[-1]}"
     return Box(
         id=numbers.next(),
         kind="group",
-        title=shorten_name(title, NAME) + (f" ({part.said})" if part.said else ""),
-        below=f"{inside.count} boxes",
+        title=shorten_name(title, MAX_NAME_LENGTH) + (f" ({part.remark})" if part.remark else ""),
+        below=f"{inner_scene.count} boxes",
         left=sides["left"],
         right=sides["right"],
-        inner=grouped(inside, numbers),
-        details=(("id", title), ("", f"{inside.count} boxes")),
+        inner=group_boxes(inner_scene, numbers),
+        details=(("id", title), ("", f"{inner_scene.count} boxes")),
     )

@@ -1,8 +1,8 @@
-"""The page as one HTML text: nothing in it asks for anything from outside, and no name in it acts.
+"""HTML text of the page. It loads nothing from outside, and names of the model cannot act in it.
 
-Names are JSON whose `<`, `>` and `&` are escapes, so none ends its element; the page's script makes texts
-of them, never markup. The policy names the script and the styles by their hashes and forbids all else
-but the worker that elkjs is.
+Names are JSON with escapes for `<`, `>` and `&`, so none of them ends its element. The script inserts them
+as text, never as markup. The content security policy permits the script and the styles by their hashes,
+and the worker that elkjs is. It forbids everything else.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ ABOUT = (
     "Made by mdf-loop. Laid out by elkjs 0.12.1, unmodified, "
     f"under EPL-2.0 or GPL-3.0-or-later; its source is at {SOURCE}."
 )
-"""What the page says of itself."""
+"""Credits on the page."""
 
-MOST_STILL = 400_000
-"""Letters of a picture for readers without scripts; a larger one is left out, and the page says so."""
+MAX_STATIC_SVG_LENGTH = 400_000
+"""Number of characters above which the picture for readers without scripts is omitted."""
 
 
-def page_html(data: dict[str, Any], svg: str) -> str:
-    """The page of packed data; `svg` is a picture for readers without scripts, if there is one."""
+def page_html(content: dict[str, Any], svg: str) -> str:
+    """Return the page of packed data. `svg` is an optional picture for readers without scripts."""
     script, picture, style = _script(), _text("picture.css"), _text("page.css")
     parts = {
         "POLICY": _policy(script, picture, style),
-        "TITLE": html.escape(data["title"]),
+        "TITLE": html.escape(content["title"]),
         "PICTURE_STYLE": picture,
         "PAGE_STYLE": style,
-        "STATIC": _still(svg, data["title"]),
+        "STATIC": _static_image(svg, content["title"]),
         "ELKJS": SOURCE,
-        "DATA": _json(data | {"about": ABOUT}),
+        "DATA": _json(content | {"about": ABOUT}),
         "ELK": _worker(),
         "SCRIPT": script,
     }
-    return re.sub("@([A-Z_]+)@", lambda found: parts[found[1]], _text("page.html"))
+    return re.sub("@([A-Z_]+)@", lambda match: parts[match[1]], _text("page.html"))
 
 
-def in_frame(page: str) -> str:
-    """A page inside of another one, from which it is shut off."""
+def embed_in_frame(page: str) -> str:
+    """Return a page inside a sandboxed frame for another page."""
     inner = html.escape(page)
     return (
         '<iframe sandbox="allow-scripts allow-downloads allow-modals" title="the model" '
@@ -55,21 +55,22 @@ def in_frame(page: str) -> str:
     )
 
 
-def _still(svg: str, title: str) -> str:
-    """An image: as such a picture runs nothing, whatever stands in it."""
-    if not svg or len(svg) > MOST_STILL:
+def _static_image(svg: str, title: str) -> str:
+    """Return the picture as an image, in which no script can run."""
+    if not svg or len(svg) > MAX_STATIC_SVG_LENGTH:
         return "<p>This page needs scripts. Without them: mdf-loop draw, to a file named .svg.</p>"
-    code = base64.b64encode(svg.encode()).decode()
-    return f'<img alt="{html.escape(title)}" src="data:image/svg+xml;base64,{code}">'
+    encoded = base64.b64encode(svg.encode()).decode()
+    return f'<img alt="{html.escape(title)}" src="data:image/svg+xml;base64,{encoded}">'
 
 
-def _json(data: dict[str, Any]) -> str:
-    """JSON that cannot leave its element."""
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+def _json(content: dict[str, Any]) -> str:
+    """Return JSON that cannot end its element."""
+    text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _policy(script: str, *styles: str) -> str:
+    """Return the content security policy."""
     return "; ".join(
         (
             "default-src 'none'",
@@ -84,29 +85,33 @@ def _policy(script: str, *styles: str) -> str:
 
 
 def _hash(text: str) -> str:
+    """Return the hash of a script or style for the policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-# --- what is in the package -----------------------------------------------------------------------
+# --- files of the package -------------------------------------------------------------------------
 
 
 def _folder(name: str) -> Traversable:
+    """Return a folder of this package."""
     return files("mdf_loop.drawing.page") / name
 
 
 @cache
 def _text(name: str) -> str:
+    """Return the text of a file of the page."""
     return (_folder("app") / name).read_text(encoding="utf-8")
 
 
 @cache
 def _script() -> str:
-    """All files of the script in the order of their names, in one scope of their own."""
+    """Return all script files in the order of their names, in one common scope."""
     names = sorted(f.name for f in _folder("app").iterdir() if f.name.endswith(".js"))
     return '(() => {\n"use strict";\n' + "\n".join(map(_text, names)) + "\n})();"
 
 
 @cache
 def _worker() -> str:
-    code = (_folder("elkjs") / "elk-worker.min.js").read_bytes()
-    return base64.b64encode(gzip.compress(code, 9, mtime=0)).decode()
+    """Return the compressed worker of elkjs as base64 text."""
+    source_code = (_folder("elkjs") / "elk-worker.min.js").read_bytes()
+    return base64.b64encode(gzip.compress(source_code, 9, mtime=0)).decode()

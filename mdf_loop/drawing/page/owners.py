@@ -1,4 +1,4 @@
-"""A node that owns graphs: one frame, or a box around its frames and its formulas."""
+"""Boxes of nodes that own graphs: one frame, or a box around frames and formulas."""
 
 from __future__ import annotations
 
@@ -8,162 +8,187 @@ from typing import Any
 from msgspec.structs import replace
 
 from mdf_loop.drawing.formulas import OwnFormula, own_formulas
-from mdf_loop.drawing.page.ends import End, Ends, Numbers, Pins
-from mdf_loop.drawing.page.frames import Frame, GraphMaker
-from mdf_loop.drawing.page.nodes import FORMULA, PORT, TITLE, node_details, remarks
-from mdf_loop.drawing.page.scene import Box, Pin, Scene, Wire
+from mdf_loop.drawing.page.ends import BoxPorts, End, NodeEnds, Numbering
+from mdf_loop.drawing.page.frames import FrameBuilder, GraphBuilder
+from mdf_loop.drawing.page.nodes import (
+    MAX_FORMULA_LENGTH,
+    MAX_PORT_LENGTH,
+    MAX_TITLE_LENGTH,
+    node_details,
+    node_remarks,
+)
+from mdf_loop.drawing.page.scene import Box, Port, Scene, Wire
 from mdf_loop.lower import names_in
 from mdf_loop.outline import NodeOutline
 from mdf_loop.outline.loops import result_positions
 from mdf_loop.outline.text import shorten, shorten_name
 
 Reader = tuple[int, str, tuple[Any, ...]]
-"""A place that reads expressions: its number, its stroke, what it reads."""
+"""End that reads expressions: its number, its stroke and the expressions."""
 
 
 def owner_box(
     node: NodeOutline,
     outer: frozenset[str],
-    numbers: Numbers,
-    maker: GraphMaker,
-) -> tuple[Box, Ends]:
-    """The box of a node with blocks: the frame itself where there is nothing beside it.
+    numbers: Numbering,
+    build_graph: GraphBuilder,
+) -> tuple[Box, NodeEnds]:
+    """Return the box of a node with loops or choices, or only its frame if nothing stands beside it.
 
-    `outer` are the names that it reads from around its graph.
+    `outer` are the names that the node reads from outside its graph.
     """
-    found = own_formulas(node)
-    frames = {block.id: Frame(block, numbers) for block in node.blocks}
-    if len(frames) == 1 and not found and not node.condition:
+    formulas = own_formulas(node)
+    frames = {block.id: FrameBuilder(block, numbers) for block in node.blocks}
+    if len(frames) == 1 and not formulas and not node.condition:
         (frame,) = frames.values()
-        return _alone(node, frame, maker)
-    known = outer | {port.id for port in node.inputs}
-    return _around(node, frames, found, known, numbers, maker)
+        return _single_frame_box(node, frame, build_graph)
+    known_names = outer | {port.id for port in node.inputs}
+    return _box_around_frames(node, frames, formulas, known_names, numbers, build_graph)
 
 
-def _alone(node: NodeOutline, frame: Frame, maker: GraphMaker) -> tuple[Box, Ends]:
-    box = frame.box(maker)
-    box = replace(box, details=(*box.details, *_without_id(node)))
-    ends = Ends(box.id, outputs=_ports(frame))
-    known = {port.id for port in node.inputs}
-    for number, kind, expressions in _readers(frame):
-        for name in _names(expressions):
-            into = ends.inputs if name in known else ends.reads
-            into.setdefault(name, []).append((number, kind))
+def _single_frame_box(
+    node: NodeOutline, frame: FrameBuilder, build_graph: GraphBuilder
+) -> tuple[Box, NodeEnds]:
+    """Return the frame of a node that has nothing else."""
+    box = frame.box(build_graph)
+    box = replace(box, details=(*box.details, *_details_without_id(node)))
+    ends = NodeEnds(box.id, outputs=_port_ends(frame))
+    input_names = {port.id for port in node.inputs}
+    for number, kind, expressions in _frame_readers(frame):
+        for name in _sorted_names(expressions):
+            ends_by_name = ends.inputs if name in input_names else ends.reads
+            ends_by_name.setdefault(name, []).append((number, kind))
     return box, ends
 
 
-def _without_id(node: NodeOutline) -> Iterator[tuple[str, str]]:
-    return (said for said in node_details(node) if said[0] != "id")
+def _details_without_id(node: NodeOutline) -> Iterator[tuple[str, str]]:
+    """Return the details of a node without its id."""
+    return (detail for detail in node_details(node) if detail[0] != "id")
 
 
-def _around(
+def _box_around_frames(
     node: NodeOutline,
-    frames: dict[str, Frame],
-    found: list[OwnFormula],
-    known: frozenset[str],
-    numbers: Numbers,
-    maker: GraphMaker,
-) -> tuple[Box, Ends]:
-    boxes = {formula.id: _formula_box(formula, numbers) for formula in found}
+    frames: dict[str, FrameBuilder],
+    formulas: list[OwnFormula],
+    known_names: frozenset[str],
+    numbers: Numbering,
+    build_graph: GraphBuilder,
+) -> tuple[Box, NodeEnds]:
+    """Return a box that contains the frames and formulas of a node."""
+    boxes = {formula.id: _formula_box(formula, numbers) for formula in formulas}
     readers: list[Reader] = [
-        (boxes[formula.id].id, "data", formula.expressions) for formula in found
+        (boxes[formula.id].id, "data", formula.expressions) for formula in formulas
     ]
     for frame in frames.values():
-        readers += _readers(frame)
-    wires, outside = _inner_wires(node, frames, boxes, readers)
-    pins, ends = Pins(numbers), Ends(numbers.next())
+        readers += _frame_readers(frame)
+    wires, outer_ends = _inner_wires(node, frames, boxes, readers)
+    box_ports, ends = BoxPorts(numbers), NodeEnds(numbers.next())
     inputs = {port.id for port in node.inputs}
-    for name in (name for name in outside if name in known):
-        entry = pins.enter(name, outside[name], Pin(0, shorten_name(name, PORT)))
-        (ends.inputs if name in inputs else ends.reads)[name] = [entry]
-    for port, source in _outputs(node, frames, found, boxes).items():
-        ends.outputs[port] = pins.leave(port, source, Pin(0, shorten_name(port, PORT)))
-    inner = (*boxes.values(), *(frame.box(maker) for frame in frames.values()))
+    for name in (name for name in outer_ends if name in known_names):
+        entry_port = box_ports.enter(
+            name, outer_ends[name], Port(0, shorten_name(name, MAX_PORT_LENGTH))
+        )
+        (ends.inputs if name in inputs else ends.reads)[name] = [entry_port]
+    for port, source in _outputs(node, frames, formulas, boxes).items():
+        ends.outputs[port] = box_ports.leave(
+            port, source, Port(0, shorten_name(port, MAX_PORT_LENGTH))
+        )
+    inner = (*boxes.values(), *(frame.box(build_graph) for frame in frames.values()))
     box = Box(
-        id=ends.whole,
+        id=ends.box_id,
         kind="owner",
-        title=shorten_name(node.id, TITLE),
-        below=remarks(node),
-        inner=Scene(inner, (*wires, *pins.wires)),
+        title=shorten_name(node.id, MAX_TITLE_LENGTH),
+        below=node_remarks(node),
+        inner=Scene(inner, (*wires, *box_ports.wires)),
         details=tuple(node_details(node)),
         path=node.path,
-        left=tuple(pins.left.values()),
-        right=tuple(pins.right.values()),
+        left=tuple(box_ports.left.values()),
+        right=tuple(box_ports.right.values()),
     )
     return box, ends
 
 
-def _formula_box(formula: OwnFormula, numbers: Numbers) -> Box:
-    kind = formula.item.type
+def _formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
+    """Return the box of a formula."""
+    type_text = formula.item.type
     return Box(
         id=numbers.next(),
         kind="formula",
         title=formula.id,
-        lines=tuple(shorten(text, FORMULA) for text in formula.texts),
+        lines=tuple(shorten(text, MAX_FORMULA_LENGTH) for text in formula.texts),
         details=(
             *(("", text) for text in formula.texts),
-            *((("type", kind),) if kind else ()),
+            *((("type", type_text),) if type_text else ()),
         ),
         path=formula.item.path,
     )
 
 
-def _readers(frame: Frame) -> list[Reader]:
+def _frame_readers(frame: FrameBuilder) -> list[Reader]:
+    """Return the readers at the left terminals of a frame."""
     return [
-        (frame.left[entry.key].id, entry.kind, entry.expressions)
-        for entry in frame.terminals.takes
-        if entry.key in frame.left
+        (frame.left[terminal.key].id, terminal.kind, terminal.expressions)
+        for terminal in frame.terminals.takes
+        if terminal.key in frame.left
     ]
 
 
-def _names(expressions: tuple[Any, ...]) -> list[str]:
+def _sorted_names(expressions: tuple[Any, ...]) -> list[str]:
+    """Return the names in expressions, in alphabetical order."""
     return sorted({name for text in expressions for name in names_in(text)})
 
 
 def _inner_wires(
     node: NodeOutline,
-    frames: dict[str, Frame],
+    frames: dict[str, FrameBuilder],
     boxes: dict[str, Box],
     readers: list[Reader],
 ) -> tuple[list[Wire], dict[str, list[End]]]:
-    """Wires between formulas and frames; and by name where values arrive from outside."""
+    """Return the wires between formulas and frames, and the ends of outer values by name."""
     wires: list[Wire] = []
-    outside: dict[str, list[End]] = {}
+    outer_ends: dict[str, list[End]] = {}
     inputs = {port.id for port in node.inputs}
     for number, kind, expressions in readers:
-        for name in _names(expressions):
+        for name in _sorted_names(expressions):
             if name in boxes and name not in inputs and boxes[name].id != number:
                 wires.append(Wire(boxes[name].id, number, kind))
             elif name not in frames:
-                outside.setdefault(name, []).append((number, kind))
+                outer_ends.setdefault(name, []).append((number, kind))
         for block, frame in frames.items():
             positions = {k for text in expressions for k in result_positions(text, block)}
-            wires += [Wire(end, number, kind) for end in _results(frame, positions)]
-    return wires, outside
+            wires += [Wire(end, number, kind) for end in _result_ends(frame, positions)]
+    return wires, outer_ends
 
 
-def _results(frame: Frame, positions: set[int | None]) -> list[int]:
+def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
+    """Return the numbers at which the results at these positions leave. None stands for all of them."""
     keys = frame.terminals.results
-    chosen = keys if None in positions else [keys[k] for k in positions if k and k < len(keys)]
+    selected_keys = (
+        keys if None in positions else [keys[k] for k in positions if k and k < len(keys)]
+    )
     if None not in positions and 0 in positions and keys:
-        chosen = [keys[0], *chosen]
-    return [frame.right[key].id for key in chosen if key in frame.right]
+        selected_keys = [keys[0], *selected_keys]
+    return [frame.right[key].id for key in selected_keys if key in frame.right]
 
 
-def _ports(frame: Frame) -> dict[str, int]:
-    given = frame.terminals.ports.items()
-    return {port: frame.right[key].id for port, key in given if key in frame.right}
+def _port_ends(frame: FrameBuilder) -> dict[str, int]:
+    """Return the numbers at which output ports of the node leave a frame."""
+    port_keys = frame.terminals.ports.items()
+    return {port: frame.right[key].id for port, key in port_keys if key in frame.right}
 
 
 def _outputs(
-    node: NodeOutline, frames: dict[str, Frame], found: list[OwnFormula], boxes: dict[str, Box]
+    node: NodeOutline,
+    frames: dict[str, FrameBuilder],
+    formulas: list[OwnFormula],
+    boxes: dict[str, Box],
 ) -> dict[str, int]:
-    """Where each output port of the node comes from."""
-    outputs = {formula.id: boxes[formula.id].id for formula in found if formula.is_port}
+    """Return the number at which each output port of the node leaves."""
+    outputs = {formula.id: boxes[formula.id].id for formula in formulas if formula.is_port}
     for frame in frames.values():
-        outputs |= _ports(frame)
+        outputs |= _port_ends(frame)
     for port in node.outputs:
-        written = port.value.strip() if isinstance(port.value, str) else ""
-        if port.id not in outputs and written in boxes:
-            outputs[port.id] = boxes[written].id
+        expression = port.value.strip() if isinstance(port.value, str) else ""
+        if port.id not in outputs and expression in boxes:
+            outputs[port.id] = boxes[expression].id
     return outputs

@@ -1,4 +1,4 @@
-"""`Page`: a model, or a run of one, to look around in."""
+"""`Page`: interactive page of a model or of a run."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from typing import Any
 
 from msgspec import Struct
 
-from mdf_loop.drawing.page.ends import Numbers
+from mdf_loop.drawing.page.ends import Numbering
 from mdf_loop.drawing.page.graphs import model_scene
-from mdf_loop.drawing.page.html import in_frame, page_html
+from mdf_loop.drawing.page.html import embed_in_frame, page_html
 from mdf_loop.drawing.page.replay import run_data
-from mdf_loop.drawing.page.scene import Box, Scene, packed, plain
+from mdf_loop.drawing.page.scene import Box, Scene, pack_scene, safe_text
 from mdf_loop.drawing.theme import MARKS, STROKES
 from mdf_loop.outline import GraphOutline, Observation
 
-FIRST = 50
-"""Frames are open at first sight as long as no more boxes than that are to be seen."""
-_VALUES = "a value"
+MAX_INITIAL_BOXES = 50
+"""Number of visible boxes up to which frames are open at first."""
+_VALUE_WORDS = "a value"
 
 
 class Page(Struct, frozen=True):
-    """What a page is made from.
+    """Content of a page.
 
-    `depth` is how many frames inside frames are open at first, `collapse` are nodes that are not;
-    `captures` whether the wires of captured values are shown at first; `observation` is what a run
-    has said.
+    Attributes:
+        depth: Number of nested frames that are open at first.
+        captures: True if the wires of captured values are visible at first.
+        collapse: Nodes that are closed at first.
+        observation: Observation of a run.
     """
 
     graph: GraphOutline
@@ -35,28 +37,28 @@ class Page(Struct, frozen=True):
     observation: Observation | None = None
 
     def html(self, svg: str = "") -> str:
-        """The page as the text of a file; `svg` is the picture for readers without scripts."""
+        """Return the page as the text of a file. `svg` is the picture for readers without scripts."""
         return page_html(self.data(), svg)
 
-    def in_place(self) -> str:
-        """The page as a part of a notebook: in a frame that can do nothing to what is around it."""
-        return in_frame(self.html())
+    def notebook_html(self) -> str:
+        """Return the page as part of a notebook, in a frame that cannot affect the notebook."""
+        return embed_in_frame(self.html())
 
     def data(self) -> dict[str, Any]:
-        """All that the page knows, as plain data."""
-        numbers = Numbers(level=2 if _is_over_time(self.graph) else 1)
+        """Return all content of the page as plain data."""
+        numbers = Numbering(level=2 if _is_over_time(self.graph) else 1)
         scene = model_scene(self.graph, numbers)
         graph = self.graph
-        said = [graph.source] if graph.source and graph.source != graph.id else []
-        strokes = {"data": _VALUES} | {k: s.words for k, s in STROKES.items() if s.words}
+        source_text = [graph.source] if graph.source and graph.source != graph.id else []
+        strokes = {"data": _VALUE_WORDS} | {k: s.words for k, s in STROKES.items() if s.words}
         run = run_data(self.observation, numbers) if self.observation else None
         return {
             "run": run,
-            "title": plain(graph.id),
-            "said": plain(" · ".join((*said, *graph.termination, *graph.notes))),
+            "title": safe_text(graph.id),
+            "said": safe_text(" · ".join((*source_text, *graph.termination, *graph.notes))),
             "file": _file_name(graph.id),
-            "g": packed(scene),
-            "open": list(_opened(scene, self.depth, self.collapse)),
+            "g": pack_scene(scene),
+            "open": list(_initially_open(scene, self.depth, self.collapse)),
             "captures": self.captures,
             "marks": {k: [m.sign, m.ground, m.ink, m.words] for k, m in MARKS.items()},
             "strokes": strokes,
@@ -64,41 +66,43 @@ class Page(Struct, frozen=True):
 
 
 def _is_over_time(graph: GraphOutline) -> bool:
-    """Whether the graph is the body of a loop over time steps."""
+    """Return True if the graph is the body of a loop over time steps."""
     loops = (loop for node in graph.nodes for loop in node.loops)
     return any(loop.kind == "over time" for loop in loops)
 
 
 def _file_name(name: str) -> str:
-    """What a saved picture is called: letters and digits alone."""
+    """Return the file name of a saved picture, with only letters and digits."""
     return "".join(c if c.isalnum() and c.isascii() else "_" for c in name)[:60] or "model"
 
 
-def _opened(scene: Scene, depth: int | None, collapse: frozenset[str]) -> Iterator[int]:
-    """The boxes that are open at first, outer ones first, until there is enough to be seen."""
-    seen = len(scene.boxes)
-    waiting = [(box, 0) for box in scene.boxes]
-    for box, level in waiting:
-        if box.inner is None or box.kind == "group" or _id(box) in collapse:
+def _initially_open(scene: Scene, depth: int | None, collapse: frozenset[str]) -> Iterator[int]:
+    """Yield the boxes that are open at first, outer ones first, up to a number of visible boxes."""
+    visible_count = len(scene.boxes)
+    queue = [(box, 0) for box in scene.boxes]
+    for box, level in queue:
+        if box.inner is None or box.kind == "group" or _node_id(box) in collapse:
             continue
-        more = _shown_by(box.inner)
-        if seen + more > FIRST or (depth is not None and level >= depth):
+        added_count = _visible_count(box.inner)
+        if visible_count + added_count > MAX_INITIAL_BOXES or (
+            depth is not None and level >= depth
+        ):
             continue
-        seen += more
+        visible_count += added_count
         yield box.id
-        deeper = level + (box.kind != "owner")
+        inner_level = level + (box.kind != "owner")
         for inner in box.inner.boxes:
-            branch = inner.inner.boxes if inner.kind == "branch" and inner.inner else (inner,)
-            waiting += [(each, deeper) for each in branch]
+            inner_boxes = inner.inner.boxes if inner.kind == "branch" and inner.inner else (inner,)
+            queue += [(inner_box, inner_level) for inner_box in inner_boxes]
 
 
-def _shown_by(inside: Scene) -> int:
-    """How many boxes are to be seen once these are; branches are open with their choice."""
-    branches = (box.inner for box in inside.boxes if box.kind == "branch" and box.inner)
-    return len(inside.boxes) + sum(len(branch.boxes) for branch in branches)
+def _visible_count(inner_scene: Scene) -> int:
+    """Return the number of boxes that an open box shows. Branches open with their choice."""
+    branches = (box.inner for box in inner_scene.boxes if box.kind == "branch" and box.inner)
+    return len(inner_scene.boxes) + sum(len(branch.boxes) for branch in branches)
 
 
-def _id(box: Box) -> str:
-    """The id of the node that a box is; of a frame that of the node that owns it."""
-    said = next((text for what, text in box.details if what == "id"), "")
-    return said.partition(".")[0] if box.kind in ("loop", "choice") else said
+def _node_id(box: Box) -> str:
+    """Return the id of the node of a box, or of the node that owns a frame."""
+    box_id = next((text for title, text in box.details if title == "id"), "")
+    return box_id.partition(".")[0] if box.kind in ("loop", "choice") else box_id

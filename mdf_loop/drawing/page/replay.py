@@ -1,8 +1,8 @@
-"""What a run says, as a page knows it: how loops went, values by the number of their port, and tapes.
+"""Observation of a run on a page: texts of loops, values by number of their port, and tapes.
 
-A tape is what was recorded along one axis: time steps, or the iterations of a loop. Row by row it has
-numbers for some ports; the page finds by its wires where else those values are. `places` are those of its
-rows among all: where rows are left out, what an iteration took from the one before is not known.
+A tape has the values that were recorded along one axis: time steps, or iterations of a loop. Each row has
+numbers for some ports. The page follows its wires to show these values elsewhere. `places` are the
+positions of the rows among all rows. If rows are left out, the values from the row before are unknown.
 """
 
 from __future__ import annotations
@@ -12,32 +12,41 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.drawing.page.ends import Numbers, Recording
-from mdf_loop.drawing.page.scene import plain
+from mdf_loop.drawing.page.ends import Numbering, Recording
+from mdf_loop.drawing.page.scene import safe_text
 from mdf_loop.ir import Array
 from mdf_loop.outline import LoopObservation, Observation
 from mdf_loop.outline.observation import OVER_TIME
 from mdf_loop.outline.text import value_text
 
-FEW = 4
-"""Numbers of a row that a page shows; of the others it says that there are more."""
-ROWS = 400
-"""Rows of a tape, evenly chosen, the first and the last among them."""
+MAX_ROW_NUMBERS = 4
+"""Number of elements of a row that a page shows."""
+MAX_TAPE_ROWS = 400
+"""Number of rows of a tape, evenly spaced from the first to the last."""
 
 
-def run_data(observation: Observation, numbers: Numbers) -> dict[str, Any]:
-    """The run as plain data."""
-    loops = {name: said for name, said in observation.loops.items() if name in numbers.loops}
+def run_data(observation: Observation, numbers: Numbering) -> dict[str, Any]:
+    """Return the run as plain data."""
+    loop_observations = {
+        name: summary for name, summary in observation.loops.items() if name in numbers.loops
+    }
     values = {name: value for name, value in observation.values.items() if name in numbers.values}
-    tapes = [*_over_time(observation, numbers), *_iterations(observation, numbers)]
-    whole = observation.loop("")
-    took = "" if whole is None or whole.seconds is None else _took(whole.seconds)
-    said = (observation.stopped_by, observation.member_text, took)
+    tapes = [*_time_tapes(observation, numbers), *_iteration_tapes(observation, numbers)]
+    evaluation = observation.loop("")
+    duration = (
+        ""
+        if evaluation is None or evaluation.seconds is None
+        else _milliseconds(evaluation.seconds)
+    )
+    summary = (observation.stopped_by, observation.member_text, duration)
     return {
-        "said": plain(" · ".join(part for part in said if part)),
-        "loops": [[numbers.loops[name], plain(loop_text(loops[name]))] for name in loops],
+        "said": safe_text(" · ".join(part for part in summary if part)),
+        "loops": [
+            [numbers.loops[name], safe_text(loop_text(loop_observations[name]))]
+            for name in loop_observations
+        ],
         "values": [
-            [numbers.end(name), plain(_with_unit(value_text(value.last, 120), value.unit))]
+            [numbers.end(name), safe_text(_with_unit(value_text(value.last, 120), value.unit))]
             for name, value in values.items()
         ],
         "tapes": tapes,
@@ -45,78 +54,89 @@ def run_data(observation: Observation, numbers: Numbers) -> dict[str, Any]:
 
 
 def loop_text(loop: LoopObservation) -> str:
-    """`6 iterations · its condition became false · native · 3.1 ms`."""
-    took = "" if loop.seconds is None else _took(loop.seconds)
-    said = (loop.iterations, loop.stopped_by, loop.native, took)
-    return " · ".join(part for part in said if part)
+    """Return `6 iterations · its condition became false · native · 3.1 ms`."""
+    duration = "" if loop.seconds is None else _milliseconds(loop.seconds)
+    parts = (loop.iterations, loop.stopped_by, loop.native, duration)
+    return " · ".join(text for text in parts if text)
 
 
-def _took(seconds: float) -> str:
+def _milliseconds(seconds: float) -> str:
+    """Return a duration in milliseconds as text."""
     return f"{1000 * seconds:.3g} ms"
 
 
 def _with_unit(text: str, unit: str) -> str:
+    """Return a text with its unit."""
     return f"{text} {unit}" if unit else text
 
 
 # --- tapes ----------------------------------------------------------------------------------------
 
 
-def _over_time(observation: Observation, numbers: Numbers) -> Iterator[dict[str, Any]]:
-    recorded = {
+def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[str, Any]]:
+    """Yield the tape of values over time, if there are any."""
+    recorded_values = {
         name: value
         for name, value in observation.values.items()
         if value.rows is not None and name in numbers.values
     }
-    if recorded:
+    if recorded_values:
         yield {
             "label": observation.axis_name,
             "frame": numbers.loops.get(OVER_TIME, 0),
-            "unit": f" {plain(observation.unit)}" if observation.unit else "",
-            "at": _floats(observation.coordinates),
+            "unit": f" {safe_text(observation.unit)}" if observation.unit else "",
+            "at": _json_numbers(observation.coordinates),
             "places": observation.row_numbers.tolist(),
             "series": [
                 _series(numbers.end(name), name, value.rows, value.unit)
-                for name, value in recorded.items()
+                for name, value in recorded_values.items()
                 if value.rows is not None
             ],
         }
 
 
-def _iterations(observation: Observation, numbers: Numbers) -> Iterator[dict[str, Any]]:
-    """A tape for each loop that has recorded rows in one evaluation."""
+def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[str, Any]]:
+    """Yield a tape for each loop with recorded rows in one evaluation."""
     frames: dict[int, list[tuple[Recording, Array, str]]] = {}
     for recording in numbers.recordings:
         value = observation.values.get(recording.name)
         if value is not None and value.rows is None and np.ndim(value.last) > 0:
             row = (recording, np.asarray(value.last), value.unit)
             frames.setdefault(recording.frame, []).append(row)
-    for frame, found in frames.items():
-        count = min(len(array) for _, array, _ in found)
+    for frame, rows in frames.items():
+        count = min(len(array) for _, array, _ in rows)
         if count == 0:
             continue
-        chosen = np.unique(np.linspace(0, count - 1, min(count, ROWS)).round().astype(np.int64))
+        row_numbers = np.unique(
+            np.linspace(0, count - 1, min(count, MAX_TAPE_ROWS)).round().astype(np.int64)
+        )
         yield {
-            "label": f"{found[0][0].loop}, iteration",
+            "label": f"{rows[0][0].loop}, iteration",
             "frame": frame,
             "unit": "",
-            "at": chosen.tolist(),
-            "places": chosen.tolist(),
+            "at": row_numbers.tolist(),
+            "places": row_numbers.tolist(),
             "series": [
-                _series(recording.end, recording.name, array[chosen], unit)
-                for recording, array, unit in found
+                _series(recording.end, recording.name, array[row_numbers], unit)
+                for recording, array, unit in rows
             ],
         }
 
 
 def _series(end: int, name: str, rows: Array, unit: str) -> list[Any]:
-    """`[end, name, unit, numbers of a row, [[...], ...]]`."""
-    flat = np.asarray(rows).reshape(len(rows), -1)
-    return [end, plain(name), plain(unit), flat.shape[1], [_floats(row) for row in flat[:, :FEW]]]
+    """Return one series of a tape: `[end, name, unit, elements of a row, [[...], ...]]`."""
+    flat_rows = np.asarray(rows).reshape(len(rows), -1)
+    return [
+        end,
+        safe_text(name),
+        safe_text(unit),
+        flat_rows.shape[1],
+        [_json_numbers(row) for row in flat_rows[:, :MAX_ROW_NUMBERS]],
+    ]
 
 
-def _floats(array: Array) -> list[float | None]:
-    """Numbers of six digits; what JSON has no number for is none."""
+def _json_numbers(array: Array) -> list[float | None]:
+    """Return numbers with six digits, and None for nan, infinity and texts."""
     if array.dtype.kind not in "biuf":
         return [None] * len(array)
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in array.astype(np.float64)]

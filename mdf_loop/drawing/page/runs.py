@@ -1,7 +1,7 @@
-"""Imported operators: a linear run as one box, and what depends on no input inside its only reader.
+"""Imported operators: a linear run is one box, and constant operators are folded into their only reader.
 
 Mul -> Add -> Relu          one box of three lines
-Constant -> Reshape -> Add  Add alone, the others among its details
+Constant -> Reshape -> Add  only Add, with the others among its details
 """
 
 from __future__ import annotations
@@ -10,105 +10,113 @@ from collections import defaultdict
 
 from msgspec.structs import replace
 
-from mdf_loop.drawing.page.ends import Numbers
+from mdf_loop.drawing.page.ends import Numbering
 from mdf_loop.drawing.page.scene import Box, Scene
 
-LONGEST = 8
-"""Operators in one box."""
+MAX_RUN_LENGTH = 8
+"""Number of operators in one box."""
 
 
-def joined(scene: Scene, numbers: Numbers) -> Scene:
-    """The scene with runs of operators as one box."""
-    return _runs(_folded(scene), numbers)
+def join_operators(scene: Scene, numbers: Numbering) -> Scene:
+    """Return the scene with runs of operators as single boxes."""
+    return _join_runs(_fold_constant_operators(scene), numbers)
 
 
 class _Links:
-    """Which boxes each box is wired to, by number."""
+    """Neighbours of each box along wires, by number."""
 
     def __init__(self, scene: Scene) -> None:
-        self.owner = {end: box.id for box in scene.boxes for end in box.ends}
+        self.box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
         self.readers: dict[int, set[int]] = defaultdict(set)
         self.sources: dict[int, set[int]] = defaultdict(set)
         for wire in scene.wires:
-            source = self.owner.get(wire.source, -wire.source)
-            target = self.owner.get(wire.target, -wire.target)
+            source = self.box_of_end.get(wire.source, -wire.source)
+            target = self.box_of_end.get(wire.target, -wire.target)
             self.readers[source].add(target)
             self.sources[target].add(source)
 
 
-def _folded(scene: Scene) -> Scene:
-    """Without the operators that depend on no input and have one reader."""
+def _fold_constant_operators(scene: Scene) -> Scene:
+    """Return the scene without the operators that depend on no input and have one reader."""
     links = _Links(scene)
     boxes = {box.id: box for box in scene.boxes}
-    waiting = [
-        box.id for box in scene.boxes if box.kind == "operator" and not links.sources[box.id]
-    ]
-    while waiting:
-        number = waiting.pop()
+    stack = [box.id for box in scene.boxes if box.kind == "operator" and not links.sources[box.id]]
+    while stack:
+        number = stack.pop()
         readers = links.readers[number]
         (reader,) = readers if len(readers) == 1 else (0,)
         if reader not in boxes or boxes[reader].kind != "operator":
             continue
-        gone = boxes.pop(number)
-        said = (("from constants", gone.title), *gone.details)
-        boxes[reader] = replace(boxes[reader], details=(*boxes[reader].details, *said))
+        folded = boxes.pop(number)
+        folded_details = (("from constants", folded.title), *folded.details)
+        boxes[reader] = replace(boxes[reader], details=(*boxes[reader].details, *folded_details))
         links.sources[reader].discard(number)
         if not links.sources[reader]:
-            waiting.append(reader)
-    kept = {end for box in boxes.values() for end in box.ends}
-    lost = {end for box in scene.boxes for end in box.ends} - kept
-    wires = (wire for wire in scene.wires if not {wire.source, wire.target} & lost)
+            stack.append(reader)
+    remaining_ends = {end for box in boxes.values() for end in box.ends}
+    removed_ends = {end for box in scene.boxes for end in box.ends} - remaining_ends
+    wires = (wire for wire in scene.wires if not {wire.source, wire.target} & removed_ends)
     return Scene(tuple(boxes.values()), tuple(wires))
 
 
-def _runs(scene: Scene, numbers: Numbers) -> Scene:
+def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
+    """Return the scene with linear runs of operators joined."""
     links = _Links(scene)
     boxes = {box.id: box for box in scene.boxes}
-    head: dict[int, int] = {}
+    first_of_run: dict[int, int] = {}
     runs: dict[int, list[Box]] = {}
-    for box in _in_order(scene, links):
-        before = next(iter(links.sources[box.id]), 0) if len(links.sources[box.id]) == 1 else 0
-        first = head.get(before, 0)
-        follows = first and links.readers[before] == {box.id} and len(runs[first]) < LONGEST
-        if box.kind == "operator" and follows:
+    for box in _topological_order(scene, links):
+        sender = next(iter(links.sources[box.id]), 0) if len(links.sources[box.id]) == 1 else 0
+        first = first_of_run.get(sender, 0)
+        extends_run = (
+            first and links.readers[sender] == {box.id} and len(runs[first]) < MAX_RUN_LENGTH
+        )
+        if box.kind == "operator" and extends_run:
             runs[first].append(box)
-            head[box.id] = first
+            first_of_run[box.id] = first
         elif box.kind == "operator":
-            head[box.id] = box.id
+            first_of_run[box.id] = box.id
             runs[box.id] = [box]
-    made = [_run(runs[n]) if n in runs else boxes[n] for n in boxes if head.get(n, n) == n]
-    for number, first in head.items():
+    joined_boxes = [
+        _run_box(runs[n]) if n in runs else boxes[n] for n in boxes if first_of_run.get(n, n) == n
+    ]
+    for number, first in first_of_run.items():
         if number != first:
-            numbers.moved[number] = first
-    moved = (
-        replace(w, source=head.get(w.source, w.source), target=head.get(w.target, w.target))
+            numbers.box_of_run[number] = first
+    moved_wires = (
+        replace(
+            w,
+            source=first_of_run.get(w.source, w.source),
+            target=first_of_run.get(w.target, w.target),
+        )
         for w in scene.wires
     )
-    wires = dict.fromkeys(wire for wire in moved if wire.source != wire.target)
-    return Scene(tuple(made), tuple(wires))
+    wires = dict.fromkeys(wire for wire in moved_wires if wire.source != wire.target)
+    return Scene(tuple(joined_boxes), tuple(wires))
 
 
-def _in_order(scene: Scene, links: _Links) -> list[Box]:
-    """Boxes so that a source comes before its readers where there is no circle."""
+def _topological_order(scene: Scene, links: _Links) -> list[Box]:
+    """Return boxes with sources before their readers, as far as there is no cycle."""
     boxes = {box.id: box for box in scene.boxes}
-    left = {n: {s for s in links.sources[n] if s in boxes} for n in boxes}
-    ready = [n for n, sources in left.items() if not sources]
+    open_sources = {n: {s for s in links.sources[n] if s in boxes} for n in boxes}
+    ready = [n for n, sources in open_sources.items() if not sources]
     order: list[Box] = []
     for number in ready:
         order.append(boxes[number])
         for reader in links.readers[number]:
-            sources = left.get(reader)
+            sources = open_sources.get(reader)
             if sources and number in sources:
                 sources.discard(number)
                 if not sources:
                     ready.append(reader)
-    seen = {box.id for box in order}
-    return order + [box for box in scene.boxes if box.id not in seen]
+    ordered_ids = {box.id for box in order}
+    return order + [box for box in scene.boxes if box.id not in ordered_ids]
 
 
-def _run(boxes: list[Box]) -> Box:
+def _run_box(boxes: list[Box]) -> Box:
+    """Return one box for a run of operators."""
     if len(boxes) == 1:
         return boxes[0]
-    details = (said for box in boxes for said in (("operator", box.title), *box.details))
+    details = (detail for box in boxes for detail in (("operator", box.title), *box.details))
     titles = tuple(box.title for box in boxes)
     return replace(boxes[0], kind="run", title=titles[0], lines=titles[1:], details=tuple(details))

@@ -1,8 +1,8 @@
-"""What a page shows: boxes inside of boxes, ports at their sides, and wires between ports, by number.
+"""Scene of a page: nested boxes, ports at their sides, and wires between ports, all by number.
 
-A number belongs to one box or one port of the whole page. A wire goes from number to number: a port, or a
-box as a whole. What crosses the side of a box that is open goes through a port of it: such a port has a
-wire outside and wires inside. The page asks nothing of names; they are texts to be shown.
+Each number belongs to one box or one port of the whole page. A wire connects two numbers: ports, or whole
+boxes. A value that crosses the side of an open box passes a port with a wire outside and wires inside. The
+page only displays names. It never looks anything up by them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from msgspec import Struct
 from mdf_loop.outline.text import shorten
 from mdf_loop.visible import on_one_line, visible
 
-LONGEST = 4000
-"""Of a longer text a page has its beginning."""
+MAX_TEXT_LENGTH = 4000
+"""Number of characters above which a page has only the beginning of a text."""
 
 
-class Pin(Struct, frozen=True):
-    """Where values enter or leave a box; `passes` if what leaves it is the value that came."""
+class Port(Struct, frozen=True):
+    """Place where values enter or leave a box. `passes` is True if the value that leaves is the value that came."""
 
     id: int
     name: str = ""
@@ -30,7 +30,7 @@ class Pin(Struct, frozen=True):
 
 
 class Wire(Struct, frozen=True):
-    """A value on its way; `kind` is a stroke of the legend."""
+    """Connection that carries a value. `kind` is a stroke of the legend."""
 
     source: int
     target: int
@@ -39,10 +39,13 @@ class Wire(Struct, frozen=True):
 
 
 class Box(Struct, frozen=True):
-    """A node, or something that holds others (`inner`).
+    """Node, or a box that contains others (`inner`).
 
-    `left[k]` and `right[k]` stand in one row; `back` are the wires that lead from a right port to a
-    left one through the inside; `details` are said beside the picture: what, and the text.
+    Attributes:
+        left: Ports on the left. `left[k]` and `right[k]` are in one row.
+        right: Ports on the right.
+        back: Wires from a right port to a left port through the inside.
+        details: Titles and texts that are displayed beside the picture.
     """
 
     id: int
@@ -50,73 +53,79 @@ class Box(Struct, frozen=True):
     title: str
     below: str = ""
     lines: tuple[str, ...] = ()
-    left: tuple[Pin | None, ...] = ()
-    right: tuple[Pin | None, ...] = ()
+    left: tuple[Port | None, ...] = ()
+    right: tuple[Port | None, ...] = ()
     inner: Scene | None = None
     back: tuple[Wire, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     path: str = ""
 
     @property
-    def ports(self) -> Iterator[Pin]:
-        """All ports."""
+    def ports(self) -> Iterator[Port]:
+        """All ports of the box."""
         yield from (port for port in (*self.left, *self.right) if port is not None)
 
     @property
     def ends(self) -> Iterator[int]:
-        """Every number by which a wire can reach the box."""
+        """Numbers at which a wire can reach the box."""
         yield self.id
         yield from (port.id for port in self.ports)
 
 
 class Scene(Struct, frozen=True):
-    """Boxes beside each other, and the wires between them."""
+    """Boxes side by side, with the wires between them."""
 
     boxes: tuple[Box, ...]
     wires: tuple[Wire, ...]
 
     @property
     def count(self) -> int:
-        """How many boxes there are, those inside of others counted too."""
+        """Number of boxes, including boxes inside others."""
         return sum(1 + (box.inner.count if box.inner else 0) for box in self.boxes)
 
 
 # --- as JSON --------------------------------------------------------------------------------------
 
 
-def packed(scene: Scene) -> dict[str, Any]:
-    """The scene as plain data with short keys; what is empty is left out."""
-    return {"b": [_box(box) for box in scene.boxes], "w": [_wire(wire) for wire in scene.wires]}
+def pack_scene(scene: Scene) -> dict[str, Any]:
+    """Return the scene as plain data with short keys, without empty entries."""
+    return {
+        "b": [_pack_box(box) for box in scene.boxes],
+        "w": [_pack_wire(wire) for wire in scene.wires],
+    }
 
 
-def _box(box: Box) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _pack_box(box: Box) -> dict[str, Any]:
+    """Return a box as plain data."""
+    entries: dict[str, Any] = {
         "i": box.id,
         "k": box.kind,
-        "t": plain(box.title),
-        "s": plain(box.below),
-        "x": [plain(line) for line in box.lines],
-        "L": [_port(port) for port in box.left],
-        "R": [_port(port) for port in box.right],
-        "z": [_wire(wire) for wire in box.back],
-        "d": [[what, visible(shorten(text, LONGEST))] for what, text in box.details],
-        "p": plain(box.path),
+        "t": safe_text(box.title),
+        "s": safe_text(box.below),
+        "x": [safe_text(line) for line in box.lines],
+        "L": [_pack_port(port) for port in box.left],
+        "R": [_pack_port(port) for port in box.right],
+        "z": [_pack_wire(wire) for wire in box.back],
+        "d": [[title, visible(shorten(text, MAX_TEXT_LENGTH))] for title, text in box.details],
+        "p": safe_text(box.path),
     }
     if box.inner is not None:
-        found["g"] = packed(box.inner)
-    return {key: value for key, value in found.items() if value not in ("", [])}
+        entries["g"] = pack_scene(box.inner)
+    return {key: value for key, value in entries.items() if value not in ("", [])}
 
 
-def _port(port: Pin | None) -> list[Any] | int:
+def _pack_port(port: Port | None) -> list[Any] | int:
+    """Return a port as plain data, or 0 for no port."""
     if port is None:
         return 0
-    return [port.id, plain(port.name), plain(port.below), port.kind, int(port.passes)]
+    return [port.id, safe_text(port.name), safe_text(port.below), port.kind, int(port.passes)]
 
 
-def _wire(wire: Wire) -> list[Any]:
-    return [wire.source, wire.target, wire.kind, plain(wire.label)]
+def _pack_wire(wire: Wire) -> list[Any]:
+    """Return a wire as plain data."""
+    return [wire.source, wire.target, wire.kind, safe_text(wire.label)]
 
 
-def plain(text: str) -> str:
-    """A text that does nothing where it is shown: on one line, without controls, not endless."""
-    return on_one_line(shorten(text, LONGEST))
+def safe_text(text: str) -> str:
+    """Return a text on one line, without control characters and of limited length."""
+    return on_one_line(shorten(text, MAX_TEXT_LENGTH))

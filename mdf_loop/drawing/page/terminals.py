@@ -1,10 +1,14 @@
-"""What a loop or a choice takes and gives at each terminal of its rails, by the terminal's key.
+"""Terminals of a loop's or choice's rails: the values that they take and give, by key of the terminal.
 
-for i in range(n): x' = f(x, a)        # M, cond, carried, captured
-takes   N: n    v0: the initial x    o0: a
-inner   i: i    x: v0                a: o0
-leaving v0 <- x'
-back    v0 -> v0
+    for i in range(n): x' = f(x, a)        # M, cond, carried, captured
+
+    takes   N: n    v0: the initial x    o0: a
+    inner   i: i    x: v0                a: o0
+    leaving v0 <- x'
+    back    v0 -> v0
+
+The keys of terminals are N (trip count), i (iteration), c (condition), v (carried), r (recorded), s (sliced),
+d (delayed), o (captured) and x (report), with the number of the value.
 """
 
 from __future__ import annotations
@@ -13,18 +17,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from mdf_loop.drawing.rails import Rows, choice_rows, rail_rows, tested
+from mdf_loop.drawing.rails import Rows, choice_rows, rail_rows, tests_condition
 from mdf_loop.drawing.theme import LEVELS
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import Block, CaptureOutline, ChoiceOutline, LoopOutline
 from mdf_loop.outline.text import value_text
 
-ALL = View(LEVELS[-1])
-"""A page has all that a picture of the highest level says."""
+FULL_VIEW = View(LEVELS[-1])
+"""View of the highest level, as a page has all of its content."""
 
 
-class Intake(Struct, frozen=True):
-    """A terminal of the left rail that reads expressions of the surroundings."""
+class InputTerminal(Struct, frozen=True):
+    """Terminal of the left rail that reads expressions of the surroundings."""
 
     key: str
     expressions: tuple[Any, ...]
@@ -32,16 +36,20 @@ class Intake(Struct, frozen=True):
 
 
 class Terminals(Struct, frozen=True):
-    """The rails of a block, and what meets them outside and inside.
+    """Rails of a block, and their connections outside and inside.
 
-    `takes` is what each left terminal reads; `ports` which right terminal gives an output port of the
-    node; `results` the right terminals by position; `inner` by the name that the body knows, a left
-    terminal and its stroke; `leaving` the right terminals in the order of the body's outputs; `back`
-    what leads from right to left, with its label.
+    Attributes:
+        rows: Left and right terminals of each row.
+        takes: Expressions that each left terminal reads.
+        ports: Key of the right terminal of each output port.
+        results: Keys of the right terminals by position of the result.
+        inner: Key of the left terminal and stroke of each name in the body.
+        leaving: Keys of the right terminals in the order of the body's outputs.
+        back: Right key, left key and label of each value for a later iteration.
     """
 
     rows: Rows
-    takes: tuple[Intake, ...]
+    takes: tuple[InputTerminal, ...]
     ports: dict[str, str]
     results: tuple[str, ...]
     inner: dict[str, tuple[str, str]]
@@ -50,71 +58,90 @@ class Terminals(Struct, frozen=True):
 
 
 def terminals(block: Block) -> Terminals:
-    """The terminals of a block."""
+    """Return the terminals of a loop or choice."""
     match block:
         case LoopOutline():
-            return _loop(block)
+            return _loop_terminals(block)
         case ChoiceOutline():
-            return _choice(block)
+            return _choice_terminals(block)
 
 
-def _loop(loop: LoopOutline) -> Terminals:
+def _loop_terminals(loop: LoopOutline) -> Terminals:
+    """Return the terminals of a loop."""
     carried = tuple(f"v{k}" for k in range(len(loop.carried)))
     recorded = tuple(f"r{k}" for k in range(len(loop.recorded)))
     arguments = (("N", loop.trip_count), ("c", loop.start))
-    takes = [Intake(key, (said.expression,)) for key, said in arguments if said is not None]
-    takes += [Intake(f"v{k}", (pair.initial,)) for k, pair in enumerate(loop.carried)]
-    takes += [Intake(f"s{k}", (part.source,)) for k, part in enumerate(loop.slices)]
-    takes += [Intake(f"d{k}", (delay.initial,)) for k, delay in enumerate(loop.delays)]
-    inner = _captured(loop.captures)
-    inner |= {pair.enter: (f"v{k}", "data") for k, pair in enumerate(loop.carried)}
-    inner |= {part.name: (f"s{k}", "data") for k, part in enumerate(loop.slices)}
+    takes = [
+        InputTerminal(key, (argument.expression,))
+        for key, argument in arguments
+        if argument is not None
+    ]
+    takes += [
+        InputTerminal(f"v{k}", (carried_value.initial,))
+        for k, carried_value in enumerate(loop.carried)
+    ]
+    takes += [
+        InputTerminal(f"s{k}", (row_slice.source,)) for k, row_slice in enumerate(loop.slices)
+    ]
+    takes += [InputTerminal(f"d{k}", (delay.initial,)) for k, delay in enumerate(loop.delays)]
+    inner = _capture_keys(loop.captures)
+    inner |= {
+        carried_value.enter: (f"v{k}", "data") for k, carried_value in enumerate(loop.carried)
+    }
+    inner |= {row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)}
     inner |= {delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)}
     inner |= {loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")}
     inner.pop("", None)
     results = (*carried, *recorded)
-    ports = dict(_taken(zip(loop.result_ports, results, strict=True)))
-    ports |= dict(_taken((told.ports, f"x{k}") for k, told in enumerate(loop.results)))
+    ports = dict(_keys_by_port(zip(loop.result_ports, results, strict=True)))
+    ports |= dict(_keys_by_port((report.ports, f"x{k}") for k, report in enumerate(loop.results)))
     return Terminals(
-        rows=rail_rows(loop, ALL),
-        takes=(*takes, *_captures(loop.captures)),
+        rows=rail_rows(loop, FULL_VIEW),
+        takes=(*takes, *_capture_terminals(loop.captures)),
         ports=ports,
         results=results,
         inner=inner,
-        leaving=("c" if tested(loop) else "", *results),
-        back=(*((key, key, "t+1") for key in carried), *_delayed(loop)),
+        leaving=("c" if tests_condition(loop) else "", *results),
+        back=(*((key, key, "t+1") for key in carried), *_delay_edges(loop)),
     )
 
 
-def _delayed(loop: LoopOutline) -> list[tuple[str, str, str]]:
-    leaving = {pair.leave: f"v{k}" for k, pair in enumerate(loop.carried)}
-    leaving |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
+def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
+    """Return right key, left key and label of each delay."""
+    keys_by_name = {carried_value.leave: f"v{k}" for k, carried_value in enumerate(loop.carried)}
+    keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
     return [
-        (leaving[delay.of], f"d{k}", f"t+{value_text(delay.back)}")
+        (keys_by_name[delay.of], f"d{k}", f"t+{value_text(delay.back)}")
         for k, delay in enumerate(loop.delays)
-        if delay.of in leaving
+        if delay.of in keys_by_name
     ]
 
 
-def _choice(choice: ChoiceOutline) -> Terminals:
+def _choice_terminals(choice: ChoiceOutline) -> Terminals:
+    """Return the terminals of a choice."""
     results = tuple(f"r{k}" for k in range(len(choice.joins)))
     return Terminals(
-        rows=choice_rows(choice, ALL.detail, ALL.captures),
-        takes=(Intake("c", tuple(choice.expressions)), *_captures(choice.captures)),
-        ports=dict(_taken(zip(choice.result_ports, results, strict=True))),
+        rows=choice_rows(choice, FULL_VIEW.detail, FULL_VIEW.captures),
+        takes=(InputTerminal("c", tuple(choice.expressions)), *_capture_terminals(choice.captures)),
+        ports=dict(_keys_by_port(zip(choice.result_ports, results, strict=True))),
         results=results,
-        inner=_captured(choice.captures),
+        inner=_capture_keys(choice.captures),
         leaving=results,
     )
 
 
-def _captures(captures: tuple[CaptureOutline, ...]) -> list[Intake]:
-    return [Intake(f"o{k}", (capture.name,), "capture") for k, capture in enumerate(captures)]
+def _capture_terminals(captures: tuple[CaptureOutline, ...]) -> list[InputTerminal]:
+    """Return the left terminals of captures."""
+    return [
+        InputTerminal(f"o{k}", (capture.name,), "capture") for k, capture in enumerate(captures)
+    ]
 
 
-def _captured(captures: tuple[CaptureOutline, ...]) -> dict[str, tuple[str, str]]:
+def _capture_keys(captures: tuple[CaptureOutline, ...]) -> dict[str, tuple[str, str]]:
+    """Return the key and stroke of each capture by name."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(captures)}
 
 
-def _taken(pairs: Any) -> list[tuple[str, str]]:
+def _keys_by_port(pairs: Any) -> list[tuple[str, str]]:
+    """Return output ports with the key of their terminal."""
     return [(port, key) for ports, key in pairs for port in ports]

@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to over two pipes: what a test does in a page, and what it sees there."""
+"""Headless Chromium over two pipes, with the actions and observations of tests."""
 
 from __future__ import annotations
 
@@ -33,24 +33,32 @@ for place, end in zip((3, 4), [os.dup(end) for end in ends]):
     os.dup2(end, place)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-"""Chromium reads its commands from file 3 and writes to file 4."""
+"""Script that starts Chromium with file 3 for commands and file 4 for messages."""
 
 SECONDS = 30
 
 
-def program() -> str | None:
-    """The Chromium of this machine, if it has one."""
-    return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+def chromium_path() -> str | None:
+    """Return the path of Chromium on this machine, or None."""
+    return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 
 class Browser:
-    """A Chromium with a profile of its own."""
+    """Chromium process with its own profile."""
 
     def __init__(self, folder: Path) -> None:
         to_read, self._out = os.pipe()
         self._in, to_write = os.pipe()
         command = [
-            *(sys.executable, "-S", "-c", _START, str(to_read), str(to_write), program() or ""),
+            *(
+                sys.executable,
+                "-S",
+                "-c",
+                _START,
+                str(to_read),
+                str(to_write),
+                chromium_path() or "",
+            ),
             *_OPTIONS,
             *("--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"),
         ]
@@ -68,31 +76,32 @@ class Browser:
         self.events: list[dict[str, Any]] = []
 
     def call(self, method: str, session: str = "", **parameters: Any) -> dict[str, Any]:
-        """What the browser answers."""
+        """Send a command, and return the answer of the browser."""
         number = next(self._numbers)
         message: dict[str, Any] = {"id": number, "method": method, "params": parameters}
         if session:
             message["sessionId"] = session
         os.write(self._out, json.dumps(message).encode() + b"\0")
         while True:
-            said = self._next()
-            if said.get("id") == number:
-                if "error" in said:
-                    raise RuntimeError(f"{method}: {said['error']['message']}")
-                return dict(said["result"])
-            self.events.append(said)
+            answer = self._next()
+            if answer.get("id") == number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return dict(answer["result"])
+            self.events.append(answer)
 
     def _next(self) -> dict[str, Any]:
+        """Return the next message of the browser."""
         while not self._heard:
-            more = os.read(self._in, 1 << 20)
-            if not more:
+            bytes_read = os.read(self._in, 1 << 20)
+            if not bytes_read:
                 raise RuntimeError("Chromium has ended")
-            *whole, self._rest = (self._rest + more).split(b"\0")
-            self._heard.extend(json.loads(text) for text in whole)
+            *messages, self._rest = (self._rest + bytes_read).split(b"\0")
+            self._heard.extend(json.loads(text) for text in messages)
         return self._heard.popleft()
 
     def close(self) -> None:
-        """End it."""
+        """Close the browser."""
         self.call("Browser.close")
         self._process.wait(10)
         os.close(self._out)
@@ -100,7 +109,7 @@ class Browser:
 
 
 class Tab:
-    """One page of a browser."""
+    """Page of a browser."""
 
     def __init__(
         self,
@@ -111,8 +120,8 @@ class Tab:
         media: Mapping[str, str] | None = None,
     ) -> None:
         self.browser = browser
-        made = browser.call("Target.createTarget", url="about:blank")
-        self.target = made["targetId"]
+        created = browser.call("Target.createTarget", url="about:blank")
+        self.target = created["targetId"]
         attached = browser.call("Target.attachToTarget", targetId=self.target, flatten=True)
         self.session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -128,65 +137,68 @@ class Tab:
         self.go(address)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command to this page."""
+        """Send a command to this page, and return the answer."""
         return self.browser.call(method, self.session, **parameters)
 
     def media(self, **features: str) -> None:
-        """Emulate what a reader prefers: `prefers_color_scheme="dark"`; `media="print"` for paper."""
+        """Emulate preferences of a reader: `prefers_color_scheme="dark"`, or `media="print"` for paper."""
         medium = features.pop("media", "")
-        said = [{"name": name.replace("_", "-"), "value": v} for name, v in features.items()]
-        self.call("Emulation.setEmulatedMedia", media=medium, features=said)
+        feature_list = [
+            {"name": name.replace("_", "-"), "value": v} for name, v in features.items()
+        ]
+        self.call("Emulation.setEmulatedMedia", media=medium, features=feature_list)
 
     def go(self, address: str) -> None:
-        """Open an address and wait until the page is laid out."""
+        """Open an address, and wait until the page is laid out."""
         self.call("Page.navigate", url=address)
         self.wait("document.body && document.body.dataset.ready")
 
     def js(self, expression: str) -> Any:
-        """The value of an expression of JavaScript, awaited if it is a promise."""
-        said = self.call(
+        """Return the value of a JavaScript expression, awaited if it is a promise."""
+        answer = self.call(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
         )
-        if "exceptionDetails" in said:
-            raise RuntimeError(said["exceptionDetails"]["exception"].get("description", said))
-        return said["result"].get("value")
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", answer))
+        return answer["result"].get("value")
 
     def wait(self, expression: str) -> Any:
-        """The expression's value once that is true."""
-        until = time.monotonic() + SECONDS
-        while time.monotonic() < until:
-            found = self.js(expression)
-            if found:
-                return found
+        """Return the value of an expression once it is true."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            value = self.js(expression)
+            if value:
+                return value
             time.sleep(0.02)
         raise TimeoutError(f"after {SECONDS} s still not: {expression}")
 
     def in_frame(self, expression: str) -> Any:
-        """The value of an expression in the only frame inside of the page, once that is laid out.
+        """Return the value of an expression in the only frame of the page, once the frame is laid out.
 
-        Such a frame may be a process of its own.
+        The frame may be a separate process.
         """
-        until = time.monotonic() + SECONDS
-        while time.monotonic() < until:
-            for number in self._inner():
-                said = self.browser.call(
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            for session in self._frame_sessions():
+                answer = self.browser.call(
                     "Runtime.evaluate",
-                    number,
+                    session,
                     expression=f"document.body?.dataset.ready === 'yes' ? {expression} : null",
                     returnByValue=True,
                 )
-                if said["result"].get("value") is not None:
-                    return said["result"]["value"]
+                if answer["result"].get("value") is not None:
+                    return answer["result"]["value"]
             time.sleep(0.1)
         raise TimeoutError(f"after {SECONDS} s no frame is laid out")
 
-    def _inner(self) -> list[str]:
-        found = self.browser.call("Target.getTargets", filter=[{"type": "iframe"}])["targetInfos"]
+    def _frame_sessions(self) -> list[str]:
+        """Return the sessions of all frames."""
+        targets = self.browser.call("Target.getTargets", filter=[{"type": "iframe"}])["targetInfos"]
         return [
-            self.browser.call("Target.attachToTarget", targetId=one["targetId"], flatten=True)[
+            self.browser.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)[
                 "sessionId"
             ]
-            for one in found
+            for target in targets
         ]
 
     def settled(self) -> None:
@@ -204,12 +216,12 @@ class Tab:
         """Type letters where the focus is."""
         self.call("Input.insertText", text=text)
 
-    def pointer(self, kind: str, x: float, y: float, **more: Any) -> None:
-        """`mouseMoved`, `mousePressed`, `mouseReleased` or `mouseWheel` at a place."""
-        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+    def pointer(self, kind: str, x: float, y: float, **options: Any) -> None:
+        """Send `mouseMoved`, `mousePressed`, `mouseReleased` or `mouseWheel` at a position."""
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **options)
 
     def click(self, x: float, y: float) -> None:
-        """Click at a place."""
+        """Click at a position."""
         self.pointer("mouseMoved", x, y)
         self.pointer("mousePressed", x, y, button="left", clickCount=1)
         self.pointer("mouseReleased", x, y, button="left", clickCount=1)
@@ -217,27 +229,28 @@ class Tab:
         self.settled()
 
     def picture(self) -> bytes:
-        """What is seen, as PNG."""
+        """Return a screenshot as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def paper(self) -> bytes:
-        """What is printed, as PDF."""
+        """Return the printed page as PDF."""
         return base64.b64decode(self.call("Page.printToPDF", landscape=True)["data"])
 
     def requests(self) -> list[str]:
-        """The addresses that the page has asked for."""
+        """Return the addresses that the page requested."""
         return [
             event["params"]["request"]["url"] for event in self._events("Network.requestWillBeSent")
         ]
 
     def complaints(self) -> list[str]:
-        """Errors, and what the policy has forbidden."""
+        """Return errors, and violations of the content security policy."""
         thrown = [
             e["params"]["exceptionDetails"]["text"] for e in self._events("Runtime.exceptionThrown")
         ]
         return thrown + [e["params"]["entry"]["text"] for e in self._events("Log.entryAdded")]
 
     def _events(self, method: str) -> list[dict[str, Any]]:
+        """Return the events of this page for a method."""
         return [
             event
             for event in self.browser.events
@@ -245,5 +258,5 @@ class Tab:
         ]
 
     def close(self) -> None:
-        """Close it."""
+        """Close the page."""
         self.browser.call("Target.closeTarget", targetId=self.target)

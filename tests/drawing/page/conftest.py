@@ -1,4 +1,4 @@
-"""A Chromium for all tests of pages, and pages of models in it."""
+"""Chromium for all tests of pages, with pages of models."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import pytest
 
 from mdf_loop.drawing.page import Page
 from mdf_loop.outline import outline
-from tests.drawing.page.browser import Browser, Tab, program
+from tests.drawing.page.browser import Browser, Tab, chromium_path
 
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory) -> Iterator[Browser]:
-    """One Chromium, if this machine has it."""
-    if program() is None:
+    """Start Chromium once for all tests, or skip them if this machine lacks it."""
+    if chromium_path() is None:
         pytest.skip("no Chromium here: pages are not opened (Debian: apt install chromium)")
-    made = Browser(tmp_path_factory.mktemp("profile"))
-    yield made
-    made.close()
+    chromium = Browser(tmp_path_factory.mktemp("profile"))
+    yield chromium
+    chromium.close()
 
 
 @pytest.fixture
 def opened(browser, tmp_path) -> Iterator[Callable[..., Tab]]:
-    """`opened(model)`: its page in a tab; a path, a document, or the text of a page."""
+    """Return a function that opens a model (path or document) or the text of a page in a tab."""
     tabs: list[Tab] = []
 
-    def opener(model: Any, behind: str = "", **options: Any) -> Tab:
+    def opener(model: Any, suffix: str = "", **options: Any) -> Tab:
         is_page = isinstance(model, str) and model.startswith("<!doctype")
         file = tmp_path / f"page{len(tabs)}.html"
         file.write_text(model if is_page else Page(outline(model)).html(), encoding="utf-8")
-        tabs.append(Tab(browser, file.as_uri() + behind, **options))
+        tabs.append(Tab(browser, file.as_uri() + suffix, **options))
         return tabs[-1]
 
     yield opener
@@ -41,16 +41,19 @@ def opened(browser, tmp_path) -> Iterator[Callable[..., Tab]]:
         tab.close()
 
 
-def place(tab: Tab, selector: str) -> dict[str, float]:
-    """Where an element is seen: x, y, width, height, and its middle."""
-    found = tab.js(
+def element_box(tab: Tab, selector: str) -> dict[str, float]:
+    """Return x, y, width, height and centre of an element on the screen."""
+    rectangle_text = tab.js(
         f"JSON.stringify(document.querySelector({json.dumps(selector)}).getBoundingClientRect())"
     )
-    at = json.loads(found)
-    return at | {"midx": at["x"] + at["width"] / 2, "midy": at["y"] + at["height"] / 2}
+    rectangle = json.loads(rectangle_text)
+    return rectangle | {
+        "midx": rectangle["x"] + rectangle["width"] / 2,
+        "midy": rectangle["y"] + rectangle["height"] / 2,
+    }
 
 
 @pytest.fixture(scope="session")
 def models() -> Path:
-    """The folder of models to draw."""
+    """Return the folder of models to draw."""
     return Path(__file__).parents[1] / "models"

@@ -1,4 +1,4 @@
-"""A large model as exporters write them: layers of operators in scopes, with constants beside them."""
+"""Large model in the style of exporters: layers of operators in scopes, with constants beside them."""
 
 from __future__ import annotations
 
@@ -12,58 +12,60 @@ WIDTH = 4
 
 
 class Writer:
-    """Collects the nodes and constants of an ONNX graph."""
+    """Collector of the nodes and constants of an ONNX graph."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
 
     def op(self, scope: str, kind: str, *inputs: str, **attributes: object) -> str:
-        """Append an operator; the name of its value."""
+        """Append an operator, and return the name of its value."""
         name = f"{scope}/{kind}" if scope else kind
-        times = sum(node.name.rstrip("_0123456789") == name for node in self.nodes[-40:])
-        name = f"{name}_{len(self.nodes)}" if times else name
+        same_names = sum(node.name.rstrip("_0123456789") == name for node in self.nodes[-40:])
+        name = f"{name}_{len(self.nodes)}" if same_names else name
         self.nodes.append(helper.make_node(kind, inputs, [f"{name}_output_0"], name, **attributes))
         return self.nodes[-1].output[0]
 
     def weights(self, name: str) -> str:
-        """A constant matrix."""
-        data = np.full((WIDTH, WIDTH), 0.1, np.float32)
-        self.constants.append(numpy_helper.from_array(data, name))
+        """Append a constant matrix, and return its name."""
+        matrix = np.full((WIDTH, WIDTH), 0.1, np.float32)
+        self.constants.append(numpy_helper.from_array(matrix, name))
         return name
 
 
-def layer(writer: Writer, k: int, value: str) -> str:
-    """Attention and a network behind it, both with a way past them: 23 operators."""
-    scope = f"/encoder/layers.{k}"
+def layer(writer: Writer, number: int, value: str) -> str:
+    """Append attention and a network with skip connections (23 operators), and return the output."""
+    scope = f"/encoder/layers.{number}"
     heads = []
     for part in "qkv":
-        product = writer.op(f"{scope}/attn/{part}", "MatMul", value, writer.weights(f"{part}{k}"))
-        heads.append(
-            writer.op(f"{scope}/attn/{part}", "Add", product, writer.weights(f"b{part}{k}"))
+        product = writer.op(
+            f"{scope}/attn/{part}", "MatMul", value, writer.weights(f"{part}{number}")
         )
-    turned = writer.op(f"{scope}/attn", "Transpose", heads[1], perm=[1, 0])
-    scores = writer.op(f"{scope}/attn", "MatMul", heads[0], turned)
-    mixed = writer.op(f"{scope}/attn", "Softmax", scores)
-    looked = writer.op(f"{scope}/attn", "MatMul", mixed, heads[2])
-    value = norm(writer, f"{scope}/norm1", writer.op(scope, "Add", value, looked))
-    inner = writer.op(f"{scope}/mlp", "MatMul", value, writer.weights(f"w{k}"))
+        heads.append(
+            writer.op(f"{scope}/attn/{part}", "Add", product, writer.weights(f"b{part}{number}"))
+        )
+    transposed = writer.op(f"{scope}/attn", "Transpose", heads[1], perm=[1, 0])
+    scores = writer.op(f"{scope}/attn", "MatMul", heads[0], transposed)
+    weights = writer.op(f"{scope}/attn", "Softmax", scores)
+    attended = writer.op(f"{scope}/attn", "MatMul", weights, heads[2])
+    value = norm(writer, f"{scope}/norm1", writer.op(scope, "Add", value, attended))
+    inner = writer.op(f"{scope}/mlp", "MatMul", value, writer.weights(f"w{number}"))
     inner = writer.op(f"{scope}/mlp", "Relu", inner)
-    inner = writer.op(f"{scope}/mlp", "MatMul", inner, writer.weights(f"u{k}"))
+    inner = writer.op(f"{scope}/mlp", "MatMul", inner, writer.weights(f"u{number}"))
     return norm(writer, f"{scope}/norm2", writer.op(scope, "Add", value, inner))
 
 
 def norm(writer: Writer, scope: str, value: str) -> str:
-    """What a normalisation is written as: five operators."""
+    """Append a normalisation of five operators, and return its output."""
     mean = writer.op(scope, "ReduceMean", value)
-    off = writer.op(scope, "Sub", value, mean)
-    square = writer.op(scope, "Mul", off, off)
+    centred = writer.op(scope, "Sub", value, mean)
+    square = writer.op(scope, "Mul", centred, centred)
     spread = writer.op(scope, "Sqrt", square)
-    return writer.op(scope, "Div", off, spread)
+    return writer.op(scope, "Div", centred, spread)
 
 
 def write(path: Path, layers: int) -> Path:
-    """An ONNX file of so many layers."""
+    """Write an ONNX file with some layers."""
     writer = Writer()
     value = "x"
     for k in range(layers):

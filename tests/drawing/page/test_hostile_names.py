@@ -1,4 +1,4 @@
-"""Names that try to be markup, properties, directions or commands: a page shows them as texts."""
+"""Names with markup, properties, directions or commands, which a page displays as texts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def hostile() -> dict:
     return {NAMES[0]: {"nodes": nodes, "edges": edges}}
 
 
-def test_the_data_hold_no_character_that_acts():
+def test_the_data_have_no_active_characters():
     page = Page(outline(hostile()))
     text = json.dumps(page.data(), ensure_ascii=False)
     assert not [repr(c) for c in ACTING if c in text]
@@ -58,7 +58,7 @@ def test_the_data_hold_no_character_that_acts():
     assert "\\u003c/script\\u003e" in html
 
 
-def test_a_name_of_a_megabyte_is_cut_in_a_page():
+def test_long_names_are_shortened():
     node = {"parameters": {"v": {"value": 1.0}}, "output_ports": {"out": {"value": "v"}}}
     name = "n" * 1_000_000
     assert len(json.dumps(Page(outline({name: {"nodes": {name: node}}})).data())) < 50_000
@@ -70,14 +70,14 @@ def test_hostile_names_are_texts_in_the_browser(opened):
     assert tab.js("document.title").startswith("</script><script>")
     assert tab.js("document.querySelectorAll('.box.node').length") == len(NAMES)
     assert tab.js("document.querySelectorAll('#world script, #world img, #world svg').length") == 0
-    shown = tab.js("document.querySelector('#world').textContent")
+    page_text = tab.js("document.querySelector('#world').textContent")
     for name in NAMES[:8]:
-        assert name[:10] in shown
-    assert not [repr(c) for c in ACTING if c in shown]
+        assert name[:10] in page_text
+    assert not [repr(c) for c in ACTING if c in page_text]
 
 
 @pytest.mark.slow
-def test_hostile_names_are_texts_wherever_they_are_said(opened):
+def test_hostile_names_are_texts_in_all_panels(opened):
     tab = opened(hostile())
     for name in ("__proto__", "constructor", "<img src=x"):
         tab.js(f"document.querySelector('#query').value = {json.dumps(name)}")

@@ -1,4 +1,4 @@
-"""Pages in a real Chromium: what is seen, and what mouse and keyboard do."""
+"""Pages in a real Chromium: display, mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from mdf_loop.drawing.page import Page
 from mdf_loop.outline import outline
-from tests.drawing.page.conftest import place
+from tests.drawing.page.conftest import element_box
 from tests.drawing.page.large import write
 
 pytestmark = pytest.mark.slow
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NESTED = EXAMPLES / "nested_triangular" / "model.yaml"
 FRAME = ".box.loop"
-SEEN = "document.querySelectorAll('.box').length"
+VISIBLE_BOXES = "document.querySelectorAll('.box').length"
 
 
-MET = """JSON.stringify((() => {
+WIRES_PER_PORT = """JSON.stringify((() => {
   const ends = [...document.querySelectorAll('#world .wire')].flatMap(path =>
     [0, path.getTotalLength()].map(at => path.getPointAtLength(at).matrixTransform(path.getScreenCTM())));
   return [...document.querySelectorAll('.box.group > [data-end] > .chip')].map(chip => {
@@ -31,11 +31,11 @@ MET = """JSON.stringify((() => {
     return ends.filter(isMet).length;
   });
 })())"""
-"""How many wires meet each port of a group."""
+"""Script that returns the number of wires at each port of a group."""
 
 
 def tree(tab):
-    """The boxes as a screen reader has them: level, whether open, label."""
+    """Return the boxes as a screen reader has them: level, expansion state and label."""
     return json.loads(
         tab.js(
             "JSON.stringify([...document.querySelectorAll('[role=treeitem]')].map(e => ["
@@ -46,23 +46,23 @@ def tree(tab):
 
 
 def scale(tab):
-    """How large a point of the picture is on the screen."""
+    """Return the size of a point of the picture on the screen."""
     return tab.js("document.querySelector('#world').getScreenCTM().a")
 
 
 # --- layout -------------------------------------------------------------------------------------
 
 
-def test_a_page_is_laid_out_and_asks_for_nothing(opened):
+def test_a_page_is_laid_out_without_requests(opened):
     tab = opened(NESTED)
     assert tab.js("document.body.dataset.ready") == "yes"
     assert tab.js("document.title") == "triangular"
-    assert tab.js(SEEN) == 8
+    assert tab.js(VISIBLE_BOXES) == 8
     assert tab.complaints() == []
     assert {address.split(":")[0] for address in tab.requests()} == {"file", "blob"}
 
 
-def test_frames_hold_their_boxes_and_rails_are_in_line(opened):
+def test_frames_contain_their_boxes_and_rails_are_aligned(opened):
     tab = opened(NESTED)
     boxes = tab.js(
         """JSON.stringify([...document.querySelectorAll('.box')].map(e => {
@@ -92,7 +92,7 @@ def test_frames_hold_their_boxes_and_rails_are_in_line(opened):
     assert abs(tops[2] - tops[3]) < 0.5  # total enters and leaves in one row
 
 
-def test_back_edges_leave_the_body_free(opened):
+def test_back_edges_do_not_cross_the_body(opened):
     tab = opened(NESTED)
     lanes = json.loads(
         tab.js(
@@ -111,7 +111,7 @@ def test_back_edges_leave_the_body_free(opened):
 
 def test_a_value_that_only_passes_through_stays_in_its_frame(opened):
     tab = opened(EXAMPLES / "fitzhugh_nagumo" / "model.yaml")
-    frame = place(tab, ".box.loop > .card")
+    frame = element_box(tab, ".box.loop > .card")
     wires = json.loads(
         tab.js(
             "JSON.stringify([...document.querySelectorAll('.box.loop .wire')]"
@@ -125,11 +125,11 @@ def test_a_value_that_only_passes_through_stays_in_its_frame(opened):
 
 def test_rows_are_wrapped_in_a_group_whose_ports_stay_in_line(opened, tmp_path):
     tab = opened(write(tmp_path / "encoder.onnx", 13))
-    assert tab.js(SEEN) == 15
-    at = place(tab, ".box.group .fold")
+    assert tab.js(VISIBLE_BOXES) == 15
+    at = element_box(tab, ".box.group .fold")
     tab.click(at["x"] + 20, at["y"] + 8)
-    assert tab.js(SEEN) > 25
-    ends = json.loads(tab.js(MET))
+    assert tab.js(VISIBLE_BOXES) > 25
+    ends = json.loads(tab.js(WIRES_PER_PORT))
     assert min(ends) >= 1
     blocks = tab.js(
         "new Set([...document.querySelectorAll('.box.group[aria-expanded=true] .box')]"
@@ -141,26 +141,26 @@ def test_rows_are_wrapped_in_a_group_whose_ports_stay_in_line(opened, tmp_path):
 # --- folding ------------------------------------------------------------------------------------
 
 
-def test_a_frame_is_folded_by_a_click_and_stays_where_it_is(opened):
+def test_a_click_folds_a_frame_in_place(opened):
     tab = opened(NESTED)
-    before, whole = place(tab, f"{FRAME} > .card"), tab.js(SEEN)
+    before, whole = element_box(tab, f"{FRAME} > .card"), tab.js(VISIBLE_BOXES)
     tab.click(before["x"] + 40, before["y"] + 12)
-    after = place(tab, f"{FRAME} > .card")
-    assert tab.js(SEEN) == 4 < whole
+    after = element_box(tab, f"{FRAME} > .card")
+    assert tab.js(VISIBLE_BOXES) == 4 < whole
     assert (after["x"], after["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
     assert "7 boxes inside" not in tab.js("document.querySelector('.fold text.title').textContent")
     tab.click(after["x"] + 40, after["y"] + 12)
-    again = place(tab, f"{FRAME} > .card")
-    assert tab.js(SEEN) == whole
+    again = element_box(tab, f"{FRAME} > .card")
+    assert tab.js(VISIBLE_BOXES) == whole
     assert (again["x"], again["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
 
 
 def test_all_frames_are_opened_and_folded_by_buttons(opened):
     tab = opened(NESTED)
-    for button, seen in (("fold", 4), ("unfold", 8)):
-        at = place(tab, f"#{button}")
+    for button, box_count in (("fold", 4), ("unfold", 8)):
+        at = element_box(tab, f"#{button}")
         tab.click(at["midx"], at["midy"])
-        assert tab.js(SEEN) == seen
+        assert tab.js(VISIBLE_BOXES) == box_count
 
 
 # --- keyboard and screen readers ----------------------------------------------------------------
@@ -168,9 +168,9 @@ def test_all_frames_are_opened_and_folded_by_buttons(opened):
 
 def test_a_screen_reader_has_a_tree_of_boxes(opened):
     tab = opened(NESTED)
-    found = tree(tab)
-    assert [1, "true", "loop, for i in range(M=n), 4 inside"] in found
-    assert [4, None, "node, cell, subtotal_next = subtotal + i * j, go_on = True"] in found
+    entries = tree(tab)
+    assert [1, "true", "loop, for i in range(M=n), 4 inside"] in entries
+    assert [4, None, "node, cell, subtotal_next = subtotal + i * j, go_on = True"] in entries
     assert tab.js("document.querySelector('svg').getAttribute('role')") == "tree"
     assert tab.js("document.querySelectorAll('[role=treeitem][tabindex=\"0\"]').length") == 1
     named = tab.js(
@@ -179,7 +179,7 @@ def test_a_screen_reader_has_a_tree_of_boxes(opened):
     assert named
 
 
-def test_boxes_are_walked_through_by_keys(opened):
+def test_keys_move_between_boxes(opened):
     tab = opened(NESTED)
     label = "document.activeElement.getAttribute('aria-label')"
     tab.js("document.querySelector('[role=treeitem][tabindex=\"0\"]').focus()")
@@ -188,16 +188,16 @@ def test_boxes_are_walked_through_by_keys(opened):
     tab.key("ArrowDown")
     assert tab.js(label) == "loop, for i in range(M=n), 4 inside"
     tab.key("ArrowLeft")  # fold
-    assert tab.js(SEEN) == 4
+    assert tab.js(VISIBLE_BOXES) == 4
     assert tab.js(label) == "loop, for i in range(M=n), 4 inside"  # the focus stays
     tab.key("ArrowRight")  # open
-    assert tab.js(SEEN) == 8
+    assert tab.js(VISIBLE_BOXES) == 8
     tab.key("ArrowRight")  # go in
     assert tab.js(label).startswith("node, row")
     tab.key("ArrowLeft")
-    assert tab.js(SEEN) == 5
+    assert tab.js(VISIBLE_BOXES) == 5
     tab.key(" ")
-    assert tab.js(SEEN) == 8
+    assert tab.js(VISIBLE_BOXES) == 8
     tab.key("Enter")
     assert tab.js("document.querySelector('#details h2').textContent") == "row"
     tab.key("Escape")
@@ -222,96 +222,96 @@ def test_keys_zoom_and_fit(opened):
 # --- the hand -----------------------------------------------------------------------------------
 
 
-def test_the_wheel_zooms_where_the_pointer_is(opened):
+def test_the_wheel_zooms_at_the_pointer(opened):
     tab = opened(NESTED)
-    before, size = place(tab, f"{FRAME} > .card"), scale(tab)
+    before, size = element_box(tab, f"{FRAME} > .card"), scale(tab)
     tab.pointer("mouseWheel", before["x"], before["y"], deltaX=0, deltaY=-200)
     tab.wait(f"document.querySelector('#world').getScreenCTM().a > {size} * 1.2")
-    after = place(tab, f"{FRAME} > .card")
+    after = element_box(tab, f"{FRAME} > .card")
     assert (after["x"], after["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
 
 
-def test_the_picture_is_pulled_by_the_hand_and_nothing_is_chosen(opened):
+def test_dragging_moves_the_picture_without_selection(opened):
     tab = opened(NESTED)
-    before = place(tab, f"{FRAME} > .card")
+    before = element_box(tab, f"{FRAME} > .card")
     tab.pointer("mousePressed", before["midx"], before["y"] + 60, button="left", clickCount=1)
     for step in (10, 30, 50):
         tab.pointer("mouseMoved", before["midx"] + step, before["y"] + 60 + step, button="left")
     tab.pointer(
         "mouseReleased", before["midx"] + 50, before["y"] + 110, button="left", clickCount=1
     )
-    after = place(tab, f"{FRAME} > .card")
+    after = element_box(tab, f"{FRAME} > .card")
     assert (after["x"], after["y"]) == pytest.approx((before["x"] + 50, before["y"] + 50), abs=1)
     assert tab.js("document.querySelector('#details').hidden")
 
 
-def test_the_wires_of_one_value_light_up_across_frames(opened):
+def test_wires_of_one_value_are_highlighted_across_frames(opened):
     tab = opened(NESTED)
     number = tab.js(
         "[...document.querySelectorAll('.box.loop > [data-end]')]"
         ".find(e => e.textContent.startsWith('i0, 1')).dataset.end"
     )
-    at = place(tab, f"[data-end='{number}']")
+    at = element_box(tab, f"[data-end='{number}']")
     tab.pointer("mouseMoved", at["midx"], at["midy"])
     tab.wait("document.querySelectorAll('.lit > .wire').length")
     # from the outer i: into the node, to the trip count of the inner loop, to what it captures, to cell
     assert tab.js("document.querySelectorAll('.lit > .wire').length") == 4
-    said = tab.js("document.querySelector('#tip').innerText")
-    assert "for i in range(M=n) · i" in said
-    assert "cell · i" in said
+    tooltip = tab.js("document.querySelector('#tip').innerText")
+    assert "for i in range(M=n) · i" in tooltip
+    assert "cell · i" in tooltip
 
 
-def test_details_say_all_of_a_box(opened):
+def test_details_of_a_box(opened):
     tab = opened(NESTED)
-    at = place(tab, ".box.node")
+    at = element_box(tab, ".box.node")
     tab.click(at["midx"], at["y"] + 10)
-    said = tab.js("document.querySelector('#details').innerText")
+    details = tab.js("document.querySelector('#details').innerText")
     for text in ("cell", "subtotal_next = subtotal + i * j", "i: int64[]", ".nodes['cell']"):
-        assert text in said
+        assert text in details
 
 
 # --- search, links ------------------------------------------------------------------------------
 
 
-def test_search_opens_what_holds_a_hit_and_shows_it_so_that_it_can_be_read(opened):
+def test_search_opens_and_shows_hits(opened):
     tab = opened(NESTED)
     tab.js("document.querySelector('#fold').click()")
     tab.settled()
-    assert tab.js(SEEN) == 4
+    assert tab.js(VISIBLE_BOXES) == 4
     tab.key("/")
     tab.type("go_on = true")
     tab.wait("document.querySelector('#found').textContent.includes(' of ')")
     tab.settled()
-    assert tab.js(SEEN) == 8
+    assert tab.js(VISIBLE_BOXES) == 8
     assert tab.js(
         "[...document.querySelectorAll('.hit.node')].map(e => e.ariaLabel).join()"
     ).startswith("node, cell")
     assert scale(tab) >= 0.9
-    hit = place(tab, ".hit")
+    hit = element_box(tab, ".hit")
     assert 0 < hit["x"] < 1400
     assert 0 < hit["y"] < 900
-    found = tab.js("document.querySelector('#found').textContent")
-    assert found == "1 of 2 found"
+    hit_count = tab.js("document.querySelector('#found').textContent")
+    assert hit_count == "1 of 2 found"
     tab.key("Enter")
     tab.wait("document.querySelector('#found').textContent === '2 of 2 found'")
     tab.key("Escape")
     assert tab.js("document.querySelectorAll('.hit').length") == 0
 
 
-def test_a_link_shows_what_was_open_and_chosen(opened):
+def test_a_link_restores_open_and_selected_boxes(opened):
     tab = opened(NESTED)
-    at = place(tab, ".box.node")
+    at = element_box(tab, ".box.node")
     tab.click(at["midx"], at["y"] + 10)
-    outer = place(tab, ".box.owner > .card")
+    outer = element_box(tab, ".box.owner > .card")
     tab.click(outer["x"] + 30, outer["y"] + 10)
     behind = tab.js("location.hash")
     assert behind.startswith("#fold=")
     other = opened(NESTED, behind.replace("&box", "&other"))
-    assert other.js(SEEN) == 5
+    assert other.js(VISIBLE_BOXES) == 5
     chosen = opened(NESTED, "#" + behind.split("&")[1])
     assert chosen.js("document.querySelector('#details h2').textContent") == "cell"
     odd = opened(NESTED, "#open=99999.x.1.3&fold=__proto__&box=constructor")
-    assert odd.js(SEEN) == 8
+    assert odd.js(VISIBLE_BOXES) == 8
     assert odd.complaints() == []
 
 
@@ -334,7 +334,7 @@ def test_the_picture_is_saved_as_svg(opened):
     )
 
 
-def test_paper_has_the_whole_picture_and_no_buttons(opened):
+def test_print_has_the_whole_picture_without_buttons(opened):
     tab = opened(NESTED)
     tab.key("+")
     assert tab.paper().startswith(b"%PDF")
@@ -342,14 +342,14 @@ def test_paper_has_the_whole_picture_and_no_buttons(opened):
     tab.media(media="print", prefers_color_scheme="dark")
     assert tab.js("getComputedStyle(document.querySelector('#bar')).display") == "none"
     assert tab.js("getComputedStyle(document.documentElement).colorScheme") == "light"
-    picture, world = place(tab, "#picture"), place(tab, "#world")
+    picture, world = element_box(tab, "#picture"), element_box(tab, "#world")
     assert picture["x"] <= world["x"]
     assert world["x"] + world["width"] <= picture["x"] + picture["width"]
     tab.js("dispatchEvent(new Event('afterprint'))")
     assert tab.js("document.querySelector('#picture').getAttribute('viewBox')") is None
 
 
-def test_dark_is_dark_and_the_button_turns_it(opened):
+def test_dark_mode_and_its_button(opened):
     tab = opened(NESTED, media={"prefers_color_scheme": "dark"})
     paper = "getComputedStyle(document.body).backgroundColor"
     assert tab.js(paper) == "rgb(13, 17, 23)"
@@ -359,7 +359,7 @@ def test_dark_is_dark_and_the_button_turns_it(opened):
     assert bright.js(paper) == "rgb(255, 255, 255)"
 
 
-COUNTED = """
+COUNT_LAYOUTS = """
     window.layouts = 0;
     window.pauses = [];
     const post = Worker.prototype.postMessage;
@@ -373,17 +373,17 @@ COUNTED = """
 """
 
 
-def test_the_layout_is_rehearsed_until_something_is_asked_for(opened):
+def test_the_layout_is_warmed_up_until_the_first_action(opened):
     tab = opened(NESTED)
-    tab.call("Page.addScriptToEvaluateOnNewDocument", source=COUNTED)
+    tab.call("Page.addScriptToEvaluateOnNewDocument", source=COUNT_LAYOUTS)
     tab.call("Page.reload")
     for layouts in (1, 2):
         tab.wait("window.pauses?.length === 1")
         assert tab.js("window.layouts") == layouts
-        seen = tab.js("document.querySelector('#world').innerHTML")
+        markup = tab.js("document.querySelector('#world').innerHTML")
         tab.js("window.pauses.shift()()")
     tab.wait("window.layouts === 3")
-    assert tab.js("document.querySelector('#world').innerHTML") == seen
+    assert tab.js("document.querySelector('#world').innerHTML") == markup
     assert tab.js("window.pauses.length") == 0
     tab.call("Page.reload")
     tab.wait("window.pauses?.length === 1 && window.layouts === 1")
@@ -393,7 +393,7 @@ def test_the_layout_is_rehearsed_until_something_is_asked_for(opened):
     assert tab.js("new Promise((done) => wait(() => done(window.layouts), 50))") == 2
 
 
-def test_without_scripts_there_is_a_picture(opened, browser):
+def test_picture_without_scripts(opened, browser):
     tab = opened(Page(outline(NESTED)).html("<svg xmlns='http://www.w3.org/2000/svg'/>"))
     tab.call("Emulation.setScriptExecutionDisabled", value=True)
     tab.call("Page.reload")
@@ -402,9 +402,9 @@ def test_without_scripts_there_is_a_picture(opened, browser):
     assert tab.js("document.querySelector('noscript img').alt") == "triangular"
 
 
-def test_a_notebook_shows_the_page_in_a_frame_of_its_own(opened):
-    drawing = Page(outline(NESTED)).in_place()
+def test_a_notebook_shows_the_page_in_a_frame(opened):
+    drawing = Page(outline(NESTED)).notebook_html()
     page = f"<!doctype html><meta charset='utf-8'><body data-ready='yes'>{drawing}"
     tab = opened(page)
     assert tab.js("document.querySelector('iframe').contentDocument") is None  # shut off
-    assert tab.in_frame(SEEN) == 8
+    assert tab.in_frame(VISIBLE_BOXES) == 8

@@ -1,4 +1,4 @@
-"""The file: what it weighs, what is in it, what the package brings along for it."""
+"""File of a page: its size and content, and the third-party files of the package."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from tests.drawing.page.large import write
 
 ROOT = Path(__file__).parents[3]
 NESTED = ROOT / "examples" / "nested_triangular" / "model.yaml"
-MOST = 750_000
-"""Bytes of a page beside its data."""
+MAX_PAGE_BYTES = 750_000
+"""Number of bytes of a page without its data."""
 
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    """The page of a small model."""
+    """Return the page of a small model."""
     return Page(outline(NESTED)).html()
 
 
 @pytest.fixture(scope="module")
 def vendor():
-    """The script that fetches elkjs."""
+    """Return the script that downloads elkjs."""
     spec = importlib.util.spec_from_file_location("vendor", ROOT / ".ci" / "vendor.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -39,15 +39,15 @@ def vendor():
 
 
 def data_of(page: str) -> str:
-    """The data of a page as they stand in it."""
+    """Return the data of a page as text."""
     return re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1]
 
 
-def test_a_page_beside_its_data_is_small(page):
-    assert len(page.encode()) - len(data_of(page)) <= MOST
+def test_a_page_without_its_data_is_small(page):
+    assert len(page.encode()) - len(data_of(page)) <= MAX_PAGE_BYTES
 
 
-def test_the_policy_forbids_all_that_is_not_in_the_page(page):
+def test_the_policy_forbids_everything_outside_the_page(page):
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
@@ -56,21 +56,21 @@ def test_the_policy_forbids_all_that_is_not_in_the_page(page):
     assert all(address.startswith("data:") for address in addresses if address)
 
 
-def test_the_page_says_whose_elkjs_is_and_where_its_source_is(page):
+def test_the_page_credits_elkjs(page):
     assert "https://github.com/kieler/elkjs" in page
     assert "EPL-2.0 or GPL-3.0-or-later" in page
 
 
-def test_elkjs_is_the_one_that_was_fetched(vendor):
+def test_elkjs_has_the_expected_hash(vendor):
     folder = files("mdf_loop.drawing.page") / "elkjs"
     assert "Eclipse Public License" in (folder / "LICENSE.md").read_text()
     code = (folder / "elk-worker.min.js").read_bytes()
-    found = "dca3a19d9ec37f5634bf5876b4ebd2455c3f43f0d32570136c13c13edaba9bfb"
-    assert hashlib.sha256(code).hexdigest() == found
+    expected_hash = "dca3a19d9ec37f5634bf5876b4ebd2455c3f43f0d32570136c13c13edaba9bfb"
+    assert hashlib.sha256(code).hexdigest() == expected_hash
     assert {Path(name).name for name in vendor.FILES} == {part.name for part in folder.iterdir()}
 
 
-def test_an_archive_that_was_changed_is_not_taken(vendor):
+def test_a_changed_archive_is_refused(vendor):
     with pytest.raises(SystemExit, match=r"elkjs@0\.12\.1 is not what it was: its sha512 is z4Ph"):
         vendor.checked(b"")
 
@@ -79,12 +79,14 @@ def test_a_wheel_has_the_files_of_the_page():
     builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(ROOT))
     names = {file.distribution_path for file in builder.recurse_included_files()}
     room = ROOT / "mdf_loop" / "drawing" / "page"
-    wanted = {str(path.relative_to(ROOT)) for path in (*room.glob("app/*"), *room.glob("elkjs/*"))}
-    assert len(wanted) > 10
-    assert wanted <= names
+    page_files = {
+        str(path.relative_to(ROOT)) for path in (*room.glob("app/*"), *room.glob("elkjs/*"))
+    }
+    assert len(page_files) > 10
+    assert page_files <= names
 
 
-def test_a_page_is_the_same_each_time(page):
+def test_a_page_is_reproducible(page):
     assert Page(outline(NESTED)).html() == page
 
 
@@ -95,7 +97,7 @@ def test_draw_writes_a_page_with_a_picture_for_readers_without_scripts(tmp_path)
     assert '<noscript><img alt="triangular" src="data:image/svg+xml;base64,' in text
 
 
-def test_a_large_picture_is_left_out_for_readers_without_scripts():
+def test_a_large_static_picture_is_omitted():
     page = Page(outline(NESTED)).html("<svg>" + "x" * 500_000)
     assert "<noscript><p>This page needs scripts." in page
 
@@ -108,13 +110,13 @@ def test_a_large_picture_is_left_out_for_readers_without_scripts():
         ({"bands": 2}, "a page has no bands"),
     ],
 )
-def test_what_is_of_pictures_alone_is_refused(tmp_path, options, sentence):
+def test_options_of_pictures_are_refused_for_pages(tmp_path, options, sentence):
     with pytest.raises(InputError, match=sentence):
         draw(NESTED, tmp_path / "model.html", **options)
     assert not (tmp_path / "model.html").exists()
 
 
-def test_depth_collapse_focus_and_captures_are_of_pages_too(tmp_path):
+def test_depth_collapse_focus_and_captures_of_pages(tmp_path):
     drawing = draw(NESTED, tmp_path / "model.html", depth=0, captures=False, focus="adder")
     assert drawing.page.data()["open"] == []
     assert drawing.page.data()["captures"] is False

@@ -1,4 +1,4 @@
-"""Pages of runs: how loops went, values at ports, and the slider over recorded rows."""
+"""Pages of runs: texts of loops, values at ports, and the slider over recorded rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdf_loop.outline import (
     outline,
     outline_over_time,
 )
-from tests.drawing.page.conftest import place
+from tests.drawing.page.conftest import element_box
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NESTED = EXAMPLES / "nested_triangular" / "model.yaml"
@@ -50,14 +50,14 @@ COUNTER = {
 
 
 def boxes(scene):
-    """All boxes of packed data."""
+    """Return all boxes of packed data."""
     for box in scene["b"]:
         yield box
         yield from boxes(box.get("g", {"b": []}))
 
 
 def ports(data):
-    """The number of each port by the title of its box, its side and its name."""
+    """Return the number of each port by the title of its box, its side and its name."""
     return {
         (box["t"], side, port[1]): port[0]
         for box in boxes(data["g"])
@@ -68,7 +68,7 @@ def ports(data):
 
 
 def observed():
-    """What a run of the nested example says."""
+    """Return the observation of a run of the nested example."""
     return Observation(
         loops={"adder.rows": LoopObservation("3 iterations", "as many", "native", 0.0125)},
         values={
@@ -78,7 +78,7 @@ def observed():
     )
 
 
-def test_loops_and_values_are_told_by_the_number_of_their_box_and_port():
+def test_loops_and_values_have_numbers_of_boxes_and_ports():
     data = Page(outline(NESTED), observation=observed()).data()
     known = ports(data)
     frame = next(box for box in boxes(data["g"]) if box["t"].startswith("for i in"))
@@ -87,7 +87,7 @@ def test_loops_and_values_are_told_by_the_number_of_their_box_and_port():
     assert dict(data["run"]["values"])[end] == "[0, 0, 2]"  # the recorded one has the same name
 
 
-def test_what_a_loop_recorded_is_a_tape_of_its_iterations():
+def test_recorded_values_are_a_tape_of_iterations():
     (tape,) = Page(outline(NESTED), observation=observed()).data()["run"]["tapes"]
     assert tape["label"] == "adder.rows, iteration"
     assert tape["at"] == [0, 1, 2]
@@ -108,10 +108,10 @@ def test_rows_over_time_are_a_tape_with_their_times():
     data = Page(outline_over_time(COUNTER), observation=observation).data()
     (tape,) = data["run"]["tapes"]
     assert (tape["label"], tape["unit"], tape["at"]) == ("time", " s", [0.1, 0.2])
-    ((end, _, unit, size, kept),) = tape["series"]
+    ((end, _, unit, size, series_rows),) = tape["series"]
     assert end == ports(data)["double", "R", "twice"]
     assert (unit, size) == ("mV", 5)
-    assert kept == [[0.5, None, 0.333333, 4.0], [1.0, None, 0.0, 4.0]]
+    assert series_rows == [[0.5, None, 0.333333, 4.0], [1.0, None, 0.0, 4.0]]
 
 
 def test_the_times_of_a_tape_have_the_unit_of_the_model():
@@ -129,7 +129,7 @@ def test_steps_of_a_tape_have_no_unit():
     assert (tape["label"], tape["unit"], tape["at"]) == ("step", "", [0, 1, 2])
 
 
-def test_of_many_rows_some_are_kept_with_the_first_and_the_last():
+def test_long_tapes_have_fewer_rows():
     observation = Observation(values={"adder.totals": ValueObservation(np.arange(5000))})
     (tape,) = Page(outline(NESTED), observation=observation).data()["run"]["tapes"]
     assert len(tape["at"]) == 400
@@ -137,7 +137,7 @@ def test_of_many_rows_some_are_kept_with_the_first_and_the_last():
     assert tape["places"] == tape["at"]
 
 
-def test_values_of_outputs_that_are_not_drawn_are_left_out():
+def test_values_of_undrawn_outputs_are_omitted():
     observation = Observation(
         loops={"gone.away": LoopObservation("1 iteration", "")},
         values={"gone.out": ValueObservation(np.float64(1))},
@@ -156,7 +156,7 @@ def slide(tab, row):
 
 
 def values(tab):
-    """The values that are shown in the picture."""
+    """Return the values in the picture."""
     return tab.js(
         "[...document.querySelectorAll('#world text.value')].map(e => e.textContent).join()"
     )
@@ -181,7 +181,7 @@ def test_the_slider_moves_values_through_the_loop(opened):
 
 
 @pytest.mark.slow
-def test_what_was_carried_is_not_told_where_rows_are_left_out(opened):
+def test_carried_values_are_unknown_between_omitted_rows(opened):
     observation = Observation(values={"adder.totals": ValueObservation(np.arange(1000) * 10)})
     tab = opened(Page(outline(NESTED), observation=observation).html())
     slide(tab, 1)  # the rows before and after the first one are 2 or 3 iterations apart
@@ -191,13 +191,13 @@ def test_what_was_carried_is_not_told_where_rows_are_left_out(opened):
 
 
 @pytest.mark.slow
-def test_a_trace_is_shown_where_the_pointer_is(opened):
+def test_a_tooltip_shows_a_trace(opened):
     tab = opened(Page(outline(NESTED), observation=observed()).html())
     number = tab.js(
         "[...document.querySelectorAll('.box.loop > [data-end]')]"
         ".find(e => e.textContent.startsWith('total_next→')).dataset.end"
     )
-    at = place(tab, f"[data-end='{number}']")
+    at = element_box(tab, f"[data-end='{number}']")
     tab.pointer("mouseMoved", at["midx"], at["midy"])
     tab.wait("document.querySelector('#tip svg') !== null")
     points = tab.js("document.querySelector('#tip polyline').getAttribute('points')").split()
@@ -206,7 +206,7 @@ def test_a_trace_is_shown_where_the_pointer_is(opened):
 
 
 @pytest.mark.slow
-def test_rows_are_played(opened):
+def test_playing_the_rows(opened):
     tab = opened(Page(outline(NESTED), observation=observed()).html())
     tab.js("document.querySelector('#play').click()")
     tab.wait("document.querySelectorAll('.pulse').length")
@@ -230,7 +230,7 @@ def test_a_run_over_time_is_replayed_with_its_own_numbers(opened):
     )
 
 
-def test_results_draw_themselves_with_what_the_run_said(tmp_path):
+def test_results_draw_a_page_with_the_run(tmp_path):
     results = mdf_loop.compile(COUNTER).run(steps=3)
     results.draw(tmp_path / "run.html")
     page = (tmp_path / "run.html").read_text()
@@ -238,7 +238,7 @@ def test_results_draw_themselves_with_what_the_run_said(tmp_path):
     assert "for each time step" in page
 
 
-def test_results_that_do_not_know_their_model_say_so():
+def test_results_without_model_cannot_be_drawn():
     results = mdf_loop.compile(COUNTER).run()
     results.model = None
     with pytest.raises(InputError, match="the model of these results is not known"):

@@ -1,4 +1,4 @@
-"""What a page shows of a model: boxes, ports, wires."""
+"""Scene of a model: boxes, ports and wires."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mdf_loop.drawing.page.ends import Numbers
+from mdf_loop.drawing.page.ends import Numbering
 from mdf_loop.drawing.page.graphs import model_scene
 from mdf_loop.drawing.page.page import Page
-from mdf_loop.drawing.page.scene import LONGEST, Scene, packed, plain
+from mdf_loop.drawing.page.scene import MAX_TEXT_LENGTH, Scene, pack_scene, safe_text
 from mdf_loop.outline import outline, outline_over_time
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -19,12 +19,12 @@ ALL = sorted([*EXAMPLES.glob("*/model.yaml"), *MODELS.glob("*.yaml")])
 
 
 def scene_of(model) -> Scene:
-    """The scene of a model."""
-    return model_scene(outline(model), Numbers())
+    """Return the scene of a model."""
+    return model_scene(outline(model), Numbering())
 
 
 def all_scenes(scene):
-    """A scene, and those inside of its boxes with the box around them."""
+    """Yield a scene, and the scenes inside its boxes with the box around them."""
     waiting = [(None, scene)]
     while waiting:
         around, each = waiting.pop()
@@ -33,17 +33,17 @@ def all_scenes(scene):
 
 
 def ends_of(scene):
-    """The texts that tell an end: box and port, by number."""
-    found = {}
+    """Return box and port of each end as text, by number."""
+    texts_by_number = {}
     for _, each in all_scenes(scene):
         for box in each.boxes:
-            found[box.id] = box.title
-            found |= {port.id: f"{box.title}.{port.name}" for port in box.ports}
-    return found
+            texts_by_number[box.id] = box.title
+            texts_by_number |= {port.id: f"{box.title}.{port.name}" for port in box.ports}
+    return texts_by_number
 
 
 def wired(scene, kind=None):
-    """All wires as texts."""
+    """Return all wires as texts."""
     names = ends_of(scene)
     return {
         (names[wire.source], names[wire.target])
@@ -54,13 +54,13 @@ def wired(scene, kind=None):
 
 
 @pytest.mark.parametrize("model", ALL, ids=[f"{p.parent.name}_{p.stem}" for p in ALL])
-def test_every_number_is_one_end_and_every_wire_joins_two_that_are_near(model):
+def test_numbers_are_unique_and_wires_stay_within_frames(model):
     for read in (outline, outline_over_time):
         try:
             graph = read(model)
         except Exception:  # noqa: BLE001 - not every model can be run over time
             continue
-        scene = model_scene(graph, Numbers())
+        scene = model_scene(graph, Numbering())
         numbers = Counter()
         for around, each in all_scenes(scene):
             known = {end for box in each.boxes for end in box.ends}
@@ -73,7 +73,7 @@ def test_every_number_is_one_end_and_every_wire_joins_two_that_are_near(model):
         assert set(numbers.values()) <= {1}
 
 
-def test_a_loop_has_its_rails_and_what_leads_back():
+def test_a_loop_has_rails_and_back_edges():
     scene = scene_of(EXAMPLES / "nested_triangular" / "model.yaml")
     (loop,) = [box for box in scene.boxes if box.kind == "loop"]
     rails = [[port.kind if port else "" for port in rail] for rail in (loop.left, loop.right)]
@@ -153,7 +153,7 @@ def test_a_node_with_several_frames_is_a_box_around_them():
     assert kinds["formula"] >= 3
 
 
-def test_what_is_not_known_is_said():
+def test_unknown_parts_have_notes():
     details = [
         d
         for _, s in all_scenes(scene_of(MODELS / "broken.yaml"))
@@ -173,14 +173,14 @@ def test_details_have_paths_types_formulas_and_code():
     assert "for i in range(n):" in dict(by_title["for i in range(M=n)"].details)["code"]
 
 
-def test_details_of_a_run_say_when_an_evaluation_ends_and_what_is_counted():
-    scene = model_scene(outline_over_time(MODELS / "conditions.yaml"), Numbers())
-    said = [text for what, text in scene.boxes[0].details if what == "schedule"]
-    assert said[0].startswith("an evaluation ends")
-    assert said[1].startswith("counted: ")
+def test_details_have_end_and_counted_events():
+    scene = model_scene(outline_over_time(MODELS / "conditions.yaml"), Numbering())
+    schedule_texts = [text for title, text in scene.boxes[0].details if title == "schedule"]
+    assert schedule_texts[0].startswith("an evaluation ends")
+    assert schedule_texts[1].startswith("counted: ")
 
 
-def test_frames_are_open_at_first_unless_depth_or_collapse_say_otherwise():
+def test_frames_that_are_open_at_first():
     graph = outline(EXAMPLES / "nested_triangular" / "model.yaml")
     assert len(Page(graph).data()["open"]) == 3
     assert len(Page(graph, depth=1).data()["open"]) == 1
@@ -189,8 +189,8 @@ def test_frames_are_open_at_first_unless_depth_or_collapse_say_otherwise():
     assert len(Page(graph, collapse=frozenset({"row"})).data()["open"]) == 1
 
 
-def test_what_is_empty_is_left_out_of_the_data_and_long_texts_are_cut():
-    data = packed(scene_of(EXAMPLES / "nested_triangular" / "model.yaml"))
+def test_data_has_no_empty_entries_and_shortened_texts():
+    data = pack_scene(scene_of(EXAMPLES / "nested_triangular" / "model.yaml"))
     assert all(value not in ("", []) for box in data["b"] for value in box.values())
-    assert len(plain("n" * 10_000_000)) == LONGEST
-    assert plain("a\u202eb\nc") == r"a\u202eb\nc"
+    assert len(safe_text("n" * 10_000_000)) == MAX_TEXT_LENGTH
+    assert safe_text("a\u202eb\nc") == r"a\u202eb\nc"
