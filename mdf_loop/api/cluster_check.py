@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
-from mdf_loop.cluster.clients import connected
-from mdf_loop.cluster.form import form
+from mdf_loop.cluster.clients import connect
+from mdf_loop.cluster.environment import environment_versions
 from mdf_loop.errors import InputError
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.builder import Options
@@ -63,7 +63,7 @@ def check_workers(cluster: Any) -> list[WorkerReport]:
     Raises:
         InputError: the cluster cannot be reached, or has no worker.
     """
-    with connected(cluster) as client:
+    with connect(cluster) as client:
         try:
             client.wait_for_workers(1, timeout=STARTS)
         except TimeoutError:
@@ -100,4 +100,4 @@ def _looked_at() -> tuple[dict[str, str], float]:
     run(prepared, asked)
     began = perf_counter()
     run(prepared, asked)
-    return form(), _STEPS * _MEMBERS / (perf_counter() - began)
+    return environment_versions(), _STEPS * _MEMBERS / (perf_counter() - began)

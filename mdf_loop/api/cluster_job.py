@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from mdf_loop.api.over_trials import of_each_trial
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
-from mdf_loop.cluster.cutting import Box, MemberBlock, boxes
-from mdf_loop.cluster.form import check_form, form
+from mdf_loop.cluster.environment import check_environment, environment_versions
+from mdf_loop.cluster.partition import Box, MemberBlock, boxes
 from mdf_loop.errors import Finding, RunError
 from mdf_loop.ir import Array
 from mdf_loop.results.data import Results
@@ -80,12 +80,12 @@ class Job:
         )
         trials = () if self._trials is None else (len(self._trials),)
         self.shape = (*shape_of(self._sweep), *trials)
-        self._form = form()
+        self._form = environment_versions()
         self.store: Regions | None = None
 
     def check_form(self, who: str) -> None:
         """Refuse to compute where numbers would be others."""
-        check_form(self._form, who)
+        check_environment(self._form, who)
 
     @property
     def axes(self) -> int:

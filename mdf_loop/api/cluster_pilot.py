@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.api.cluster_job import Job, MadeBlock, flat
-from mdf_loop.cluster.cutting import Cut, MemberBlock
+from mdf_loop.cluster.partition import MemberBlock, Partition
 from mdf_loop.errors import RunError
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.recording.zarr_folder import CHUNK
@@ -31,7 +31,7 @@ _LANES = 64
 class Pilot(Struct, frozen=True):
     """How members are cut, and what the first block gave."""
 
-    cut: Cut
+    cut: Partition
     block: MemberBlock
     made: MadeBlock
 
@@ -50,7 +50,7 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
     members = math.prod(job.shape)
     most, wanted, warm = min(block or members, members), 1, False
     while True:
-        first = Cut.of(job.shape, wanted, 1).block(0)
+        first = Partition.of(job.shape, wanted, 1).block(0)
         began = perf_counter()
         made = job.made(first.first, first.last)
         took = perf_counter() - began
@@ -67,7 +67,7 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
         else:
             wanted *= _GROWTH
     size = block or int(min(BLOCK / took * first.members, members / PARTS))
-    return Pilot(Cut.of(job.shape, wanted, size), first, made)
+    return Pilot(Partition.of(job.shape, wanted, size), first, made)
 
 
 def _power(most: int) -> int:

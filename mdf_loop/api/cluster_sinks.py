@@ -21,7 +21,7 @@ from mdf_loop.api.cluster_job import (
 from mdf_loop.api.cluster_pilot import Pilot
 from mdf_loop.api.gathering import laid_out
 from mdf_loop.api.over_trials import refuse_padding, refuse_with_statistics, told_of
-from mdf_loop.cluster.cutting import MemberBlock
+from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.errors import RunError, UnsupportedError
 from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.memory_limit import check

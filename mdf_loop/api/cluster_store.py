@@ -16,7 +16,7 @@ from mdf_loop.api.continued_store import continued_store
 from mdf_loop.api.gathering import laid_out
 from mdf_loop.api.identity import identity
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.cluster.cutting import Cut, MemberBlock
+from mdf_loop.cluster.partition import MemberBlock, Partition
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.reading.names import named_items
@@ -54,7 +54,7 @@ class InStore:
         self,
         job: Job,
         prepared: Prepared,
-        cut: Cut,
+        cut: Partition,
         store: Regions,
         claim: Claim,
         computed: Collection[int],
@@ -185,11 +185,11 @@ class InStore:
 # --- what a store says ----------------------------------------------------------------------------
 
 
-def _written(cut: Cut) -> dict[str, Any]:
+def _written(cut: Partition) -> dict[str, Any]:
     return {
         "shape": list(cut.shape),
         "axis": cut.axis,
-        "chunk": cut.along,
+        "chunk": cut.chunk_extent,
         "chunks_in_block": cut.chunks,
     }
 

@@ -20,8 +20,8 @@ from mdf_loop.api.cluster_sinks import InMemory, MemberSink, OverTrialsSink
 from mdf_loop.api.cluster_store import InStore
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import with_files
-from mdf_loop.cluster.clients import check_cluster, connected, dashboard
-from mdf_loop.cluster.cutting import MemberBlock
+from mdf_loop.cluster.clients import check_cluster, connect, dashboard_text
+from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.cluster.tasks import Outcome, SchedulerGoneError, Tasks, WorkerDiedError
 from mdf_loop.errors import Finding, InputError, LoopError, RunError
 from mdf_loop.ir import StoppedBy
@@ -112,11 +112,11 @@ def _connecting(asked: RunSpecification) -> Iterator[tuple[Future[Any], Event]]:
     cluster, known = asked.sharing.cluster, Event()
     with ExitStack() as stack, ThreadPoolExecutor(1, "mdf_loop cluster") as pool:
 
-        def connect() -> Any:
+        def open_client() -> Any:
             known.wait(HEAD_START)
-            return stack.enter_context(connected(cluster))
+            return stack.enter_context(connect(cluster))
 
-        client = pool.submit(connect)
+        client = pool.submit(open_client)
         try:
             yield client, known
         finally:
@@ -139,13 +139,13 @@ class _Run:
     def share(self, client: Any, asked: RunSpecification, reporter: Reporter) -> None:
         """Let the workers of a client run all blocks that are missing."""
         assert asked.sharing is not None
-        shown = dashboard(client)
+        shown = dashboard_text(client)
         tasks: Tasks[MemberBlock, MadeBlock] = Tasks(
             client, on_worker, self._job, asked.sharing.retries
         )
 
         def why_over() -> StoppedBy | None:
-            self._remark = shown if tasks.have_workers() else f"no worker yet {shown}".strip()
+            self._remark = shown if tasks.has_workers() else f"no worker yet {shown}".strip()
             if not self.goes_on(reporter):
                 self._stopping.ask(StoppedBy.INTERRUPTED)
             return StoppedBy.FAILED if self._error is not None else self._stopping.reason

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mdf_loop.cluster.cutting import Cut, boxes
+from mdf_loop.cluster.partition import Partition, boxes
 from mdf_loop.errors import InputError
 from mdf_loop.files import sync
 from mdf_loop.run.control.checkpoint import difference
@@ -43,7 +43,7 @@ class ContinuedStore(Struct, frozen=True):
 
     store: Regions
     layout: RegionLayout
-    cut: Cut
+    cut: Partition
     computed: frozenset[int]
     leftovers: tuple[Path, ...]
     damaged_coordinates: tuple[str, ...]
@@ -140,7 +140,7 @@ def continued_store(
     return ContinuedStore(store, layout, cut, frozenset(computed), tuple(leftovers), coordinates)
 
 
-def _cut(layout: RegionLayout, shape: tuple[int, ...]) -> Cut:
+def _cut(layout: RegionLayout, shape: tuple[int, ...]) -> Partition:
     """Return the division of the members into blocks that a store records.
 
     Raises:
@@ -152,7 +152,7 @@ def _cut(layout: RegionLayout, shape: tuple[int, ...]) -> Cut:
             f"it says that its members are {list(record.shape)}, and those of this run are "
             f"{list(shape)}"
         )
-    cut = Cut(record.shape, record.axis, record.chunk, record.chunks_in_block)
+    cut = Partition(record.shape, record.axis, record.chunk, record.chunks_in_block)
     if cut.count != record.blocks:
         raise DamagedError(f"it says that there are {record.blocks} blocks, not {cut.count}")
     return cut

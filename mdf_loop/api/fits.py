@@ -19,8 +19,8 @@ from mdf_loop.api.fitting_to_data import (
     of_subject,
     subjects_of,
 )
-from mdf_loop.cluster.clients import connected
-from mdf_loop.cluster.form import check_form, form
+from mdf_loop.cluster.clients import connect
+from mdf_loop.cluster.environment import check_environment, environment_versions
 from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
@@ -45,7 +45,7 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
         raise InputError("shared ties subjects, but the data are of one", hint="leave it out")
     if request.cluster is None:
         return _fit(model, request, free)
-    with connected(request.cluster) as client:
+    with connect(request.cluster) as client:
         return _fit(model, replace(request, cluster=None, client=client), free)
 
 
@@ -106,7 +106,7 @@ def _side_by_side(model: Derivable, request: FitRequest, free: ParameterSpace) -
             (name, replace(each, data=read_table(each.data), client=None, progress=False))
             for name, each in subjects_of(request)
         ]
-        shared = (model, free, form())
+        shared = (model, free, environment_versions())
         tasks: Tasks[_Subject, Fit] = Tasks(request.client, _on_worker, shared, RETRIES)
         name = model.prepared.document.graph.id
         with reporting(request.progress, len(items), 0, "subjects", name) as reporter:
@@ -129,6 +129,6 @@ _Subject = tuple[str, FitRequest]
 
 def _on_worker(shared: tuple[Derivable, ParameterSpace, dict[str, str]], item: _Subject) -> Fit:
     model, free, wanted = shared
-    check_form(wanted, "of this subject")
+    check_environment(wanted, "of this subject")
     with of_subject(item[0]):
         return _one(model, item[1], free)

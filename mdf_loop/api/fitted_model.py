@@ -14,7 +14,7 @@ from mdf_loop.api.members import run_what_can, with_member
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.suited_method import program_of, refuse_draws, warn_of_steps
 from mdf_loop.cached_property import cached_property
-from mdf_loop.cluster.form import check_form, form
+from mdf_loop.cluster.environment import check_environment, environment_versions
 from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.ir import Array
@@ -40,7 +40,7 @@ _Part = tuple[int, dict[str, Array]]
 
 def _on_worker(shared: tuple[Prepared, RunSpecification, dict[str, str]], part: _Part) -> Any:
     prepared, asked, wanted = shared
-    check_form(wanted, "of this fit")
+    check_environment(wanted, "of this fit")
     return run_what_can(prepared, asked, part[1])
 
 
@@ -62,7 +62,9 @@ class FittedModel:
         self._member: int | None = None
         self._tasks: Tasks[_Part, dict[str, Array]] | None = None
         if client is not None:
-            self._tasks = Tasks(client, _on_worker, (prepared, self.asked, form()), RETRIES)
+            self._tasks = Tasks(
+                client, _on_worker, (prepared, self.asked, environment_versions()), RETRIES
+            )
         self.without: str = ""
 
     def outputs(self, members: Mapping[str, Array]) -> dict[str, Array]:

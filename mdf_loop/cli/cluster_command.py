@@ -18,9 +18,9 @@ def check(cluster: str) -> None:
     """Test a cluster: print the versions and the speed of each worker."""
     from mdf_loop.api.cluster_check import check_workers
     from mdf_loop.cli.inputs import read_cluster
-    from mdf_loop.cluster.form import form
+    from mdf_loop.cluster.environment import environment_versions
 
-    own_versions, reports = form(), check_workers(read_cluster(cluster))
+    own_versions, reports = environment_versions(), check_workers(read_cluster(cluster))
     show(f"here: {', '.join(f'{package} {version}' for package, version in own_versions.items())}")
     for report in reports:
         differences = [

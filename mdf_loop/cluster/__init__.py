@@ -1,1 +1,1 @@
-"""Many processes, on one machine or more, that share work: connecting to them, cutting work, asking them."""
+"""Dask clusters: connection, environment of workers, partition of members into blocks, and tasks."""

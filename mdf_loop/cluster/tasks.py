@@ -1,8 +1,8 @@
-"""One function of many items, computed by all workers: results come as they are made.
+"""Evaluation of one function for many items on all workers, with outcomes in order of completion.
 
-A few items for each worker are asked for at once, so what waits here is bounded. An item whose worker
-dies is asked for again. What all items share is sent once, and kept by the scheduler as a task, so that
-it is there again when all workers have died.
+Only a few items per worker are submitted at once, which limits the number of waiting outcomes. An item
+whose worker dies is submitted again. The data that all items share are sent once, and are a task of the
+scheduler, which recomputes them after all workers have died.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from msgspec import Struct
 from mdf_loop.errors import RunError
 from mdf_loop.stopped_by import StoppedBy
 
-LOST = 10.0
-"""Seconds without a scheduler after which it is taken for gone."""
+SCHEDULER_LOSS_SECONDS = 10.0
+"""Seconds without a scheduler after which it counts as gone."""
 
-_AHEAD = 2
-"""Items for each worker that are asked for at once."""
+_ITEMS_PER_WORKER = 2
+"""Number of items per worker that are submitted at once."""
 
-_LOOKS = 0.1
-"""Seconds between two looks at whether all goes on."""
+_POLL_SECONDS = 0.1
+"""Seconds between two checks of the scheduler."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class SchedulerGoneError(RunError):
-    """Nobody knows any more what the workers do."""
+    """Error for a scheduler that ended, so that the state of the workers is unknown."""
 
 
 class WorkerDiedError(RunError):
-    """The worker of an item has died, again and again."""
+    """Error for an item whose worker died repeatedly."""
 
 
 class Outcome(Struct, Generic[T, R], frozen=True):
-    """What became of an item: a result, or an error."""
+    """Outcome of an item: a result, or an error."""
 
     item: T
     result: R | None
@@ -50,7 +50,7 @@ class Outcome(Struct, Generic[T, R], frozen=True):
 
 
 class Tasks(Generic[T, R]):
-    """Asks the workers of a client for `function(shared, item)` of many items."""
+    """Evaluation of `function(shared, item)` for many items on the workers of a client."""
 
     def __init__(
         self, client: Any, function: Callable[[Any, T], R], shared: Any, retries: int
@@ -58,85 +58,91 @@ class Tasks(Generic[T, R]):
         self._client = client
         self._function = function
         self._retries = retries
-        self._done: queue.SimpleQueue[tuple[Any, T, int]] = queue.SimpleQueue()
-        self._asked: set[Any] = set()
-        self._since: float | None = None
+        self._finished: queue.SimpleQueue[tuple[Any, T, int]] = queue.SimpleQueue()
+        self._submitted: set[Any] = set()
+        self._lost_since: float | None = None
         self._workers = 0
-        self._packed = pickle.dumps(shared)
-        self._shared = self._send()
+        self._pickled = pickle.dumps(shared)
+        self._shared = self._submit_shared()
 
     def outcomes(
         self, items: Iterable[T], stopped: Callable[[], StoppedBy | None]
     ) -> Iterator[Outcome[T, R]]:
-        """What becomes of each item, in any order, until somebody stops it.
+        """Yield the outcome of each item in order of completion, until `stopped` returns a reason.
 
         Raises:
-            SchedulerGoneError: the scheduler is gone.
+            SchedulerGoneError: The scheduler ended.
         """
-        waiting = iter(items)
+        remaining = iter(items)
         try:
-            self._ask(islice(waiting, self._wanted()))
-            while self._asked and stopped() is None:
-                outcome = self._next()
+            self._submit_all(islice(remaining, self._capacity()))
+            while self._submitted and stopped() is None:
+                outcome = self._next_outcome()
                 if outcome is not None:
                     yield outcome
-                self._ask(islice(waiting, max(0, self._wanted() - len(self._asked))))
+                self._submit_all(islice(remaining, max(0, self._capacity() - len(self._submitted))))
         finally:
-            for future in self._asked:
+            for future in self._submitted:
                 future.release()
-            self._asked.clear()
+            self._submitted.clear()
 
-    def _send(self) -> Any:
-        return self._client.submit(_unpacked, self._packed, pure=False)
+    def _submit_shared(self) -> Any:
+        """Submit the shared data as a task."""
+        return self._client.submit(_unpack, self._pickled, pure=False)
 
-    def have_workers(self) -> bool:
-        """Whether anybody has come who computes."""
-        return self._workers > 0 or self._count() > 0
+    def has_workers(self) -> bool:
+        """Return True if a worker has connected."""
+        return self._workers > 0 or self._count_workers() > 0
 
-    def _count(self) -> int:
+    def _count_workers(self) -> int:
+        """Return the number of workers."""
         self._workers = len(self._client.scheduler_info(n_workers=-1)["workers"])
         return self._workers
 
-    def _wanted(self) -> int:
-        return _AHEAD * max(1, self._count())
+    def _capacity(self) -> int:
+        """Return the number of items to submit at once."""
+        return _ITEMS_PER_WORKER * max(1, self._count_workers())
 
-    def _ask(self, items: Iterable[T]) -> None:
+    def _submit_all(self, items: Iterable[T]) -> None:
+        """Submit several items."""
         for item in items:
-            self._ask_for(item, 0)
+            self._submit(item, 0)
 
-    def _ask_for(self, item: T, died: int) -> None:
+    def _submit(self, item: T, death_count: int) -> None:
+        """Submit an item, with the number of times that its worker died."""
         future = self._client.submit(self._function, self._shared, item, pure=False)
-        self._asked.add(future)
-        future.add_done_callback(lambda future: self._done.put((future, item, died)))
+        self._submitted.add(future)
+        future.add_done_callback(lambda future: self._finished.put((future, item, death_count)))
 
-    def _next(self) -> Outcome[T, R] | None:
-        """What has become of an item; None if that is not yet known."""
+    def _next_outcome(self) -> Outcome[T, R] | None:
+        """Return the next outcome, or None if none is complete yet."""
         try:
-            future, item, died = self._done.get(timeout=_LOOKS)
+            future, item, death_count = self._finished.get(timeout=_POLL_SECONDS)
         except queue.Empty:
-            self._look()
+            self._check_scheduler()
             return None
-        self._asked.discard(future)
+        self._submitted.discard(future)
         if future.status == "finished":
-            with suppress(*_lost()):
+            with suppress(*_fetch_errors()):
                 return Outcome(item, future.result(), None)
         if future.status == "error":
-            return self._failed(future.exception(), item, died)
-        self._look()
-        self._ask_for(item, died)  # it was lost with who had it
+            return self._failed_outcome(future.exception(), item, death_count)
+        self._check_scheduler()
+        self._submit(item, death_count)  # the result was lost with its worker
         return None
 
-    def _failed(self, error: Exception, item: T, died: int) -> Outcome[T, R] | None:
+    def _failed_outcome(self, error: Exception, item: T, death_count: int) -> Outcome[T, R] | None:
+        """Return the outcome of a failed item, or submit it again if its worker died."""
         from distributed import KilledWorker
 
         if not isinstance(error, KilledWorker):
             return Outcome(item, None, error)
-        if self._shared.status == "error":  # workers died while it was unpacked there
-            self._shared = self._send()
-        if died < self._retries:
-            self._ask_for(item, died + 1)
+        if self._shared.status == "error":  # workers died while they unpacked the shared data
+            self._shared = self._submit_shared()
+        if death_count < self._retries:
+            self._submit(item, death_count + 1)
             return None
-        times = died + 1
+        times = death_count + 1
         return Outcome(
             item,
             None,
@@ -146,22 +152,30 @@ class Tasks(Generic[T, R]):
             ),
         )
 
-    def _look(self) -> None:
-        """Look whether the scheduler is there."""
+    def _check_scheduler(self) -> None:
+        """Check the connection to the scheduler.
+
+        Raises:
+            SchedulerGoneError: The scheduler ended, or has been unreachable for a while.
+        """
         if self._client.status == "running":
-            self._since = None
+            self._lost_since = None
             return
-        self._since = self._since or time.monotonic()
-        if self._client.status == "closed" or time.monotonic() - self._since > LOST:
+        self._lost_since = self._lost_since or time.monotonic()
+        if (
+            self._client.status == "closed"
+            or time.monotonic() - self._lost_since > SCHEDULER_LOSS_SECONDS
+        ):
             raise SchedulerGoneError("the scheduler of the cluster is gone")
 
 
-def _lost() -> tuple[type[BaseException], ...]:
-    """What the fetching of a result raises if who has it, or who knows who has it, is gone."""
+def _fetch_errors() -> tuple[type[BaseException], ...]:
+    """Return the exceptions of fetching a result whose worker, or whose scheduler, is gone."""
     from distributed import CancelledError, KilledWorker
 
     return OSError, CancelledError, KilledWorker
 
 
-def _unpacked(packed: bytes) -> Any:
-    return pickle.loads(packed)  # what this user has sent to his own workers
+def _unpack(packed: bytes) -> Any:
+    """Return the unpickled object."""
+    return pickle.loads(packed)  # the user's own client has sent these data

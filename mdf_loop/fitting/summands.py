@@ -25,7 +25,7 @@ class ObjectiveTerm(Struct, frozen=True):
     @property
     def standalone(self) -> Self:
         """The term as an objective of its own, whose points have no other elements."""
-        return replace(self, own=np.arange(len(self.indices)))
+        return replace(self, indices=np.arange(len(self.indices)))
 
 
 AnyTerm = TypeVar("AnyTerm", bound=ObjectiveTerm)

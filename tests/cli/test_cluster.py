@@ -11,8 +11,8 @@ import pytest
 import xarray
 
 from mdf_loop.api.cluster_check import check_workers
-from mdf_loop.cluster import form
-from mdf_loop.cluster.clients import connected
+from mdf_loop.cluster import environment
+from mdf_loop.cluster.clients import connect
 
 pytestmark = pytest.mark.slow  # processes are started
 
@@ -24,7 +24,7 @@ TIME = ("--steps", 50, "--dt", 0.1)
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Return the address of a scheduler with two processes."""
-    with connected(2) as client:
+    with connect(2) as client:
         client.wait_for_workers(2)
         yield client.scheduler.address
 
@@ -92,8 +92,8 @@ def test_cluster_check_prints_each_worker(cli: Cli, address: str) -> None:
 
 
 def test_cluster_check_reports_different_versions(cli: Cli, address: str, monkeypatch: Any) -> None:
-    own = form.form()
-    monkeypatch.setattr(form, "form", lambda: {**own, "onnxruntime": "0.0"})
+    own = environment.environment_versions()
+    monkeypatch.setattr(environment, "environment_versions", lambda: {**own, "onnxruntime": "0.0"})
     outcome = cli("cluster", "check", address)
     assert outcome.code == 1
     assert f"DIFFERENT: onnxruntime {own['onnxruntime']}" in outcome.out
@@ -113,7 +113,7 @@ def test_cluster_check_reports_different_versions(cli: Cli, address: str, monkey
 def test_invalid_clusters_are_refused(
     cli: Cli, cluster: str, message: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("mdf_loop.cluster.clients.PATIENCE", 0.5)
+    monkeypatch.setattr("mdf_loop.cluster.clients.SCHEDULER_TIMEOUT_SECONDS", 0.5)
     outcome = cli("cluster", "check", cluster)
     assert outcome.code == 2
     assert message in outcome.err

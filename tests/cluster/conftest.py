@@ -1,4 +1,4 @@
-"""Two processes that compute for all tests, and a neuron."""
+"""Two processes that compute for all tests, and a neuron model."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 
 import mdf_loop
 from mdf_loop.api.compiled import Compiled
-from mdf_loop.cluster.clients import connected
+from mdf_loop.cluster.clients import connect
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "parameter_sweep" / "model.yaml"
 
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[Any]:
-    """A client of two processes."""
-    with connected(2) as found:
-        found.wait_for_workers(2)
-        yield found
+    """Yield a client of two processes."""
+    with connect(2) as shared_client:
+        shared_client.wait_for_workers(2)
+        yield shared_client
 
 
 @pytest.fixture(scope="module")
 def neuron() -> Compiled:
-    """A neuron of FitzHugh and Nagumo over time."""
+    """Return a neuron of FitzHugh and Nagumo over time."""
     return mdf_loop.compile(MODEL)

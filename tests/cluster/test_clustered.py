@@ -1,4 +1,4 @@
-"""Members are the same whoever runs them: bit for bit, with their axes, dtypes, loops and statistics."""
+"""Members on a cluster equal those of one process: bit for bit, with their axes, dtypes, loops and statistics."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ CURRENTS = np.linspace(0, 2, 23)
 TIME = {"steps": 300, "dt": 0.1}
 
 
-def same(one: Results, other: Results) -> None:
-    """All that is said of both is the same."""
+def check_equal(one: Results, other: Results) -> None:
+    """Check that two results have equal values, dtypes, axes, loops and statistics."""
     assert list(one) == list(other)
     for name, array in other.items():
         np.testing.assert_array_equal(np.asarray(one[name]), array, strict=True)
     assert [axis.name for axis in one.axes] == [axis.name for axis in other.axes]
-    for mine, wanted in zip(one.axes, other.axes, strict=True):
-        assert list(mine.coordinates) == list(wanted.coordinates)
-        for name, along in wanted.coordinates.items():
-            np.testing.assert_array_equal(np.asarray(mine.coordinates[name]), np.asarray(along))
-        assert mine.is_swept == wanted.is_swept
+    for mine, other_axis in zip(one.axes, other.axes, strict=True):
+        assert list(mine.coordinates) == list(other_axis.coordinates)
+        for name, coordinate in other_axis.coordinates.items():
+            np.testing.assert_array_equal(
+                np.asarray(mine.coordinates[name]), np.asarray(coordinate)
+            )
+        assert mine.is_swept == other_axis.is_swept
     assert dict(one.units) == dict(other.units)
     assert (one.seed, one.reduced) == (other.seed, other.reduced)
 
@@ -43,19 +45,19 @@ SWEEPS = {
 }
 
 
-@pytest.mark.parametrize("words", [{}, {"reduce": {"v": ["mean", "max"]}}, {"record": "fn.w"}])
+@pytest.mark.parametrize("extra_options", [{}, {"reduce": {"v": ["mean", "max"]}}, {"record": "fn.w"}])
 @pytest.mark.parametrize("sweep", SWEEPS)
-def test_a_sweep_in_memory(neuron: Compiled, client: Any, sweep: str, words: Any) -> None:
-    given = {"sweep": SWEEPS[sweep], **TIME, **words}
-    same(neuron.run(**given, cluster=client, block=5), neuron.run(**given))
+def test_a_sweep_in_memory(neuron: Compiled, client: Any, sweep: str, extra_options: Any) -> None:
+    options = {"sweep": SWEEPS[sweep], **TIME, **extra_options}
+    check_equal(neuron.run(**options, cluster=client, block=5), neuron.run(**options))
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_a_sweep_in_a_store(neuron: Compiled, client: Any, sweep: str, tmp_path: Path) -> None:
-    given = {"sweep": SWEEPS[sweep], **TIME}
-    alone = neuron.run(**given)
-    shared = neuron.run(**given, cluster=client, block=5, output=tmp_path / "s.zarr")
-    same(shared, alone)
+    options = {"sweep": SWEEPS[sweep], **TIME}
+    alone = neuron.run(**options)
+    shared = neuron.run(**options, cluster=client, block=5, output=tmp_path / "s.zarr")
+    check_equal(shared, alone)
     lazy = shared.to_xarray()
     xarray_names = set(lazy.variables) - {"computed"}
     assert xarray_names == set(alone.to_xarray().variables)
@@ -65,13 +67,13 @@ def test_a_sweep_in_a_store(neuron: Compiled, client: Any, sweep: str, tmp_path:
     assert not any(lazy[name].variable._in_memory for name in alone)
 
 
-def test_outputs_that_are_read_from_a_store_are_saved_like_others(
+def test_outputs_in_a_store_are_saved_to_a_file(
     neuron: Compiled, client: Any, tmp_path: Path
 ) -> None:
-    given = {"sweep": SWEEPS["grid"], **TIME}
-    shared = neuron.run(**given, cluster=client, output=tmp_path / "s.zarr")
+    options = {"sweep": SWEEPS["grid"], **TIME}
+    shared = neuron.run(**options, cluster=client, output=tmp_path / "s.zarr")
     shared.save(tmp_path / "shared.npz")
-    neuron.run(**given).save(tmp_path / "alone.npz")
+    neuron.run(**options).save(tmp_path / "alone.npz")
     one, other = (np.load(tmp_path / f"{who}.npz") for who in ("shared", "alone"))
     assert set(one) == set(other)
     for name in other:
@@ -79,36 +81,36 @@ def test_outputs_that_are_read_from_a_store_are_saved_like_others(
 
 
 def test_a_measured_block(neuron: Compiled, client: Any) -> None:
-    given = {"sweep": {"current": np.linspace(0, 2, 3000)}, **TIME}
-    same(neuron.run(**given, cluster=client), neuron.run(**given))
+    options = {"sweep": {"current": np.linspace(0, 2, 3000)}, **TIME}
+    check_equal(neuron.run(**options, cluster=client), neuron.run(**options))
 
 
 def test_trials(client: Any) -> None:
     model = mdf_loop.compile(EXAMPLES / "drift_diffusion" / "model.yaml")
-    drift = _drift(model)
-    for given in (
+    drift = _drift_parameter(model)
+    for options in (
         {"trials": 100},
         {"trials": [5, 3, 70]},
         {"trials": 7, "sweep": {drift: [0.1, 0.3, 0.7]}, "seed": 4},
         {"trials": 7, "sweep": mdf_loop.grid({drift: [0.1, 0.3], "seed": [1, 2]})},
     ):
-        one, other = model.run(**given, cluster=client, block=4), model.run(**given)
-        same(one, other)
+        one, other = model.run(**options, cluster=client, block=4), model.run(**options)
+        check_equal(one, other)
         assert one.loops == other.loops
 
 
-def test_statistics_over_trials_are_those_of_one_process(client: Any) -> None:
+def test_statistics_over_trials(client: Any) -> None:
     model = mdf_loop.compile(EXAMPLES / "drift_diffusion" / "model.yaml")
-    (rt, choice), drift = _told(model), _drift(model)
+    (rt, choice), drift = _response_outputs(model), _drift_parameter(model)
     words = ["mean", "std", "count", {"quantiles": [0.1, 0.5]}, {"histogram": [0, 1, 2, 9]}]
     for more in ({}, {"sweep": {drift: [0.1, 0.4]}}, {"sweep": mdf_loop.grid({drift: [0.1, 0.4]})}):
-        given = {"trials": 500, "over_trials": {rt: words}, "by": choice, **more}
-        one, other = model.run(**given, cluster=client, block=64), model.run(**given)
-        same(one, other)
+        options = {"trials": 500, "over_trials": {rt: words}, "by": choice, **more}
+        one, other = model.run(**options, cluster=client, block=64), model.run(**options)
+        check_equal(one, other)
         assert one.told == other.told
 
 
-def _told(model: Compiled) -> tuple[str, str]:
+def _response_outputs(model: Compiled) -> tuple[str, str]:
     names = list(model.run(trials=1))
     return (
         next(name for name in names if name.endswith(("rt", "reaction_time"))),
@@ -116,38 +118,38 @@ def _told(model: Compiled) -> tuple[str, str]:
     )
 
 
-def _drift(model: Compiled) -> str:
+def _drift_parameter(model: Compiled) -> str:
     names = [f"{n.id}.{p.id}" for n in model.document.graph.nodes for p in n.parameters or []]
     return next(name for name in names if name.endswith(("drift", "drift_rate", "rate")))
 
 
-def test_loops_whose_members_stop_apart(client: Any) -> None:
+def test_members_with_individual_termination(client: Any) -> None:
     model = mdf_loop.compile(EXAMPLES / "newton_sqrt" / "model.yaml")
     (port,) = [p.id for n in model.document.graph.nodes for p in n.input_ports or []][:1]
-    given = {"sweep": {port: [2.0, 900.0, 1e8, 3.0, 5e5]}}
-    one, other = model.run(**given, cluster=client, block=2), model.run(**given)
-    same(one, other)
+    options = {"sweep": {port: [2.0, 900.0, 1e8, 3.0, 5e5]}}
+    one, other = model.run(**options, cluster=client, block=2), model.run(**options)
+    check_equal(one, other)
     assert one.loops == other.loops
 
 
 # --- what fails -----------------------------------------------------------------------------------
 
 
-def test_a_member_that_fails_is_named_and_the_others_are_kept(
+def test_failed_members_are_named_and_others_have_results(
     neuron: Compiled, client: Any, tmp_path: Path
 ) -> None:
     currents = CURRENTS.copy()
     currents[[4, 17]] = 1e200
-    given = {"sweep": {"current": currents}, **TIME, "cluster": client, "block": 6}
+    options = {"sweep": {"current": currents}, **TIME, "cluster": client, "block": 6}
     alone = neuron.run(sweep={"current": CURRENTS}, **TIME)["v"]
     good = np.delete(np.arange(23), [4, 17])
     for more in ({}, {"output": tmp_path / "s.zarr"}):
         with pytest.raises(RunError, match=r"member 4 \(current = 1e\+200\)") as caught:
-            neuron.run(**given, **more, nan="error")
+            neuron.run(**options, **more, nan="error")
         assert "member 17" in str(caught.value)
-        reached = np.asarray(caught.value.results["v"])
-        np.testing.assert_array_equal(reached[good], alone[good])
-        assert np.isnan(reached[[4, 17]]).all()
+        partial_voltages = np.asarray(caught.value.results["v"])
+        np.testing.assert_array_equal(partial_voltages[good], alone[good])
+        assert np.isnan(partial_voltages[[4, 17]]).all()
     flags = caught.value.results.to_xarray()["computed"].values
     assert (flags[good] == 1).all()
     assert (flags[[4, 17]] == 2).all()
@@ -161,7 +163,7 @@ def test_all_members_fail(neuron: Compiled, client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ({"cluster": 0, "sweep": {"current": [1.0]}}, "a cluster of 0 processes"),
         ({"cluster": 2.5, "sweep": {"current": [1.0]}}, "cluster cannot be 2.5"),
@@ -184,32 +186,30 @@ def test_all_members_fail(neuron: Compiled, client: Any) -> None:
         ),
     ],
 )
-def test_what_means_no_cluster_is_refused(
-    neuron: Compiled, words: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+def test_invalid_clusters_are_refused(
+    neuron: Compiled, words: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdf_loop.cluster.clients.PATIENCE", 0.5)
-    with pytest.raises(InputError, match=said):
+    monkeypatch.setattr("mdf_loop.cluster.clients.SCHEDULER_TIMEOUT_SECONDS", 0.5)
+    with pytest.raises(InputError, match=message):
         neuron.run(**TIME, **words)
 
 
-def test_what_does_not_fit_into_memory_is_refused_with_the_way_out(
-    neuron: Compiled, client: Any
-) -> None:
+def test_too_large_results_are_refused_with_a_remedy(neuron: Compiled, client: Any) -> None:
     with pytest.raises(MemoryLimitError, match=r"sweep\.zarr"):
         neuron.run(
             sweep=mdf_loop.sobol({"current": (0, 1)}, 10_000_000), steps=4000, cluster=client
         )
 
 
-def test_a_worker_of_another_form_is_refused_by_name(
+def test_a_worker_with_another_environment_is_refused(
     neuron: Compiled, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdf_loop.cluster.form.__version__", "0.0.9")
+    monkeypatch.setattr("mdf_loop.cluster.environment.__version__", "0.0.9")
     with pytest.raises(InputError, match=r"worker 'tcp://.*mdf_loop 0\.1\.0 \(here: 0\.0\.9\)"):
         neuron.run(sweep={"current": CURRENTS}, **TIME, cluster=client, block=5)
 
 
-def test_without_the_libraries_the_error_says_what_to_install(
+def test_missing_libraries_have_an_install_command(
     neuron: Compiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
@@ -220,21 +220,21 @@ def test_without_the_libraries_the_error_says_what_to_install(
 # --- what is not finite ---------------------------------------------------------------------------
 
 
-def test_the_first_member_that_is_not_finite_is_noted(
+def test_the_first_nan_or_infinite_member_has_a_note(
     neuron: Compiled, client: Any, tmp_path: Path
 ) -> None:
     currents = CURRENTS.copy()
     currents[[9, 17]] = 1e200
-    given: dict[str, Any] = {"sweep": {"current": currents}, **TIME}
+    options: dict[str, Any] = {"sweep": {"current": currents}, **TIME}
     with pytest.warns(RuntimeWarning, match="of member 9 became") as caught:
-        alone = neuron.run(**given)
+        alone = neuron.run(**options)
     assert len(caught) == 1
-    given |= {"cluster": client, "block": 4}
+    options |= {"cluster": client, "block": 4}
     for more in ({}, {"output": tmp_path / "s.zarr"}):
         with pytest.warns(RuntimeWarning) as caught:
-            shared = neuron.run(**given, **more)
+            shared = neuron.run(**options, **more)
         assert [str(each.message) for each in caught] == [*shared.notes] == [*alone.notes]
     with pytest.warns(RuntimeWarning):  # all was computed by the run before this one
-        again = neuron.run(**given, output=tmp_path / "s.zarr", resume=True)
-    assert again.notes == alone.notes
-    assert neuron.run(**given, nan="ignore").notes == ()
+        resumed = neuron.run(**options, output=tmp_path / "s.zarr", resume=True)
+    assert resumed.notes == alone.notes
+    assert neuron.run(**options, nan="ignore").notes == ()

@@ -1,4 +1,4 @@
-"""Processes are killed: nothing is lost, and nothing is computed twice but what was being computed."""
+"""Killed processes: no results are lost, and only interrupted blocks are computed again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import xarray
 import mdf_loop
 from mdf_loop.api.compiled import Compiled
 from mdf_loop.cluster import clients
-from mdf_loop.cluster.clients import connected
+from mdf_loop.cluster.clients import connect
 from mdf_loop.errors import RunError
 from mdf_loop.ir import StoppedBy
 from tests.soak import some, times
@@ -32,30 +32,30 @@ MODEL = Path(__file__).resolve().parents[2] / "examples" / "parameter_sweep" / "
 MEMBERS = 240
 SWEEP = {"current": np.linspace(0, 2, MEMBERS)}
 LONG = {"sweep": SWEEP, "steps": 200_000, "dt": 0.001, "every": 2000, "progress": False}
-"""About 1.5 s on one core."""
+"""Options of a run that takes about 1.5 s on one core."""
 
 BLOCK = 8
 
 
 @pytest.fixture(scope="module")
-def wanted(neuron: Compiled) -> np.ndarray:
-    """What one process gives."""
+def expected(neuron: Compiled) -> np.ndarray:
+    """Return the voltages that one process computes."""
     return np.asarray(neuron.run(**LONG)["v"])
 
 
 def chunks(store: Path) -> dict[str, tuple[int, int]]:
-    """What tells whether somebody has written a chunk again."""
-    found = (store / "fn.v" / "c").rglob("*") if (store / "fn.v").exists() else ()
-    files = [path for path in found if path.is_file() and path.name.isdecimal()]
+    """Return inode and time of each chunk, which change when a chunk is written again."""
+    paths = (store / "fn.v" / "c").rglob("*") if (store / "fn.v").exists() else ()
+    files = [path for path in paths if path.is_file() and path.name.isdecimal()]
     return {str(p.relative_to(store)): (p.stat().st_ino, p.stat().st_mtime_ns) for p in files}
 
 
-def readable(store: Path, wanted: np.ndarray) -> int:
-    """How many members the store says that it has; these are right."""
-    with xarray.open_zarr(store, chunks=None) as found:
-        there = found["computed"].values == 1
-        np.testing.assert_array_equal(found["fn.v"].values[there], wanted[there])
-    return int(there.sum())
+def readable(store: Path, expected: np.ndarray) -> int:
+    """Return the number of members that the store marks as computed, after a comparison with the expected ones."""
+    with xarray.open_zarr(store, chunks=None) as dataset:
+        is_computed = dataset["computed"].values == 1
+        np.testing.assert_array_equal(dataset["fn.v"].values[is_computed], expected[is_computed])
+    return int(is_computed.sum())
 
 
 # --- workers --------------------------------------------------------------------------------------
@@ -63,13 +63,11 @@ def readable(store: Path, wanted: np.ndarray) -> int:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(times(1, 5)))
-def test_workers_that_are_killed(
-    neuron: Compiled, wanted: np.ndarray, tmp_path: Path, seed: int
-) -> None:
+def test_killed_workers(neuron: Compiled, expected: np.ndarray, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     store = tmp_path / "s.zarr"
     kills: list[float] = []
-    with connected(2) as client:
+    with connect(2) as client:
         client.wait_for_workers(2)
 
         def kill(progress: Any) -> None:
@@ -80,59 +78,59 @@ def test_workers_that_are_killed(
                     os.kill(draw.choice(list(workers.values())), signal.SIGKILL)
                 kills.append(time.monotonic())
                 if store.exists():
-                    readable(store, wanted)
+                    readable(store, expected)
 
-        given = {**LONG, "cluster": client, "block": BLOCK, "output": store, "progress": kill}
-        made = neuron.run(**given, retries=20)
+        options = {**LONG, "cluster": client, "block": BLOCK, "output": store, "progress": kill}
+        results = neuron.run(**options, retries=20)
     assert len(kills) == 4
-    np.testing.assert_array_equal(np.asarray(made["v"]), wanted)
+    np.testing.assert_array_equal(np.asarray(results["v"]), expected)
 
 
-def test_a_block_whose_worker_always_dies_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+def test_a_block_whose_worker_always_dies_is_named(tmp_path: Path) -> None:
     from mdf_loop.cluster.tasks import Tasks, WorkerDiedError
 
-    with connected(1) as client:
-        tasks: Tasks[int, int] = Tasks(client, _dies_at_three, None, retries=1)
+    with connect(1) as client:
+        tasks: Tasks[int, int] = Tasks(client, _die_at_three, None, retries=1)
         outcomes = {each.item: each for each in tasks.outcomes(range(6), lambda: None)}
     assert isinstance(outcomes[3].error, WorkerDiedError)
     assert "died 2 times" in str(outcomes[3].error)
-    kept = [item for item, each in outcomes.items() if each.result == item * 2]
-    assert {0, 1, 5} <= set(kept)
+    correct_items = [item for item, each in outcomes.items() if each.result == item * 2]
+    assert {0, 1, 5} <= set(correct_items)
 
 
-def _dies_at_three(_: Any, item: int) -> int:
+def _die_at_three(_: Any, item: int) -> int:
     if item == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return item * 2
 
 
-class Burdened:
-    """What kills the process that unpacks it, the first two times."""
+class KillsTwice:
+    """Object that kills the process that unpickles it, the first two times."""
 
     def __init__(self, marks: Path) -> None:
         self.marks = marks
 
     def __reduce__(self) -> Any:
-        return _unpack_burdened, (self.marks,)
+        return _unpickle_or_die, (self.marks,)
 
 
-def _unpack_burdened(marks: Path) -> Burdened:
+def _unpickle_or_die(marks: Path) -> KillsTwice:
     if (count := len(list(marks.iterdir()))) < 2:
         (marks / str(count)).touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return Burdened(marks)
+    return KillsTwice(marks)
 
 
-def test_what_is_shared_is_sent_again_when_workers_died_with_it(tmp_path: Path) -> None:
+def test_shared_data_is_sent_again(tmp_path: Path) -> None:
     from mdf_loop.cluster.tasks import Tasks
 
-    with connected(1) as client:
-        tasks: Tasks[int, int] = Tasks(client, _doubled, Burdened(tmp_path), retries=3)
+    with connect(1) as client:
+        tasks: Tasks[int, int] = Tasks(client, _double, KillsTwice(tmp_path), retries=3)
         outcomes = {each.item: each.result for each in tasks.outcomes(range(3), lambda: None)}
     assert outcomes == {0: 0, 1: 2, 2: 4}
 
 
-def _doubled(_: Any, item: int) -> int:
+def _double(_: Any, item: int) -> int:
     return item * 2
 
 
@@ -141,7 +139,7 @@ def _doubled(_: Any, item: int) -> int:
 
 @contextmanager
 def scheduler(port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A scheduler with a worker, or two in `make soak`, as people start them."""
+    """Start a scheduler with one worker (two in `make soak`) as users start them."""
     address = f"tcp://127.0.0.1:{port}"
     dask = [sys.executable, "-m", "dask"]
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -164,16 +162,16 @@ def scheduler(port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def free_port() -> int:
-    """A port that nobody has."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """Return an unused port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.mark.soak
-def test_a_scheduler_that_is_killed(neuron: Compiled, wanted: np.ndarray, tmp_path: Path) -> None:
+def test_a_killed_scheduler(neuron: Compiled, expected: np.ndarray, tmp_path: Path) -> None:
     store, port = tmp_path / "s.zarr", free_port()
-    given = {**LONG, "cluster": f"tcp://127.0.0.1:{port}", "block": BLOCK, "output": store}
+    options = {**LONG, "cluster": f"tcp://127.0.0.1:{port}", "block": BLOCK, "output": store}
     with scheduler(port) as head:
 
         def kill(progress: Any) -> None:
@@ -181,13 +179,13 @@ def test_a_scheduler_that_is_killed(neuron: Compiled, wanted: np.ndarray, tmp_pa
                 head.kill()
 
         with pytest.raises(RunError, match="scheduler of the cluster is gone") as caught:
-            neuron.run(**{**given, "progress": kill})
+            neuron.run(**{**options, "progress": kill})
     assert "resume" in str(caught.value)
     before = chunks(store)
-    assert MEMBERS // 4 < readable(store, wanted) < MEMBERS
+    assert MEMBERS // 4 < readable(store, expected) < MEMBERS
     with scheduler(port):
-        made = neuron.run(**given, resume=True)
-    np.testing.assert_array_equal(np.asarray(made["v"]), wanted)
+        results = neuron.run(**options, resume=True)
+    np.testing.assert_array_equal(np.asarray(results["v"]), expected)
     again = [name for name, mark in chunks(store).items() if before.get(name, mark) != mark]
     assert len(again) <= 4  # those in flight, a chunk each
 
@@ -205,8 +203,8 @@ mdf_loop.compile(sys.argv[1]).run(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("how", some([signal.SIGKILL, signal.SIGINT], 2))
-def test_a_client_that_is_killed(
-    neuron: Compiled, wanted: np.ndarray, tmp_path: Path, how: signal.Signals
+def test_a_killed_client(
+    neuron: Compiled, expected: np.ndarray, tmp_path: Path, how: signal.Signals
 ) -> None:
     store = tmp_path / "s.zarr"
     program = PROGRAM.format(members=MEMBERS, block=BLOCK)
@@ -216,58 +214,56 @@ def test_a_client_that_is_killed(
     while len(chunks(store)) < MEMBERS // BLOCK // 3 and time.monotonic() < until:
         time.sleep(0.02)
         if (store / "zarr.json").exists():
-            readable(store, wanted)
+            readable(store, expected)
     client.send_signal(how)
-    _, said = client.communicate(timeout=60)
-    last = said.decode().strip().splitlines()[-1:]  # a script that is interrupted says so
+    _, stderr_text = client.communicate(timeout=60)
+    last = stderr_text.decode().strip().splitlines()[-1:]  # a script that is interrupted says so
     assert [line.split(":")[0] for line in last] == ["KeyboardInterrupt"] * (how is signal.SIGINT)
     time.sleep(1)  # workers end what they do
     before = chunks(store)
-    there = readable(store, wanted)
+    there = readable(store, expected)
     assert 0 < there < MEMBERS
-    made = neuron.run(**LONG, cluster=2, output=store, resume=True)
-    assert made.stopped_by is StoppedBy.COMPLETED
-    np.testing.assert_array_equal(np.asarray(made["v"]), wanted)
+    results = neuron.run(**LONG, cluster=2, output=store, resume=True)
+    assert results.stopped_by is StoppedBy.COMPLETED
+    np.testing.assert_array_equal(np.asarray(results["v"]), expected)
     again = [name for name, mark in chunks(store).items() if before.get(name, mark) != mark]
     assert len(again) <= 4  # those in flight, a chunk each
 
 
-def test_a_run_that_is_stopped_keeps_what_is_done(
-    neuron: Compiled, wanted: np.ndarray, client: Any
+def test_a_stopped_run_has_computed_members(
+    neuron: Compiled, expected: np.ndarray, client: Any
 ) -> None:
-    given = {**LONG, "cluster": client, "block": BLOCK}
+    options = {**LONG, "cluster": client, "block": BLOCK}
     limits = ({"time_limit": 0.5 * 2**k} for k in range(8))  # machines may be slow
-    for asked in ([{"progress": lambda p: p.done < 100}], limits):
-        runs = (neuron.run(**{**given, **more}) for more in asked)
-        made = next(made for made in runs if not np.isnan(np.asarray(made["v"])).all())
-        assert made.stopped_by in (StoppedBy.INTERRUPTED, StoppedBy.TIME_LIMIT)
-        rows = np.asarray(made["v"])
+    for stop_options in ([{"progress": lambda p: p.done < 100}], limits):
+        runs = (neuron.run(**{**options, **more}) for more in stop_options)
+        results = next(results for results in runs if not np.isnan(np.asarray(results["v"])).all())
+        assert results.stopped_by in (StoppedBy.INTERRUPTED, StoppedBy.TIME_LIMIT)
+        rows = np.asarray(results["v"])
         there = ~np.isnan(rows[:, 0])
         assert 0 < there.sum() < MEMBERS
-        assert f"{there.sum()} of {MEMBERS} members" in made.reason
-        np.testing.assert_array_equal(rows[there], wanted[there])
+        assert f"{there.sum()} of {MEMBERS} members" in results.reason
+        np.testing.assert_array_equal(rows[there], expected[there])
 
 
-def test_a_store_that_was_replaced_meanwhile_is_left_alone(
-    neuron: Compiled, client: Any, tmp_path: Path
-) -> None:
+def test_a_replaced_store_is_not_overwritten(neuron: Compiled, client: Any, tmp_path: Path) -> None:
     store = tmp_path / "s.zarr"
-    given = {"sweep": SWEEP, "steps": 50, "dt": 0.1, "cluster": client, "output": store}
-    neuron.run(**given)
+    options = {"sweep": SWEEP, "steps": 50, "dt": 0.1, "cluster": client, "output": store}
+    neuron.run(**options)
     with pytest.raises(mdf_loop.errors.InputError, match="has the rows of run"):
-        neuron.run(**given)
+        neuron.run(**options)
     with pytest.raises(mdf_loop.errors.InputError, match="steps = 50, not 60"):
-        neuron.run(**{**given, "steps": 60}, resume=True)
+        neuron.run(**{**options, "steps": 60}, resume=True)
     with pytest.raises(mdf_loop.errors.InputError, match="other values of the sweep 'current'"):
-        neuron.run(**{**given, "sweep": {"current": np.linspace(0, 1, MEMBERS)}}, resume=True)
-    neuron.run(**given, overwrite=True)
+        neuron.run(**{**options, "sweep": {"current": np.linspace(0, 1, MEMBERS)}}, resume=True)
+    neuron.run(**options, overwrite=True)
 
 
 # --- processes that cannot start ------------------------------------------------------------------
 
 
 def test_processes_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "STARTING", 5)
-    monkeypatch.setattr(clients, "JOB", "a_module_that_nobody_has")
+    monkeypatch.setattr(clients, "START_TIMEOUT_SECONDS", 5)
+    monkeypatch.setattr(clients, "PRELOAD_MODULE", "a_module_that_nobody_has")
     with pytest.raises(RunError, match="none of the cluster's processes has started within 5 s"):
         mdf_loop.compile(MODEL).run(sweep=SWEEP, steps=3, dt=0.1, cluster=1)

@@ -1,4 +1,4 @@
-"""Who has a result may die between the word that it is there and its fetching."""
+"""Workers that die after they announce a result and before it is fetched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Fetch = Callable[[], Any]
 
 
 class Future:
-    """What a client gives for something that is asked for: here it is there at once."""
+    """Future whose result is complete at once."""
 
     status = "finished"
 
@@ -30,7 +30,7 @@ class Future:
 
 
 class Client:
-    """A client of one worker that answers what it is told to, in turn."""
+    """Client of one worker with prepared answers."""
 
     status = "running"
 
@@ -44,22 +44,22 @@ class Client:
         return {"workers": ["one"]}
 
 
-def test_a_result_whose_worker_died_is_computed_again() -> None:
-    client = Client(raised(OSError("connection reset by peer")), lambda: 7)
+def test_a_lost_result_is_computed_again() -> None:
+    client = Client(failing_fetch(OSError("connection reset by peer")), lambda: 7)
     tasks = Tasks(client, max, None, retries=0)
     assert [*tasks.outcomes(["a"], lambda: None)] == [Outcome("a", 7, None)]
 
 
-def test_a_scheduler_that_died_before_the_result_was_fetched() -> None:
-    client = Client(raised(OSError("connection reset by peer")))
+def test_a_scheduler_that_dies_before_fetching() -> None:
+    client = Client(failing_fetch(OSError("connection reset by peer")))
     tasks = Tasks(client, max, None, retries=0)
     client.status = "closed"
     with pytest.raises(SchedulerGoneError, match="scheduler of the cluster is gone"):
         [*tasks.outcomes(["a"], lambda: None)]
 
 
-def raised(error: Exception) -> Fetch:
-    """A fetching that fails."""
+def failing_fetch(error: Exception) -> Fetch:
+    """Return a fetch that raises an error."""
 
     def fetch() -> Any:
         raise error

@@ -10,7 +10,7 @@ import pytest
 
 from mdf_loop.api import clustered
 from mdf_loop.api.cluster_job import Job, MadeBlock, write
-from mdf_loop.cluster.cutting import MemberBlock
+from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.cluster.tasks import Outcome
 from mdf_loop.stopped_by import StoppedBy
 
@@ -23,7 +23,7 @@ class InlineTasks:
     def __init__(self, client: Any, function: Any, shared: Job, retries: int) -> None:
         self._job = shared
 
-    def have_workers(self) -> bool:
+    def has_workers(self) -> bool:
         """True: the test computes."""
         return True
 
@@ -43,14 +43,14 @@ class InlineTasks:
 
 
 @contextmanager
-def _connected(cluster: Any) -> Iterator[object]:
+def _connect(cluster: Any) -> Iterator[object]:
     yield object()
 
 
 def compute_inline(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let runs on a cluster compute in this process; return the list of block numbers, which grows."""
     monkeypatch.setattr(clustered, "Tasks", InlineTasks)
-    monkeypatch.setattr(clustered, "connected", _connected)
-    monkeypatch.setattr(clustered, "dashboard", lambda client: "")
+    monkeypatch.setattr(clustered, "connect", _connect)
+    monkeypatch.setattr(clustered, "dashboard_text", lambda client: "")
     monkeypatch.setattr(InlineTasks, "blocks", [])
     return InlineTasks.blocks

@@ -1,4 +1,4 @@
-"""A cluster that a file describes: the jobs it asks for, and what is wrong in it."""
+"""Cluster files: their jobs, and errors in them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from textwrap import dedent
 
 import pytest
 
-from mdf_loop.cluster import described
-from mdf_loop.cluster.described import read_cluster
-from mdf_loop.cluster.needed import needed
+from mdf_loop.cluster import cluster_file
+from mdf_loop.cluster.cluster_file import read_cluster
+from mdf_loop.cluster.libraries import import_library
 from mdf_loop.errors import InputError
 
 GOLDEN = Path(__file__).parent / "golden" / "slurm.sh"
@@ -31,17 +31,17 @@ slurm:
 """
 
 
-def written(folder: Path, text: str) -> Path:
-    """A file with this text."""
+def write_file(folder: Path, text: str) -> Path:
+    """Write a file with this text, and return its path."""
     path = folder / "cluster.yaml"
     path.write_text(dedent(text))
     return path
 
 
 def test_the_job_script(tmp_path: Path) -> None:
-    """What dask-jobqueue hands to sbatch. There is no SLURM here: it was not run."""
-    slurm_cluster = needed("dask_jobqueue").SLURMCluster
-    arguments = dict(read_cluster(written(tmp_path, SLURM)).arguments)
+    """The script is the one that dask-jobqueue passes to sbatch. The test runs no SLURM."""
+    slurm_cluster = import_library("dask_jobqueue").SLURMCluster
+    arguments = dict(read_cluster(write_file(tmp_path, SLURM)).arguments)
     assert arguments.pop("jobs") == 3
     with slurm_cluster(**arguments) as cluster:
         script = cluster.job_script()
@@ -49,40 +49,42 @@ def test_the_job_script(tmp_path: Path) -> None:
     assert script == GOLDEN.read_text()
 
 
-def test_ctrl_c_does_what_it_did() -> None:
+def test_the_handler_of_ctrl_c_is_restored() -> None:
     code = """if True:
         import signal
-        from mdf_loop.cluster.needed import needed
-        needed("dask_jobqueue")
+        from mdf_loop.cluster.libraries import import_library
+        import_library("dask_jobqueue")
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     """
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_so_many_jobs_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+def test_the_number_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
 
     class Cluster:
         def __init__(self, **arguments: object) -> None:
-            asked.append(arguments)
+            calls.append(arguments)
 
         def scale(self, jobs: int) -> None:
-            asked.append(jobs)
+            calls.append(jobs)
 
-    monkeypatch.setitem(described._CLASSES, "slurm", lambda: Cluster)
-    monkeypatch.setattr(described, "_known", lambda kind: {"queue", "jobs"})
-    started = read_cluster(written(tmp_path, "slurm: {queue: long, jobs: 40}")).started()
+    monkeypatch.setitem(cluster_file._CLASSES, "slurm", lambda: Cluster)
+    monkeypatch.setattr(cluster_file, "_allowed_arguments", lambda kind: {"queue", "jobs"})
+    started = read_cluster(write_file(tmp_path, "slurm: {queue: long, jobs: 40}")).start()
     assert isinstance(started, Cluster)
-    assert asked == [{"queue": "long"}, 40]
+    assert calls == [{"queue": "long"}, 40]
 
 
 def test_hosts_by_ssh(tmp_path: Path) -> None:
-    found = read_cluster(written(tmp_path, "ssh: {hosts: [head, one], connect_options: {}}"))
-    assert (found.kind, found.arguments["hosts"]) == ("ssh", ["head", "one"])
+    cluster_file = read_cluster(
+        write_file(tmp_path, "ssh: {hosts: [head, one], connect_options: {}}")
+    )
+    assert (cluster_file.kind, cluster_file.arguments["hosts"]) == ("ssh", ["head", "one"])
 
 
 @pytest.mark.parametrize(
-    ("text", "what", "hint"),
+    ("text", "message", "hint"),
     [
         ("- slurm", "describes no cluster: it needs one of slurm, ssh", "an example"),
         ("{slurm: {jobs: 1}, ssh: {hosts: [a]}}", "describes no cluster", "an example"),
@@ -96,21 +98,21 @@ def test_hosts_by_ssh(tmp_path: Path) -> None:
         ("slurm: {jobs: [}", "is no YAML", ""),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, text: str, what: str, hint: str) -> None:
+def test_errors_in_cluster_files(tmp_path: Path, text: str, message: str, hint: str) -> None:
     with pytest.raises(InputError) as raised:
-        read_cluster(written(tmp_path, text))
-    (found,) = raised.value.findings
-    assert what in found.what
-    assert "cluster.yaml" in found.what
-    assert hint in found.hint
+        read_cluster(write_file(tmp_path, text))
+    (finding,) = raised.value.findings
+    assert message in finding.what
+    assert "cluster.yaml" in finding.what
+    assert hint in finding.hint
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the cluster file"):
         read_cluster(tmp_path / "none.yaml")
 
 
-def test_what_does_not_start_is_said(tmp_path: Path) -> None:
-    found = read_cluster(written(tmp_path, "slurm: {jobs: 1, cores: 1}"))
+def test_a_cluster_that_does_not_start(tmp_path: Path) -> None:
+    cluster_file = read_cluster(write_file(tmp_path, "slurm: {jobs: 1, cores: 1}"))
     with pytest.raises(InputError, match=r"the cluster of '.+' does not start: .*memory"):
-        found.started()
+        cluster_file.start()

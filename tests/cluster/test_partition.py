@@ -1,4 +1,4 @@
-"""Blocks have each member once, in order, and whole chunks."""
+"""Blocks contain each member once, in order, and complete chunks."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from mdf_loop.cluster.cutting import Cut, boxes
+from mdf_loop.cluster.partition import Partition, boxes
 
 SHAPES = [(1,), (7,), (3, 5), (2, 3, 4), (10, 1), (1, 9)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_blocks_follow_one_another_and_have_whole_chunks(shape: tuple[int, ...]) -> None:
+def test_blocks_are_consecutive_and_have_complete_chunks(shape: tuple[int, ...]) -> None:
     members = math.prod(shape)
     numbers = np.arange(members).reshape(shape)
     for chunk in range(1, members + 1):
         for block in range(1, members + 2):
-            cut = Cut.of(shape, chunk, block)
+            cut = Partition.of(shape, chunk, block)
             blocks = list(cut.blocks())
             ends = [0, *(each.last for each in blocks)]
             assert [each.first for each in blocks] == ends[:-1]
@@ -26,17 +26,17 @@ def test_blocks_follow_one_another_and_have_whole_chunks(shape: tuple[int, ...])
             assert min(each.members for each in blocks) > 0
             assert math.prod(cut.chunk) <= chunk
             for each in blocks:
-                found = [*boxes(shape, each.first, each.last)]
-                rows = np.concatenate([numbers[box].ravel() for box in found])
+                member_boxes = [*boxes(shape, each.first, each.last)]
+                rows = np.concatenate([numbers[box].ravel() for box in member_boxes])
                 np.testing.assert_array_equal(rows, np.arange(each.first, each.last))
-                for box in found:
+                for box in member_boxes:
                     for part, along, extent in zip(box, cut.chunk, shape, strict=True):
                         assert part.start % along == 0
                         assert part.stop % along == 0 or part.stop == extent
 
 
-def test_a_block_has_about_as_many_members_as_asked_for() -> None:
-    cut = Cut.of((1000, 1000), 64, 10_000)
+def test_the_size_of_a_block_is_near_the_requested_size() -> None:
+    cut = Partition.of((1000, 1000), 64, 10_000)
     sizes = {block.members for block in list(cut.blocks())[1:-1]}
     assert min(sizes) > 9000
     assert max(sizes) <= 10_240

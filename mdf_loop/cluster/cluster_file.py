@@ -1,0 +1,149 @@
+"""Cluster described in a YAML file: jobs of SLURM, or processes by SSH.
+
+    slurm:                          ssh:
+      queue: normal                   hosts: [head, node1, node2]
+      cores: 1                        worker_options: {nthreads: 1}
+      memory: 4GB
+      walltime: "02:00:00"
+      jobs: 40
+
+`jobs` is the number of jobs. All other keys are arguments of `dask_jobqueue.SLURMCluster`, or of
+`dask.distributed.SSHCluster`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+from mdf_loop.cluster.libraries import import_library
+from mdf_loop.errors import InputError
+from mdf_loop.suggestion import suggestion
+
+JOBS_KEY = "jobs"
+"""Key for the number of SLURM jobs."""
+
+_EXCLUDED_ARGUMENTS = {
+    *("asynchronous", "loop", "name", "config_name", "scheduler", "scheduler_cls", "job_cls"),
+    *("worker_class", "security", "n_workers", "project", "env_extra", "extra", "header_skip"),
+    *("job_extra", "host", "dashboard_address"),
+}
+"""Arguments that are Python objects, that this program sets, or that have another name now."""
+
+_EXAMPLE = "see docs/how-to/run-on-a-cluster.md for an example"
+
+
+class ClusterFile(Struct, frozen=True):
+    """Content of a cluster file: `kind` is `slurm` or `ssh`, `arguments` are those of its Dask class."""
+
+    path: Path
+    kind: str
+    arguments: Mapping[str, Any]
+
+    def start(self) -> Any:
+        """Start the cluster.
+
+        Raises:
+            InputError: The cluster does not start. The message has the reason.
+        """
+        arguments = dict(self.arguments)
+        jobs = arguments.pop(JOBS_KEY, None)
+        try:
+            cluster = _CLASSES[self.kind]()(**arguments)
+            if jobs is not None:
+                cluster.scale(jobs=jobs)
+        except Exception as error:  # noqa: BLE001 - the libraries that start it raise any exception
+            raise InputError(
+                f"the cluster of '{self.path}' does not start: {error}",
+                hint="try its arguments in Python with the same class of Dask",
+            ) from None
+        return cluster
+
+
+def read_cluster(path: str | Path) -> ClusterFile:
+    """Return the content of a cluster file.
+
+    Raises:
+        InputError: The file cannot be read, or has an unknown key.
+    """
+    file = Path(path)
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the cluster file '{path}': {error}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"the cluster file '{path}' is no YAML: {error}") from None
+    if not isinstance(content, Mapping) or len(content) != 1:
+        raise InputError(
+            f"'{path}' describes no cluster: it needs one of slurm, ssh", hint=_EXAMPLE
+        )
+    ((kind, arguments),) = content.items()
+    if kind not in _CLASSES:
+        raise InputError(
+            f"'{path}' describes a cluster of kind '{kind}', which there is not",
+            hint=suggestion(str(kind), _CLASSES) or "give slurm or ssh",
+        )
+    if not isinstance(arguments, Mapping):
+        raise InputError(f"'{path}': {kind} needs arguments by name", hint=_EXAMPLE)
+    _check_keys(file, kind, arguments)
+    return ClusterFile(file, kind, arguments)
+
+
+def _check_keys(path: Path, kind: str, arguments: Mapping[str, Any]) -> None:
+    """Check the arguments of a kind of cluster.
+
+    Raises:
+        InputError: An argument is unknown, or the number of jobs is missing or invalid.
+    """
+    allowed = _allowed_arguments(kind)
+    for name in arguments:
+        if name not in allowed:
+            raise InputError(
+                f"'{path}': {kind} takes no '{name}'",
+                hint=suggestion(str(name), allowed) or f"it takes {', '.join(sorted(allowed))}",
+            )
+    jobs = arguments.get(JOBS_KEY)
+    if kind == "slurm" and (type(jobs) is not int or jobs < 1):
+        raise InputError(
+            f"'{path}': slurm needs jobs, a whole number above 0: how many jobs are wanted"
+        )
+
+
+def _allowed_arguments(kind: str) -> set[str]:
+    """Return the arguments of a class, and of the classes that it passes them to, that a file can set."""
+    cluster_class: Any = _CLASSES[kind]()
+    if kind == "ssh":
+        return _argument_names(cluster_class) - _EXCLUDED_ARGUMENTS
+    classes = (*cluster_class.__mro__, *cluster_class.job_cls.__mro__)
+    job_classes = [
+        base_class for base_class in classes if base_class.__module__.startswith("dask_jobqueue")
+    ]
+    return set().union({JOBS_KEY}, *map(_argument_names, job_classes)) - _EXCLUDED_ARGUMENTS
+
+
+def _argument_names(function: Callable[..., Any]) -> set[str]:
+    """Return the names of the arguments of a function, without variable arguments."""
+    parameters = inspect.signature(function).parameters.values()
+    return {
+        parameter.name
+        for parameter in parameters
+        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    }
+
+
+def _slurm_class() -> Any:
+    """Return the class of SLURM clusters."""
+    return import_library("dask_jobqueue").SLURMCluster
+
+
+def _ssh_class() -> Any:
+    """Return the class of SSH clusters."""
+    return import_library("distributed").SSHCluster
+
+
+_CLASSES: Mapping[str, Callable[[], Any]] = {"slurm": _slurm_class, "ssh": _ssh_class}

@@ -1,0 +1,44 @@
+"""Libraries of the extra `cluster`, imported on use."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import signal
+from typing import Any
+
+from mdf_loop.errors import InputError
+
+
+def import_library(name: str) -> Any:
+    """Import a library of the extra, and restore the handler of Ctrl-C that dask_jobqueue replaces.
+
+    Raises:
+        InputError: The library is not installed.
+    """
+    old_handler = signal.getsignal(signal.SIGINT)
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise _missing_library(name, f"cannot be imported: {error}") from None
+    finally:
+        if old_handler is not None and signal.getsignal(signal.SIGINT) is not old_handler:
+            signal.signal(signal.SIGINT, old_handler)
+
+
+def check_installed(name: str) -> None:
+    """Check that a library of the extra is installed, without importing it, which takes a while.
+
+    Raises:
+        InputError: The library is not installed.
+    """
+    if importlib.util.find_spec(name) is None:
+        raise _missing_library(name, "is not installed")
+
+
+def _missing_library(name: str, problem: str) -> InputError:
+    """Return the error for a missing library."""
+    return InputError(
+        f"a cluster needs the library {name}, which {problem}",
+        hint="pip install 'mdf-loop[cluster]'",
+    )

@@ -1,0 +1,131 @@
+"""Partition of members into chunks and blocks: runs of consecutive members.
+
+    Partition.of((100, 100), chunk=40, block=1000)      chunks of 40, 40, 20 in each row of a grid
+                                                        blocks: the first chunk, then 75 chunks each
+
+A member is one index along all leading axes: of a sweep or a grid, then of trials. The last axis changes
+fastest. A chunk is a box of members with one axis cut, so that a store can have such chunks. The first
+block is one chunk, whose duration predicts the duration of the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct
+
+
+class MemberBlock(Struct, frozen=True):
+    """Members from `first` to before `last`, with the number of the block."""
+
+    number: int
+    first: int
+    last: int
+
+    @property
+    def members(self) -> int:
+        """Number of members."""
+        return self.last - self.first
+
+
+class Partition(Struct, frozen=True):
+    """Partition of members of this `shape`.
+
+    Attributes:
+        axis: Axis that chunks cut. A chunk has one index of earlier axes, and all indices of later axes.
+        along: Number of indices of that axis in a chunk.
+        chunks: Number of chunks in a block.
+    """
+
+    shape: tuple[int, ...]
+    axis: int
+    chunk_extent: int
+    chunks: int
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], chunk: int, block: int) -> Partition:
+        """Return a partition with at most `chunk` members in a chunk and about `block` members in a block."""
+        axis, inner_members = len(shape) - 1, 1
+        while axis > 0 and inner_members * shape[axis] <= chunk:
+            inner_members *= shape[axis]
+            axis -= 1
+        chunk_extent = max(1, min(shape[axis], chunk // inner_members))
+        return cls(shape, axis, chunk_extent, max(1, block // (chunk_extent * inner_members)))
+
+    @property
+    def members(self) -> int:
+        """Number of all members."""
+        return math.prod(self.shape)
+
+    @property
+    def chunk(self) -> tuple[int, ...]:
+        """Shape of a chunk."""
+        return (*(1,) * self.axis, self.chunk_extent, *self.shape[self.axis + 1 :])
+
+    @property
+    def count(self) -> int:
+        """Number of blocks."""
+        return 1 + math.ceil((self._chunk_count - 1) / self.chunks)
+
+    @property
+    def _chunks_per_row(self) -> int:
+        return math.ceil(self.shape[self.axis] / self.chunk_extent)
+
+    @property
+    def _chunk_count(self) -> int:
+        return math.prod(self.shape[: self.axis]) * self._chunks_per_row
+
+    def _first_member(self, chunk: int) -> int:
+        """Return the first member of a chunk."""
+        row, position = divmod(min(chunk, self._chunk_count), self._chunks_per_row)
+        inner_members = math.prod(self.shape[self.axis + 1 :])
+        return (row * self.shape[self.axis] + position * self.chunk_extent) * inner_members
+
+    def block(self, number: int) -> MemberBlock:
+        """Return a block by its number."""
+        first = 0 if number == 0 else 1 + (number - 1) * self.chunks
+        last = 1 + number * self.chunks
+        return MemberBlock(number, self._first_member(first), self._first_member(last))
+
+    def blocks(self) -> Iterator[MemberBlock]:
+        """Return all blocks in order."""
+        return map(self.block, range(self.count))
+
+
+Box = tuple[slice, ...]
+
+
+def boxes(shape: tuple[int, ...], first: int, last: int) -> Iterator[Box]:
+    """Yield members from `first` to before `last` as boxes of indices along axes, in order."""
+    if first >= last:
+        return
+    if len(shape) == 1:
+        yield (slice(first, last),)
+        return
+    inner_members = math.prod(shape[1:])
+    first_row, last_row = -(-first // inner_members), last // inner_members  # complete rows
+    if first_row > last_row:  # within one row
+        yield from _boxes_in_row(
+            shape, first // inner_members, first % inner_members, last % inner_members
+        )
+        return
+    if first % inner_members:
+        yield from _boxes_in_row(
+            shape, first // inner_members, first % inner_members, inner_members
+        )
+    if first_row < last_row:
+        yield (slice(first_row, last_row), *(slice(0, extent) for extent in shape[1:]))
+    yield from _boxes_in_row(shape, last_row, 0, last % inner_members)
+
+
+def _boxes_in_row(shape: tuple[int, ...], row: int, first: int, last: int) -> Iterator[Box]:
+    """Yield the boxes of members in one row."""
+    for box in boxes(shape[1:], first, last):
+        yield (slice(row, row + 1), *box)
+
+
+def first_member_of(shape: tuple[int, ...], box: Box) -> int:
+    """Return the first member of a box."""
+    return int(np.ravel_multi_index([axis_slice.start for axis_slice in box], shape))
