@@ -63,4 +63,4 @@ def command(
         for value in values:
             show(f"  {kind} {value.name}")
     if steps is None and compiled.prepared.remembers():
-        show("  one evaluation from the beginning; --steps writes a run over time")
+        show("  one evaluation from the initial state; --steps writes a run over time")

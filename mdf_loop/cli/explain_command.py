@@ -60,4 +60,6 @@ def _refuse_program_options(context: click.Context) -> None:
         name = parameter.name or ""
         is_on_command_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if is_on_command_line and name not in ("model", "passes", "loop_condition"):
-            raise click.UsageError(f"{parameter.opts[0]} is about the program: give --passes too")
+            raise click.UsageError(
+                f"{parameter.opts[0]} changes the program, which only --passes prints: add --passes"
+            )

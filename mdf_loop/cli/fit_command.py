@@ -175,7 +175,7 @@ def _read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
             bounds[name.strip()] = (float(low), float(high))
         except ValueError:
             raise InputError(
-                f"--free '{text}' says no bounds"[:300], hint="e.g. --free cell.a=0.2..1.2"
+                f"--free '{text}' has no bounds"[:300], hint="e.g. --free cell.a=0.2..1.2"
             ) from None
     return bounds
 
@@ -195,7 +195,9 @@ def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> Non
         check_model_file(options["write"])
     for option in ("plot", "write"):
         if subjects and options[option] is not None:
-            raise InputError(f"--{option} is of one fit, but there are {len(subjects)} subjects")
+            raise InputError(
+                f"--{option} is for a single fit, but there are {len(subjects)} subjects"
+            )
     output_paths = {
         f"--{name}": options[name] for name in OUTPUT_OPTIONS if options[name] is not None
     }

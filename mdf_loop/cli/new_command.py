@@ -31,7 +31,7 @@ def command(kind: str, path: str | None) -> None:
             stream.write(start.path.read_bytes())
     except FileExistsError:
         raise InputError(
-            f"there is '{target}' already, and nothing is written over it",
+            f"there is '{target}' already, and it is not overwritten",
             hint=f"give another name: mdf-loop new {kind} another.yaml",
         ) from None
     name, picture = shlex.quote(str(target)), shlex.quote(target.stem)

@@ -121,7 +121,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
         else:
             resume_option = "--resume" if results.store else ""
         if resume_option:
-            show(f"to go on, give the same command with {resume_option}", error=True)
+            show(f"to resume, run the same command with {resume_option}", error=True)
     ctx.exit(exit_code(results.stopped_by))
 
 
@@ -240,15 +240,17 @@ def _hint(error: LoopError, hint: str, output: str | Path | None, controls: RunC
     """Return the remedy of an error in terms of the command line. `output` is the file with the partial results."""
     if isinstance(error, DiskFullError):
         if error.results.checkpoint is not None:
-            return f"make room, and go on with --resume '{error.results.checkpoint}'"
+            return f"free disk space, and continue with --resume '{error.results.checkpoint}'"
         if controls.checkpoint is not None:
-            return "make room, and begin anew: there was none for a checkpoint"
-        return "make room; a run with --checkpoint FILE can go on where it was stopped"
+            return "free disk space, and start again: there was no space for a checkpoint"
+        return "free disk space; a run with --checkpoint FILE can be resumed"
     if isinstance(error, MemoryLimitError) and controls.saved_at is not None:
         return f"go on with --resume '{controls.saved_at}' and a larger --memory-limit"
     if isinstance(error, InputError):  # the output could not be written
         return hint
-    location = f"'{output}' has what was reached" if output else "--output saves what was reached"
+    location = (
+        f"'{output}' has the partial results" if output else "--output saves the partial results"
+    )
     return location if isinstance(error, NotFiniteError) or not hint else f"{hint}; {location}"
 
 

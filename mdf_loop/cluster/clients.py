@@ -82,7 +82,7 @@ def check_cluster(cluster: Any) -> None:
         return
     if is_whole(cluster):
         if not 1 <= cluster <= _MAX_PROCESSES:
-            raise InputError(f"a cluster of {cluster} processes cannot be", hint=_ALLOWED_CLUSTERS)
+            raise InputError(f"a cluster cannot have {cluster} processes", hint=_ALLOWED_CLUSTERS)
     elif not isinstance(cluster, str | Path):
         raise InputError(f"cluster cannot be {cluster!r}"[:200], hint=_ALLOWED_CLUSTERS)
     elif "://" not in str(cluster):

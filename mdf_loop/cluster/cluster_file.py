@@ -85,7 +85,7 @@ def read_cluster(path: str | Path) -> ClusterFile:
     ((kind, arguments),) = content.items()
     if kind not in _CLASSES:
         raise InputError(
-            f"'{path}' describes a cluster of kind '{kind}', which there is not",
+            f"'{path}' describes a cluster of the unknown kind '{kind}'",
             hint=suggestion(str(kind), _CLASSES) or "give slurm or ssh",
         )
     if not isinstance(arguments, Mapping):
@@ -109,9 +109,7 @@ def _check_keys(path: Path, kind: str, arguments: Mapping[str, Any]) -> None:
             )
     jobs = arguments.get(JOBS_KEY)
     if kind == "slurm" and (type(jobs) is not int or jobs < 1):
-        raise InputError(
-            f"'{path}': slurm needs jobs, a whole number above 0: how many jobs are wanted"
-        )
+        raise InputError(f"'{path}': slurm needs the number of jobs, a whole number above 0")
 
 
 def _allowed_arguments(kind: str) -> set[str]:

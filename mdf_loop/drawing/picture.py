@@ -178,15 +178,15 @@ def _check_page_options(level: int | str | None, rankdir: str, bands: int | None
     if level is not None:
         raise InputError(
             f"a page has no level {level}"[:200],
-            hint="it has all of them: leave the level out, and say with depth what is open at first",
+            hint="a page has all levels: omit level, and limit the open frames with depth",
         )
     if _check_rankdir(rankdir) == "TB":
         raise InputError(
             "a page cannot be drawn from top to bottom",
-            hint="leave rankdir out: it wraps what is long",
+            hint="omit rankdir: a page wraps long rows",
         )
     if bands is not None:
-        raise InputError("a page has no bands", hint="leave bands out: it wraps what is long")
+        raise InputError("a page has no bands", hint="omit bands: a page wraps long rows")
 
 
 def _node_ids(ids: str | Iterable[str], argument: str) -> frozenset[str]:

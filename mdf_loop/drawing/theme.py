@@ -60,7 +60,7 @@ MARKS: dict[str, Mark] = {
     "choose": Mark("?", CHOICE_LINE, PAPER, "chooses the branch"),
     "join": Mark("Y", CHOICE_LINE, PAPER, "result of the branch that was taken"),
     "captured": Mark("◇", PAPER, INK, "read from outside"),
-    "result": Mark("#", "#4d4d4d", PAPER, "told about the run"),
+    "result": Mark("#", "#4d4d4d", PAPER, "report on the run"),
     "before_test": Mark("+1", "#f7dcc8", INK, "before the test: runs once more than the rest"),
     "native": Mark("⚡", "#f6e7a8", INK, "ran as machine code"),
     "state": Mark("↻", "#f6e7a8", INK, "state, kept between evaluations"),

@@ -125,10 +125,10 @@ def annotate_over_time(document: Document) -> Annotations:
 def _counted_events(document: Document, schedule: Schedule) -> Iterator[str]:
     """Yield the different events that the written conditions count, in alphabetical order."""
     graph_conditions = document.graph.conditions
-    written = {
+    conditioned_nodes = {
         str(node_id(node)) for node in getattr(graph_conditions, "node_specific", None) or {}
     }
-    plans = [schedule.conditions[node] for node in written if node in schedule.conditions]
+    plans = [schedule.conditions[node] for node in conditioned_nodes if node in schedule.conditions]
     if getattr(graph_conditions, "termination", None):
         plans.append(schedule.termination)
     counts = {str(count) for key in plans for count in counts_in(key)}

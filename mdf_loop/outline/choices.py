@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
 from mdf_loop.errors import LoopError
+from mdf_loop.outline.block_context import BlockContext, output_names
 from mdf_loop.outline.loops import outline_argument, port_type, result_ports
 from mdf_loop.outline.parts import BranchOutline, ChoiceOutline, OutputOutline
 from mdf_loop.outline.scope import OutlineScope, find_captures
-from mdf_loop.outline.site import BlockContext, output_names
 from mdf_loop.outline.text import value_text
 from mdf_loop.outline.values import CaptureOutline, JoinOutline
 from mdf_loop.reading.branch_graphs import branch_role
@@ -19,50 +19,53 @@ from mdf_loop.reading.entries import expressions
 from mdf_loop.reading.owned_graph import owned_graph
 
 
-def outline_if(site: BlockContext) -> ChoiceOutline:
+def outline_if(context: BlockContext) -> ChoiceOutline:
     """Return the outline of an If, with branches titled `if hot` and `else`."""
-    condition = value_text(site.args.get("cond"), 60)
+    condition = value_text(context.args.get("cond"), 60)
     titles = {"then_branch": f"if {condition}", "else_branch": "else"}
-    graphs = written_bodies(site.item, site.node)
+    graphs = written_bodies(context.item, context.node)
     return _build_choice(
-        site, "if", "cond", [_outline_branch(site, titles[key], graphs[key], key) for key in graphs]
+        context,
+        "if",
+        "cond",
+        [_outline_branch(context, titles[key], graphs[key], key) for key in graphs],
     )
 
 
-def outline_case(site: BlockContext) -> ChoiceOutline:
+def outline_case(context: BlockContext) -> ChoiceOutline:
     """Return the outline of a case_of: one branch per number, and the default branch."""
-    index = value_text(site.args.get("index"), 40)
-    graphs = written_bodies(site.item, site.node)
+    index = value_text(context.args.get("index"), 40)
+    graphs = written_bodies(context.item, context.node)
     default = graphs.pop("default", None)
     branches = [
-        _outline_branch(site, f"{index} = {k}", body, key)
+        _outline_branch(context, f"{index} = {k}", body, key)
         for k, (key, body) in enumerate(graphs.items())
     ]
     if default is None:
-        branches.append(_pass_through_branch(site))
+        branches.append(_pass_through_branch(context))
     elif default.value is not None:
-        branches.append(_outline_branch(site, "else", default, "default"))
-    return _build_choice(site, "case", "index", branches)
+        branches.append(_outline_branch(context, "else", default, "default"))
+    return _build_choice(context, "case", "index", branches)
 
 
 def _build_choice(
-    site: BlockContext, kind: str, selector: str, branches: list[BranchOutline]
+    context: BlockContext, kind: str, selector: str, branches: list[BranchOutline]
 ) -> ChoiceOutline:
     """Return the outline of a choice from its selector and its branches."""
-    item, node = site.item, site.node
-    selector_expression = site.args.get(selector)
+    item, node = context.item, context.node
+    selector_expression = context.args.get(selector)
     notes = [note for branch in branches for note in branch.notes]
     if selector_expression is None:
         notes.append(f"there is no {selector}")
     return ChoiceOutline(
         id=item.id,
         owner=node.id,
-        path=site.where,
+        path=context.where,
         kind=kind,
         selector=outline_argument(selector_expression, node, None),
         branches=tuple(branches),
-        joins=_joins(site, max((len(branch.outputs) for branch in branches), default=0)),
-        captures=_captures(site, branches),
+        joins=_joins(context, max((len(branch.outputs) for branch in branches), default=0)),
+        captures=_captures(context, branches),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -71,52 +74,54 @@ def _build_choice(
 
 
 def _outline_branch(
-    site: BlockContext, title: str, written: WrittenBody, key: str
+    context: BlockContext, title: str, written_graph: WrittenBody, key: str
 ) -> BranchOutline:
     """Return the outline of a branch, or a branch with notes if its graph cannot be read."""
     try:
-        role = branch_role(site.name, key)
-        owned = owned_graph(written, site.item, site.where, role, site.document)
+        role = branch_role(context.name, key)
+        owned = owned_graph(written_graph, context.item, context.where, role, context.document)
         names = output_names(owned)
-        body = site.read_body(owned.graph, owned.where, {}, names, site.scope())
+        body = context.read_body(owned.graph, owned.where, {}, names, context.scope())
     except LoopError as error:
         return BranchOutline(title, None, notes=tuple(f.what for f in error.findings))
     return BranchOutline(title, body, body.outputs)
 
 
-def _pass_through_branch(site: BlockContext) -> BranchOutline:
+def _pass_through_branch(context: BlockContext) -> BranchOutline:
     """Return a branch without a graph that passes on the values named as the default."""
-    written = written_body(site.item, site.node, "default").value
-    path = f"{site.where}.args.default"
-    outputs = (value_text(part) for part in expressions(written))
+    default = written_body(context.item, context.node, "default").value
+    path = f"{context.where}.args.default"
+    outputs = (value_text(expression) for expression in expressions(default))
     return BranchOutline("else", None, tuple(OutputOutline(o, None, o, path) for o in outputs))
 
 
 # --- joins and captures -----------------------------------------------------------------------
 
 
-def _joins(site: BlockContext, count: int) -> tuple[JoinOutline, ...]:
+def _joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]:
     """Return a join for each result of the choice."""
-    item, node = site.item, site.node
+    item, node = context.item, context.node
     ports_of_results = [result_ports(node, item.id, k) for k in range(count)]
     return tuple(
         JoinOutline(
             item.id if count == 1 else f"{item.id}[{k}]",
             ports,
-            port_type(site, ports),
+            port_type(context, ports),
         )
         for k, ports in enumerate(ports_of_results)
     )
 
 
-def _captures(site: BlockContext, branches: Iterable[BranchOutline]) -> tuple[CaptureOutline, ...]:
+def _captures(
+    context: BlockContext, branches: Iterable[BranchOutline]
+) -> tuple[CaptureOutline, ...]:
     """Return the captures of all branches, each name once."""
-    scope = site.scope()
+    scope = context.scope()
     captures_by_name: dict[str, CaptureOutline] = {}
     for branch in branches:
         for capture in _branch_captures(branch, scope):
             captures_by_name.setdefault(capture.name, capture)
-    return tuple(replace(c, type=site.notes.type_of(c.path)) for c in captures_by_name.values())
+    return tuple(replace(c, type=context.notes.type_of(c.path)) for c in captures_by_name.values())
 
 
 def _branch_captures(branch: BranchOutline, scope: OutlineScope) -> Iterator[CaptureOutline]:

@@ -34,12 +34,14 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
 def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
     """Return ids of the edges that carry a value of an earlier pass: their sender runs after their receiver."""
     usable = usable_edges(graph)
-    waits = waiting_for(graph, usable)
+    senders_before = waiting_for(graph, usable)
     closing: set[str] = set()
     for group in groups:
         group_edges = [e for e in usable if e.sender in group and e.receiver in group]
         closing.update(
-            _closing_edges([e for e in group_edges if e.sender in waits[e.receiver]], group)
+            _closing_edges(
+                [e for e in group_edges if e.sender in senders_before[e.receiver]], group
+            )
         )
     forward_edges = [e for e in usable if e.id not in closing]
     layers = layers_of(graph, waiting_for(graph, forward_edges), "")

@@ -13,6 +13,7 @@ from mdf_loop.errors import ModelError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.lower import draws_numbers, function_draws, names_in
 from mdf_loop.outline.annotation import Annotations, annotate
+from mdf_loop.outline.block_context import BlockContext
 from mdf_loop.outline.choices import outline_case, outline_if
 from mdf_loop.outline.cycles import cycle_groups, feedback_edges
 from mdf_loop.outline.loops import outline_loop
@@ -29,7 +30,6 @@ from mdf_loop.outline.parts import (
 from mdf_loop.outline.scans import outline_map, outline_scan
 from mdf_loop.outline.schedule import node_conditions, termination_texts
 from mdf_loop.outline.scope import OutlineScope, body_inputs, local_names
-from mdf_loop.outline.site import BlockContext
 from mdf_loop.outline.values import CaptureOutline
 from mdf_loop.reading import open_ports
 from mdf_loop.reading.parameters import condition_fields

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from mdf_loop import ir
 from mdf_loop.errors import LoopError
 from mdf_loop.outline.annotation import Annotations
+from mdf_loop.outline.block_context import BlockContext
 from mdf_loop.outline.parts import GraphOutline, LoopOutline
 from mdf_loop.outline.scope import find_captures, known_value, literal_value
-from mdf_loop.outline.site import BlockContext
 from mdf_loop.outline.slices import outline_delay, outline_slice, recording_remark
 from mdf_loop.outline.text import resolve_expression
 from mdf_loop.outline.values import ArgumentOutline, CarriedOutline, RecordedOutline, ResultOutline
@@ -49,31 +49,31 @@ class PartialSignature(Struct, frozen=True):
         return (self.condition_out, *self.leaves, *self.rows)
 
 
-def outline_loop(site: BlockContext) -> LoopOutline:
+def outline_loop(context: BlockContext) -> LoopOutline:
     """Return the outline of a loop that a function or parameter of a node describes."""
-    item, node, notes = site.item, site.node, site.notes
+    item, node, notes = context.item, context.node, context.notes
     try:
-        form = loop_form(item, node, site.where, site.document)
+        form = loop_form(item, node, context.where, context.document)
     except LoopError as error:
         messages = tuple(finding.what for finding in error.findings)
-        return replace(unknown_loop(site, ""), **_arguments(site, None), notes=messages)
+        return replace(unknown_loop(context, ""), **_arguments(context, None), notes=messages)
     initial, signature = _signature(form, node)
     slices = tuple(outline_slice(row_slice, signature.iteration) for row_slice in form.slices)
     delays = tuple(outline_delay(delay) for delay in form.delays)
     roles = signature.roles | dict.fromkeys((row_slice.name for row_slice in slices), "sliced")
     roles |= dict.fromkeys((delay.name for delay in delays), "delayed")
-    scope = site.scope(tuple(form.bindings))
-    body = site.read_body(form.body, form.body_where, roles, signature.outputs, scope)
-    loop = notes.loops.get(site.where)
+    scope = context.scope(tuple(form.bindings))
+    body = context.read_body(form.body, form.body_where, roles, signature.outputs, scope)
+    loop = notes.loops.get(context.where)
     return replace(
-        unknown_loop(site, ""),
-        **_arguments(site, loop),
+        unknown_loop(context, ""),
+        **_arguments(context, loop),
         iteration=signature.iteration,
         condition_in=signature.condition_in,
         continue_name=signature.condition_out,
         condition_text=_condition_text(form.body, signature.condition_out),
         carried=_carried(initial, signature, node, item.id, notes, loop),
-        recorded=_recorded(site, form, signature, len(initial), loop),
+        recorded=_recorded(context, form, signature, len(initial), loop),
         captures=tuple(
             replace(capture, type=notes.type_of(capture.path))
             for capture in find_captures(body.inputs, scope)
@@ -87,12 +87,12 @@ def outline_loop(site: BlockContext) -> LoopOutline:
     )
 
 
-def unknown_loop(site: BlockContext, kind: str) -> LoopOutline:
+def unknown_loop(context: BlockContext, kind: str) -> LoopOutline:
     """Return a loop without arguments, carried values and body, for which only the path is known."""
     return LoopOutline(
-        id=site.item.id,
-        owner=site.node.id,
-        path=site.where,
+        id=context.item.id,
+        owner=context.node.id,
+        path=context.where,
         kind=kind,
         trip_count=None,
         start=None,
@@ -102,36 +102,36 @@ def unknown_loop(site: BlockContext, kind: str) -> LoopOutline:
         condition_text="",
         carried=(),
         recorded=(),
-        results=_report_results(site.node, site.item.id),
+        results=_report_results(context.node, context.item.id),
         captures=(),
         body=None,
     )
 
 
-def _arguments(site: BlockContext, loop: ir.Loop | None) -> dict[str, Any]:
+def _arguments(context: BlockContext, loop: ir.Loop | None) -> dict[str, Any]:
     """Return trip count, start condition and kind of the loop."""
-    args, node = site.args, site.node
-    fixed = site.notes.fixed_value(loop.trip_count) if loop else None
+    args, node = context.args, context.node
+    fixed = context.notes.fixed_value(loop.trip_count) if loop else None
     trip_count = outline_argument(args.get("M"), node, fixed)
     if trip_count is not None and literal_value(str(trip_count.expression)) == -1:
         trip_count = None
-    start = _start_condition(site, loop)
+    start = _start_condition(context, loop)
     kind = loop_kind(trip_count, start, sliced=bool(args.get("slices")))
     if start is None and args.get("exit") == "middle":
         kind = _WITH_CONDITION[kind]  # the body's condition is tested though `cond` is absent
-    elif loop is not None and site.notes.always_true(loop):
+    elif loop is not None and context.notes.always_true(loop):
         kind = _WITHOUT_CONDITION.get(kind, kind)
     return {"trip_count": trip_count, "start": start, "kind": kind}
 
 
-def _start_condition(site: BlockContext, loop: ir.Loop | None) -> ArgumentOutline | None:
+def _start_condition(context: BlockContext, loop: ir.Loop | None) -> ArgumentOutline | None:
     """Return the start condition, with its value even if an edge feeds a constant into the node."""
-    expression = site.args.get("cond")
+    expression = context.args.get("cond")
     comes_from_edge = isinstance(expression, str) and expression in {
-        port.id for port in site.node.input_ports
+        port.id for port in context.node.input_ports
     }
-    fixed_value = site.notes.fixed_value(loop.condition) if comes_from_edge and loop else None
-    start = outline_argument(expression, site.node, fixed_value)
+    fixed_value = context.notes.fixed_value(loop.condition) if comes_from_edge and loop else None
+    start = outline_argument(expression, context.node, fixed_value)
     return start and replace(start, comes_from_edge=comes_from_edge)
 
 
@@ -308,7 +308,7 @@ def _carried(
 
 
 def _recorded(
-    site: BlockContext,
+    context: BlockContext,
     form: LoopForm,
     signature: PartialSignature,
     n_carried: int,
@@ -318,19 +318,19 @@ def _recorded(
     recordings = []
     program_recordings = loop.recorded if loop and len(loop.recorded) == len(signature.rows) else ()
     for k, name in enumerate(signature.rows):
-        ports = result_ports(site.node, site.item.id, n_carried + k)
+        ports = result_ports(context.node, context.item.id, n_carried + k)
         remark = recording_remark(form.recordings.get(name))
         stacked_type = program_recordings[k].stack.type if program_recordings and not remark else ""
         recordings.append(
-            RecordedOutline(name, ports, stacked_type or port_type(site, ports), remark)
+            RecordedOutline(name, ports, stacked_type or port_type(context, ports), remark)
         )
     return tuple(recordings)
 
 
-def port_type(site: BlockContext, ports: Iterable[str]) -> str:
+def port_type(context: BlockContext, ports: Iterable[str]) -> str:
     """Return the first known type of some output ports."""
-    paths = (f"{site.node_where}.output_ports['{port}']" for port in ports)
-    return next((type_text for type_text in map(site.notes.type_of, paths) if type_text), "")
+    paths = (f"{context.node_where}.output_ports['{port}']" for port in ports)
+    return next((type_text for type_text in map(context.notes.type_of, paths) if type_text), "")
 
 
 def _condition_text(body: Any, name: str) -> str:

@@ -176,7 +176,7 @@ def _final_lines(loop: LoopOutline) -> Iterator[str]:
         yield from (f"{port} = {stack}" for port in recorded.ports if port != stack)
     for result in loop.results:
         for port in result.ports:
-            yield with_remark(f"{port} = {loop.id}.{result.name}", "told about the run")
+            yield with_remark(f"{port} = {loop.id}.{result.name}", "report on the run")
 
 
 # --- choices -----------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def node_conditions(graph: Any) -> dict[str, str]:
     `Always` has an effect on a node that would otherwise wait for another node.
     """
     written_conditions = getattr(graph.conditions, "node_specific", None) or {}
-    waits = waiting_for(graph, usable_edges(graph))
+    senders_before = waiting_for(graph, usable_edges(graph))
     texts = {
         str(node_id(node)): condition_text(condition)
         for node, condition in written_conditions.items()
@@ -34,7 +34,7 @@ def node_conditions(graph: Any) -> dict[str, str]:
     return {
         node: "in every pass" if text == "always" else text
         for node, text in texts.items()
-        if text != "always" or waits.get(node)
+        if text != "always" or senders_before.get(node)
     }
 
 

@@ -84,7 +84,7 @@ class Results(Outputs):
         return without_padding(rows, lengths.reshape(members, *lengths.shape[front:]))
 
     def __repr__(self) -> str:
-        types = ", ".join(f"{name}: {_type_text(data)}" for name, data in self._arrays.items())
+        types = ", ".join(f"{name}: {_type_text(array)}" for name, array in self._arrays.items())
         return on_one_line(f"Results({types})")
 
     def to_dict(self) -> dict[str, Any]:

@@ -108,8 +108,8 @@ def _member_panels(
     for response, mask in groups.items():
         rows = np.stack(
             [
-                _bin_counts(values[chosen], edges)
-                for values, chosen in zip(
+                _bin_counts(member_values[member_mask], edges)
+                for member_values, member_mask in zip(
                     array.reshape(-1, trials), mask.reshape(-1, trials), strict=True
                 )
             ]

@@ -103,7 +103,7 @@ def test_cluster_check_reports_different_versions(cli: Cli, address: str, monkey
 @pytest.mark.parametrize(
     ("cluster", "message"),
     [
-        ("0", "a cluster of 0 processes cannot be"),
+        ("0", "a cluster cannot have 0 processes"),
         ("none.yaml", "cannot read the cluster file 'none.yaml'"),
         ("head:8786", "'head:8786' is no cluster"),
         ("tcp://127.0.0.1:1", "the scheduler of the cluster 'tcp://127.0.0.1:1' does not answer"),

@@ -31,7 +31,9 @@ def test_inputs_and_options_change_the_program(cli, double):
 def test_program_options_require_passes(cli, double):
     outcome = cli("explain", double, "--precision", "float32")
     assert outcome.code == 2
-    assert "--precision is about the program: give --passes too" in outcome.err
+    assert (
+        "--precision changes the program, which only --passes prints: add --passes" in outcome.err
+    )
 
 
 def test_an_endless_loop_is_refused(cli, endless):

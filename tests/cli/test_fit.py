@@ -105,7 +105,7 @@ def test_conditions_share_a_threshold(cli: Cli, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("cell.yaml data.csv --free cell.tau=1 --dt 0.1", "--free 'cell.tau=1' says no bounds"),
+        ("cell.yaml data.csv --free cell.tau=1 --dt 0.1", "--free 'cell.tau=1' has no bounds"),
         ("cell.yaml data.csv --free cell.tau=2..1 --dt 0.1", "leave nothing between them"),
         ("cell.yaml data.csv --free cell.x=0..1 --dt 0.1", "no parameter 'cell.x'"),
         (f"cell.yaml {FREE} --dt 0.1", "give DATA, or --subject"),
@@ -116,7 +116,7 @@ def test_conditions_share_a_threshold(cli: Cli, folder: Path) -> None:
         (f"cell.yaml data.csv {FREE} --dt 0.1 --output data.csv", "cannot write 'data.csv'"),
         (f"cell.yaml data.csv {FREE} --dt 0.1 --write cell.yaml", "cannot write 'cell.yaml'"),
         (f"cell.yaml data.csv {FREE} --dt 0.1 --output a.json --write a.json", "both name"),
-        (f"cell.yaml {FREE} --subject a=data.csv --plot a.svg", "--plot is of one fit"),
+        (f"cell.yaml {FREE} --subject a=data.csv --plot a.svg", "--plot is for a single fit"),
         (f"cell.yaml data.csv {FREE} --dt 0.1 --steps 10", "match no step"),
     ],
 )

@@ -187,7 +187,7 @@ def test_an_interrupted_run_saves_its_results(start_process, decay, tmp_path, nu
         time.sleep(0.1)
         process.interrupt(number)
     code, out, err = process.outcome()
-    go_on = f"to go on, give the same command with --resume '{tmp_path / 'checkpoint'}'\n"
+    go_on = f"to resume, run the same command with --resume '{tmp_path / 'checkpoint'}'\n"
     assert (code, err) == (OUTCOMES[number][0], go_on)
     with np.load(tmp_path / "state.npz") as archive:
         done = int(archive["step"])

@@ -284,12 +284,12 @@ def test_nan_error(run, tmp_path, as_json):
     outcome = run(*words, "--output", "out.npz", "--final-state", "state.npz", "--plot", "a.png")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("NotFiniteError: ")
-    assert "hint: 'out.npz' has what was reached\n" in outcome.err
+    assert "hint: 'out.npz' has the partial results\n" in outcome.err
     with np.load(tmp_path / "out.npz") as archive:
         assert archive["grow.x"][-1] == np.inf
     assert (tmp_path / "state.npz").exists()
     assert (tmp_path / "a.png").exists()
-    assert "hint: --output saves what was reached\n" in run(*words).err
+    assert "hint: --output saves the partial results\n" in run(*words).err
 
 
 def test_a_completed_run_reports_no_stop(run):
@@ -329,13 +329,17 @@ def partial_results(
 @pytest.mark.parametrize(
     ("words", "written", "advice"),
     [
-        ((), None, "make room; a run with --checkpoint FILE can go on where it was stopped"),
-        (("--checkpoint", "c"), Path("c"), "make room, and go on with --resume 'c'"),
-        (("--checkpoint", "c"), None, "make room, and begin anew: there was none for a checkpoint"),
+        ((), None, "free disk space; a run with --checkpoint FILE can be resumed"),
+        (("--checkpoint", "c"), Path("c"), "free disk space, and continue with --resume 'c'"),
+        (
+            ("--checkpoint", "c"),
+            None,
+            "free disk space, and start again: there was no space for a checkpoint",
+        ),
         (
             ("--checkpoint", "d", "--resume", "c"),
             Path("c"),
-            "make room, and go on with --resume 'c'",
+            "free disk space, and continue with --resume 'c'",
         ),
     ],
 )
@@ -380,7 +384,7 @@ def test_errors_of_run_and_of_writing_are_both_reported(run, monkeypatch):
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("NotFiniteError: ")
     assert outcome.err.count("InputError: cannot write 'x': Permission denied") == 2
-    assert "has what was reached" not in outcome.err
+    assert "has the partial results" not in outcome.err
 
 
 # --- checkpoints --------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def test_existing_files_are_not_overwritten(cli):
     outcome = cli("new", "loop")
     assert outcome.code == 2
     assert outcome.err == (
-        "InputError: there is 'loop.yaml' already, and nothing is written over it\n"
+        "InputError: there is 'loop.yaml' already, and it is not overwritten\n"
         "  hint: give another name: mdf-loop new loop another.yaml\n"
     )
     assert Path("loop.yaml").read_text() == "mine"

@@ -88,7 +88,7 @@ def test_hosts_by_ssh(tmp_path: Path) -> None:
     [
         ("- slurm", "describes no cluster: it needs one of slurm, ssh", "an example"),
         ("{slurm: {jobs: 1}, ssh: {hosts: [a]}}", "describes no cluster", "an example"),
-        ("{slrum: {jobs: 1}}", "of kind 'slrum', which there is not", "slurm"),
+        ("{slrum: {jobs: 1}}", "of the unknown kind 'slrum'", "slurm"),
         ("slurm: normal", "slurm needs arguments by name", "an example"),
         ("slurm: {queue: normal}", "slurm needs jobs, a whole number above 0", ""),
         ("slurm: {jobs: true}", "slurm needs jobs, a whole number above 0", ""),

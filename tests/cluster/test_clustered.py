@@ -45,7 +45,9 @@ SWEEPS = {
 }
 
 
-@pytest.mark.parametrize("extra_options", [{}, {"reduce": {"v": ["mean", "max"]}}, {"record": "fn.w"}])
+@pytest.mark.parametrize(
+    "extra_options", [{}, {"reduce": {"v": ["mean", "max"]}}, {"record": "fn.w"}]
+)
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_a_sweep_in_memory(neuron: Compiled, client: Any, sweep: str, extra_options: Any) -> None:
     options = {"sweep": SWEEPS[sweep], **TIME, **extra_options}

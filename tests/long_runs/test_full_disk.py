@@ -107,7 +107,7 @@ def full(ended: Ended, saved_at: str) -> str:
     """The sentence about a full disk, which is followed by what to do."""
     first, hint = ended.err.splitlines()
     assert ended.code == 2
-    assert hint == f"  hint: make room, and go on with --resume '{saved_at}'"
+    assert hint == f"  hint: free disk space, and continue with --resume '{saved_at}'"
     return first
 
 
@@ -167,7 +167,7 @@ def test_a_checkpoint_that_was_never_written_is_not_named(disk):
     words = ("--steps", STEPS, "--checkpoint", "disk/run.checkpoint", "--every", "1h", "--json")
     ended = disk.run(*words)
     assert ended.code == 2
-    advice = "make room, and begin anew: there was none for a checkpoint"
+    advice = "free disk space, and start again: there was no space for a checkpoint"
     assert ended.err.endswith(f"No space left on device\n  hint: {advice}\n")
     assert list(disk.folder.iterdir()) == []
 

@@ -31,7 +31,7 @@ FOREVER = 10**8
 
 OFTEN = ("--checkpoint", "run.checkpoint", "--every", "50ms")
 
-GO_ON = "to go on, give the same command with --resume 'run.checkpoint'\n"
+GO_ON = "to resume, run the same command with --resume 'run.checkpoint'\n"
 
 SENTENCES = {
     "interrupted": "the run was interrupted",
@@ -153,7 +153,7 @@ def test_a_value_that_is_not_finite(tmp_path, nan, code):
         assert ended.out.endswith(f"stopped: {len(rows)} of {FOREVER} steps; {sentence}\n")
     else:
         assert ended.err.startswith(f"NotFiniteError: {sentence}\n")
-        assert "hint: 'rows.zarr' has what was reached" in ended.err
+        assert "hint: 'rows.zarr' has the partial results" in ended.err
     expected = run(model, "--steps", len(rows), "--output", "unbroken.npz")
     assert expected.code == 0
     with np.load(tmp_path / "unbroken.npz") as arrays:

@@ -101,7 +101,7 @@ def test_a_step_without_steps_is_refused():
 def test_the_command_says_that_one_evaluation_remembers_nothing(tmp_path):
     model, file = EXAMPLES / "parameter_sweep" / "model.yaml", tmp_path / "run.onnx"
     plain = CliRunner().invoke(cli, ["compile", str(model), "-o", str(file)])
-    assert "one evaluation from the beginning; --steps writes a run over time" in plain.output
+    assert "one evaluation from the initial state; --steps writes a run over time" in plain.output
     words = ["--steps", "5", "--dt", "0.1"]
     timed = CliRunner().invoke(cli, ["compile", str(model), "-o", str(file), *words])
     assert timed.exit_code == 0
