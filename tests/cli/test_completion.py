@@ -25,10 +25,10 @@ def run_completion(instruction: str, **variables: str) -> str:
     return invocation.stdout
 
 
-def bash_completions(words: str) -> set[str]:
+def bash_completions(command_line: str) -> set[str]:
     """Return the completions that bash offers for the last of some words."""
-    number = str(len(words.split(" ")) - 1)
-    lines = run_completion("bash_complete", COMP_WORDS=words, COMP_CWORD=number).splitlines()
+    number = str(len(command_line.split(" ")) - 1)
+    lines = run_completion("bash_complete", COMP_WORDS=command_line, COMP_CWORD=number).splitlines()
     return {line.partition(",")[2] for line in lines}
 
 

@@ -20,12 +20,12 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("place", ["no folder", "a folder"])
-@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize("arguments", COMMANDS)
 def test_invalid_outputs_are_refused_before_reading_the_model(
-    cli, tmp_path, words: str, place: str
+    cli, tmp_path, arguments: str, place: str
 ) -> None:
-    command, *options = words.split()
-    model, suffix = COMMANDS[words]
+    command, *options = arguments.split()
+    model, suffix = COMMANDS[arguments]
     folder = tmp_path / f"taken{suffix}"
     folder.mkdir()
     target, sentence = {

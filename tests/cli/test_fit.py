@@ -31,12 +31,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_printed_table(cli: Cli, folder: Path) -> None:
-    done = cli("fit", *f"cell.yaml data.csv {FREE} --against cell.V --dt {DT}".split())
-    assert done.code == 0, done.err
-    assert done.out.splitlines()[0].split() == [
+    outcome = cli("fit", *f"cell.yaml data.csv {FREE} --against cell.V --dt {DT}".split())
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.splitlines()[0].split() == [
         *("parameter", "estimate", "standard", "error", "95", "%", "interval")
     ]
-    assert "4 of 4 starts agree" in done.out
+    assert "4 of 4 starts agree" in outcome.out
 
 
 def test_one_json_object(cli: Cli, folder: Path) -> None:
@@ -51,12 +51,12 @@ def test_one_json_object(cli: Cli, folder: Path) -> None:
 
 
 def test_written_files(cli: Cli, folder: Path) -> None:
-    words = "--output fit.json --plot fit.svg --write fitted.yaml"
-    done = cli(
+    arguments = "--output fit.json --plot fit.svg --write fitted.yaml"
+    outcome = cli(
         "fit",
-        *f"cell.yaml data.csv {FREE} --dt {DT} --start cell.tau=1 --start cell.gain=2 {words}".split(),
+        *f"cell.yaml data.csv {FREE} --dt {DT} --start cell.tau=1 --start cell.gain=2 {arguments}".split(),
     )
-    assert done.code == 0, done.err
+    assert outcome.code == 0, outcome.err
     estimates = json.loads((folder / "fit.json").read_text())["estimates"]
     assert (folder / "fit.svg").stat().st_size > 1000
     written = yaml.safe_load((folder / "fitted.yaml").read_text())
@@ -65,10 +65,12 @@ def test_written_files(cli: Cli, folder: Path) -> None:
 
 
 def test_subjects(cli: Cli, folder: Path) -> None:
-    words = f"{FREE} --dt {DT} --subject a=data.csv --subject b=other.csv --shared cell.tau"
-    done = cli("fit", *f"cell.yaml {words} --json".split())
-    fit_content = json.loads(done.out)
-    taus = {each["estimates"]["cell.tau"] for each in fit_content["subjects"].values()}
+    arguments = f"{FREE} --dt {DT} --subject a=data.csv --subject b=other.csv --shared cell.tau"
+    outcome = cli("fit", *f"cell.yaml {arguments} --json".split())
+    fit_content = json.loads(outcome.out)
+    taus = {
+        subject_fit["estimates"]["cell.tau"] for subject_fit in fit_content["subjects"].values()
+    }
     assert list(fit_content["subjects"]) == ["a", "b"]
     assert len(taus) == 1
     assert fit_content["shared"] == ["cell.tau"]
@@ -80,10 +82,10 @@ def test_reaction_times(cli: Cli, folder: Path) -> None:
     results = compiled(DECISION).run(trials=300, seed=5, progress=False)
     rows = np.column_stack([results["ddm.rt"], results["ddm.choice"]])
     np.savetxt("rt.csv", rows, "%.6g", ",", header="rt,choice", comments="")
-    words = "--free ddm.drift=0..3 --rt ddm.rt --choice ddm.choice --trials 300 --points 16"
-    done = cli("fit", *f"ddm.yaml rt.csv {words} --json".split())
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["estimates"]["ddm.drift"] == pytest.approx(1.0, abs=0.3)
+    arguments = "--free ddm.drift=0..3 --rt ddm.rt --choice ddm.choice --trials 300 --points 16"
+    outcome = cli("fit", *f"ddm.yaml rt.csv {arguments} --json".split())
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["estimates"]["ddm.drift"] == pytest.approx(1.0, abs=0.3)
 
 
 @pytest.mark.slow
@@ -93,17 +95,21 @@ def test_conditions_share_a_threshold(cli: Cli, folder: Path) -> None:
         results = compiled(DECISION).run(set={"ddm.drift": drift}, trials=300, progress=False)
         rows = np.column_stack([results["ddm.rt"], results["ddm.choice"]])
         np.savetxt(f"{name}.csv", rows, "%.6g", ",", header="rt,choice", comments="")
-    words = "--free ddm.drift=0..3 --free ddm.threshold=0.4..2 --shared ddm.threshold"
-    words += " --rt ddm.rt --choice ddm.choice --trials 300 --points 16 --json"
-    done = cli("fit", *f"ddm.yaml --subject hard=hard.csv --subject easy=easy.csv {words}".split())
-    assert done.code == 0, done.err
-    hard, easy = (each["estimates"] for each in json.loads(done.out)["subjects"].values())
+    arguments = "--free ddm.drift=0..3 --free ddm.threshold=0.4..2 --shared ddm.threshold"
+    arguments += " --rt ddm.rt --choice ddm.choice --trials 300 --points 16 --json"
+    outcome = cli(
+        "fit", *f"ddm.yaml --subject hard=hard.csv --subject easy=easy.csv {arguments}".split()
+    )
+    assert outcome.code == 0, outcome.err
+    hard, easy = (
+        subject_fit["estimates"] for subject_fit in json.loads(outcome.out)["subjects"].values()
+    )
     assert hard["ddm.threshold"] == easy["ddm.threshold"]
     assert hard["ddm.drift"] < easy["ddm.drift"]
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ("cell.yaml data.csv --free cell.tau=1 --dt 0.1", "--free 'cell.tau=1' has no bounds"),
         ("cell.yaml data.csv --free cell.tau=2..1 --dt 0.1", "leave nothing between them"),
@@ -120,22 +126,22 @@ def test_conditions_share_a_threshold(cli: Cli, folder: Path) -> None:
         (f"cell.yaml data.csv {FREE} --dt 0.1 --steps 10", "match no step"),
     ],
 )
-def test_invalid_options_are_refused(cli: Cli, folder: Path, words: str, message: str) -> None:
+def test_invalid_options_are_refused(cli: Cli, folder: Path, arguments: str, message: str) -> None:
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    done = cli("fit", *words.split())
-    assert done.code == 2
-    assert message in done.err
-    assert not done.out
+    outcome = cli("fit", *arguments.split())
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert not outcome.out
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_a_time_limit_prints_the_best_fit(cli: Cli, folder: Path) -> None:
-    done = cli(
+    outcome = cli(
         "fit",
         *f"cell.yaml data.csv {FREE} --dt {DT} --steps {STEPS} --time-limit 0.000001 --json".split(),
     )
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["stopped_by"] == "time_limit"
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["stopped_by"] == "time_limit"
 
 
 def test_a_nan_derivative_has_a_warning(cli: Cli, folder: Path) -> None:
@@ -145,13 +151,13 @@ def test_a_nan_derivative_has_a_warning(cli: Cli, folder: Path) -> None:
     nodes = {"c": {"parameters": parameters, "output_ports": output}}
     Path("b.yaml").write_text(yaml.safe_dump({"m": {"graphs": {"g": {"nodes": nodes}}}}))
     Path("b.csv").write_text("step,c.y\n0,2.5\n1,6.5\n2,12\n")
-    done = cli(
+    outcome = cli(
         "fit",
         *["b.yaml", "b.csv", "--free", "c.a=0..2", "--free", "c.b=0..2", "--points", "8", "--json"],
     )
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["nonfinite_derivatives"] == ["c.b"]
-    (line,) = done.err.splitlines()
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["nonfinite_derivatives"] == ["c.b"]
+    (line,) = outcome.err.splitlines()
     assert line.startswith(
         "warning: at points of the search outputs are finite, but derivatives by 'c.b' are"
     )

@@ -46,8 +46,17 @@ def test_table_of_the_gradient(cli, cell):
 
 
 def test_json_is_one_object_and_nothing_else(cli, cell):
-    words = ("--of", "cell.V:sum", "--wrt", "cell.a", "--wrt", "cell.start", "--check", "--json")
-    content = cli("gradient", cell, *words).json
+    arguments = (
+        "--of",
+        "cell.V:sum",
+        "--wrt",
+        "cell.a",
+        "--wrt",
+        "cell.start",
+        "--check",
+        "--json",
+    )
+    content = cli("gradient", cell, *arguments).json
     assert list(content) == ["value", "gradient", "check", "seed", "native"]
     assert content["value"] == 2.5
     assert content["gradient"] == {
@@ -59,12 +68,12 @@ def test_json_is_one_object_and_nothing_else(cli, cell):
 
 
 def test_nan_is_a_string_in_json(cli, cell):
-    words = ("--of", "cell.V:sum", "--wrt", "cell.a", "--set", "cell.a=nan", "--json")
-    assert cli("gradient", cell, *words).json["value"] == "nan"
+    arguments = ("--of", "cell.V:sum", "--wrt", "cell.a", "--set", "cell.a=nan", "--json")
+    assert cli("gradient", cell, *arguments).json["value"] == "nan"
 
 
-def gradient_json(cli, cell: Path, *words: object) -> dict:
-    return cli("gradient", cell, "--wrt", "cell.a", *words, "--json").json
+def gradient_json(cli, cell: Path, *arguments: object) -> dict:
+    return cli("gradient", cell, "--wrt", "cell.a", *arguments, "--json").json
 
 
 def test_gradient_equals_the_python_api(cli, cell):
@@ -97,16 +106,16 @@ def test_a_sweep_has_a_number_for_each_member(cli, cell):
 
 def test_truncate_and_stop(cli, cell):
     """The last V[t] = V[t - 1] a + current: truncation leaves the derivative V[t - 1] in each element."""
-    words = ("--of", "cell.V:last", "--steps", 20)
-    whole, truncated = (
-        gradient_json(cli, cell, *words),
-        gradient_json(cli, cell, *words, "--truncate", 1),
+    arguments = ("--of", "cell.V:last", "--steps", 20)
+    full, truncated = (
+        gradient_json(cli, cell, *arguments),
+        gradient_json(cli, cell, *arguments, "--truncate", 1),
     )
     before = mdf_loop.compile(str(cell)).run(steps=19)["cell.V"][-1].sum()
-    assert truncated["value"] == whole["value"]
+    assert truncated["value"] == full["value"]
     assert truncated["gradient"]["cell.a"]["data"] == pytest.approx(before, rel=1e-12)
-    assert whole["gradient"]["cell.a"]["data"] > 1.5 * before
-    stopped = gradient_json(cli, cell, *words, "--stop", "cell.V")
+    assert full["gradient"]["cell.a"]["data"] > 1.5 * before
+    stopped = gradient_json(cli, cell, *arguments, "--stop", "cell.V")
     assert stopped["gradient"]["cell.a"]["data"] == 0.0
 
 
@@ -158,9 +167,9 @@ def test_a_single_number_is_compared_with_all_elements(cli, cell):
 def test_a_wrong_derivative_exits_with_1(cli, cell, monkeypatch):
     right = Gradient.__getitem__
     monkeypatch.setattr(Gradient, "__getitem__", lambda self, name: 1.5 * right(self, name))
-    words = ("--of", "cell.V:sum", "--wrt", "cell.a", "--check")
-    for more in ((), ("--json",)):
-        outcome = cli("gradient", cell, *words, *more)
+    arguments = ("--of", "cell.V:sum", "--wrt", "cell.a", "--check")
+    for json_option in ((), ("--json",)):
+        outcome = cli("gradient", cell, *arguments, *json_option)
         assert (outcome.code, outcome.out) == (1, "")
         assert outcome.err.startswith(
             "GradientError: the derivative by 'cell.a' is 4.5, but central differences give "
@@ -176,8 +185,8 @@ def test_the_table_has_the_check(cli, cell):
 def test_wrong_derivatives_are_not_saved(cli, cell, tmp_path, monkeypatch):
     monkeypatch.setattr(gradient_check, "_number", lambda *_: 0.0)
     target = tmp_path / "g.onnx"
-    words = ("--of", "cell.V:sum", "--wrt", "cell.a", "--check", "--save", target)
-    assert cli("gradient", cell, *words).code == 1
+    arguments = ("--of", "cell.V:sum", "--wrt", "cell.a", "--check", "--save", target)
+    assert cli("gradient", cell, *arguments).code == 1
     assert not target.exists()
 
 
@@ -186,8 +195,8 @@ def test_wrong_derivatives_are_not_saved(cli, cell, tmp_path, monkeypatch):
 
 def test_a_saved_file_runs_in_plain_onnxruntime(cli, cell, tmp_path):
     target = tmp_path / "g.onnx"
-    words = ("--of", "cell.V:sum", "--wrt", "cell.a", "--steps", 4, "--save", target, "--json")
-    content = cli("gradient", cell, *words).json
+    arguments = ("--of", "cell.V:sum", "--wrt", "cell.a", "--steps", 4, "--save", target, "--json")
+    content = cli("gradient", cell, *arguments).json
     session = onnxruntime.InferenceSession(target)
     value, by_a = session.run(["value", "gradient of cell.a"], {"current": np.array(0.5)})
     assert float(value) == pytest.approx(content["value"], rel=1e-12)
@@ -198,7 +207,7 @@ def test_a_saved_file_runs_in_plain_onnxruntime(cli, cell, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         ("--of cell.V:sum --wrt cell.no", "cell.no"),
         ("--of cell.No:sum --wrt cell.a", "the model has no output 'cell.No'"),
@@ -221,8 +230,8 @@ def test_a_saved_file_runs_in_plain_onnxruntime(cli, cell, tmp_path):
         ("--wrt cell.a", "Missing option '--of'"),
     ],
 )
-def test_invalid_options_exit_with_2(cli, cell, words: str, sentence: str):
-    outcome = cli("gradient", cell, *words.split())
+def test_invalid_options_exit_with_2(cli, cell, arguments: str, sentence: str):
+    outcome = cli("gradient", cell, *arguments.split())
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
     assert "Traceback" not in outcome.err

@@ -70,14 +70,14 @@ OUTCOMES = {
 class Process:
     """Process that runs `mdf-loop run` with some arguments, once everything is imported."""
 
-    def __init__(self, *words: Any, before: str = "") -> None:
+    def __init__(self, *arguments: Any, before: str = "") -> None:
         self.running = subprocess.Popen(
             [
                 sys.executable,
                 "-c",
                 IMPORTS + before + PRINT_READY + CALL_MAIN,
                 "run",
-                *map(str, words),
+                *map(str, arguments),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -118,8 +118,8 @@ def start_process() -> Iterator[Callable[..., Process]]:
     """Start processes that are killed at the end of the test."""
     processes: list[Process] = []
 
-    def start(*words: Any, before: str = "") -> Process:
-        processes.append(Process(*words, before=before))
+    def start(*arguments: Any, before: str = "") -> Process:
+        processes.append(Process(*arguments, before=before))
         return processes[-1]
 
     yield start
@@ -141,8 +141,8 @@ def decay(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_an_interrupted_loop_prints_its_results(start_process, endless):
-    words = ("--max-iterations", 2**62, "--device", "cpu", "--json")
-    process = start_process(endless, *words, before=REPORT_BEGIN)
+    arguments = ("--max-iterations", 2**62, "--device", "cpu", "--json")
+    process = start_process(endless, *arguments, before=REPORT_BEGIN)
     process.wait_for("begun")
     time.sleep(0.3)
     assert process.running.poll() is None, "the loop should still run"
@@ -165,7 +165,7 @@ def test_an_interrupted_loop_prints_its_results(start_process, endless):
 def test_an_interrupted_run_saves_its_results(start_process, decay, tmp_path, number, as_json):
     names = {"--output": "out.npz", "--final-state": "state.npz", "--plot": "plot.png"}
     files = [word for name, file in names.items() for word in (name, tmp_path / file)]
-    words = (
+    arguments = (
         "--steps",
         ENDLESS_STEPS,
         "--dt",
@@ -178,7 +178,7 @@ def test_an_interrupted_run_saves_its_results(start_process, decay, tmp_path, nu
         "off",
     )
     process = start_process(
-        *(decay, *words, "--checkpoint", tmp_path / "checkpoint", *files),
+        *(decay, *arguments, "--checkpoint", tmp_path / "checkpoint", *files),
         *(["--json"] if as_json else []),
     )
     process.wait_for_file(tmp_path / "checkpoint")
@@ -190,11 +190,11 @@ def test_an_interrupted_run_saves_its_results(start_process, decay, tmp_path, nu
     go_on = f"to resume, run the same command with --resume '{tmp_path / 'checkpoint'}'\n"
     assert (code, err) == (OUTCOMES[number][0], go_on)
     with np.load(tmp_path / "state.npz") as archive:
-        done = int(archive["step"])
-    reason = f"{done} of {ENDLESS_STEPS} steps; {OUTCOMES[number][2]}"
+        step_count = int(archive["step"])
+    reason = f"{step_count} of {ENDLESS_STEPS} steps; {OUTCOMES[number][2]}"
     with np.load(tmp_path / "out.npz") as archive:
         rows = archive["cell.v"]
-    assert len(rows) == len(range(0, done, 1000))
+    assert len(rows) == len(range(0, step_count, 1000))
     assert (tmp_path / "plot.png").stat().st_size > 0
     if as_json:
         content = json.loads(out)
@@ -220,9 +220,9 @@ def test_an_interruption_without_results(start_process, tmp_path, number):
 def test_a_second_interruption_leaves_no_partial_file(start_process, decay, tmp_path):
     saved = tmp_path / "out.npz"
     saved.write_text("what was there")
-    words = ("--steps", ENDLESS_STEPS, "--every", 1000, "--device", "cpu", "--json")
+    arguments = ("--steps", ENDLESS_STEPS, "--every", 1000, "--device", "cpu", "--json")
     files = ("--output", saved, "--checkpoint", tmp_path / "checkpoint", "--every", "20ms")
-    process = start_process(decay, *words, *files, before=SLOW_DISK)
+    process = start_process(decay, *arguments, *files, before=SLOW_DISK)
     process.wait_for_file(tmp_path / "checkpoint")
     process.interrupt()
     process.wait_for("saving")
@@ -234,8 +234,16 @@ def test_a_second_interruption_leaves_no_partial_file(start_process, decay, tmp_
 
 @pytest.mark.slow
 def test_an_interruption_while_saving_finishes_the_file(start_process, decay, tmp_path):
-    words = ("--steps", 3, "--output", tmp_path / "out.npz", "--plot", tmp_path / "a.png", "--json")
-    process = start_process(decay, *words, "--device", "cpu", before=SIGNAL_AFTER_WRITING)
+    arguments = (
+        "--steps",
+        3,
+        "--output",
+        tmp_path / "out.npz",
+        "--plot",
+        tmp_path / "a.png",
+        "--json",
+    )
+    process = start_process(decay, *arguments, "--device", "cpu", before=SIGNAL_AFTER_WRITING)
     process.wait_for("saving")
     process.interrupt(signal.SIGTERM)
     time.sleep(0.1)
@@ -280,9 +288,9 @@ def test_a_repeated_signal_at_exit(start_process, decay, tmp_path):
 @pytest.mark.slow
 def test_nohup_ignores_hang_ups(start_process, decay, tmp_path):
     ignored = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-    words = ("--steps", ENDLESS_STEPS, "--every", 1000, "--device", "cpu", "--json")
+    arguments = ("--steps", ENDLESS_STEPS, "--every", 1000, "--device", "cpu", "--json")
     files = ("--checkpoint", tmp_path / "checkpoint", "--every", "20ms")
-    process = start_process(decay, *words, *files, before=ignored)
+    process = start_process(decay, *arguments, *files, before=ignored)
     process.wait_for_file(tmp_path / "checkpoint")
     process.interrupt(signal.SIGHUP)
     time.sleep(0.2)
@@ -296,12 +304,21 @@ def test_a_terminal_that_is_closed(decay, tmp_path):
     """Progress and output have no terminal, but the results are saved."""
     process, terminal = pty.fork()
     if process == 0:
-        words = ("--steps", ENDLESS_STEPS, "--every", 1000, "--native", "off", "--every", "20ms")
+        arguments = (
+            "--steps",
+            ENDLESS_STEPS,
+            "--every",
+            1000,
+            "--native",
+            "off",
+            "--every",
+            "20ms",
+        )
         files = ("--output", tmp_path / "out.npz", "--checkpoint", tmp_path / "checkpoint")
         code = IMPORTS + CALL_MAIN
         os.execv(
             sys.executable,
-            [sys.executable, "-c", code, "run", *map(str, (decay, *words, *files))],
+            [sys.executable, "-c", code, "run", *map(str, (decay, *arguments, *files))],
         )
     line = b""
     while b"steps/s" not in line:

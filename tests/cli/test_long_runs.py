@@ -47,8 +47,8 @@ def run(cli, model, tmp_path, monkeypatch):
     """Return a function that runs the model in its own folder."""
     monkeypatch.chdir(tmp_path)
 
-    def run_model(*words: Any) -> Any:
-        return cli("run", model, "--device", "cpu", *words)
+    def run_model(*arguments: Any) -> Any:
+        return cli("run", model, "--device", "cpu", *arguments)
 
     return run_model
 
@@ -87,26 +87,26 @@ def test_only_replaces_the_outputs(run):
 
 
 def test_when_selects_rows(run):
-    words = ("--steps", 50, "--only", "walk.x", "--json")
-    every_row = data(run(*words))
-    chosen = run(*words, "--when", "walk.big")
+    arguments = ("--steps", 50, "--only", "walk.x", "--json")
+    every_row = data(run(*arguments))
+    chosen = run(*arguments, "--when", "walk.big")
     assert data(chosen) == [x for x in every_row if x > 0.5]
     assert chosen.json["axes"]["step"] == [k for k, x in enumerate(every_row) if x > 0.5]
 
 
 def test_every_with_a_number_selects_rows(run):
-    words = ("--steps", 50, "--only", "walk.x", "--json")
-    assert data(run(*words, "--every", 10)) == data(run(*words))[::10]
+    arguments = ("--steps", 50, "--only", "walk.x", "--json")
+    assert data(run(*arguments, "--every", 10)) == data(run(*arguments))[::10]
 
 
 @pytest.mark.parametrize(
-    "words", [("walk.x=mean,max",), ("walk.x=mean", "--reduce", "walk.x = max")]
+    "arguments", [("walk.x=mean,max",), ("walk.x=mean", "--reduce", "walk.x = max")]
 )
-def test_reductions_replace_rows(run, words):
-    whole = np.array(data(run("--steps", 50, "--json")))
-    outcome = run("--steps", 50, "--only", "grow.x", "--reduce", *words)
+def test_reductions_replace_rows(run, arguments):
+    rows = np.array(data(run("--steps", 50, "--json")))
+    outcome = run("--steps", 50, "--only", "grow.x", "--reduce", *arguments)
     assert outcome.code == 0
-    assert f"walk.x.max: float64[]\n  {whole.max():.8f}" in outcome.out
+    assert f"walk.x.max: float64[]\n  {rows.max():.8f}" in outcome.out
     assert "walk.x.mean: float64[]\n" in outcome.out
     assert "walk.x: " not in outcome.out
     assert "grow.x: float64[time=50]\n" in outcome.out
@@ -154,7 +154,7 @@ def test_every_with_a_unit_is_a_time():
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         (("--every", "x"), "--every 'x' is neither a whole number of steps nor a time with a unit"),
         (("--every", "1.5"), "--every '1.5' is neither a whole number of steps nor a time"),
@@ -188,18 +188,18 @@ def test_every_with_a_unit_is_a_time():
         (("--output", "a.npz", "--resume", "a.npz"), "--output and --resume both name 'a.npz'"),
     ],
 )
-def test_invalid_options_are_refused_before_the_run(run, tmp_path, words, sentence):
+def test_invalid_options_are_refused_before_the_run(run, tmp_path, arguments, sentence):
     for name in ("folder.npz", "folder.zarr", "folder.png"):
         (tmp_path / name).mkdir()
     before = sorted(tmp_path.iterdir())
-    outcome = run("--steps", ENDLESS_STEPS, *words)
+    outcome = run("--steps", ENDLESS_STEPS, *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
     assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         (("--plot", "a.png"), "the results have no axis of time"),
         (("--final-state", "a.npz"), "only a compiled model run over time ends in a state"),
@@ -208,9 +208,9 @@ def test_invalid_options_are_refused_before_the_run(run, tmp_path, words, senten
     ],
 )
 def test_options_that_require_steps_are_refused_before_the_run(
-    cli, endless, tmp_path, words, sentence
+    cli, endless, tmp_path, arguments, sentence
 ):
-    outcome = cli("run", endless, "--max-iterations", ENDLESS_STEPS, *words)
+    outcome = cli("run", endless, "--max-iterations", ENDLESS_STEPS, *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
 
@@ -252,18 +252,22 @@ def test_an_iteration_bound_is_reported(cli, endless):
     assert outcome.out.splitlines()[-1].startswith("stopped: 7 iterations of grow.f; it reached")
 
 
-@pytest.mark.parametrize("more", [(), ("--json",), ("--output", "x.zarr"), ("--plot", "a.png")])
-def test_nan_at_the_end_is_one_line_on_stderr(run, more):
-    outcome = run("--steps", 400, "--dt", "0.5", *more)
+@pytest.mark.parametrize(
+    "nan_options", [(), ("--json",), ("--output", "x.zarr"), ("--plot", "a.png")]
+)
+def test_nan_at_the_end_is_one_line_on_stderr(run, nan_options):
+    outcome = run("--steps", 400, "--dt", "0.5", *nan_options)
     assert outcome.code == 0
     line = (
         "warning: 'grow.x' became infinite in row 308 (time 154 s): "
         'nan="stop" (--nan stop) ends a run at the first such value'
     )
     assert outcome.err == f"{line}\n"
-    if more == ("--json",):
+    if nan_options == ("--json",):
         assert outcome.json["notes"] == [line.removeprefix("warning: ")]
-    assert run("--steps", 400, "--dt", "0.5", "--nan", "ignore", *more, "--overwrite").err == ""
+    assert (
+        run("--steps", 400, "--dt", "0.5", "--nan", "ignore", *nan_options, "--overwrite").err == ""
+    )
     assert run("--steps", 300).err == ""
 
 
@@ -280,8 +284,10 @@ def test_nan_stop(run):
 @pytest.mark.slow
 @pytest.mark.parametrize("as_json", [(), ("--json",)])
 def test_nan_error(run, tmp_path, as_json):
-    words = ("--steps", 1000, "--nan", "error", "--record", "walk.x", *as_json)
-    outcome = run(*words, "--output", "out.npz", "--final-state", "state.npz", "--plot", "a.png")
+    arguments = ("--steps", 1000, "--nan", "error", "--record", "walk.x", *as_json)
+    outcome = run(
+        *arguments, "--output", "out.npz", "--final-state", "state.npz", "--plot", "a.png"
+    )
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("NotFiniteError: ")
     assert "hint: 'out.npz' has the partial results\n" in outcome.err
@@ -289,7 +295,7 @@ def test_nan_error(run, tmp_path, as_json):
         assert archive["grow.x"][-1] == np.inf
     assert (tmp_path / "state.npz").exists()
     assert (tmp_path / "a.png").exists()
-    assert "hint: --output saves the partial results\n" in run(*words).err
+    assert "hint: --output saves the partial results\n" in run(*arguments).err
 
 
 def test_a_completed_run_reports_no_stop(run):
@@ -327,7 +333,7 @@ def partial_results(
 
 
 @pytest.mark.parametrize(
-    ("words", "written", "advice"),
+    ("arguments", "written", "advice"),
     [
         ((), None, "free disk space; a run with --checkpoint FILE can be resumed"),
         (("--checkpoint", "c"), Path("c"), "free disk space, and continue with --resume 'c'"),
@@ -343,15 +349,15 @@ def partial_results(
         ),
     ],
 )
-def test_a_full_disk_during_the_run(run, monkeypatch, words, written, advice):
+def test_a_full_disk_during_the_run(run, monkeypatch, arguments, written, advice):
     error = DiskFullError("the disk is full", hint="look at error.results")
     error.results = partial_results(StoppedBy.DISK_FULL, written)
     monkeypatch.setattr(Compiled, "run_specified", raising(error))
-    outcome = run("--json", *words)
+    outcome = run("--json", *arguments)
     assert outcome.code == 2
     assert outcome.json["stopped_by"] == "disk_full"
     assert outcome.err == f"DiskFullError: the disk is full\n  hint: {advice}\n"
-    assert run(*words).out.splitlines()[-1] == "stopped: 1 of 2 steps"
+    assert run(*arguments).out.splitlines()[-1] == "stopped: 1 of 2 steps"
 
 
 FULL = DiskFullError("cannot write 'x': No space left on device")
@@ -360,17 +366,17 @@ REFUSED = InputError("cannot write 'x': Permission denied", hint="ask")
 
 @pytest.mark.parametrize("error", [FULL, REFUSED])
 @pytest.mark.parametrize(
-    ("words", "where"),
+    ("arguments", "where"),
     [
         (("--output", "out.npz"), (Results, "save")),
         (("--plot", "a.png"), (Results, "plot")),
         (("--final-state", "a.npz"), "mdf_loop.run.states.save_state"),
     ],
 )
-def test_results_are_printed_if_writing_fails(run, monkeypatch, words, where, error):
+def test_results_are_printed_if_writing_fails(run, monkeypatch, arguments, where, error):
     place = (where,) if isinstance(where, str) else where
     monkeypatch.setattr(*place, raising(copy(error)))
-    outcome = run("--steps", 3, "--json", *words)
+    outcome = run("--steps", 3, "--json", *arguments)
     assert outcome.code == 2
     assert outcome.json["outputs"]["walk.x"]["shape"] == [3]
     assert outcome.err.startswith(f"{type(error).__name__}: {error.findings[0].what}\n")
@@ -379,8 +385,8 @@ def test_results_are_printed_if_writing_fails(run, monkeypatch, words, where, er
 def test_errors_of_run_and_of_writing_are_both_reported(run, monkeypatch):
     for place in ((Results, "save"), (Results, "plot")):
         monkeypatch.setattr(*place, raising(copy(REFUSED)))
-    words = ("--steps", 1000, "--nan", "error", "--output", "out.npz", "--plot", "a.png")
-    outcome = run(*words)
+    arguments = ("--steps", 1000, "--nan", "error", "--output", "out.npz", "--plot", "a.png")
+    outcome = run(*arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("NotFiniteError: ")
     assert outcome.err.count("InputError: cannot write 'x': Permission denied") == 2
@@ -392,33 +398,44 @@ def test_errors_of_run_and_of_writing_are_both_reported(run, monkeypatch):
 
 @pytest.mark.slow
 def test_a_stopped_run_is_resumed(run, tmp_path):
-    words = ("--steps", 400_000, "--only", "walk.x", "--reduce", "walk.x=mean", "--native", "off")
-    words += ("--nan", "ignore")
-    broken = run(*words, "--checkpoint", "c", "--every", "50ms", "--time-limit", "0.02s", "--json")
+    arguments = (
+        "--steps",
+        400_000,
+        "--only",
+        "walk.x",
+        "--reduce",
+        "walk.x=mean",
+        "--native",
+        "off",
+    )
+    arguments += ("--nan", "ignore")
+    broken = run(
+        *arguments, "--checkpoint", "c", "--every", "50ms", "--time-limit", "0.02s", "--json"
+    )
     assert broken.code == 0
     assert broken.json["stopped_by"] == "time_limit"
-    resumed = run(*words, "--resume", "c", "--output", "resumed.npz")
+    resumed = run(*arguments, "--resume", "c", "--output", "resumed.npz")
     assert (resumed.code, resumed.err) == (0, "")
-    run(*words, "--output", "whole.npz")
+    run(*arguments, "--output", "whole.npz")
     assert (tmp_path / "resumed.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
 
 
 def test_one_command_begins_and_resumes(run):
-    words = ("--steps", 1000, "--checkpoint", "c", "--resume", "c", "--nan", "ignore", "--json")
-    first = run(*words)
+    arguments = ("--steps", 1000, "--checkpoint", "c", "--resume", "c", "--nan", "ignore", "--json")
+    first = run(*arguments)
     assert (first.code, first.err) == (0, "")
-    assert run(*words).out == first.out
+    assert run(*arguments).out == first.out
 
 
 # --- streamed -----------------------------------------------------------------------------------
 
 
 def test_text_shows_both_ends_of_a_store(run, tmp_path):
-    words = ("--steps", 5000, "--dt", "0.5", "--reduce", "grow.x=max", "--record", "walk.x")
-    words += ("--nan", "ignore")
-    streamed = run(*words, "--output", "x.zarr")
+    arguments = ("--steps", 5000, "--dt", "0.5", "--reduce", "grow.x=max", "--record", "walk.x")
+    arguments += ("--nan", "ignore")
+    streamed = run(*arguments, "--output", "x.zarr")
     assert (streamed.code, streamed.err) == (0, "")
-    assert streamed.out == run(*words).out
+    assert streamed.out == run(*arguments).out
     assert (tmp_path / "x.zarr" / "walk.x").is_dir()
 
 
@@ -438,8 +455,8 @@ def test_one_evaluation_is_saved_to_a_store(run, tmp_path):
 
 @pytest.mark.slow
 def test_a_stopped_run_has_its_rows_in_the_store(run):
-    words = ("--record", "walk.x", "--nan", "stop", "--plot", "a.png", "--json")
-    outcome = run("--steps", 1000, *words, "--output", "x.zarr")
+    arguments = ("--record", "walk.x", "--nan", "stop", "--plot", "a.png", "--json")
+    outcome = run("--steps", 1000, *arguments, "--output", "x.zarr")
     assert (outcome.code, outcome.err) == (0, "")
     (rows,) = outcome.json["outputs"]["grow.x"]["shape"]
     assert outcome.json["reason"].startswith(f"{rows} of 1000 steps")
@@ -468,14 +485,18 @@ def test_results_have_their_checkpoint(model, tmp_path):
 def test_a_store_with_reductions_is_resumed(model, tmp_path):
     """The store of a stopped run has partial reductions, which the resumed run replaces."""
     compiled = mdf_loop.compile(model)
-    words = {"record": ["walk.x"], "reduce": {"walk.x": ["mean"]}, "output": tmp_path / "r.zarr"}
+    arguments = {
+        "record": ["walk.x"],
+        "reduce": {"walk.x": ["mean"]},
+        "output": tmp_path / "r.zarr",
+    }
     path = tmp_path / "c"
     stopped = compiled.run(
-        steps=ENDLESS_STEPS, checkpoint=path, progress=lambda p: p.done < 100, **words
+        steps=ENDLESS_STEPS, checkpoint=path, progress=lambda p: p.done < 100, **arguments
     )
     assert stopped.stopped_by is StoppedBy.INTERRUPTED
     steps = int(stopped.state["step"]) + 10
-    resumed = compiled.run(steps=steps, resume=path, **words)
-    whole = compiled.run(steps=steps, **{**words, "output": None})
+    resumed = compiled.run(steps=steps, resume=path, **arguments)
+    rows = compiled.run(steps=steps, **{**arguments, "output": None})
     assert resumed["walk.x"].shape == (steps,)
-    assert resumed["walk.x.mean"] == whole["walk.x.mean"]
+    assert resumed["walk.x.mean"] == rows["walk.x.mean"]

@@ -53,8 +53,8 @@ def test_commands_warn_on_stderr(
     assert outcome.code == 0
     (line,) = outcome.err.splitlines()
     assert line.startswith("warning: the loop 'Loop_4.loop' has no condition input")
-    again = cli(*call, "--loop-condition", "runtime")
-    assert (again.code, again.err) == (0, "")
+    runtime_outcome = cli(*call, "--loop-condition", "runtime")
+    assert (runtime_outcome.code, runtime_outcome.err) == (0, "")
 
 
 def test_all_commands_that_open_models_are_tested(cli: Any) -> None:

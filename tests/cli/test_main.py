@@ -46,12 +46,12 @@ def test_help_imports_no_heavy_modules():
         f"finally: print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     )
     start = time.perf_counter()
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     seconds = time.perf_counter() - start
-    assert done.returncode == 0
-    assert done.stderr == "[]\n"
+    assert process.returncode == 0
+    assert process.stderr == "[]\n"
     assert seconds < 2, "0.1 s on an idle machine"
 
 
@@ -159,8 +159,8 @@ def test_an_interruption_exits_with_130(cli, sample, monkeypatch):
 
 @pytest.mark.slow
 def test_python_m_is_the_program():
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "mdf_loop", "--help"], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0
-    assert done.stdout.startswith("Usage: mdf-loop [OPTIONS] COMMAND")
+    assert process.returncode == 0
+    assert process.stdout.startswith("Usage: mdf-loop [OPTIONS] COMMAND")

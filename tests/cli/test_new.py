@@ -22,8 +22,8 @@ def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_printed_next_commands_work(cli, kind):
     outcome = cli("new", kind)
     assert (outcome.code, outcome.err) == (0, "")
-    wrote, *commands = outcome.out.splitlines()
-    assert wrote.startswith(f"wrote {kind}.yaml: a ")
+    first_line, *commands = outcome.out.splitlines()
+    assert first_line.startswith(f"wrote {kind}.yaml: a ")
     assert len(commands) == 3
     for line in commands:
         program, *arguments = shlex.split(line)
@@ -75,7 +75,7 @@ def test_dangling_links_are_not_overwritten(cli):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         (("loop", "x.json"), "use .yaml or .yml"),
         (("loop", "nowhere/x.yaml"), "there is no folder 'nowhere'"),
@@ -84,8 +84,8 @@ def test_dangling_links_are_not_overwritten(cli):
         ((), "Missing argument"),
     ],
 )
-def test_invalid_paths_are_refused(cli, words, sentence):
-    outcome = cli("new", *words)
+def test_invalid_paths_are_refused(cli, arguments, sentence):
+    outcome = cli("new", *arguments)
     assert outcome.code == 2
     assert sentence in outcome.err
     assert list(Path().iterdir()) == []

@@ -115,7 +115,7 @@ def test_the_folder_of_an_input_file_is_not_replaced(cli, place) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         "--output x.zarr --plot x.zarr/p.png",
         "--output x.npz --final-state x.npz",
@@ -126,10 +126,10 @@ def test_the_folder_of_an_input_file_is_not_replaced(cli, place) -> None:
         "--checkpoint s.npz --initial-state s.npz",
     ],
 )
-def test_two_outputs_in_one_file_are_refused(cli, place, words: str) -> None:
+def test_two_outputs_in_one_file_are_refused(cli, place, arguments: str) -> None:
     Path("x.zarr").mkdir()
     before = contents(place)
-    outcome = cli("run", "m.json", "--steps", "2", "--dt", "1", *words.split())
+    outcome = cli("run", "m.json", "--steps", "2", "--dt", "1", *arguments.split())
     assert outcome.code == 2
     assert "both name" in outcome.err or "is no Zarr store" in outcome.err
     assert contents(place) == before
@@ -176,8 +176,8 @@ def test_empty_names_are_refused(cli, place, command: str) -> None:
     [("x" * 300 + ".npz", "the name is too long for a file"), ("a\ud800.npz", "no file can be")],
 )
 def test_impossible_names_are_refused(cli, place, name: str, sentence: str) -> None:
-    for words in (("--output", name), ("--inputs", name), ("--final-state", name)):
-        outcome = cli("run", "m.json", "--steps", "2", *words)
+    for arguments in (("--output", name), ("--inputs", name), ("--final-state", name)):
+        outcome = cli("run", "m.json", "--steps", "2", *arguments)
         assert outcome.code == 2
         assert sentence in outcome.err
 
@@ -328,10 +328,10 @@ def test_undecodable_names(place) -> None:
     name = b"\xff\x1b[2J.json"
     os.link("m.json", name)
     before = Path("m.json").read_bytes()
-    for words in ([b"run", name, b"--output", b"m.json"], [b"check", b"no" + name]):
+    for arguments in ([b"run", name, b"--output", b"m.json"], [b"check", b"no" + name]):
         code = "import mdf_loop.cli; mdf_loop.cli.main()"
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True)
-        assert (done.returncode, done.stdout) == (2, b"")
-        assert rb"\udcff\x1b[2J.json" in done.stderr
-        assert b"Traceback" not in done.stderr
+        process = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True)
+        assert (process.returncode, process.stdout) == (2, b"")
+        assert rb"\udcff\x1b[2J.json" in process.stderr
+        assert b"Traceback" not in process.stderr
     assert Path("m.json").read_bytes() == before

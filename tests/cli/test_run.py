@@ -89,9 +89,11 @@ def test_input_changes_the_result(cli, double):
 def test_record_adds_parameters_and_functions(cli, double, sample):
     outputs = cli("run", double, "--record", "twice.half", "--json").json["outputs"]
     assert outputs["twice.half"]["data"] == 0.5
-    many = cli("run", sample, "--record", "constants.a", "--record", "loop_node.keepgoing")
-    assert "constants.a: int64[]\n  3\n" in many.out
-    assert "loop_node.keepgoing: bool[]\n  True\n" in many.out
+    recorded_names = cli(
+        "run", sample, "--record", "constants.a", "--record", "loop_node.keepgoing"
+    )
+    assert "constants.a: int64[]\n  3\n" in recorded_names.out
+    assert "loop_node.keepgoing: bool[]\n  True\n" in recorded_names.out
 
 
 def test_record_of_an_unknown_name(cli, double):
@@ -130,10 +132,10 @@ def test_shapes_dynamic_lets_carried_values_grow(cli, endless):
     text = endless.read_text().replace("{value: x + 1}", "{value: 'numpy.concatenate((x, x))'}")
     endless.write_text(text.replace("x < 100", "True").replace("default_value: 1", "shape: [1]"))
     arguments = ("run", endless, "--input", "x=[1]", "--max-iterations", 3)
-    refused = cli(*arguments)
-    assert refused.code == 2
-    assert "CarryShapeError" in refused.err
-    assert "--shapes dynamic" in refused.err
+    outcome_without_bound = cli(*arguments)
+    assert outcome_without_bound.code == 2
+    assert "CarryShapeError" in outcome_without_bound.err
+    assert "--shapes dynamic" in outcome_without_bound.err
     content = cli(*arguments, "--shapes", "dynamic", "--json").json
     assert content["outputs"]["grow.x_final"]["data"] == [1] * 8
 
@@ -177,8 +179,8 @@ def test_saved_inputs_can_be_read_again(cli, double, tmp_path):
     assert first["outputs"]["twice.inverse"]["data"] == "inf"
     path = tmp_path / "in.json"
     path.write_text(json.dumps({"x": first["outputs"]["twice.inverse"]}))
-    again = cli("run", double, "--inputs", path, "--json").json
-    assert again["outputs"]["twice.inverse"]["data"] == 0.0
+    second = cli("run", double, "--inputs", path, "--json").json
+    assert second["outputs"]["twice.inverse"]["data"] == 0.0
 
 
 @pytest.mark.parametrize(

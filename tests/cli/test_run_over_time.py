@@ -85,16 +85,19 @@ def test_sweep(cli, neuron, compiled):
 
 def test_engine(cli, neuron):
     arguments = ("run", neuron, *TIME, "--set", "fn.a=0.25")
-    ours, theirs = cli(*arguments, "--json"), cli(*arguments, "--engine", "modeci", "--json")
-    assert data(ours) == data(theirs)
+    compiled_outcome, engine_outcome = (
+        cli(*arguments, "--json"),
+        cli(*arguments, "--engine", "modeci", "--json"),
+    )
+    assert data(compiled_outcome) == data(engine_outcome)
     assert "device: cpu (modeci_mdf's engine)" in cli(*arguments, "--engine", "modeci").out
 
 
 def test_the_engine_runs_models_that_cannot_be_compiled(cli, tmp_path):
     node = {"output_ports": {"y": {"value": "ord('a')"}}}
     path = saved(tmp_path, "m", {"g": {"nodes": {"n": node}}})
-    refused = cli("run", path)
-    assert (refused.code, refused.out) == (2, "")
+    refusal = cli("run", path)
+    assert (refusal.code, refusal.out) == (2, "")
     assert data(cli("run", path, "--engine", "modeci", "--json"), "n.y") == 97
     assert "modeci_mdf's engine" in cli("run", path, "--engine", "modeci").out
 
@@ -307,8 +310,10 @@ def test_unused_packages_are_not_imported(neuron):
         "print([m for m in ('matplotlib', 'xarray', 'pandas', 'h5py', 'h5netcdf', 'networkx', "
         "'pygraphviz', 'torch') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_node_that_never_runs_has_a_note(cli, tmp_path):
@@ -350,14 +355,14 @@ def test_times_of_a_csv_that_contradict_dt_are_refused(cli, tmp_path):
     node = "{input_ports: {I: {default_value: 0.0}}, output_ports: {v: {value: 2.0 * I}}}"
     model.write_text(f"m: {{graphs: {{g: {{nodes: {{cell: {node}}}}}}}}}")
     rows.write_text("time,I\n" + "".join(f"{0.1 * k!r},{k}\n" for k in range(30)))
-    words = ["run", model, "--steps", 30, "--inputs", rows]
-    assert cli(*words, "--dt", 0.1).code == 0
-    assert cli(*words).code == 0, "without dt no time passes"
-    for command in (words, ["verify", *words[1:]]):
-        refused = cli(*command, "--dt", 0.05)
-        assert refused.code == 2
-        assert "rows 0 and 1 are 0.1 apart" in refused.err
-        assert "the dt of the run is 0.05" in refused.err
+    arguments = ["run", model, "--steps", 30, "--inputs", rows]
+    assert cli(*arguments, "--dt", 0.1).code == 0
+    assert cli(*arguments).code == 0, "without dt no time passes"
+    for command in (arguments, ["verify", *arguments[1:]]):
+        refusal = cli(*command, "--dt", 0.05)
+        assert refusal.code == 2
+        assert "rows 0 and 1 are 0.1 apart" in refusal.err
+        assert "the dt of the run is 0.05" in refusal.err
     rows.write_text("time,I\n0.0,1\n0.1,2\n0.3,4\n")
-    refused = cli(*["run", model, "--steps", 3, "--inputs", rows, "--dt", 0.1])
-    assert "rows 1 and 2 are 0.2 apart (time 0.1 and 0.3)" in refused.err
+    refusal = cli(*["run", model, "--steps", 3, "--inputs", rows, "--dt", 0.1])
+    assert "rows 1 and 2 are 0.2 apart (time 0.1 and 0.3)" in refusal.err

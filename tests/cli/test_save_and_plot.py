@@ -67,16 +67,16 @@ def test_plot(cli, decay, tmp_path, suffix):
 def test_recorded_values_are_plotted(cli, decay, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(Results, "plot", lambda self, path, **how: drawn.append(list(self)))
-    for words in ((), ("--record", "v"), ("--record", "cell.tau"), ("--only", "cell.tau")):
-        assert cli("run", decay, "--steps", 3, *words, "--plot", tmp_path / "x.svg").code == 0
+    for arguments in ((), ("--record", "v"), ("--record", "cell.tau"), ("--only", "cell.tau")):
+        assert cli("run", decay, "--steps", 3, *arguments, "--plot", tmp_path / "x.svg").code == 0
     assert drawn == [["cell.v"], ["cell.v"], ["cell.v", "cell.tau"], ["cell.tau"]]
 
 
 @pytest.mark.slow
 def test_a_sweep_without_time_can_be_plotted(cli, decay, tmp_path):
     for option in ("--sweep", "--grid"):
-        words = (option, "cell.v=0:1:5", "--plot", tmp_path / f"{option}.png")
-        assert cli("run", decay, *words).code == 0
+        arguments = (option, "cell.v=0:1:5", "--plot", tmp_path / f"{option}.png")
+        assert cli("run", decay, *arguments).code == 0
         assert (tmp_path / f"{option}.png").stat().st_size > 0
 
 

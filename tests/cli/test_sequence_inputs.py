@@ -55,9 +55,9 @@ def test_a_file_of_typed_values_is_read(files):
 
 def test_run_with_sequences_and_optional_values(cli, files):
     model, inputs = files
-    done = cli("run", model, "--inputs", inputs, "--device", "cpu", "--json")
-    assert (done.code, done.err) == (0, "")
-    outputs = done.json["outputs"]
+    outcome = cli("run", model, "--inputs", inputs, "--device", "cpu", "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    outputs = outcome.json["outputs"]
     first, second = outputs["n.s"]["data"]
     assert outputs["n.s"]["dtype"] == "sequence(float32)"
     assert first == SEQUENCE["sequence"][0]
@@ -77,8 +77,8 @@ def test_text_of_sequences_and_optional_values(cli, files):
 def test_a_sequence_may_be_written_as_lists(cli, files):
     """`--input` reads nested lists whose rows have equal or different lengths."""
     model, _ = files
-    done = cli("run", model, "--input", "s=[[1, 2], [3]]", "--json")
-    assert [member["data"] for member in done.json["outputs"]["n.s"]["data"]] == [[1, 2], [3]]
+    outcome = cli("run", model, "--input", "s=[[1, 2], [3]]", "--json")
+    assert [member["data"] for member in outcome.json["outputs"]["n.s"]["data"]] == [[1, 2], [3]]
 
 
 @pytest.mark.parametrize(

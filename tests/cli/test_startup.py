@@ -51,14 +51,14 @@ MODELS = {demo.name: demo.path for demo in DEMOS}
 
 def imported(*arguments: object) -> set[str]:
     """Return the heavy modules that a command imports in a process of its own."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr
-    (line,) = (line for line in done.stdout.splitlines() if line.startswith("imported:"))
+    assert process.returncode == 0, process.stderr
+    (line,) = (line for line in process.stdout.splitlines() if line.startswith("imported:"))
     return HEAVY & set(line.split())
 
 

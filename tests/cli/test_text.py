@@ -75,8 +75,8 @@ def test_times_are_shown_as_an_array(numbers, dt):
     ticks = Ticks(chosen if isinstance(numbers, str) else numbers, Clock(0, 0.0, dt))
     name = "step" if dt is None else "time"
     rows = np.zeros(len(ticks))
-    plain = text(rows, (Axis("time", {name: np.asarray(ticks)}),))
-    assert text(rows, (Axis("time", {name: ticks}),)) == plain
+    text_of_rows = text(rows, (Axis("time", {name: np.asarray(ticks)}),))
+    assert text(rows, (Axis("time", {name: ticks}),)) == text_of_rows
 
 
 def test_a_reduction_has_no_axis_of_time():

@@ -20,15 +20,17 @@ def decay(metadata: dict[str, Any] | None = None) -> dict[str, Any]:
 def test_conversions_are_printed(cli: Any, tmp_path: Path) -> None:
     model = tmp_path / "decay.json"
     model.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": decay(MS)}}))
-    plain = tmp_path / "plain.json"
-    plain.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": decay()}}))
+    path_without_unit = tmp_path / "plain.json"
+    path_without_unit.write_text(
+        json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": decay()}})
+    )
     messages = {
         (model, "0.5"): "",
         (model, "0.5ms"): "",
         (model, "500us"): "dt: 500us is 0.5 ms\n",
-        (plain, "0.5"): "",
-        (plain, "1e-4 s"): "",
-        (plain, "0.5ms"): "dt: 0.5ms is 0.0005 s (the model states no unit of time)\n",
+        (path_without_unit, "0.5"): "",
+        (path_without_unit, "1e-4 s"): "",
+        (path_without_unit, "0.5ms"): "dt: 0.5ms is 0.0005 s (the model states no unit of time)\n",
     }
     for (path, dt), text in messages.items():
         assert cli("run", path, "--steps", 3, "--dt", dt).err == text

@@ -20,21 +20,21 @@ CURRENTS = np.linspace(0, 2, 23)
 TIME = {"steps": 300, "dt": 0.1}
 
 
-def check_equal(one: Results, other: Results) -> None:
+def check_equal(cluster_side: Results, local_side: Results) -> None:
     """Check that two results have equal values, dtypes, axes, loops and statistics."""
-    assert list(one) == list(other)
-    for name, array in other.items():
-        np.testing.assert_array_equal(np.asarray(one[name]), array, strict=True)
-    assert [axis.name for axis in one.axes] == [axis.name for axis in other.axes]
-    for mine, other_axis in zip(one.axes, other.axes, strict=True):
+    assert list(cluster_side) == list(local_side)
+    for name, array in local_side.items():
+        np.testing.assert_array_equal(np.asarray(cluster_side[name]), array, strict=True)
+    assert [axis.name for axis in cluster_side.axes] == [axis.name for axis in local_side.axes]
+    for mine, other_axis in zip(cluster_side.axes, local_side.axes, strict=True):
         assert list(mine.coordinates) == list(other_axis.coordinates)
         for name, coordinate in other_axis.coordinates.items():
             np.testing.assert_array_equal(
                 np.asarray(mine.coordinates[name]), np.asarray(coordinate)
             )
         assert mine.is_swept == other_axis.is_swept
-    assert dict(one.units) == dict(other.units)
-    assert (one.seed, one.reduced) == (other.seed, other.reduced)
+    assert dict(cluster_side.units) == dict(local_side.units)
+    assert (cluster_side.seed, cluster_side.reduced) == (local_side.seed, local_side.reduced)
 
 
 SWEEPS = {
@@ -57,29 +57,29 @@ def test_a_sweep_in_memory(neuron: Compiled, client: Any, sweep: str, extra_opti
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_a_sweep_in_a_store(neuron: Compiled, client: Any, sweep: str, tmp_path: Path) -> None:
     options = {"sweep": SWEEPS[sweep], **TIME}
-    alone = neuron.run(**options)
-    shared = neuron.run(**options, cluster=client, block=5, output=tmp_path / "s.zarr")
-    check_equal(shared, alone)
-    lazy = shared.to_xarray()
-    xarray_names = set(lazy.variables) - {"computed"}
-    assert xarray_names == set(alone.to_xarray().variables)
+    local_results = neuron.run(**options)
+    cluster_results = neuron.run(**options, cluster=client, block=5, output=tmp_path / "s.zarr")
+    check_equal(cluster_results, local_results)
+    dataset = cluster_results.to_xarray()
+    xarray_names = set(dataset.variables) - {"computed"}
+    assert xarray_names == set(local_results.to_xarray().variables)
     for name in xarray_names:
-        np.testing.assert_array_equal(lazy[name], alone.to_xarray()[name])
-    assert (lazy["computed"] == 1).all()
-    assert not any(lazy[name].variable._in_memory for name in alone)
+        np.testing.assert_array_equal(dataset[name], local_results.to_xarray()[name])
+    assert (dataset["computed"] == 1).all()
+    assert not any(dataset[name].variable._in_memory for name in local_results)
 
 
 def test_outputs_in_a_store_are_saved_to_a_file(
     neuron: Compiled, client: Any, tmp_path: Path
 ) -> None:
     options = {"sweep": SWEEPS["grid"], **TIME}
-    shared = neuron.run(**options, cluster=client, output=tmp_path / "s.zarr")
-    shared.save(tmp_path / "shared.npz")
+    cluster_results = neuron.run(**options, cluster=client, output=tmp_path / "s.zarr")
+    cluster_results.save(tmp_path / "shared.npz")
     neuron.run(**options).save(tmp_path / "alone.npz")
-    one, other = (np.load(tmp_path / f"{who}.npz") for who in ("shared", "alone"))
-    assert set(one) == set(other)
-    for name in other:
-        np.testing.assert_array_equal(one[name], other[name])
+    cluster_side, local_side = (np.load(tmp_path / f"{who}.npz") for who in ("shared", "alone"))
+    assert set(cluster_side) == set(local_side)
+    for name in local_side:
+        np.testing.assert_array_equal(cluster_side[name], local_side[name])
 
 
 def test_a_measured_block(neuron: Compiled, client: Any) -> None:
@@ -96,20 +96,30 @@ def test_trials(client: Any) -> None:
         {"trials": 7, "sweep": {drift: [0.1, 0.3, 0.7]}, "seed": 4},
         {"trials": 7, "sweep": mdf_loop.grid({drift: [0.1, 0.3], "seed": [1, 2]})},
     ):
-        one, other = model.run(**options, cluster=client, block=4), model.run(**options)
-        check_equal(one, other)
-        assert one.loops == other.loops
+        cluster_side, local_side = (
+            model.run(**options, cluster=client, block=4),
+            model.run(**options),
+        )
+        check_equal(cluster_side, local_side)
+        assert cluster_side.loops == local_side.loops
 
 
 def test_statistics_over_trials(client: Any) -> None:
     model = mdf_loop.compile(EXAMPLES / "drift_diffusion" / "model.yaml")
     (rt, choice), drift = _response_outputs(model), _drift_parameter(model)
-    words = ["mean", "std", "count", {"quantiles": [0.1, 0.5]}, {"histogram": [0, 1, 2, 9]}]
-    for more in ({}, {"sweep": {drift: [0.1, 0.4]}}, {"sweep": mdf_loop.grid({drift: [0.1, 0.4]})}):
-        options = {"trials": 500, "over_trials": {rt: words}, "by": choice, **more}
-        one, other = model.run(**options, cluster=client, block=64), model.run(**options)
-        check_equal(one, other)
-        assert one.told == other.told
+    arguments = ["mean", "std", "count", {"quantiles": [0.1, 0.5]}, {"histogram": [0, 1, 2, 9]}]
+    for extra_options in (
+        {},
+        {"sweep": {drift: [0.1, 0.4]}},
+        {"sweep": mdf_loop.grid({drift: [0.1, 0.4]})},
+    ):
+        options = {"trials": 500, "over_trials": {rt: arguments}, "by": choice, **extra_options}
+        cluster_side, local_side = (
+            model.run(**options, cluster=client, block=64),
+            model.run(**options),
+        )
+        check_equal(cluster_side, local_side)
+        assert cluster_side.told == local_side.told
 
 
 def _response_outputs(model: Compiled) -> tuple[str, str]:
@@ -129,9 +139,9 @@ def test_members_with_individual_termination(client: Any) -> None:
     model = mdf_loop.compile(EXAMPLES / "newton_sqrt" / "model.yaml")
     (port,) = [p.id for n in model.document.graph.nodes for p in n.input_ports or []][:1]
     options = {"sweep": {port: [2.0, 900.0, 1e8, 3.0, 5e5]}}
-    one, other = model.run(**options, cluster=client, block=2), model.run(**options)
-    check_equal(one, other)
-    assert one.loops == other.loops
+    cluster_side, local_side = model.run(**options, cluster=client, block=2), model.run(**options)
+    check_equal(cluster_side, local_side)
+    assert cluster_side.loops == local_side.loops
 
 
 # --- what fails -----------------------------------------------------------------------------------
@@ -143,14 +153,14 @@ def test_failed_members_are_named_and_others_have_results(
     currents = CURRENTS.copy()
     currents[[4, 17]] = 1e200
     options = {"sweep": {"current": currents}, **TIME, "cluster": client, "block": 6}
-    alone = neuron.run(sweep={"current": CURRENTS}, **TIME)["v"]
+    local_results = neuron.run(sweep={"current": CURRENTS}, **TIME)["v"]
     good = np.delete(np.arange(23), [4, 17])
-    for more in ({}, {"output": tmp_path / "s.zarr"}):
+    for extra_options in ({}, {"output": tmp_path / "s.zarr"}):
         with pytest.raises(RunError, match=r"member 4 \(current = 1e\+200\)") as caught:
-            neuron.run(**options, **more, nan="error")
+            neuron.run(**options, **extra_options, nan="error")
         assert "member 17" in str(caught.value)
         partial_voltages = np.asarray(caught.value.results["v"])
-        np.testing.assert_array_equal(partial_voltages[good], alone[good])
+        np.testing.assert_array_equal(partial_voltages[good], local_results[good])
         assert np.isnan(partial_voltages[[4, 17]]).all()
     flags = caught.value.results.to_xarray()["computed"].values
     assert (flags[good] == 1).all()
@@ -165,7 +175,7 @@ def test_all_members_fail(neuron: Compiled, client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ({"cluster": 0, "sweep": {"current": [1.0]}}, "a cluster of 0 processes"),
         ({"cluster": 2.5, "sweep": {"current": [1.0]}}, "cluster cannot be 2.5"),
@@ -189,11 +199,11 @@ def test_all_members_fail(neuron: Compiled, client: Any) -> None:
     ],
 )
 def test_invalid_clusters_are_refused(
-    neuron: Compiled, words: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+    neuron: Compiled, arguments: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdf_loop.cluster.clients.SCHEDULER_TIMEOUT_SECONDS", 0.5)
     with pytest.raises(InputError, match=message):
-        neuron.run(**TIME, **words)
+        neuron.run(**TIME, **arguments)
 
 
 def test_too_large_results_are_refused_with_a_remedy(neuron: Compiled, client: Any) -> None:
@@ -229,14 +239,18 @@ def test_the_first_nan_or_infinite_member_has_a_note(
     currents[[9, 17]] = 1e200
     options: dict[str, Any] = {"sweep": {"current": currents}, **TIME}
     with pytest.warns(RuntimeWarning, match="of member 9 became") as caught:
-        alone = neuron.run(**options)
+        local_results = neuron.run(**options)
     assert len(caught) == 1
     options |= {"cluster": client, "block": 4}
-    for more in ({}, {"output": tmp_path / "s.zarr"}):
+    for extra_options in ({}, {"output": tmp_path / "s.zarr"}):
         with pytest.warns(RuntimeWarning) as caught:
-            shared = neuron.run(**options, **more)
-        assert [str(each.message) for each in caught] == [*shared.notes] == [*alone.notes]
+            cluster_results = neuron.run(**options, **extra_options)
+        assert (
+            [str(warning.message) for warning in caught]
+            == [*cluster_results.notes]
+            == [*local_results.notes]
+        )
     with pytest.warns(RuntimeWarning):  # all was computed by the run before this one
         resumed = neuron.run(**options, output=tmp_path / "s.zarr", resume=True)
-    assert resumed.notes == alone.notes
+    assert resumed.notes == local_results.notes
     assert neuron.run(**options, nan="ignore").notes == ()

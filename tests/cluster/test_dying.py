@@ -71,8 +71,8 @@ def test_killed_workers(neuron: Compiled, expected: np.ndarray, tmp_path: Path, 
         client.wait_for_workers(2)
 
         def kill(progress: Any) -> None:
-            moment = draw.uniform(0.1, 0.5)
-            if len(kills) < 4 and (not kills or time.monotonic() - kills[-1] > moment):
+            delay = draw.uniform(0.1, 0.5)
+            if len(kills) < 4 and (not kills or time.monotonic() - kills[-1] > delay):
                 workers = client.run(os.getpid, on_error="ignore")
                 if workers:
                     os.kill(draw.choice(list(workers.values())), signal.SIGKILL)
@@ -91,10 +91,10 @@ def test_a_block_whose_worker_always_dies_is_named(tmp_path: Path) -> None:
 
     with connect(1) as client:
         tasks: Tasks[int, int] = Tasks(client, _die_at_three, None, retries=1)
-        outcomes = {each.item: each for each in tasks.outcomes(range(6), lambda: None)}
+        outcomes = {outcome.item: outcome for outcome in tasks.outcomes(range(6), lambda: None)}
     assert isinstance(outcomes[3].error, WorkerDiedError)
     assert "died 2 times" in str(outcomes[3].error)
-    correct_items = [item for item, each in outcomes.items() if each.result == item * 2]
+    correct_items = [item for item, outcome in outcomes.items() if outcome.result == item * 2]
     assert {0, 1, 5} <= set(correct_items)
 
 
@@ -126,7 +126,9 @@ def test_shared_data_is_sent_again(tmp_path: Path) -> None:
 
     with connect(1) as client:
         tasks: Tasks[int, int] = Tasks(client, _double, KillsTwice(tmp_path), retries=3)
-        outcomes = {each.item: each.result for each in tasks.outcomes(range(3), lambda: None)}
+        outcomes = {
+            outcome.item: outcome.result for outcome in tasks.outcomes(range(3), lambda: None)
+        }
     assert outcomes == {0: 0, 1: 2, 2: 4}
 
 
@@ -186,8 +188,8 @@ def test_a_killed_scheduler(neuron: Compiled, expected: np.ndarray, tmp_path: Pa
     with scheduler(port):
         results = neuron.run(**options, resume=True)
     np.testing.assert_array_equal(np.asarray(results["v"]), expected)
-    again = [name for name, mark in chunks(store).items() if before.get(name, mark) != mark]
-    assert len(again) <= 4  # those in flight, a chunk each
+    rewritten = [name for name, mark in chunks(store).items() if before.get(name, mark) != mark]
+    assert len(rewritten) <= 4  # one chunk for each block in progress
 
 
 # --- the client -----------------------------------------------------------------------------------
@@ -221,13 +223,13 @@ def test_a_killed_client(
     assert [line.split(":")[0] for line in last] == ["KeyboardInterrupt"] * (how is signal.SIGINT)
     time.sleep(1)  # workers end what they do
     before = chunks(store)
-    there = readable(store, expected)
-    assert 0 < there < MEMBERS
+    computed = readable(store, expected)
+    assert 0 < computed < MEMBERS
     results = neuron.run(**LONG, cluster=2, output=store, resume=True)
     assert results.stopped_by is StoppedBy.COMPLETED
     np.testing.assert_array_equal(np.asarray(results["v"]), expected)
-    again = [name for name, mark in chunks(store).items() if before.get(name, mark) != mark]
-    assert len(again) <= 4  # those in flight, a chunk each
+    rewritten = [name for name, mark in chunks(store).items() if before.get(name, mark) != mark]
+    assert len(rewritten) <= 4  # one chunk for each block in progress
 
 
 def test_a_stopped_run_has_computed_members(
@@ -236,14 +238,14 @@ def test_a_stopped_run_has_computed_members(
     options = {**LONG, "cluster": client, "block": BLOCK}
     limits = ({"time_limit": 0.5 * 2**k} for k in range(8))  # machines may be slow
     for stop_options in ([{"progress": lambda p: p.done < 100}], limits):
-        runs = (neuron.run(**{**options, **more}) for more in stop_options)
+        runs = (neuron.run(**{**options, **extra_options}) for extra_options in stop_options)
         results = next(results for results in runs if not np.isnan(np.asarray(results["v"])).all())
         assert results.stopped_by in (StoppedBy.INTERRUPTED, StoppedBy.TIME_LIMIT)
         rows = np.asarray(results["v"])
-        there = ~np.isnan(rows[:, 0])
-        assert 0 < there.sum() < MEMBERS
-        assert f"{there.sum()} of {MEMBERS} members" in results.reason
-        np.testing.assert_array_equal(rows[there], expected[there])
+        computed = ~np.isnan(rows[:, 0])
+        assert 0 < computed.sum() < MEMBERS
+        assert f"{computed.sum()} of {MEMBERS} members" in results.reason
+        np.testing.assert_array_equal(rows[computed], expected[computed])
 
 
 def test_a_replaced_store_is_not_overwritten(neuron: Compiled, client: Any, tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ def data_of(model: Compiled, count: int) -> dict[str, dict[str, np.ndarray]]:
     return data_by_subject
 
 
-def check_equal(one: Any, other: Any) -> None:
+def check_equal(cluster_fit: Any, local_fit: Any) -> None:
     """Check that two fits are equal, bit for bit."""
-    content, expected = json.loads(one.to_json()), json.loads(other.to_json())
+    content, expected = json.loads(cluster_fit.to_json()), json.loads(local_fit.to_json())
     for fit_content in (content, expected):
         fit_content.pop("seconds")
     assert content == expected
@@ -43,22 +43,27 @@ def test_thirty_two_subjects(neuron: Compiled, client: Any) -> None:
     data = data_of(neuron, 32)
     shared = neuron.fit(data, FREE, **FIT_OPTIONS, cluster=client)
     assert list(shared) == list(data)
-    for name, each in data.items():
-        check_equal(shared[name], neuron.fit(each, FREE, **FIT_OPTIONS))
+    for name, subject_data in data.items():
+        check_equal(shared[name], neuron.fit(subject_data, FREE, **FIT_OPTIONS))
 
 
 def test_generations_on_a_cluster(neuron: Compiled, client: Any) -> None:
     (data,) = data_of(neuron, 1).values()
-    words = {**FIT_OPTIONS, "method": "differential_evolution", "time_limit": None}
-    check_equal(neuron.fit(data, FREE, **words, cluster=client), neuron.fit(data, FREE, **words))
+    fit_options = {**FIT_OPTIONS, "method": "differential_evolution", "time_limit": None}
+    check_equal(
+        neuron.fit(data, FREE, **fit_options, cluster=client), neuron.fit(data, FREE, **fit_options)
+    )
 
 
 def test_subjects_that_share_a_parameter(neuron: Compiled, client: Any) -> None:
-    words = {**FIT_OPTIONS, "shared": ["fn.a"]}
+    fit_options = {**FIT_OPTIONS, "shared": ["fn.a"]}
     data = data_of(neuron, 3)
-    one, other = neuron.fit(data, FREE, **words, cluster=client), neuron.fit(data, FREE, **words)
+    cluster_fit, local_fit = (
+        neuron.fit(data, FREE, **fit_options, cluster=client),
+        neuron.fit(data, FREE, **fit_options),
+    )
     for name in data:
-        check_equal(one[name], other[name])
+        check_equal(cluster_fit[name], local_fit[name])
 
 
 def test_an_error_names_the_subject(neuron: Compiled, client: Any) -> None:

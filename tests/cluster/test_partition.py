@@ -18,26 +18,26 @@ def test_blocks_are_consecutive_and_have_complete_chunks(shape: tuple[int, ...])
     numbers = np.arange(members).reshape(shape)
     for chunk in range(1, members + 1):
         for block in range(1, members + 2):
-            cut = Partition.of(shape, chunk, block)
-            blocks = list(cut.blocks())
+            partition = Partition.of(shape, chunk, block)
+            blocks = list(partition.blocks())
             ends = [0, *(each.last for each in blocks)]
             assert [each.first for each in blocks] == ends[:-1]
             assert ends[-1] == members
             assert min(each.members for each in blocks) > 0
-            assert math.prod(cut.chunk) <= chunk
+            assert math.prod(partition.chunk) <= chunk
             for each in blocks:
                 member_boxes = [*boxes(shape, each.first, each.last)]
                 rows = np.concatenate([numbers[box].ravel() for box in member_boxes])
                 np.testing.assert_array_equal(rows, np.arange(each.first, each.last))
                 for box in member_boxes:
-                    for part, along, extent in zip(box, cut.chunk, shape, strict=True):
+                    for part, along, extent in zip(box, partition.chunk, shape, strict=True):
                         assert part.start % along == 0
                         assert part.stop % along == 0 or part.stop == extent
 
 
 def test_the_size_of_a_block_is_near_the_requested_size() -> None:
-    cut = Partition.of((1000, 1000), 64, 10_000)
-    sizes = {block.members for block in list(cut.blocks())[1:-1]}
+    partition = Partition.of((1000, 1000), 64, 10_000)
+    sizes = {block.members for block in list(partition.blocks())[1:-1]}
     assert min(sizes) > 9000
     assert max(sizes) <= 10_240
-    assert cut.block(0).members == 64
+    assert partition.block(0).members == 64

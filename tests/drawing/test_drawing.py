@@ -63,13 +63,13 @@ def test_captures_are_merged_or_omitted(models):
     dot = draw(models / "nested.yaml", rankdir="LR").dot
     inner = [pair for pair in edges(dot, "capture") if pair[1].startswith("relax__step_loop__in")]
     assert len(inner) == 2  # steps and rate, each once
-    without = draw(models / "nested.yaml", captures=False, rankdir="LR").dot
-    assert edges(without, "capture") == []
-    assert [tail for tail, _ in edges(without, "data") if tail.startswith("start")] == [
-        "start:out0:e"
-    ]
-    assert "◇" not in without
-    assert "captured value" not in without
+    picture_without_captures = draw(models / "nested.yaml", captures=False, rankdir="LR").dot
+    assert edges(picture_without_captures, "capture") == []
+    assert [
+        tail for tail, _ in edges(picture_without_captures, "data") if tail.startswith("start")
+    ] == ["start:out0:e"]
+    assert "◇" not in picture_without_captures
+    assert "captured value" not in picture_without_captures
 
 
 def test_a_captured_constant_is_written_at_its_terminal(models):
@@ -217,8 +217,8 @@ def test_the_legend_has_only_drawn_kinds(models):
     text = visible_text(draw(models / "feedback.yaml").dot)
     assert "state, kept between evaluations" in text
     assert "trip count" not in text
-    plain = draw(graph_of(n={"output_ports": {"y": {"value": "1"}}}), level=1)
-    assert "next iteration" not in plain.dot
+    loop_free_drawing = draw(graph_of(n={"output_ports": {"y": {"value": "1"}}}), level=1)
+    assert "next iteration" not in loop_free_drawing.dot
 
 
 def test_tooltips_and_classes_name_the_place_in_the_model(models):

@@ -73,9 +73,9 @@ def test_captured_values_come_from_the_left_rail(models):
     capture_edges = edges(dot, "capture")
     assert ("heater__choice__in:o0_i:e", "warm:in1:w") in capture_edges
     assert ("heater__choice__in:o0_i:e", "heater__choice__else__t_in") in capture_edges
-    without = draw(models / "branches.yaml", captures=False, rankdir="LR").dot
-    assert edges(without, "capture") == []
-    assert "t_in passed through" in visible_text(without)
+    picture_without_captures = draw(models / "branches.yaml", captures=False, rankdir="LR").dot
+    assert edges(picture_without_captures, "capture") == []
+    assert "t_in passed through" in visible_text(picture_without_captures)
 
 
 def test_a_default_branch_passes_values_through(models):

@@ -16,13 +16,15 @@ def labels(dot):
 
 @pytest.mark.parametrize("name", ["fitzhugh_nagumo", "two_nodes", "states", "conditions"])
 def test_nodes_are_the_same_with_and_without_time(name, models):
-    plain = draw(models / f"{name}.yaml", level=2).dot
-    timed = draw(models / f"{name}.yaml", level=2, over_time=True).dot
-    assert labels(plain)
-    assert labels(timed) == labels(plain)
-    inner_edges = [pair for pair in edges(plain, "data") if not pair[1].startswith("output")]
+    dot_without_time = draw(models / f"{name}.yaml", level=2).dot
+    dot_over_time = draw(models / f"{name}.yaml", level=2, over_time=True).dot
+    assert labels(dot_without_time)
+    assert labels(dot_over_time) == labels(dot_without_time)
+    inner_edges = [
+        pair for pair in edges(dot_without_time, "data") if not pair[1].startswith("output")
+    ]
     inner_edges = [pair for pair in inner_edges if not pair[0].startswith("input")]
-    assert set(inner_edges) <= set(edges(timed, "data"))
+    assert set(inner_edges) <= set(edges(dot_over_time, "data"))
 
 
 def test_states_are_carried_pairs(models):
@@ -62,9 +64,9 @@ def test_level_depth_and_captures_over_time(models):
     assert "for each time step (10, 2, 0) → (lynxes)" in text(level=0)
     assert "… 2 nodes …" in text(level=1)
     assert "dhares/dt" not in text(depth=0)
-    without = draw(models / "two_nodes.yaml", over_time=True, captures=False).dot
-    assert edges(without, "capture") == []
-    assert "input_food" not in without
+    picture_without_captures = draw(models / "two_nodes.yaml", over_time=True, captures=False).dot
+    assert edges(picture_without_captures, "capture") == []
+    assert "input_food" not in picture_without_captures
     assert "↻ hares(0)" not in text(collapse="hare")
     assert "dlynxes/dt" in text(collapse="hare")
 
@@ -99,11 +101,11 @@ def test_a_model_without_conditions_has_no_frame_for_passes(models):
 
 
 def test_types_over_time(models):
-    whole = {"over_time": True, "level": 3, "rankdir": "LR"}
-    text = visible_text(draw(models / "conditions.yaml", **whole).dot)
+    options = {"over_time": True, "level": 3, "rankdir": "LR"}
+    text = visible_text(draw(models / "conditions.yaml", **options).dot)
     assert "ticks ← 0 · float64[]" in text.replace("▼ ", "")  # it begins as a whole number
     assert "rings[t] → rings · float64[time]" in text
-    fitz = visible_text(draw(models / "fitzhugh_nagumo.yaml", **whole).dot)
+    fitz = visible_text(draw(models / "fitzhugh_nagumo.yaml", **options).dot)
     assert "→ V · float64[time, 1]" in fitz
 
 

@@ -139,9 +139,9 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize(("condition", "words"), CONDITIONS)
-def test_conditions_in_words(condition, words):
-    assert condition_text(condition) == words
+@pytest.mark.parametrize(("condition", "expected"), CONDITIONS)
+def test_conditions_in_words(condition, expected):
+    assert condition_text(condition) == expected
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_default_conditions_have_no_words():
 
 
 @pytest.mark.parametrize(
-    ("scale", "words"),
+    ("scale", "expected"),
     [
         ("environment_state_update", "each evaluation ends after 3 passes"),
         ("TimeScale.ENVIRONMENT_STATE_UPDATE", "each evaluation ends after 3 passes"),
@@ -194,6 +194,6 @@ def test_default_conditions_have_no_words():
         ("LIFE", "each life ends after 3 passes"),
     ],
 )
-def test_words_for_the_end_of_each_time_scale(scale, words):
+def test_words_for_the_end_of_each_time_scale(scale, expected):
     conditions = {"termination": {scale: condition_dict("AfterNPasses", n=3)}}
-    assert outline({"g": {"nodes": {"a": {}}, "conditions": conditions}}).termination == (words,)
+    assert outline({"g": {"nodes": {"a": {}}, "conditions": conditions}}).termination == (expected,)

@@ -34,8 +34,8 @@ def test_a_curve_has_its_residuals_below(fit: Fit) -> None:
 
 def test_ten_of_many_elements_are_drawn(fit: Fit) -> None:
     rows = np.ones((5, 30))
-    many = replace(fit, curves=(Curve("net.y", TIME, rows, TIME, rows, 0 * rows),))
-    above, _ = many.plot().axes
+    large_fit = replace(fit, curves=(Curve("net.y", TIME, rows, TIME, rows, 0 * rows),))
+    above, _ = large_fit.plot().axes
     assert above.get_title() == "10 of 30 elements"
     assert len(above.lines) == 20
 

@@ -198,5 +198,5 @@ def test_line_breaks_in_names_are_escaped():
 
 
 def test_fits_of_subjects_are_listed_below_their_names():
-    both = str(Fits({"anna": FIT, "ben": FIT}))
-    assert both == f"anna\n{FIT_TEXT}\n\nben\n{FIT_TEXT}"
+    text = str(Fits({"anna": FIT, "ben": FIT}))
+    assert text == f"anna\n{FIT_TEXT}\n\nben\n{FIT_TEXT}"

@@ -94,12 +94,14 @@ def test_sweeps_over_three_axes_are_refused():
 
 
 def test_named_outputs_without_numbers_are_refused():
-    words = results(swept("A.gain", GAINS), words=np.array(["a", "b", "c"], object), rate=GAINS)
-    assert len(words.plot().axes) == 1
+    text_results = results(
+        swept("A.gain", GAINS), words=np.array(["a", "b", "c"], object), rate=GAINS
+    )
+    assert len(text_results.plot().axes) == 1
     with pytest.raises(InputError, match=r"'A\.words' cannot be plotted"):
-        words.plot(names=["words"])
+        text_results.plot(names=["words"])
     with pytest.raises(InputError, match="no output 'x'"):
-        words.plot(names=["x"])
+        text_results.plot(names=["x"])
 
 
 def test_elements_beyond_twelve_panels_are_named():

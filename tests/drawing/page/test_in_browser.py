@@ -143,16 +143,16 @@ def test_rows_are_wrapped_in_a_group_whose_ports_stay_in_line(opened, tmp_path):
 
 def test_a_click_folds_a_frame_in_place(opened):
     tab = opened(NESTED)
-    before, whole = element_box(tab, f"{FRAME} > .card"), tab.js(VISIBLE_BOXES)
+    before, box_count = element_box(tab, f"{FRAME} > .card"), tab.js(VISIBLE_BOXES)
     tab.click(before["x"] + 40, before["y"] + 12)
     after = element_box(tab, f"{FRAME} > .card")
-    assert tab.js(VISIBLE_BOXES) == 4 < whole
+    assert tab.js(VISIBLE_BOXES) == 4 < box_count
     assert (after["x"], after["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
     assert "7 boxes inside" not in tab.js("document.querySelector('.fold text.title').textContent")
     tab.click(after["x"] + 40, after["y"] + 12)
-    again = element_box(tab, f"{FRAME} > .card")
-    assert tab.js(VISIBLE_BOXES) == whole
-    assert (again["x"], again["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
+    after = element_box(tab, f"{FRAME} > .card")
+    assert tab.js(VISIBLE_BOXES) == box_count
+    assert (after["x"], after["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
 
 
 def test_all_frames_are_opened_and_folded_by_buttons(opened):
@@ -306,8 +306,8 @@ def test_a_link_restores_open_and_selected_boxes(opened):
     tab.click(outer["x"] + 30, outer["y"] + 10)
     behind = tab.js("location.hash")
     assert behind.startswith("#fold=")
-    other = opened(NESTED, behind.replace("&box", "&other"))
-    assert other.js(VISIBLE_BOXES) == 5
+    second_tab = opened(NESTED, behind.replace("&box", "&other"))
+    assert second_tab.js(VISIBLE_BOXES) == 5
     chosen = opened(NESTED, "#" + behind.split("&")[1])
     assert chosen.js("document.querySelector('#details h2').textContent") == "cell"
     odd = opened(NESTED, "#open=99999.x.1.3&fold=__proto__&box=constructor")

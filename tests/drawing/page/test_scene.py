@@ -27,16 +27,16 @@ def all_scenes(scene):
     """Yield a scene, and the scenes inside its boxes with the box around them."""
     waiting = [(None, scene)]
     while waiting:
-        around, each = waiting.pop()
-        yield around, each
-        waiting += [(box, box.inner) for box in each.boxes if box.inner is not None]
+        around, inner_scene = waiting.pop()
+        yield around, inner_scene
+        waiting += [(box, box.inner) for box in inner_scene.boxes if box.inner is not None]
 
 
 def ends_of(scene):
     """Return box and port of each end as text, by number."""
     texts_by_number = {}
-    for _, each in all_scenes(scene):
-        for box in each.boxes:
+    for _, inner_scene in all_scenes(scene):
+        for box in inner_scene.boxes:
             texts_by_number[box.id] = box.title
             texts_by_number |= {port.id: f"{box.title}.{port.name}" for port in box.ports}
     return texts_by_number
@@ -47,8 +47,8 @@ def wired(scene, kind=None):
     names = ends_of(scene)
     return {
         (names[wire.source], names[wire.target])
-        for _, each in all_scenes(scene)
-        for wire in each.wires
+        for _, inner_scene in all_scenes(scene)
+        for wire in inner_scene.wires
         if kind in (None, wire.kind)
     }
 
@@ -62,14 +62,16 @@ def test_numbers_are_unique_and_wires_stay_within_frames(model):
             continue
         scene = model_scene(graph, Numbering())
         numbers = Counter()
-        for around, each in all_scenes(scene):
-            known = {end for box in each.boxes for end in box.ends}
-            numbers.update(end for box in each.boxes for end in box.ends)
+        for around, inner_scene in all_scenes(scene):
+            known = {end for box in inner_scene.boxes for end in box.ends}
+            numbers.update(end for box in inner_scene.boxes for end in box.ends)
             if around is not None:
                 known |= {port.id for port in around.ports}
                 back = {end for wire in around.back for end in (wire.source, wire.target)}
                 assert back <= {port.id for port in around.ports}
-            assert {end for wire in each.wires for end in (wire.source, wire.target)} <= known
+            assert {
+                end for wire in inner_scene.wires for end in (wire.source, wire.target)
+            } <= known
         assert set(numbers.values()) <= {1}
 
 
@@ -165,7 +167,7 @@ def test_unknown_parts_have_notes():
 
 def test_details_have_paths_types_formulas_and_code():
     scene = scene_of(EXAMPLES / "nested_triangular" / "model.yaml")
-    by_title = {box.title: box for _, each in all_scenes(scene) for box in each.boxes}
+    by_title = {box.title: box for _, inner_scene in all_scenes(scene) for box in inner_scene.boxes}
     cell = by_title["cell"]
     assert ("in", "i: int64[]") in cell.details
     assert ("", "subtotal_next = subtotal + i * j") in cell.details
