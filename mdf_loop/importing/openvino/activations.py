@@ -1,4 +1,4 @@
-"""Activation functions.
+"""Conversion of activation functions.
 
 Source: OpenVINO operation sets, group "Activation".
 """
@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import math
 
-from mdf_loop.importing.openvino.call import LAYERS, Call, Result, layer, unary, whole_list
+from mdf_loop.importing.openvino.call import (
+    TRANSLATORS,
+    LayerCall,
+    Result,
+    int64_array,
+    layer,
+    unary,
+)
 from mdf_loop.importing.openvino.place import OnnxOp, Term, op
 
-LAYERS.update(
+TRANSLATORS.update(
     {
         "Tanh": unary("Tanh"),
         "Sigmoid": unary("Sigmoid"),
@@ -22,112 +29,116 @@ LAYERS.update(
 
 
 @layer("Elu")
-def _elu(call: Call) -> Result:
-    """X where x > 0, else alpha (exp(x) - 1)."""
+def _elu(call: LayerCall) -> Result:
+    """Convert `x` where x > 0, else `alpha (exp(x) - 1)`."""
     x = call.input(0)
-    low = op("Min", x, call.number(0))
-    grown = op("Mul", call.number(call.real("alpha")), op("Sub", op("Exp", low), call.number(1)))
-    return op("Where", op("Greater", x, call.number(0)), x, grown)
+    negative_part = op("Min", x, call.number(0))
+    negative_branch = op(
+        "Mul",
+        call.number(call.read_float("alpha")),
+        op("Sub", op("Exp", negative_part), call.number(1)),
+    )
+    return op("Where", op("Greater", x, call.number(0)), x, negative_branch)
 
 
 @layer("PReLU", "PRelu")
-def _prelu(call: Call) -> Result:
-    """X where x > 0, else slope x; a slope with one axis belongs to axis 1."""
+def _prelu(call: LayerCall) -> Result:
+    """Convert `x` where x > 0, else `slope x`, with a slope of one axis along axis 1."""
     slope: Term = call.input(1)
     if call.rank(1) == 1 and call.rank(0) > 2 and call.shape(1) != (1,):
-        slope = op("Reshape", slope, whole_list(-1, *(1,) * (call.rank(0) - 2)))
+        slope = op("Reshape", slope, int64_array(-1, *(1,) * (call.rank(0) - 2)))
     return op("PRelu", call.input(0), slope)
 
 
 @layer("Softplus", "SoftPlus")
-def _softplus(call: Call) -> Result:
+def _softplus(call: LayerCall) -> Result:
     return op("Softplus", call.input(0))
 
 
 @layer("SoftMax", "Softmax")
-def _softmax(call: Call) -> Result:
-    return op("Softmax", call.input(0), axis=call.whole("axis", 1))
+def _softmax(call: LayerCall) -> Result:
+    return op("Softmax", call.input(0), axis=call.read_integer("axis", 1))
 
 
 @layer("LogSoftmax")
-def _log_softmax(call: Call) -> Result:
-    return op("LogSoftmax", call.input(0), axis=call.whole("axis", 1))
+def _log_softmax(call: LayerCall) -> Result:
+    return op("LogSoftmax", call.input(0), axis=call.read_integer("axis", 1))
 
 
 @layer("HardSigmoid")
-def _hard_sigmoid(call: Call) -> Result:
-    """`max(0, min(1, alpha x + beta))`."""
-    line = op("Add", op("Mul", call.input(1), call.input(0)), call.input(2))
-    return op("Clip", line, call.number(0), call.number(1))
+def _hard_sigmoid(call: LayerCall) -> Result:
+    """Convert `max(0, min(1, alpha x + beta))`."""
+    linear = op("Add", op("Mul", call.input(1), call.input(0)), call.input(2))
+    return op("Clip", linear, call.number(0), call.number(1))
 
 
-def _relu6_of(call: Call, shift: float) -> OnnxOp:
-    moved = op("Add", call.input(0), call.number(shift))
-    return op("Clip", moved, call.number(0), call.number(6))
+def _relu6(call: LayerCall, shift: float) -> OnnxOp:
+    shifted = op("Add", call.input(0), call.number(shift))
+    return op("Clip", shifted, call.number(0), call.number(6))
 
 
 @layer("HSigmoid")
-def _hsigmoid(call: Call) -> Result:
-    return op("Div", _relu6_of(call, 3), call.number(6))
+def _hsigmoid(call: LayerCall) -> Result:
+    return op("Div", _relu6(call, 3), call.number(6))
 
 
 @layer("HSwish")
-def _hswish(call: Call) -> Result:
-    return op("Mul", call.input(0), op("Div", _relu6_of(call, 3), call.number(6)))
+def _hswish(call: LayerCall) -> Result:
+    return op("Mul", call.input(0), op("Div", _relu6(call, 3), call.number(6)))
 
 
 @layer("Swish")
-def _swish(call: Call) -> Result:
-    """`x sigmoid(beta x)`."""
+def _swish(call: LayerCall) -> Result:
+    """Convert `x sigmoid(beta x)`."""
     beta = call.optional(1)
     x: Term = call.input(0)
-    inside = x if beta is None else op("Mul", x, beta)
-    return op("Mul", x, op("Sigmoid", inside))
+    argument = x if beta is None else op("Mul", x, beta)
+    return op("Mul", x, op("Sigmoid", argument))
 
 
 @layer("Mish")
-def _mish(call: Call) -> Result:
+def _mish(call: LayerCall) -> Result:
     return op("Mul", call.input(0), op("Tanh", op("Softplus", call.input(0))))
 
 
 @layer("Selu")
-def _selu(call: Call) -> Result:
-    """`lambda x` where x > 0, else `lambda alpha (exp(x) - 1)`."""
-    x, alpha, scale = call.first(3)
-    low = op("Min", x, call.number(0))
-    grown = op("Mul", alpha, op("Sub", op("Exp", low), call.number(1)))
-    return op("Mul", scale, op("Where", op("Greater", x, call.number(0)), x, grown))
+def _selu(call: LayerCall) -> Result:
+    """Convert `lambda x` where x > 0, else `lambda alpha (exp(x) - 1)`."""
+    x, alpha, scale = call.required_inputs(3)
+    negative_part = op("Min", x, call.number(0))
+    negative_branch = op("Mul", alpha, op("Sub", op("Exp", negative_part), call.number(1)))
+    return op("Mul", scale, op("Where", op("Greater", x, call.number(0)), x, negative_branch))
 
 
 @layer("Gelu")
-def _gelu(call: Call) -> Result:
-    """X Phi(x): 0.5 x (1 + erf(x / sqrt(2))), or its approximation with tanh."""
+def _gelu(call: LayerCall) -> Result:
+    """Convert `x Phi(x)` as `0.5 x (1 + erf(x / sqrt(2)))`, or as its approximation with tanh."""
     x = call.input(0)
     half = op("Mul", call.number(0.5), x)
     if call.choice("approximation_mode", {"erf": True, "tanh": False}, "erf"):
-        inside = op("Erf", op("Div", x, call.number(math.sqrt(2))))
+        outer_function = op("Erf", op("Div", x, call.number(math.sqrt(2))))
     else:
         cube = op("Mul", op("Mul", x, x), x)
-        curved = op("Add", x, op("Mul", call.number(0.044715), cube))
-        inside = op("Tanh", op("Mul", call.number(math.sqrt(2 / math.pi)), curved))
-    return op("Mul", half, op("Add", call.number(1), inside))
+        polynomial = op("Add", x, op("Mul", call.number(0.044715), cube))
+        outer_function = op("Tanh", op("Mul", call.number(math.sqrt(2 / math.pi)), polynomial))
+    return op("Mul", half, op("Add", call.number(1), outer_function))
 
 
 @layer("MVN")
-def _mvn(call: Call) -> Result:
-    """`(x - mean) / sqrt(variance + eps)` along axes; eps may stand outside of the root.
+def _mvn(call: LayerCall) -> Result:
+    """Convert `(x - mean) / sqrt(variance + eps)` along axes; eps may be outside of the root.
 
     Source: OpenVINO operation sets, MVN-6.
     """
     if call.count < 2:
-        raise call.refused("of opset 5 and before, without axes, cannot be read")
-    axes = [int(axis) for axis in call.fixed(1, "axes").reshape(-1)]
+        raise call.unsupported("of opset 5 and before, without axes, cannot be read")
+    axes = [int(axis) for axis in call.require_constant(1, "axes").reshape(-1)]
     x = call.input(0)
-    apart = op("Sub", x, op("ReduceMean", x, axes=axes, keepdims=1))
-    if not call.truth("normalize_variance"):
-        return apart
-    variance = op("ReduceMean", op("Mul", apart, apart), axes=axes, keepdims=1)
-    eps = call.number(call.real("eps"))
+    centered = op("Sub", x, op("ReduceMean", x, axes=axes, keepdims=1))
+    if not call.read_bool("normalize_variance"):
+        return centered
+    variance = op("ReduceMean", op("Mul", centered, centered), axes=axes, keepdims=1)
+    eps = call.number(call.read_float("eps"))
     if call.choice("eps_mode", {"inside_sqrt": True, "outside_sqrt": False}):
-        return op("Div", apart, op("Sqrt", op("Add", variance, eps)))
-    return op("Div", apart, op("Add", op("Sqrt", variance), eps))
+        return op("Div", centered, op("Sqrt", op("Add", variance, eps)))
+    return op("Div", centered, op("Add", op("Sqrt", variance), eps))

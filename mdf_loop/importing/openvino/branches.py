@@ -1,4 +1,4 @@
-"""If -> `onnx::If`: a Parameter of a branch is the value that its port brings.
+"""Conversion of If to `onnx::If`, where each Parameter of a branch is bound to an outer value.
 
 Source: OpenVINO, If-8.
 """
@@ -7,53 +7,59 @@ from __future__ import annotations
 
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
-from mdf_loop.importing.openvino.graph import owner, write_layers
+from mdf_loop.importing.openvino.graph import body_layer, write_layers
 from mdf_loop.importing.openvino.network import Layer, child, read_network
-from mdf_loop.importing.openvino.place import Place
-from mdf_loop.importing.openvino.ports import read_ties
+from mdf_loop.importing.openvino.place import NetworkWriter
+from mdf_loop.importing.openvino.ports import read_bindings
 
-_SHAPES = {"shapes": "dynamic"}
-"""Branches of an OpenVINO If may have different shapes, as those of ONNX."""
+_BRANCH_METADATA = {"shapes": "dynamic"}
+"""Metadata of a branch: branches of an OpenVINO If may have different shapes, as in ONNX."""
 
 
-@owner("If")
-def write_if(layer: Layer, place: Place) -> None:
-    """Write the node of a choice, with its branches in the args."""
+@body_layer("If")
+def write_if(layer: Layer, network_writer: NetworkWriter) -> None:
+    """Write the node of an If, with its branches in the arguments."""
     if not layer.inputs:
         raise ModelError("an If needs a condition", layer.where)
-    condition = place.read(place.source(layer, 0))
-    reads = [condition]
+    condition = network_writer.read(network_writer.source(layer, 0))
+    names_read = [condition]
     args: Content = {"cond": condition}
     for key in ("then", "else"):
-        args[f"{key}_branch"] = _branch(layer, place, key, reads)
-    names = [place.names[layer.id, port.id] for port in layer.outputs]
-    place.writer.node("onnx::If", names, args=args, reads=reads, node_id=layer.name)
+        args[f"{key}_branch"] = _branch(layer, network_writer, key, names_read)
+    names = [network_writer.names[layer.id, port.id] for port in layer.outputs]
+    network_writer.writer.node("onnx::If", names, args=args, reads=names_read, node_id=layer.name)
 
 
-def _branch(layer: Layer, outside: Place, key: str, reads: list[str]) -> Content:
+def _branch(layer: Layer, outer_writer: NetworkWriter, key: str, names_read: list[str]) -> Content:
     where = f"{layer.where}, {key}"
     network = read_network(child(layer.element, f"{key}_body", where), where)
-    element = child(layer.element, f"{key}_port_map", where)
-    writer = GraphWriter(f"{layer.name}_{key}", outside.writer)
-    inside = Place(network, writer, outside.weights)
-    tied: set[int] = set()
-    for tie in read_ties(element, "input", layer, network):
-        outer = outside.read(outside.names[outside.network.sources[layer.id, tie.port]])
-        inside.names[tie.inner.id, tie.inner.outputs[0].id] = outer
-        if outer in outside.known:
-            inside.known[outer] = outside.known[outer]
-        reads.append(outer)
-        tied.add(tie.inner.id)
+    port_map = child(layer.element, f"{key}_port_map", where)
+    writer = GraphWriter(f"{layer.name}_{key}", outer_writer.writer)
+    inner_writer = NetworkWriter(network, writer, outer_writer.weights)
+    bound_ids: set[int] = set()
+    for binding in read_bindings(port_map, "input", layer, network):
+        outer = outer_writer.read(
+            outer_writer.names[outer_writer.network.sources[layer.id, binding.port]]
+        )
+        inner_writer.names[binding.inner.id, binding.inner.outputs[0].id] = outer
+        if outer in outer_writer.constants:
+            inner_writer.constants[outer] = outer_writer.constants[outer]
+        names_read.append(outer)
+        bound_ids.add(binding.inner.id)
     for parameter in network.of_type("Parameter"):
-        if parameter.id not in tied:
+        if parameter.id not in bound_ids:
             raise ModelError(
                 "no entry of port_map brings a value to this Parameter", parameter.where
             )
-    inside.name_values()
-    write_layers(inside)
-    results = {tie.port: tie.inner for tie in read_ties(element, "output", layer, network)}
+    inner_writer.name_values()
+    write_layers(inner_writer)
+    results = {
+        binding.port: binding.inner for binding in read_bindings(port_map, "output", layer, network)
+    }
     for port in layer.outputs:
         if port.id not in results:
             raise ModelError(f"the output {port.id} is none of the {key}_body's", layer.where)
-    outputs = [inside.read(inside.source(results[port.id], 0)) for port in layer.outputs]
-    return writer.content(outputs=outputs, metadata=_SHAPES)
+    outputs = [
+        inner_writer.read(inner_writer.source(results[port.id], 0)) for port in layer.outputs
+    ]
+    return writer.content(outputs=outputs, metadata=_BRANCH_METADATA)

@@ -1,4 +1,4 @@
-"""Element types and shapes of an IR in our words.
+"""Element types and shapes of an IR, as dtypes and shapes of this package.
 
 Source: OpenVINO IR versions 10 and 11; attributes `element_type`, `precision`, `shape`, `<dim>`.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from mdf_loop.errors import ModelError, UnsupportedError
 
 Extents: TypeAlias = "tuple[int | None, ...] | None"
-"""A shape as an IR states it: None for an extent, or for the shape, that it leaves open."""
+"""Shape in an IR, with None for unknown extents, or None for an unknown shape."""
 
 DTYPES = {
     "f64": "float64",
@@ -39,18 +39,18 @@ _PRECISIONS = {
     "BOOL": "bool",
     **{word.upper(): dtype for word, dtype in DTYPES.items()},
 }
-OPEN_TYPES = (None, "dynamic", "undefined")
-"""What `element_type` says where a body leaves it open."""
+UNKNOWN_TYPES = (None, "dynamic", "undefined")
+"""Values of `element_type` for a type that a body leaves open."""
 
-_OPEN = ("", "UNSPECIFIED", "DYNAMIC", "UNDEFINED")
-LARGEST_EXTENT = 2**40
+_UNKNOWN_PRECISIONS = ("", "UNSPECIFIED", "DYNAMIC", "UNDEFINED")
+MAX_EXTENT = 2**40
 
 
 def dtype_of_type(word: str, where: str) -> str:
-    """The dtype of an `element_type`.
+    """Return the dtype of an `element_type`.
 
     Raises:
-        UnsupportedError: neither MDF nor ONNX Runtime has it.
+        UnsupportedError: MDF and ONNX Runtime lack the element type.
     """
     if word not in DTYPES:
         raise UnsupportedError(
@@ -60,8 +60,8 @@ def dtype_of_type(word: str, where: str) -> str:
 
 
 def dtype_of_precision(word: str, where: str) -> str:
-    """The dtype of a port's `precision`; empty if the file leaves it open."""
-    if word.upper() in _OPEN:
+    """Return the dtype of a port's `precision`, or "" if the file leaves the type open."""
+    if word.upper() in _UNKNOWN_PRECISIONS:
         return ""
     if word.upper() not in _PRECISIONS:
         raise UnsupportedError(f"the precision '{word}' cannot be read", where)
@@ -69,15 +69,15 @@ def dtype_of_precision(word: str, where: str) -> str:
 
 
 def numpy_dtype(dtype: str) -> np.dtype[np.generic]:
-    """The numpy dtype of one of our words."""
+    """Return the numpy dtype with this name, where bfloat16 comes from `ml_dtypes`."""
     return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 
-def whole(text: str | None, what: str, where: str) -> int:
-    """A whole number that the file states.
+def read_integer(text: str | None, what: str, where: str) -> int:
+    """Return an integer of the file.
 
     Raises:
-        ModelError: there is none.
+        ModelError: The integer is missing or malformed.
     """
     if text is None:
         raise ModelError(f"'{what}' is missing", where)
@@ -86,32 +86,38 @@ def whole(text: str | None, what: str, where: str) -> int:
     return int(text)
 
 
-def wholes(text: str, what: str, where: str) -> tuple[int, ...]:
-    """Whole numbers with commas between them."""
-    return tuple(whole(part, what, where) for part in text.split(",")) if text.strip() else ()
+def read_integers(text: str, what: str, where: str) -> tuple[int, ...]:
+    """Return integers that are separated by commas."""
+    return (
+        tuple(read_integer(part, what, where) for part in text.split(",")) if text.strip() else ()
+    )
 
 
-def extents_of(text: str, where: str) -> Extents:
-    """The shape that an attribute states: `2,?,1..5,-1`; `...` is one of unknown rank."""
+def parse_shape(text: str, where: str) -> Extents:
+    """Return the shape in an attribute such as `2,?,1..5,-1`, or None for an unknown rank."""
     if text.strip() in ("...", "?..."):
         return None
-    return tuple(_extent(part.strip(), where) for part in text.split(",")) if text.strip() else ()
+    return (
+        tuple(_parse_extent(part.strip(), where) for part in text.split(","))
+        if text.strip()
+        else ()
+    )
 
 
-def _extent(text: str, where: str) -> int | None:
+def _parse_extent(text: str, where: str) -> int | None:
     if text in ("?", "-1") or re.fullmatch(r"\d*\.\.\d*", text, re.ASCII):
         return None
-    extent = whole(text, "shape", where)
-    if not 0 <= extent <= LARGEST_EXTENT:
+    extent = read_integer(text, "shape", where)
+    if not 0 <= extent <= MAX_EXTENT:
         raise ModelError(f"an axis cannot have the extent {extent}", where)
     return extent
 
 
-def extents_of_port(dims: list[str], where: str) -> Extents:
-    """The shape that the `<dim>` elements of a port state."""
-    return tuple(_extent(dim.strip(), where) for dim in dims)
+def parse_port_shape(dims: list[str], where: str) -> Extents:
+    """Return the shape in the `<dim>` elements of a port."""
+    return tuple(_parse_extent(dim.strip(), where) for dim in dims)
 
 
 def byte_count(shape: tuple[int, ...], dtype: str) -> int:
-    """How many bytes such an array has."""
+    """Return the number of bytes of an array."""
     return prod(shape) * numpy_dtype(dtype).itemsize

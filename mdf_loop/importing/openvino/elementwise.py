@@ -1,4 +1,4 @@
-"""Layers that work element by element: arithmetic, comparisons, logic, rounding.
+"""Conversion of elementwise layers: arithmetic, comparisons, logic, rounding.
 
 Source: OpenVINO operation sets, groups "Arithmetic", "Comparison", "Logical".
 """
@@ -10,25 +10,33 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdf_loop.importing.openvino.call import LAYERS, Call, Result, Translator, cast, layer, unary
+from mdf_loop.importing.openvino.call import (
+    TRANSLATORS,
+    LayerCall,
+    Result,
+    Translator,
+    cast,
+    layer,
+    unary,
+)
 from mdf_loop.importing.openvino.elements import dtype_of_type
 from mdf_loop.importing.openvino.place import OnnxOp, Term, op
 from mdf_loop.ir import Array
 
 
-def _check_broadcast(call: Call) -> None:
+def _check_broadcast(call: LayerCall) -> None:
     call.choice("auto_broadcast", {"numpy": None, "none": None}, "numpy")
 
 
 def _binary(op_type: str) -> Translator:
-    def translate(call: Call) -> Result:
+    def translate(call: LayerCall) -> Result:
         _check_broadcast(call)
         return op(op_type, call.input(0), call.input(1))
 
     return translate
 
 
-LAYERS.update(
+TRANSLATORS.update(
     {
         "Add": _binary("Add"),
         "Subtract": _binary("Sub"),
@@ -72,43 +80,43 @@ LAYERS.update(
 
 
 @layer("NotEqual")
-def _not_equal(call: Call) -> Result:
+def _not_equal(call: LayerCall) -> Result:
     _check_broadcast(call)
     return op("Not", op("Equal", call.input(0), call.input(1)))
 
 
 @layer("SquaredDifference")
-def _squared_difference(call: Call) -> Result:
+def _squared_difference(call: LayerCall) -> Result:
     _check_broadcast(call)
     difference = op("Sub", call.input(0), call.input(1))
     return op("Mul", difference, difference)
 
 
 @layer("IsInf")
-def _is_inf(call: Call) -> Result:
-    ends = {key: int(call.truth(key, True)) for key in ("detect_negative", "detect_positive")}
-    return op("IsInf", call.input(0), **ends)
+def _is_inf(call: LayerCall) -> Result:
+    flags = {key: int(call.read_bool(key, True)) for key in ("detect_negative", "detect_positive")}
+    return op("IsInf", call.input(0), **flags)
 
 
 @layer("IsFinite")
-def _is_finite(call: Call) -> Result:
+def _is_finite(call: LayerCall) -> Result:
     x = call.input(0)
     return op("Not", op("Or", op("IsNaN", x), op("IsInf", x)))
 
 
 @layer("Select")
-def _select(call: Call) -> Result:
+def _select(call: LayerCall) -> Result:
     _check_broadcast(call)
     return op("Where", call.input(0), call.input(1), call.input(2))
 
 
 @layer("Convert")
-def _convert(call: Call) -> Result:
+def _convert(call: LayerCall) -> Result:
     return cast(call.input(0), dtype_of_type(call.text("destination_type"), call.layer.where))
 
 
 @layer("ConvertLike")
-def _convert_like(call: Call) -> Result:
+def _convert_like(call: LayerCall) -> Result:
     if call.is_of(1, ""):
         return op("CastLike", call.input(0), call.input(1))
     return cast(call.input(0), call.dtype(1))
@@ -118,35 +126,35 @@ def _convert_like(call: Call) -> Result:
 
 
 @layer("Divide")
-def _divide(call: Call) -> Result:
-    """Whole numbers: rounded down, or towards zero where `m_pythondiv` is false."""
+def _divide(call: LayerCall) -> Result:
+    """Divide; integers are rounded down, or towards zero if `m_pythondiv` is false."""
     _check_broadcast(call)
     x, y = call.input(0), call.input(1)
     quotient = op("Div", x, y)
-    if call.is_float() or call.dtype().startswith("u") or not call.truth("m_pythondiv", True):
+    if call.is_float() or call.dtype().startswith("u") or not call.read_bool("m_pythondiv", True):
         return quotient
-    rest = op("Sub", x, op("Mul", quotient, y))
-    below = op("Sub", quotient, call.number(1))
-    return op("Where", _other_side(call, rest, y), below, quotient)
+    remainder = op("Sub", x, op("Mul", quotient, y))
+    quotient_minus_one = op("Sub", quotient, call.number(1))
+    return op("Where", _has_other_sign(call, remainder, y), quotient_minus_one, quotient)
 
 
-def _other_side(call: Call, rest: Term, y: Term) -> OnnxOp:
-    """Whether a rest is not zero and has another sign than the divisor."""
+def _has_other_sign(call: LayerCall, remainder: Term, y: Term) -> OnnxOp:
+    """Return True where a remainder is not zero and has another sign than the divisor."""
     zero = call.number(0)
-    differs = op("Xor", op("Less", rest, zero), op("Less", y, zero))
-    return op("And", op("Not", op("Equal", rest, zero)), differs)
+    differs = op("Xor", op("Less", remainder, zero), op("Less", y, zero))
+    return op("And", op("Not", op("Equal", remainder, zero)), differs)
 
 
 @layer("Mod")
-def _mod(call: Call) -> Result:
-    """The rest of a division towards zero."""
+def _mod(call: LayerCall) -> Result:
+    """Convert the remainder of a division that rounds towards zero."""
     _check_broadcast(call)
     return op("Mod", call.input(0), call.input(1), fmod=1)
 
 
 @layer("FloorMod")
-def _floor_mod(call: Call) -> Result:
-    """The rest of a division rounded down: it has the divisor's sign."""
+def _floor_mod(call: LayerCall) -> Result:
+    """Convert the remainder of a division that rounds down, which has the divisor's sign."""
     _check_broadcast(call)
     return op("Mod", call.input(0), call.input(1), fmod=0)
 
@@ -155,31 +163,31 @@ def _floor_mod(call: Call) -> Result:
 
 
 @layer("Clamp")
-def _clamp(call: Call) -> Result:
-    """Whole numbers: min is rounded up, max down."""
-    low, high = call.real("min"), call.real("max")
+def _clamp(call: LayerCall) -> Result:
+    """Convert Clamp, where the bounds of integers are rounded: min up, max down."""
+    low, high = call.read_float("min"), call.read_float("max")
     if call.is_float():
         return op("Clip", call.input(0), call.number(low), call.number(high))
-    least, most = (_whole_bound(call, n, f) for n, f in ((low, math.ceil), (high, math.floor)))
-    return op("Min", op("Max", call.input(0), least), most)
+    lower, upper = (_integer_bound(call, n, f) for n, f in ((low, math.ceil), (high, math.floor)))
+    return op("Min", op("Max", call.input(0), lower), upper)
 
 
-def _whole_bound(call: Call, number: float, rounded: Callable[[float], int]) -> Array:
+def _integer_bound(call: LayerCall, number: float, rounding: Callable[[float], int]) -> Array:
     bounds = np.iinfo(call.dtype())
     if number <= bounds.min or number >= bounds.max:
-        whole = bounds.min if number <= bounds.min else bounds.max
+        bound = bounds.min if number <= bounds.min else bounds.max
     else:
-        whole = rounded(number)
-    return np.array(whole, call.dtype())
+        bound = rounding(number)
+    return np.array(bound, call.dtype())
 
 
 @layer("Round")
-def _round(call: Call) -> Result:
+def _round(call: LayerCall) -> Result:
     x = call.input(0)
     if call.choice("mode", {"half_to_even": True, "half_away_from_zero": False}, "half_to_even"):
         return op("Round", x)
-    size = op("Abs", x)
-    down = op("Floor", size)
-    up = op("GreaterOrEqual", op("Sub", size, down), call.number(0.5))
-    rounded = op("Where", up, op("Add", down, call.number(1)), down)
+    magnitude = op("Abs", x)
+    floor = op("Floor", magnitude)
+    rounds_up = op("GreaterOrEqual", op("Sub", magnitude, floor), call.number(0.5))
+    rounded = op("Where", rounds_up, op("Add", floor, call.number(1)), floor)
     return op("Mul", op("Sign", x), rounded)

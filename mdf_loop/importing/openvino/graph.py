@@ -1,6 +1,7 @@
-"""A network -> an MDF graph: every layer becomes nodes, every value keeps its name.
+"""Conversion of a network into an MDF graph, where each layer becomes nodes and values keep their names.
 
-Layers that own bodies (`OWNERS`) write their node themselves; all others are in the table `LAYERS`.
+The functions in `BODY_LAYER_WRITERS` write layers with bodies. All other layers are converted by the
+functions in `TRANSLATORS`.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from importlib import import_module
 from typing import TypeAlias
 
 from mdf_loop.errors import ModelError, UnsupportedError
-from mdf_loop.importing.openvino.call import LAYERS, Call
+from mdf_loop.importing.openvino.call import TRANSLATORS, LayerCall
 from mdf_loop.importing.openvino.network import Layer
-from mdf_loop.importing.openvino.place import Place
+from mdf_loop.importing.openvino.place import NetworkWriter
 from mdf_loop.suggestion import suggestion
 
-Owner: TypeAlias = "Callable[[Layer, Place], None]"
+BodyLayerWriter: TypeAlias = "Callable[[Layer, NetworkWriter], None]"
 
-OWNERS: dict[str, Owner] = {}
-"""Layer types with bodies -> what writes them."""
+BODY_LAYER_WRITERS: dict[str, BodyLayerWriter] = {}
+"""Writer of each layer type with bodies."""
 
-_FAMILIES = (
+_TRANSLATOR_MODULES = (
     *(
         "elementwise",
         "activations",
@@ -33,66 +34,68 @@ _FAMILIES = (
     ),
     *("loops", "branches"),
 )
-"""Modules of this folder with translators."""
+"""Modules of this package that register translators."""
 
-_ENDS = ("Parameter", "Result", "Const")
+_WITHOUT_TRANSLATOR = ("Parameter", "Result", "Const")
 
 
-def owner(*types: str) -> Callable[[Owner], Owner]:
-    """Register the writer of layers that own bodies."""
+def body_layer(*types: str) -> Callable[[BodyLayerWriter], BodyLayerWriter]:
+    """Register the decorated function as the writer of these layer types with bodies."""
 
-    def register(write: Owner) -> Owner:
-        OWNERS.update(dict.fromkeys(types, write))
+    def register(write: BodyLayerWriter) -> BodyLayerWriter:
+        BODY_LAYER_WRITERS.update(dict.fromkeys(types, write))
         return write
 
     return register
 
 
-def write_layers(place: Place) -> None:
-    """Write every layer of the place's network, constants where they are needed.
+def write_layers(network_writer: NetworkWriter) -> None:
+    """Write all layers of the writer's network. A constant is written when it is read.
 
     Raises:
-        UnsupportedError: nobody can translate a layer; its type, name and opset.
+        UnsupportedError: A layer has no translator. The message names type, name and opset.
     """
-    for family in _FAMILIES:
-        import_module(f"mdf_loop.importing.openvino.{family}")
-    constants = [layer for layer in place.network.layers if layer.type == "Const"]
+    for module in _TRANSLATOR_MODULES:
+        import_module(f"mdf_loop.importing.openvino.{module}")
+    constants = [layer for layer in network_writer.network.layers if layer.type == "Const"]
     for layer in constants:
-        place.constant_layer(layer)
-    for layer in place.network.layers:
-        if layer.type in OWNERS:
-            OWNERS[layer.type](layer, place)
-        elif layer.type not in _ENDS:
-            _write_layer(layer, place)
+        network_writer.add_constant_layer(layer)
+    for layer in network_writer.network.layers:
+        if layer.type in BODY_LAYER_WRITERS:
+            BODY_LAYER_WRITERS[layer.type](layer, network_writer)
+        elif layer.type not in _WITHOUT_TRANSLATOR:
+            _write_layer(layer, network_writer)
 
 
-def _write_layer(layer: Layer, place: Place) -> None:
-    translate = LAYERS.get(layer.type)
+def _write_layer(layer: Layer, network_writer: NetworkWriter) -> None:
+    translate = TRANSLATORS.get(layer.type)
     if translate is None:
         opset = f" ({layer.opset})" if layer.opset else ""
         raise UnsupportedError(
             f"the layer type {layer.type}{opset} cannot be read",
             layer.where,
-            suggestion(layer.type, [*LAYERS, *OWNERS]) if _is_close(layer.type) else "",
+            suggestion(layer.type, [*TRANSLATORS, *BODY_LAYER_WRITERS])
+            if _is_close(layer.type)
+            else "",
         )
-    found = translate(Call(layer, place))
-    results = found if isinstance(found, tuple) else (found,)
-    names = [place.names[layer.id, port.id] for port in layer.outputs]
-    _refuse_missing(layer, place, len(results))
-    place.emit(results[: len(names)], names[: len(results)], layer.name)
-    place.follow(layer)
+    translation = translate(LayerCall(layer, network_writer))
+    terms = translation if isinstance(translation, tuple) else (translation,)
+    names = [network_writer.names[layer.id, port.id] for port in layer.outputs]
+    _check_outputs(layer, network_writer, len(terms))
+    network_writer.write_outputs(terms[: len(names)], names[: len(terms)], layer.name)
+    network_writer.fold_convert(layer)
 
 
 def _is_close(kind: str) -> bool:
-    return kind.lower() in {known.lower() for known in LAYERS}
+    return kind.lower() in {known.lower() for known in TRANSLATORS}
 
 
-def _refuse_missing(layer: Layer, place: Place, count: int) -> None:
-    """An output that is read, but that the translation does not give."""
+def _check_outputs(layer: Layer, network_writer: NetworkWriter, count: int) -> None:
+    """Raise an error if a layer reads an output that the translation lacks."""
     if not layer.outputs:
         raise ModelError(f"a {layer.type} needs an output port", layer.where)
     missing = {(layer.id, port.id) for port in layer.outputs[count:]}
-    if missing and missing & set(place.network.sources.values()):
+    if missing and missing & set(network_writer.network.sources.values()):
         raise UnsupportedError(
             f"only the first {count} outputs of the layer type {layer.type} can be read",
             layer.where,

@@ -1,13 +1,13 @@
-"""Convolutions and pools.
+"""Conversion of convolutions and pooling.
 
 Source: OpenVINO operation sets, groups "Convolution" and "Pooling".
 """
 
 from __future__ import annotations
 
-from mdf_loop.importing.openvino.call import Call, Result, layer, whole_list
+from mdf_loop.importing.openvino.call import LayerCall, Result, int64_array, layer
 from mdf_loop.importing.openvino.place import op
-from mdf_loop.importing.openvino.shapes import joined
+from mdf_loop.importing.openvino.shapes import concatenate_lists
 
 _AUTO_PAD = {
     "explicit": "NOTSET",
@@ -18,56 +18,59 @@ _AUTO_PAD = {
 }
 
 
-def _window(call: Call) -> dict[str, object]:
-    """Strides and pads as attributes of ONNX."""
+def _window(call: LayerCall) -> dict[str, object]:
+    """Return strides and pads as attributes of ONNX."""
     auto = call.choice("auto_pad", _AUTO_PAD, "explicit")
-    about: dict[str, object] = {"strides": list(call.wholes("strides")), "auto_pad": auto}
+    attributes: dict[str, object] = {
+        "strides": list(call.read_integers("strides")),
+        "auto_pad": auto,
+    }
     if auto == "NOTSET":
-        about["pads"] = [*call.wholes("pads_begin"), *call.wholes("pads_end")]
-    return about
+        attributes["pads"] = [*call.read_integers("pads_begin"), *call.read_integers("pads_end")]
+    return attributes
 
 
 @layer("Convolution")
-def _convolution(call: Call) -> Result:
-    dilations = list(call.wholes("dilations"))
+def _convolution(call: LayerCall) -> Result:
+    dilations = list(call.read_integers("dilations"))
     return op("Conv", call.input(0), call.input(1), dilations=dilations, **_window(call))
 
 
 @layer("GroupConvolution")
-def _group_convolution(call: Call) -> Result:
-    """Weights [groups, out, in, ...] become [groups out, in, ...]."""
+def _group_convolution(call: LayerCall) -> Result:
+    """Convert a convolution with weights [groups, out, in, ...] to [groups out, in, ...]."""
     shape = call.shape(1)
     if shape is None or None in shape[:2] or len(shape) < 4:
-        raise call.refused("needs weights of known shape")
+        raise call.unsupported("needs weights of known shape")
     groups, out = int(shape[0] or 0), int(shape[1] or 0)
-    inner = op("Slice", op("Shape", call.input(1)), whole_list(2), whole_list(len(shape)))
-    joined_shape = joined(whole_list(groups * out), inner)
+    inner = op("Slice", op("Shape", call.input(1)), int64_array(2), int64_array(len(shape)))
+    joined_shape = concatenate_lists(int64_array(groups * out), inner)
     weights = op("Reshape", call.input(1), joined_shape)
-    dilations = list(call.wholes("dilations"))
-    about = {"group": groups, "dilations": dilations, **_window(call)}
-    return op("Conv", call.input(0), weights, **about)
+    dilations = list(call.read_integers("dilations"))
+    attributes = {"group": groups, "dilations": dilations, **_window(call)}
+    return op("Conv", call.input(0), weights, **attributes)
 
 
-def _rounding(call: Call) -> int:
+def _rounding(call: LayerCall) -> int:
     return call.choice("rounding_type", {"floor": 0, "ceil": 1}, "floor")
 
 
-def _pool(call: Call) -> dict[str, object]:
-    kernel = list(call.wholes("kernel"))
+def _pool_attributes(call: LayerCall) -> dict[str, object]:
+    kernel = list(call.read_integers("kernel"))
     return {"kernel_shape": kernel, "ceil_mode": _rounding(call), **_window(call)}
 
 
 @layer("MaxPool")
-def _max_pool(call: Call) -> Result:
-    """The largest numbers; from opset 8 on with dilations, and places that cannot be read."""
-    ones = ",".join("1" * len(call.wholes("kernel")))
-    dilations = list(call.wholes("dilations", ones))
-    return op("MaxPool", call.input(0), dilations=dilations, **_pool(call))
+def _max_pool(call: LayerCall) -> Result:
+    """Convert MaxPool, with dilations from opset 8 on, and without the output of indices."""
+    ones = ",".join("1" * len(call.read_integers("kernel")))
+    dilations = list(call.read_integers("dilations", ones))
+    return op("MaxPool", call.input(0), dilations=dilations, **_pool_attributes(call))
 
 
 @layer("AvgPool")
-def _avg_pool(call: Call) -> Result:
-    padded = 0 if call.truth("exclude-pad") else 1
-    if padded and _rounding(call):
-        raise call.refused("with pads counted and sizes rounded up cannot be read")
-    return op("AveragePool", call.input(0), count_include_pad=padded, **_pool(call))
+def _avg_pool(call: LayerCall) -> Result:
+    counts_pads = 0 if call.read_bool("exclude-pad") else 1
+    if counts_pads and _rounding(call):
+        raise call.unsupported("with pads counted and sizes rounded up cannot be read")
+    return op("AveragePool", call.input(0), count_include_pad=counts_pads, **_pool_attributes(call))

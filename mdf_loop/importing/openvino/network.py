@@ -1,4 +1,4 @@
-"""The elements of an IR as frozen data: layers with their ports, edges, bodies. All ids checked.
+"""Layers, ports and edges of an IR as immutable data, with all ids checked.
 
 Source: OpenVINO IR versions 10 and 11.
 """
@@ -17,16 +17,16 @@ from mdf_loop.errors import CycleError, ModelError, UnsupportedError
 from mdf_loop.importing.openvino.elements import (
     Extents,
     dtype_of_precision,
-    extents_of_port,
-    whole,
+    parse_port_shape,
+    read_integer,
 )
 
 PortKey = tuple[int, int]
-"""(layer id, port id)"""
+"""Layer id and port id."""
 
 
 class Port(Struct, frozen=True):
-    """A port of a layer: what it carries, and the names of that value."""
+    """Port of a layer, with the type and the names of its value."""
 
     id: int
     dtype: str
@@ -35,7 +35,7 @@ class Port(Struct, frozen=True):
 
 
 class Layer(Struct, frozen=True, eq=False):
-    """An operation; `element` is what the file says of it."""
+    """Operation of a network; `element` is its XML element in the file."""
 
     id: int
     name: str
@@ -49,71 +49,73 @@ class Layer(Struct, frozen=True, eq=False):
 
 
 class Network(Struct, frozen=True, eq=False):
-    """Layers in an order in which they can be computed, by id as written, and who feeds whom."""
+    """Layers in topological order, layers by id in file order, and the source of each input."""
 
     layers: tuple[Layer, ...]
-    written: Mapping[int, Layer]
+    by_id: Mapping[int, Layer]
     sources: Mapping[PortKey, PortKey]
 
     def layer(self, layer_id: int, what: str, where: str) -> Layer:
-        """The layer of that id.
+        """Return the layer with this id.
 
         Raises:
-            ModelError: there is none.
+            ModelError: The network has no such layer.
         """
-        if layer_id not in self.written:
+        if layer_id not in self.by_id:
             raise ModelError(f"{what} names the layer {layer_id}, which does not exist", where)
-        return self.written[layer_id]
+        return self.by_id[layer_id]
 
     def of_type(self, kind: str) -> tuple[Layer, ...]:
-        """The layers of a type, in the file's order."""
-        return tuple(layer for layer in self.written.values() if layer.type == kind)
+        """Return the layers of a type, in the order of the file."""
+        return tuple(layer for layer in self.by_id.values() if layer.type == kind)
 
 
 def child(element: Element, tag: str, where: str) -> Element:
-    """The part of an element that must be there."""
-    found = element.find(tag)
-    if found is None:
+    """Return the required child of an element with this tag, or raise ModelError."""
+    subelement = element.find(tag)
+    if subelement is None:
         raise ModelError(f"<{element.tag}> has no <{tag}>", where)
-    return found
+    return subelement
 
 
 def read_network(element: Element, where: str = "") -> Network:
-    """The layers and edges of a `<net>` or of a body.
+    """Return the layers and edges of a `<net>` or of a body.
 
     Raises:
-        ModelError: an id is missing, unknown or there twice.
-        CycleError: layers wait for each other.
+        ModelError: An id is missing, unknown or repeated.
+        CycleError: The layers depend on each other in a cycle.
     """
-    found = [_layer(e, where) for e in child(element, "layers", where).findall("layer")]
-    layers = _with_own_names(found)
-    by_id = _once(((layer.id, layer) for layer in layers), "layer id", where)
-    edges = [_edge(e, by_id, where) for e in child(element, "edges", where).findall("edge")]
-    sources = _once(((to, source) for source, to in edges), "input port with an edge", where)
+    parsed = [_parse_layer(e, where) for e in child(element, "layers", where).findall("layer")]
+    layers = _with_unique_names(parsed)
+    by_id = _unique_dict(((layer.id, layer) for layer in layers), "layer id", where)
+    edges = [_parse_edge(e, by_id, where) for e in child(element, "edges", where).findall("edge")]
+    sources = _unique_dict(((to, source) for source, to in edges), "input port with an edge", where)
     for layer in layers:
         for port in layer.inputs:
             if (layer.id, port.id) not in sources:
                 raise ModelError(f"no edge feeds the input port {port.id}", layer.where)
-    return Network(_ordered(layers, by_id, sources), by_id, sources)
+    return Network(_sort_layers(layers, by_id, sources), by_id, sources)
 
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-def _once(pairs: Iterable[tuple[K, V]], what: str, where: str) -> dict[K, V]:
-    found: dict[K, V] = {}
+def _unique_dict(pairs: Iterable[tuple[K, V]], what: str, where: str) -> dict[K, V]:
+    entries: dict[K, V] = {}
     for key, value in pairs:
-        if key in found:
+        if key in entries:
             raise ModelError(f"the {what} {key} is there twice", where)
-        found[key] = value
-    return found
+        entries[key] = value
+    return entries
 
 
-def _layer(element: Element, outside: str) -> Layer:
+def _parse_layer(element: Element, outside: str) -> Layer:
     name = element.get("name", "")
-    layer_id = whole(element.get("id"), "id of a layer", _below(outside, f"layer '{name}'"))
-    where = _below(outside, f"layer '{name}' (id {layer_id})")
+    layer_id = read_integer(
+        element.get("id"), "id of a layer", _nested_path(outside, f"layer '{name}'")
+    )
+    where = _nested_path(outside, f"layer '{name}' (id {layer_id})")
     kind = element.get("type")
     if not kind:
         raise ModelError("'type' is missing", where)
@@ -121,56 +123,58 @@ def _layer(element: Element, outside: str) -> Layer:
     data = element.find("data")
     attributes = {} if data is None else dict(data.attrib)
     try:
-        inputs, outputs = (_ports(element, tag, where) for tag in ("input", "output"))
+        inputs, outputs = (_parse_ports(element, tag, where) for tag in ("input", "output"))
     except UnsupportedError as error:
         raise UnsupportedError(f"the layer type {kind}: {error.findings[0].what}", where) from None
-    _once(((port.id, port) for port in (*inputs, *outputs)), "port id", where)
+    _unique_dict(((port.id, port) for port in (*inputs, *outputs)), "port id", where)
     return Layer(layer_id, name or kind, kind, opset, attributes, inputs, outputs, element, where)
 
 
-def _with_own_names(layers: list[Layer]) -> list[Layer]:
-    """The same layers; a name that another has already gets the layer's id."""
-    seen: set[str] = set()
-    own: list[Layer] = []
+def _with_unique_names(layers: list[Layer]) -> list[Layer]:
+    """Return the layers with unique names: a repeated name is extended by the layer's id."""
+    names: set[str] = set()
+    renamed: list[Layer] = []
     for layer in layers:
-        name = f"{layer.name}_{layer.id}" if layer.name in seen else layer.name
-        seen.add(name)
-        own.append(replace(layer, name=name))
-    return own
+        name = f"{layer.name}_{layer.id}" if layer.name in names else layer.name
+        names.add(name)
+        renamed.append(replace(layer, name=name))
+    return renamed
 
 
-def _below(outside: str, here: str) -> str:
+def _nested_path(outside: str, here: str) -> str:
     return f"{outside} > {here}" if outside else here
 
 
-def _ports(element: Element, tag: str, where: str) -> tuple[Port, ...]:
+def _parse_ports(element: Element, tag: str, where: str) -> tuple[Port, ...]:
     group = element.find(tag)
-    return () if group is None else tuple(_port(e, where) for e in group.findall("port"))
+    return () if group is None else tuple(_parse_port(e, where) for e in group.findall("port"))
 
 
-def _port(element: Element, where: str) -> Port:
-    port_id = whole(element.get("id"), "id of a port", where)
+def _parse_port(element: Element, where: str) -> Port:
+    port_id = read_integer(element.get("id"), "id of a port", where)
     dtype = dtype_of_precision(element.get("precision", ""), where)
-    shape = extents_of_port([dim.text or "" for dim in element.findall("dim")], where)
+    shape = parse_port_shape([dim.text or "" for dim in element.findall("dim")], where)
     if element.find("rank") is not None:
         shape = None
-    return Port(port_id, dtype, shape, _names(element.get("names", "")))
+    return Port(port_id, dtype, shape, _split_names(element.get("names", "")))
 
 
-def _names(text: str) -> tuple[str, ...]:
-    r"""Names with commas between them; a comma inside a name is written `\,`."""
+def _split_names(text: str) -> tuple[str, ...]:
+    r"""Return names that are separated by commas. A comma within a name is written `\,`."""
     parts = text.replace("\\,", "\0").split(",")
     return tuple(part.replace("\0", ",").strip() for part in parts if part.strip())
 
 
 def output_names(layer: Layer) -> tuple[str, ...]:
-    """The names that a Result states for what it gives."""
-    return _names(layer.element.get("output_names", ""))
+    """Return the names that a Result states for its value."""
+    return _split_names(layer.element.get("output_names", ""))
 
 
-def _edge(element: Element, by_id: Mapping[int, Layer], where: str) -> tuple[PortKey, PortKey]:
+def _parse_edge(
+    element: Element, by_id: Mapping[int, Layer], where: str
+) -> tuple[PortKey, PortKey]:
     ends = ("from-layer", "from-port", "to-layer", "to-port")
-    layer, port, to_layer, to_port = (whole(element.get(end), end, where) for end in ends)
+    layer, port, to_layer, to_port = (read_integer(element.get(end), end, where) for end in ends)
     for end, layer_id, port_id, side in (
         ("from", layer, port, "outputs"),
         ("to", to_layer, to_port, "inputs"),
@@ -185,7 +189,7 @@ def _edge(element: Element, by_id: Mapping[int, Layer], where: str) -> tuple[Por
     return (layer, port), (to_layer, to_port)
 
 
-def _ordered(
+def _sort_layers(
     layers: list[Layer], by_id: Mapping[int, Layer], sources: Mapping[PortKey, PortKey]
 ) -> tuple[Layer, ...]:
     sorter = graphlib.TopologicalSorter(

@@ -1,4 +1,4 @@
-"""The port_map and back_edges of a loop: what each Parameter and Result of its body is.
+"""Reading of the port_map and the back_edges of a loop: the role of each Parameter and Result.
 
 Source: OpenVINO, Loop-5 and TensorIterator-1.
 """
@@ -11,12 +11,12 @@ from xml.etree.ElementTree import Element
 from msgspec import Struct
 
 from mdf_loop.errors import ModelError, UnsupportedError
-from mdf_loop.importing.openvino.elements import whole
+from mdf_loop.importing.openvino.elements import read_integer
 from mdf_loop.importing.openvino.network import Layer, Network, child
 
 
-class Tie(Struct, frozen=True):
-    """A port of the owner tied to a Parameter or Result of its body; the port is -1 for none."""
+class PortBinding(Struct, frozen=True):
+    """Binding of a port of the loop to a Parameter or Result of its body. Port -1 means no port."""
 
     port: int
     inner: Layer
@@ -27,8 +27,8 @@ class Tie(Struct, frozen=True):
     part_size: int = 1
     purpose: str = ""
 
-    def slicing(self, owner: Layer) -> dict[str, int]:
-        """The slice of an input, in the words of a loop's `slices`."""
+    def slice_entry(self, owner: Layer) -> dict[str, int]:
+        """Return the slice of an input, as an entry of a loop's `slices`."""
         assert self.axis is not None
         self._check(owner)
         start, end = self._range()
@@ -40,8 +40,8 @@ class Tie(Struct, frozen=True):
             "part_size": self.part_size,
         }
 
-    def joining(self, owner: Layer) -> dict[str, object]:
-        """The recording of an output whose parts are joined."""
+    def recording_entry(self, owner: Layer) -> dict[str, object]:
+        """Return the recording of an output whose parts are concatenated."""
         assert self.axis is not None
         self._check(owner)
         if abs(self.stride) != self.part_size:
@@ -56,8 +56,8 @@ class Tie(Struct, frozen=True):
                 owner.where,
                 "start 0, end -1, stride 1; or -1, 0, -1 for the last iteration first",
             )
-        about: dict[str, object] = {"axis": self.axis, "concat": True}
-        return about if self.stride > 0 else {**about, "reverse": True}
+        entry: dict[str, object] = {"axis": self.axis, "concat": True}
+        return entry if self.stride > 0 else {**entry, "reverse": True}
 
     def _range(self) -> tuple[int, int]:
         first, last = (0, -1) if self.stride > 0 else (-1, 0)
@@ -72,41 +72,41 @@ class Tie(Struct, frozen=True):
 
 
 class BodyPorts(Struct, frozen=True):
-    """What enters and leaves the body of a loop."""
+    """Values that enter and leave the body of a loop."""
 
-    sliced: tuple[Tie, ...]
-    invariant: tuple[Tie, ...]
-    carried: tuple[tuple[Tie, Layer], ...]
+    sliced: tuple[PortBinding, ...]
+    invariant: tuple[PortBinding, ...]
+    carried: tuple[tuple[PortBinding, Layer], ...]
     iteration: Layer | None
-    joined_outputs: tuple[Tie, ...]
-    plain_outputs: tuple[Tie, ...]
+    concatenated_outputs: tuple[PortBinding, ...]
+    last_outputs: tuple[PortBinding, ...]
     condition: Layer | None
 
 
-def read_ties(
+def read_bindings(
     element: Element, tag: str, owner: Layer, network: Network, unbound: tuple[str, ...] = ()
-) -> tuple[Tie, ...]:
-    """The `<input>` or `<output>` entries of a port_map, every id checked.
+) -> tuple[PortBinding, ...]:
+    """Return the `<input>` or `<output>` entries of a port_map, with all ids checked.
 
-    Those of a purpose in `unbound` are tied to no port: it is -1.
+    An entry with a purpose in `unbound` may have the port -1, which means no port.
     """
     side, kind = ("inputs", "Parameter") if tag == "input" else ("outputs", "Result")
     ids = {port.id for port in getattr(owner, side)}
-    ties = [_tie(e, kind, owner, network) for e in element.findall(tag)]
-    for tie in ties:
-        if tie.port not in ids and not (tie.port == -1 and tie.purpose in unbound):
+    bindings = [_parse_binding(e, kind, owner, network) for e in element.findall(tag)]
+    for binding in bindings:
+        if binding.port not in ids and not (binding.port == -1 and binding.purpose in unbound):
             raise ModelError(
-                f"port_map names the port {tie.port}, which is none of the {side}", owner.where
+                f"port_map names the port {binding.port}, which is none of the {side}", owner.where
             )
-    return tuple(ties)
+    return tuple(bindings)
 
 
-def _tie(element: Element, kind: str, owner: Layer, network: Network) -> Tie:
+def _parse_binding(element: Element, kind: str, owner: Layer, network: Network) -> PortBinding:
     def number(key: str) -> int | None:
         text = element.get(key)
-        return None if text is None else whole(text, key, owner.where)
+        return None if text is None else read_integer(text, key, owner.where)
 
-    inner_id = whole(element.get("internal_layer_id"), "internal_layer_id", owner.where)
+    inner_id = read_integer(element.get("internal_layer_id"), "internal_layer_id", owner.where)
     inner = network.layer(inner_id, "port_map", owner.where)
     if inner.type != kind:
         raise ModelError(f"port_map names a {inner.type} where a {kind} must be", inner.where)
@@ -115,8 +115,8 @@ def _tie(element: Element, kind: str, owner: Layer, network: Network) -> Tie:
     if kind == "Result" and len(inner.inputs) != 1:
         raise ModelError("a Result has one input", inner.where)
     stride, part_size = number("stride"), number("part_size")
-    return Tie(
-        port=whole(element.get("external_port_id"), "external_port_id", owner.where),
+    return PortBinding(
+        port=read_integer(element.get("external_port_id"), "external_port_id", owner.where),
         inner=inner,
         axis=number("axis"),
         start=number("start"),
@@ -128,53 +128,69 @@ def _tie(element: Element, kind: str, owner: Layer, network: Network) -> Tie:
 
 
 def read_ports(owner: Layer, network: Network) -> BodyPorts:
-    """Sort the entries of a loop's port_map.
+    """Sort the entries of a loop's port_map by their roles.
 
     Raises:
-        ModelError: an id is unknown or named twice, or a Parameter gets no value.
+        ModelError: An id is unknown or repeated, or a Parameter has no value.
     """
     element = child(owner.element, "port_map", owner.where)
-    inputs = read_ties(element, "input", owner, network, ("current_iteration",))
-    outputs = read_ties(element, "output", owner, network, ("execution_condition", ""))
+    inputs = read_bindings(element, "input", owner, network, ("current_iteration",))
+    outputs = read_bindings(element, "output", owner, network, ("execution_condition", ""))
     edges = _back_edges(owner, network)
-    iteration = _only(inputs, "current_iteration", owner)
-    condition = _only(outputs, "execution_condition", owner)
-    plain = [tie for tie in inputs if tie.purpose != "current_iteration"]
-    _refuse_unfed(owner, network, inputs, edges)
-    given = [tie for tie in outputs if tie.port != -1]
-    _refuse_repeated([tie.port for tie in given], "the output port {} twice", owner)
+    iteration = _layer_with_purpose(inputs, "current_iteration", owner)
+    condition = _layer_with_purpose(outputs, "execution_condition", owner)
+    value_inputs = [binding for binding in inputs if binding.purpose != "current_iteration"]
+    _check_all_fed(owner, network, inputs, edges)
+    mapped_outputs = [binding for binding in outputs if binding.port != -1]
+    _check_not_repeated(
+        [binding.port for binding in mapped_outputs], "the output port {} twice", owner
+    )
     return BodyPorts(
-        sliced=tuple(tie for tie in plain if tie.axis is not None),
-        invariant=tuple(t for t in plain if t.axis is None and t.inner.id not in edges),
-        carried=tuple((tie, edges[tie.inner.id]) for tie in plain if tie.inner.id in edges),
+        sliced=tuple(binding for binding in value_inputs if binding.axis is not None),
+        invariant=tuple(
+            unsliced
+            for unsliced in value_inputs
+            if unsliced.axis is None and unsliced.inner.id not in edges
+        ),
+        carried=tuple(
+            (binding, edges[binding.inner.id])
+            for binding in value_inputs
+            if binding.inner.id in edges
+        ),
         iteration=iteration,
-        joined_outputs=tuple(tie for tie in given if tie.axis is not None),
-        plain_outputs=tuple(tie for tie in given if tie.axis is None),
+        concatenated_outputs=tuple(
+            binding for binding in mapped_outputs if binding.axis is not None
+        ),
+        last_outputs=tuple(binding for binding in mapped_outputs if binding.axis is None),
         condition=condition,
     )
 
 
-def _only(ties: Iterable[Tie], purpose: str, owner: Layer) -> Layer | None:
-    found = [tie.inner for tie in ties if tie.purpose == purpose]
-    if len(found) > 1:
+def _layer_with_purpose(
+    bindings: Iterable[PortBinding], purpose: str, owner: Layer
+) -> Layer | None:
+    layers = [binding.inner for binding in bindings if binding.purpose == purpose]
+    if len(layers) > 1:
         raise ModelError(f"port_map has the purpose {purpose} twice", owner.where)
-    return found[0] if found else None
+    return layers[0] if layers else None
 
 
-def _refuse_repeated(ids: list[int], what: str, owner: Layer) -> None:
-    seen: set[int] = set()
+def _check_not_repeated(ids: list[int], phrase: str, owner: Layer) -> None:
+    numbers: set[int] = set()
     for number in ids:
-        if number in seen:
-            raise ModelError(f"port_map names {what.format(number)}", owner.where)
-        seen.add(number)
+        if number in numbers:
+            raise ModelError(f"port_map names {phrase.format(number)}", owner.where)
+        numbers.add(number)
 
 
 def _back_edges(owner: Layer, network: Network) -> dict[int, Layer]:
-    """Parameter id -> the Result that it takes over from the iteration before."""
-    found: dict[int, Layer] = {}
+    """Return the Result that feeds each Parameter in the next iteration, by the Parameter's id."""
+    results: dict[int, Layer] = {}
     group = owner.element.find("back_edges")
     for element in () if group is None else group.findall("edge"):
-        ends = [whole(element.get(key), key, owner.where) for key in ("from-layer", "to-layer")]
+        ends = [
+            read_integer(element.get(key), key, owner.where) for key in ("from-layer", "to-layer")
+        ]
         source, target = (network.layer(end, "a back edge", owner.where) for end in ends)
         if source.type != "Result" or target.type != "Parameter":
             raise ModelError(
@@ -182,20 +198,20 @@ def _back_edges(owner: Layer, network: Network) -> dict[int, Layer]:
                 f"{target.type}",
                 owner.where,
             )
-        if target.id in found:
+        if target.id in results:
             raise ModelError(f"two back edges go to '{target.name}'", owner.where)
-        found[target.id] = source
-    return found
+        results[target.id] = source
+    return results
 
 
-def _refuse_unfed(
-    owner: Layer, network: Network, inputs: tuple[Tie, ...], edges: dict[int, Layer]
+def _check_all_fed(
+    owner: Layer, network: Network, inputs: tuple[PortBinding, ...], edges: dict[int, Layer]
 ) -> None:
-    _refuse_repeated([tie.inner.id for tie in inputs], "the layer {} twice", owner)
-    by_layer = {tie.inner.id: tie for tie in inputs}
+    _check_not_repeated([binding.inner.id for binding in inputs], "the layer {} twice", owner)
+    by_layer = {binding.inner.id: binding for binding in inputs}
     for layer in network.of_type("Parameter"):
-        tie = by_layer.get(layer.id)
-        if tie is None:
+        binding = by_layer.get(layer.id)
+        if binding is None:
             raise ModelError(
                 "no entry of port_map brings a value to this Parameter",
                 layer.where,
@@ -203,7 +219,7 @@ def _refuse_unfed(
                 if layer.id in edges
                 else "",
             )
-        if layer.id in edges and (tie.axis is not None or tie.purpose):
+        if layer.id in edges and (binding.axis is not None or binding.purpose):
             raise ModelError(
                 "a Parameter with a back edge cannot be sliced or counted", layer.where
             )

@@ -1,7 +1,7 @@
-"""StridedSlice: a cut along each axis, with masks.
+"""Conversion of StridedSlice, a slice along each axis with masks.
 
-    x[1:, None, 0, ..., ::-1]   begin_mask: take from the first, end_mask: to the last,
-                                new_axis_mask: None, shrink_axis_mask: one element, the axis goes,
+    x[1:, None, 0, ..., ::-1]   begin_mask: from the first element, end_mask: to the last element,
+                                new_axis_mask: None, shrink_axis_mask: one element without the axis,
                                 ellipsis_mask: ...
 
 Source: OpenVINO, StridedSlice-1.
@@ -15,24 +15,24 @@ import numpy as np
 from msgspec import Struct, field
 
 from mdf_loop.errors import ModelError
-from mdf_loop.importing.openvino.call import Call, Result, layer, whole_list
+from mdf_loop.importing.openvino.call import LayerCall, Result, int64_array, layer
 from mdf_loop.importing.openvino.place import Term, op
-from mdf_loop.importing.openvino.shapes import joined, one
+from mdf_loop.importing.openvino.shapes import concatenate_lists, element_at
 
-_FAR = np.iinfo(np.int64).max
+_INT64_MAX = np.iinfo(np.int64).max
 
 
-class _Cuts(Struct):
-    """Slices of the value's axes, then which of them go, then where new ones come."""
+class _SliceParts(Struct):
+    """Slices of the value's axes, then the axes to remove, then the new axes."""
 
     axes: list[int] = field(default_factory=list)
     starts: list[Term] = field(default_factory=list)
     ends: list[Term] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)
-    new: list[int] = field(default_factory=list)
+    removed_axes: list[int] = field(default_factory=list)
+    new_axes: list[int] = field(default_factory=list)
 
-    def add(self, axis: int, start: Term, end: Term, step: int) -> None:
+    def add_slice(self, axis: int, start: Term, end: Term, step: int) -> None:
         self.axes.append(axis)
         self.starts.append(start)
         self.ends.append(end)
@@ -40,75 +40,81 @@ class _Cuts(Struct):
 
 
 @layer("StridedSlice")
-def _strided_slice(call: Call) -> Result:
-    cuts = _cuts(call)
+def _strided_slice(call: LayerCall) -> Result:
+    slices = _slice_parts(call)
     value: Term = call.input(0)
-    if cuts.axes:
+    if slices.axes:
         value = op(
             "Slice",
             value,
-            joined(*cuts.starts),
-            joined(*cuts.ends),
-            whole_list(*cuts.axes),
-            whole_list(*cuts.steps),
+            concatenate_lists(*slices.starts),
+            concatenate_lists(*slices.ends),
+            int64_array(*slices.axes),
+            int64_array(*slices.steps),
         )
-    if cuts.dropped:
-        value = op("Squeeze", value, whole_list(*cuts.dropped))
-    if cuts.new:
-        value = op("Unsqueeze", value, whole_list(*cuts.new))
+    if slices.removed_axes:
+        value = op("Squeeze", value, int64_array(*slices.removed_axes))
+    if slices.new_axes:
+        value = op("Unsqueeze", value, int64_array(*slices.new_axes))
     return value
 
 
-def _mask(call: Call, key: str, count: int) -> list[bool]:
-    bits = call.wholes(key, "")
+def _mask(call: LayerCall, key: str, count: int) -> list[bool]:
+    bits = call.read_integers(key, "")
     return [bool(bits[k]) if k < len(bits) else False for k in range(count)]
 
 
-def _cuts(call: Call) -> _Cuts:
+def _slice_parts(call: LayerCall) -> _SliceParts:
     count = call.length(1, "entries in begin")
     begin, end = call.int64(1), call.int64(2)
-    steps = call.fixed(3, "strides").reshape(-1) if call.count > 3 else np.ones(count, np.int64)
+    steps = (
+        call.require_constant(3, "strides").reshape(-1)
+        if call.count > 3
+        else np.ones(count, np.int64)
+    )
     if len(steps) != count or not np.all(steps):
         raise ModelError(f"a StridedSlice needs {count} strides that are not 0", call.layer.where)
     from_first, to_last = (_mask(call, key, count) for key in ("begin_mask", "end_mask"))
-    cuts = _Cuts()
-    for k, axis, shrinks in _entries(call, count, cuts):
+    slices = _SliceParts()
+    for k, axis, removes_axis in _slicing_entries(call, count, slices):
         step = int(steps[k])
-        first = whole_list(_FAR if step < 0 else 0)
-        last = whole_list(-_FAR - 1 if step < 0 else _FAR)
-        if shrinks:
-            cuts.add(axis, one(begin, k), _after(one(begin, k)), 1)
-            cuts.dropped.append(axis)
+        first_index = int64_array(_INT64_MAX if step < 0 else 0)
+        end_index = int64_array(-_INT64_MAX - 1 if step < 0 else _INT64_MAX)
+        if removes_axis:
+            slices.add_slice(axis, element_at(begin, k), _next_index(element_at(begin, k)), 1)
+            slices.removed_axes.append(axis)
             continue
-        start = first if from_first[k] else one(begin, k)
-        cuts.add(axis, start, last if to_last[k] else one(end, k), step)
-    return cuts
+        start = first_index if from_first[k] else element_at(begin, k)
+        slices.add_slice(axis, start, end_index if to_last[k] else element_at(end, k), step)
+    return slices
 
 
-def _after(start: Term) -> Term:
-    """The place behind an element; behind the last (-1) that is far away."""
+def _next_index(start: Term) -> Term:
+    """Return the index after an element; for the last one (-1), the largest integer."""
     if isinstance(start, np.ndarray):
-        return whole_list(_FAR) if start[0] == -1 else start + 1
-    is_last = op("Equal", start, whole_list(-1))
-    return op("Where", is_last, whole_list(_FAR), op("Add", start, whole_list(1)))
+        return int64_array(_INT64_MAX) if start[0] == -1 else start + 1
+    is_last = op("Equal", start, int64_array(-1))
+    return op("Where", is_last, int64_array(_INT64_MAX), op("Add", start, int64_array(1)))
 
 
-def _entries(call: Call, count: int, cuts: _Cuts) -> Iterator[tuple[int, int, bool]]:
-    """Entries that cut an axis: (entry, axis of the value, whether the axis goes)."""
+def _slicing_entries(
+    call: LayerCall, count: int, slices: _SliceParts
+) -> Iterator[tuple[int, int, bool]]:
+    """Yield each entry that slices an axis: entry, axis, True if the axis is removed."""
     keys = ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-    new, shrink, ellipsis = (_mask(call, key, count) for key in keys)
-    if sum(ellipsis) > 1:
+    is_new, removes_axis, is_ellipsis = (_mask(call, key, count) for key in keys)
+    if sum(is_ellipsis) > 1:
         raise ModelError("a StridedSlice has one ellipsis at most", call.layer.where)
-    axis = place = 0
+    axis = output_axis = 0
     for k in range(count):
-        if ellipsis[k]:
-            behind = sum(1 for j in range(k + 1, count) if not new[j])
-            skipped = call.rank(0) - axis - behind
-            axis, place = axis + skipped, place + skipped
-        elif new[k]:
-            cuts.new.append(place)
-            place += 1
+        if is_ellipsis[k]:
+            remaining = sum(1 for j in range(k + 1, count) if not is_new[j])
+            skipped = call.rank(0) - axis - remaining
+            axis, output_axis = axis + skipped, output_axis + skipped
+        elif is_new[k]:
+            slices.new_axes.append(output_axis)
+            output_axis += 1
         else:
-            yield k, axis, shrink[k]
+            yield k, axis, removes_axis[k]
             axis += 1
-            place += 0 if shrink[k] else 1
+            output_axis += 0 if removes_axis[k] else 1

@@ -1,6 +1,6 @@
-"""The numbers of an IR: pieces of the `.bin` file that lies beside the `.xml`.
+"""Weights of an IR: parts of the `.bin` file beside the `.xml` file.
 
-The file is read once, when the first Const asks; every array is a view of it.
+The file is read once, when the first constant is read. Each array is a view of the file's content.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mdf_loop.paths import noted
 
 
 class Weights:
-    """The `.bin` file of an IR; an IR without constants needs none."""
+    """The `.bin` file of an IR, which may be missing if the IR has no constants."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -25,15 +25,15 @@ class Weights:
     def array(
         self, offset: int, size: int, dtype: str, shape: tuple[int, ...], where: str
     ) -> Array:
-        """The array that the bytes from `offset` on are; it cannot be written to.
+        """Return the read-only array in the bytes from `offset` on.
 
         Raises:
-            ModelError: there is no file, it is too short, or the size is not that of the shape.
+            ModelError: The file is missing or too short, or the size does not fit the shape.
         """
-        wanted = byte_count(shape, dtype)
-        if wanted and wanted != size:
+        expected_size = byte_count(shape, dtype)
+        if expected_size and expected_size != size:
             raise ModelError(
-                f"{dtype}{list(shape)} takes {wanted} bytes, but the size is stated as {size}",
+                f"{dtype}{list(shape)} takes {expected_size} bytes, but the size is stated as {size}",
                 where,
             )
         content = self._read(where)
@@ -44,10 +44,10 @@ class Weights:
                 where,
                 "the .bin file does not belong to this .xml file, or is cut off",
             )
-        piece = np.frombuffer(content, np.uint8, size, offset)[:wanted]
-        if dtype == "bool" and piece.size and piece.max() > 1:
+        array_bytes = np.frombuffer(content, np.uint8, size, offset)[:expected_size]
+        if dtype == "bool" and array_bytes.size and array_bytes.max() > 1:
             raise ModelError("the bytes of a boolean Const must be 0 or 1", where)
-        return piece.view(numpy_dtype(dtype)).reshape(shape)
+        return array_bytes.view(numpy_dtype(dtype)).reshape(shape)
 
     def _read(self, where: str) -> bytes:
         if self._content is None:

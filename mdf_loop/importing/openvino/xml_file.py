@@ -1,6 +1,6 @@
-"""An XML file of others, opened safely: no document types, no entities, no depth without end.
+"""Safe reading of an untrusted XML file: no document types, no entities, limited depth.
 
-What is refused is refused while the file is read, before anything of it is kept.
+A violation is detected while the file is parsed, before its content is stored.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from mdf_loop.errors import ModelError
 
-LARGEST_FILE = 2**30
-"""An IR's structure is small; its numbers lie in the .bin file."""
+MAX_FILE_SIZE = 2**30
+"""Largest size of an .xml file. The numbers of an IR are in the .bin file."""
 
-DEEPEST = 3 * 100 + 6
-"""Nested elements: a body is three deeper than the one around it, and a hundred bodies may be nested."""
+MAX_DEPTH = 3 * 100 + 6
+"""Largest depth of elements. A body is three levels deep, and 100 bodies may be nested."""
 
 
 def read_xml(path: Path) -> Element:
-    """The root element of the file.
+    """Return the root element of the file.
 
     Raises:
-        ModelError: there is no such file, it is too large, not well-formed XML, or has a doctype.
+        ModelError: The file is missing, too large, not well-formed XML, or has a document type.
     """
     try:
         size = path.stat().st_size
-        if size > LARGEST_FILE:
-            raise ModelError(f"the file has {size} bytes, more than {LARGEST_FILE}", str(path))
+        if size > MAX_FILE_SIZE:
+            raise ModelError(f"the file has {size} bytes, more than {MAX_FILE_SIZE}", str(path))
         text = path.read_bytes()
     except OSError as error:
         raise ModelError(f"the file cannot be read: {error.strerror}", str(path)) from None
-    parser = XMLParser(target=_Careful(path))
+    parser = XMLParser(target=_RestrictedTreeBuilder(path))
     try:
         parser.feed(text)
         root = parser.close()
@@ -48,8 +48,8 @@ def read_xml(path: Path) -> Element:
     return root
 
 
-class _Careful(TreeBuilder):
-    """Builds the tree, and stops at what an IR never holds."""
+class _RestrictedTreeBuilder(TreeBuilder):
+    """Builder of the tree that raises ModelError for content that no IR has."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class _Careful(TreeBuilder):
         self._depth = 0
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
-        """Refuse it: a document type can define entities, and those can point anywhere."""
+        """Raise ModelError, because a document type can define entities that read other files."""
         raise ModelError(
             f"the file declares a document type ({name}), which no IR does",
             str(self._path),
@@ -65,11 +65,11 @@ class _Careful(TreeBuilder):
         )
 
     def start(self, tag: Any, attrs: dict[Any, Any]) -> Element:
-        """Begin an element."""
+        """Start an element, or raise ModelError if it is nested too deeply."""
         self._depth += 1
-        if self._depth > DEEPEST:
+        if self._depth > MAX_DEPTH:
             raise ModelError(
-                f"the file is nested too deeply: more than {DEEPEST} elements",
+                f"the file is nested too deeply: more than {MAX_DEPTH} elements",
                 str(self._path),
                 "bodies may be nested a hundred deep",
             )

@@ -1,7 +1,8 @@
 """Replacement of operators by the definition that ONNX has for them, in terms of older operators.
 
-y = Gelu(x)  ->  the nodes of onnx's function body, with x and y for its formal names and a
-unique name for each intermediate value, also in bodies of loops and branches.
+    y = Gelu(x)  ->  the nodes of onnx's function body, with x and y for its formal names
+
+Each intermediate value gets a unique name, also in bodies of loops and branches.
 """
 
 from __future__ import annotations
