@@ -87,5 +87,5 @@ def _plugin() -> Iterator[str]:
     import modeci_mdf.execution_engine  # noqa: F401 - the plugin registers when it is loaded
     from modeci_mdf.functions.standard import mdf_functions
 
-    registered = "onnx::Loop" in mdf_functions
-    yield f"{'modeci_mdf':16} onnx::Loop is {'registered' if registered else 'not registered'}"
+    is_registered = "onnx::Loop" in mdf_functions
+    yield f"{'modeci_mdf':16} onnx::Loop is {'registered' if is_registered else 'not registered'}"

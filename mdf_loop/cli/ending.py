@@ -11,7 +11,7 @@ EXIT_CODES = {
 }
 """Exit code by stop reason: 128 plus the number of the signal, as in shells."""
 
-_WORDS = {
+_SIGNAL_WORDS = {
     StoppedBy.HUNG_UP: "hung up",
     StoppedBy.INTERRUPTED: "interrupted",
     StoppedBy.TERMINATED: "terminated",
@@ -26,4 +26,4 @@ def exit_code(stopped_by: StoppedBy) -> int:
 def interruption_word_and_code(interruption: KeyboardInterrupt) -> tuple[str, int]:
     """Return the word and the exit code for a command that an interruption ended at once."""
     reason: StoppedBy = getattr(interruption, "reason", StoppedBy.INTERRUPTED)
-    return _WORDS[reason], EXIT_CODES[reason]
+    return _SIGNAL_WORDS[reason], EXIT_CODES[reason]

@@ -43,17 +43,17 @@ def results_as_text(
             coordinate.name, coordinate.array, coordinate.dims[:1], coordinate.unit
         )
     row_lengths = lengths(results)
-    for name, array_or_sequence in results.items():
+    for name, values in results.items():
         axis_names = tuple(axis.name for axis in results.axes_of(name))
         lines += _output_lines(
             name,
-            array_or_sequence,
+            values,
             axis_names,
             results.units.get(name, ""),
             results.dtypes.get(name),
         )
         if name in row_lengths and np.any(
-            row_lengths[name].array != np.shape(array_or_sequence)[len(axis_names) :]
+            row_lengths[name].array != np.shape(values)[len(axis_names) :]
         ):
             lines += _array_lines(row_lengths[name].name, row_lengths[name].array, axis_names, "")
     for name, report in results.loops.items():
@@ -97,16 +97,16 @@ def _range_text(array: Array) -> str:
 
 
 def _output_lines(
-    name: str, array_or_sequence: Data, axis_names: Sequence[str], unit: str, dtype: str | None
+    name: str, values: Data, axis_names: Sequence[str], unit: str, dtype: str | None
 ) -> list[str]:
     """Return the lines of an array or of a sequence's members (`history[0]: float64[2]`), or a line for absence."""
-    if array_or_sequence is None:
+    if values is None:
         return [f"{name}: {dtype}, absent"]
-    if not isinstance(array_or_sequence, list):
-        return _array_lines(name, array_or_sequence, axis_names, unit)
-    members = f"{len(array_or_sequence)} member" + ("" if len(array_or_sequence) == 1 else "s")
-    lines = [f"{name}: {content_type(dtype or '', array_or_sequence)} of {members}"]
-    for k, member in enumerate(array_or_sequence):
+    if not isinstance(values, list):
+        return _array_lines(name, values, axis_names, unit)
+    members = f"{len(values)} member" + ("" if len(values) == 1 else "s")
+    lines = [f"{name}: {content_type(dtype or '', values)} of {members}"]
+    for k, member in enumerate(values):
         lines += (f"  {line}" for line in _array_lines(f"{name}[{k}]", member, axis_names, unit))
     if len(lines) > 2 * _MAX_LINES:
         lines[_MAX_LINES:-_MAX_LINES] = ["  ..."]

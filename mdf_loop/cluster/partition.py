@@ -31,11 +31,11 @@ class MemberBlock(Struct, frozen=True):
 
 
 class Partition(Struct, frozen=True):
-    """Partition of members of this `shape`.
+    """Partition of members with axes of this `shape` into chunks and blocks.
 
     Attributes:
         axis: Axis that chunks cut. A chunk has one index of earlier axes, and all indices of later axes.
-        along: Number of indices of that axis in a chunk.
+        chunk_extent: Number of indices of that axis in a chunk.
         chunks: Number of chunks in a block.
     """
 

@@ -132,14 +132,14 @@ def _loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
 def _values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str, ValueObservation]]:
     """Yield the observation of each output that is an array."""
     for name in results:
-        array_or_sequence = results[name]
-        if not hasattr(array_or_sequence, "dtype"):
+        values = results[name]
+        if not hasattr(values, "dtype"):
             continue  # a sequence, or absent: there is no array to show
         unit = results.units.get(name, "")
         axes = results.axes_of(name)
         names = [axis.name for axis in axes]
         first_member = tuple(slice(None) if name == OVER_TIME else 0 for name in names)
-        array = array_or_sequence[first_member] if first_member else array_or_sequence
+        array = values[first_member] if first_member else values
         if OVER_TIME not in names:
             yield name, ValueObservation(np.asarray(array), unit=unit)
         elif len(array):

@@ -7,8 +7,8 @@
     leaving v0 <- x'
     back    v0 -> v0
 
-The keys of terminals are N (trip count), i (iteration), c (condition), v (carried), r (recorded), s (sliced),
-d (delayed), o (captured) and x (report), with the number of the value.
+Keys of inputs are N (trip count), i (iteration), c (condition), v (carried), s (sliced), d (delayed) and o
+(captured). Keys of outputs are r (recorded) and x (report). The number of the value follows the letter.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-// The model as Python wrote it, with boxes, ports and wires as objects that know each other.
-// Names are texts to be shown: whatever is looked up is looked up by number.
+// Data of the model from Python, with boxes, ports and wires as objects that refer to each other.
+// Names are only displayed. All lookups are by number.
 
 const DATA = JSON.parse(byId("data").textContent);
 const ends = new Map(); // number -> box or port
 const sent = new Map(); // number -> wires that begin there
 const received = new Map(); // number -> wires that end there
-const boxes = []; // all of them, outer ones before what is inside of them
+const boxes = []; // all boxes, outer ones before inner ones
 
 function byId(id) {
   return document.getElementById(id);
@@ -62,7 +62,7 @@ function put(map, key, value) {
 
 const model = readScene(DATA.g, null);
 
-// A branch is open with its choice; all other boxes that hold some can be folded.
+// A branch is open with its choice. All other boxes with an inner scene can be folded.
 const canFold = (box) => Boolean(box.inner) && box.kind !== "branch";
 const isOpen = (box) => Boolean(box.inner) && (box.kind === "branch" || open.has(box));
 const open = new Set(DATA.open.map((id) => ends.get(id)));
@@ -72,7 +72,7 @@ function boxOf(end) {
   return found && (found.box || found);
 }
 
-// What a reader calls an end: `cell.x`.
+// Return the display name of an end: `cell.x`.
 function nameOf(end) {
   const found = ends.get(end);
   if (!found) return "";

@@ -1,4 +1,4 @@
-// How large each box is, and where in it its ports are: by its texts as the browser measures them.
+// Size of each box and positions of its ports, from the text widths that the browser measures.
 
 const FONTS = {
   text: "11px Helvetica, Arial, 'DejaVu Sans', sans-serif",
@@ -6,12 +6,12 @@ const FONTS = {
   title: "700 13px Helvetica, Arial, 'DejaVu Sans', sans-serif",
   small: "9.5px Helvetica, Arial, 'DejaVu Sans', sans-serif",
 };
-const ROW = 36; // a terminal with its sign
+const ROW = 36; // height of a terminal with a sign
 const GAP = 4;
-const PIN = 19; // a port without one
+const PIN = 19; // height of a port without a sign
 const BADGE = 22;
-const HEAD = 40; // title and what is below it
-const LANE = 7; // between two wires that lead back
+const HEAD = 40; // height of the title and the line below
+const LANE = 7; // distance between two back edges
 const LANES = 6;
 const LINE = 15;
 
@@ -34,7 +34,7 @@ function shapeOf(box) {
   return box.kind === "node" ? nodeShape(box) : wordShape(box);
 }
 
-// A few words: an operator or a run of them, an input, a constant, a formula.
+// Shape of a small box: an operator or a run of operators, an input, a constant, a formula.
 function wordShape(box) {
   const lines = box.kind === "formula" ? box.lines : [box.title, ...box.lines];
   const width = Math.max(widest(lines, "text"), widthOf(box.below, "small")) + 20;
@@ -42,7 +42,7 @@ function wordShape(box) {
   return { width, height, lines, at: new Map() };
 }
 
-// A header, ports on both sides, formulas.
+// Shape of a node: a header, ports on both sides, formulas.
 function nodeShape(box) {
   const head = box.below ? 34 : 22;
   const left = widest(names(box.left), "text");
@@ -65,7 +65,7 @@ function nodeShape(box) {
 
 const names = (ports) => ports.filter(Boolean).map((port) => port.name);
 
-// A title, rails of terminals on both sides; between them, if it is open, what it holds.
+// Shape of a frame: a title, rails of terminals on both sides, and if it is open, its inner scene between them.
 function frameShape(box) {
   if (box.kind === "branch") return branchShape(box);
   const shown = isOpen(box);
@@ -94,7 +94,7 @@ function frameShape(box) {
   return { ...least, least, head, top, bottom, step, rails, at, through, gutter, open: shown };
 }
 
-// A wire from the left rail straight to the right one is no edge of the layout: it has a lane below.
+// A wire from the left rail directly to the right one is not part of the layout. It has a lane below.
 function isThrough(wire, box) {
   return ends.get(wire.source).box === box && ends.get(wire.target).box === box;
 }

@@ -1,5 +1,5 @@
-// The open part of the model as a graph for elkjs, and the worker in which elkjs places it.
-// Every frame is laid out by itself; what crosses its side goes through a port.
+// Graph of the open part of the model for elkjs, and the worker in which elkjs lays it out.
+// Every frame has its own layout. A value that crosses its side passes a port.
 
 const LAYERED = {
   "elk.algorithm": "layered",
@@ -20,11 +20,11 @@ const WRAPPED = {
   "elk.layered.wrapping.additionalEdgeSpacing": "14",
   "elk.layered.wrapping.correctionFactor": "1.2",
 };
-const WRAP_FROM = 10; // boxes beside each other that may be put in several rows
+const WRAP_FROM = 10; // number of boxes side by side from which several rows are possible
 
 const elkId = (end) => (ends.get(end).box ? `p${end}` : `b${end}`);
 
-// Boxes and wires of a scene into a node of elkjs; `name` says what an end is called there.
+// Convert boxes and wires of a scene to a node of elkjs. `name` returns the name of an end there.
 function elkScene(scene, shapes, target, aspect, name = elkId) {
   target.children = scene.boxes.map((box) => elkBox(box, shapes, aspect));
   target.edges = scene.wires
@@ -62,8 +62,8 @@ function elkBox(box, shapes, aspect) {
 const isWrapped = (scene) => scene.boxes.length >= WRAP_FROM;
 const wrapping = (aspect) => ({ ...WRAPPED, "elk.aspectRatio": String(aspect) });
 
-// Where rows are wrapped elkjs moves the ports of their frame: so the rows stand in a block that is not
-// seen, with ports of its own, and what comes from a rail is a wire to the block and one in it.
+// elkjs moves the ports of a frame with wrapped rows. Therefore the rows are in an invisible block
+// with its own ports, and a wire from a rail is split into one to the block and one inside it.
 function elkWrapped(box, shapes, node, aspect) {
   const gates = new Map();
   const name = (end) => {
@@ -88,7 +88,7 @@ function elkWrapped(box, shapes, node, aspect) {
   return node;
 }
 
-// Ports are where the rails are; a frame that is open has no width yet, so its right side is 0, too.
+// Ports are at the rails. An open frame has no width yet, so its right side is also 0.
 function elkPorts(box, shape) {
   const placed = (port, x) => ({
     id: `p${port.id}`,
@@ -141,9 +141,9 @@ function ask(message) {
 }
 
 let wires = new Map(); // name of an edge of elkjs -> wire
-let latest = null; // what elkjs was asked to place last
+let latest = null; // the latest graph that elkjs received
 
-// Places what is open: {out: the graph with places, shapes: by box, wires: by edge}.
+// Lay out the open boxes: {out: graph with positions, shapes: by box, wires: by edge}.
 async function placed(aspect) {
   const shapes = new Map();
   wires = new Map();
@@ -157,10 +157,10 @@ async function placed(aspect) {
 }
 
 const ROUNDS = 2;
-const PAUSE = 800; // ms in which a reader has done nothing
+const PAUSE = 800; // milliseconds without an action of the reader
 
-// A browser compiles what has run a few times: so while nobody waits, elkjs places once more what is shown,
-// and what is folded first takes half as long. Nobody looks at the answers; once something is asked for, it ends.
+// A browser compiles code that has run a few times. While nobody waits, elkjs repeats the current layout,
+// so that the first fold takes half as long. The results are discarded. The repetition ends with the first action.
 async function rehearse() {
   for (let round = 0, seen = asked; round < ROUNDS; round += 1, seen += 1) {
     await new Promise((resolve) => setTimeout(resolve, PAUSE));

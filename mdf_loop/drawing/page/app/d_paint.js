@@ -1,8 +1,8 @@
-// SVG of what elkjs has placed. Texts of the model are only ever `textContent`.
+// SVG of the layout of elkjs. Texts of the model are only used as `textContent`.
 
 const SVG = "http://www.w3.org/2000/svg";
 let elements = new Map(); // box -> its <g>
-let marks = new Map(); // number of a port or box -> elements that stand for it
+let marks = new Map(); // number of a port or box -> its elements
 let strokes = new Map(); // wire -> its <g>
 
 function draw(name, attributes, parent, text) {
@@ -24,7 +24,7 @@ function paint({ out, shapes, wires }) {
   byId("world").replaceChildren(fresh);
 }
 
-// The wires of a scene, then its boxes in reading order. `frame` is the shape around it, with its rails.
+// Paint the wires of a scene, then its boxes in reading order. `frame` is the shape around it, with its rails.
 function paintScene(node, frame, parent, shapes, wires) {
   for (const edge of node.edges || []) paintWire(edge, wires.get(edge.id), frame, parent);
   const children = [...(node.children || [])].sort((a, b) => a.x - b.x || a.y - b.y);
@@ -136,7 +136,7 @@ function paintSign(kind, x, y, high, parent) {
   text.style.fill = ink;
 }
 
-// What is carried goes from the right rail over the body to the left one, each on its own lane.
+// Paint the wire of each carried value from the right rail above the body to the left rail, on its own lane.
 function paintBack(box, shape, group) {
   box.back.forEach((wire, k) => {
     const lane = Math.min(k, LANES - 1);
@@ -152,7 +152,7 @@ function paintBack(box, shape, group) {
   });
 }
 
-// What goes straight from the left rail to the right one passes below the body.
+// Paint wires from the left rail directly to the right one below the body.
 function paintThrough(shape, group) {
   shape.through.filter(isShown).forEach((wire, k) => {
     const [left, right] = [shape.rails[0], shape.width - shape.rails[1]];
@@ -177,7 +177,7 @@ function paintWire(edge, wire, frame, parent) {
   }
 }
 
-// elkjs ends a wire at the side of the frame; the reader sees it end at the rail.
+// elkjs ends a wire at the side of the frame. The picture extends it to the rail.
 function offRail({ x, y }, frame) {
   if (!frame) return { x, y };
   const [left, right] = frame.rails;

@@ -1,9 +1,9 @@
-// Where the reader looks: pan, zoom, fit; the frame that was clicked stays where it is.
+// View of the reader: pan, zoom and fit. A clicked frame keeps its position.
 
 const view = { x: 0, y: 0, zoom: 1 };
 const size = { width: 1, height: 1 };
 const MARGIN = 24;
-const READABLE = 0.9; // letters of 11 pixels can be read from here on
+const READABLE = 0.9; // scale from which letters of 11 pixels are readable
 
 const world = byId("world");
 const picture = byId("picture");
@@ -31,7 +31,7 @@ function zoom(factor, x, y) {
   look();
 }
 
-// Brings a box to the middle, at a size that can be read.
+// Move a box to the middle at a readable scale.
 function show(box, always = true) {
   const element = elements.get(box);
   if (!element) return;
@@ -50,12 +50,12 @@ function show(box, always = true) {
   look();
 }
 
-// --- what is open ------------------------------------------------------------------------------
+// --- open boxes --------------------------------------------------------------------------------
 
 let captures = DATA.captures;
-let turn = 0; // a layout that was overtaken by another one is not shown
+let turn = 0; // number of the layout: an outdated layout is not displayed
 
-// Lays out and paints what is open; `anchor` is the box that stays where it is.
+// Lay out and paint the open boxes. `anchor` is the box that keeps its position.
 async function refresh(anchor) {
   turn += 1;
   const mine = turn;
@@ -104,7 +104,7 @@ async function foldAll() {
   remember();
 }
 
-// Opens what is around a box; whether anything was closed.
+// Open the boxes around a box, and return true if any was closed.
 function unveil(box) {
   let changed = false;
   for (let around = box.parent; around; around = around.parent) {
@@ -116,7 +116,7 @@ function unveil(box) {
   return changed;
 }
 
-// --- the hand ----------------------------------------------------------------------------------
+// --- mouse and touch ---------------------------------------------------------------------------
 
 function handle() {
   let held = null;

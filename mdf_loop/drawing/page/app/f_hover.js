@@ -1,6 +1,6 @@
-// One value, wherever it goes: the wires that carry it light up, across frames and groups.
+// Highlighting of all wires that carry one value, across frames and groups.
 
-// The wires of the value at an end: back to where it comes from, and on to all that read it.
+// Return the wires of the value at an end: back to its source, and forward to all readers.
 function valueAt(end) {
   let source = end;
   const seen = new Set();
@@ -15,7 +15,7 @@ function valueAt(end) {
   return carried(source, end);
 }
 
-// A left port of a node says a value that comes; a terminal where a new value begins is its source.
+// A left port of a node receives a value. A terminal at which a new value begins is its source.
 function isOuter(port, before) {
   return before.length === 1 && (port.passes || !sent.has(port.id));
 }
@@ -34,7 +34,7 @@ function carried(source, end) {
   return found;
 }
 
-// All wires of a box: what comes in and what goes out.
+// Return all wires that end or begin at a box.
 function around(box) {
   const found = { wires: new Set(), ends: new Set() };
   const inside = (wire) => wire.parent === box;

@@ -1,6 +1,6 @@
-// Search: what is found is marked; the first few are opened up, and the view goes to them one by one.
+// Search: hits are marked, the first ones are opened, and the view moves from hit to hit.
 
-const OPENED = 40; // closed boxes are opened for so many hits
+const OPENED = 40; // number of hits for which closed boxes are opened
 
 const haystack = new Map(
   boxes.map((box) => [
@@ -25,7 +25,7 @@ async function find(text) {
   if (hits.length) await next(1);
 }
 
-// What a frame says of its body is no hit of the frame where it is one of a box inside.
+// A text of a frame about its body is not a hit of the frame if it is a hit of an inner box.
 function isHit(box, wanted) {
   if (!haystack.get(box).includes(wanted)) return false;
   if (!box.inner || box.title.toLowerCase().includes(wanted)) return true;

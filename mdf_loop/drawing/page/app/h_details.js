@@ -1,4 +1,4 @@
-// Beside the picture: all that is known of the box that was chosen, and the legend.
+// Panels beside the picture: the details of the selected box, and the legend.
 
 let chosen = null;
 

@@ -1,4 +1,4 @@
-// The keyboard, as in a tree: one box has the focus; arrows go on, in and out.
+// Keyboard as in a tree: one box has the focus, and arrow keys move along, in and out.
 
 let at = model.boxes[0] || null;
 
@@ -9,7 +9,7 @@ function spoken(box) {
   return said.filter(Boolean).join(", ");
 }
 
-// The focus is on this box from now on; `focus` takes the keyboard there, too.
+// Set the focused box. `focus` also moves the keyboard focus.
 function moveTo(box, focus = false) {
   elements.get(at)?.setAttribute("tabindex", "-1");
   at = box;
@@ -18,7 +18,7 @@ function moveTo(box, focus = false) {
   if (focus) element?.focus({ preventScroll: true });
 }
 
-// After painting: the same box has the focus, or what is around it where it is not shown any more.
+// Restore the focus after painting: to the same box, or to the box around it if it is hidden.
 function painted(focused) {
   while (at && !elements.has(at)) at = at.parent;
   if (!at) at = model.boxes.find((box) => elements.has(box)) || null;

@@ -1,4 +1,4 @@
-// The permalink: what differs from the first sight, and which box is chosen, behind the `#`.
+// Permalink: differences from the initial state and the selected box, behind the `#`.
 
 const first = new Set(open);
 
@@ -12,11 +12,11 @@ function remember() {
   try {
     history.replaceState(null, "", `#${parts.join("&")}`);
   } catch {
-    // A frame of a notebook has no place of its own to link to.
+    // A frame of a notebook has no address of its own.
   }
 }
 
-// Opens what the link says; the box that it chooses, if it does.
+// Open the boxes in the link, and return the box that it selects, if any.
 function recall() {
   const said = new URLSearchParams(location.hash.slice(1));
   const listed = (key) =>

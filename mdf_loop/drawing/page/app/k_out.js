@@ -1,6 +1,6 @@
-// Out of the page: an SVG file, paper.
+// Export: an SVG file, and printing.
 
-// The picture as a file of its own: with the styles, and colours as they are now.
+// Return the picture as a separate file with styles and current colours.
 function svgText() {
   const copy = picture.cloneNode(true);
   const [width, height] = [size.width + 2 * MARGIN, size.height + 2 * MARGIN];
@@ -20,7 +20,7 @@ function svgText() {
   return new XMLSerializer().serializeToString(copy);
 }
 
-// The rules with the colours of this moment: not every reader of SVG knows variables.
+// Return the rules with current colours in place of variables, which some SVG viewers do not support.
 function resolved(rules) {
   const rest = rules.slice(rules.indexOf("}") + 1);
   return rest.replace(/var\((--[a-z0-9-]+)\)/g, (_, name) => colour(name));
@@ -42,7 +42,7 @@ function save() {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-// On paper the whole picture, whatever part of it is looked at.
+// Print the whole picture, independent of the view.
 function printing() {
   addEventListener("beforeprint", () => {
     world.setAttribute("transform", "");

@@ -1,4 +1,4 @@
-// With results: values where they arise, and a slider over the rows that were recorded.
+// Results of a run: values at their sources, and a slider over the recorded rows.
 
 const RUN = DATA.run;
 const TRACE = { width: 260, height: 64 };
@@ -17,7 +17,7 @@ function readTape({ label, frame, unit, at, places, series }) {
   return found;
 }
 
-// A recorded value is also where it came from, wherever it goes, and a row later where it enters.
+// A recorded value also appears at its source, at all its readers, and one row later where it enters.
 function spread(tape, end, series) {
   const waiting = [[end, series]];
   for (let place = end, isFirst = Boolean(tape.frame); isFirst || ends.get(place).passes; isFirst = false) {
@@ -38,7 +38,7 @@ function spread(tape, end, series) {
   }
 }
 
-// What comes to a terminal of an inner loop from outside is where that one begins, not what it has.
+// A value that enters a terminal of an inner loop is its initial value, not its current value.
 function isFirstOnly({ target, parent }) {
   const port = ends.get(target);
   return Boolean(port.kind && port.box && port.side === "left" && !port.passes && port.box !== parent);
@@ -83,7 +83,7 @@ function runDetails(box) {
   return found;
 }
 
-// The rows of an end as a small line for each number, with a mark at the row that is shown.
+// Return the rows of an end as a small line for each number, with a mark at the current row.
 function traces(end) {
   const series = tape?.places.get(end);
   if (!series || series.rows.length < 2) return [];
@@ -122,12 +122,12 @@ function showLoop(box, element) {
   if (said) said.textContent = `${closedText(box)} · ${wentBy.get(box.id)}`;
 }
 
-// At a terminal in the place of what is said below it; beside a node over its wire.
+// Position of a value: at a terminal in place of the line below its name, beside a node above its wire.
 function showValue(end, mark) {
   const text = valueText(end).slice(0, 44);
   if (!text) return;
   const { box, side, kind } = ends.get(end);
-  if (!box) return; // a box as a whole says what it is
+  if (!box) return; // a whole box shows no value
   const below = mark.querySelector(":scope > text.small");
   if (below) {
     below.classList.add("replaced");
@@ -206,7 +206,7 @@ function pause() {
   for (const each of document.querySelectorAll(".pulse")) each.remove();
 }
 
-// A dot on each wire that carries a recorded value, as far along it as the row is old.
+// Paint a dot on each wire that carries a recorded value. Its position shows the age of the row.
 function pulses(part) {
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
   for (const [wire, stroke] of strokes) {

@@ -1,6 +1,6 @@
-// Puts it all together.
+// Entry point of the page.
 
-// What is said of the model and of its run as a whole.
+// Show the texts about the model and its run.
 function said() {
   return [DATA.said, DATA.run?.said].filter(Boolean).join(" · ");
 }
