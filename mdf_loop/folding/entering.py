@@ -135,9 +135,9 @@ def _with_names(unnamed: Sequence[Entrance], output_ids: set[str]) -> tuple[Entr
     return tuple(Entrance(e.key, e.ports, e.edges, names[e.key]) for e in unnamed)
 
 
-def build_relay(find_entrances: Sequence[Entrance], node: str) -> tuple[Content, Content]:
+def build_relay(entrances: Sequence[Entrance], node: str) -> tuple[Content, Content]:
     """Return the relay node and its edges, or two empty dicts if no relay is needed."""
-    pairs = [(e, port) for e in find_entrances for port in e.ports if port[1] != e.name]
+    pairs = [(e, port) for e in entrances for port in e.ports if port[1] != e.name]
     if not pairs:
         return {}, {}
     names = list(dict.fromkeys(entry.name for entry, _ in pairs))
