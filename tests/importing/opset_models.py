@@ -1,4 +1,4 @@
-"""Small ONNX models as text, and what ONNX Runtime gives for them at our opset."""
+"""Builders of small ONNX models from text, and their outputs in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from onnx import parser
 from mdf_loop.importing.opsets import convert_to_package_opset
 
 
-def model(version: int, signature: str, body: str, more: str = "") -> onnx.ModelProto:
-    """A model of one graph: `model(6, "float[2] x => float[2] y", "y = Abs(x)")`."""
-    given, wanted = signature.split("=>")
-    head = f'<ir_version: 8, opset_import: ["" : {version}{more}]>'
-    return parser.parse_model(f"{head} g ({given}) => ({wanted}) {{ {body} }}")
+def model(version: int, signature: str, body: str, other_imports: str = "") -> onnx.ModelProto:
+    """Return a model with one graph: `model(6, "float[2] x => float[2] y", "y = Abs(x)")`."""
+    inputs, outputs = signature.split("=>")
+    head = f'<ir_version: 8, opset_import: ["" : {version}{other_imports}]>'
+    return parser.parse_model(f"{head} g ({inputs}) => ({outputs}) {{ {body} }}")
 
 
-def results(made: onnx.ModelProto, *inputs: Any) -> list[Any]:
-    """ONNX Runtime's results for a model as it is."""
-    made.ir_version = min(made.ir_version, 10)
+def results(proto: onnx.ModelProto, *inputs: Any) -> list[Any]:
+    """Return the outputs of ONNX Runtime for an unchanged model."""
+    proto.ir_version = min(proto.ir_version, 10)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(
-        made.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    names = [value.name for value in made.graph.input]
+    names = [value.name for value in proto.graph.input]
     feeds = {
         name: value if isinstance(value, list) or value is None else np.asarray(value)
         for name, value in zip(names, inputs, strict=True)
@@ -35,25 +35,25 @@ def results(made: onnx.ModelProto, *inputs: Any) -> list[Any]:
     return list(session.run(None, feeds))
 
 
-def at_17(version: int, signature: str, body: str, *inputs: Any) -> list[Any]:
-    """Results of a model after its translation."""
+def run_converted(version: int, signature: str, body: str, *inputs: Any) -> list[Any]:
+    """Return the outputs of a model after its conversion to the package's opset."""
     return results(convert_to_package_opset(model(version, signature, body)), *inputs)
 
 
-def same(got: Any, wanted: Any, rtol: float = 1e-3, atol: float = 1e-5) -> bool:
-    """Equal dtype and shape, and numbers as close as onnx's own tests ask for."""
-    if isinstance(wanted, list | tuple):
-        pairs = zip(got, wanted, strict=False)
-        return len(got) == len(wanted) and all(same(g, w, rtol, atol) for g, w in pairs)
-    if wanted is None or got is None:
-        return got is wanted
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    if got.shape != wanted.shape:
+def is_close(got: Any, expected: Any, rtol: float = 1e-3, atol: float = 1e-5) -> bool:
+    """Return True for equal dtypes and shapes, and numbers within the tolerance."""
+    if isinstance(expected, list | tuple):
+        pairs = zip(got, expected, strict=False)
+        return len(got) == len(expected) and all(is_close(g, w, rtol, atol) for g, w in pairs)
+    if expected is None or got is None:
+        return got is expected
+    got, expected = np.asarray(got), np.asarray(expected)
+    if got.shape != expected.shape:
         return False
-    if wanted.dtype.kind in "OUS":
-        return bool((got.astype(object) == wanted.astype(object)).all())
-    if got.dtype != wanted.dtype:
+    if expected.dtype.kind in "OUS":
+        return bool((got.astype(object) == expected.astype(object)).all())
+    if got.dtype != expected.dtype:
         return False
     wide = np.complex128 if got.dtype.kind == "c" else np.float64
     with np.errstate(invalid="ignore"):
-        return np.allclose(got.astype(wide), wanted.astype(wide), rtol, atol, equal_nan=True)
+        return np.allclose(got.astype(wide), expected.astype(wide), rtol, atol, equal_nan=True)

@@ -1,4 +1,4 @@
-"""An ONNX model through everything: imported, written as YAML, run; exported, imported, run again."""
+"""Round trips of an ONNX model: import, write as YAML, run, export, import and run again."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from mdf_loop.importing.writing import write_model
 _BFLOAT16 = onnx.TensorProto.BFLOAT16
 
 
-def model_of(graph: str, opset: int = 15, functions: str = "") -> onnx.ModelProto:
-    """A model of a graph in ONNX's text form."""
-    more = ', "own" : 1' if functions else ""
+def parse_graph(graph: str, opset: int = 15, functions: str = "") -> onnx.ModelProto:
+    """Return a model of a graph in ONNX's text form."""
+    function_import = ', "own" : 1' if functions else ""
     return parser.parse_model(
-        f'<ir_version: 8, opset_import: ["" : {opset}{more}]>\n{graph}\n{functions}'
+        f'<ir_version: 8, opset_import: ["" : {opset}{function_import}]>\n{graph}\n{functions}'
     )
 
 
 def runtime(
     model: onnx.ModelProto, inputs: Mapping[str, Any], *, optimised: bool = True
 ) -> list[Any]:
-    """What plain ONNX Runtime gives; its optimiser crashes on some branches in branches."""
+    """Return the outputs of ONNX Runtime, whose optimizer crashes on some nested branches."""
     levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -44,30 +44,30 @@ def runtime(
     return list(session.run(None, {name: inputs[name] for name in names & inputs.keys()}))
 
 
-def assert_same(given: Any, expected: Any, rtol: float = 1e-5) -> None:
-    """Equal dtypes and shapes, integers and truth values equal, the rest close."""
+def assert_same(actual: Any, expected: Any, rtol: float = 1e-5) -> None:
+    """Check equal dtypes and shapes, equal integers, booleans and strings, and close floats."""
     if isinstance(expected, list):
-        assert isinstance(given, list)
-        assert len(given) == len(expected)
-        for ours, theirs in zip(given, expected, strict=True):
+        assert isinstance(actual, list)
+        assert len(actual) == len(expected)
+        for ours, theirs in zip(actual, expected, strict=True):
             assert_same(ours, theirs, rtol)
         return
     if expected is None:
-        assert given is None
+        assert actual is None
         return
-    given, expected = np.asarray(given), np.asarray(expected)
-    texts = {given.dtype.kind, expected.dtype.kind} <= {*"OUT"}
-    assert texts or given.dtype == expected.dtype
-    assert given.shape == expected.shape
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    texts = {actual.dtype.kind, expected.dtype.kind} <= {*"OUT"}
+    assert texts or actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
     if expected.dtype.kind in "fV":
-        pair = (np.asarray(a, np.float64) for a in (given, expected))
+        pair = (np.asarray(a, np.float64) for a in (actual, expected))
         np.testing.assert_allclose(*pair, rtol=rtol, atol=rtol / 100)
     else:
-        np.testing.assert_array_equal(given, expected)
+        np.testing.assert_array_equal(actual, expected)
 
 
-def imported(model: onnx.ModelProto, folder: Path, **options: Any) -> mdf_loop.Compiled:
-    """The model by way of a YAML file."""
+def compile_by_yaml(model: onnx.ModelProto, folder: Path, **options: Any) -> mdf_loop.Compiled:
+    """Import the model, write it as a YAML file, and compile the file."""
     content = content_of_onnx(checked_onnx(model), "model")
     path, *_ = write_model(content, folder / "model.yaml")
     return mdf_loop.compile(path, device="cpu", **options)
@@ -80,11 +80,11 @@ def check(
     folder: Path,
     **options: Any,
 ) -> None:
-    """All ways give what is expected: at first (None) what ONNX Runtime gives for the file."""
-    wanted = runtime(model, inputs, optimised=False) if expected is None else list(expected)
-    compiled = imported(model, folder, **options)
+    """Check that all ways give the expected outputs, or those of ONNX Runtime for None."""
+    reference = runtime(model, inputs, optimised=False) if expected is None else list(expected)
+    compiled = compile_by_yaml(model, folder, **options)
     results = list(compiled.run(inputs).values())
-    assert_same(results, wanted)
+    assert_same(results, reference)
     proto = compiled.to_onnx(inputs)
     ends = [value.type.tensor_type.elem_type for value in (*proto.graph.input, *proto.graph.output)]
     if _BFLOAT16 not in ends:  # ONNX Runtime has no bfloat16 in Python

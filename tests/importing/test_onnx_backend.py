@@ -22,7 +22,7 @@ import mdf_loop
 from mdf_loop.errors import LoopError
 from mdf_loop.importing import from_onnx
 from mdf_loop.onnx_session import inference_session, session_options
-from tests.importing.opset_models import same
+from tests.importing.opset_models import is_close
 from tests.onnx_cases import node_cases
 from tests.soak import some
 
@@ -157,7 +157,7 @@ Maker = Callable[[onnx.ModelProto], Callable[[list[Any]], list[Any]]]
 
 
 def passes(case: Any, make: Maker) -> bool:
-    """Whether all outputs are those of the case."""
+    """Return True if all outputs equal those of the case."""
     model = model_of(case)
     drawn = any(node.op_type in DRAWN for node in model.graph.node)
     run = None
@@ -167,7 +167,7 @@ def passes(case: Any, make: Maker) -> bool:
         if drawn and "zero_ratio" not in case.name:
             outputs = [np.broadcast_to(np.nan, np.shape(o)).astype(o.dtype) for o in outputs]
             made = [np.broadcast_to(np.nan, np.shape(o)).astype(o.dtype) for o in made]
-        if not same(made, outputs, case.rtol, case.atol):
+        if not is_close(made, outputs, case.rtol, case.atol):
             return False
     return True
 

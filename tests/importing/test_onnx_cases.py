@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mdf_loop import LoopError
-from tests.importing.round_trips import check, imported, model_of
+from tests.importing.round_trips import check, compile_by_yaml, parse_graph
 
 
 def f(*numbers: Any) -> Any:
@@ -285,7 +285,7 @@ def test_a_loop_gives_what_the_document_says(name: str, tmp_path: Path) -> None:
     graph, runs = {**MODES, **CARRIED, **RECORDED}[name]
     for inputs, expected in runs:
         given = {key: np.asarray(value) for key, value in inputs.items()}
-        check(model_of(graph), given, expected, tmp_path)
+        check(parse_graph(graph), given, expected, tmp_path)
 
 
 ENDLESS = """g (float x) => (float xf) { xf = Loop ("", "", x) <body = bd (int64 it, bool c, float a) => (bool c2, float a2) {
@@ -293,7 +293,7 @@ ENDLESS = """g (float x) => (float xf) { xf = Loop ("", "", x) <body = bd (int64
 
 
 def test_an_endless_loop_ends_at_the_bound(tmp_path: Path) -> None:
-    check(model_of(ENDLESS), {"x": f(0.0)}, [f(7.0)], tmp_path, max_iterations=7)
+    check(parse_graph(ENDLESS), {"x": f(0.0)}, [f(7.0)], tmp_path, max_iterations=7)
 
 
 REFUSED = {
@@ -344,4 +344,4 @@ REFUSED = {
 def test_what_is_wrong_is_said(name: str, tmp_path: Path) -> None:
     graph, inputs, sentence = REFUSED[name]
     with pytest.raises(LoopError, match=f"(?s){sentence}"):
-        imported(model_of(graph), tmp_path).run(inputs)
+        compile_by_yaml(parse_graph(graph), tmp_path).run(inputs)

@@ -66,43 +66,48 @@ OPERATORS = [name for name in sorted({*SAMPLES, *MORE} - RANDOM) if any(since(na
 
 
 def nodes(op_type: str) -> Iterator[tuple[int, onnx.NodeProto, list[Any]]]:
-    """An opset, a node that leaves out what it can, and its inputs: the fewest, and all of a sample."""
+    """Yield an opset, a node with as few arguments as possible, and its inputs.
+
+    The inputs are the fewest that the operator allows, and all inputs of a sample.
+    """
     for version, schema in since(op_type):
         required = {name for name, formal in schema.attributes.items() if formal.required}
         for sample in samples(op_type):
-            inputs = [f32(given) for given in sample.inputs]
+            inputs = [f32(array) for array in sample.inputs]
             sets = [required, schema.attributes.keys()]
             for count in sorted({schema.min_input, min(len(inputs), schema.max_input)}):
-                for kept in sets if set(sample.attributes) - required else sets[:1]:
+                for attribute_names in sets if set(sample.attributes) - required else sets[:1]:
                     yield (
                         version,
-                        node(op_type, sample, inputs[:count], kept, schema),
+                        node(op_type, sample, inputs[:count], attribute_names, schema),
                         inputs[:count],
                     )
 
 
-def f32(given: Any) -> Any:
-    array = given.array("float32") if isinstance(given, F) else given
+def f32(sample_input: Any) -> Any:
+    array = sample_input.array("float32") if isinstance(sample_input, F) else sample_input
     return None if array is None else np.asarray(array)
 
 
-def node(op_type: str, sample: Sample, inputs: list[Any], kept: Any, schema: Any) -> onnx.NodeProto:
+def node(
+    op_type: str, sample: Sample, inputs: list[Any], attribute_names: Any, schema: Any
+) -> onnx.NodeProto:
     names = [f"i{k}" if array is not None else "" for k, array in enumerate(inputs)]
-    stated = {name: value for name, value in sample.attributes.items() if name in kept}
-    stated |= {k: v.astype(np.float32) for k, v in stated.items() if isinstance(v, np.ndarray)}
-    attributes = {name: attribute_value(value) for name, value in stated.items()}
+    chosen = {name: value for name, value in sample.attributes.items() if name in attribute_names}
+    chosen |= {k: v.astype(np.float32) for k, v in chosen.items() if isinstance(v, np.ndarray)}
+    attributes = {name: attribute_value(value) for name, value in chosen.items()}
     outputs = [f"o{k}" for k in range(max(schema.min_output, 1))]
     return helper.make_node(op_type, names, outputs, **attributes)
 
 
 def model(version: int, one: onnx.NodeProto, arrays: list[Any]) -> onnx.ModelProto:
-    """The first input is one of the model, the others are constants of it."""
-    given = [
+    """Return a model whose first input varies and whose other inputs are constants."""
+    tensors = [
         numpy_helper.from_array(text(a), f"i{k}") for k, a in enumerate(arrays) if a is not None
     ]
-    values = [helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in given[:1]]
+    values = [helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in tensors[:1]]
     outputs = [onnx.ValueInfoProto(name=name) for name in one.output]
-    graph = helper.make_graph([one], "g", values, outputs, given[1:])
+    graph = helper.make_graph([one], "g", values, outputs, tensors[1:])
     imports = [helper.make_opsetid("", version)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8 if version < 21 else 10)
 
@@ -112,7 +117,7 @@ def text(array: Any) -> Any:
 
 
 def runtime(proto: onnx.ModelProto, feeds: Any) -> Any:
-    """What ONNX Runtime gives, None if it refuses the model or has no kernel."""
+    """Return the outputs of ONNX Runtime, or None if it rejects the model or lacks a kernel."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     try:
@@ -123,26 +128,28 @@ def runtime(proto: onnx.ModelProto, feeds: Any) -> Any:
 
 
 def agree(op_type: str, version: int, one: onnx.NodeProto, arrays: list[Any]) -> bool:
-    """Compare numbers, dtypes and shapes, those too that were told before the run; False without a kernel."""
+    """Compare numbers and inferred types with ONNX Runtime; return False without a kernel."""
     proto = model(version, one, arrays)
     feeds = {"i0": text(arrays[0])} if arrays else {}
-    wanted = runtime(proto, feeds)
-    if wanted is None:
+    expected = runtime(proto, feeds)
+    if expected is None:
         return False
     compiled = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu")
     results = compiled.run(feeds)
-    told = [output.value for output in compiled.program.outputs if output.role is Gives.RESULT]
-    about = f"{op_type} of opset {version}: {one}"
-    for name, value, array in zip(one.output, told, wanted, strict=True):
-        given = np.asarray(results[name])
-        assert dtype_name(given) == value.dtype == dtype_name(np.asarray(array)), about
-        assert given.shape == array.shape, about
+    declared = [output.value for output in compiled.program.outputs if output.role is Gives.RESULT]
+    message = f"{op_type} of opset {version}: {one}"
+    for name, value, array in zip(one.output, declared, expected, strict=True):
+        actual = np.asarray(results[name])
+        assert dtype_name(actual) == value.dtype == dtype_name(np.asarray(array)), message
+        assert actual.shape == array.shape, message
         pairs = zip(value.shape or array.shape, array.shape, strict=True)
-        assert all(not isinstance(extent, int) or extent == there for extent, there in pairs), about
+        assert all(not isinstance(extent, int) or extent == there for extent, there in pairs), (
+            message
+        )
         if array.dtype.kind == "f":
-            np.testing.assert_allclose(given, array, rtol=1e-4, atol=1e-6, err_msg=about)
+            np.testing.assert_allclose(actual, array, rtol=1e-4, atol=1e-6, err_msg=message)
         else:
-            np.testing.assert_array_equal(given, array, err_msg=about)
+            np.testing.assert_array_equal(actual, array, err_msg=message)
     return True
 
 

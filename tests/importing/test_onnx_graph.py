@@ -23,7 +23,7 @@ ROW = np.array([1.0, -2.0, 3.5, 0.25], F)
 def runtime(
     body: onnx.GraphProto, trip_count: int, initial: list[Any], outer: dict[str, Any]
 ) -> Any:
-    """What ONNX Runtime gives for a Loop with this body."""
+    """Return the outputs of ONNX Runtime for a Loop with this body."""
     arrays = {"M": np.array(trip_count), **{f"v{k}": np.asarray(v) for k, v in enumerate(initial)}}
     arrays |= {name: np.asarray(value) for name, value in outer.items()}
     n_results = len(body.output) - 1

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import mdf_loop
-from tests.importing.round_trips import assert_same, check, model_of, runtime
+from tests.importing.round_trips import assert_same, check, parse_graph, runtime
 from tests.soak import some
 
 NESTED = """g (int64 M, bool up, float[2] x) => (float[2] y, float[n] rows, float[2] z) <float[2] w = {1.5, -2.0}> {
@@ -47,7 +47,7 @@ def _rename(graph: onnx.GraphProto, names: dict[str, str], nodes: bool) -> None:
 
 
 def renamed(names: dict[str, str], *, nodes: bool = False) -> onnx.ModelProto:
-    model = model_of(NESTED)
+    model = parse_graph(NESTED)
     _rename(model.graph, names, nodes)
     return model
 
@@ -138,7 +138,7 @@ def test_results_have_the_names_of_the_file() -> None:
 def test_an_initializer_that_is_an_input_too_is_a_parameter(
     ir_version: int, tmp_path: Path
 ) -> None:
-    model = model_of(
+    model = parse_graph(
         "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {2.0, 3.0}> { y = Mul(x, w) }"
     )
     model.ir_version = ir_version
@@ -150,7 +150,7 @@ def test_an_initializer_that_is_an_input_too_is_a_parameter(
 
 @pytest.mark.parametrize("opset", [8, 13, 17, 21])
 def test_outputs_that_are_inputs_or_initializers(opset: int, tmp_path: Path) -> None:
-    model = model_of(
+    model = parse_graph(
         """g (float[2] x, float[2] z) => (float[2] x, float[2] w, float[2] y, float[2] v)
         <float[2] w = {2.0, 3.0}> { y = Add(x, z)  v = Identity(w) }""",
         opset,
@@ -179,7 +179,7 @@ CONSTANTS = {
 def test_constants_of_every_kind(written: str, tmp_path: Path) -> None:
     expected = CONSTANTS[written]
     element = 8 if expected.dtype == object else helper.np_dtype_to_tensor_dtype(expected.dtype)
-    model = model_of(
+    model = parse_graph(
         f"g (float x) => (float y, float z) {{ c = Constant<{written}>()  y = Identity(c)  z = Neg(x) }}"
     )
     model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", element, expected.shape))
@@ -206,7 +206,7 @@ def test_a_constant_of_a_shape(value: Any, tmp_path: Path) -> None:
 
 
 def test_inputs_left_out_in_the_middle_and_at_the_end(tmp_path: Path) -> None:
-    model = model_of(
+    model = parse_graph(
         """g (float[4] x, float[1,1,4] t) => (float[4] y, float[4] z, float[n,d,b,h] r) {
             top = Constant<value = float {2.0}>()  y = Clip(x, , top)  low = Constant<value = float {0.0}>()
             z = Clip(y, low, )
@@ -240,11 +240,11 @@ def test_a_function_of_the_file_with_a_loop_inside(tmp_path: Path) -> None:
     for c, z in ((True, 512.0), (False, 16.0)):
         given = {"x": x, "n": n, "c": np.array(c)}
         expected = [np.array(8.0, np.float32), np.array(z, np.float32)]
-        check(model_of(graph, 15, FUNCTIONS), given, expected, tmp_path)
+        check(parse_graph(graph, 15, FUNCTIONS), given, expected, tmp_path)
 
 
 def test_all_results_of_a_normalization(tmp_path: Path) -> None:
-    model = model_of(
+    model = parse_graph(
         """g (float[2,3] x, float[3] w) => (float[2,3] y, float[2,1] mean, float[2,1] inverse) {
             y, mean, inverse = LayerNormalization(x, w) }""",
         17,

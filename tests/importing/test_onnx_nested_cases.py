@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mdf_loop import LoopError
-from tests.importing.round_trips import check, imported, model_of
+from tests.importing.round_trips import check, compile_by_yaml, parse_graph
 
 
 def f(*numbers: Any) -> Any:
@@ -205,7 +205,7 @@ def test_bodies_in_bodies_give_what_the_document_says(name: str, tmp_path: Path)
     graph, runs = CASES[name]
     for inputs, expected in runs:
         given = {k: v if isinstance(v, list) else np.asarray(v) for k, v in inputs.items()}
-        check(model_of(graph, 16), given, expected, tmp_path)
+        check(parse_graph(graph, 16), given, expected, tmp_path)
 
 
 REFUSED = {
@@ -226,4 +226,4 @@ REFUSED = {
 def test_what_is_wrong_is_said(name: str, tmp_path: Path) -> None:
     graph, inputs, sentence = REFUSED[name]
     with pytest.raises(LoopError, match=f"(?s){sentence}"):
-        imported(model_of(graph), tmp_path).run(inputs)
+        compile_by_yaml(parse_graph(graph), tmp_path).run(inputs)

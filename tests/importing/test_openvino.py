@@ -34,7 +34,7 @@ def graph_of(path: Path) -> dict[str, Any]:
 
 
 def run(path: Path, *inputs: np.ndarray, **named: np.ndarray) -> list[np.ndarray]:
-    """What the model gives for its inputs in their order, or by name."""
+    """Return the outputs of the model for inputs in order or by name."""
     nodes = graph_of(path)["nodes"]
     names = [key for key, node in nodes.items() if not {"functions", "parameters"} & node.keys()]
     given = {**dict(zip(names, inputs, strict=False)), **named}

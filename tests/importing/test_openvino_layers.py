@@ -63,7 +63,7 @@ def run(
     opset: str = "opset1",
     open_shapes: bool = False,
 ) -> list[np.ndarray]:
-    """What one layer gives; `outputs` say of what types its ports are."""
+    """Return the outputs of one layer, whose output ports have the types in `outputs`."""
     net = Net()
     values: list[Value] = []
     inputs: dict[str, np.ndarray] = {}

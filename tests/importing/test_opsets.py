@@ -14,7 +14,7 @@ from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.importing.opsets import convert_to_package_opset
 from mdf_loop.importing.opsets.table import DOWNGRADES, EXPANDED_IF, UPGRADES
 from mdf_loop.ir import OPSET
-from tests.importing.opset_models import at_17, model, results, same
+from tests.importing.opset_models import is_close, model, results, run_converted
 from tests.onnx_cases import node_cases
 from tests.soak import some
 
@@ -97,11 +97,11 @@ OLD: list[tuple[int, str, str, tuple[Any, ...], Any]] = [
 
 @pytest.mark.parametrize("case", OLD, ids=lambda case: f"{case[2].split('(')[0].strip()}-{case[0]}")
 def test_old_forms(case: tuple[int, str, str, tuple[Any, ...], Any]) -> None:
-    version, signature, body, inputs, wanted = case
-    got = at_17(version, signature, body, *inputs)
-    wanted = wanted if isinstance(wanted, list) else [wanted]
+    version, signature, body, inputs, expected = case
+    got = run_converted(version, signature, body, *inputs)
+    expected = expected if isinstance(expected, list) else [expected]
     dtypes = [np.asarray(g).dtype for g in got]
-    assert same(got, [np.asarray(w).astype(d) for w, d in zip(wanted, dtypes, strict=True)])
+    assert is_close(got, [np.asarray(w).astype(d) for w, d in zip(expected, dtypes, strict=True)])
 
 
 WORDS = np.array(["a", "b", "a"], dtype=object)
@@ -158,11 +158,11 @@ NEW: list[tuple[int, str, str, tuple[Any, ...], Any]] = [
 
 @pytest.mark.parametrize("case", NEW, ids=lambda case: f"{case[2].split(' = ')[-1][:24]}-{case[0]}")
 def test_new_forms(case: tuple[int, str, str, tuple[Any, ...], Any]) -> None:
-    version, signature, body, inputs, wanted = case
-    got = at_17(version, signature.replace("=> y, z", "=> float[m,2] y, float[k,2] z").replace(
+    version, signature, body, inputs, expected = case
+    got = run_converted(version, signature.replace("=> y, z", "=> float[m,2] y, float[k,2] z").replace(
         "p => y", "p => float[m,k] y"), body, *inputs)  # fmt: skip
-    wanted = results(model(version, signature, body), *inputs) if wanted is None else wanted
-    assert same(got, wanted if isinstance(wanted, list) else [wanted])
+    expected = results(model(version, signature, body), *inputs) if expected is None else expected
+    assert is_close(got, expected if isinstance(expected, list) else [expected])
 
 
 CONTROL = {"Loop", "If", "Scan", "SequenceMap"}
@@ -181,15 +181,15 @@ SAMPLE = (
 
 
 def agrees(case: Any) -> bool | None:
-    """Whether the translated model gives what ONNX's test says; None: it does not run here."""
+    """Return True if the converted model gives the expected outputs, None without a kernel."""
     inputs, outputs = case.data_sets[0]
-    made = convert_to_package_opset(case.model)
+    converted = convert_to_package_opset(case.model)
     try:
-        got = results(made, *inputs)
+        got = results(converted, *inputs)
     except Exception:  # noqa: BLE001 - a kernel that ONNX Runtime does not have
         return None
-    wanted = [numpy_helper.to_array(o) if isinstance(o, onnx.TensorProto) else o for o in outputs]
-    return same(got, wanted, max(case.rtol, 1e-3), max(case.atol, 1e-5))
+    expected = [numpy_helper.to_array(o) if isinstance(o, onnx.TensorProto) else o for o in outputs]
+    return is_close(got, expected, max(case.rtol, 1e-3), max(case.atol, 1e-5))
 
 
 def owns_control(case: Any) -> bool:
@@ -197,12 +197,12 @@ def owns_control(case: Any) -> bool:
 
 
 def _all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    found = list(graph.node)
+    nodes = list(graph.node)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                found.extend(_all_nodes(attribute.g))
-    return found
+                nodes.extend(_all_nodes(attribute.g))
+    return nodes
 
 
 @pytest.mark.slow
@@ -241,11 +241,11 @@ def test_all_onnx_tests() -> None:
 
 
 def same_untranslated(case: Any) -> bool:
-    """Whether ONNX Runtime gives the same for the test as it was."""
+    """Return True if ONNX Runtime gives equal outputs for the unconverted model."""
     inputs, _ = case.data_sets[0]
     got = results(convert_to_package_opset(case.model), *inputs)
     try:
-        return same(got, results(case.model, *inputs), 1e-6, 1e-7)
+        return is_close(got, results(case.model, *inputs), 1e-6, 1e-7)
     except Exception:  # noqa: BLE001
         return False
 
@@ -260,13 +260,13 @@ def test_every_change_of_form_is_in_the_table() -> None:
 
 
 def neighbours() -> list[tuple[Any, Any]]:
-    """Consecutive definitions of every operator up to our opset."""
+    """Return consecutive definitions of each operator up to the package's opset."""
     history: dict[str, list[Any]] = {}
     for schema in defs.get_all_schemas_with_history():
         if not schema.domain and schema.since_version <= OPSET:
             history.setdefault(schema.name, []).append(schema)
-    ordered = [sorted(found, key=lambda s: s.since_version) for found in history.values()]
-    return [pair for found in ordered for pair in itertools.pairwise(found)]
+    ordered = [sorted(schemas, key=lambda s: s.since_version) for schemas in history.values()]
+    return [pair for schemas in ordered for pair in itertools.pairwise(schemas)]
 
 
 def _only_grew(before: Any, now: Any) -> bool:
@@ -311,7 +311,7 @@ def test_functions_of_the_file(version: int, inner: int) -> None:
     )
     assert not made.functions
     axes = (0, 1) if inner == 12 else (0,)
-    assert same(results(made, X), [3 * (X + softmax(X, axes))])
+    assert is_close(results(made, X), [3 * (X + softmax(X, axes))])
     assert any(name.startswith("call_") for node in made.graph.node for name in node.output)
 
 
@@ -342,7 +342,7 @@ def test_bodies_are_translated_too(version: int, update: str, row: str) -> None:
     text = text.replace("go_on =", "axes = Constant <value_ints=[1]> () go_on =", version == 20)
     made = convert_to_package_opset(parser.parse_model(text))
     wanted = results(parser.parse_model(text), np.array(3), X)
-    assert same(results(made, np.array(3), X), wanted, 1e-6, 1e-6)
+    assert is_close(results(made, np.array(3), X), wanted, 1e-6, 1e-6)
 
 
 def test_scan_of_opset_8_has_a_batch() -> None:
@@ -357,7 +357,7 @@ def test_scan_of_opset_8_has_a_batch() -> None:
     backward = np.cumsum(x[:, ::-1], axis=1)
     got = results(convert_to_package_opset(proto), X, x)
     wanted = backward + X[:, None]
-    assert same(got, [wanted[:, -1], wanted])
+    assert is_close(got, [wanted[:, -1], wanted])
 
 
 KEPT = [
@@ -420,7 +420,7 @@ def test_the_long_name_of_onnx_is_its_own_domain() -> None:
     proto = model(17, XY, "y = Neg(x)")
     proto.graph.node[0].CopyFrom(node)
     proto.opset_import[0].domain = "ai.onnx"
-    assert same(results(convert_to_package_opset(proto), X), [abs(X)])
+    assert is_close(results(convert_to_package_opset(proto), X), [abs(X)])
 
 
 def test_large_weights_come_through_unchanged() -> None:
@@ -450,7 +450,7 @@ def test_what_our_operators_can_say_of_machine_learning(
     signature: str, body: str, inputs: tuple[Any, ...], wanted: Any
 ) -> None:
     made = convert_to_package_opset(model(17, signature, body, ', "ai.onnx.ml" : 4'))
-    assert same(results(made, *inputs), [wanted])
+    assert is_close(results(made, *inputs), [wanted])
 
 
 def test_a_mask_of_an_old_dropout_that_nobody_reads_is_left_out() -> None:

@@ -81,7 +81,7 @@ def test_what_an_edge_brings_is_not_missing(cell: Path) -> None:
 
 
 def test_in_a_document_that_an_import_has_written_it_holds_zeros(cell: Path) -> None:
-    """That is MDF, and modeci_mdf's engine runs it so."""
+    """Check that the port holds zeros, as in modeci_mdf's engine."""
     model = mdf_loop.from_onnx(cell)
     made = mdf_loop.compile(model).run({"x": X, "z": Z})
     np.testing.assert_allclose(made["after"], np.tanh(X + np.array([[0.5, 0.25]])), 1e-6)

@@ -41,10 +41,7 @@ def assert_same(given: Any, expected: Any, tolerance: float) -> None:
 
 
 def assert_near(given: Any, expected: Any) -> None:
-    """The same, but for float32: there what terms that cancel out leave is near by the largest number.
-
-    Native loops add terms in another order than the runtime, and round functions once.
-    """
+    """Check float32 outputs relative to the largest number, because terms may cancel."""
     if getattr(given, "dtype", None) != np.float32 or given.shape != expected.shape:
         assert_same(given, expected, 1e-6)
         return

@@ -28,7 +28,7 @@ def file(name: str = "silero_vad") -> Path:
 
 
 def plain(path: Path, frames: Any, **given: Any) -> dict[str, Any]:
-    """What ONNX Runtime gives for each frame."""
+    """Return the outputs of ONNX Runtime for each frame."""
     import onnxruntime
 
     session, state, made = onnxruntime.InferenceSession(path), STATE, []

@@ -120,9 +120,9 @@ class _LoopWriter:
 
     # --- inputs of the body ---------------------------------------------------------------------
 
-    def _read_outer(self, tie: PortBinding) -> str:
+    def _read_outer(self, binding: PortBinding) -> str:
         """Return the name of the outer value at a port of the loop, and read it in the node."""
-        name = self.outer.read(self._outer_source(tie))
+        name = self.outer.read(self._outer_source(binding))
         self.parts.names_read.append(name)
         return name
 
@@ -130,22 +130,26 @@ class _LoopWriter:
         """Name the body's values so that no name is an argument of the loop, such as `arg_0`."""
         inner = self.inner
         inner.writer.reserve(_RESERVED_NAMES)
-        for tie in self.ports.invariant:
-            (port,) = tie.inner.outputs
-            base = (*port.names, tie.inner.name)[0]
+        for binding in self.ports.invariant:
+            (port,) = binding.inner.outputs
+            base = (*port.names, binding.inner.name)[0]
             if base.startswith("arg_"):
-                inner.names[tie.inner.id, port.id] = inner.writer.unique_name(f"outer_{base}")
+                inner.names[binding.inner.id, port.id] = inner.writer.unique_name(f"outer_{base}")
         inner.name_values()
 
-    def _outer_source(self, tie: PortBinding) -> str:
+    def _outer_source(self, binding: PortBinding) -> str:
         """Return the name of the outer value at a port of the loop."""
-        return self.outer.names[self.outer.network.sources[self.layer.id, tie.port]]
+        return self.outer.names[self.outer.network.sources[self.layer.id, binding.port]]
 
     def _copy_types(self) -> None:
         """Give each Parameter without a type the type of its outer value."""
         ports = self.ports
-        for tie in (*ports.sliced, *ports.invariant, *(tie for tie, _ in ports.carried)):
-            name, outer_name = self._inner_name(tie.inner), self._outer_source(tie)
+        for binding in (
+            *ports.sliced,
+            *ports.invariant,
+            *(binding for binding, _ in ports.carried),
+        ):
+            name, outer_name = self._inner_name(binding.inner), self._outer_source(binding)
             self.inner.dtypes[name] = self.inner.dtypes[name] or self.outer.dtypes[outer_name]
 
     def _inner_name(self, layer: Layer) -> str:
@@ -182,25 +186,28 @@ class _LoopWriter:
 
     def _copy_constants(self) -> None:
         """Mark each invariant as constant inside if it is constant outside."""
-        for tie in self.ports.invariant:
-            constant = self.outer.constants.get(self._outer_source(tie))
+        for binding in self.ports.invariant:
+            constant = self.outer.constants.get(self._outer_source(binding))
             if constant is not None:
-                self.inner.constants[self._inner_name(tie.inner)] = constant
+                self.inner.constants[self._inner_name(binding.inner)] = constant
 
     def _bind_invariants(self, condition: str) -> None:
         """Bind the Parameters that the body reads to the outer values."""
         nodes = self.inner.writer.nodes.values()
         names_read = {name for node in nodes for name in node.get("input_ports", {})} | {condition}
         names_read |= self.parts.used_outputs
-        for tie in self.ports.invariant:
-            name = self._inner_name(tie.inner)
+        for binding in self.ports.invariant:
+            name = self._inner_name(binding.inner)
             if name in names_read:
-                self.parts.args[name] = self._read_outer(tie)
+                self.parts.args[name] = self._read_outer(binding)
 
     def _slices(self) -> None:
-        for tie in self.ports.sliced:
-            name = self._inner_name(tie.inner)
-            self.parts.slices[name] = {"of": self._read_outer(tie), **tie.slice_entry(self.layer)}
+        for binding in self.ports.sliced:
+            name = self._inner_name(binding.inner)
+            self.parts.slices[name] = {
+                "of": self._read_outer(binding),
+                **binding.slice_entry(self.layer),
+            }
 
     def _check_not_endless(self) -> None:
         if self.layer.type == "TensorIterator" and not self.parts.slices:
@@ -266,22 +273,22 @@ class _LoopWriter:
         return copy_name
 
     def _carried(self) -> None:
-        finals = {tie.inner.id: tie for tie in self.ports.last_outputs}
-        for tie, result in self.ports.carried:
-            self.parts.initial.append(self._read_outer(tie))
-            self.parts.carried_inputs.append(self._inner_name(tie.inner))
+        finals = {binding.inner.id: binding for binding in self.ports.last_outputs}
+        for binding, result in self.ports.carried:
+            self.parts.initial.append(self._read_outer(binding))
+            self.parts.carried_inputs.append(self._inner_name(binding.inner))
             self.parts.carried_outputs.append(self._output_name(result))
             final = finals.pop(result.id, None)
             self.parts.finals.append("" if final is None else self._outer_name(final))
 
-    def _outer_name(self, tie: PortBinding) -> str:
+    def _outer_name(self, binding: PortBinding) -> str:
         """Return the name of an output of the loop."""
-        return self.outer.names[self.layer.id, tie.port]
+        return self.outer.names[self.layer.id, binding.port]
 
     def _outputs(self) -> None:
         """Write recordings, concatenated along their axis or with the last row only."""
-        ties = (*self.ports.concatenated_outputs, *self.ports.last_outputs)
-        mapped_ports = {tie.port for tie in ties}
+        bindings = (*self.ports.concatenated_outputs, *self.ports.last_outputs)
+        mapped_ports = {binding.port for binding in bindings}
         for port in self.layer.outputs:
             if port.id not in mapped_ports:
                 raise ModelError(
@@ -289,13 +296,17 @@ class _LoopWriter:
                 )
         carried = {result.id for _, result in self.ports.carried}
         written_finals: set[int] = set()
-        for tie in ties:
-            if tie.axis is None and tie.inner.id in carried and tie.inner.id not in written_finals:
-                written_finals.add(tie.inner.id)
+        for binding in bindings:
+            if (
+                binding.axis is None
+                and binding.inner.id in carried
+                and binding.inner.id not in written_finals
+            ):
+                written_finals.add(binding.inner.id)
                 continue
-            row = self._output_name(tie.inner)
+            row = self._output_name(binding.inner)
             self.parts.recorded_outputs.append(row)
-            self.parts.stacked_names.append(self._outer_name(tie))
+            self.parts.stacked_names.append(self._outer_name(binding))
             self.parts.recordings[row] = (
-                {"keep": "last"} if tie.axis is None else tie.recording_entry(self.layer)
+                {"keep": "last"} if binding.axis is None else binding.recording_entry(self.layer)
             )
