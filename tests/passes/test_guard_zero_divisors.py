@@ -12,7 +12,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Program
 from mdf_loop.passes.legal.guard_zero_divisors import guard_zero_divisors
-from mdf_loop.pipeline import prepare
+from mdf_loop.pipeline import LEGAL, prepare
 from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.interpret import interpret
 from tests.models.loops import loop_model
@@ -70,6 +70,14 @@ def test_nothing_is_divided_by_a_computed_zero(
         some = np.ones(tuple(1 if extent == "n" else extent for extent in extents), np.int64)
         with pytest.raises(RunError, match="a whole number was divided by zero"):
             session.run({"x": some, "y": k})
+
+
+@pytest.mark.parametrize("op_type", ["Div", "Mod"])
+def test_a_guarded_division_is_not_guarded_again(op_type: str) -> None:
+    b = Builder()
+    x, y = b.new("int64", ("n",), "x"), b.new("int64", ("n",), "y")
+    program = prepare(straight(b, (x, y), q=b.op(op_type, x, y)), LEGAL)
+    assert prepare(program, LEGAL) is program
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])

@@ -89,30 +89,30 @@ def test_small_numbers_need_nothing(op_type: str, dtype: str) -> None:
 
 def test_golden_of_a_quotient() -> None:
     x = np.array([1, 2])
-    program = program_of("Div", [x, x], shapes=[("n",), ("n",)])
+    program = program_of("Div", [x, x], shapes=[(2,), (2,)])
     assert print_program(prepare(program, LEGAL)).splitlines() == [
-        "program(%x0: int64[n], %x1: int64[n])",
+        "program(%x0: int64[2], %x1: int64[2])",
         "  %const: int64[] = 1",
         "  %const_2: int64[] = -1",
-        "  %op:Div:Equal: bool[n] = Equal(%x1, %const_2)",
-        "  %op:Div:Where: int64[n] = Where(%op:Div:Equal, %const, %x1)",
-        "  %op:Div:Div: int64[n] = Div(%x0, %op:Div:Where)",
-        "  %op:Div:Where_2: int64[n] = Where(%op:Div:Equal, %const_2, %const)",
-        "  %op:Div: int64[n] = Mul(%op:Div:Div, %op:Div:Where_2)",
+        "  %op:Div:Equal: bool[2] = Equal(%x1, %const_2)",
+        "  %op:Div:Where: int64[2] = Where(%op:Div:Equal, %const, %x1)",
+        "  %op:Div:Div: int64[2] = Div(%x0, %op:Div:Where)",
+        "  %op:Div:Where_2: int64[2] = Where(%op:Div:Equal, %const_2, %const)",
+        "  %op:Div: int64[2] = Mul(%op:Div:Div, %op:Div:Where_2)",
         "  output y0 = %op:Div",
     ]
 
 
 def test_golden_of_a_rest() -> None:
     x = np.array([1, 2])
-    program = program_of("Mod", [x, x], shapes=[("n",), ("n",)])
+    program = program_of("Mod", [x, x], shapes=[(2,), (2,)])
     assert print_program(prepare(program, LEGAL)).splitlines() == [
-        "program(%x0: int64[n], %x1: int64[n])",
+        "program(%x0: int64[2], %x1: int64[2])",
         "  %const: int64[] = 1",
         "  %const_2: int64[] = -1",
-        "  %op:Mod:Equal: bool[n] = Equal(%x1, %const_2)",
-        "  %op:Mod:Where: int64[n] = Where(%op:Mod:Equal, %const, %x1)",
-        "  %op:Mod: int64[n] = Mod(%x0, %op:Mod:Where)",
+        "  %op:Mod:Equal: bool[2] = Equal(%x1, %const_2)",
+        "  %op:Mod:Where: int64[2] = Where(%op:Mod:Equal, %const, %x1)",
+        "  %op:Mod: int64[2] = Mod(%x0, %op:Mod:Where)",
         "  output y0 = %op:Mod",
     ]
 
@@ -228,12 +228,12 @@ def test_a_choice_of_other_numbers() -> None:
 def _loop(build) -> Program:
     """3 times: x = build(body, x, i, k)."""
     b = Builder()
-    x0, k = b.new("int64", ("n",), "x0"), b.new("int64", ("n",), "x1")
+    x0, k = b.new("int64", (3,), "x0"), b.new("int64", (3,), "x1")
     body = b.body()
-    x, i = body.new("int64", ("n",), "x"), body.new("int64", (), "i")
+    x, i = body.new("int64", (3,), "x"), body.new("int64", (), "i")
     with body.at("$.here", "op"):
         step = build(body, x, i, k)
-    go, last = b.new("bool", (), "go"), b.new("int64", ("n",), "last")
+    go, last = b.new("bool", (), "go"), b.new("int64", (3,), "last")
     trip = b.constant(np.array(3))
     carried = (Carried(x0, x, step, last),)
     b.append(Loop("loop", trip, None, i, go, None, carried, (), tuple(body.ops)))

@@ -15,6 +15,8 @@ Source: onnxruntime 1.32, the constructors and checks of Div and Mod in `element
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from mdf_loop.build import Builder
@@ -28,15 +30,22 @@ from mdf_loop.passes.rewrite import rewrite
 
 def guard_zero_divisors(program: Program) -> Program:
     """Return the program whose integer quotients and remainders fail where an integer is divided by zero."""
-    return rewrite(program, _guarded)
+    makers: dict[Value, Op] = {}
+
+    def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
+        makers[op.outputs[0]] = op
+        return _guarded(b, op, makers)
+
+    return rewrite(program, rule)
 
 
-def _guarded(b: Builder, op: Op) -> tuple[Value, ...] | None:
+def _guarded(b: Builder, op: Op, makers: Mapping[Value, Op]) -> tuple[Value, ...] | None:
+    """Return what stands for an operation; `makers` has the operations before it by their results."""
     if op.op_type not in ("Div", "Mod") or kind_of(op.outputs[0].dtype) not in "iu":
         return None
     divisor = b.constant_of(operand(op, 1))
     if divisor is None:
-        return _of_nothing(b, op)
+        return _of_nothing(b, op, makers)
     if np.all(divisor):
         return None
     harmless = b.constant(np.where(divisor == 0, np.array(1, divisor.dtype), divisor))
@@ -49,11 +58,25 @@ def _guarded(b: Builder, op: Op) -> tuple[Value, ...] | None:
     return (b.guard(quotient, divides_nothing, DIVIDED_BY_ZERO),)
 
 
-def _of_nothing(b: Builder, op: Op) -> tuple[Value, ...] | None:
+def _of_nothing(b: Builder, op: Op, makers: Mapping[Value, Op]) -> tuple[Value, ...] | None:
     """Return a quotient whose computed divisor may be zero where the dividend is empty."""
     dividend, divisor = operand(op), operand(op, 1)
+    if _is_guarded(makers, divisor, dividend):
+        return None
     if not is_fixed(dividend.shape):
         is_empty = b.op("Equal", b.op("Size", dividend), scalar(b, 0, "int64"))
         harmless = b.op("Where", is_empty, number(b, 1, divisor), divisor)
         return (b.op(op.op_type, dividend, harmless, **op.attributes),)
     return (b.op("Mul", dividend, divisor),) if 0 in dividend.shape else None
+
+
+def _is_guarded(makers: Mapping[Value, Op], divisor: Value, dividend: Value) -> bool:
+    """Return True if a divisor is 1, or what other passes make of it, where the dividend is empty."""
+    choice = makers.get(divisor)
+    if choice is None or choice.op_type != "Where":
+        return False
+    test = makers.get(operand(choice))
+    size = makers.get(operand(test)) if test is not None and test.op_type == "Equal" else None
+    if size is not None and size.op_type == "Size" and operand(size) is dividend:
+        return True
+    return _is_guarded(makers, operand(choice, 2), dividend)
