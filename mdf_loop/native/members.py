@@ -49,12 +49,8 @@ def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
     apart.enter(loop.iteration, [number])
     enters = [apart.entering(carried.enter) for carried in loop.carried]
     read = _read(loop)
-    try:
-        for op in read:
-            apart.take(op)
-    except NotNative:
-        _refuse_failing(read, known)  # a cause that the model shows, where there is one
-        raise
+    for op in read:
+        apart.take(op)
     others = (op for op in loop.ops if op not in read and _computes(op))
     _refuse_failing((*apart.ops, *others), apart.known)
     carried = tuple(

@@ -128,7 +128,7 @@ def test_the_interpreter_ends_between_iterations_and_has_one_device() -> None:
 def test_what_the_interpreter_cannot_compute_has_its_place() -> None:
     program = program_of("Gather", [np.ones(2), np.array(0)])
     with pytest.raises(
-        RunError, match=r"onnx::Gather cannot be computed: .* out of bounds"
+        RunError, match="onnx::Gather cannot be computed: an index is not on axis 0"
     ) as told:
         Interpreted(program).run({"x0": np.ones(2), "x1": np.array(5)})
     assert told.value.findings[0].where == "$.here"
