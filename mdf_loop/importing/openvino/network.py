@@ -25,7 +25,7 @@ PortKey = tuple[int, int]
 """Layer id and port id."""
 
 
-class Port(Struct, frozen=True):
+class LayerPort(Struct, frozen=True):
     """Port of a layer, with the type and the names of its value."""
 
     id: int
@@ -42,8 +42,8 @@ class Layer(Struct, frozen=True, eq=False):
     type: str
     opset: str
     attributes: Mapping[str, str]
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[LayerPort, ...]
+    outputs: tuple[LayerPort, ...]
     element: Element
     where: str
 
@@ -145,18 +145,18 @@ def _nested_path(outside: str, here: str) -> str:
     return f"{outside} > {here}" if outside else here
 
 
-def _parse_ports(element: Element, tag: str, where: str) -> tuple[Port, ...]:
+def _parse_ports(element: Element, tag: str, where: str) -> tuple[LayerPort, ...]:
     group = element.find(tag)
     return () if group is None else tuple(_parse_port(e, where) for e in group.findall("port"))
 
 
-def _parse_port(element: Element, where: str) -> Port:
+def _parse_port(element: Element, where: str) -> LayerPort:
     port_id = read_integer(element.get("id"), "id of a port", where)
     dtype = dtype_of_precision(element.get("precision", ""), where)
     shape = parse_port_shape([dim.text or "" for dim in element.findall("dim")], where)
     if element.find("rank") is not None:
         shape = None
-    return Port(port_id, dtype, shape, _split_names(element.get("names", "")))
+    return LayerPort(port_id, dtype, shape, _split_names(element.get("names", "")))
 
 
 def _split_names(text: str) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from mdf_loop.importing.openvino.elements import (
     read_integer,
     read_integers,
 )
-from mdf_loop.importing.openvino.network import Layer, Network, Port, PortKey
+from mdf_loop.importing.openvino.network import Layer, LayerPort, Network, PortKey
 from mdf_loop.importing.openvino.weights import Weights
 from mdf_loop.ir import Array
 from mdf_loop.ops.onnx_schema import schema
@@ -180,7 +180,7 @@ class NetworkWriter:
         )
 
 
-def only_output(layer: Layer) -> Port:
+def only_output(layer: Layer) -> LayerPort:
     """Return the output port of a layer with a single output."""
     if len(layer.outputs) != 1:
         raise ModelError(f"a {layer.type} has one output, not {len(layer.outputs)}", layer.where)
@@ -191,7 +191,7 @@ def _default_name(layer: Layer, position: int) -> str:
     return layer.name if len(layer.outputs) == 1 else f"{layer.name}.{position}"
 
 
-def _declared_type(layer: Layer, port: Port) -> tuple[str, Extents]:
+def _declared_type(layer: Layer, port: LayerPort) -> tuple[str, Extents]:
     """Return the declared type of a value. A port without axes has an unknown shape."""
     if layer.type in ("Parameter", "Const"):
         word = layer.attributes.get("element_type")
