@@ -12,11 +12,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import onnx
 from onnx import helper, numpy_helper
 
+from mdf_loop.emit.inserted_copies import graphs_in, insert_copies
 from mdf_loop.emit.transposed_products import part_transposed
 from mdf_loop.ir import Array
 
@@ -38,8 +39,10 @@ def portable(
         for tensor in copied.graph.initializer
         if tensor.data_type == onnx.TensorProto.DOUBLE and all(dim == 1 for dim in tensor.dims)
     }
-    _copy_passed(copied.graph)
-    _part(copied.graph, scales)
+    for graph in graphs_in(copied.graph):
+        _part_scales(graph, scales)
+        if graph is not copied.graph:
+            _return_copies(graph)
     part_transposed(copied, "Sum")
     _state_shapes(copied.graph, stated or {})
     held = (numpy_helper.from_array(array, name) for name, array in (defaults or {}).items())
@@ -55,15 +58,6 @@ def _state_shapes(graph: onnx.GraphProto, stated: Mapping[str, Sequence[int]]) -
             output.CopyFrom(helper.make_tensor_value_info(output.name, tensor.elem_type, extents))
 
 
-def _copy_passed(graph: onnx.GraphProto) -> None:
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                body = attribute.g
-                _copy_passed(body)
-                _return_copies(body)
-
-
 def _return_copies(body: onnx.GraphProto) -> None:
     inputs = {value.name for value in body.input}
     for position, output in enumerate(body.output):
@@ -73,27 +67,17 @@ def _return_copies(body: onnx.GraphProto) -> None:
             output.name = copy
 
 
-def _part(graph: onnx.GraphProto, scales: set[str]) -> None:
-    """Put a Sum of one value before what must not be fused with what comes before it."""
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                _part(attribute.g, scales)
+def _part_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
+    """Insert a Sum of one value between each scale and a product that would be fused with it."""
     products = {out for n in graph.node if n.op_type == "MatMul" for out in n.output}
     scaled = {n.output[0] for n in graph.node if _scales(n, scales)}
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        close = products if _scales(node, scales) else set()
+
+    def names_of(node: onnx.NodeProto) -> Container[str]:
         if node.op_type == "MatMul":
-            close = scaled
-        for position, name in enumerate(node.input):
-            if name in close:
-                parted = f"{name}#{node.name}.{position}"
-                nodes.append(helper.make_node("Sum", [name], [parted], name=parted))
-                node.input[position] = parted
-        nodes.append(node)
-    del graph.node[:]
-    graph.node.extend(nodes)
+            return scaled
+        return products if _scales(node, scales) else ()
+
+    insert_copies(graph, names_of, "Sum")
 
 
 def _scales(node: onnx.NodeProto, scales: set[str]) -> bool:

@@ -8,10 +8,11 @@ the fusion there. Products of matrices are left to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Mapping
 
 import onnx
-from onnx import helper
+
+from mdf_loop.emit.inserted_copies import graphs_in, insert_copies
 
 _FLOATS = (onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT)
 """Dtypes of products that ONNX Runtime fuses."""
@@ -25,19 +26,16 @@ def part_transposed(model: onnx.ModelProto, op_type: str) -> None:
         op_type: an operator of one operand that returns it unchanged: `Identity`, where the runtime is
             told to keep copies, or `Sum`, which every runtime keeps.
     """
-    graphs = list(_graphs(model.graph))
+    graphs = list(graphs_in(model.graph))
     ranks = {name: rank for graph in graphs for name, rank in _ranks(graph).items()}
     for graph in graphs:
-        _part(graph, ranks, op_type)
+        transposed = _transposed(graph)
 
+        def names_of(node: onnx.NodeProto, transposed: set[str] = transposed) -> Container[str]:
+            parted = node.op_type == "MatMul" and _has_vector(node, ranks)
+            return transposed if parted else ()
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Yield a graph and all graphs within it."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _graphs(attribute.g)
+        insert_copies(graph, names_of, op_type)
 
 
 def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
@@ -49,20 +47,9 @@ def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
     return ranks
 
 
-def _part(graph: onnx.GraphProto, ranks: Mapping[str, int], op_type: str) -> None:
-    transposed = _transposed(graph)
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        if node.op_type == "MatMul" and not all(ranks.get(name, 0) > 1 for name in node.input):
-            for position, name in enumerate(node.input):
-                if name in transposed:
-                    copy = f"{name}#{node.name}.{position}"
-                    nodes.append(helper.make_node(op_type, [name], [copy], name=copy))
-                    node.input[position] = copy
-        nodes.append(node)
-    if len(nodes) > len(graph.node):
-        del graph.node[:]
-        graph.node.extend(nodes)
+def _has_vector(node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
+    """Return True if an operand of a product is a vector, or may be one."""
+    return not all(ranks.get(name, 0) > 1 for name in node.input)
 
 
 def _transposed(graph: onnx.GraphProto) -> set[str]:

@@ -57,3 +57,21 @@ def test_only_products_with_vectors_or_unknown_operands_are_parted() -> None:
     assert nodes(model((3, 3), (3,), "left", "float")) == ["Transpose", "Identity", "MatMul"]
     matrices.graph.input[1].type.tensor_type.ClearField("shape")
     assert nodes(matrices) == ["Transpose", "Identity", "MatMul"]
+
+
+def test_products_with_vectors_in_a_graph_and_in_its_body_are_parted() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    f (float[3, 3] a, float[3] v, int64 n, bool go) => (float[3] y, float[3] z) {
+      t = Transpose <perm = [1, 0]> (a) y = MatMul (t, v)
+      z = Loop (n, go, v) <body = b (int64 i, bool c, float[3] x) => (bool d, float[3] w) {
+        d = Identity (c) s = Transpose <perm = [1, 0]> (a) w = MatMul (s, x) }> }"""
+    proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
+    compiled = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu", native="off")
+    a, v = np.array([[1, 2, 0], [3, 1, 0], [0, 1, 1]], np.float32), np.ones(3, np.float32)
+    feeds = {"a": a, "v": v, "n": np.array(2), "go": np.array(True)}
+    part_transposed(proto, "Sum")
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    plain = dict(zip(("y", "z"), session.run(None, feeds), strict=True))
+    for results in (plain, compiled.run(feeds)):
+        np.testing.assert_array_equal(results["y"], a.T @ v)
+        np.testing.assert_array_equal(results["z"], a.T @ a.T @ v)
