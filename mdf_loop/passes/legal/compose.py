@@ -12,10 +12,10 @@ composition is refused are computed by numpy.
 from __future__ import annotations
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ops.registry import row_of
 from mdf_loop.passes.legal.kernel_needed import is_composed, lacks_kernel
+from mdf_loop.passes.legal.refused_constants import built_or_computed
 from mdf_loop.passes.rewrite import rewrite
 
 
@@ -32,11 +32,9 @@ def _rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
     composed = row_of(op.op_type).composed
     if composed is None or not (lacks_kernel(op) and is_composed(op)):
         return None
-    try:
-        made = composed(b, op)
-    except UnsupportedError:
-        results = b.computed(op)
-        if results is None:
-            raise
-        return results
-    return made if isinstance(made, tuple) else (made,)
+
+    def build(b: Builder, op: Op) -> tuple[Value | None, ...]:
+        results = composed(b, op)
+        return results if isinstance(results, tuple) else (results,)
+
+    return built_or_computed(b, op, build)

@@ -19,6 +19,7 @@ from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.registry import Bits, row_of, title
 from mdf_loop.ops.words import cast
 from mdf_loop.passes.legal.kernel_needed import is_composed, lacks_kernel, main_dtype, main_inputs
+from mdf_loop.passes.legal.refused_constants import built_or_computed
 from mdf_loop.passes.rewrite import rewrite
 
 _WIDER = {
@@ -44,16 +45,10 @@ def widen(program: Program) -> Program:
     return rewrite(program, _rule)
 
 
-def _rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
+def _rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
     if is_composed(op) or not lacks_kernel(op):
         return None
-    try:
-        return _widened(b, op)
-    except UnsupportedError:
-        results = b.computed(op)
-        if results is None:
-            raise
-        return results
+    return built_or_computed(b, op, _widened)
 
 
 def _widened(b: Builder, op: Op) -> tuple[Value, ...]:
