@@ -81,7 +81,7 @@ def natives_of(
     mode: str = "auto",
     *,
     brief: bool = False,
-    iteration_of: Program | None = None,
+    iteration_of: Callable[[], Program] | None = None,
     whole: Program | None = None,
 ) -> Natives:
     """Decide for each loop of a program.
@@ -90,7 +90,8 @@ def natives_of(
         program: prepared for ONNX Runtime.
         mode: `auto`; `off`, no loop; `require`, each loop.
         brief: whether the program has little to do, less than `LITTLE`.
-        iteration_of: the program whose last loop this program is an iteration of.
+        iteration_of: returns the program whose last loop this program is an iteration of. It is
+            called only where the answer decides.
         whole: the program that this one is a part of.
 
     Raises:
@@ -106,7 +107,7 @@ def natives_of(
         return Natives(program, look.loops, look.said)
     arrays = look.arrays if whole is None else _looked_at(whole, mode, brief=brief).arrays
     functions = own.of_loops(arrays)
-    if iteration_of is not None and _ends_in_arrays(iteration_of, mode):
+    if iteration_of is not None and _ends_in_arrays(iteration_of(), mode):
         functions = list(own.functions)
     return (
         _with_functions(program, functions, look)

@@ -73,7 +73,9 @@ class Session:
             loaded,
             placement.native,
             brief=placement.brief,
-            iteration_of=None if following is None else prepare(following, LOADED),
+            iteration_of=None
+            if following is None
+            else functools.partial(prepare, following, LOADED),
             whole=whole,
         )
         loaded = natives.program
