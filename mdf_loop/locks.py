@@ -27,7 +27,7 @@ LOOKS_FOR_IMPORTS = 0.001
 class ForkSafeLock:
     """A lock that is free in the child of a fork, unless the thread that forks holds it.
 
-    The same thread may take it several times.
+    One thread may acquire it several times.
     """
 
     __slots__ = ("__weakref__", "_depth", "_lock", "_owner")
@@ -45,7 +45,7 @@ class ForkSafeLock:
         self.release()
 
     def acquire(self, blocking: bool = True) -> bool:
-        """ForkSafeLock it; return False if it does not block and another thread holds it."""
+        """Acquire the lock; return False if `blocking` is False and another thread holds it."""
         acquired = self._lock.acquire(blocking)
         if acquired:
             self._owner = threading.get_ident()
@@ -83,7 +83,7 @@ class LockHeldOverForks:
         self.release()
 
     def acquire(self) -> None:
-        """ForkSafeLock it."""
+        """Acquire the lock."""
         self._lock.acquire()
 
     def release(self) -> None:

@@ -17,10 +17,7 @@ import numpy as np
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import Array
 from mdf_loop.numbers_only import only_numbers
-from mdf_loop.quantities import Unit, convert
-
-_DEEPEST = 64
-"""The most axes that numpy's arrays have."""
+from mdf_loop.quantities import MAX_AXES, Unit, convert
 
 _WIDEST = {"f": 8, "c": 16}
 """Bytes of the widest floats, and complex numbers, that ONNX has."""
@@ -88,6 +85,6 @@ def _is_special(value: Any) -> bool:
 
 def _is_masked(value: Any, depth: int = 0) -> bool:
     """Whether it is a masked array, or a list that holds one."""
-    if not isinstance(value, list | tuple) or depth == _DEEPEST or only_numbers(value):
+    if not isinstance(value, list | tuple) or depth == MAX_AXES or only_numbers(value):
         return _is_special(value) and isinstance(value, np.ma.MaskedArray)
     return any(_is_masked(part, depth + 1) for part in value)

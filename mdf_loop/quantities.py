@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from mdf_loop.errors import InputError, LoopError
 
-_DEEPEST = 64
+MAX_AXES = 64
 """The most axes that numpy's arrays have."""
 
 _PLAIN = frozenset(
@@ -69,7 +69,7 @@ def has_unit(value: Any, depth: int = 0) -> bool:
         if kind is np.ndarray and value.dtype.kind != "O":
             return False
         parts = value.ravel().tolist() if kind is np.ndarray else value
-        plain = depth == _DEEPEST or _PLAIN.issuperset(map(type, parts))
+        plain = depth == MAX_AXES or _PLAIN.issuperset(map(type, parts))
         return not plain and any(has_unit(part, depth + 1) for part in parts)
     if _is_quantity(value) or _unit_of_others(value):
         return True
@@ -227,7 +227,7 @@ def _is_quantity(value: Any) -> bool:
 
 
 def _unit_of_others(value: Any) -> str:
-    """Return the unit of a value of another package than pint as text; nothing if it has none."""
+    """Return the unit of a value of astropy, Brian2 and the like as text; an empty text without a unit."""
     where = value if isinstance(value, np.ndarray) else type(value)  # elsewhere names of columns
     for name in _FOREIGN:
         if not hasattr(where, name):
