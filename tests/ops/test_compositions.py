@@ -125,8 +125,9 @@ def test_other_dtypes_wrap_as_in_numpy(dtype):
             continue
         for got, want in zip(outputs, reference, strict=True):
             tolerance = 2e-3 if dtype == "float16" else 0
-            # the reference adds halves: where terms cancel out, what is rounded of them is left
-            np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, err_msg=op_type)
+            # the reference adds halves of convolutions: where terms cancel out, rounding errors remain
+            least = tolerance if op_type == "Conv" else 0
+            np.testing.assert_allclose(got, want, rtol=tolerance, atol=least, err_msg=op_type)
     assert made >= 3
 
 
