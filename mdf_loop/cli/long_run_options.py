@@ -149,7 +149,7 @@ def _parse_every(text: str) -> tuple[str, Any]:
 
 
 def read_reductions(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the reductions by name of the output."""
+    """Return the words of `--reduce` as reductions, by the name of the output."""
     reductions: dict[str, tuple[str, ...]] = {}
     for pair in pairs:
         name, _, text = (part.strip() for part in pair.partition("="))

@@ -181,7 +181,7 @@ class ChoiceOutline(Struct, frozen=True):
 
     @property
     def source_expressions(self) -> Iterator[Any]:
-        """Names that the branches capture."""
+        """Expressions of the values that the branches read from outside: the captured names."""
         yield from (capture.name for capture in self.captures)
 
     @property

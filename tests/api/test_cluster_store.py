@@ -71,7 +71,7 @@ def resumed(model: Compiled, store: Path) -> mdf_loop.Results:
 
 
 def contents(place: Path) -> dict[str, Any]:
-    """All that is in a folder, byte for byte."""
+    """Return the bytes of each file and the target of each link in a folder."""
     return {
         str(file): os.readlink(file) if file.is_symlink() else file.is_file() and file.read_bytes()
         for file in place.rglob("*")

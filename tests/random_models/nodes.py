@@ -27,9 +27,9 @@ MOST_OF_TABLES = 40
 
 @dataclass(frozen=True)
 class Profile:
-    """What a model is rich in.
+    """Constructs that a random model has many of.
 
-    `length` is that of lists and tables, `kinds` the kinds of its values.
+    `length` is the length of lists and tables, `kinds` the kinds of values.
     """
 
     length: int
@@ -122,11 +122,11 @@ class Drawing:
         return self.array(kind).tolist()
 
     def expression(self, kind: str, names: Names) -> str:
-        """Return an expression of a kind."""
+        """Return an expression, as deep as the profile allows, whose value is of a kind."""
         return self.writer.expression(kind, names, self.profile.depth)
 
     def simple(self, kind: str, names: Names) -> str:
-        """Return a short expression of a kind."""
+        """Return an expression of at most one operation whose value is of a kind."""
         return self.writer.expression(kind, names, 1)
 
     def squash(self, kind: str, text: str) -> str:

@@ -179,7 +179,7 @@ def appending(count: int, size: int) -> dict[str, Any]:
 @pytest.mark.parametrize("native", ["off", "auto"])
 @pytest.mark.parametrize("first", [0, 1, 1000])
 def test_a_loop_that_appends_is_not_refused(first: int, native: str, monkeypatch: Any) -> None:
-    """It begins with one element, so its first step makes it many times as large."""
+    """The first step makes an array of one element many times as large: that is no factor for later steps."""
     monkeypatch.setattr(once, "PATIENCE", 0.0)
     compiled = mdf_loop.compile(appending(6, 200_000), native=native, shapes="dynamic")
     results = compiled.run({"x": np.ones(first)}, memory_limit=resident() + 10**9)

@@ -68,14 +68,14 @@ def test_log_sum_exp_passes_over_nan_behind_infinity() -> None:
 
 
 def test_the_logarithm_of_a_softmax_of_infinity() -> None:
-    """Of `x - inf - log(nan)` the kernel of float64 gives -inf; this package does not use it."""
+    """The float64 kernel returns -inf for `x - inf - log(nan)`; this package does not use the kernel."""
     row = runtime("LogSoftmax", np.array([np.inf, 1.0]), axis=0)
     assert np.isnan(row[0])
     assert row[1] == -np.inf
 
 
 def test_hardmax_of_nan_has_no_one() -> None:
-    """This package has the 1 at the first nan, as the position of the largest element in a loop."""
+    """The kernel returns no 1. This package puts the 1 at the first nan, the position of the maximum in a loop."""
     assert runtime("Hardmax", np.array([np.nan, 1], np.float32), axis=0).tolist() == [0.0, 0.0]
 
 
