@@ -177,7 +177,7 @@ def test_all_members_fail(neuron: Compiled, client: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"cluster": 0, "sweep": {"current": [1.0]}}, "a cluster of 0 processes"),
+        ({"cluster": 0, "sweep": {"current": [1.0]}}, "a cluster cannot have 0 processes"),
         ({"cluster": 2.5, "sweep": {"current": [1.0]}}, "cluster cannot be 2.5"),
         ({"cluster": "head", "sweep": {"current": [1.0]}}, "'head' is no cluster"),
         ({"cluster": 2}, "there are none"),
