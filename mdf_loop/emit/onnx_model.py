@@ -245,11 +245,7 @@ def _write(scope: OnnxScope, operation: Op | Constant) -> None:
         return
     form = row_of(operation.op_type).onnx_form
     if form is not None:
-        for spelled in _spelled(writer.builder, operation, form):
-            if isinstance(spelled, Constant):  # under a name that no graph gives anew
-                writer.values[spelled.value] = writer.constant(spelled.array)
-            else:
-                _write(scope, spelled)
+        _write_spelled(scope, _spelled(writer.builder, operation, form))
         return
     behind, attributes = said_at(operation, writer.opset)
     inputs = [None if v is None else writer.values[v] for v in operation.inputs]
@@ -258,18 +254,28 @@ def _write(scope: OnnxScope, operation: Op | Constant) -> None:
     scope.node(operation.op_type, inputs, outputs, dict(attributes), operation.where)
 
 
-def _spelled(b: Builder, op: Op, form: Composition) -> Iterator[Op | Constant]:
-    """Yield the operations of ONNX that an operation which ONNX lacks is spelled in."""
+def _write_spelled(scope: OnnxScope, operations: Iterable[Operation]) -> None:
+    """Append the operations that an operation is spelled in, with the branches among them."""
+    for operation in operations:
+        if isinstance(operation, Constant):  # under a name that no graph gives anew
+            scope.writer.values[operation.value] = scope.writer.constant(operation.array)
+        elif isinstance(operation, If):
+            write_if(scope, operation, _write_spelled)
+        else:
+            assert isinstance(operation, Op)
+            _write(scope, operation)
+
+
+def _spelled(b: Builder, op: Op, form: Composition) -> Iterator[Operation]:
+    """Yield the operations that spell an operation which ONNX lacks."""
     begin = len(b.ops)
     with b.at(op.where, op.outputs[0].name):
-        made = form(b, op)
-        if made in op.inputs:
-            made = b.op("Identity", made)
-    assert isinstance(made, Value)
+        replacement = form(b, op)
+        if replacement in op.inputs:
+            replacement = b.op("Identity", replacement)
+    assert isinstance(replacement, Value)
     for spelled in b.ops[begin:]:
-        renamed = substitute(spelled, {made: op.outputs[0]})
-        assert isinstance(renamed, Op | Constant)
-        yield renamed
+        yield substitute(spelled, {replacement: op.outputs[0]})
 
 
 def _output(scope: OnnxScope, name: str, value: Value, given: set[Value]) -> oir.Value:

@@ -27,7 +27,7 @@ from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.ordered_sum import ordered_sum
 from mdf_loop.ops.reductions import place_of_extreme
-from mdf_loop.ops.registry import Bits, Row, no, yes
+from mdf_loop.ops.registry import Bits, Known, Row, no, yes
 from mdf_loop.ops.sure_kernels import FLOATS
 
 if TYPE_CHECKING:
@@ -101,8 +101,10 @@ _PLACE = (_attribute("axis", 0), _KEEPDIMS, _attribute("select_last_index", 0))
 
 
 def _place_row(name: str, largest: bool, native_whole: Callable[..., Any]) -> Row:
-    def form(b: Builder, op: Op) -> Value:
-        return extremes.place(b, op, "ArgMax" if largest else "ArgMin")
+    word = "ArgMax" if largest else "ArgMin"
+
+    def without_branch(b: Builder, op: Op, _: Known) -> Value:
+        return extremes.place_with_nan(b, op, word)
 
     return Row(
         name=name,
@@ -116,7 +118,8 @@ def _place_row(name: str, largest: bool, native_whole: Callable[..., Any]) -> Ro
         has_kernel=sure_kernels.of(FLOATS),
         native_whole=native_whole,
         speed=speeds.PLACE,
-        onnx_form=form,
+        for_cuda=without_branch,  # the condition of a branch would be copied to the host
+        onnx_form=partial(extremes.place, word=word),
     )
 
 

@@ -106,6 +106,16 @@ def test_nan_wins_in_a_loop(word: str, operand: str) -> None:
 
 
 @pytest.mark.parametrize("word", EXTREMES)
+def test_operands_without_nan_have_the_extremes_of_numpy(word: str) -> None:
+    """An `If` chooses the kernel of the runtime for them, by their sum; opposite infinities have the sum nan."""
+    finite = np.array([[1.0, 7.0, 7.0], [-1.0, -3.0, -3.0]])
+    infinite = np.array([[np.inf, 1.0, -np.inf], [-np.inf, 2.0, np.inf]])
+    for operand in (finite, infinite):
+        for results in all_engines(in_loop(word), {"x": operand}):
+            np.testing.assert_array_equal(results["ys"][0], expected(word, 2 * operand))
+
+
+@pytest.mark.parametrize("word", EXTREMES)
 def test_nan_wins_in_a_scan_in_float32_and_written_out(word: str) -> None:
     for made in all_engines(in_scan(word), {"xs": X[np.newaxis]}):
         np.testing.assert_array_equal(np.asarray(made["ys"])[0], expected(word, X))
