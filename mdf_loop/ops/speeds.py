@@ -91,7 +91,7 @@ NORMALIZATION = per_element((0.0, 0.0, 0.8, 7.0))
 OTHER = per_element((1.5, 1.5, 2.0, 2.0))
 IN_ORDER = per_element((0.0, 0.0, 0.0, 0.0))
 
-PLACE = per_element_read((5.2, 5.4, 2.1, 2.2))
+PLACE = per_element_read((5.2, 5.4, 1.0, 1.1))
 
 _LAST_AXIS, _OTHER_AXES = (0.9, 1.1, 0.2, 0.3), (0.35, 0.7, 0.8, 1.0)
 

@@ -42,8 +42,8 @@ loops took five times as long for it, and streaming a network frame by frame twi
 SMALL = 50_000
 """Up to this many elements per value one thread is fastest (measured on ONNX Runtime 1.31)."""
 
-BRIEF_WORK = 100.0
-"""Microseconds of an operation up to which one thread is as fast: a thread takes up to 20 to wake."""
+BRIEF_WORK = 50.0
+"""Microseconds of an operation up to which one thread is as fast: half of it and 20 to wake another thread."""
 
 ENOUGH = 1 << 18
 """Bytes from which on it pays to let outputs be written where they are kept: that costs 0.1 ms."""

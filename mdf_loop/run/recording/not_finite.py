@@ -19,7 +19,7 @@ from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording.lengths import is_padding
 
-WHOLE = 1 << 16
+WHOLE = 1 << 14
 """Elements up to which all of an array is looked at; of a larger one so many at each end."""
 
 _AT_ONCE = 1 << 18
