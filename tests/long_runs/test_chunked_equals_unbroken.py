@@ -51,7 +51,7 @@ def test_a_model_over_time(name: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 9))
+@pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 18))
 def test_a_shared_model_over_time(name: str, dt: float | None) -> None:
     asked = {"inputs": inputs_of(name), "dt": dt}
     seen = Counter(check(case, 1, 2) for case in in_all_ways(SHARED / name, asked, 4))
@@ -59,7 +59,7 @@ def test_a_shared_model_over_time(name: str, dt: float | None) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", some(shared_models(), 5))
+@pytest.mark.parametrize("name", some(shared_models(), 10))
 def test_a_shared_model(name: str) -> None:
     asked = {"inputs": inputs_of(name)}
     once = whole_case(SHARED / name, asked)

@@ -59,7 +59,7 @@ def check_streamed(case: Case, seed: int, folder: Path) -> str:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time(name: str, tmp_path: Path) -> None:
-    cases = enumerate(in_all_ways(*MODELS[name], 6))
+    cases = enumerate(in_all_ways(*MODELS[name], 12))
     seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
     assert seen["resumed"] >= 2, seen
 
@@ -67,13 +67,13 @@ def test_a_model_over_time(name: str, tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time_that_is_streamed(name: str, tmp_path: Path) -> None:
-    cases = enumerate(in_all_ways(*MODELS[name], 12))
+    cases = enumerate(in_all_ways(*MODELS[name], 24))
     seen = Counter(check_streamed(case, seed, tmp_path) for seed, case in cases)
     assert seen["resumed"] >= 1, seen
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 9))
+@pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 18))
 def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -> None:
     asked = {"inputs": inputs_of(name), "dt": dt}
     cases = enumerate(in_all_ways(SHARED / name, asked, 6))
@@ -82,7 +82,7 @@ def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", some(shared_models(), 8))
+@pytest.mark.parametrize("name", some(shared_models(), 16))
 def test_a_shared_model(name: str, tmp_path: Path) -> None:
     asked = {"inputs": inputs_of(name)}
     once = whole_case(SHARED / name, asked)
@@ -114,12 +114,13 @@ def law_for(kind: str, examples: int, folder: Path, part: int) -> None:
     assert seen["resumed"] >= (examples / 4 if "control" not in kind else 1), seen
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["widened after the first step", "without a state"])
 def test_a_checkpoint_after_the_first_step(name: str, tmp_path: Path) -> None:
     """The rows so far are of a narrower type, or nothing at all is carried on."""
     model, more = {"without a state": (WITHOUT_STATE, {}), **MODELS}[name]
     case = Case(model, {**more, "steps": 30})
-    for seed in range(8):
+    for seed in range(times(3, 8)):
         check(case, seed, tmp_path)
         check_streamed(case, seed, tmp_path)
 
@@ -127,6 +128,7 @@ def test_a_checkpoint_after_the_first_step(name: str, tmp_path: Path) -> None:
 WITHOUT_STATE = {"g": {"nodes": {"A": {"output_ports": {"y": {"value": "3"}}}}}}
 
 
+@pytest.mark.soak
 def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
     node = {
         "functions": {"r": {"function": "onnx::RandomNormal", "args": {"shape": [2]}}},
@@ -135,7 +137,7 @@ def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
     }
     for more in ({}, {"trials": 3}):
         case = Case({"g": {"nodes": {"A": node}}}, {"steps": 30, "seed": 5, **more})
-        for seed in range(4):
+        for seed in range(times(2, 4)):
             check(case, seed, tmp_path)
             check_streamed(case, seed, tmp_path)
 
