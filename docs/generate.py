@@ -144,12 +144,10 @@ def dependencies() -> list[str]:
 
 def draw_pictures() -> None:
     """Pictures in the README and on pages of examples. Not compared: bytes depend on fonts."""
-    from mdf_loop.demo import DEMOS
     from mdf_loop.drawing import draw
 
     images, examples = ROOT / "docs" / "images", ROOT / "examples"
-    (sample,) = (demo for demo in DEMOS if demo.name == "sum_and_difference")
-    draw(sample.path, images / "sum_and_difference.svg")
+    _draw_first_model(ROOT / "README.md", images / "decision.svg")
     neuron = examples / "adaptive_threshold" / "model.yaml"
     draw(neuron, images / "adaptive_threshold.svg", captures=False)
     network = examples / "onnx_round_trip" / "model.yaml"
@@ -159,6 +157,20 @@ def draw_pictures() -> None:
     for name in ("noisy_current", "poisson_inputs"):
         draw(examples / name / "model.yaml", images / f"{name}.svg", over_time=True)
     _draw_gradient(examples / "newton_sqrt" / "model.yaml", images / "gradient.svg")
+
+
+def _draw_first_model(document: Path, picture: Path) -> None:
+    """Draw the model of the first YAML block of a document."""
+    from tempfile import TemporaryDirectory
+
+    from mdf_loop.drawing import draw
+
+    text = document.read_text(encoding="utf-8")
+    name, content = re.findall(r"^```yaml (\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[0]
+    with TemporaryDirectory() as folder:
+        model = Path(folder) / name
+        model.write_text(content, encoding="utf-8")
+        draw(model, picture)
 
 
 def _draw_gradient(model: Path, picture: Path) -> None:

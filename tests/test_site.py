@@ -95,7 +95,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     front = (tmp_path / "html" / "index.html").read_text()
     assert 'href="how-to/index.html"' in front
-    assert 'src="_images/sum_and_difference.svg"' in front
+    assert 'src="_images/decision.svg"' in front
     assert "fitzhugh_nagumo" in (tmp_path / "html" / "examples" / "index.html").read_text()
     assert "time_limit" in (tmp_path / "html" / "api" / "Compiled.html").read_text()
     shown = (tmp_path / "html" / "pictures.html").read_text()
