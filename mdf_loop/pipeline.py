@@ -17,7 +17,9 @@ import functools
 from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
-from mdf_loop.ir import Program
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Op, Program, walk
+from mdf_loop.ops.registry import title
 from mdf_loop.passes import Pass
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.batching.rows_alike import rows_alike
@@ -52,16 +54,38 @@ Order: TypeAlias = tuple[Pass, ...]
 """Passes, first to last."""
 
 
+MAX_ROUNDS = 50
+"""Rounds of passes in turn after which they have no end: what they make needs at most a few."""
+
+
 def in_turn(*passes: Pass) -> Pass:
-    """Passes one after the other, again and again, until none has anything to do."""
+    """Passes one after the other, again and again, until none has anything to do.
+
+    Raises:
+        UnsupportedError: They replace an operation again and again. The error names the operation and its place.
+    """
 
     def apply(program: Program) -> Program:
-        while (made := prepare(program, passes)) is not program:
-            program = made
-        return program
+        for _ in range(MAX_ROUNDS):
+            rewritten = prepare(program, passes)
+            if rewritten is program:
+                return program
+            before, program = program, rewritten
+        raise _replaced_endlessly(before, program)
 
     apply.__name__ = ", ".join(each.__name__ for each in passes)
     return apply
+
+
+def _replaced_endlessly(before: Program, after: Program) -> UnsupportedError:
+    """Return the error about the first operation that the last round of passes has replaced."""
+    known = {id(op) for op in walk(before.ops)}
+    replaced = next(op for op in walk(after.ops) if isinstance(op, Op) and id(op) not in known)
+    return UnsupportedError(
+        f"ONNX Runtime has no {replaced.outputs[0].dtype} kernel for {title(replaced.op_type)}",
+        replaced.where,
+        "use another dtype",
+    )
 
 
 SIMPLIFY: Order = (

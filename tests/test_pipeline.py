@@ -11,9 +11,11 @@ import pytest
 import mdf_loop
 from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Op, Value
 from mdf_loop.ir.check import check
 from mdf_loop.ops import names as op_names
 from mdf_loop.ops import row_of
+from mdf_loop.passes.rewrite import rewrite
 from mdf_loop.passes.rows_in_front import rows_in_front
 from mdf_loop.pipeline import (
     CHECK,
@@ -25,6 +27,7 @@ from mdf_loop.pipeline import (
     SIMPLIFY,
     after_each,
     evaluation,
+    in_turn,
     over_time,
     prepare,
 )
@@ -82,6 +85,16 @@ def test_what_is_loaded_has_ends_that_can_be_fed() -> None:
     assert names(LOADED) == ["with_float32_ends"]
     half = program_of("Neg", [X.astype(np.float32)], shapes=[(2,)])
     assert prepare(half, LOADED) is half
+
+
+def test_passes_that_replace_an_operation_again_and_again_end_with_an_error() -> None:
+    def again(b: Builder, op: Op) -> tuple[Value, ...] | None:
+        return (b.op("Tan", *op.inputs),) if op.op_type == "Tan" else None
+
+    endless = in_turn(lambda program: rewrite(program, again))
+    with pytest.raises(UnsupportedError, match="no float64 kernel for onnx::Tan") as refusal:
+        endless(in_a_loop("Tan", X))
+    assert refusal.value.findings[0].where == "$.here"
 
 
 # --- the oracle -----------------------------------------------------------------------------------

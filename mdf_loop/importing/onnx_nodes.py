@@ -9,6 +9,7 @@ from onnx import defs
 
 from mdf_loop.errors import ArityError, ModelError
 from mdf_loop.importing.onnx_library import Library
+from mdf_loop.ops import row_of
 
 _REQUIRED = defs.OpSchema.FormalParameterOption.Single
 _ATTRIBUTE_KINDS = {
@@ -86,6 +87,10 @@ def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -
             )
         if kind == onnx.AttributeProto.GRAPH and not attribute.HasField("g"):
             raise ModelError(f"attribute '{attribute.name}' holds no graph", where)
+    if not schema.domain:
+        stated = {a.name: a.s for a in node.attribute if a.type == onnx.AttributeProto.STRING}
+        if fault := row_of(node.op_type).attribute_fault(stated):
+            raise ModelError(fault, where)
     for name, formal in schema.attributes.items():
         if formal.required and name not in names:
             word = "body" if formal.type == defs.OpSchema.AttrType.GRAPH else "attribute"

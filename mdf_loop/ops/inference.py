@@ -53,6 +53,8 @@ def _inferred(
     n_outputs: int,
 ) -> list[tuple[str, Shape]]:
     row = row_of(op_type)
+    if fault := row.attribute_fault(attributes):
+        raise _operand_error(op_type, inputs, attributes, fault)
     if row.schema is not None:
         _refuse_other_dtypes(op_type, row.schema.inputs, inputs, attributes)
     if row.types is not None:

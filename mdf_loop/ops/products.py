@@ -7,6 +7,7 @@ from mdf_loop.ops.batching import products as batching
 from mdf_loop.ops.compositions import arithmetic
 from mdf_loop.ops.costs import product, summation
 from mdf_loop.ops.derivatives import products as slopes
+from mdf_loop.ops.equations import equation_fault
 from mdf_loop.ops.native import products as native
 from mdf_loop.ops.registry import Row, no
 from mdf_loop.ops.sure_kernels import NUMBERS
@@ -39,6 +40,7 @@ ROWS = (
     ),
     Row(
         name="Einsum",
+        attribute_fault=equation_fault,
         speed=speeds.product,
         derivative=slopes.EINSUM,
         may_fail=no,

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 Known: TypeAlias = Callable[[Value | None], Array | None]
 """The array of a value, if it is known now."""
 
+AttributeFault: TypeAlias = Callable[[Mapping[str, Any]], str]
+"""Return what is wrong with attributes, or an empty text."""
+
 Test: TypeAlias = Callable[[Op], bool]
 Fails: TypeAlias = Callable[[Op, Known], bool]
 ForCuda: TypeAlias = "Callable[[Builder, Op, Known], Value | None]"
@@ -85,6 +88,11 @@ def no(op: Op, *_: Any) -> bool:
     return False
 
 
+def no_fault(attributes: Mapping[str, Any]) -> str:
+    """Return an empty text: the shape inference checks these attributes."""
+    return ""
+
+
 def ours(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
     """Our opset."""
     return OPSET
@@ -129,6 +137,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         converts_text: True if it makes text of numbers, or numbers of text, which every runtime does in
             its own way.
         exact_integers: True if the result is fixed, too, where operands and results are integers or truth values.
+        attribute_fault: what is wrong with attributes that onnx's shape inference must not see.
         may_fail: whether it may fail for values of operands that fit it.
         for_cuda: what it becomes where ONNX Runtime's kernel for CUDA does what the one for the CPU does not.
         never_negative: whether it gives nothing below 0, and no -0.0.
@@ -171,6 +180,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     bits: Bits = Bits.OPEN
     converts_text: bool = False
     exact_integers: bool = False
+    attribute_fault: AttributeFault = no_fault
     may_fail: Fails = yes
     for_cuda: ForCuda | None = None
     never_negative: Test = no

@@ -82,6 +82,44 @@ def test_grids_of_float64_are_sampled_in_float64() -> None:
         np.testing.assert_allclose(run(legal, [IMAGE, grid])[0], want, rtol=1e-6)
 
 
+GRID = np.array([[[[0.1, -0.3], [-1.0, 0.6]]]])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int32", "uint32"])
+def test_whole_numbers_are_picked_from_a_grid(dtype: str) -> None:
+    image = np.round(8 * np.abs(IMAGE)).astype(dtype)
+    legal = prepare(program_of("GridSample", [image, GRID], mode="nearest"), LEGAL)
+    (picked,) = run(legal, [image, GRID])
+    (want,) = evaluate("GridSample", [image.astype(float), GRID], {"mode": "nearest"}, 1)
+    assert picked.dtype == image.dtype
+    np.testing.assert_array_equal(picked, want.astype(dtype))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "linear", "bicubic", "nearest"])
+@pytest.mark.parametrize("dtypes", [("float64", "float32"), ("float32", "float64")])
+def test_grids_of_another_dtype_are_sampled_in_float64(mode: str, dtypes: Any) -> None:
+    image, grid = IMAGE.astype(dtypes[0]), GRID.astype(dtypes[1])
+    (sampled,) = run(
+        prepare(program_of("GridSample", [image, grid], mode=mode), LEGAL), [image, grid]
+    )
+    word = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    (want,) = evaluate("GridSample", [image.astype(float), grid.astype(float)], {"mode": word}, 1)
+    assert sampled.dtype == image.dtype
+    np.testing.assert_allclose(sampled, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mode"), [("int32", "bilinear"), ("uint8", "cubic"), ("int64", "nearest")]
+)
+def test_a_grid_of_whole_numbers_without_a_kernel_is_refused(dtype: str, mode: str) -> None:
+    program = program_of("GridSample", [np.abs(IMAGE).astype(dtype), GRID], mode=mode)
+    with pytest.raises(
+        UnsupportedError, match=f"no {dtype} kernel for onnx::GridSample"
+    ) as refusal:
+        prepare(program, LEGAL)
+    assert refusal.value.findings[0].where == "$.here"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_norm_of_windows_that_end_outside(dtype: str) -> None:
     image = IMAGE.astype(dtype)

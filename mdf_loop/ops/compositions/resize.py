@@ -11,6 +11,7 @@ from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops.compositions.words import extents, operand, optional
 from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.newer_forms import sampling_words
+from mdf_loop.ops.words import cast
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -68,6 +69,23 @@ def _along(b: Builder, x: Value, axis: int, weights: Array) -> Value:
     return total
 
 
+_EXACT_IN_FLOAT64 = frozenset(
+    ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float32", "float64")
+)
+
+
 def grid_sample(b: Builder, op: Op) -> Value:
-    """The operation in the words of opset 20, whose kernel computes in float64, too."""
-    return b.op("GridSample", *op.inputs, **sampling_words(op)[1])
+    """Return the operation in float64 and in the words of opset 20, whose kernel computes in float64.
+
+    Whole numbers can be picked ("nearest"), but ONNX does not say how a number between two of them is rounded.
+    """
+    x, grid = operand(op), operand(op, 1)
+    attributes = sampling_words(op)[1]
+    is_float = np.dtype(x.dtype).kind == "f"
+    if x.dtype not in _EXACT_IN_FLOAT64 or not (is_float or attributes["mode"] == "nearest"):
+        raise UnsupportedError(
+            f"ONNX Runtime has no {x.dtype} kernel for onnx::GridSample",
+            hint="cast x to float64 before it",
+        )
+    sampled = b.op("GridSample", cast(b, x, "float64"), cast(b, grid, "float64"), **attributes)
+    return cast(b, sampled, x.dtype)

@@ -1,0 +1,77 @@
+"""Equations of `onnx::Einsum` with which onnx's shape inference does not return are refused before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import parser
+
+import mdf_loop
+from mdf_loop.errors import LoopError, ModelError, OperandError
+from mdf_loop.importing.onnx_file import checked_onnx
+from mdf_loop.ops.equations import equation_fault
+from tests.ops.op_running import program_of
+
+HANGING = ("...a...->a", "....a->a", "a-b->a", "......->...", "...a...", "a.b->", "... ...->a")
+"""Equations of one operand with which onnx 1.23.2 does not return."""
+
+
+@pytest.mark.parametrize(
+    "equation", [*HANGING, "ab->...a...", "a1->a", "a->b->c", "a\tb->a", "é->"]
+)
+def test_other_equations_have_a_fault(equation: str) -> None:
+    assert repr(equation)[1:-1] in repr(equation_fault({"equation": equation}))
+
+
+@pytest.mark.parametrize(
+    "equation",
+    ["ij,jk->ik", "i...,...->...", " ... a -> a", "...", "", "->", ",,->", "aB,Bc", "a...b->ab..."],
+)
+def test_equations_that_onnx_defines_have_none(equation: str) -> None:
+    assert equation_fault({"equation": equation}) == ""
+    assert equation_fault({"equation": equation.encode()}) == ""
+
+
+@pytest.mark.parametrize("equation", HANGING)
+def test_they_are_refused_by_the_inference_of_one_operation(equation: str) -> None:
+    with pytest.raises(OperandError, match="equation"):
+        program_of("Einsum", [np.ones((2, 3, 4))], equation=equation)
+
+
+BODIES = {
+    "of the graph": "y = Einsum <equation = EQUATION> (x)",
+    "of a branch": """
+        c = Constant <value = bool {1}> ()
+        y = If (c) <then_branch = a () => (float[N] u) { u = Einsum <equation = EQUATION> (x) },
+                    else_branch = b () => (float[N] v) { v = Einsum <equation = EQUATION> (x) }>
+    """,
+}
+
+
+@pytest.mark.parametrize("nodes", BODIES.values(), ids=BODIES)
+def test_they_are_refused_in_a_file(nodes: str) -> None:
+    head = '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3, 4] x) => (float[N] y)'
+    text = nodes.replace("EQUATION", '"...a...->a"')
+    with pytest.raises(ModelError, match="more than one ellipsis") as refusal:
+        checked_onnx(parser.parse_model(f"{head} {{ {text} }}"))
+    assert refusal.value.findings[0].where.startswith("$.graph.node['")
+
+
+def mdf_model(function: dict[str, Any], port: str = "f") -> dict[str, Any]:
+    node = {
+        "input_ports": {"x": {"shape": [2, 3], "type": "float"}},
+        "functions": {"f": function},
+        "output_ports": {"y": {"value": port}},
+    }
+    return {"m": {"graphs": {"g": {"nodes": {"n": node}}}}}
+
+
+def test_they_are_refused_in_an_mdf_model() -> None:
+    function = {"function": "onnx::Einsum", "args": {"Inputs": "[x]", "equation": "'...a...->a'"}}
+    written = {"value": "numpy.einsum('...a...->a', x)"}
+    for definition in (function, written):
+        with pytest.raises(LoopError, match="equation") as refusal:
+            mdf_loop.compile(mdf_model(definition)).run({"x": np.ones((2, 3))})
+        assert "nodes['n']" in refusal.value.findings[0].where
