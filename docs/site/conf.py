@@ -29,6 +29,13 @@ autodoc_typehints = "signature"
 default_role = "code"
 python_maximum_signature_line_length = 90
 napoleon_numpy_docstring = False
+napoleon_custom_sections = [
+    (title, "params_style")
+    for title in (
+        *("Model and inputs", "Time", "What to record", "Random numbers and trials"),
+        *("Limits", "Files", "Cluster"),
+    )
+]
 
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True

@@ -177,75 +177,87 @@ class Compiled(Fittable):
         retries: int = RETRIES,
         on_interrupt: str | None = None,
     ) -> Results:
-        """One evaluation of the model, or (with `steps`) the model over time.
+        """Run one evaluation of the model, or with `steps` the model over time.
 
-        A run that is stopped (`time_limit`, `nan`, a full disk or memory) gives what it has reached, and says
-        why in `results.stopped_by`. Ctrl-C raises KeyboardInterrupt, with what was reached in `.results`; in
-        an interactive session (REPL, notebook) it returns that, with a warning.
+        A run that is stopped (`time_limit`, `nan`, a full disk or memory) returns the results until then, and
+        `results.stopped_by` says why it ended. Ctrl-C raises KeyboardInterrupt, with these results in
+        `.results`; in an interactive session (REPL, notebook) the run returns them, with a warning.
 
-        Args:
-            inputs: values by port id (`node.port` where ambiguous); the rest have their defaults.
-                Over time a value holds in every step, or has a row for each in front. Here and
+        Model and inputs:
+            inputs: Values by port id (`node.port` where ambiguous); other inputs have their defaults.
+                Over time a value holds in every step, or has a row for each step in front. Here and
                 wherever values are given, a Quantity of pint is converted to the unit of the model.
-            record: `node.port`, `node.parameter` or `node.function` to give besides the outputs.
-            only: give these instead of the model's outputs.
-            set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
-            sweep: lists of values for parameters or inputs: all runs at once, an axis in front; or
-                `mdf_loop.grid`: an axis for each of them.
-            steps: how often the model is evaluated; every output then has an axis of time in
-                front, one row for each evaluation.
-            dt: the time between one evaluation and the next; none passes before the first. A number
-                is in the model's unit of time (seconds, if it states none), a text or a Quantity
-                has a unit: `"0.5ms"` is 0.0005 seconds. Without it no time passes.
-            every: keep a row of every `every`-th evaluation only, the first among them.
-            when: keep only the rows in which this is true: `node.port` and so on.
-            reduce: `mean`, `sum`, `last`, `min` or `max` (or several: `mean,max`) of an output over all evaluations,
-                given as `node.port.mean` instead of its rows.
-            over_trials: what is given of an output over all trials instead of each: `mean`, `var`, `std`,
-                `min`, `max`, `count`, `{"quantiles": [0.1, 0.5, 0.9]}` or `{"histogram": edges}`, or a
-                list of them, as `node.port.mean` and so on. Trials are run in batches, none is kept.
-            by: the output, one number in each trial, for whose values `over_trials` is given apart: an
-                axis of that name behind that of a sweep.
-            state: `results.state` of an earlier run: go on where it ended.
-            seed: which random numbers the model draws: a number from 0 to 2**64 - 1, or `"fresh"` for
-                one that nobody has chosen. `results.seed` tells it; the same seed draws the same.
-            trials: how many runs with random numbers of their own, or the numbers of these runs: an
+            set: Parameters by `node.parameter`; for a state, its initial value.
+            sweep: Lists of values for parameters or inputs, which are run at once with an axis in front;
+                or `mdf_loop.grid`, with an axis for each name.
+            state: `results.state` of an earlier run, to continue from it.
+            engine: `onnxruntime`; `interpreter`, plain numpy, which is slow and simple; or `modeci`,
+                modeci_mdf's own engine.
+
+        Time:
+            steps: Number of evaluations; every output then has an axis of time in front, with one row for
+                each evaluation.
+            dt: Time between two evaluations; no time passes before the first one. A number is in the
+                model's unit of time (seconds, if the model states none), a text or a Quantity has a
+                unit: `"0.5ms"` is 0.0005 seconds. With None no time passes.
+
+        What to record:
+            record: `node.port`, `node.parameter` or `node.function` to record in addition to the outputs.
+            only: Such names, to record instead of the outputs.
+            every: Record the row of every `every`-th evaluation, beginning with the first.
+            when: Record only the rows in which the value of this name is true.
+            reduce: `mean`, `sum`, `last`, `min` or `max` (or several: `mean,max`) of an output over all
+                evaluations, recorded as `node.port.mean` instead of its rows.
+            execution_list: Record in `results.execution_list` which nodes ran also where values decide it
+                (it then takes a call of ONNX Runtime for each step).
+
+        Random numbers and trials:
+            seed: Seed of the random numbers: an integer from 0 to 2**64 - 1, or `"fresh"` for a new one,
+                which `results.seed` tells. Equal seeds draw equal numbers.
+            trials: Number of runs with random numbers of their own, or the numbers of these runs: an
                 axis `trial` after that of a sweep. Trial 0 is the run without trials.
-            execution_list: over time, say in `results.execution_list` which nodes ran also where
-                that is decided while running (it then takes a call of ONNX Runtime for each step).
-            engine: `onnxruntime`; `interpreter`, plain numpy, which is slow and obviously right; or
-                `modeci` for modeci_mdf's own engine.
-            time_limit: the run is stopped after so many seconds, or after e.g. `"10min"`.
-            nan: what happens when a value of the model becomes nan or infinite: `ignore`; `stop`
-                the run there; `error`, which raises with what was reached in `error.results`. By
-                default last rows and final states are looked at after the run: one that is not
-                finite is a `RuntimeWarning` and a sentence in `results.notes`.
-            progress: None for a bar on stderr if that is a terminal, True for one always, False for
-                none; or a function that is called with a `Progress`, and may return False to stop
-                the run.
-            output: where to save the results. Rows are written to a `.zarr` folder while they are
-                computed, and are then not kept in memory; other files are written at the end.
-            overwrite: whether a `.zarr` folder that another run has finished may be replaced.
-            checkpoint: a file to which is written, again and again, all that is needed to go on.
-            checkpoint_every: how often: seconds, or e.g. `"5min"`; a minute if nothing is said.
-            resume: go on from such a file, with the same model and arguments. It is written to
-                further, if `checkpoint` names no other.
-            memory_limit: how much memory this process may have: bytes, or e.g. `"4GB"`; three
-                quarters of that of the machine or its container if nothing is said. What is known
-                to take more is refused; a run that comes to it is stopped, which raises with what
-                was reached in `error.results`.
-            cluster: who computes a sweep, or trials: so many processes of this machine, of one
-                thread each; `tcp://host:8786`, a Dask scheduler; a `dask.distributed.Client`; or
-                a YAML file with `slurm:` or `ssh:`. A `.zarr` output is written by them, and
-                `resume=True` goes on with one: only what is missing in it is computed.
-            block: how many members (or trials) a worker computes at once; what takes about 10 s if
-                nothing is said.
-            retries: how often a block is run again whose worker has died.
-            on_interrupt: what Ctrl-C does: `raise` or `return`, in place of the default.
+            over_trials: Statistics of an output over all trials instead of the trials: `mean`, `var`, `std`,
+                `min`, `max`, `count`, `{"quantiles": [0.1, 0.5, 0.9]}` or `{"histogram": edges}`, or a
+                list of them, as `node.port.mean` and so on. Trials are run in batches, and not stored.
+            by: An output with one number in each trial; `over_trials` is computed separately for each of
+                its values, with an axis of its name behind that of a sweep.
+
+        Limits:
+            time_limit: Time after which the run stops: seconds, or text such as `"10min"`.
+            memory_limit: Memory that this process may have: bytes, or text such as `"4GB"`; with None three
+                quarters of the memory of the machine or its container. A run that is known to need more
+                is refused; a run that reaches the limit is stopped by an error, whose `results` are
+                the results until then.
+            nan: Reaction to a value that becomes nan or infinite: `ignore`; `stop` the run there; or
+                `error`, which raises with the results until then in `error.results`. With None the last
+                rows and the final states are checked after the run: a value that is not finite is a
+                `RuntimeWarning` and a sentence in `results.notes`.
+            progress: True for a progress bar on stderr, False for none, None for one if stderr is a
+                terminal; or a function that receives a `Progress` and may return False to stop the run.
+            on_interrupt: What Ctrl-C does: `raise` or `return`, in place of the default.
+
+        Files:
+            output: File for the results. Rows are written to a `.zarr` folder during the run, and do not
+                stay in memory; other files are written at the end.
+            overwrite: Replace a `.zarr` folder that another run has finished.
+            checkpoint: File with all that is needed to resume, which is replaced again and again.
+            checkpoint_every: Time between two checkpoints: seconds, or text such as `"5min"`; with None a
+                minute.
+            resume: Checkpoint of the same model and arguments to resume from. It is also written, if
+                `checkpoint` names no other file. With `cluster`, True resumes the `.zarr` folder.
+
+        Cluster:
+            cluster: Workers for a sweep or for trials: a number of processes of this machine, of one
+                thread each; `tcp://host:8786`, a Dask scheduler; a `dask.distributed.Client`; or a YAML
+                file with `slurm:` or `ssh:`. The workers write a `.zarr` output, and `resume=True`
+                computes only what is missing in it.
+            block: Number of members (or trials) that a worker computes at once; with None as many as take
+                about 10 s.
+            retries: Number of times that a block is run again after its worker died.
 
         Raises:
-            LoopError: an input does not fit, or the model failed; the sentence names the place.
-            KeyboardInterrupt: Ctrl-C came; files are written, and `.results` are what was reached, or None.
+            LoopError: An input does not fit, or the model failed; the sentence names the place.
+            KeyboardInterrupt: Ctrl-C came; files are written, and `.results` are the results until then, or None.
         """
         units = self.prepared.model_units
         asked = specify(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 from msgspec.structs import replace
 
 from mdf_loop.cli.ending import exit_code
+from mdf_loop.cli.grouped_help import GroupedCommand
 from mdf_loop.cli.long_run_options import long_run_arguments, recording_options, stopping_options
 from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
@@ -42,7 +43,25 @@ if TYPE_CHECKING:
     from mdf_loop.specification import RunControls, RunSpecification
 
 
-@click.command("run")
+class _RunCommand(GroupedCommand):
+    """The command `run`, with the groups of the arguments of `Compiled.run`."""
+
+    groups: ClassVar = {
+        "Model and inputs": (
+            *("pairs", "files", "settings", "sweep", "grid"),
+            *("initial_state", "final_state", "engine"),
+        ),
+        "Time": ("steps", "dt"),
+        "What to record": ("record", "only", "every", "when", "reduce", "execution_list"),
+        "Random numbers and trials": ("seed", "trials", "over_trials", "by"),
+        "Limits": ("time_limit", "memory_limit", "nan", "quiet"),
+        "Files": ("output", "overwrite", "plot", "as_json", "checkpoint", "resume"),
+        "Cluster": ("cluster", "block", "retries"),
+        "Compiler and device": (*COMPILED, "loop_condition"),
+    }
+
+
+@click.command("run", cls=_RunCommand)
 @model_argument
 @input_options
 @set_option

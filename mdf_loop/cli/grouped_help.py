@@ -1,0 +1,35 @@
+"""Help of a command whose options are grouped by their purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import click
+
+Groups = Mapping[str, Sequence[str]]
+"""Names of the parameters of a command by the title of their group."""
+
+
+class GroupedCommand(click.Command):
+    """Command whose help lists the options in groups.
+
+    Attributes:
+        groups: The groups, which a subclass gives. Options in no group are in the last one, `Other options`.
+    """
+
+    groups: ClassVar[Groups] = {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one section for each group."""
+        records = {
+            str(parameter.name): record
+            for parameter in self.get_params(ctx)
+            if isinstance(parameter, click.Option)
+            and (record := parameter.get_help_record(ctx)) is not None
+        }
+        for title, names in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl([records.pop(name) for name in names])
+        with formatter.section("Other options"):
+            formatter.write_dl(list(records.values()))
