@@ -12,7 +12,7 @@ from docs.site.pictures import pictures_page
 
 FRONT = {
     "Learn": ["Tutorial <tutorial.md>", "notebooks/index.md", "examples/index.md", "pictures.md"],
-    "Use": ["how-to/index.md", "reference/index.md", "api/index.md"],
+    "Use": ["tasks/index.md", "how-to/index.md", "reference/index.md", "api/index.md"],
     "Understand": ["explanation/index.md", "Benchmarks <benchmarks.md>"],
     "Project": ["changes.md", "contributing.md"],
 }

@@ -20,6 +20,7 @@ RENAMED = {
 """Files of the outermost folder that are part of the site."""
 
 SECTIONS = {
+    "all-tasks": "tasks/index.md",
     "how-to": "how-to/index.md",
     "reference": "reference/index.md",
     "explanation": "explanation/index.md",
