@@ -1,6 +1,6 @@
-"""`Program` -> ONNX."""
+"""Writer of ONNX models: `Program` -> ONNX."""
 
-from mdf_loop.emit.onnx_model import Forms, SessionModel, to_onnx
+from mdf_loop.emit.onnx_model import NodeWriters, SessionModel, to_onnx
 from mdf_loop.emit.portable import portable
 
-__all__ = ["Forms", "SessionModel", "portable", "to_onnx"]
+__all__ = ["NodeWriters", "SessionModel", "portable", "to_onnx"]

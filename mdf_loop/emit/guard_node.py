@@ -1,15 +1,18 @@
-"""`Guard` -> what does not exist: ONNX has no assertion, but every runtime refuses that.
+"""`Guard` -> ONNX nodes that fail if the condition is False.
 
-    made = value if ok          index = Cast(Not(ok))
-    else fail "..."      ->     made = Gather(Unsqueeze(value, 0), index)       # of one element
+ONNX has no assertion, but every runtime refuses an index that does not exist:
 
-A sequence gets a member more, which is taken away again: at its place, if that is 0. The node that
-fails is known by its name (`Nodes.guards`); the sentence stands in it for people.
+    y = value if ok             index = Cast(Not(ok))
+    else fail "..."      ->     y = Gather(Unsqueeze(value, 0), index)       # of one element
 
-ONNX Runtime's kernels for CUDA look at no index. There an axis is left out that does not exist, which
-is looked at before anything is computed:
+A sequence is extended by one member, which SequenceErase removes again. If the condition is False, the
+position of SequenceErase is one beyond the last member. The name of the failing node identifies the
+guard (`Nodes.guards`) and contains its sentence for people who read the file.
 
-    axes = Where(ok, 0, 99);  made = Squeeze(Unsqueeze(value, 0), axes)
+ONNX Runtime's kernels for CUDA do not check indices. For them the guard removes an axis that does not
+exist. The runtime checks axes before it computes anything:
+
+    axes = Where(ok, 0, 99);  y = Squeeze(Unsqueeze(value, 0), axes)
 """
 
 from __future__ import annotations
@@ -22,51 +25,53 @@ from mdf_loop.ir.types import element_type, inside, is_sequence, numpy_dtype
 from mdf_loop.onnx_writer import oir
 
 _NO_AXIS = 99
-"""More axes than an array can have."""
+"""Axis that no array has: ONNX Runtime's arrays have fewer axes."""
 
 
 def write_guard(scope: OnnxScope, guard: Guard) -> None:
-    """Append the guard to the scope that it stands in."""
-    writer, value = scope.writer, scope.writer.values[guard.value]
-    wrong = scope.truth("Not", writer.values[guard.ok])
-    index = scope.whole("Cast", wrong, to=element_type("int64"))
+    """Append the nodes of a guard that fails by an index out of range."""
+    writer, source = scope.writer, scope.writer.values[guard.value]
+    fails = scope.bool_node("Not", writer.values[guard.ok])
+    index = scope.int64_node("Cast", fails, to=element_type("int64"))
     if is_sequence(guard.value.dtype):
-        more = _with_one_more(scope, guard, value)
-        place = scope.whole("Add", scope.whole("SequenceLength", value), index)
-        _append(scope, guard, "SequenceErase", [more, place])
+        extended = _append_member(scope, guard, source)
+        position = scope.int64_node("Add", scope.int64_node("SequenceLength", source), index)
+        _append_failing(scope, guard, "SequenceErase", [extended, position])
     else:
-        _append(scope, guard, "Gather", [_alone(scope, value), index], axis=0)
+        _append_failing(scope, guard, "Gather", [_unsqueeze(scope, source), index], axis=0)
 
 
 def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
-    """Append the guard to the scope that it stands in, where kernels look at no index."""
+    """Append the nodes of a guard for kernels that do not check indices."""
     if is_sequence(guard.value.dtype):
         write_guard(scope, guard)
         return
     writer = scope.writer
-    there, nowhere = (writer.constant(np.array([axis])) for axis in (0, _NO_AXIS))
-    axes = scope.whole("Where", writer.values[guard.ok], there, nowhere)
-    _append(scope, guard, "Squeeze", [_alone(scope, writer.values[guard.value]), axes])
+    valid, invalid = (writer.constant(np.array([axis])) for axis in (0, _NO_AXIS))
+    axes = scope.int64_node("Where", writer.values[guard.ok], valid, invalid)
+    source = _unsqueeze(scope, writer.values[guard.value])
+    _append_failing(scope, guard, "Squeeze", [source, axes])
 
 
-def _alone(scope: OnnxScope, value: oir.Value) -> oir.Value:
-    """An array of nothing but the value."""
-    alone = oir.Value(name=scope.writer.fresh("guarded"), type=value.type)
-    scope.node("Unsqueeze", [value, scope.writer.constant(np.array([0]))], [alone])
-    return alone
+def _unsqueeze(scope: OnnxScope, source: oir.Value) -> oir.Value:
+    """Append an Unsqueeze that makes a value the only element of a new first axis."""
+    unsqueezed = oir.Value(name=scope.writer.fresh("guarded"), type=source.type)
+    scope.node("Unsqueeze", [source, scope.writer.constant(np.array([0]))], [unsqueezed])
+    return unsqueezed
 
 
-def _append(
+def _append_failing(
     scope: OnnxScope, guard: Guard, op_type: str, inputs: list[oir.Value], **attributes: int
 ) -> None:
-    """Append the node that fails if the guard does not hold."""
-    made = scope.define(guard.made)
+    """Append the node that fails if the condition of the guard is False."""
+    checked = scope.define(guard.made)
     where = f"{guard.where} guard: {guard.sentence}"
-    failing = scope.node(op_type, inputs, [made], attributes, where)
-    scope.writer.nodes.guards[failing] = guard
+    name = scope.node(op_type, inputs, [checked], attributes, where)
+    scope.writer.nodes.guards[name] = guard
 
 
-def _with_one_more(scope: OnnxScope, guard: Guard, value: oir.Value) -> oir.Value:
+def _append_member(scope: OnnxScope, guard: Guard, sequence: oir.Value) -> oir.Value:
+    """Append a SequenceInsert that extends a sequence by a member."""
     dtype = inside(guard.value.dtype)
     member = np.array("" if dtype == "string" else 0, numpy_dtype(dtype))
-    return scope.helper("SequenceInsert", [value, scope.writer.constant(member)], value)
+    return scope.helper("SequenceInsert", [sequence, scope.writer.constant(member)], sequence)

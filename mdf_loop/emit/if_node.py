@@ -1,9 +1,9 @@
 """`If` -> ONNX If.
 
-- A branch has no inputs. What it gives is made in it: an outer value, a constant and a value
-  given twice leave it as copies.
-- Where the shapes of the two branches differ, each declares its own, and the node's output
-  what they share.
+- A branch has no inputs. Each output of a branch is the result of a node in the branch: an outer value, a
+  constant and a value that is returned twice are returned as copies.
+- If the shapes of the two branches differ, each branch declares its own shape. The node's output declares
+  the extents that both have in common.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from mdf_loop.onnx_writer import oir
 
 
 def write_if(outer: OnnxScope, choice: If, write: WriteOps) -> None:
-    """Append the choice to the scope that it stands in; one that gives nothing is left out."""
+    """Append an If to a scope, or nothing if it has no outputs."""
     if not choice.outputs:
         return
     branches = {
-        "then_branch": _graph(outer, choice, choice.then, write),
-        "else_branch": _graph(outer, choice, choice.otherwise, write),
+        "then_branch": _branch_graph(outer, choice, choice.then, write),
+        "else_branch": _branch_graph(outer, choice, choice.otherwise, write),
     }
     condition = outer.writer.values[choice.condition]
     outputs = [outer.define(value) for value in choice.outputs]
     outer.node("If", [condition], outputs, branches, choice.where)
 
 
-def _graph(outer: OnnxScope, choice: If, branch: Branch, write: WriteOps) -> oir.Graph:
+def _branch_graph(outer: OnnxScope, choice: If, branch: Branch, write: WriteOps) -> oir.Graph:
+    """Return the ONNX graph of one branch of an If."""
     inside = OnnxScope(outer.writer, ())
     write(inside, branch.ops)
     outputs: list[oir.Value] = []
-    given: set[Value] = set()
+    returned: set[Value] = set()
     for leaf in branch.leaves:
-        outputs.append(inside.returned(leaf, given))
-        given.add(leaf)
+        outputs.append(inside.returned(leaf, returned))
+        returned.add(leaf)
     name = outer.writer.fresh(choice.name or "branch")
     return oir.Graph([], outputs, nodes=inside.nodes, name=name)

@@ -1,4 +1,4 @@
-"""Nodes that copy a value between two operations, so that a runtime does not fuse these."""
+"""Insertion of nodes that copy a value, so that a runtime does not fuse the nodes around the copy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onnx import helper
 def graphs_in(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """Yield all graphs within a graph, from inside out, then the graph itself.
 
-    `insert_copies` replaces the nodes of a graph, and with them the objects of the graphs within it. So
-    these have to be changed first.
+    `insert_copies` replaces the nodes of a graph, and thereby the objects of the graphs within that graph.
+    So inner graphs have to be changed before the outer graph.
     """
     for node in graph.node:
         for attribute in node.attribute:
@@ -24,12 +24,12 @@ def graphs_in(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 def insert_copies(
     graph: onnx.GraphProto, names_of: Callable[[onnx.NodeProto], Container[str]], op_type: str
 ) -> None:
-    """Let nodes of a graph read some of their operands through nodes that copy these.
+    """Insert nodes that copy an operand before the nodes of a graph that read the operand.
 
     Args:
-        graph: the graph, which is changed in place.
-        names_of: returns the names of the operands that a node reads through copies.
-        op_type: an operator of one operand that returns it unchanged.
+        graph: The graph, which is changed in place.
+        names_of: Returns the names of the operands that a node is to read through copies.
+        op_type: An operator of one operand that returns the operand unchanged.
     """
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:

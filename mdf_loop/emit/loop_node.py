@@ -1,17 +1,17 @@
 """`Loop` -> ONNX Loop.
 
-- A body never returns the iteration number, the incoming condition or an outer value itself,
-  but a copy (`i` returned directly silently gives [N, N, ...]).
-- Condition and trip count are always given; without a condition in the model the body passes
-  `true` on, whatever the model's body computes (the runtime would stop).
-- Every loop output has a name, every body input a shape, every body at least one node
-  (without one, a run cannot be stopped).
-- What is scanned is read by the iteration number, backward from the end: `Gather(rows, -1 - i)`.
-- Rows that come from outside are the same in every iteration of a counted loop: they are repeated
-  after it, and cost nothing in it.
-- What says how often a loop runs and is carried into it, too, is carried as a copy.
-- Where members stop each for itself, they are masked (see `masked`).
-- Rows of a recorded output are compared where their shape is not known (see `row_shapes`).
+- A body returns copies of the iteration number, of the incoming condition and of outer values, never
+  these values themselves (`i` returned directly silently gives [N, N, ...]).
+- The node always has a condition and a trip count. If the model has no condition, the body returns `true`,
+  whatever the model's body computes. Otherwise the runtime would stop the loop.
+- Every loop output has a name, every body input a shape, and every body at least one node (a run of a
+  loop without nodes cannot be stopped).
+- The row of a scanned input is read by the iteration number, for a backward scan as `Gather(rows, -1 - i)`.
+- Recorded rows that come from outside of a counted loop are the same in every iteration. They are
+  repeated after the loop, and take no time in the loop.
+- If the trip count or the start condition is also a carried initial value, a copy of it is carried.
+- Batch members with individual termination conditions are masked (see `masked`).
+- Rows of a recorded output are compared if their shape is not known (see `row_shapes`).
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from mdf_loop.onnx_writer import oir
 from mdf_loop.passes.legal.masked import masked
 
 ENDLESS = np.iinfo(np.int64).max
-"""The trip count of a loop that only its condition ends."""
+"""Trip count of a loop that only its condition terminates."""
 
 
 def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
-    """Append the loop to the scope that it stands in."""
+    """Append a Loop node, and the nodes before and after it, to a scope."""
     if loop.members is not None:
         b = Builder()
         loop = masked(b, loop, outer.writer.known)
         write(outer, b.ops)
-    parts = Parts(outer, loop)
+    parts = LoopParts(outer, loop)
     outputs = parts.outputs()
-    if outputs:  # a loop that is only counted has none: the runtime would not take it
+    if outputs:  # the runtime refuses a Loop without outputs
         append_loop(outer, parts, write, outputs)
     parts.finish()
 
 
-class Parts:
-    """What a loop is made of in ONNX, beside its body: what ends it, what it carries and gives."""
+class LoopParts:
+    """Parts of an ONNX Loop beside its body: trip count, condition, carried values and outputs."""
 
     def __init__(self, outer: OnnxScope, loop: Loop) -> None:
         writer = outer.writer
@@ -57,19 +57,20 @@ class Parts:
             self.condition = writer.values[loop.condition]
         else:
             self.condition = writer.constant(np.array(True))
-        self.extra = _Extra(outer, loop, self.trip, self.condition)
-        self.rows = _Rows(outer, loop)
+        self.extra = _ExtraCarried(outer, loop, self.trip, self.condition)
+        self.rows = _RecordedRows(outer, loop)
 
     def initial(self) -> list[oir.Value]:
-        """What is carried into the first iteration."""
+        """Return the initial values of all carried values."""
         values = self.outer.writer.values
         own = [values[carried.initial] for carried in self.loop.carried]
-        return [self._apart(value) for value in (*own, *self.extra.initial())]
+        return [self._copied_if_control(value) for value in (*own, *self.extra.initial())]
 
-    def _apart(self, value: oir.Value) -> oir.Value:
-        """The value, or the same through an operation, if it says how often the loop runs, too.
+    def _copied_if_control(self, value: oir.Value) -> oir.Value:
+        """Return an equal value of a new node if the value is the trip count or the condition.
 
-        CUDA's loop has a value in one place, and reads what ends it from the CPU's.
+        CUDA's Loop reads trip count and condition from the memory of the CPU, carried values from that of
+        the GPU, and a value is in one of these only.
         """
         if value not in (self.trip, self.condition):
             return value
@@ -78,26 +79,29 @@ class Parts:
         return self.outer.helper("And", [value, value], value)
 
     def outputs(self) -> list[oir.Value]:
-        """What the node gives, defined in the scope that it stands in: finals, then stacks."""
+        """Define the outputs of the node in the outer scope: final values, then recorded stacks."""
         finals = [self.outer.define(carried.final) for carried in self.loop.carried]
         return [*finals, *self.extra.finals(), *self.rows.stacks()]
 
     def finish(self) -> None:
-        """Append what is made of the outputs."""
+        """Append the nodes that compute values from the outputs of the Loop."""
         self.rows.finish()
         self.extra.finish()
         self.rows.repeat(self.trip)
 
 
-def append_loop(scope: OnnxScope, parts: Parts, write: WriteOps, outputs: list[oir.Value]) -> None:
-    """Append a Loop with these outputs."""
+def append_loop(
+    scope: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
+) -> None:
+    """Append the Loop node with its body and the given outputs."""
     body = _body(scope.writer, parts, write)
     inputs = [parts.trip, parts.condition, *parts.initial()]
     name = scope.node("Loop", inputs, outputs, {"body": body}, parts.loop.where)
     scope.writer.nodes.loops[name] = parts.loop
 
 
-def _body(writer: Writer, parts: Parts, write: WriteOps) -> oir.Graph:
+def _body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
+    """Return the body of a Loop."""
     loop = parts.loop
     enters = tuple(carried.enter for carried in loop.carried)
     number = writer.number(loop) if loop.first is not None else writer.define(loop.iteration)
@@ -128,83 +132,93 @@ def _body(writer: Writer, parts: Parts, write: WriteOps) -> oir.Graph:
 
 
 def _read_row(body: OnnxScope, scanned: Scanned, number: oir.Value) -> None:
-    """Take the row of an iteration; one that does not exist lets the run fail."""
+    """Append a Gather that reads the row of an iteration; the run fails if the row does not exist."""
     writer, where = body.writer, scanned.row.where
-    place = number
+    position = number
     if scanned.backward:
-        place = body.whole("Sub", writer.constant(np.array(-1)), number)
+        position = body.int64_node("Sub", writer.constant(np.array(-1)), number)
     row = body.define(scanned.row)
     rows = writer.values[scanned.rows]
-    body.node("Gather", [rows, place], [row], {"axis": scanned.axis}, where)
+    body.node("Gather", [rows, position], [row], {"axis": scanned.axis}, where)
 
 
 def numbering(loop: Loop) -> tuple[Value, Value]:
-    """What the runtime gives a body in every iteration, and does not take back as it is."""
+    """Return the iteration number and the incoming condition, which a body must return as copies."""
     return loop.iteration, loop.condition_in
 
 
-class _Rows:
-    """Recorded outputs, some of them with the shapes of their rows beside them.
+class _RecordedRows:
+    """Recorded outputs of a loop, some of them with an additional output of their rows' shapes.
 
-    `kept` are those that the loop keeps the rows of, all but those that are `repeated` after it.
+    Attributes:
+        repeated: Records whose row is the same in every iteration, which are stacked after the loop.
+        stacked: All other records. The loop stacks their rows.
+        compared: Those among `stacked` whose rows may differ in shape.
+        raw: Stacks of the rows of `compared`, before the shapes are compared.
+        shapes: Stacks of the shapes of these rows.
     """
 
     def __init__(self, outer: OnnxScope, loop: Loop) -> None:
         self.outer = outer
         self.loop = loop
         self.repeated = _repeated(loop)
-        self.kept = tuple(r for r in loop.recorded if r not in self.repeated)
-        self.watched = [r for r in row_shapes.watched(loop) if r not in self.repeated]
+        self.stacked = tuple(r for r in loop.recorded if r not in self.repeated)
+        self.compared = [r for r in row_shapes.compared(loop) if r not in self.repeated]
         self.raw: dict[Recorded, oir.Value] = {}
         self.shapes: dict[Recorded, oir.Value] = {}
 
     def body_outputs(self, body: OnnxScope) -> list[oir.Value]:
+        """Return the outputs of the body: the rows, then the shapes of the compared rows."""
         values = self.outer.writer.values
-        rows = [body.returned(r.row, numbering(self.loop)) for r in self.kept]
-        return rows + [body.whole("Shape", values[r.row]) for r in self.watched]
+        rows = [body.returned(r.row, numbering(self.loop)) for r in self.stacked]
+        return rows + [body.int64_node("Shape", values[r.row]) for r in self.compared]
 
     def stacks(self) -> list[oir.Value]:
-        made = []
-        for recorded in self.kept:
-            if recorded in self.watched:
+        """Define the outputs of the node: the stacks of rows, then the stacks of shapes."""
+        stacks = []
+        for recorded in self.stacked:
+            if recorded in self.compared:
                 stack = recorded.stack
-                self.raw[recorded] = self._helper("rows", stack.dtype, stack.shape)
-                self.shapes[recorded] = self._helper("shapes", "int64", None)
-                made.append(self.raw[recorded])
+                self.raw[recorded] = self._new_value("rows", stack.dtype, stack.shape)
+                self.shapes[recorded] = self._new_value("shapes", "int64", None)
+                stacks.append(self.raw[recorded])
             else:
-                made.append(self.outer.define(recorded.stack))
-        return made + list(self.shapes.values())
+                stacks.append(self.outer.define(recorded.stack))
+        return stacks + list(self.shapes.values())
 
-    def _helper(self, label: str, dtype: str, shape: Shape) -> oir.Value:
+    def _new_value(self, label: str, dtype: str, shape: Shape) -> oir.Value:
+        """Return a new ONNX value that the program does not have."""
         name = self.outer.writer.fresh(f"{self.loop.name}.{label}")
         return oir.Value(name=name, type=value_type(dtype), shape=tensor_shape(shape))
 
     def finish(self) -> None:
-        """Let a run fail after the loop where rows differ in shape."""
+        """Append nodes after the loop that fail if the rows of a record differ in shape."""
         outer, constant = self.outer, self.outer.writer.constant
         for recorded, raw in self.raw.items():
             zero, one = constant(np.array([0])), constant(np.array([1]))
-            shape = row_shapes.checked_shape(outer.whole, zero, one, raw, self.shapes[recorded])
+            shape = row_shapes.checked_shape(
+                outer.int64_node, zero, one, raw, self.shapes[recorded]
+            )
             stack = outer.define(recorded.stack)
             where = f"{self.loop.where} rows of: {recorded.name or recorded.row.name}"
             name = outer.node("Reshape", [raw, shape], [stack], where=where)
             outer.writer.nodes.rows[name] = (self.loop, recorded)
 
     def repeat(self, trip: oir.Value) -> None:
-        """Stack the rows that are the same in every iteration: as many as there were."""
+        """Append an Expand for each row that is the same in every iteration of the loop."""
         outer, constant = self.outer, self.outer.writer.constant
         for recorded in self.repeated:
-            count = outer.whole("Max", trip, constant(np.array(0)))
-            shape = outer.whole("Reshape", count, constant(np.array([1])))
+            count = outer.int64_node("Max", trip, constant(np.array(0)))
+            shape = outer.int64_node("Reshape", count, constant(np.array([1])))
             if recorded.row.shape:
                 extents = constant(np.array(recorded.row.shape, np.int64))
-                shape = outer.whole("Concat", shape, extents, axis=0)
+                shape = outer.int64_node("Concat", shape, extents, axis=0)
             row, stack = outer.writer.values[recorded.row], outer.define(recorded.stack)
             outer.node("Expand", [row, shape], [stack], where=self.loop.where)
 
 
 def _repeated(loop: Loop) -> tuple[Recorded, ...]:
-    """The records of rows from outside, of a loop whose trip count says how many they are."""
+    """Return the records of a counted loop whose rows come from outside of the loop."""
     if loop.kind != "for":
         return ()
     inside = {value for operation in loop.ops for value in results(operation)}
@@ -213,56 +227,64 @@ def _repeated(loop: Loop) -> tuple[Recorded, ...]:
 
 
 def _can_repeat(row: Value) -> bool:
+    """Return True if Expand can repeat a row: a dtype with a kernel, and a known shape."""
     return is_fixed(row.shape) and row.dtype in ("float64", "float32", "int64", "int32", "bool")
 
 
-class _Extra:
-    """Carried values that only count iterations or keep the last condition."""
+class _ExtraCarried:
+    """Carried values that the program does not have: the iteration count and the last condition."""
 
     def __init__(self, outer: OnnxScope, loop: Loop, trip: oir.Value, condition: oir.Value) -> None:
         self.outer = outer
         self.loop = loop
         self.trip = trip
         self.condition = condition
-        self.carries_count = loop.count is not None and loop.kind != "for" and not _rows(loop)
+        self.carries_count = loop.count is not None and loop.kind != "for" and not _stacks(loop)
         self.carries_condition = loop.last_condition is not None
         self.index: oir.Value | None = None
 
     def initial(self) -> list[oir.Value]:
+        """Return the initial values: -1 for the last iteration number, and the start condition."""
         constant = self.outer.writer.constant
         counts = [constant(np.array(-1))] if self.carries_count else []
         return counts + ([self.condition] if self.carries_condition else [])
 
     def finals(self) -> list[oir.Value]:
-        made = []
+        """Define the outputs of the node for the final values."""
+        finals = []
         if self.carries_count:
-            self.index = self._value("int64", "last_index")
-            made.append(self.index)
+            self.index = self._scalar("int64", "last_index")
+            finals.append(self.index)
         if self.loop.last_condition is not None:
-            made.append(self.outer.define(self.loop.last_condition))
-        return made
+            finals.append(self.outer.define(self.loop.last_condition))
+        return finals
 
-    def _value(self, dtype: str, label: str) -> oir.Value:
+    def _scalar(self, dtype: str, label: str) -> oir.Value:
+        """Return a new scalar ONNX value."""
         name = self.outer.writer.fresh(f"{self.loop.name}.{label}")
         return oir.Value(name=name, type=value_type(dtype), shape=oir.Shape([]))
 
     def body_inputs(self) -> list[oir.Value]:
-        made = [self._value("int64", "index_in")] if self.carries_count else []
-        return made + ([self._value("bool", "condition_in")] if self.carries_condition else [])
+        """Return the inputs of the body for the carried values."""
+        inputs = [self._scalar("int64", "index_in")] if self.carries_count else []
+        return inputs + ([self._scalar("bool", "condition_in")] if self.carries_condition else [])
 
     def body_outputs(self, body: OnnxScope, number: oir.Value | None = None) -> list[oir.Value]:
-        """What leaves an iteration; `number` is how many there were before it."""
-        made = []
+        """Return the outputs of the body; `number` is the iteration number."""
+        outputs = []
         if self.carries_count:
             assert number is not None
-            made.append(body.copy(number))
+            outputs.append(body.copy(number))
         if self.carries_condition:
             assert self.loop.condition_out is not None
-            made.append(body.returned(self.loop.condition_out, numbering(self.loop)))
-        return made
+            outputs.append(body.returned(self.loop.condition_out, numbering(self.loop)))
+        return outputs
 
     def finish(self) -> None:
-        """Make the iteration count out of what is at hand, after the loop."""
+        """Append nodes after the loop that compute the iteration count.
+
+        The count is the last iteration number plus 1, the trip count or the length of a recorded stack.
+        """
         if self.loop.count is None:
             return
         writer, outer = self.outer.writer, self.outer
@@ -272,7 +294,7 @@ class _Extra:
         elif self.loop.kind == "for":
             outer.node("Max", [self.trip, writer.constant(np.array(0))], [count])
         else:
-            stack = writer.values[_rows(self.loop)[0]]
+            stack = writer.values[_stacks(self.loop)[0]]
             extents = oir.Value(
                 name=writer.fresh("extents"), type=value_type("int64"), shape=oir.Shape([1])
             )
@@ -280,5 +302,6 @@ class _Extra:
             outer.node("Squeeze", [extents], [count])
 
 
-def _rows(loop: Loop) -> tuple[Value, ...]:
+def _stacks(loop: Loop) -> tuple[Value, ...]:
+    """Return the recorded stacks of a loop."""
     return tuple(recorded.stack for recorded in loop.recorded)

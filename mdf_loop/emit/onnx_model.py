@@ -1,6 +1,7 @@
-"""`Program` -> standard ONNX, by onnx_ir: opset 17, or the lowest that has all operations.
+"""`Program` -> standard ONNX: opset 17, or the lowest opset that has all operations.
 
-What ONNX Runtime gets wrong or refuses is kept from it: see `loop_node`, `if_node`, `scan_node`.
+The modules `loop_node`, `if_node`, `scan_node` and `where_node` list the forms that ONNX Runtime refuses or
+computes wrongly. The model avoids these forms. onnx_ir builds the graph.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scan_node import write_scan
 from mdf_loop.emit.scope import Nodes, OnnxScope, WriteOps, Writer, tensor_shape, value_type
-from mdf_loop.emit.transposed_products import part_transposed
-from mdf_loop.emit.weights import LARGE
+from mdf_loop.emit.transposed_products import separate_transposed_products
+from mdf_loop.emit.weights import LARGE_CONSTANT_BYTES
 from mdf_loop.emit.where_node import write_where
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.ir import (
@@ -42,19 +43,19 @@ from mdf_loop.ops.opset import ir_version, said_at
 from mdf_loop.ops.registry import Composition, row_of
 
 LoopWriter: TypeAlias = Callable[[OnnxScope, Loop, WriteOps], None]
-"""Appends a loop to a scope."""
+"""Function that appends a loop to a scope."""
 
 GuardWriter: TypeAlias = Callable[[OnnxScope, Guard], None]
-"""Appends a guard to a scope."""
+"""Function that appends a guard to a scope."""
 
 
-class Forms(Struct, frozen=True):
-    """How that is written of which ONNX has several forms.
+class NodeWriters(Struct, frozen=True):
+    """Writers of the operations that ONNX can encode in several ways.
 
     Attributes:
-        outermost: loops of the main graph.
-        inner: loops in bodies.
-        guard: guards.
+        outermost: Writer of the loops of the main graph.
+        inner: Writer of the loops in bodies.
+        guard: Writer of the guards.
     """
 
     outermost: LoopWriter = write_loop
@@ -62,87 +63,104 @@ class Forms(Struct, frozen=True):
     guard: GuardWriter = write_guard
 
 
-PLAIN = Forms()
-"""What all runtimes take."""
+STANDARD_WRITERS = NodeWriters()
+"""Writers of nodes that every runtime executes."""
 
-FOR_CPU = Forms(outermost=write_scan)
-"""What is fast on ONNX Runtime's CPU provider."""
+CPU_WRITERS = NodeWriters(outermost=write_scan)
+"""Writers of the nodes that ONNX Runtime's CPU provider executes fastest."""
 
-FOR_CUDA = Forms(guard=write_host_guard)
-"""What fails on its CUDA provider where it fails on the CPU."""
+CUDA_WRITERS = NodeWriters(guard=write_host_guard)
+"""Writers for the CUDA provider, on which only guards of the CPU can fail."""
 
 
 def to_onnx(program: Program) -> onnx.ModelProto:
-    """The program as an ONNX model; inputs and outputs keep their names, nodes name their MDF path.
+    """Return the program as an ONNX model.
+
+    Inputs and outputs keep their names. The name of a node begins with the path in the MDF document.
 
     Raises:
-        ModelError: the program gives nothing.
-        UnsupportedError: bodies are nested deeper, or constants larger, than a file can hold.
+        ModelError: The program has no outputs.
+        UnsupportedError: Bodies are nested deeper, or constants larger, than a file can hold.
     """
-    refuse_nothing(program.name, program.outputs)
-    _refuse_too_deep(program.ops)
-    _refuse_too_large(_constants(program))
+    _check_outputs(program.name, program.outputs)
+    _check_nesting(program.ops)
+    _check_size(_constants(program))
     return oir.to_proto(_model(program, Nodes()))
 
 
-_INSIDE = (oir.DataType.STRING, oir.DataType.COMPLEX64, oir.DataType.COMPLEX128)
-"""Elements that the runtime takes inside the model only."""
+_INTERNAL_DTYPES = (oir.DataType.STRING, oir.DataType.COMPLEX64, oir.DataType.COMPLEX128)
+"""Dtypes of constants that the runtime accepts only inside of the model."""
 
 
 class SessionModel:
-    """A program as a model for ONNX Runtime, and apart from it the large constants by name.
+    """A program as a model for ONNX Runtime, with the large constants outside of the model.
 
-    They are copied nowhere, and may be larger than a file can be. The CPU provider is given it in
-    `forms`, CUDA's what `for_cuda` makes of it; `more` are inputs that loops for the CPU
-    read. `nodes` are what those of both are for.
+    The large constants are not copied, and may be larger than a file can be.
+
+    Args:
+        program: The program.
+        writers: Writers of the nodes for the CPU provider.
+        extra_inputs: Inputs of the model that only loops for the CPU read.
+        for_cuda: Returns the program for the CUDA provider.
+
+    Attributes:
+        for_cpu: The model for the CPU provider.
+        large_constants: The constants that both models read from outside, by name.
+        nodes: Operations of the program by the names of the nodes of both models.
 
     Raises:
-        ModelError, UnsupportedError: as `to_onnx`.
+        ModelError, UnsupportedError: As `to_onnx`.
     """
 
     def __init__(
         self,
         program: Program,
-        forms: Forms = FOR_CPU,
-        more: Sequence[Value] = (),
+        writers: NodeWriters = CPU_WRITERS,
+        extra_inputs: Sequence[Value] = (),
         for_cuda: Callable[[Program], Program] = lambda program: program,
     ) -> None:
-        refuse_nothing(program.name, program.outputs)
-        _refuse_too_deep(program.ops)
-        _refuse_too_large([c for c in _constants(program) if c.array.nbytes < LARGE])
+        _check_outputs(program.name, program.outputs)
+        _check_nesting(program.ops)
+        _check_size([c for c in _constants(program) if c.array.nbytes < LARGE_CONSTANT_BYTES])
         self.program = program
         self.nodes = Nodes()
-        self._more = more
+        self._extra_inputs = extra_inputs
         self._for_cuda = for_cuda
-        self.for_cpu, self.apart = _with_apart(_model(program, self.nodes, forms, more))
-        part_transposed(self.for_cpu, "Identity")
+        model = _model(program, self.nodes, writers, extra_inputs)
+        self.for_cpu, self.large_constants = _externalize_large_constants(model)
+        separate_transposed_products(self.for_cpu, "Identity")
 
     def on_cuda(self) -> onnx.ModelProto:
-        """The model for the CUDA provider, with the same constants apart."""
+        """Return the model for the CUDA provider, with the same constants outside of it."""
         program = self._for_cuda(self.program)
-        return _with_apart(_model(program, self.nodes, FOR_CUDA, self._more))[0]
+        model = _model(program, self.nodes, CUDA_WRITERS, self._extra_inputs)
+        return _externalize_large_constants(model)[0]
 
 
-def _with_apart(model: oir.Model) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """The model without its large constants, and these."""
-    apart: dict[str, Array] = {}
+def _externalize_large_constants(model: oir.Model) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """Return the model without its large constants, and the large constants by name."""
+    large: dict[str, Array] = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
-        if tensor is not None and tensor.dtype not in _INSIDE and tensor.nbytes >= LARGE:
-            apart[name] = np.ascontiguousarray(tensor.numpy())
+        if (
+            tensor is not None
+            and tensor.dtype not in _INTERNAL_DTYPES
+            and tensor.nbytes >= LARGE_CONSTANT_BYTES
+        ):
+            large[name] = np.ascontiguousarray(tensor.numpy())
             value.const_value = oir.ExternalTensor(
                 "given apart",
                 0,
                 tensor.nbytes,
                 tensor.dtype,
-                shape=oir.Shape(apart[name].shape),
+                shape=oir.Shape(large[name].shape),
                 name=name,
             )
-    return oir.to_proto(model), apart
+    return oir.to_proto(model), large
 
 
-def refuse_nothing(name: str, outputs: Collection[Any]) -> None:
-    """Refuse a model that gives nothing."""
+def _check_outputs(name: str, outputs: Collection[Any]) -> None:
+    """Raise ModelError if the model has no outputs."""
     if not outputs:
         raise ModelError(
             f"there is nothing to compute: '{name}' has no output ports",
@@ -152,15 +170,18 @@ def refuse_nothing(name: str, outputs: Collection[Any]) -> None:
         )
 
 
-_DEEPEST = 31
-"""Bodies inside each other that can be read back: protobuf reads 100 messages inside each other,
-of which a body takes 3, and the model around it and a type inside it take 7."""
+_MAX_NESTED_BODIES = 31
+"""Largest depth of nested bodies in a file that can be read.
+
+protobuf reads 100 nested messages. Each body takes 3 of them, and the model and a type take 7.
+"""
 
 
-def _refuse_too_deep(ops: Iterable[Operation], depth: int = 0) -> None:
+def _check_nesting(ops: Iterable[Operation], depth: int = 0) -> None:
+    """Raise UnsupportedError if bodies are nested deeper than a file can hold."""
     for operation in ops:
         for body in bodies(operation):
-            if depth == _DEEPEST:
+            if depth == _MAX_NESTED_BODIES:
                 assert isinstance(operation, Loop | If)
                 raise UnsupportedError(
                     f"'{operation.name}' is inside {depth} loops and choices; an ONNX file can hold no more "
@@ -168,20 +189,22 @@ def _refuse_too_deep(ops: Iterable[Operation], depth: int = 0) -> None:
                     operation.where,
                     "nest less: compute some of it outside, or make two loops one",
                 )
-            _refuse_too_deep(body.ops, depth + 1)
+            _check_nesting(body.ops, depth + 1)
 
 
-_MOST_BYTES = LARGEST_FILE - 2**24
-"""How large the arrays of a model may be, so that names, types and nodes have room beside them."""
+_MAX_CONSTANT_BYTES = LARGEST_FILE - 2**24
+"""Largest total size of the arrays of a model. The rest of a file is for names, types and nodes."""
 
 
 def _constants(program: Program) -> list[Constant]:
+    """Return the constants of a program and of all its bodies."""
     return [operation for operation in walk(program.ops) if isinstance(operation, Constant)]
 
 
-def _refuse_too_large(constants: Collection[Constant]) -> None:
+def _check_size(constants: Collection[Constant]) -> None:
+    """Raise UnsupportedError if the constants are larger than a file can hold."""
     total = sum(constant.array.nbytes for constant in constants)
-    if total > _MOST_BYTES:
+    if total > _MAX_CONSTANT_BYTES:
         largest = max(constants, key=lambda constant: constant.array.nbytes)
         raise UnsupportedError(
             f"the arrays of the model have {total} bytes; one ONNX model holds 2 GB at most",
@@ -191,35 +214,41 @@ def _refuse_too_large(constants: Collection[Constant]) -> None:
 
 
 def _model(
-    program: Program, nodes: Nodes, forms: Forms = PLAIN, more: Sequence[Value] = ()
+    program: Program,
+    nodes: Nodes,
+    writers: NodeWriters = STANDARD_WRITERS,
+    extra_inputs: Sequence[Value] = (),
 ) -> oir.Model:
+    """Return the program as a model of onnx_ir, and register its nodes in `nodes`."""
     writer = Writer(program, nodes)
 
-    def write(scope: OnnxScope, ops: Iterable[Operation], loop: LoopWriter) -> None:
+    def write(scope: OnnxScope, ops: Iterable[Operation], append_loop: LoopWriter) -> None:
         for operation in ops:
             if isinstance(operation, Loop):
-                loop(scope, operation, inner)
+                append_loop(scope, operation, write_inner)
             elif isinstance(operation, If):
-                write_if(scope, operation, inner)
+                write_if(scope, operation, write_inner)
             elif isinstance(operation, Guard):
-                forms.guard(scope, operation)
+                writers.guard(scope, operation)
             elif isinstance(operation, Op) and operation.op_type == "Where":
                 write_where(scope, operation)
             else:
                 _write(scope, operation)
 
-    def inner(scope: OnnxScope, ops: Iterable[Operation]) -> None:
-        write(scope, ops, forms.inner)
+    def write_inner(scope: OnnxScope, ops: Iterable[Operation]) -> None:
+        write(scope, ops, writers.inner)
 
-    given = {entry.value for entry in program.inputs}
+    program_inputs = {entry.value for entry in program.inputs}
     inputs = [writer.declare(entry.value, entry.value.name) for entry in program.inputs]
-    inputs += [writer.declare(value, value.name) for value in more]
-    scope = OnnxScope(writer, given)
+    inputs += [writer.declare(value, value.name) for value in extra_inputs]
+    scope = OnnxScope(writer, program_inputs)
     for output in program.outputs:
-        if output.value not in given:
+        if output.value not in program_inputs:
             scope.output_names.setdefault(output.value, output.name)
-    write(scope, program.ops, forms.outermost)
-    outputs = [_output(scope, each.name, each.value, given) for each in program.outputs]
+    write(scope, program.ops, writers.outermost)
+    outputs = [
+        _output(scope, output.name, output.value, program_inputs) for output in program.outputs
+    ]
     graph = oir.Graph(
         inputs,
         outputs,
@@ -237,54 +266,54 @@ def _model(
 
 
 def _write(scope: OnnxScope, operation: Op | Constant) -> None:
-    """Append what has no body."""
+    """Append an operation or a constant, neither of which has bodies."""
     writer = scope.writer
     if isinstance(operation, Constant):
-        made = writer.constant(operation.array, writer.free_name(operation.value))
-        writer.values[operation.value] = made
+        name = writer.free_name(operation.value)
+        writer.values[operation.value] = writer.constant(operation.array, name)
         return
     form = row_of(operation.op_type).onnx_form
     if form is not None:
-        _write_spelled(scope, _spelled(writer.builder, operation, form))
+        _write_replacement(scope, _replacement(writer.builder, operation, form))
         return
-    behind, attributes = said_at(operation, writer.opset)
+    added_inputs, attributes = said_at(operation, writer.opset)
     inputs = [None if v is None else writer.values[v] for v in operation.inputs]
-    inputs += [None if array is None else writer.constant(array) for array in behind]
+    inputs += [None if array is None else writer.constant(array) for array in added_inputs]
     outputs = [scope.define(v) if v is not None else None for v in writer.read_outputs(operation)]
     scope.node(operation.op_type, inputs, outputs, dict(attributes), operation.where)
 
 
-def _write_spelled(scope: OnnxScope, operations: Iterable[Operation]) -> None:
-    """Append the operations that an operation is spelled in, with the branches among them."""
+def _write_replacement(scope: OnnxScope, operations: Iterable[Operation]) -> None:
+    """Append the operations that replace an operation which ONNX lacks."""
     for operation in operations:
-        if isinstance(operation, Constant):  # under a name that no graph gives anew
+        if isinstance(operation, Constant):  # under a name that no other graph uses
             scope.writer.values[operation.value] = scope.writer.constant(operation.array)
         elif isinstance(operation, If):
-            write_if(scope, operation, _write_spelled)
+            write_if(scope, operation, _write_replacement)
         else:
             assert isinstance(operation, Op)
             _write(scope, operation)
 
 
-def _spelled(b: Builder, op: Op, form: Composition) -> Iterator[Operation]:
-    """Yield the operations that spell an operation which ONNX lacks."""
+def _replacement(b: Builder, op: Op, form: Composition) -> Iterator[Operation]:
+    """Yield the operations that replace an operation which ONNX lacks."""
     begin = len(b.ops)
     with b.at(op.where, op.outputs[0].name):
         replacement = form(b, op)
         if replacement in op.inputs:
             replacement = b.op("Identity", replacement)
     assert isinstance(replacement, Value)
-    for spelled in b.ops[begin:]:
-        yield substitute(spelled, {replacement: op.outputs[0]})
+    for operation in b.ops[begin:]:
+        yield substitute(operation, {replacement: op.outputs[0]})
 
 
-def _output(scope: OnnxScope, name: str, value: Value, given: set[Value]) -> oir.Value:
-    """The graph output; inputs of another name, constants and values given twice are copied."""
-    made = scope.writer.values[value]
-    if made.name == name and value in given:
-        return made
-    if made.name == name and not made.is_initializer() and value not in given:
-        return made
+def _output(scope: OnnxScope, name: str, value: Value, program_inputs: set[Value]) -> oir.Value:
+    """Return the graph output; constants and values with another name are copied."""
+    source = scope.writer.values[value]
+    if source.name == name and value in program_inputs:
+        return source
+    if source.name == name and not source.is_initializer() and value not in program_inputs:
+        return source
     out = oir.Value(name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape))
-    scope.node("Identity", [made], [out])
+    scope.node("Identity", [source], [out])
     return out

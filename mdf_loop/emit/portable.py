@@ -1,13 +1,13 @@
-"""Files for other runtimes, which do not run them as this library does.
+"""Portable ONNX files for runtimes whose settings this library does not choose.
 
-- A body returns none of its inputs as they are: ONNX Runtime is fastest with it, OpenVINO
-  refuses it.
-- No scale stands next to a MatMul: with its default settings ONNX Runtime fuses the two and
-  rounds a float64 scale to float32. A `Sum` of one value, which changes nothing, parts them.
-- No Transpose stands before a MatMul with a vector, which ONNX Runtime would compute wrongly (see
-  `transposed_products`). A `Sum` parts these, too.
-- Every output has a shape, as ONNX's checker wants it: where none is known, the one that the
-  model states.
+- A body returns copies of its inputs. ONNX Runtime is fastest if a body returns an input itself, but
+  OpenVINO refuses such a body.
+- A node between a scale and a MatMul prevents their fusion. With its default settings ONNX Runtime fuses the
+  two and rounds a float64 scale to float32. The node is a `Sum` of one operand, which changes nothing.
+- A `Sum` also separates a Transpose from a MatMul with a vector, which ONNX Runtime would compute wrongly
+  (see `transposed_products`).
+- Every output has a shape, because ONNX's checker requires one. If the shape of an output is unknown, the
+  file states the shape that the source model declares.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from mdf_loop.emit.inserted_copies import graphs_in, insert_copies
-from mdf_loop.emit.transposed_products import part_transposed
+from mdf_loop.emit.transposed_products import separate_transposed_products
 from mdf_loop.ir import Array
 
 
@@ -27,10 +27,12 @@ def portable(
     stated: Mapping[str, Sequence[int]] | None = None,
     defaults: Mapping[str, Array] | None = None,
 ) -> onnx.ModelProto:
-    """A copy of the model in a form that every runtime computes alike.
+    """Return a copy of the model in a form that every runtime computes alike.
 
-    `stated` are shapes of outputs by name, -1 for an extent that is open; `defaults` what inputs hold
-    that are not given.
+    Args:
+        model: The model, which is not changed.
+        stated: Declared shapes of outputs by name, with -1 for an unknown extent.
+        defaults: Default arrays of inputs by name.
     """
     copied = onnx.ModelProto()
     copied.CopyFrom(model)
@@ -40,17 +42,18 @@ def portable(
         if tensor.data_type == onnx.TensorProto.DOUBLE and all(dim == 1 for dim in tensor.dims)
     }
     for graph in graphs_in(copied.graph):
-        _part_scales(graph, scales)
+        _separate_scales(graph, scales)
         if graph is not copied.graph:
             _return_copies(graph)
-    part_transposed(copied, "Sum")
+    separate_transposed_products(copied, "Sum")
     _state_shapes(copied.graph, stated or {})
-    held = (numpy_helper.from_array(array, name) for name, array in (defaults or {}).items())
-    copied.graph.initializer.extend(held)
+    tensors = (numpy_helper.from_array(array, name) for name, array in (defaults or {}).items())
+    copied.graph.initializer.extend(tensors)
     return copied
 
 
 def _state_shapes(graph: onnx.GraphProto, stated: Mapping[str, Sequence[int]]) -> None:
+    """Declare the stated shapes of the outputs that have none."""
     for output in graph.output:
         tensor = output.type.tensor_type
         if output.name in stated and tensor.elem_type and not tensor.HasField("shape"):
@@ -59,6 +62,7 @@ def _state_shapes(graph: onnx.GraphProto, stated: Mapping[str, Sequence[int]]) -
 
 
 def _return_copies(body: onnx.GraphProto) -> None:
+    """Insert a copy for each output of a body that is one of its inputs."""
     inputs = {value.name for value in body.input}
     for position, output in enumerate(body.output):
         if output.name in inputs:
@@ -67,18 +71,19 @@ def _return_copies(body: onnx.GraphProto) -> None:
             output.name = copy
 
 
-def _part_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
-    """Insert a Sum of one value between each scale and a product that would be fused with it."""
+def _separate_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
+    """Insert a Sum of one operand between each scaling and the MatMul that it would be fused with."""
     products = {out for n in graph.node if n.op_type == "MatMul" for out in n.output}
-    scaled = {n.output[0] for n in graph.node if _scales(n, scales)}
+    scaled = {n.output[0] for n in graph.node if _is_scaling(n, scales)}
 
     def names_of(node: onnx.NodeProto) -> Container[str]:
         if node.op_type == "MatMul":
             return scaled
-        return products if _scales(node, scales) else ()
+        return products if _is_scaling(node, scales) else ()
 
     insert_copies(graph, names_of, "Sum")
 
 
-def _scales(node: onnx.NodeProto, scales: set[str]) -> bool:
+def _is_scaling(node: onnx.NodeProto, scales: set[str]) -> bool:
+    """Return True if a node multiplies or divides by one of the scales."""
     return node.op_type in ("Mul", "Div") and any(name in scales for name in node.input)

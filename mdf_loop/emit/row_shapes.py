@@ -1,12 +1,12 @@
-"""Rows of a recorded output must have one shape; ONNX Runtime only counts their bytes.
+"""Check that all rows of a recorded output have the same shape; ONNX Runtime only counts their bytes.
 
     raw = Loop(... row)                 raw, shapes = Loop(... row, Shape(row))
     stack = raw                   ->    other = the first of `shapes` that differs from the first
                                         stack = Reshape(raw, [n (+ 1 if there is one), *other])
 
-Without a difference the Reshape changes nothing and copies nothing; with one it cannot be done,
-and the runtime's message holds both shapes. Only rows whose shape is not known before the loop begins
-are watched, so ordinary recordings cost nothing.
+If all shapes are equal, the Reshape changes nothing and copies nothing. If one differs, the Reshape fails,
+and the runtime's message contains both shapes. Only rows whose shape is unknown before the loop begins are
+compared, so ordinary recordings cost nothing.
 """
 
 from __future__ import annotations
@@ -20,68 +20,83 @@ from mdf_loop.errors import RecordShapeError
 from mdf_loop.ir import Loop, Recorded, reads
 from mdf_loop.onnx_writer import oir
 
-Whole: TypeAlias = Callable[..., oir.Value]
-"""Appends a node with one output of whole numbers: op type, inputs, attributes."""
+Int64Node: TypeAlias = Callable[..., oir.Value]
+"""Function that appends a node with one int64 output. Arguments: op type, inputs, attributes."""
 
 
-def watched(loop: Loop) -> tuple[Recorded, ...]:
-    """Recorded outputs whose rows may have a shape of their own in each iteration.
+def compared(loop: Loop) -> tuple[Recorded, ...]:
+    """Return the recorded outputs whose rows may have another shape in each iteration.
 
-    An extent is the same in all of them where a value from outside has it, too.
+    An extent is the same in all iterations if a value from outside of the loop has this extent.
     """
     outside = {extent for value in reads(loop) for extent in value.shape or ()}
     return tuple(
-        each
-        for each in loop.recorded
-        if each.row.shape is None
-        or any(isinstance(extent, str) and extent not in outside for extent in each.row.shape)
+        recorded
+        for recorded in loop.recorded
+        if recorded.row.shape is None
+        or any(isinstance(extent, str) and extent not in outside for extent in recorded.row.shape)
     )
 
 
 def checked_shape(
-    whole: Whole, zero: oir.Value, one: oir.Value, raw: oir.Value, shapes: oir.Value
+    node: Int64Node, zero: oir.Value, one: oir.Value, raw: oir.Value, shapes: oir.Value
 ) -> oir.Value:
-    """The shape of `raw`, or an impossible one that tells of a row with another shape.
+    """Append nodes that compute the shape of `raw`, or a shape that no Reshape of `raw` can have.
 
-    `zero` and `one` are [0] and [1].
+    The impossible shape contains the first row shape that differs.
+
+    Args:
+        node: Appends a node.
+        zero: The constant [0].
+        one: The constant [1].
+        raw: The stack of rows.
+        shapes: The stack of the shapes of the rows.
     """
-    count = whole("Shape", raw, end=1)
-    first = whole("Unsqueeze", whole("Shape", raw, start=1), zero)
-    rows = whole("Concat", shapes, first, axis=0)  # never empty
-    apart = whole("ReduceSum", whole("Abs", whole("Sub", rows, first)), one, keepdims=0)
-    other = whole("Gather", rows, whole("ArgMax", apart, axis=0, keepdims=0), axis=0)
-    differs = whole("Min", whole("ReduceMax", apart), one)
-    extents = whole("Max", other, differs)  # where all are empty, 0 would fit any shape
-    return whole("Concat", whole("Add", count, differs), extents, axis=0)
+    count = node("Shape", raw, end=1)
+    first = node("Unsqueeze", node("Shape", raw, start=1), zero)
+    rows = node("Concat", shapes, first, axis=0)  # never empty
+    distances = node("ReduceSum", node("Abs", node("Sub", rows, first)), one, keepdims=0)
+    other = node("Gather", rows, node("ArgMax", distances, axis=0, keepdims=0), axis=0)
+    differs = node("Min", node("ReduceMax", distances), one)
+    extents = node(
+        "Max", other, differs
+    )  # if all rows are empty, an extent of 0 would fit any shape
+    return node("Concat", node("Add", count, differs), extents, axis=0)
 
 
 # --- the runtime's messages -------------------------------------------------------------------
 
-_RESHAPED = re.compile(r"Input shape:\{\d+,?([\d,]*)\}, requested shape:\{\d+,?([\d,]*)\}")
-_COUNTED = re.compile(r"Inconsistent shape in loop output.*Expected:\{([\d,]*)\} Got:\{([\d,]*)\}")
+_RESHAPE_MESSAGE = re.compile(r"Input shape:\{\d+,?([\d,]*)\}, requested shape:\{\d+,?([\d,]*)\}")
+_SIZE_MESSAGE = re.compile(
+    r"Inconsistent shape in loop output.*Expected:\{([\d,]*)\} Got:\{([\d,]*)\}"
+)
 
 
 def row_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeError | None:
-    """The error that a message of the runtime is about, if it is about rows.
+    """Return the error of rows that differ in shape, or None for another message of the runtime.
 
-    `name` is that of the failed node, `where` the place in it, `nodes` are what nodes are for.
+    Args:
+        message: The message.
+        name: The name of the node that failed.
+        where: The place in the model that the name contains.
+        nodes: Operations of the program by names of nodes.
     """
-    meant: tuple[Recorded, ...] = ()
+    candidates: tuple[Recorded, ...] = ()
     if name in nodes.rows:
         loop, recorded = nodes.rows[name]
-        found, where, meant = _RESHAPED.search(message), loop.where, (recorded,)
+        match, where, candidates = _RESHAPE_MESSAGE.search(message), loop.where, (recorded,)
     else:
-        found = _COUNTED.search(message)
+        match = _SIZE_MESSAGE.search(message)
         if name in nodes.loops:
-            meant = watched(nodes.loops[name])
-    if found is None:
+            candidates = compared(nodes.loops[name])
+    if match is None:
         return None
-    first, other = (f"[{extents.replace(',', ', ')}]" for extents in found.groups())
-    return rows_differ([r.name or r.row.name for r in meant], first, other, where)
+    first, other = (f"[{extents.replace(',', ', ')}]" for extents in match.groups())
+    return rows_differ([r.name or r.row.name for r in candidates], first, other, where)
 
 
 def rows_differ(names: Sequence[str], first: str, other: str, where: str) -> RecordShapeError:
-    """The error of rows that differ; `names` are the recorded values that may be meant."""
+    """Return the error of rows that differ in shape; `names` are the records that it may concern."""
     which = f"the recorded value {' or '.join(map(repr, names))}" if names else "a recorded value"
     return RecordShapeError(
         f"{which} has shape {first} at first, but {other} in a later iteration",

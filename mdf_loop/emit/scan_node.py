@@ -1,29 +1,31 @@
-"""Counted loops that record, as ONNX Runtime's CPU provider runs them faster: `Scan` for `Loop`.
+"""Write counted loops that record as `Scan`, which ONNX Runtime's CPU provider executes faster than `Loop`.
 
-    loop %i < trip                          if 0 < trip <= MOST, and there are as many rows:
+    loop %i < trip                          if 0 < trip <= MAX_SCAN_ITERATIONS, and there are as many rows:
       carry %x ...                            finals, stacks = Scan(initials, Range(0, trip), rows)
       scan %row of %rows               ->   else:
       record %y                               finals, stacks = Loop(trip, True, initials)
 
-Keeps: results bit for bit, names of nodes, the way to interrupt a run. A `Loop` keeps every row
-and stacks them at the end, a `Scan` writes them where they belong: less time for every carried
-and every recorded value, and half of the memory or less. It cannot stop early, change shapes or
-run zero times, and it takes all its memory at once (ONNX Runtime 1.31). So other loops stay as
-they are; so do loops that record nothing, which need no memory that grows with the trip count,
-and loops in bodies.
+The results are equal bit for bit. The names of nodes and the way to interrupt a run stay the same. A `Loop`
+keeps every row and stacks all rows at the end. A `Scan` writes each row into the stack. A `Scan` needs less
+time for every carried and every recorded value, and half of the memory or less.
 
-A row that a `Scan` reads or writes begins where the one before it ends. Kernels compute several
-elements at once, and those before and behind them one by one, with other last bits (Tanh, Sin,
-Exp); which these are depends on where an array begins. So a row of floats is a copy, unless all
-that are written begin alike, or what reads it has the same bits wherever it begins.
+A `Scan` cannot stop early, change shapes or run zero times, and it allocates all its memory at once (ONNX
+Runtime 1.31). So other loops are written as `Loop`. Loops that record nothing need no memory that grows with
+the trip count, and are written as `Loop`, too. The same holds for loops in bodies.
 
-A `Scan` runs once for every row, and all that it reads has as many rows. What has more is cut, a
-copy; where as many are known to be there, it is read as it is. Iteration numbers are rows, too,
-where an iteration reads its number: they begin with `Loop.first`.
+A row that a `Scan` reads or writes begins where the row before it ends. Vectorized kernels compute the
+elements before and behind the full vectors one by one, with other last bits (Tanh, Sin, Exp). These elements
+depend on the address of the array. So a row of floats is copied, with two exceptions: all written rows
+have the same alignment, or the readers of a row compute the same bits at every address.
 
-The runtime packs a constant weight once, when it loads a model, but not for a body within a branch
-of an If: there it would pack the weight again in each iteration. So the branch has constants of its
-own for the weights of its body (see `weights`).
+A `Scan` runs once for every row, so all its scanned inputs have the same number of rows. An input that has
+more rows is sliced, which copies the rows. An input with a constant number of rows equal to the trip count
+is read without a copy. Iteration numbers are a scanned input, too, if an iteration reads its number. They
+begin with `Loop.first`.
+
+The runtime packs a constant weight once, when it loads a model. For a body within a branch of an If the
+runtime would pack the weight again in each iteration. So the branch has its own constants for the weights of
+its body (see `weights`).
 
 Source: ONNX operators, Scan-16; measured in docs/benchmarks.md.
 """
@@ -35,7 +37,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from mdf_loop.emit.loop_node import Parts, append_loop, numbering, write_loop
+from mdf_loop.emit.loop_node import LoopParts, append_loop, numbering, write_loop
 from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape
 from mdf_loop.emit.weights import has_large_weight, take_weights
 from mdf_loop.ir import (
@@ -54,151 +56,163 @@ from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.registry import Bits, row_of
 
-MOST = 10_000_000
-"""The most iterations of a Scan: their numbers are 80 MB."""
+MAX_SCAN_ITERATIONS = 10_000_000
+"""Largest number of iterations of a Scan; the array of iteration numbers takes 80 MB."""
 
 ALIGNMENT = 64
-"""Bytes: where the runtime's own memory begins."""
+"""Alignment, in bytes, of arrays that the runtime allocates."""
 
 
 def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
-    """Append a loop of the main graph: as a choice between Scan and Loop if it can be one."""
-    parts = Parts(outer, loop)
-    if not _can_scan(loop, parts.rows.kept, outer.writer.known):
+    """Append a loop of the main graph, as an If between Scan and Loop if a Scan can execute the loop."""
+    parts = LoopParts(outer, loop)
+    if not _can_scan(loop, parts.rows.stacked, outer.writer.known):
         write_loop(outer, loop, write)
         return
-    fits = _fits(outer, parts)
+    is_allowed = _scan_condition(outer, parts)
     outputs = parts.outputs()
-    taken = set(outer.writer.taken)
-    then = _scan(outer, parts, write, outputs)
-    outer.writer.taken = taken  # both branches call their values alike
-    otherwise = _same(outer, parts, write, outputs)
+    used_names = set(outer.writer.used_names)
+    then = _scan_branch(outer, parts, write, outputs)
+    outer.writer.used_names = used_names  # both branches use the same names
+    otherwise = _loop_branch(outer, parts, write, outputs)
     branches = {"then_branch": then, "else_branch": otherwise}
-    outer.node("If", [fits], outputs, branches, loop.where)
+    outer.node("If", [is_allowed], outputs, branches, loop.where)
     parts.finish()
 
 
-# --- which loops ------------------------------------------------------------------------------
+# --- loops that a Scan can execute ------------------------------------------------------------
 
 
 def _can_scan(
     loop: Loop, recorded: tuple[Recorded, ...], known: Callable[[Value], Array | None]
 ) -> bool:
-    """Return True if a loop counts, records, and keeps the shapes of its values.
+    """Return True if a Scan can execute the loop.
 
-    A loop with a weight that is too large for a copy in the branch stays a loop.
+    The loop is counted, records rows, and its values keep their shapes. A loop with a weight that is too large
+    for a copy in the branch is written as `Loop`.
     """
     if loop.condition is not None or not recorded or has_large_weight(loop, known):
         return False
     carried = ((c.enter, c.leave) for c in loop.carried)
-    alike = all(_is_known(leave) and enter.shape == leave.shape for enter, leave in carried)
-    rows = all(s.rows.shape is not None and _is_numbers(s.rows) for s in loop.scanned)
-    return alike and rows and all(_is_known(each.row) for each in recorded)
+    keep_shapes = all(
+        _is_fixed_numeric(leave) and enter.shape == leave.shape for enter, leave in carried
+    )
+    have_ranks = all(s.rows.shape is not None and _is_numeric(s.rows) for s in loop.scanned)
+    return keep_shapes and have_ranks and all(_is_fixed_numeric(r.row) for r in recorded)
 
 
-def _is_known(value: Value) -> bool:
-    """Whether it is an array of numbers of a known shape."""
-    return _is_numbers(value) and is_fixed(value.shape)
+def _is_fixed_numeric(value: Value) -> bool:
+    """Return True if a value is a numeric array of a known shape."""
+    return _is_numeric(value) and is_fixed(value.shape)
 
 
-def _is_numbers(value: Value) -> bool:
+def _is_numeric(value: Value) -> bool:
+    """Return True if a value is an array of numbers or booleans."""
     return is_tensor(value.dtype) and value.dtype != "string"
 
 
-def _fits(outer: OnnxScope, parts: Parts) -> oir.Value:
-    """Whether a Scan can run as often as the loop would."""
+def _scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
+    """Append nodes that compute whether a Scan can run all iterations of the loop."""
     writer, trip = outer.writer, parts.trip
-    some = outer.truth("Greater", trip, writer.constant(np.array(0)))
-    few = outer.truth("LessOrEqual", trip, writer.constant(np.array(MOST)))
-    fits = outer.truth("And", some, few)
+    is_positive = outer.bool_node("Greater", trip, writer.constant(np.array(0)))
+    limit = writer.constant(np.array(MAX_SCAN_ITERATIONS))
+    is_limited = outer.bool_node("LessOrEqual", trip, limit)
+    condition = outer.bool_node("And", is_positive, is_limited)
     for scanned in parts.loop.scanned:
-        if not _has_as_many(writer, scanned, trip):
-            extent = outer.whole(
+        if not _has_row_per_iteration(writer, scanned, trip):
+            extent = outer.int64_node(
                 "Shape", writer.values[scanned.rows], start=scanned.axis, end=scanned.axis + 1
             )
-            count = outer.whole("Squeeze", extent)
-            fits = outer.truth("And", fits, outer.truth("LessOrEqual", trip, count))
-    return fits
+            count = outer.int64_node("Squeeze", extent)
+            has_rows = outer.bool_node("LessOrEqual", trip, count)
+            condition = outer.bool_node("And", condition, has_rows)
+    return condition
 
 
-def _has_as_many(writer: Writer, scanned: Scanned, trip: oir.Value) -> bool:
-    """Whether there are surely as many rows as iterations."""
+def _has_row_per_iteration(writer: Writer, scanned: Scanned, trip: oir.Value) -> bool:
+    """Return True if the number of scanned rows is known to equal the trip count."""
     rows, known = scanned.rows, trip.const_value
     if known is None or rows.shape is None:
         return False
     return bool(rows.shape[scanned.axis] == known.numpy())
 
 
-# --- what they become -------------------------------------------------------------------------
+# --- the branches -----------------------------------------------------------------------------
 
 
-def _scan(outer: OnnxScope, parts: Parts, write: WriteOps, outputs: list[oir.Value]) -> oir.Graph:
-    """The loop as a Scan over its rows, and its iteration numbers where they are read."""
+def _scan_branch(
+    outer: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
+) -> oir.Graph:
+    """Return the branch that executes the loop as a Scan.
+
+    The Scan reads the scanned rows, and the iteration numbers if the body reads them.
+    """
     loop, writer = parts.loop, outer.writer
     inside = OnnxScope(writer, ())
-    numbered = _is_numbered(loop) or not loop.scanned
-    body = _body(writer, parts, write, numbered)
-    rows = [_numbers(inside, parts)] if numbered else []
-    rows += [_cut(inside, scanned, parts.trip) for scanned in loop.scanned]
-    made = _results(writer, parts, outputs)
+    has_number = _reads_iteration(loop) or not loop.scanned
+    body = _body(writer, parts, write, has_number)
+    rows = [_iteration_numbers(inside, parts)] if has_number else []
+    rows += [_rows_of_iterations(inside, scanned, parts.trip) for scanned in loop.scanned]
+    branch_outputs = _branch_outputs(writer, parts, outputs)
     attributes = {
         "num_scan_inputs": len(rows),
-        "scan_input_axes": [*([0] * numbered), *(scanned.axis for scanned in loop.scanned)],
-        "scan_input_directions": [*([0] * numbered), *(int(s.backward) for s in loop.scanned)],
+        "scan_input_axes": [*([0] * has_number), *(scanned.axis for scanned in loop.scanned)],
+        "scan_input_directions": [*([0] * has_number), *(int(s.backward) for s in loop.scanned)],
         "body": body,
     }
-    inside.node("Scan", [*parts.initial(), *rows], made, attributes, loop.where)
+    inside.node("Scan", [*parts.initial(), *rows], branch_outputs, attributes, loop.where)
     name = writer.fresh(f"{loop.name} scan")
     weights = take_weights(body, writer.fresh)
-    return oir.Graph([], made, nodes=inside.nodes, initializers=weights, name=name)
+    return oir.Graph([], branch_outputs, nodes=inside.nodes, initializers=weights, name=name)
 
 
-def _is_numbered(loop: Loop) -> bool:
-    """Whether an iteration reads its number."""
-    read = {value for operation in loop.ops for value in reads(operation)}
-    return loop.iteration in read or loop.iteration in body_outputs(loop)
+def _reads_iteration(loop: Loop) -> bool:
+    """Return True if the body of a loop reads or returns the iteration number."""
+    operands = {value for operation in loop.ops for value in reads(operation)}
+    return loop.iteration in operands or loop.iteration in body_outputs(loop)
 
 
-def _numbers(scope: OnnxScope, parts: Parts) -> oir.Value:
-    """The numbers of all iterations."""
+def _iteration_numbers(scope: OnnxScope, parts: LoopParts) -> oir.Value:
+    """Append a Range of all iteration numbers, from `Loop.first` on."""
     writer, first = scope.writer, parts.loop.first
     start, end = writer.constant(np.array(0)), parts.trip
     if first is not None:
         start = writer.values[first]
-        end = scope.whole("Add", start, parts.trip)
-    return scope.whole("Range", start, end, writer.constant(np.array(1)))
+        end = scope.int64_node("Add", start, parts.trip)
+    return scope.int64_node("Range", start, end, writer.constant(np.array(1)))
 
 
-def _cut(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Value:
-    """As many rows as there are iterations: the first ones, or the last ones backward."""
+def _rows_of_iterations(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Value:
+    """Return one row for each iteration: the first rows, or the last rows of a backward scan."""
     writer, rows = scope.writer, scope.writer.values[scanned.rows]
-    if _has_as_many(writer, scanned, trip):
+    if _has_row_per_iteration(writer, scanned, trip):
         return rows
     axis = writer.constant(np.array([scanned.axis]))
-    count = scope.whole("Unsqueeze", trip, writer.constant(np.array([0])))
+    count = scope.int64_node("Unsqueeze", trip, writer.constant(np.array([0])))
     start, end = writer.constant(np.array([0])), count
     if scanned.backward:
-        start = scope.whole("Neg", count)
+        start = scope.int64_node("Neg", count)
         end = writer.constant(np.array([np.iinfo(np.int64).max]))
     shape = [*(scanned.rows.shape or ())]
     shape[scanned.axis] = writer.fresh("iterations")
     name = writer.fresh(scanned.rows.name)
-    made = oir.Value(name=name, type=rows.type, shape=tensor_shape(tuple(shape)))
-    scope.node("Slice", [rows, start, end, axis], [made])
-    return made
+    sliced = oir.Value(name=name, type=rows.type, shape=tensor_shape(tuple(shape)))
+    scope.node("Slice", [rows, start, end, axis], [sliced])
+    return sliced
 
 
-def _body(writer: Writer, parts: Parts, write: WriteOps, numbered: bool) -> oir.Graph:
+def _body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: bool) -> oir.Graph:
+    """Return the body of a Scan."""
     loop = parts.loop
     enters = tuple(carried.enter for carried in loop.carried)
-    given = [writer.define(value) for value in enters]
-    inside = [*enters, *([loop.iteration] if numbered else [])]
-    numbers = [writer.define(loop.iteration)] if numbered else []
+    states = [writer.define(value) for value in enters]
+    inside = [*enters, *([loop.iteration] if has_number else [])]
+    numbers = [writer.define(loop.iteration)] if has_number else []
     writer.values[loop.condition_in] = writer.constant(np.array(True))
     body = OnnxScope(writer, inside)
     rows = list(_rows(body, loop))
     write(body, loop.ops)
-    inputs = [*given, *parts.extra.body_inputs(), *numbers, *rows]
+    inputs = [*states, *parts.extra.body_inputs(), *numbers, *rows]
     return oir.Graph(
         inputs,
         list(_outputs(body, parts, inputs)),
@@ -208,70 +222,79 @@ def _body(writer: Writer, parts: Parts, write: WriteOps, numbered: bool) -> oir.
 
 
 def _rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
-    """The rows that the body is given; it reads floats from a copy."""
+    """Yield the inputs of the body for scanned rows; the body reads rows of floats through a copy."""
     writer = body.writer
     for scanned in loop.scanned:
         row = body.define(scanned.row)
         yield row
-        if _is_wide(scanned.row) and not _is_read_anywhere(loop, scanned.row):
+        if _is_float_array(scanned.row) and not _has_exact_readers(loop, scanned.row):
             writer.values[scanned.row] = body.copy(row)
 
 
-def _is_read_anywhere(loop: Loop, row: Value) -> bool:
-    """Return True if all that reads a row has the same bits wherever the row begins in memory."""
+def _has_exact_readers(loop: Loop, row: Value) -> bool:
+    """Return True if all readers of a row compute the same bits at every address of the row."""
     readers = [op for op in walk(loop.ops) if row in reads(op)]
     return all(isinstance(op, Op) and _has_same_bits(op) for op in readers)
 
 
 def _has_same_bits(op: Op) -> bool:
-    """Return True if an operation gives new arrays, whose bits no address changes."""
-    known = row_of(op.op_type)
-    return known.onnx_form is not None or (known.elementwise and known.bits is Bits.FIXED)
+    """Return True if the bits of an operation's new arrays do not depend on addresses."""
+    entry = row_of(op.op_type)
+    return entry.onnx_form is not None or (entry.elementwise and entry.bits is Bits.FIXED)
 
 
-def _outputs(body: OnnxScope, parts: Parts, inputs: list[oir.Value]) -> Iterator[oir.Value]:
-    """What an iteration gives; ONNX Runtime loses what is an input or given twice.
+def _outputs(body: OnnxScope, parts: LoopParts, inputs: list[oir.Value]) -> Iterator[oir.Value]:
+    """Yield the outputs of the body.
 
-    Rows that begin anywhere in memory are copies, too.
+    An output that is an input or another output is a copy, because ONNX Runtime loses its value. Rows that are
+    not aligned are copies, too.
     """
-    loop, taken = parts.loop, set(inputs)
-    made = [body.returned(carried.leave, numbering(loop)) for carried in loop.carried]
-    made += parts.extra.body_outputs(body)
-    lasting = len(made)
-    made += [body.returned(recorded.row, numbering(loop)) for recorded in parts.rows.kept]
-    anywhere = [False] * lasting + [_begins_anywhere(recorded.row) for recorded in parts.rows.kept]
-    for value, moves in zip(made, anywhere, strict=True):
-        own = body.copy(value) if moves or value in taken else value
-        taken.add(own)
-        yield own
+    loop, yielded = parts.loop, set(inputs)
+    outputs = [body.returned(carried.leave, numbering(loop)) for carried in loop.carried]
+    outputs += parts.extra.body_outputs(body)
+    n_states = len(outputs)
+    stacked = parts.rows.stacked
+    outputs += [body.returned(recorded.row, numbering(loop)) for recorded in stacked]
+    unaligned = [False] * n_states + [_is_unaligned(recorded.row) for recorded in stacked]
+    for output, is_copied in zip(outputs, unaligned, strict=True):
+        distinct = body.copy(output) if is_copied or output in yielded else output
+        yielded.add(distinct)
+        yield distinct
 
 
-def _begins_anywhere(row: Value) -> bool:
-    """Whether rows behind each other do not all begin where the processor likes to."""
+def _is_unaligned(row: Value) -> bool:
+    """Return True if adjacent rows of floats do not all begin at a multiple of `ALIGNMENT`."""
     assert is_fixed(row.shape)
     size = math.prod(row.shape) * numpy_dtype(row.dtype).itemsize
-    return _is_wide(row) and size % ALIGNMENT != 0
+    return _is_float_array(row) and size % ALIGNMENT != 0
 
 
-def _is_wide(row: Value) -> bool:
-    """Whether a row is several numbers with a point."""
-    several = not is_fixed(row.shape) or math.prod(row.shape) > 1
-    return several and numpy_dtype(row.dtype).kind not in "biu"
+def _is_float_array(row: Value) -> bool:
+    """Return True if a row may have several elements of a float dtype."""
+    may_have_several = not is_fixed(row.shape) or math.prod(row.shape) > 1
+    return may_have_several and numpy_dtype(row.dtype).kind not in "biu"
 
 
-def _same(outer: OnnxScope, parts: Parts, write: WriteOps, outputs: list[oir.Value]) -> oir.Graph:
-    """The loop as it is, with results of its own."""
+def _loop_branch(
+    outer: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
+) -> oir.Graph:
+    """Return the branch that executes the loop as a Loop."""
     writer = outer.writer
     inside = OnnxScope(writer, ())
-    made = _results(writer, parts, outputs)
-    append_loop(inside, parts, write, made)
-    return oir.Graph([], made, nodes=inside.nodes, name=writer.fresh(f"{parts.loop.name} loop"))
+    branch_outputs = _branch_outputs(writer, parts, outputs)
+    append_loop(inside, parts, write, branch_outputs)
+    name = writer.fresh(f"{parts.loop.name} loop")
+    return oir.Graph([], branch_outputs, nodes=inside.nodes, name=name)
 
 
-def _results(writer: Writer, parts: Parts, outputs: list[oir.Value]) -> list[oir.Value]:
-    """Values like the outputs; a chunk of a loop has other numbers of rows than the loop has."""
-    made = [writer.like(value) for value in outputs]
-    for value, recorded in zip(reversed(made), reversed(parts.rows.kept), strict=False):
+def _branch_outputs(writer: Writer, parts: LoopParts, outputs: list[oir.Value]) -> list[oir.Value]:
+    """Return new values with the types of the outputs.
+
+    The number of rows is a new extent, because a segment of a loop has fewer rows than the loop.
+    """
+    branch_outputs = [writer.like(value) for value in outputs]
+    recorded_outputs = zip(reversed(branch_outputs), reversed(parts.rows.stacked), strict=False)
+    for value, recorded in recorded_outputs:
         extents = recorded.row.shape or ()
         value.shape = tensor_shape((writer.fresh("iterations"), *extents))
-    return made
+    return branch_outputs

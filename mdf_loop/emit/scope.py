@@ -1,6 +1,7 @@
-"""The graphs of an ONNX model while they are written: values, free names, nodes.
+"""State of an ONNX model while its graphs are written: values, names and nodes.
 
-A `OnnxScope` is one graph, the main one or a body; the `Writer` is what all graphs of a model share.
+An `OnnxScope` is one graph: the main graph, a body or a branch. The `Writer` is the state that all graphs of
+a model share.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from mdf_loop.ops.opset import opset_of_all
 
 @functools.cache
 def value_type(dtype: str) -> oir.TypeProtocol:
-    """The type as ONNX has it, without a shape; one for all values."""
+    """Return the ONNX type of a dtype, without a shape. All values share one object."""
     if is_sequence(dtype):
         return oir.SequenceType(value_type(inside(dtype)))
     if is_optional(dtype):
@@ -45,15 +46,18 @@ def value_type(dtype: str) -> oir.TypeProtocol:
 
 
 def tensor_shape(shape: Shape) -> oir.Shape | None:
-    """The shape as ONNX has it."""
+    """Return the ONNX shape of a shape of the program."""
     return None if shape is None else oir.Shape(list(shape))
 
 
 class Nodes(Struct, frozen=True):
-    """What nodes of a model do for a program, by their names: all that the runtime's messages tell.
+    """Operations of the program by the names of ONNX nodes; messages of the runtime contain only names.
 
-    `guards` fail for one of these, `rows` where the rows of a record differ in shape, and `loops`
-    run one. Where a native loop fails at check k, the k-th of its `failures` says why.
+    Attributes:
+        guards: Guards, by the nodes that fail for them.
+        failures: Failures of native loops. A loop that fails at check k fails for the k-th reason.
+        rows: Loop and record, by the nodes that fail if the rows of the record differ in shape.
+        loops: Loops, by the nodes that execute them.
     """
 
     guards: dict[str, Guard] = field(default_factory=dict)
@@ -63,9 +67,16 @@ class Nodes(Struct, frozen=True):
 
 
 class Writer:
-    """What all graphs of one model share: ONNX values, names, initializers.
+    """State that all graphs of one model share: ONNX values, names and initializers.
 
-    `nodes` is told what nodes are for. `builder` makes operations that the program itself does not have.
+    Attributes:
+        nodes: Registry of the operations that nodes execute, to be filled.
+        values: ONNX values of the values of the program.
+        initializers: Constants of the main graph, by dtype, shape and content.
+        used_names: Names of values that are in use.
+        count: Number of helper names so far.
+        opset: Opset of the model.
+        domains: Domains of the operators of the model.
     """
 
     def __init__(self, program: Program, nodes: Nodes) -> None:
@@ -73,18 +84,18 @@ class Writer:
         self._program = program
         self.values: dict[Value, oir.Value] = {}
         self.initializers: dict[tuple[str, bytes], oir.Value] = {}
-        self.taken = {entry.value.name for entry in program.inputs}
-        self.taken |= {output.name for output in program.outputs}
+        self.used_names = {entry.value.name for entry in program.inputs}
+        self.used_names |= {output.name for output in program.outputs}
         self.count = 0
         self.opset = opset_of_all(program.ops)
         self.domains: set[str] = set()
         self._read = values_read(program)
 
     def read_outputs(self, op: Op) -> tuple[Value | None, ...]:
-        """Return the outputs of an operation, with None for an optional one that nobody reads.
+        """Return the outputs of an operation, with None for an optional output that nobody reads.
 
-        An output that a node names is computed. With its second output MaxPool has no kernel in
-        ONNX Runtime's blocked layout, for instance, and all convolutions around it lose theirs.
+        A kernel computes all outputs that its node names. For instance, a MaxPool with its second output has no
+        kernel in ONNX Runtime's blocked layout, and all convolutions around the MaxPool lose theirs.
         """
         outputs = tuple(
             value if value in self._read or not optional else None
@@ -95,52 +106,56 @@ class Writer:
 
     @cached_property
     def builder(self) -> Builder:
-        """A builder that gives no name, and no name of an extent, that the program has."""
+        """Builder of operations that the program does not have; its names differ from those of the program."""
         return Builder.resume(self._program)
 
     def known(self, value: Value | None) -> Array | None:
-        """The array of a constant."""
-        made = None if value is None else self.values.get(value)
-        return None if made is None or made.const_value is None else made.const_value.numpy()
+        """Return the array of a constant, or None for another value."""
+        constant = None if value is None else self.values.get(value)
+        if constant is None or constant.const_value is None:
+            return None
+        return constant.const_value.numpy()
 
     def declare(self, value: Value, name: str) -> oir.Value:
-        """The ONNX value of a value of the program, under this name."""
-        made = oir.Value(name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape))
-        self.values[value] = made
-        return made
+        """Create the ONNX value of a value of the program under a name."""
+        declared = oir.Value(
+            name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape)
+        )
+        self.values[value] = declared
+        return declared
 
     def define(self, value: Value) -> oir.Value:
-        """The ONNX value of a value made in the program, under a free name."""
+        """Create the ONNX value of a value of the program under an unused name."""
         return self.declare(value, self.free_name(value))
 
     def free_name(self, value: Value) -> str:
-        """The value's name, or one like it that nobody has."""
+        """Return the name of a value, with underscores added until the name is unused."""
         name = value.name
-        while name in self.taken:
+        while name in self.used_names:
             name += "_"
-        self.taken.add(name)
+        self.used_names.add(name)
         return name
 
     def fresh(self, base: str) -> str:
-        """A name for a helper value or node."""
+        """Return a new name for a helper value or a node."""
         self.count += 1
         return f"{base}#{self.count}"
 
     def number(self, loop: Loop) -> oir.Value:
-        """A whole number that only the ONNX form of a loop needs: its iterations so far."""
+        """Return a new int64 value that counts iterations from 0, for a loop that numbers them otherwise."""
         name = self.fresh(f"{loop.iteration.name}")
         return oir.Value(name=name, type=value_type("int64"), shape=oir.Shape([]))
 
     def like(self, value: oir.Value) -> oir.Value:
-        """A value of the same type and shape, under a name of its own."""
+        """Return a new value of the same type and shape."""
         return oir.Value(name=self.fresh(value.name or ""), type=value.type, shape=value.shape)
 
     def constant(self, array: Array, name: str = "") -> oir.Value:
-        """An initializer of the main graph."""
+        """Return the initializer of the main graph with this array; equal arrays share an initializer."""
         array = np.asarray(array)
-        texts = array.dtype.kind in "UO"
-        data = repr(array.tolist()).encode() if texts else bits(array)
-        key = (f"{array.dtype}{array.shape}", data)
+        is_text = array.dtype.kind in "UO"
+        content = repr(array.tolist()).encode() if is_text else bits(array)
+        key = (f"{array.dtype}{array.shape}", content)
         if key not in self.initializers:
             label = name or self.fresh("const")
             tensor = _tensor(array, label)
@@ -155,9 +170,13 @@ class Writer:
 
 
 class OnnxScope:
-    """The nodes of one graph: the main one or a body.
+    """Nodes of one graph while it is written: the main graph, a body or a branch.
 
-    `inside` are the values that the graph has itself: what it is given, then what it makes.
+    Attributes:
+        writer: State that all graphs of the model share.
+        nodes: Nodes of the graph so far.
+        inside: Values that the graph itself defines: its inputs and the results of its nodes.
+        output_names: Names of the values that are outputs of the model.
     """
 
     def __init__(self, writer: Writer, inside: Iterable[Value]) -> None:
@@ -167,7 +186,7 @@ class OnnxScope:
         self.output_names: dict[Value, str] = {}
 
     def define(self, value: Value) -> oir.Value:
-        """The ONNX value of a value that this graph makes."""
+        """Create the ONNX value of a value that a node of this graph computes."""
         self.inside.add(value)
         name = self.output_names.get(value)
         return self.writer.declare(value, name) if name else self.writer.define(value)
@@ -181,15 +200,15 @@ class OnnxScope:
         where: str = "",
         domain: str = "",
     ) -> str:
-        """Append a node and give its name, which says where in the MDF it comes from."""
+        """Append a node and return its name, which begins with the place in the MDF document."""
         self.writer.domains.add(domain)
-        plain = {k: _attribute(op_type, k, v) for k, v in (attributes or {}).items()}
+        onnx_attributes = {k: _attribute(op_type, k, v) for k, v in (attributes or {}).items()}
         name = self.writer.fresh(f"{where} {op_type}".strip())
         self.nodes.append(
             oir.node(
                 op_type,
                 inputs,
-                attributes=plain,
+                attributes=onnx_attributes,
                 domain=domain,
                 outputs=[oir.Value(name="") if value is None else value for value in outputs],
                 name=name,
@@ -200,42 +219,43 @@ class OnnxScope:
     def helper(
         self, op_type: str, inputs: Sequence[oir.Value], like: oir.Value, **attributes: Any
     ) -> oir.Value:
-        """A node that only the ONNX form needs; its result has the type of `like`."""
-        made = oir.Value(name=self.writer.fresh(op_type), type=like.type, shape=like.shape)
-        self.node(op_type, inputs, [made], attributes)
-        return made
+        """Append a node that the program does not have, and return its output of the type of `like`."""
+        computed = oir.Value(name=self.writer.fresh(op_type), type=like.type, shape=like.shape)
+        self.node(op_type, inputs, [computed], attributes)
+        return computed
 
-    def whole(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
-        """A node that only the ONNX form needs; its result is whole numbers."""
-        made = oir.Value(name=self.writer.fresh(op_type), type=value_type("int64"))
-        self.node(op_type, inputs, [made], attributes)
-        return made
+    def int64_node(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
+        """Append a node that the program does not have, and return its int64 output."""
+        computed = oir.Value(name=self.writer.fresh(op_type), type=value_type("int64"))
+        self.node(op_type, inputs, [computed], attributes)
+        return computed
 
-    def truth(self, op_type: str, *inputs: oir.Value) -> oir.Value:
-        """A node that only the ONNX form needs; its result is one truth value."""
-        made = oir.Value(
+    def bool_node(self, op_type: str, *inputs: oir.Value) -> oir.Value:
+        """Append a node that the program does not have, and return its scalar bool output."""
+        computed = oir.Value(
             name=self.writer.fresh(op_type), type=value_type("bool"), shape=oir.Shape([])
         )
-        self.node(op_type, inputs, [made])
-        return made
+        self.node(op_type, inputs, [computed])
+        return computed
 
     def copy(self, value: oir.Value) -> oir.Value:
-        """The value through an Identity."""
+        """Append an Identity and return its output."""
         return self.helper("Identity", [value], value)
 
     def returned(self, value: Value, forbidden: Container[Value] = ()) -> oir.Value:
-        """The value as an output of this body: a copy if it is an outer or a forbidden one."""
-        made = self.writer.values[value]
+        """Return a value as an output of this graph, copied if it is an outer or a forbidden value."""
+        own = self.writer.values[value]
         if value in self.inside and value not in forbidden:
-            return made
-        return self.copy(made)
+            return own
+        return self.copy(own)
 
 
 WriteOps: TypeAlias = Callable[[OnnxScope, Iterable[Operation]], None]
-"""Writes operations into a scope; what writes an operation with bodies is given it."""
+"""Function that appends operations to a scope. Writers of operations with bodies call it for the bodies."""
 
 
 def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
+    """Return a tensor of numbers or of texts."""
     if dtype_name(array) != "string":
         return oir.Tensor(array, name=name)
     texts = [str(text).encode() for text in array.flat]
@@ -243,12 +263,15 @@ def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
 
 
 def _attribute(op_type: str, name: str, value: Any) -> Any:
+    """Return an attribute in the form that onnx_ir accepts."""
     if isinstance(value, TypeWord):
         return oir.AttrTypeProto(name, oir.TypeAndShape(value_type(value), None))
     if isinstance(value, np.ndarray):
         return _tensor(value)
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, list | tuple) and not value:  # of which the type cannot be seen
+    if (
+        isinstance(value, list | tuple) and not value
+    ):  # an empty list does not show the type of its elements
         return oir.Attr(name, oir.AttributeType(list_type(op_type, name)), [])
     return list(value) if isinstance(value, tuple) else value

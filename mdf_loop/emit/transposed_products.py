@@ -1,9 +1,9 @@
-"""Products of a transposed matrix and a vector, which ONNX Runtime must not fuse.
+"""Prevent ONNX Runtime's fusion of a Transpose and a MatMul with a vector.
 
-ONNX Runtime replaces `MatMul(Transpose(x), v)` by one kernel that reads `x` in the other order. This
-saves a copy of `x`. But where `v` is a vector the fusion loses the Transpose, and the result is that of
-`MatMul(x, v)` (MatmulTransposeFusion, ONNX Runtime 1.32). A node between Transpose and MatMul prevents
-the fusion there. Products of matrices are left to it.
+ONNX Runtime replaces `MatMul(Transpose(x), v)` by one kernel that reads `x` in transposed order, which saves
+a copy of `x`. If `v` is a vector, the fusion loses the Transpose and computes `MatMul(x, v)`
+(MatmulTransposeFusion, ONNX Runtime 1.32). A node between Transpose and MatMul prevents the fusion. Products
+of matrices are still fused.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _FLOATS = (onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT)
 """Dtypes of products that ONNX Runtime fuses."""
 
 
-def part_transposed(model: onnx.ModelProto, op_type: str) -> None:
-    """Insert a node between each Transpose and a product that may have a vector as an operand.
+def separate_transposed_products(model: onnx.ModelProto, op_type: str) -> None:
+    """Insert a node between each Transpose and a MatMul that may have a vector as an operand.
 
     Args:
-        model: the model, which is changed in place; its names are unique.
-        op_type: an operator of one operand that returns it unchanged: `Identity`, where the runtime is
-            told to keep copies, or `Sum`, which every runtime keeps.
+        model: The model, which is changed in place. Its names are unique.
+        op_type: An operator of one operand that returns the operand unchanged: `Identity` for a session that
+            does not remove copies, or `Sum`, which no runtime removes.
     """
     graphs = list(graphs_in(model.graph))
     ranks = {name: rank for graph in graphs for name, rank in _ranks(graph).items()}
@@ -32,14 +32,14 @@ def part_transposed(model: onnx.ModelProto, op_type: str) -> None:
         transposed = _transposed(graph)
 
         def names_of(node: onnx.NodeProto, transposed: set[str] = transposed) -> Container[str]:
-            parted = node.op_type == "MatMul" and _has_vector(node, ranks)
-            return transposed if parted else ()
+            is_separated = node.op_type == "MatMul" and _has_vector(node, ranks)
+            return transposed if is_separated else ()
 
         insert_copies(graph, names_of, op_type)
 
 
 def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
-    """Return the ranks of the values of a graph, as far as they are stated."""
+    """Return the declared ranks of the values of a graph by name."""
     ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.value_info, *graph.input, *graph.output):
         if value.type.tensor_type.HasField("shape"):
@@ -48,14 +48,14 @@ def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
 
 
 def _has_vector(node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
-    """Return True if an operand of a product is a vector, or may be one."""
+    """Return True if an operand of a product may be a vector."""
     return not all(ranks.get(name, 0) > 1 for name in node.input)
 
 
 def _transposed(graph: onnx.GraphProto) -> set[str]:
-    """Return the floats that a Transpose, or a Cast of its result, computes."""
-    typed = (*graph.value_info, *graph.input, *graph.output)
-    floats = {v.name for v in typed if v.type.tensor_type.elem_type in _FLOATS}
+    """Return the names of float values that a Transpose, or a Cast after a Transpose, computes."""
+    declared = (*graph.value_info, *graph.input, *graph.output)
+    floats = {v.name for v in declared if v.type.tensor_type.elem_type in _FLOATS}
     names = {node.output[0] for node in graph.node if node.op_type == "Transpose"}
     names |= {n.output[0] for n in graph.node if n.op_type == "Cast" and n.input[0] in names}
     return names & floats

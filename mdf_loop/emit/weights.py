@@ -1,9 +1,9 @@
 """Constant weights that ONNX Runtime packs when it loads a model.
 
-A kernel such as that of MatMul reads its constant right factor in an order of its own. ONNX Runtime
-brings the weight into this order once (`PrePack`), also for the body of a loop of the main graph. It does
-not for a body two graphs below the weight, as in a branch of an If (ONNX Runtime 1.32): there each
-iteration packs the weight again. A gated recurrence of 192 units took 1.9 times as long.
+Some kernels, such as that of MatMul, read their constant right factor in a special memory layout. ONNX
+Runtime packs the weight into this layout once (`PrePack`), also for the body of a loop of the main graph. For
+a body two graphs below the weight, as in a branch of an If, each iteration packs the weight again (ONNX
+Runtime 1.32). A gated recurrence of 192 units took 1.9 times as long.
 """
 
 from __future__ import annotations
@@ -14,30 +14,32 @@ from mdf_loop.ir import Array, Loop, Op, Value, reads, walk
 from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.packed_weights import packs
 
-LARGE = 1 << 20
-"""Bytes from which a constant stands apart from the model: only the main graph can have such ones."""
+LARGE_CONSTANT_BYTES = 1 << 20
+"""Smallest size of a constant outside of the model. Only the main graph can have such constants."""
 
 
 def has_large_weight(loop: Loop, known: Callable[[Value], Array | None]) -> bool:
     """Return True if the body of a loop reads a packed weight that only the main graph can have.
 
     Args:
-        loop: the loop, with all bodies within it.
-        known: returns the array of a value that is a constant of the main graph, and None for others.
+        loop: The loop, with all bodies within it.
+        known: Returns the array of a constant of the main graph, and None for other values.
     """
     for op in (operation for operation in walk(loop.ops) if isinstance(operation, Op)):
         for array in map(known, reads(op)):
-            if array is not None and array.nbytes >= LARGE and _is_packed(op.op_type, array):
+            if array is None or array.nbytes < LARGE_CONSTANT_BYTES:
+                continue
+            if _is_packed(op.op_type, array):
                 return True
     return False
 
 
 def take_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oir.Value]:
-    """Let a body read its packed weights under new names; return them as constants to be declared.
+    """Make a body read copies of its packed weights, and return the copies as constants to declare.
 
     Args:
-        body: the graph whose nodes, and those of graphs within it, read constants of the main graph.
-        fresh: returns a name like the given one that no value has.
+        body: The graph, in which nodes (also those of graphs within it) read constants of the main graph.
+        fresh: Returns an unused name that begins with its argument.
     """
     copies: dict[str, oir.Value] = {}
     for node in body.all_nodes():

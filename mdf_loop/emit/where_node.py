@@ -1,16 +1,16 @@
-"""`Where` -> ONNX Where, with the signs of zeros.
+"""`Where` -> ONNX Where that preserves the signs of zeros.
 
-ONNX Runtime's Where returns 0.0 where it chooses -0.0 from its second operand; what it chooses from the
-third one keeps its sign. So the operand that may hold -0.0 is the third one. Where both may, each
-is chosen alone, against 0.0, and with the opposite sign:
+ONNX Runtime's Where returns 0.0 instead of a -0.0 of its second operand, and preserves a -0.0 of its third
+operand. So an operand that may hold -0.0 becomes the third one. If both operands may hold -0.0, each is
+selected alone, against 0.0, and with the opposite sign:
 
     y = Where(c, a, b)      ->      y = -Where(not c, 0.0, -a) - Where(c, 0.0, -b)
 
-The difference is exact: where `a` is chosen it is a - 0.0, else -0.0 + b, which are `a` and `b` with
-their signs. Nan and infinities pass through.
+The difference is exact: it is a - 0.0 if `a` is selected, else -0.0 + b. These are `a` and `b` with their
+signs. Nan and infinities are preserved.
 
-ONNX Runtime exchanges the operands of a Where whose condition is a Not. So the negation of a condition
-is written as Xor, that of the program included:
+ONNX Runtime exchanges the operands of a Where whose condition is a Not. So every negation of a condition is
+written as Xor, also a Not of the program:
 
     n = Not(c); y = Where(n, 1.0, b)      ->      y = Where(Xor(c, true), 1.0, b)
 
@@ -29,12 +29,12 @@ from mdf_loop.ops.words import holds_negative_zero, kind
 
 
 def write_where(scope: OnnxScope, op: Op) -> None:
-    """Append a Where whose result has the sign of each zero that it chooses."""
+    """Append nodes that compute a Where and preserve the sign of each selected zero."""
     writer = scope.writer
     condition, then, otherwise = (writer.values[v] for v in op.inputs if v is not None)
     outputs = [scope.define(value) for value in op.outputs]
-    (result,) = op.outputs
-    may_lose = [kind(result) == "f" and _may_hold_negative_zero(scope, v) for v in op.inputs[1:]]
+    (selection,) = op.outputs
+    may_lose = [kind(selection) == "f" and _may_hold_negative_zero(scope, v) for v in op.inputs[1:]]
     if any(may_lose):
         condition = _without_not(scope, condition)
     if not may_lose[0]:
@@ -45,9 +45,9 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     if not may_lose[1]:
         scope.node("Where", [opposite, otherwise, then], outputs, where=op.where)
         return
-    zero = writer.constant(np.array(0, result.dtype))
+    zero = writer.constant(np.array(0, selection.dtype))
     sides = [
-        _chosen(scope, mask, zero, scope.helper("Neg", [side], side), op.where)
+        _where_or_zero(scope, mask, zero, scope.helper("Neg", [side], side), op.where)
         for mask, side in ((opposite, then), (condition, otherwise))
     ]
     scope.node(
@@ -56,7 +56,7 @@ def write_where(scope: OnnxScope, op: Op) -> None:
 
 
 def _without_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
-    """Return the condition, written as Xor if it is the result of a Not, by way of copies too."""
+    """Return the condition, written as Xor if a Not computes it, directly or before copies."""
     node = condition.producer()
     while node is not None and node.op_type in ("Identity", "Not"):
         (source,) = node.inputs
@@ -68,16 +68,16 @@ def _without_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
     return condition
 
 
-def _chosen(
+def _where_or_zero(
     scope: OnnxScope, mask: oir.Value, zero: oir.Value, side: oir.Value, where: str
 ) -> oir.Value:
-    """Append `Where(mask, 0.0, side)`, whose shape is left to the runtime."""
-    chosen = oir.Value(name=scope.writer.fresh("Where"), type=side.type)
-    scope.node("Where", [mask, zero, side], [chosen], where=where)
-    return chosen
+    """Append `Where(mask, 0.0, side)`, whose shape the runtime infers."""
+    selected = oir.Value(name=scope.writer.fresh("Where"), type=side.type)
+    scope.node("Where", [mask, zero, side], [selected], where=where)
+    return selected
 
 
 def _may_hold_negative_zero(scope: OnnxScope, value: Value | None) -> bool:
-    """Return False if the value is a constant without -0.0."""
+    """Return False only if the value is a constant without -0.0."""
     array = scope.writer.known(value)
     return array is None or holds_negative_zero(array)

@@ -1,4 +1,4 @@
-"""Loops inside loops: as deep as a file can be read back, and no deeper."""
+"""Nested loops run up to the depth that a file can be read with, and deeper ones are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdf_loop.errors import UnsupportedError
 
 
 def nested(depth: int) -> dict[str, Any]:
-    """A model that adds 1 to x, 2 times, inside `depth` loops."""
+    """Return a model that adds 1 to x twice, inside of `depth` nested loops."""
     nodes: dict[str, Any] = {
         "n": {
             "input_ports": {"x": {}},
@@ -35,7 +35,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [20, 31])
-def test_what_can_be_read_back_runs(depth: int) -> None:
+def test_a_depth_that_can_be_read_back_runs(depth: int) -> None:
     assert mdf_loop.compile(nested(depth)).run()["n.y"] == 3.0
 
 

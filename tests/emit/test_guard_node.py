@@ -1,4 +1,4 @@
-"""Guards: of values of every type, in every scope, with the sentence and the place of the model."""
+"""Guards of values of every type, in every scope, fail with their sentence and their place."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ SENTENCE = 'it\'s too large: "x" > 1'
 
 
 def program(b: Builder, inputs: tuple[Value, ...], /, **outputs: Value) -> Program:
-    made = tuple(starmap(Output, outputs.items()))
-    program = Program("p", tuple(map(Input, inputs)), tuple(b.ops), made)
-    assert not check(program)
-    return program
+    outputs_of_program = tuple(starmap(Output, outputs.items()))
+    valid = Program("p", tuple(map(Input, inputs)), tuple(b.ops), outputs_of_program)
+    assert not check(valid)
+    return valid
 
 
 def guarded(dtype: str, shape: tuple[int | str, ...] | None) -> Program:
     b = Builder()
     x, ok = b.new(dtype, shape, "x"), b.new("bool", (), "ok")
     with b.at(WHERE, "y"):
-        made = b.guard(x, ok, SENTENCE)
-    return program(b, (x, ok), y=made)
+        checked = b.guard(x, ok, SENTENCE)
+    return program(b, (x, ok), y=checked)
 
 
-def on_runtime(made: Program, arrays: dict[str, Any]) -> dict[str, Any]:
-    return Session(prepare(made, ONNXRUNTIME), STANDARD).run(arrays)
+def on_runtime(guarded_program: Program, arrays: dict[str, Any]) -> dict[str, Any]:
+    return Session(prepare(guarded_program, ONNXRUNTIME), STANDARD).run(arrays)
 
 
-def for_cuda(made: Program, arrays: dict[str, Any]) -> dict[str, Any]:
+def for_cuda(guarded_program: Program, arrays: dict[str, Any]) -> dict[str, Any]:
     with written_for_cuda():
-        return on_runtime(made, arrays)
+        return on_runtime(guarded_program, arrays)
 
 
 ENGINES = [interpret, on_runtime, for_cuda]
@@ -71,9 +71,9 @@ ARRAYS = [
 
 @pytest.mark.parametrize("array", ARRAYS, ids=[f"{a.dtype}{list(a.shape)}" for a in ARRAYS])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_value_is_what_it_is_while_the_truth_holds(engine, array: np.ndarray) -> None:
-    made = guarded(dtype_name(array), array.shape)
-    y = engine(made, {"x": array, "ok": np.array(True)})["y"]
+def test_a_value_is_unchanged_while_the_condition_is_true(engine, array: np.ndarray) -> None:
+    with_guard = guarded(dtype_name(array), array.shape)
+    y = engine(with_guard, {"x": array, "ok": np.array(True)})["y"]
     assert (y.dtype, y.shape) == (array.dtype, array.shape)
     if array.dtype == object:
         assert y.tolist() == array.tolist()
@@ -92,36 +92,36 @@ def test_a_value_is_what_it_is_while_the_truth_holds(engine, array: np.ndarray) 
         ("sequence(string)", [np.array(["a"], object)]),
     ],
 )
-def test_else_the_run_fails_with_the_sentence(engine, dtype: str, x: Any) -> None:
+def test_a_false_condition_fails_with_the_sentence(engine, dtype: str, x: Any) -> None:
     shape = None if "sequence" in dtype else x.shape
-    made = guarded(dtype, shape)
-    held = engine(made, {"x": x, "ok": np.array(True)})["y"]
-    assert len(held) == len(x) if isinstance(x, list) else held.shape == x.shape
+    with_guard = guarded(dtype, shape)
+    y = engine(with_guard, {"x": x, "ok": np.array(True)})["y"]
+    assert len(y) == len(x) if isinstance(x, list) else y.shape == x.shape
     with pytest.raises(RunError) as caught:
-        engine(made, {"x": x, "ok": np.array(False)})
+        engine(with_guard, {"x": x, "ok": np.array(False)})
     (finding,) = caught.value.findings
     assert (finding.what, finding.where) == (SENTENCE, WHERE)
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_in_a_loop_it_fails_in_the_iteration_in_which_it_is_read(recorded: bool) -> None:
+def test_a_guard_in_a_loop_fails_in_the_iteration_that_reads_it(recorded: bool) -> None:
     s = Sketch()
     ok = s.body.op("Less", s.i, s.b.constant(np.array(3)))
     with s.body.at(WHERE):
         leave = s.body.op("Add", s.body.guard(s.x, ok, SENTENCE), s.a)
     loop = s.loop(leave, *([leave] if recorded else []))
-    made = s.program(
+    with_guard = s.program(
         x=loop.carried[0].final, **{f"r{k}": r.stack for k, r in enumerate(loop.recorded)}
     )
     arrays = {"x0": np.zeros(2), "a": np.ones(2)}
     for engine in ENGINES:
-        assert engine(made, {**arrays, "n": np.array(3)})["x"].tolist() == [3, 3]
+        assert engine(with_guard, {**arrays, "n": np.array(3)})["x"].tolist() == [3, 3]
         with pytest.raises(RunError, match="too large") as caught:
-            engine(made, {**arrays, "n": np.array(4)})
+            engine(with_guard, {**arrays, "n": np.array(4)})
         assert caught.value.findings[0].where == WHERE
 
 
-def test_people_read_the_sentence_in_a_file() -> None:
+def test_a_file_contains_the_sentence_of_a_guard() -> None:
     names = [node.name for node in to_onnx(guarded("float64", (2,))).graph.node]
     assert any(f"{WHERE} guard: {SENTENCE} Gather" in name for name in names)
 
@@ -129,7 +129,7 @@ def test_people_read_the_sentence_in_a_file() -> None:
 # --- in passes ----------------------------------------------------------------------------------
 
 
-def test_golden() -> None:
+def test_the_text_of_a_program_with_a_guard() -> None:
     assert text(guarded("float64", ("n",))) == [
         "program(%x: float64[n], %ok: bool[])",
         f'  %guard: float64[n] = %x if %ok else fail "{SENTENCE}"',
@@ -137,54 +137,54 @@ def test_golden() -> None:
     ]
 
 
-def test_what_is_known_to_hold_needs_no_guard() -> None:
+def test_a_constant_true_condition_needs_no_guard() -> None:
     b = Builder()
     x = b.new("float64", (), "x")
     assert b.guard(x, b.constant(np.array(True)), SENTENCE) is x
     assert b.guard(x, b.constant(np.array(False)), SENTENCE) is not x
 
 
-def test_it_stays_in_its_loop_and_on_its_side() -> None:
+def test_passes_move_no_guard_out_of_its_loop_or_into_a_branch() -> None:
     s = Sketch()
     ok = s.b.op("Less", s.b.op("ReduceMax", s.a, keepdims=0), s.b.constant(np.array(9.0)))
-    held = s.body.guard(s.a, ok, SENTENCE)
-    loop = s.loop(s.body.op("Add", s.x, s.body.op("Sqrt", held)))
-    made = s.program(x=loop.carried[0].final)
-    assert hoist_invariants(made) is made
+    checked = s.body.guard(s.a, ok, SENTENCE)
+    loop = s.loop(s.body.op("Add", s.x, s.body.op("Sqrt", checked)))
+    with_guard = s.program(x=loop.carried[0].final)
+    assert hoist_invariants(with_guard) is with_guard
     arrays = {"n": np.array(0), "x0": np.zeros(2), "a": np.array([1.0, 10.0])}
-    assert on_runtime(made, arrays)["x"].tolist() == [0, 0]
-    assert lazy_choices(made) is made
+    assert on_runtime(with_guard, arrays)["x"].tolist() == [0, 0]
+    assert lazy_choices(with_guard) is with_guard
 
 
-def test_equal_guards_are_one() -> None:
+def test_equal_guards_are_merged() -> None:
     b = Builder()
     x, ok = b.new("float64", (2,), "x"), b.new("bool", (), "ok")
     one, two = b.guard(x, ok, "first"), b.guard(x, ok, "second")
-    made = merge_equal(program(b, (x, ok), y=b.op("Add", one, two)))
-    assert [type(op) for op in made.ops] == [Guard, Op]
-    assert made.ops[1].inputs == (one, one)  # type: ignore[union-attr]
+    merged = merge_equal(program(b, (x, ok), y=b.op("Add", one, two)))
+    assert [type(op) for op in merged.ops] == [Guard, Op]
+    assert merged.ops[1].inputs == (one, one)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("names", [["x"], ["limit"], ["x", "limit"]])
-def test_what_does_not_hold_for_one_member_fails_for_all(names: list[str]) -> None:
+def test_a_false_condition_of_one_member_fails_for_all_members(names: list[str]) -> None:
     b = Builder()
     x, limit = b.new("float64", (2,), "x"), b.new("float64", (), "limit")
     ok = b.op("Less", b.op("ReduceMax", x, keepdims=0), limit)
-    made = program(b, (x, limit), y=b.op("Neg", b.guard(x, ok, SENTENCE)))
-    many = batch(made, names)
-    assert not check(many)
-    given = {"x": np.array([0.5, 1.5]), "limit": np.array(2.0)}
-    arrays = {k: np.stack([a, a * 0.95, a * 1.1]) if k in names else a for k, a in given.items()}
-    y = on_runtime(many, arrays)["y"]
+    single = program(b, (x, limit), y=b.op("Neg", b.guard(x, ok, SENTENCE)))
+    batched = batch(single, names)
+    assert not check(batched)
+    feeds = {"x": np.array([0.5, 1.5]), "limit": np.array(2.0)}
+    arrays = {k: np.stack([a, a * 0.95, a * 1.1]) if k in names else a for k, a in feeds.items()}
+    y = on_runtime(batched, arrays)["y"]
     assert y.shape == ((3, 2) if "x" in names else (2,))
     arrays[names[0]][1] *= 100 if names[0] == "x" else 0.1
     with pytest.raises(RunError, match="too large"):
-        on_runtime(many, arrays)
+        on_runtime(batched, arrays)
 
 
-def test_rules_for_guards() -> None:
+def test_a_guard_with_wrong_types_has_findings() -> None:
     b = Builder()
-    x, many = b.new("float64", (2,), "x"), b.new("bool", (2,), "many")
-    wrong = Guard(x, many, Value("y", "float32", (2,)), SENTENCE, WHERE)
-    found = check(Program("p", (Input(x), Input(many)), (wrong,), (Output("y", wrong.made),)))
-    assert [finding.kind for finding in found] == ["ConditionError", "OperandError"]
+    x, vector = b.new("float64", (2,), "x"), b.new("bool", (2,), "vector")
+    wrong = Guard(x, vector, Value("y", "float32", (2,)), SENTENCE, WHERE)
+    findings = check(Program("p", (Input(x), Input(vector)), (wrong,), (Output("y", wrong.made),)))
+    assert [finding.kind for finding in findings] == ["ConditionError", "OperandError"]

@@ -1,4 +1,4 @@
-"""`If` -> ONNX If: what leaves a branch is made in it, under names that nobody else has."""
+"""`If` -> ONNX If: a node of the branch computes each output of a branch, under a unique name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.models.choices import choices, everywhere, program, repeat
 from tests.placements import STANDARD
 
 
-def given(b: ModelBuilder) -> tuple[Value, Value]:
+def program_inputs(b: ModelBuilder) -> tuple[Value, Value]:
     return b.new("bool", (), "go"), b.new("float64", (2,), "x")
 
 
@@ -30,9 +30,9 @@ def nodes(graph: onnx.GraphProto) -> list[tuple[str, str]]:
     return [(node.op_type, node.input[0]) for node in graph.node]
 
 
-def test_outer_values_constants_and_values_given_twice_leave_as_copies() -> None:
+def test_a_branch_returns_outer_values_constants_and_repeated_values_as_copies() -> None:
     b = ModelBuilder()
-    go, x = given(b)
+    go, x = program_inputs(b)
     two = b.constant(np.array([2.0, 2.0]))
 
     def then(b: ModelBuilder) -> list[Value]:
@@ -53,9 +53,9 @@ def test_outer_values_constants_and_values_given_twice_leave_as_copies() -> None
     assert everywhere(p, go=False, x=[1.0, 2.0])["y1"].tolist() == [2, 2]
 
 
-def test_each_branch_declares_its_shape_and_the_node_what_they_share() -> None:
+def test_each_branch_declares_its_shape_and_the_node_the_common_extents() -> None:
     b = ModelBuilder()
-    go, x = given(b)
+    go, x = program_inputs(b)
     longer = b.op("Concat", x, x, axis=0)
     (y,) = choose(b, go, lambda b: [b.op("Neg", x)], lambda b: [b.op("Neg", longer)], "y")
     model = to_onnx(program(b, (go, x), y=y))
@@ -72,7 +72,7 @@ def test_each_branch_declares_its_shape_and_the_node_what_they_share() -> None:
 
 def test_the_node_is_named_after_its_place_and_its_value_after_the_output() -> None:
     b = ModelBuilder()
-    go, x = given(b)
+    go, x = program_inputs(b)
     with b.at("$.graphs[0].nodes['A']"):
         (y,) = choose(b, go, lambda b: [b.op("Neg", x)], lambda b: [x], "made")
     model = to_onnx(program(b, (go, x), **{"A.y": y}))
@@ -81,9 +81,9 @@ def test_the_node_is_named_after_its_place_and_its_value_after_the_output() -> N
     assert list(node.output) == ["A.y"]
 
 
-def test_a_choice_that_gives_nothing_is_left_out() -> None:
+def test_an_if_without_outputs_is_omitted() -> None:
     b = ModelBuilder()
-    go, x = given(b)
+    go, x = program_inputs(b)
     b.append(If("nothing", go, Branch((), ()), Branch((), ()), ()))
     p = program(b, (go, x), y=b.op("Neg", x))
     assert [node.op_type for node in to_onnx(p).graph.node] == ["Neg"]
@@ -92,16 +92,16 @@ def test_a_choice_that_gives_nothing_is_left_out() -> None:
 
 def test_one_value_is_an_output_of_a_branch_and_of_the_program() -> None:
     b = ModelBuilder()
-    go, x = given(b)
+    go, x = program_inputs(b)
     outer = b.op("Abs", x)
     (y,) = choose(b, go, lambda b: [outer], lambda b: [x], "y")
     p = program(b, (go, x), outer=outer, y=y, again=y)
-    made = everywhere(p, go=True, x=[-1.0, 2.0])
-    assert [array.tolist() for array in made.values()] == [[1, 2]] * 3
+    arrays = everywhere(p, go=True, x=[-1.0, 2.0])
+    assert [array.tolist() for array in arrays.values()] == [[1, 2]] * 3
 
 
-def test_the_runtime_may_take_a_constant_choice_apart() -> None:
-    """ONNX Runtime puts the branch of a constant condition in the place of the If."""
+def test_the_runtime_may_replace_an_if_with_a_constant_condition() -> None:
+    """Check both branches: ONNX Runtime replaces an If with a constant condition by one branch."""
     for go in (True, False):
         b = ModelBuilder()
         x = b.new("float64", (2,), "x")
@@ -115,23 +115,23 @@ def test_the_runtime_may_take_a_constant_choice_apart() -> None:
             negative, doubled = then.op("Neg", x), otherwise.op("Add", x, x)
             final, _ = repeat(otherwise, 2, [doubled], add_x)
             y = b.new("float64", (2,), "y")
-            taken = Branch(tuple(then.ops), (negative,))
-            other = Branch(tuple(otherwise.ops), tuple(final))
-            b.append(If("c", b.constant(np.array(go)), taken, other, (y,)))
+            then_branch = Branch(tuple(then.ops), (negative,))
+            else_branch = Branch(tuple(otherwise.ops), tuple(final))
+            b.append(If("c", b.constant(np.array(go)), then_branch, else_branch, (y,)))
             outputs.append(y)
         p = program(b, (x,), one=outputs[0], two=outputs[1])
         expected = [-1, -2] if go else [4, 8]
         assert [a.tolist() for a in everywhere(p, x=[1.0, 2.0]).values()] == [expected] * 2
 
 
-def test_operations_without_a_kernel_are_composed_inside_of_their_branch() -> None:
+def test_operations_without_a_kernel_are_decomposed_in_their_branch() -> None:
     b = ModelBuilder()
-    go, x = given(b)
+    go, x = program_inputs(b)
     (y,) = choose(b, go, lambda b: [b.op("Tan", x)], lambda b: [x], "y")
     ready = prepare(program(b, (go, x), y=y), ONNXRUNTIME)
     (choice,) = choices(ready)
-    kinds = [getattr(operation, "op_type", "") for operation in choice.then.ops]
-    assert len(kinds) > 1
-    assert "Tan" not in kinds
-    made = Session(ready, STANDARD).run({"go": np.array(True), "x": np.array([0.5, 1.0])})["y"]
-    np.testing.assert_allclose(made, np.tan([0.5, 1.0]), rtol=1e-15)
+    op_types = [getattr(operation, "op_type", "") for operation in choice.then.ops]
+    assert len(op_types) > 1
+    assert "Tan" not in op_types
+    tangents = Session(ready, STANDARD).run({"go": np.array(True), "x": np.array([0.5, 1.0])})["y"]
+    np.testing.assert_allclose(tangents, np.tan([0.5, 1.0]), rtol=1e-15)

@@ -1,4 +1,4 @@
-"""A model with more numbers than a file can hold is one clear error, before it is put together."""
+"""A model with larger arrays than a file can hold is refused before the model is built."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def model(n: int) -> dict[str, Any]:
     return {"g": {"nodes": {"A": node}}}
 
 
-def test_too_many_numbers(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(onnx_model, "_MOST_BYTES", 1000)
+def test_arrays_larger_than_a_file_are_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(onnx_model, "_MAX_CONSTANT_BYTES", 1000)
     assert mdf_loop.compile(model(100), device="cpu").run()["A.y"].shape == (100,)
     compiled = mdf_loop.compile(model(200), device="cpu")
     sentence = r"the arrays of the model have 16\d\d bytes; one ONNX model holds 2 GB at most"

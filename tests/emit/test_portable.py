@@ -1,4 +1,4 @@
-"""Saved files: standard ONNX that the checker takes and that others run."""
+"""Saved files are standard ONNX, which the checker accepts and other runtimes execute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdf_loop.demo import DEMOS
 
 
 @pytest.mark.parametrize("demo", DEMOS, ids=lambda d: d.name)
-def test_a_saved_file_is_standard_and_gives_equal_numbers(tmp_path, demo) -> None:
+def test_a_saved_file_is_standard_and_computes_equal_numbers(tmp_path, demo) -> None:
     compiled = mdf_loop.compile(demo.path, device="cpu")
     results = compiled.run(demo.inputs)
     compiled.save(tmp_path / "m.onnx", demo.inputs)
@@ -21,14 +21,14 @@ def test_a_saved_file_is_standard_and_gives_equal_numbers(tmp_path, demo) -> Non
     assert (model.ir_version, model.opset_import[0].version) == (8, 17)
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     feeds = {name: np.asarray(value, np.float64) for name, value in demo.inputs.items()}
-    made = session.run(None, feeds)
+    arrays = session.run(None, feeds)
     names = [output.name for output in session.get_outputs()]
     assert names == list(results)
-    for name, array in zip(names, made, strict=True):
+    for name, array in zip(names, arrays, strict=True):
         np.testing.assert_array_equal(array, results[name])
 
 
-def test_no_body_of_a_saved_file_returns_an_input_as_it_is(tmp_path) -> None:
+def test_no_body_of_a_saved_file_returns_an_input_itself(tmp_path) -> None:
     demo = DEMOS[1]
     model = mdf_loop.compile(demo.path).save(tmp_path / "m.onnx", demo.inputs)
     (loop,) = [node for node in model.graph.node if node.op_type == "Loop"]
@@ -91,8 +91,8 @@ def test_a_float64_scale_next_to_a_matmul_stays_float64(tmp_path) -> None:
     np.testing.assert_allclose(session.run(None, {})[0], r, rtol=1e-14)
 
 
-def test_an_output_of_unknown_rank_has_the_shape_that_the_model_states():
-    """ONNX's checker wants a shape on every output."""
+def test_an_output_of_unknown_rank_has_the_shape_that_the_model_declares():
+    """Check an exported model, because ONNX's checker requires a shape of every output."""
     text = """
     <ir_version: 8, opset_import: ["" : 17]>
     g (float[n] x, int64[m] shape) => (float[2, k] y) { y = Reshape(x, shape) }

@@ -1,4 +1,4 @@
-"""Counted loops that record run as Scans: which ones, with equal bits, from zero iterations on."""
+"""Counted loops that record run as Scans with equal bits, for any number of iterations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from mdf_loop.emit import SessionModel, to_onnx
-from mdf_loop.emit.scan_node import MOST
+from mdf_loop.emit.scan_node import MAX_SCAN_ITERATIONS
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Carried, Program, Scanned
 from mdf_loop.passes.segments.in_segments import in_segments
@@ -30,13 +30,13 @@ def for_cpu(program: Program) -> onnx.ModelProto:
 
 
 def op_types(graph: onnx.GraphProto) -> set[str]:
-    """The operators of a graph and of its bodies."""
-    found = {node.op_type for node in graph.node}
+    """Return the operators of a graph and of its bodies."""
+    names = {node.op_type for node in graph.node}
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                found |= op_types(attribute.g)
-    return found
+                names |= op_types(attribute.g)
+    return names
 
 
 def run(proto: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -49,36 +49,39 @@ def run(proto: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> list[np.ndarra
 
 
 def recording(**fields: object) -> Program:
-    """x' = x + a * i, u' = x; x', u, u' and i are recorded: given twice, inputs, iteration."""
+    """Return the loop x' = x + a * i, u' = x that records x', u, u' and i.
+
+    The body returns values twice, inputs of the body and the iteration number.
+    """
     s = Sketch()
     u = s.body.new("float64", (2,), "u")
-    turn = s.body.op("Cast", s.i, to=11)
-    leave = s.body.op("Add", s.x, s.body.op("Mul", s.a, turn))
+    iteration = s.body.op("Cast", s.i, to=11)
+    leave = s.body.op("Add", s.x, s.body.op("Mul", s.a, iteration))
     swap = Carried(s.a, u, s.x, s.b.new("float64", (2,), "u_final"))
     loop = s.loop(leave, leave, u, s.x, s.i, more=[swap], **fields)
     stacks = {f"r{k}": recorded.stack for k, recorded in enumerate(loop.recorded)}
     return s.program(x=loop.carried[0].final, u=loop.carried[1].final, count=loop.count, **stacks)
 
 
-def same_bits(program: Program, **arrays: object) -> None:
-    """The plain loop and the choice between Scan and Loop give the same bits."""
+def check_same_bits(program: Program, **arrays: object) -> None:
+    """Check that the Loop and the If between Scan and Loop compute the same bits."""
     scanned = for_cpu(program)
     onnx.checker.check_model(scanned, full_check=True)
-    given = {name: np.asarray(array) for name, array in arrays.items()}
-    for left, right in zip(run(plain(program), given), run(scanned, given), strict=True):
+    feeds = {name: np.asarray(array) for name, array in arrays.items()}
+    for left, right in zip(run(plain(program), feeds), run(scanned, feeds), strict=True):
         assert (left.dtype, left.shape) == (right.dtype, right.shape)
         assert left.tobytes() == right.tobytes()
 
 
 @pytest.mark.parametrize("n", [-3, 0, 1, 2, 50])
-def test_a_scan_gives_what_the_loop_gives(n: int) -> None:
+def test_a_scan_computes_the_bits_of_the_loop(n: int) -> None:
     program = recording()
     assert op_types(for_cpu(program).graph) >= {"Scan", "Loop", "If"}
-    same_bits(program, n=n, x0=[0.1, -0.0], a=[1 / 3, 0.7])
+    check_same_bits(program, n=n, x0=[0.1, -0.0], a=[1 / 3, 0.7])
 
 
 def the_scan(proto: onnx.ModelProto) -> tuple[onnx.NodeProto, onnx.GraphProto]:
-    """The Scan of a model, and its body."""
+    """Return the Scan of a model, and its body."""
     (choice,) = (node for node in proto.graph.node if node.op_type == "If")
     branch = onnx.helper.get_node_attr_value(choice, "then_branch")
     (scan,) = (node for node in branch.node if node.op_type == "Scan")
@@ -86,7 +89,7 @@ def the_scan(proto: onnx.ModelProto) -> tuple[onnx.NodeProto, onnx.GraphProto]:
 
 
 @pytest.mark.parametrize(("most", "done"), [(0, 4), (1, 0), (1, 9), (6, 9), (6, -9)])
-def test_numbers_that_begin_later_cost_no_operation(most: int, done: int) -> None:
+def test_iteration_numbers_that_begin_later_need_no_operation(most: int, done: int) -> None:
     pieces = in_segments(prepare(recording(), ONNXRUNTIME))
     assert pieces is not None
     program = pieces[0].program
@@ -94,16 +97,16 @@ def test_numbers_that_begin_later_cost_no_operation(most: int, done: int) -> Non
     assert body.input[-1].name == "i"
     assert [node.op_type for node in body.node].count("Add") == 1
     state = {"x_before": [0.1, -0.0], "u_before": [0.5, 2.0]}
-    same_bits(program, a=[1 / 3, 0.7], most=most, done=done, **state)
+    check_same_bits(program, a=[1 / 3, 0.7], most=most, done=done, **state)
 
 
-# --- what is scanned ----------------------------------------------------------------------------
+# --- scanned rows ----------------------------------------------------------------------------
 
 
 def scanning(
     axis: int = 0, backward: bool = False, shape: tuple[int | str, ...] = ("t", 2)
 ) -> Program:
-    """x' = tanh(x + row), recorded; the row is recorded too."""
+    """Return the loop x' = tanh(x + row), which records x' and the row."""
     s = Sketch()
     rows = s.b.new("float64", shape, "rows")
     row = s.body.new("float64", (*shape[:axis], *shape[axis + 1 :]), "row")
@@ -122,20 +125,20 @@ def test_rows_are_scanned_with_equal_bits(axis: int, backward: bool, n: int) -> 
     program = scanning(axis, backward, shape)
     rows = np.random.default_rng(1).standard_normal((9, 2) if axis == 0 else (2, 9))
     arrays = {"n": np.array(n), "x0": np.array([0.1, -0.0]), "rows": rows, "a": np.zeros(2)}
-    same_bits(program, **arrays)
-    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
-    meant = interpret(program, arrays)
-    np.testing.assert_array_equal(made["rows_again"], meant["rows_again"])
-    np.testing.assert_allclose(made["trace"], meant["trace"], rtol=1e-12)
+    check_same_bits(program, **arrays)
+    computed = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
+    expected = interpret(program, arrays)
+    np.testing.assert_array_equal(computed["rows_again"], expected["rows_again"])
+    np.testing.assert_allclose(computed["trace"], expected["trace"], rtol=1e-12)
 
 
-def test_rows_of_many_elements_begin_where_those_of_a_loop_do() -> None:
+def test_unaligned_rows_have_the_bits_of_a_loop() -> None:
     program = scanning(shape=("t", 2))
     rows = np.random.default_rng(2).standard_normal(203)[1:].reshape(101, 2)
-    same_bits(program, n=101, x0=[0.3, 0.4], rows=rows, a=[0.0, 0.0])
+    check_same_bits(program, n=101, x0=[0.3, 0.4], rows=rows, a=[0.0, 0.0])
 
 
-def test_numbers_that_nobody_reads_are_not_made() -> None:
+def test_unread_iteration_numbers_are_no_input_of_the_scan() -> None:
     scan, body = the_scan(SessionModel(scanning(1, backward=True, shape=(2, "t"))).for_cpu)
     settings = {a.name: onnx.helper.get_attribute_value(a) for a in scan.attribute}
     assert settings["num_scan_inputs"] == 1
@@ -144,7 +147,7 @@ def test_numbers_that_nobody_reads_are_not_made() -> None:
     assert "Gather" not in op_types(body)
 
 
-def test_rows_that_are_as_many_are_read_as_they_are() -> None:
+def test_rows_as_many_as_iterations_are_read_without_a_copy() -> None:
     s = Sketch()
     rows, row = s.b.new("float64", (4, 2), "rows"), s.body.new("float64", (2,), "row")
     leave = s.body.op("Add", s.x, row)
@@ -155,7 +158,7 @@ def test_rows_that_are_as_many_are_read_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_a_row_that_does_not_exist_fails_as_a_position_does(backward: bool) -> None:
+def test_a_missing_row_fails_like_a_position_out_of_range(backward: bool) -> None:
     program = prepare(scanning(backward=backward), ONNXRUNTIME)
     arrays = {"n": np.array(4), "x0": np.zeros(2), "rows": np.zeros((3, 2)), "a": np.zeros(2)}
     with pytest.raises(
@@ -164,31 +167,31 @@ def test_a_row_that_does_not_exist_fails_as_a_position_does(backward: bool) -> N
         Session(program, STANDARD).run(arrays)
 
 
-# --- which loops --------------------------------------------------------------------------------
+# --- loops that become a Scan --------------------------------------------------------------------------------
 
 
-def test_a_condition_that_is_read_is_true() -> None:
+def test_the_condition_that_a_body_reads_is_true() -> None:
     s = Sketch()
     leave = s.body.op("Add", s.x, s.a)
     loop = s.loop(leave, leave, s.go_in, condition_out=s.go_in)
     program = s.program(rows=loop.recorded[0].stack, go=loop.recorded[1].stack)
-    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(
+    computed = Session(prepare(program, ONNXRUNTIME), STANDARD).run(
         {"n": np.array(3), "x0": np.zeros(2), "a": np.ones(2)}
     )
-    assert made["go"].tolist() == [True, True, True]
+    assert computed["go"].tolist() == [True, True, True]
 
 
-def test_more_iterations_than_memory_would_hold_are_a_loop() -> None:
+def test_more_iterations_than_the_limit_of_a_scan_run_as_a_loop() -> None:
     proto = for_cpu(recording())
     (choice,) = (node for node in proto.graph.node if node.op_type == "If")
     runs = {attribute.name: op_types(attribute.g) for attribute in choice.attribute}
     assert "Scan" in runs["then_branch"]
     assert "Loop" in runs["else_branch"]
     constants = [onnx.numpy_helper.to_array(tensor) for tensor in proto.graph.initializer]
-    assert MOST in [array.item() for array in constants if array.ndim == 0]
+    assert MAX_SCAN_ITERATIONS in [array.item() for array in constants if array.ndim == 0]
 
 
-def test_files_and_other_providers_have_plain_loops() -> None:
+def test_files_and_other_providers_contain_no_scan() -> None:
     program = prepare(recording(), ONNXRUNTIME)
     assert "Scan" not in op_types(to_onnx(program).graph)
     assert "Scan" not in op_types(SessionModel(program).on_cuda().graph)
@@ -197,8 +200,8 @@ def test_files_and_other_providers_have_plain_loops() -> None:
 def stops_early() -> Program:
     s = Sketch()
     leave = s.body.op("Add", s.x, s.a)
-    goes_on = s.body.op("Less", s.i, s.n)
-    loop = s.loop(leave, leave, condition=s.true, condition_out=goes_on)
+    condition = s.body.op("Less", s.i, s.n)
+    loop = s.loop(leave, leave, condition=s.true, condition_out=condition)
     return s.program(rows=loop.recorded[0].stack)
 
 
@@ -213,13 +216,13 @@ def grows() -> Program:
     wide = s.body.new("float64", ("k",), "wide")
     leave = s.body.op("Concat", wide, s.a, axis=0)
     more = Carried(s.x0, wide, leave, s.b.new("float64", ("m",), "wide_final"))
-    kept = s.body.op("Add", s.x, s.a)
-    loop = s.loop(kept, kept, more=[more], dynamic_shapes=True)
+    leave_x = s.body.op("Add", s.x, s.a)
+    loop = s.loop(leave_x, leave_x, more=[more], dynamic_shapes=True)
     return s.program(rows=loop.recorded[0].stack, wide=loop.carried[1].final)
 
 
 @pytest.mark.parametrize("make", [stops_early, records_nothing, grows])
-def test_other_loops_stay(make) -> None:
+def test_other_loops_are_no_scan(make) -> None:
     assert op_types(for_cpu(make()).graph).isdisjoint({"Scan", "If"})
 
 
@@ -231,7 +234,7 @@ def test_a_scan_can_be_stopped() -> None:
     settings = onnxruntime.RunOptions()
     settings.log_severity_level = 4
     stopping = threading.Timer(0.2, setattr, (settings, "terminate", True))
-    arrays = {"n": np.array(MOST), "x0": np.zeros(2), "a": np.zeros(2)}
+    arrays = {"n": np.array(MAX_SCAN_ITERATIONS), "x0": np.zeros(2), "a": np.zeros(2)}
     stopping.start()
     with pytest.raises(Exception, match="terminate flag"):
         session.run(None, arrays, settings)

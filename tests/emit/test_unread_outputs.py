@@ -1,4 +1,4 @@
-"""An optional output that nobody reads is not named in the file: a kernel computes what is named."""
+"""A file names no optional output that nobody reads, because a kernel computes each named output."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def _is_optional(op_type: str, k: int) -> bool:
     return schema.outputs[k].option == defs.OpSchema.FormalParameterOption.Optional
 
 
-def test_all_operators_with_optional_outputs_are_tried() -> None:
+def test_all_operators_with_optional_outputs_have_a_sample() -> None:
     names = {schema.name for schema in defs.get_all_schemas() if not schema.domain}
-    has = {n for n in names if any(_is_optional(n, k) for k in range(_outputs(n)))}
-    assert has == SAMPLES.keys() | OTHERS
+    with_optional = {n for n in names if any(_is_optional(n, k) for k in range(_outputs(n)))}
+    assert with_optional == SAMPLES.keys() | OTHERS
 
 
 def _outputs(op_type: str) -> int:
@@ -78,13 +78,13 @@ def test_a_file_names_only_the_outputs_that_are_read_and_computes_the_same(op_ty
         program = replace(whole, outputs=tuple(whole.outputs[k] for k in places))
         proto = to_onnx(program)
         (node,) = (n for n in proto.graph.node if n.op_type == op_type)
-        named = {k for k, name in enumerate(node.output) if name}
+        named_outputs = {k for k, name in enumerate(node.output) if name}
         required = {k for k in range(len(whole.outputs)) if not _is_optional(op_type, k)}
-        assert named == required | set(places)
+        assert named_outputs == required | set(places)
         assert node.output[-1]
         for arrays in (_by_file(proto, feeds), Session(program).run(feeds)):
             for k in places:
-                # ONNX Runtime's LSTM has other last bits where its arrays have another address
+                # the last bits of ONNX Runtime's LSTM depend on the addresses of its arrays
                 np.testing.assert_allclose(arrays[f"y{k}"], expected[f"y{k}"], 1e-5, 1e-6)
 
 

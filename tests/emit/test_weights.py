@@ -1,4 +1,4 @@
-"""Weights of a body in a branch of an If stand in the branch, so that the runtime packs them once."""
+"""The weights of a body in a branch of an If are constants of the branch, which the runtime packs once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 import mdf_loop
 from mdf_loop.emit import SessionModel
-from mdf_loop.emit.weights import LARGE
+from mdf_loop.emit.weights import LARGE_CONSTANT_BYTES
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 
 
 def recurrence(units: int, dtype: str = "float") -> tuple[mdf_loop.Compiled, dict[str, np.ndarray]]:
-    """Return y[t+1] = tanh(y[t] @ W) of a row of units, which records all rows, and its inputs."""
+    """Return the loop y[t+1] = tanh(y[t] @ W), which records all rows, and its inputs."""
     text = f"""<ir_version: 8, opset_import: ["" : 17]>
     f (int64 n, {dtype}[1, {units}] x) => ({dtype}[k, 1, {units}] y) {{
       yes = Constant <value = bool {{1}}> ()
@@ -39,7 +39,7 @@ def branch(compiled: mdf_loop.Compiled) -> onnx.GraphProto | None:
 
 
 @pytest.mark.parametrize(("dtype", "copies"), [("float", 1), ("double", 0)])
-def test_a_branch_has_the_weights_that_are_packed(dtype: str, copies: int) -> None:
+def test_a_branch_has_copies_of_the_packed_weights(dtype: str, copies: int) -> None:
     compiled, inputs = recurrence(8, dtype)
     results = compiled.run(inputs)
     graph = branch(compiled)
@@ -50,19 +50,19 @@ def test_a_branch_has_the_weights_that_are_packed(dtype: str, copies: int) -> No
     body = next(attribute.g for attribute in scan.attribute if attribute.name == "body")
     (product,) = [node for node in body.node if node.op_type == "MatMul"]
     assert (product.input[1] in names) == bool(copies)
-    wanted = compiled.run(inputs, engine="interpreter")
-    np.testing.assert_allclose(results["y"], wanted["y"], rtol=1e-5)
+    expected = compiled.run(inputs, engine="interpreter")
+    np.testing.assert_allclose(results["y"], expected["y"], rtol=1e-5)
 
 
-def test_a_loop_with_a_large_weight_stays_a_loop() -> None:
-    """Only the main graph can have constants that stand apart from the model."""
+def test_a_loop_with_a_large_weight_is_no_scan() -> None:
+    """Check a weight outside of the model, which only the main graph can have."""
     units = 512
-    assert units * units * 4 >= LARGE
+    assert units * units * 4 >= LARGE_CONSTANT_BYTES
     compiled, inputs = recurrence(units)
     results = compiled.run(inputs)
     assert branch(compiled) is None
-    wanted = compiled.run(inputs, engine="interpreter")
-    np.testing.assert_allclose(results["y"], wanted["y"], rtol=1e-4, atol=1e-6)
+    expected = compiled.run(inputs, engine="interpreter")
+    np.testing.assert_allclose(results["y"], expected["y"], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", [0, 3])

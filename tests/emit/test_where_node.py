@@ -1,4 +1,4 @@
-"""`Where` -> ONNX Where: the signs of zeros, in runs, files, machine code and loops of members."""
+"""`Where` -> ONNX Where: signs of zeros in runs, files, machine code and batched loops."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def expected(name: str, feeds: dict[str, np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
-def test_every_pair(dtype: str, tmp_path: Path) -> None:
+def test_every_pair_of_operands_keeps_the_signs_of_zeros(dtype: str, tmp_path: Path) -> None:
     compiled, feeds = mdf_loop.compile(model(dtype), device="cpu"), inputs(dtype)
     compiled.save(tmp_path / "where.onnx")
     session = onnxruntime.InferenceSession(
@@ -64,12 +64,14 @@ def test_every_pair(dtype: str, tmp_path: Path) -> None:
     )
     results = compiled.run(feeds)
     for name in EXPRESSIONS:
-        wanted = expected(name, feeds)
+        expected_array = expected(name, feeds)
         for array in (results[name], exported[f"A.{name}"]):
-            assert array.dtype == wanted.dtype
-            np.testing.assert_array_equal(array, wanted)
-            there = ~np.isnan(wanted)
-            np.testing.assert_array_equal(np.signbit(array[there]), np.signbit(wanted[there]))
+            assert array.dtype == expected_array.dtype
+            np.testing.assert_array_equal(array, expected_array)
+            is_number = ~np.isnan(expected_array)
+            np.testing.assert_array_equal(
+                np.signbit(array[is_number]), np.signbit(expected_array[is_number])
+            )
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,8 @@ def test_every_pair(dtype: str, tmp_path: Path) -> None:
         *("numpy.where(~c, x, y)", "numpy.where(~(~c), x, 1.0)"),
     ],
 )
-def test_a_condition_that_is_negated(expression: str, tmp_path: Path) -> None:
-    """ONNX Runtime exchanges the operands of a Where that alone reads the result of a Not."""
+def test_a_negated_condition_keeps_the_signs_of_zeros(expression: str, tmp_path: Path) -> None:
+    """Check conditions with a Not: ONNX Runtime exchanges the operands of a Where behind a Not."""
     source, feeds = model("float64"), inputs("float64")
     (node,) = source["m"]["graphs"]["g"]["nodes"].values()
     node["output_ports"] = {"r": {"value": expression}}
@@ -90,11 +92,13 @@ def test_a_condition_that_is_negated(expression: str, tmp_path: Path) -> None:
         tmp_path / "where.onnx", providers=["CPUExecutionProvider"]
     )
     read = {entry.name: feeds[entry.name] for entry in session.get_inputs()}
-    wanted = eval(expression, {"numpy": np}, feeds)
+    expected_array = eval(expression, {"numpy": np}, feeds)
     for array in (compiled.run(feeds)["r"], session.run(None, read)[0]):
-        np.testing.assert_array_equal(array, wanted)
-        there = ~np.isnan(wanted)
-        np.testing.assert_array_equal(np.signbit(array[there]), np.signbit(wanted[there]))
+        np.testing.assert_array_equal(array, expected_array)
+        is_number = ~np.isnan(expected_array)
+        np.testing.assert_array_equal(
+            np.signbit(array[is_number]), np.signbit(expected_array[is_number])
+        )
 
 
 def test_one_node_where_the_second_operand_has_no_negative_zero(tmp_path: Path) -> None:
@@ -111,8 +115,8 @@ def test_one_node_where_the_second_operand_has_no_negative_zero(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("native", ["off", "auto"])
-def test_members_that_stop_apart_keep_the_signs_of_zeros(native: str) -> None:
-    """The member with x = -0.0 stops first; copysign makes a number of its sign."""
+def test_members_with_individual_conditions_keep_the_signs_of_zeros(native: str) -> None:
+    """Check a batch whose member with x = -0.0 stops first; copysign shows the sign of x."""
     source = loop_model(
         {"M": "last", "v_initial": "(x0,)"},
         {"x_next": "x * 0.5", "y": "numpy.copysign(2.5, x)"},

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.emit import Forms, SessionModel
+from mdf_loop.emit import NodeWriters, SessionModel
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scan_node import write_scan
 from mdf_loop.errors import LoopError
@@ -82,12 +82,12 @@ class Session:
         options = _options(natives.share(loaded), large, placement.threads)
         self.native = natives.said
         keep = natives.register(options)
-        forms = Forms(natives.writer(write_scan), natives.writer(write_loop))
+        forms = NodeWriters(natives.writer(write_scan), natives.writer(write_loop))
         self._can_be_told = bool(natives.loops)
         told = (STOP,) if natives.loops else ()
         model = SessionModel(loaded, forms, told, functools.partial(prepare, order=CUDA))
         self._nodes = model.nodes
-        self._apart = {name: owned(array) for name, array in model.apart.items()}
+        self._apart = {name: owned(array) for name, array in model.large_constants.items()}
         if self._apart:
             options.add_external_initializers(list(self._apart), list(self._apart.values()))
         try:

@@ -40,13 +40,13 @@ def test_constants_given_apart_are_the_same_numbers(
 ) -> None:
     array = np.arange(-6, 6).reshape(3, 4)
     typed = array.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
-    monkeypatch.setattr(onnx_model, "LARGE", 1)
+    monkeypatch.setattr(onnx_model, "LARGE_CONSTANT_BYTES", 1)
     b = Builder()
     rows = b.new("int64", (2,), "rows")
     y = b.op("Gather", b.constant(typed), rows, axis=0)
     program = Program("p", (Input(rows),), tuple(b.ops), (Output("y", y),))
     model = SessionModel(program)
-    proto, apart = model.for_cpu, model.apart
+    proto, apart = model.for_cpu, model.large_constants
     assert list(apart) == [tensor.name for tensor in proto.graph.initializer]
     assert not any(tensor.raw_data for tensor in proto.graph.initializer)
     made = Session(program, STANDARD).run({"rows": np.array([2, 0])})["y"]
@@ -57,9 +57,9 @@ def test_constants_given_apart_are_the_same_numbers(
 def test_all_bits_are_as_with_constants_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     weights, x = rng.standard_normal((400, 400)), rng.standard_normal(400)
-    assert weights.nbytes >= onnx_model.LARGE
+    assert weights.nbytes >= onnx_model.LARGE_CONSTANT_BYTES
     apart = mdf_loop.compile(model(weights), device="cpu").run({"x": x}, steps=3)
-    monkeypatch.setattr(onnx_model, "LARGE", 10**9)
+    monkeypatch.setattr(onnx_model, "LARGE_CONSTANT_BYTES", 10**9)
     inside = mdf_loop.compile(model(weights), device="cpu").run({"x": x}, steps=3)
     for name in ("A.y", "A.z"):
         np.testing.assert_array_equal(apart[name], inside[name])
@@ -70,7 +70,7 @@ def test_more_constants_than_a_file_holds_are_run(
 ) -> None:
     """With the bound of a file lowered to what these constants pass."""
     weights = np.ones((400, 400))
-    monkeypatch.setattr(onnx_model, "_MOST_BYTES", 10**6)
+    monkeypatch.setattr(onnx_model, "_MAX_CONSTANT_BYTES", 10**6)
     compiled = mdf_loop.compile(model(weights), device="cpu")
     np.testing.assert_array_equal(compiled.run({"x": weights[0]})["A.y"], [400.0] * 400)
     with pytest.raises(UnsupportedError, match="one ONNX model holds 2 GB at most"):
