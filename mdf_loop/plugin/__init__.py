@@ -1,4 +1,4 @@
-"""`onnx::Loop` inside modeci_mdf's own engine."""
+"""Plugin that executes `onnx::Loop` in modeci_mdf's own engine."""
 
 from mdf_loop.plugin.install import register, unregister
 

@@ -1,4 +1,4 @@
-"""Nodes with loops in modeci_mdf's engine: the engine's own node, its loops computed here."""
+"""Nodes with loops in modeci_mdf's engine: this library computes the loops of the engine's own nodes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ from mdf_loop.reading.node import LOOP_RESULTS
 
 
 def names_of(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
-    """The engine's scan for names, also for texts that it cannot parse.
+    """Wrap the engine's scan for names so that it accepts texts that the engine cannot parse.
 
-    A text that is no Python (`x.3`, `/A/Add`) is one name; `(a, b[0])` holds the names a and b.
+    A text that is not Python (`x.3`, `/A/Add`) is one name. `(a, b[0])` contains the names a and b.
+
+    Args:
+        scan: The function of the engine that returns the names in an expression.
     """
 
     @functools.wraps(scan)
@@ -41,62 +44,64 @@ def names_of(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
 
 
 def with_loops(engine: Any) -> Callable[..., None]:
-    """The engine's `EvaluableNode.__init__`, for nodes with loops too."""
-    make = engine.EvaluableNode.__init__
+    """Wrap the engine's `EvaluableNode.__init__` so that it accepts nodes with loops."""
+    initialize = engine.EvaluableNode.__init__
 
-    @functools.wraps(make)
-    def make_with_loops(self: Any, node: Any, verbose: bool | None = False) -> None:
+    @functools.wraps(initialize)
+    def initialize_with_loops(self: Any, node: Any, verbose: bool | None = False) -> None:
         loops = [x for x in (*node.functions, *node.parameters) if graph_function(x.function)]
         if not loops:
-            make(self, node, verbose)
+            initialize(self, node, verbose)
             return
         document = Document(None, "$", siblings_of(node), node.id)
-        given = stand_in(node, loops, document)
-        make(self, given.node, verbose)
+        substitute = stand_in(node, loops, document)
+        initialize(self, substitute.node, verbose)
         self.node = node
         for loop in loops:
             call = LoopCall(loop, node, item_path(loop, node), document)
             if any(loop is function for function in node.functions):
-                _put(self.evaluable_functions, loop.id, EvaluableLoop(call), given)
+                _insert_loop(self.evaluable_functions, loop.id, EvaluableLoop(call), substitute)
             else:
                 parameter = EvaluableLoopParameter(call, engine, verbose)
-                _put(self.evaluable_parameters, loop.id, parameter, given)
-        _choose_by_position(self, {loop.id for loop in loops})
+                _insert_loop(self.evaluable_parameters, loop.id, parameter, substitute)
+        _select_by_position(self, {loop.id for loop in loops})
 
-    return make_with_loops
+    return initialize_with_loops
 
 
-def _put(table: dict[str, Any], loop_id: str, loop: EvaluableLoop, given: StandIn) -> None:
-    """Put a loop in the place of its constant, and behind it what can be asked of it."""
+def _insert_loop(
+    table: dict[str, Any], loop_id: str, loop: EvaluableLoop, substitute: StandIn
+) -> None:
+    """Replace the constant of a loop by the loop, followed by the references to its results."""
     entries = list(table.items())
     table.clear()
     for name, evaluable in entries:
-        asked = given.asked.get(name)
+        reference = substitute.references.get(name)
         if name == loop_id:
             table[name] = loop
             keys = LOOP_RESULTS if is_loop(loop.call.item.function) else ()
-            table.update({f"{name}.{key}": EvaluableAnswer(loop, key) for key in keys})
-        elif asked is not None and asked.loop == loop_id:
-            table[name] = EvaluableAnswer(loop, asked.what)
+            table.update({f"{name}.{key}": EvaluableReference(loop, key) for key in keys})
+        elif reference is not None and reference.loop == loop_id:
+            table[name] = EvaluableReference(loop, reference.key)
         else:
             table[name] = evaluable
 
 
 class EvaluableLoop:
-    """A loop function as the engine evaluates it."""
+    """Loop function with the interface of the engine's evaluable functions."""
 
     def __init__(self, call: LoopCall) -> None:
         self.call = call
         self.curr_value: Any = None
 
     def evaluate(self, parameters: dict[str, Any], *_: Any, **__: Any) -> Any:
-        """Run the loop on the node's current values."""
+        """Run the loop on the node's current values and return its results."""
         self.curr_value = self.call.run(parameters)
         return self.curr_value
 
 
 class EvaluableLoopParameter(EvaluableLoop):
-    """A parameter that is a loop: it may have an initial value, and conditions on the result."""
+    """Loop parameter, which may have an initial value and conditions on its result."""
 
     _RESULT = "result of the loop"
 
@@ -110,52 +115,55 @@ class EvaluableLoopParameter(EvaluableLoop):
             default_initial_value=call.item.default_initial_value,
             conditions=call.item.conditions,
         )
-        self._after = engine.EvaluableParameter(self.parameter, verbose)
+        self._evaluable = engine.EvaluableParameter(self.parameter, verbose)
 
     def get_current_value(self, parameters: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The last result; before the first, the initial value, if there is one."""
+        """Return the last result, or the initial value before the first run."""
         if self.curr_value is None and self.parameter.default_initial_value is not None:
-            return self._after.get_current_value(parameters, *args, **kwargs)
+            return self._evaluable.get_current_value(parameters, *args, **kwargs)
         return self.curr_value
 
     def evaluate(self, parameters: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Run the loop on the node's current values, then apply the conditions."""
-        result = super().evaluate(parameters)
+        """Run the loop on the node's current values, then apply the conditions of the parameter."""
+        loop_result = super().evaluate(parameters)
         if self.parameter.conditions:
-            values = {**parameters, self._RESULT: result}
-            self.curr_value = self._after.evaluate(values, *args, **kwargs)
+            values = {**parameters, self._RESULT: loop_result}
+            self.curr_value = self._evaluable.evaluate(values, *args, **kwargs)
         return self.curr_value
 
 
-class EvaluableAnswer:
-    """What is asked of a loop: `loop.iterations`, ..., or a result by its position.
+class EvaluableReference:
+    """Reference to one result of a loop: `loop.iterations`, ..., or a result by its position.
 
-    The only result of a loop is also its result 0 when it is one number.
+    If the only result of a loop is a scalar, position 0 refers to this result.
     """
 
-    def __init__(self, loop: EvaluableLoop, what: str | int) -> None:
+    def __init__(self, loop: EvaluableLoop, key: str | int) -> None:
         self.loop = loop
-        self.what = what
+        self.key = key
         self.curr_value: Any = None
 
     def evaluate(self, *_: Any, **__: Any) -> Any:
-        """What the loop gave when it ran just now."""
-        result = self.loop.curr_value
-        if isinstance(self.what, str):
-            self.curr_value = self.loop.call.named[self.what]
-        elif not isinstance(result, tuple) and np.ndim(result) == 0 and self.what == 0:
-            self.curr_value = result
+        """Return the referenced result of the last run of the loop."""
+        loop_result = self.loop.curr_value
+        if isinstance(self.key, str):
+            self.curr_value = self.loop.call.named[self.key]
+        elif not isinstance(loop_result, tuple) and np.ndim(loop_result) == 0 and self.key == 0:
+            self.curr_value = loop_result
         else:
-            self.curr_value = result[self.what]
+            self.curr_value = loop_result[self.key]
         return self.curr_value
 
     def get_current_value(self, *_: Any, **__: Any) -> Any:
-        """What the loop gave last."""
+        """Return the value of the last evaluation."""
         return self.curr_value
 
 
-def _choose_by_position(enode: Any, loops: set[str]) -> None:
-    """Ports that share the bare name of a loop get its results by position (importer's way)."""
+def _select_by_position(enode: Any, loops: set[str]) -> None:
+    """Assign the results of a loop by position to the ports whose value is the bare name of the loop.
+
+    Importers write output ports in this form.
+    """
     for loop in loops:
         ports = [p.id for p in enode.node.output_ports if p.value == loop]
         for position, port in enumerate(ports if len(ports) > 1 else ()):
@@ -164,7 +172,7 @@ def _choose_by_position(enode: Any, loops: set[str]) -> None:
 
 
 class _PortByPosition:
-    """An output port that takes one of a loop's results."""
+    """Output port that selects one of the results of a loop by position."""
 
     def __init__(self, output: Any, position: int, n_ports: int) -> None:
         self.output_port = output.output_port
@@ -174,15 +182,19 @@ class _PortByPosition:
         self._n_ports = n_ports
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        """The port's value."""
-        value = self._output.evaluate(*args, **kwargs)
-        if isinstance(value, tuple):
-            if len(value) != self._n_ports:
+        """Return the result at the position of the port.
+
+        Raises:
+            ArityError: The loop has another number of results than there are ports.
+        """
+        port_value = self._output.evaluate(*args, **kwargs)
+        if isinstance(port_value, tuple):
+            if len(port_value) != self._n_ports:
                 raise ArityError(
-                    f"the loop gives {len(value)} results, but {self._n_ports} output ports "
+                    f"the loop gives {len(port_value)} results, but {self._n_ports} output ports "
                     "take them",
                     hint="write loop[0], loop[1], ... in the ports to choose",
                 )
-            value = value[self._position]
-        self.curr_value = value
-        return value
+            port_value = port_value[self._position]
+        self.curr_value = port_value
+        return port_value

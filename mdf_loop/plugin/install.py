@@ -1,14 +1,14 @@
-"""`onnx::Loop` inside modeci_mdf's own engine.
+"""Registration of `onnx::Loop` in modeci_mdf's own engine.
 
-`register()` gives modeci_mdf a loop function and teaches its engine the nodes that use it:
+`register()` adds a loop function to modeci_mdf and patches the engine so that it evaluates loops:
 
 - `modeci_mdf.functions.onnx.loop` and `mdf_functions["onnx::Loop"]` exist;
 - `EvaluableNode` evaluates loop functions in every accepted form, compiled by this library;
-- names that are no Python names (`x.3`, `/A/Add`), which ONNX importers write, are read as names;
-- a body given as the id of another graph is found, because models are remembered.
+- the engine accepts names that are no Python names (`x.3`, `/A/Add`), which ONNX importers write;
+- a body can be the id of another graph of the model, because each new model is registered.
 
-Nodes without a loop are untouched. `unregister()` puts everything back. What of modeci_mdf is not
-yet imported is taught when it gets imported, so importing `mdf_loop` costs nothing.
+Nodes without a loop behave as before. `unregister()` restores modeci_mdf. A module of modeci_mdf that is not
+yet imported is patched when a program imports it, so importing `mdf_loop` does not import modeci_mdf.
 """
 
 from __future__ import annotations
@@ -22,62 +22,65 @@ from types import ModuleType
 from typing import Any
 
 _undo: list[Callable[[], None]] = []
-"""How to take back what was done to modeci_mdf, last thing first."""
+"""Functions that revert the patches of modeci_mdf, to be called from the last to the first."""
 
-_taught: set[str] = set()
-"""The modules of modeci_mdf that were changed."""
+_patched: set[str] = set()
+"""Names of the patched modules of modeci_mdf."""
 
 
 def register() -> None:
-    """Make `onnx::Loop` work in modeci_mdf's engine; doing it twice changes nothing."""
-    for name in _LESSONS:
+    """Register `onnx::Loop` in modeci_mdf's engine; a second call changes nothing."""
+    for name in _PATCHES:
         if name in sys.modules:
-            _teach(importlib.import_module(name))  # waits if another thread is importing it
-    if _LESSONS.keys() - _taught and not any(isinstance(f, _Finder) for f in sys.meta_path):
+            _patch(importlib.import_module(name))  # waits if another thread is importing it
+    if _PATCHES.keys() - _patched and not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 def unregister() -> None:
-    """Put modeci_mdf back as it was."""
+    """Restore modeci_mdf."""
     _remove_finder()
     while _undo:
         _undo.pop()()
-    _taught.clear()
+    _patched.clear()
 
 
 def _remove_finder() -> None:
+    """Remove the finder of this plugin from the import system."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Waits for modules of modeci_mdf to be imported and teaches them then."""
+    """Finder that patches modules of modeci_mdf when a program imports them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in _LESSONS or fullname in _taught:
+        """Return the spec of a module to patch, or None for all other modules."""
+        if fullname not in _PATCHES or fullname in _patched:
             return None
-        spec = self._found_by_later(fullname, path, target)
+        spec = self._spec_of_later_finders(fullname, path, target)
         if spec is None or spec.loader is None:
             return None
         loader = spec.loader
-        run = loader.exec_module
-        own = vars(loader).get("exec_module")  # that of another copy of this library
+        execute = loader.exec_module
+        earlier = vars(loader).get("exec_module")  # wrapper of another copy of this library
 
-        def run_and_teach(module: ModuleType) -> None:
+        def execute_and_patch(module: ModuleType) -> None:
             del loader.exec_module
-            if own is not None:
-                loader.exec_module = own  # type: ignore[method-assign]
-            run(module)
-            if self in sys.meta_path:  # not unregistered meanwhile
-                _teach(module)
+            if earlier is not None:
+                loader.exec_module = earlier  # type: ignore[method-assign]
+            execute(module)
+            if self in sys.meta_path:  # false after `unregister()`
+                _patch(module)
 
-        loader.exec_module = run_and_teach  # type: ignore[method-assign]
+        loader.exec_module = execute_and_patch  # type: ignore[method-assign]
         return spec
 
-    def _found_by_later(
+    def _spec_of_later_finders(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
+        """Return the first spec that a finder behind this one finds."""
         finders = sys.meta_path
         for finder in finders[finders.index(self) + 1 :] if self in finders else ():
             if hasattr(finder, "find_spec"):
@@ -87,19 +90,21 @@ class _Finder(importlib.abc.MetaPathFinder):
         return None
 
 
-def _teach(module: ModuleType) -> None:
-    if module.__name__ in _taught:
+def _patch(module: ModuleType) -> None:
+    """Patch a module of modeci_mdf once, and remove the finder after the last module."""
+    if module.__name__ in _patched:
         return
-    _LESSONS[module.__name__](module)
-    _taught.add(module.__name__)
-    if _taught == _LESSONS.keys():
+    _PATCHES[module.__name__](module)
+    _patched.add(module.__name__)
+    if _patched == _PATCHES.keys():
         _remove_finder()
 
 
-# --- what is changed --------------------------------------------------------------------------
+# --- patches ----------------------------------------------------------------------------------
 
 
-def _teach_model(module: Any) -> None:
+def _patch_model(module: Any) -> None:
+    """Wrap the methods that create models, so that each new model is registered."""
     from mdf_loop.plugin.models import forget, remembering
 
     _undo.append(forget)
@@ -107,7 +112,8 @@ def _teach_model(module: Any) -> None:
         _set(module.Model, name, remembering(getattr(module.Model, name)))
 
 
-def _teach_engine(engine: Any) -> None:
+def _patch_engine(engine: Any) -> None:
+    """Add the loop function, and replace the functions of the engine that cannot handle loops."""
     from modeci_mdf.functions import onnx as onnx_functions
     from modeci_mdf.functions import standard
 
@@ -127,21 +133,24 @@ def _teach_engine(engine: Any) -> None:
     _set(engine, name, names_of(getattr(engine, name)))
 
 
-_LESSONS: dict[str, Callable[[Any], None]] = {
-    "modeci_mdf.mdf": _teach_model,
-    "modeci_mdf.execution_engine": _teach_engine,
+_PATCHES: dict[str, Callable[[Any], None]] = {
+    "modeci_mdf.mdf": _patch_model,
+    "modeci_mdf.execution_engine": _patch_engine,
 }
+"""Functions that patch the modules of modeci_mdf, by module name."""
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
-    missing = name not in vars(owner)
+    """Set an attribute, and record how to restore it."""
+    is_new = name not in vars(owner)
     old = getattr(owner, name, None)
     setattr(owner, name, value)
-    _undo.append(lambda: delattr(owner, name) if missing else setattr(owner, name, old))
+    _undo.append(lambda: delattr(owner, name) if is_new else setattr(owner, name, old))
 
 
 def _set_item(table: dict[str, Any], key: str, value: Any) -> None:
-    missing = key not in table
+    """Set an entry of a dict, and record how to restore it."""
+    is_new = key not in table
     old = table.get(key)
     table[key] = value
-    _undo.append(lambda: table.pop(key) if missing else table.__setitem__(key, old))
+    _undo.append(lambda: table.pop(key) if is_new else table.__setitem__(key, old))

@@ -1,6 +1,6 @@
-"""One loop called with values: from modeci_mdf's engine, or from Python as `loop(...)`.
+"""Calls of one loop with values, from modeci_mdf's engine or from Python as `loop(...)`.
 
-A call is compiled for the types of its values and kept; the next call with these types only runs.
+A loop is compiled for the types of its values. The next call with these types reuses the compiled loop.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mdf_loop.plugin.models import graph_with
 from mdf_loop.plugin.values import (
     array_of,
     content_of,
-    is_plain,
-    is_whole,
+    is_python_int,
+    is_python_number,
     part_of,
     type_of,
     without_unit,
@@ -41,16 +41,21 @@ from mdf_loop.run.backend import PROGRAM_BACKENDS, Runnable
 from mdf_loop.run.modeci import seeds
 
 SESSIONS_KEPT = 64
-"""Sessions kept for one loop, each for one set of types."""
+"""Largest number of sessions in the cache of one loop; each is for one set of types."""
 
 BODIES_KEPT = 128
-"""Bodies kept of those that `loop(...)` was called with."""
+"""Largest number of bodies in the cache of `loop(...)`."""
 
 
-class _Ready(Struct, frozen=True):
-    """A loop compiled for some types: its session, and where each input comes from.
+class _CompiledLoop(Struct, frozen=True):
+    """Loop that is compiled for one set of types.
 
-    An input is a value by name, or a part of one by positions: `x`, `x[0]`, `x[0][1]`.
+    Attributes:
+        session: Session that runs the program of the loop.
+        n_results: Number of results.
+        sources: Source of each input: the name of a value, and the positions of a part of the value (`x`,
+            `x[0]`, `x[0][1]`).
+        floats: Names of the integer values that are converted to floats.
     """
 
     session: Runnable
@@ -60,7 +65,11 @@ class _Ready(Struct, frozen=True):
 
 
 class LoopCall:
-    """One loop function of one node, to be run again and again on the node's values."""
+    """Loop function of a node, which runs repeatedly on the node's values.
+
+    Attributes:
+        named: Iterations, condition and stop reason of the last run, by name.
+    """
 
     def __init__(
         self, item: Any, node: Any, where: str, document: Document, options: Options | None = None
@@ -73,71 +82,74 @@ class LoopCall:
         self.graph = graph_with(node)
         self.named: dict[str, Array] = {}
         self._counts: dict[str, Array] = {}
-        self._reads: tuple[str, ...] = ()
-        self._ready: Recent[_Ready] = Recent(SESSIONS_KEPT)
+        self._names_read: tuple[str, ...] = ()
+        self._compiled_loops: Recent[_CompiledLoop] = Recent(SESSIONS_KEPT)
 
     def run(self, values: Mapping[str, Any]) -> Any:
-        """The loop's results for these values: a tuple, or the bare array if there is only one.
+        """Run the loop, and return its results: a tuple, or the bare array if there is only one.
 
-        `named` holds iterations, condition and stop reason afterwards.
+        `named` contains iterations, condition and stop reason afterwards.
         """
-        ready = self._ready.get(self._key(values))
-        if ready is None:
-            ready = self._compile(values)
-            self._ready.put(self._key(values), ready)
+        compiled = self._compiled_loops.get(self._key(values))
+        if compiled is None:
+            compiled = self._compile(values)
+            self._compiled_loops.put(self._key(values), compiled)
         feeds: dict[str, Array] = {}
-        for entry in ready.session.program.inputs:
-            feeds[entry.value.name] = self._given(entry, ready, values)
-        made = ready.session.run(feeds)
-        counts = ready.session.program.gives(Gives.STATE)
-        self._counts |= {name: made[output] for name, output in counts.items()}
-        self.named = {name: made[name] for name in LOOP_RESULTS if name in made}
-        results = tuple(made[f"result{k}"] for k in range(ready.n_results))
+        for entry in compiled.session.program.inputs:
+            feeds[entry.value.name] = self._feed(entry, compiled, values)
+        arrays = compiled.session.run(feeds)
+        counts = compiled.session.program.gives(Gives.STATE)
+        self._counts |= {name: arrays[output] for name, output in counts.items()}
+        self.named = {name: arrays[name] for name in LOOP_RESULTS if name in arrays}
+        results = tuple(arrays[f"result{k}"] for k in range(compiled.n_results))
         return results[0] if len(results) == 1 else results
 
-    def _given(self, entry: Input, ready: _Ready, values: Mapping[str, Any]) -> Array:
-        """What an input of the program is given."""
+    def _feed(self, entry: Input, compiled: _CompiledLoop, values: Mapping[str, Any]) -> Array:
+        """Return the array that an input of the program is fed with."""
         match entry.role:
             case Takes.KEYS:
-                return Streams(seeds.current).of_one_run(ready.session.program.sites)
+                return Streams(seeds.current).of_one_run(compiled.session.program.sites)
             case Takes.STATE:
                 return self._counts.get(entry.of, np.array(0))
-        name, positions = ready.sources[entry.value.name]
-        value = float(values[name]) if name in ready.floats else values[name]
+        name, positions = compiled.sources[entry.value.name]
+        value = float(values[name]) if name in compiled.floats else values[name]
         return array_of(part_of(value, positions), name)
 
     def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The types of the values that the loop reads, as far as is known by now."""
-        return tuple((name, type_of(values.get(name))) for name in self._reads)
+        """Return the types of the values that the loop reads, as far as compilations have shown them."""
+        return tuple((name, type_of(values.get(name))) for name in self._names_read)
 
-    def _compile(self, values: Mapping[str, Any]) -> _Ready:
+    def _compile(self, values: Mapping[str, Any]) -> _CompiledLoop:
+        """Compile the loop, with integer initial values as floats if the carried types require it."""
         try:
-            return self._compiled(values, frozenset())
+            return self._compile_with_floats(values, frozenset())
         except CarryTypeError as error:
-            whole = self._whole_initial_values(values)
-            if not whole:
+            integers = self._integer_initial_values(values)
+            if not integers:
                 raise
             try:
-                return self._compiled(values, whole)
+                return self._compile_with_floats(values, integers)
             except LoopError:
                 raise error from None
 
-    def _whole_initial_values(self, values: Mapping[str, Any]) -> frozenset[str]:
-        """Plain whole numbers that the loop starts from and that may be meant with a point.
+    def _integer_initial_values(self, values: Mapping[str, Any]) -> frozenset[str]:
+        """Return the names of Python integers among the initial values that may stand for floats.
 
-        modeci_mdf's engine turns a computed 2.0 into 2. A number that the node itself writes
-        without a point is meant as it is written.
+        modeci_mdf's engine turns a computed 2.0 into 2. An integer that the node itself writes is an integer.
         """
         form = loop_form(self.item, self.node, self.where, self.document)
         initial = form.initial.values() if isinstance(form.initial, dict) else form.initial
         names = {name for expression in initial for name in names_in(expression)}
-        written = {p.id for p in self.node.parameters if is_whole(p.value)}
-        return frozenset(name for name in names - written if is_whole(values.get(name)))
+        literals = {p.id for p in self.node.parameters if is_python_int(p.value)}
+        return frozenset(name for name in names - literals if is_python_int(values.get(name)))
 
-    def _compiled(self, values: Mapping[str, Any], floats: frozenset[str]) -> _Ready:
+    def _compile_with_floats(
+        self, values: Mapping[str, Any], floats: frozenset[str]
+    ) -> _CompiledLoop:
+        """Compile the loop for the types of the values; the values named in `floats` become floats."""
         b = ModelBuilder(self.options)
         inputs = _Inputs(b, values, floats)
-        scope = Scope({name: inputs.asked(name) for name in values}, is_node=True)
+        scope = Scope({name: inputs.reader(name) for name in values}, is_node=True)
         item = f"{self.node.id}.{self.item.id}"
         with b.findings.catch(), b.placed(graph=self.graph, item=item):
             reading = read_graph_function(b, self.item, self.node, self.where, scope, self.document)
@@ -146,32 +158,38 @@ class LoopCall:
         named = {f"result{k}": result for k, result in enumerate(results)}
         named |= {name: term() for name, term in reading.named.items()}
         outputs = tuple(Output(name, v) for name, v in named.items() if isinstance(v, Value))
-        made = Program(self.item.id, tuple(inputs.made), tuple(b.ops), outputs)
-        program = with_streams_going_on(made)
+        loop_program = Program(self.item.id, tuple(inputs.entries), tuple(b.ops), outputs)
+        program = with_streams_going_on(loop_program)
         raise_findings(check(program))
         backend = PROGRAM_BACKENDS["onnxruntime"]
         session = backend.load(prepare(program, backend.order))
-        self._reads = tuple(dict.fromkeys((*self._reads, *inputs.asked_for)))
-        return _Ready(session, len(results), inputs.sources, floats)
+        self._names_read = tuple(dict.fromkeys((*self._names_read, *inputs.names_read)))
+        return _CompiledLoop(session, len(results), inputs.sources, floats)
 
 
 class _Inputs:
-    """Makes a program's inputs of values, each when the loop first asks for its name."""
+    """Inputs of a program, each of which is created when the loop first reads the name of its value.
+
+    Attributes:
+        names_read: Names that the loop has read, in order.
+        entries: Inputs of the program.
+        sources: Source of each input, as in `_CompiledLoop`.
+    """
 
     def __init__(self, b: ModelBuilder, values: Mapping[str, Any], floats: frozenset[str]) -> None:
         self.b = b
         self.values = values
         self.floats = floats
-        self.asked_for: dict[str, None] = {}
-        self.made: list[Input] = []
+        self.names_read: dict[str, None] = {}
+        self.entries: list[Input] = []
         self.sources: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._terms: dict[str, Term] = {}
 
-    def asked(self, name: str) -> Callable[[], Term]:
-        """What gives the input (or the tuple of inputs) of that name."""
+    def reader(self, name: str) -> Callable[[], Term]:
+        """Return a function that returns the input, or the tuple of inputs, for a name."""
 
-        def term() -> Term:
-            self.asked_for[name] = None
+        def read() -> Term:
+            self.names_read[name] = None
             if name not in self._terms:
                 value = self.values[name]
                 if value is None:
@@ -179,20 +197,21 @@ class _Inputs:
                         f"'{name}' has no value yet when the loop reads it",
                         hint=f"make '{name}' a function, or give it a value",
                     )
-                self._terms[name] = self._make(name, value, ())
+                self._terms[name] = self._create(name, value, ())
             return self._terms[name]
 
-        return term
+        return read
 
-    def _make(self, name: str, value: Any, positions: tuple[int, ...]) -> Term:
+    def _create(self, name: str, value: Any, positions: tuple[int, ...]) -> Term:
+        """Create the input for a value, or the inputs for the parts of a tuple."""
         if isinstance(value, tuple):
-            return tuple(self._make(name, part, (*positions, k)) for k, part in enumerate(value))
+            return tuple(self._create(name, part, (*positions, k)) for k, part in enumerate(value))
         array = array_of(float(value) if name in self.floats else value, name)
         label = name + "".join(f"[{k}]" for k in positions)
-        made = self.b.new(str(array.dtype), array.shape, label)
-        self.made.append(Input(made))
-        self.sources[made.name] = (name, positions)
-        return self.b.mark_weak(made) if is_plain(value) else made
+        entry = self.b.new(str(array.dtype), array.shape, label)
+        self.entries.append(Input(entry))
+        self.sources[entry.name] = (name, positions)
+        return self.b.mark_weak(entry) if is_python_number(value) else entry
 
 
 # --- from Python ------------------------------------------------------------------------------
@@ -205,23 +224,23 @@ def loop(
     body: Any = None,
     **outer: Any,
 ) -> Any:
-    """Run a loop on arrays: final carried values and recorded outputs of `body`.
+    """Run a loop on arrays, and return the final carried values and the recorded outputs of `body`.
 
     Args:
-        M: trip count, one whole number; None or -1: no trip count.
-        cond: start condition, one truth value; None: the body's condition is ignored.
-        v_initial: the initial value of the carried value, or a tuple of several.
-        body: an MDF Graph, its dict, or an ONNX GraphProto. The order of its inputs and outputs
-            is in its `metadata` (an ONNX graph has its own).
-        **outer: values that the body reads from outside, by name.
+        M: The trip count, one integer. None and -1 mean that there is no trip count.
+        cond: The start condition, one boolean. If None, the body's condition is ignored.
+        v_initial: The initial value of the carried value, or a tuple of several.
+        body: An MDF Graph, its dict, or an ONNX GraphProto. The `metadata` of an MDF graph contains the order
+            of its inputs and outputs (an ONNX graph has its own order).
+        **outer: Values that the body reads from outside, by name.
 
-    No value has a unit: a Quantity is taken if it is dimensionless, and refused otherwise.
+    Values have no units. A dimensionless Quantity is accepted, any other Quantity is refused.
 
     Returns:
-        Final carried values, then recorded outputs: a tuple, or the bare array if there is one.
+        Final carried values, then recorded outputs, as a tuple, or the bare array if there is only one.
 
     Raises:
-        LoopError: what is wrong with the loop.
+        LoopError: The loop is invalid or fails.
 
     Source: ONNX Loop-13.
     """
@@ -232,11 +251,11 @@ def loop(
     M = without_unit(M, _TRIP_COUNT)  # noqa: N806 - ONNX's name
     initial = () if v_initial is None else v_initial
     initial = initial if isinstance(initial, tuple) else (initial,)
-    endless = M is None or (np.size(M) == 1 and np.all(np.asarray(M) == -1))
+    is_unbounded = M is None or (np.size(M) == 1 and np.all(np.asarray(M) == -1))
     values = {_INITIAL.format(k): value for k, value in enumerate(initial)}
-    values |= {} if endless else {_TRIP_COUNT: M}
+    values |= {} if is_unbounded else {_TRIP_COUNT: M}
     values |= {} if cond is None else {_CONDITION: cond}
-    key = (content_of(body), len(initial), endless, cond is None)
+    key = (content_of(body), len(initial), is_unbounded, cond is None)
     call = _calls.get(key)
     if call is None:
         call = _call_for(body, len(initial), values.keys())
@@ -247,19 +266,20 @@ def loop(
 
 _calls: Recent[LoopCall] = Recent(BODIES_KEPT)
 _TRIP_COUNT, _CONDITION, _INITIAL = "the trip count", "the condition", "initial value {}"
-"""What a call's own arguments are called: no body can name them by mistake."""
+"""Names of the arguments of a call, which no body can contain by mistake."""
 
 
-def _call_for(body: Any, n_carried: int, given: Collection[str]) -> LoopCall:
+def _call_for(body: Any, n_carried: int, arguments: Collection[str]) -> LoopCall:
+    """Return the call of a body; `arguments` are the names of the arguments that have a value."""
     if hasattr(body, "SerializeToString"):
         from mdf_loop.importing.onnx_graph import loop_body
 
         body = graph_of(loop_body(body), "$.loop.args.body")
     else:
-        body = copy.deepcopy(body)  # the caller may change it before new types come
+        body = copy.deepcopy(body)  # the caller may change the body before a call with other types
     args = {
-        "M": _TRIP_COUNT if _TRIP_COUNT in given else None,
-        "cond": _CONDITION if _CONDITION in given else None,
+        "M": _TRIP_COUNT if _TRIP_COUNT in arguments else None,
+        "cond": _CONDITION if _CONDITION in arguments else None,
         "v_initial": [_INITIAL.format(k) for k in range(n_carried)],
         "body": body,
     }

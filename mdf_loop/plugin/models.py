@@ -1,8 +1,8 @@
-"""Which model a node belongs to, so that a loop's body can be another graph of it.
+"""Registry of models, which finds the model of a node so that a loop's body can be another graph of it.
 
-modeci_mdf's engine is given a Graph; its Model may be gone by then (`main()` keeps only the
-Graph). So from the moment a Model is made or copied, each Graph is remembered with the graphs that
-its loops name. A Model that still lives is asked first: graphs may have been added to it.
+modeci_mdf's engine receives a Graph, whose Model may not exist any more (`main()` keeps only the Graph). So
+when a Model is created or copied, each of its Graphs is registered with the graphs that its loops name. The
+graphs of a Model that still exists have priority, because graphs may have been added to the Model.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mdf_loop.document.bodies import named_bodies, named_by_node
 from mdf_loop.errors import ModelError
 
 _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""Models made since registration, in the order of their making."""
+"""Models created since the plugin was registered, by order of creation."""
 
 _named: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-"""Graph -> the graphs, by id, that its loops name and that those graphs name.
+"""Graphs that the loops of a Graph name, directly or through other graphs, by Graph and by id.
 
-Not by Node: graph_scheduler keeps nodes alive after their graph.
+The keys are not nodes, because graph_scheduler keeps nodes alive after their graph.
 """
 
 _order = itertools.count()
@@ -36,73 +36,74 @@ def forget() -> None:
 
 
 def remembering(method: Callable[..., None]) -> Callable[..., None]:
-    """`Model.__init__` or `Model.__setstate__` (copies) that remembers the model."""
+    """Wrap `Model.__init__` or `Model.__setstate__` (copies) so that it registers the model."""
 
     @functools.wraps(method)
-    def make_and_remember(self: Any, *args: Any, **kwargs: Any) -> None:
+    def call_and_remember(self: Any, *args: Any, **kwargs: Any) -> None:
         method(self, *args, **kwargs)
         remember(self)
 
-    return make_and_remember
+    return call_and_remember
 
 
 def remember(model: Any) -> None:
-    """Remember a model as long as it lives, and its bodies as long as the graphs that name them."""
+    """Register a model while it exists, and its bodies while the graphs that name the bodies exist."""
     from modeci_mdf.mdf import Graph
 
     _live[next(_order)] = model
     graphs = {graph.id: graph for graph in model.graphs or () if isinstance(graph, Graph)}
     for graph in graphs.values():
-        bodies = _reached(named_bodies(graph), graphs)
-        if bodies and graph not in bodies.values():  # else nothing of it could ever be freed
+        bodies = _reachable(named_bodies(graph), graphs)
+        if bodies and graph not in bodies.values():  # a reference to its own key is never freed
             _named[graph] = bodies
 
 
-def _reached(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
-    """The graphs of these ids, with all that their own loops name."""
-    found: dict[str, Any] = {}
-    wanted = list(ids)
-    while wanted:
-        graph_id = wanted.pop()
-        if graph_id in graphs and graph_id not in found:
-            found[graph_id] = graphs[graph_id]
-            wanted += named_bodies(graphs[graph_id])
-    return found
+def _reachable(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
+    """Return the graphs of these ids, and all graphs that their loops name."""
+    reachable: dict[str, Any] = {}
+    stack = list(ids)
+    while stack:
+        graph_id = stack.pop()
+        if graph_id in graphs and graph_id not in reachable:
+            reachable[graph_id] = graphs[graph_id]
+            stack += named_bodies(graphs[graph_id])
+    return reachable
 
 
 def graph_with(node: Any) -> str:
-    """The id of the graph that a node stands in; empty if no model with it is known."""
+    """Return the id of the graph of a node, or an empty text if no known model has the node."""
     models = (graph for model in list(_live.values()) for graph in model.graphs or ())
     return next((str(graph.id) for graph in (*models, *list(_named)) if _has(graph, node)), "")
 
 
 def siblings_of(node: Any) -> dict[str, Any]:
-    """The graphs, by id, that loops of the node may name; empty if they name none.
+    """Return the graphs, by id, that loops of the node may name, or {} if the loops name none.
 
     Raises:
-        ModelError: they name graphs, but no model with this node is known.
+        ModelError: The loops name graphs, but no known model has this node.
     """
-    wanted = named_by_node(node)
-    if not wanted:
+    body_ids = named_by_node(node)
+    if not body_ids:
         return {}
-    known = _graphs_around(node, _latest_first())
-    known += [bodies for graph, bodies in list(_named.items()) if _has(graph, node)]
-    known = known or _graphs_around(node, _others())
-    if not known:
+    candidates = _graphs_around(node, _latest_first())
+    candidates += [bodies for graph, bodies in list(_named.items()) if _has(graph, node)]
+    candidates = candidates or _graphs_around(node, _unregistered_models())
+    if not candidates:
         raise ModelError(
-            f"the loop body '{min(wanted)}' is another graph of the model, but the model of node "
+            f"the loop body '{min(body_ids)}' is another graph of the model, but the model of node "
             f"'{node.id}' is not known",
             hint="keep the Model while its Graph is used, and copy the Model, not only the Graph",
         )
-    return next((graphs for graphs in known if wanted <= graphs.keys()), known[0])
+    return next((graphs for graphs in candidates if body_ids <= graphs.keys()), candidates[0])
 
 
 def _latest_first() -> list[Any]:
+    """Return the registered models, the latest first."""
     return [model for _, model in sorted(_live.items(), reverse=True)]
 
 
 def _graphs_around(node: Any, models: Iterable[Any]) -> list[dict[str, Any]]:
-    """The graphs, by id, of each model that has this node."""
+    """Return the graphs, by id, of each model that has this node."""
     return [
         {graph.id: graph for graph in model.graphs}
         for model in models
@@ -111,11 +112,12 @@ def _graphs_around(node: Any, models: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _has(graph: Any, node: Any) -> bool:
+    """Return True if a graph contains this node object."""
     return any(candidate is node for candidate in graph.nodes)
 
 
-def _others() -> list[Any]:
-    """Models that were made before registration and still live."""
+def _unregistered_models() -> list[Any]:
+    """Return the existing models that were created before the plugin was registered."""
     from modeci_mdf.mdf import Model
 
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), Model)]
+    return [candidate for candidate in gc.get_objects() if issubclass(type(candidate), Model)]

@@ -1,10 +1,11 @@
-"""What modeci_mdf's engine is given in place of a node with loops.
+"""Substitute for a node with loops, which modeci_mdf's engine can evaluate.
 
     functions: {loop_1: {function: onnx::Loop, args: ...}}    ->   {loop_1: 0, loop_1__iterations: 0}
     output_ports: {n: loop_1.iterations * 2}                  ->   {n: loop_1__iterations * 2}
 
-A copy of the node: constants stand for loops and for what is asked of them, parameters that hold
-bodies are left out, functions come after those that they read. The node itself is never touched.
+The substitute is a copy of the node. Constants stand for the loops and for references to their results.
+Parameters that contain bodies are omitted. Each function follows the functions that it reads. The node itself
+is never changed.
 """
 
 from __future__ import annotations
@@ -28,148 +29,163 @@ from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.reading.parameters import condition_fields
 
 
-class Asked(Struct, frozen=True):
-    """Something asked of a loop in an expression: `loop.iterations`, `loop[0]`."""
+class Reference(Struct, frozen=True):
+    """Reference to a result of a loop in an expression: `loop.iterations`, `loop[0]`."""
 
     loop: str
-    what: str | int
+    key: str | int
 
 
 class StandIn(Struct):
-    """The copy of a node, and what its added names stand for."""
+    """Substitute for a node, and the references that its additional names stand for."""
 
     node: Any
-    asked: dict[str, Asked] = field(default_factory=dict)
+    references: dict[str, Reference] = field(default_factory=dict)
 
 
 def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
-    """The node as the engine can hold it.
+    """Return the substitute for a node with loops.
 
     Raises:
-        LoopError: a loop's form is wrong, or functions of the node need each other.
+        LoopError: The form of a loop is wrong, or functions of the node need each other.
     """
     loops = list(loops)
     bodies = {name for loop in loops for name in parameters_with_bodies(loop, node)}
-    asking = _Asking(node, loops)
-    functions = [_renamed(f, asking) for f in in_order(node, document)]
-    parameters = [_renamed(p, asking) for p in node.parameters if p.id not in bodies]
-    made = changed(
+    namer = _ReferenceNamer(node, loops)
+    functions = [_renamed(f, namer) for f in in_order(node, document)]
+    parameters = [_renamed(p, namer) for p in node.parameters if p.id not in bodies]
+    substitute = changed(
         node,
-        output_ports=[_renamed(port, asking) for port in node.output_ports],
-        functions=list(_with_constants(functions, loops, asking.asked)),
-        parameters=list(_with_constants(parameters, loops, asking.asked)),
+        output_ports=[_renamed(port, namer) for port in node.output_ports],
+        functions=list(_with_constants(functions, loops, namer.references)),
+        parameters=list(_with_constants(parameters, loops, namer.references)),
     )
-    return StandIn(made, asking.asked)
+    return StandIn(substitute, namer.references)
 
 
 def _with_constants(
-    items: Iterable[Any], loops: list[Any], asked: Mapping[str, Asked]
+    items: Iterable[Any], loops: list[Any], references: Mapping[str, Reference]
 ) -> Iterator[Any]:
-    """The items with constants for loops, followed by constants for what is asked of them."""
+    """Yield the functions or parameters, with constants for each loop and its references."""
     for item in items:
         if all(item is not loop for loop in loops):
             yield item
             continue
-        for name in (item.id, *(name for name, what in asked.items() if what.loop == item.id)):
+        names = (name for name, reference in references.items() if reference.loop == item.id)
+        for name in (item.id, *names):
             yield type(item)(id=name, value="0")
 
 
-# --- names for what is asked of loops ---------------------------------------------------------
+# --- names for references to results of loops -------------------------------------------------
 
 
-class _Asking(ast.NodeTransformer):
-    """Gives `loop.iterations` and `loop[0]` in expressions names that Python can evaluate."""
+class _ReferenceNamer(ast.NodeTransformer):
+    """Transformer that replaces `loop.iterations` and `loop[0]` in expressions by Python names.
+
+    Attributes:
+        loops: Ids of the loops of the node.
+        used_names: Names that the node itself uses.
+        references: References of the expressions so far, by their new names.
+    """
 
     def __init__(self, node: Any, loops: Iterable[Any]) -> None:
         self.loops = {loop.id for loop in loops}
-        self.taken = {
+        self.used_names = {
             x.id for x in (*node.input_ports, *node.functions, *node.parameters, *node.output_ports)
         }
-        self.asked: dict[str, Asked] = {}
+        self.references: dict[str, Reference] = {}
 
     def text(self, text: str) -> str:
-        """The expression with such names; itself where it asks nothing."""
-        if text in self.taken:
+        """Return an expression with names in place of its references to results of loops."""
+        if text in self.used_names:
             return text
-        whole = _WHOLE.fullmatch(text.strip())
-        if whole and whole["loop"] in self.loops:
-            what = whole["key"] or int(whole["position"])
-            if what == 0 or whole["key"] or not whole["loop"].isidentifier():
-                return self._name(whole["loop"], what)
+        match = _REFERENCE.fullmatch(text.strip())
+        if match and match["loop"] in self.loops:
+            key = match["key"] or int(match["position"])
+            if key == 0 or match["key"] or not match["loop"].isidentifier():
+                return self._name(match["loop"], key)
         try:
             tree = self.visit(ast.parse(text.strip(), mode="eval"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return text
-        asks = any(isinstance(part, ast.Name) and part.id in self.asked for part in ast.walk(tree))
-        return ast.unparse(tree) if asks else text
+        names = (part.id for part in ast.walk(tree) if isinstance(part, ast.Name))
+        has_references = any(name in self.references for name in names)
+        return ast.unparse(tree) if has_references else text
 
-    def _name(self, loop: str, what: str | int) -> str:
-        for name, asked in self.asked.items():
-            if asked == Asked(loop, what):
+    def _name(self, loop: str, key: str | int) -> str:
+        """Return the name of a reference, which is a new name for a new reference."""
+        for name, reference in self.references.items():
+            if reference == Reference(loop, key):
                 return name
-        name = re.sub(r"\W", "_", f"_{loop}__{what}")
-        while name in self.taken | self.asked.keys():
+        name = re.sub(r"\W", "_", f"_{loop}__{key}")
+        while name in self.used_names | self.references.keys():
             name += "_"
-        self.asked[name] = Asked(loop, what)
+        self.references[name] = Reference(loop, key)
         return name
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """`loop.iterations`."""
+        """Replace `loop.iterations`."""
         loop = node.value
         if isinstance(loop, ast.Name) and loop.id in self.loops and node.attr in LOOP_RESULTS:
             return ast.Name(self._name(loop.id, node.attr), ast.Load())
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """`loop[0]`, which is also how the only result is written when it is one number."""
+        """Replace `loop[0]`, which may also refer to the only result of a loop if it is a scalar."""
         loop, index = node.value, node.slice
-        first = isinstance(index, ast.Constant) and type(index.value) is int and index.value == 0
-        if isinstance(loop, ast.Name) and loop.id in self.loops and first:
+        is_zero = isinstance(index, ast.Constant) and type(index.value) is int and index.value == 0
+        if isinstance(loop, ast.Name) and loop.id in self.loops and is_zero:
             return ast.Name(self._name(loop.id, 0), ast.Load())
         return self.generic_visit(node)
 
 
-_WHOLE = re.compile(rf"(?P<loop>.+?)(\.(?P<key>{'|'.join(LOOP_RESULTS)})|\[(?P<position>\d+)\])")
+_REFERENCE = re.compile(
+    rf"(?P<loop>.+?)(\.(?P<key>{'|'.join(LOOP_RESULTS)})|\[(?P<position>\d+)\])"
+)
+"""Expression that consists of one reference to a result of a loop."""
 
 
-def _renamed(item: Any, asking: _Asking) -> Any:
-    """A function, parameter or output port with the new names in its expressions."""
+def _renamed(item: Any, namer: _ReferenceNamer) -> Any:
+    """Return a copy of a function, parameter or output port with the new names in its expressions."""
     if graph_function(getattr(item, "function", None)):
         return item
-    said: dict[str, Any] = {}
+    replaced_fields: dict[str, Any] = {}
     for name in ("value", "default_initial_value", "time_derivative"):
-        value = getattr(item, name, None)
-        if isinstance(value, str):
-            said[name] = asking.text(value)
+        expression = getattr(item, name, None)
+        if isinstance(expression, str):
+            replaced_fields[name] = namer.text(expression)
     args = getattr(item, "args", None) or {}
-    texts = {name: _text(arg, asking) for name, arg in args.items()}
-    if texts != args:
-        said["args"] = texts
+    renamed_args = {name: _renamed_expression(arg, namer) for name, arg in args.items()}
+    if renamed_args != args:
+        replaced_fields["args"] = renamed_args
     if getattr(item, "conditions", None):
-        said["conditions"] = [_renamed_condition(c, asking) for c in item.conditions]
-    return changed(item, **said)
+        replaced_fields["conditions"] = [_renamed_condition(c, namer) for c in item.conditions]
+    return changed(item, **replaced_fields)
 
 
-def _renamed_condition(condition: Any, asking: _Asking) -> Any:
-    test, value = (_text(part, asking) for part in condition_fields(condition))
+def _renamed_condition(condition: Any, namer: _ReferenceNamer) -> Any:
+    """Return a copy of a condition of a parameter with the new names in its expressions."""
+    test, value = (_renamed_expression(part, namer) for part in condition_fields(condition))
     if isinstance(condition, dict):
         return {**condition, "test": test, "value": value}
     return changed(condition, test=test, value=value)
 
 
-def _text(expression: Any, asking: _Asking) -> Any:
-    """The same for an expression, which may be no text."""
-    return asking.text(expression) if isinstance(expression, str) else expression
+def _renamed_expression(expression: Any, namer: _ReferenceNamer) -> Any:
+    """Return an expression with the new names; a number or an array is returned unchanged."""
+    return namer.text(expression) if isinstance(expression, str) else expression
 
 
 # --- order ------------------------------------------------------------------------------------
 
 
 def in_order(node: Any, document: Document) -> list[Any]:
-    """The node's functions, each after those that it reads; a loop reads what its body captures.
+    """Return the functions of a node, each after the functions that it reads.
+
+    A loop reads the values that its body captures.
 
     Raises:
-        CycleError: functions need each other.
+        CycleError: Functions need each other.
     """
     functions = {f.id: f for f in node.functions}
     reads: dict[str, set[str]] = {}
@@ -181,15 +197,15 @@ def in_order(node: Any, document: Document) -> list[Any]:
         order = TopologicalSorter(reads).static_order()
         return [functions[name] for name in order]
     except GraphCycleError as error:
-        circle = " -> ".join(error.args[1])
+        cycle = " -> ".join(error.args[1])
         raise CycleError(
-            f"the values of node '{node.id}' need each other: {circle}",
+            f"the values of node '{node.id}' need each other: {cycle}",
             f"$.graphs[0].nodes['{node.id}']",
             "give a parameter a default_initial_value to make it a state",
         ) from None
 
 
 def _owner(name: str, functions: Mapping[str, Any]) -> str:
-    """The function that a name belongs to: itself, or the loop in `loop.iterations`, `loop[1]`."""
-    whole = None if name in functions else _WHOLE.fullmatch(name)
-    return whole["loop"] if whole else name
+    """Return the function that a name belongs to, such as the loop in `loop.iterations` or `loop[1]`."""
+    match = None if name in functions else _REFERENCE.fullmatch(name)
+    return match["loop"] if match else name

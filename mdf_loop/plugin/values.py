@@ -1,4 +1,4 @@
-"""Values of modeci_mdf's engine and of Python callers: as arrays, by type, by content."""
+"""Conversion and comparison of values of modeci_mdf's engine and of Python callers."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from mdf_loop.quantities import NO_UNIT, convert
 _INT64 = np.iinfo(np.int64)
 
 
-def is_plain(value: Any) -> bool:
-    """Whether it is one of Python's own numbers, which take the dtype of what they meet."""
+def is_python_number(value: Any) -> bool:
+    """Return True for a Python number, which adopts the dtype of the other operand (weak type)."""
     return isinstance(value, int | float) and not isinstance(value, np.generic)
 
 
-def is_whole(value: Any) -> bool:
-    """Whether it is one of Python's own whole numbers (True and False are none)."""
-    return is_plain(value) and isinstance(value, int) and not isinstance(value, bool)
+def is_python_int(value: Any) -> bool:
+    """Return True for a Python integer other than True and False."""
+    return is_python_number(value) and isinstance(value, int) and not isinstance(value, bool)
 
 
 def array_of(value: Any, name: str) -> Array:
-    """The value as an array that ONNX Runtime takes.
+    """Return a value as an array that ONNX Runtime accepts.
 
-    A whole number beyond 64 bits becomes one with a point: the engine made it of 1e30.
+    An integer beyond 64 bits becomes a float, because the engine converts 1e30 to an integer.
+
+    Raises:
+        InputError: The value is ragged, or does not consist of numbers.
     """
     if isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
         value = float(value)
@@ -38,8 +41,8 @@ def array_of(value: Any, name: str) -> Array:
     except outside.Ragged:
         raise InputError(f"'{name}' is ragged: its rows have different lengths") from None
     if array.dtype.kind not in "biuf":
-        shown = type(value).__name__ if array.dtype == object else array.dtype
-        raise InputError(f"'{name}' must be a number or an array of numbers, not {shown}")
+        type_name = type(value).__name__ if array.dtype == object else array.dtype
+        raise InputError(f"'{name}' must be a number or an array of numbers, not {type_name}")
     return array
 
 
@@ -47,27 +50,27 @@ def without_unit(value: Any, name: str) -> Any:
     """Return a value with plain numbers in place of dimensionless Quantities.
 
     Raises:
-        InputError: a Quantity in it has a dimension.
+        InputError: A Quantity in the value has a dimension.
     """
     return convert(value, NO_UNIT, f"'{name}'")
 
 
 def part_of(value: Any, positions: tuple[int, ...]) -> Any:
-    """`value[p][q]...`."""
+    """Return `value[p][q]...` for the positions p, q, ..."""
     for position in positions:
         value = value[position]
     return value
 
 
 def type_of(value: Any) -> Any:
-    """What a program is compiled for: the same for all values that one program can take."""
+    """Return the type of a value; one program can run on all values with equal types."""
     if isinstance(value, np.ndarray | np.generic):
         return (value.dtype, value.shape)
     if isinstance(value, tuple):
         return tuple(type_of(part) for part in value)
     if isinstance(value, int):
         return (isinstance(value, bool), _INT64.min <= value <= _INT64.max)
-    if value is None or is_plain(value):
+    if value is None or is_python_number(value):
         return type(value)
     try:
         array = np.asarray(value)
@@ -77,7 +80,7 @@ def type_of(value: Any) -> Any:
 
 
 def content_of(body: Any) -> Any:
-    """What tells one body from another: equal for equal documents, hashable."""
+    """Return a hashable key of a body, which is equal for equal documents."""
     if hasattr(body, "SerializeToString"):
         return body.SerializeToString(deterministic=True)
     if isinstance(body, Mapping):

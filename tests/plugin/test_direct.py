@@ -1,4 +1,4 @@
-"""`mdf_loop.loop(...)`: a loop called from Python on arrays and numbers."""
+"""`mdf_loop.loop(...)` runs a loop from Python on arrays and numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mdf_loop.run.onnxruntime.session import Session
 
 
 def body(inputs: str, outputs: str, **ports: str) -> dict[str, Any]:
-    """A body of one node whose output ports have these values."""
+    """Return a body of one node whose output ports have these values."""
     return {
         "metadata": {"inputs": inputs, "outputs": outputs},
         "nodes": {"n": {"output_ports": {name: {"value": v} for name, v in ports.items()}}},
@@ -89,7 +89,7 @@ def test_bodies(written: Any) -> None:
     assert (final.tolist(), rows.tolist()) == (-3, [12, -6, 12])
 
 
-def test_it_is_modeci_mdfs_function_too() -> None:
+def test_loop_is_also_modeci_mdfs_function() -> None:
     import modeci_mdf.execution_engine
     from modeci_mdf.functions import onnx as functions
 
@@ -98,7 +98,7 @@ def test_it_is_modeci_mdfs_function_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "dtype"),
+    ("initial", "dtype"),
     [
         (3, "int64"),
         (3.0, "float64"),
@@ -110,21 +110,21 @@ def test_it_is_modeci_mdfs_function_too() -> None:
         (np.array([3, 4], np.float64)[::-1], "float64"),
     ],
 )
-def test_values_keep_their_dtypes(given: Any, dtype: str) -> None:
-    result = loop(2, None, given, DOUBLING)
-    assert type(result) is np.ndarray
-    assert result.dtype == dtype
-    np.testing.assert_array_equal(result, np.asarray(given) * 4)
+def test_values_keep_their_dtypes(initial: Any, dtype: str) -> None:
+    computed = loop(2, None, initial, DOUBLING)
+    assert type(computed) is np.ndarray
+    assert computed.dtype == dtype
+    np.testing.assert_array_equal(computed, np.asarray(initial) * 4)
 
 
-def test_anything_that_is_an_array_for_numpy() -> None:
+def test_objects_that_numpy_converts_to_arrays() -> None:
     class Tensor:
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
             return np.array([1.0, 2.0], np.float32)
 
-    result = loop(2, None, Tensor(), DOUBLING)
-    assert result.tolist() == [4.0, 8.0]
-    assert result.dtype == np.float32
+    computed = loop(2, None, Tensor(), DOUBLING)
+    assert computed.tolist() == [4.0, 8.0]
+    assert computed.dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -147,22 +147,22 @@ def test_anything_that_is_an_array_for_numpy() -> None:
     ],
 )
 def test_counts_and_conditions(trip_count: Any, condition: Any, rows: list[int]) -> None:
-    """A body without carried values gives its one recorded output, bare."""
+    """Check a body without carried values, which returns its one recorded output as a bare array."""
     for initial in (None, ()):
-        result = loop(trip_count, condition, initial, COUNTING)
-        assert type(result) is np.ndarray
-        assert (result.tolist(), result.dtype) == (rows, np.dtype("int64"))
+        computed = loop(trip_count, condition, initial, COUNTING)
+        assert type(computed) is np.ndarray
+        assert (computed.tolist(), computed.dtype) == (rows, np.dtype("int64"))
 
 
 def test_several_initial_values() -> None:
     pair = body("i, go, x, y", "go_out, x_out, y_out", go_out="i < 9", x_out="y + 0", y_out="x + y")
-    result = loop(2, None, (3, 6), pair)
-    assert type(result) is tuple
-    assert [r.tolist() for r in result] == [9, 15]
+    computed = loop(2, None, (3, 6), pair)
+    assert type(computed) is tuple
+    assert [r.tolist() for r in computed] == [9, 15]
 
 
-def test_names_of_the_body_do_not_meet_the_arguments() -> None:
-    """`M` and `cond` in a body are not the loop's own."""
+def test_a_body_cannot_read_the_arguments_of_the_call_by_name() -> None:
+    """Check that `M` in a body is not the trip count of the call."""
     own = body("i, go, x", "go_out, x_out", go_out="i < 9", x_out="x + M")
     own["nodes"]["n"]["input_ports"] = {"M": {}, "x": {}}
     with pytest.raises(
@@ -181,7 +181,7 @@ def test_outer_values_by_any_name() -> None:
 
 
 def test_nested_loops() -> None:
-    """sum of i * j for j < i + 1, i < 3: a Loop in the body of a Loop."""
+    """Compute the sum of i * j for j < i + 1, i < 3 by a Loop in the body of a Loop."""
     inner = body("j, go, y", "go_out, y_out", go_out="j < 9", y_out="y + i * j")
     outer = body("i, go, x", "go_out, x_out", go_out="i < 9", x_out="inner")
     outer["nodes"]["n"]["functions"] = {
@@ -208,16 +208,18 @@ def test_nested_loops() -> None:
 # --- content, not identity --------------------------------------------------------------------
 
 
-def test_a_changed_body_is_another_body() -> None:
+def test_a_changed_body_is_compiled_again() -> None:
     graph = graph_of(DOUBLING)
     assert loop(2, None, 3, graph) == 12
     graph.nodes[0].output_ports[1].value = "x + 1"
     assert loop(2, None, 3, graph) == 5
-    assert loop(2, None, 3.5, DOUBLING) == 14.0  # new types: compiled from the unchanged body
+    assert (
+        loop(2, None, 3.5, DOUBLING) == 14.0
+    )  # other types compile the body as it was before the change
     assert loop(2, None, 3.5, graph) == 5.5
 
 
-def test_bodies_that_print_alike_are_told_apart() -> None:
+def test_bodies_with_equal_texts_but_different_content_are_compiled_separately() -> None:
     def adding(array: Any) -> Any:
         graph = graph_of(
             body("i, go, x", "go_out, x_out", go_out="i < 9", x_out="x + numpy.sum(w)")
@@ -242,7 +244,7 @@ def test_bodies_that_print_alike_are_told_apart() -> None:
         assert loop(1, None, None, increment).dtype == dtype
 
 
-def test_the_callers_graph_is_not_kept_or_changed() -> None:
+def test_the_callers_graph_is_neither_referenced_nor_changed() -> None:
     graph = graph_of(DOUBLING, "freed")
     before = graph.to_dict()
     assert loop(2, None, 3, graph) == 12
@@ -253,19 +255,19 @@ def test_the_callers_graph_is_not_kept_or_changed() -> None:
     assert ref() is None
 
 
-def test_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
-    start = Session.__init__
+def test_equal_bodies_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions: list[Any] = []
+    initialize = Session.__init__
 
     def counting(self: Session, *args: Any) -> None:
-        made.append(args)
-        start(self, *args)
+        sessions.append(args)
+        initialize(self, *args)
 
     monkeypatch.setattr(Session, "__init__", counting)
     once = body("i, go, x", "go_out, x_out", go_out="i < 100", x_out="x + 7 * once")
     for k in range(50):
         assert loop(k, None, 1.0, copy.deepcopy(once), once=0.5) == 1 + 3.5 * k
-    assert len(made) == 1
+    assert len(sessions) == 1
 
 
 def test_from_several_threads() -> None:
@@ -278,22 +280,27 @@ def test_from_several_threads() -> None:
     assert results == [[2 * (k % 4) + 1.0] * (k % 5 + 1) for k in range(80)]
 
 
-def test_bodies_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_call, "_calls", kept := loop_call.Recent(3))
+def test_the_cache_of_bodies_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_call, "_calls", cache := loop_call.Recent(3))
     for k in range(6):
         assert loop(1, None, 1, body("i, go, x", "go, y", go="i < 9", y=f"x + {k}")) == 1 + k
-    assert len(kept) == 3
+    assert len(cache) == 3
 
 
-def test_content() -> None:
-    """Equal content is equal, whatever objects hold it; anything else differs."""
+def test_keys_of_bodies_are_equal_for_equal_content() -> None:
+    """Check equal content in different containers, and content that differs."""
     from mdf_loop.plugin.values import content_of
 
-    same = [{"a": [1, (2.0, None)]}, {"a": (1, [2.0, None])}]
-    assert content_of(same[0]) == content_of(same[1])
-    apart = [1, 1.0, True, "1", None, [1], {"1": 1}, np.array(1), np.array(1.0), np.array([1])]
-    apart += [np.array([1], np.int32), np.array(["1"]), np.array([1, None], object), float("nan")]
-    assert len({content_of(thing) for thing in apart}) == len(apart)
+    equal = [{"a": [1, (2.0, None)]}, {"a": (1, [2.0, None])}]
+    assert content_of(equal[0]) == content_of(equal[1])
+    different = [1, 1.0, True, "1", None, [1], {"1": 1}, np.array(1), np.array(1.0), np.array([1])]
+    different += [
+        np.array([1], np.int32),
+        np.array(["1"]),
+        np.array([1, None], object),
+        float("nan"),
+    ]
+    assert len({content_of(body) for body in different}) == len(different)
     assert content_of(graph_of(SAMPLE)) == content_of(graph_of(SAMPLE))
     assert content_of(graph_of(SAMPLE)) != content_of(graph_of(DOUBLING))
 
@@ -338,8 +345,8 @@ def test_errors(arguments: Any, outer: Any, error: type[LoopError], match: str) 
         loop(*arguments, **outer)
 
 
-def test_a_number_without_a_point_may_start_one_with_a_point() -> None:
-    """A Python int, as modeci_mdf's engine hands over a computed 2.0."""
+def test_an_integer_may_be_the_initial_value_of_a_float() -> None:
+    """Check a Python int, which modeci_mdf's engine passes for a computed 2.0."""
     assert loop(2, None, 3, X_IS_FLOAT) == 0.75
 
 
@@ -356,6 +363,6 @@ def test_a_branch_in_the_body() -> None:
     assert loop(3, True, 5, proto(text), one=1) == 6
 
 
-def test_it_is_public() -> None:
+def test_loop_is_public() -> None:
     assert mdf_loop.loop is loop
     assert "ONNX Loop-13" in str(loop.__doc__)

@@ -1,4 +1,4 @@
-"""Loops in modeci_mdf's own engine: state, order, results, models, errors."""
+"""Loops in modeci_mdf's own engine: state, order, results, models and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STEP = (
     "input_ports: {i: {}, x: {}, drive: {}}, "
     "output_ports: {x_out: {value: x + drive}, go_out: {value: i < 100}}}}}"
 )
-"""x + drive, again and again; `drive` is captured."""
+"""Body that adds `drive`, which it captures, to x."""
 
 
 def engine_of(graph: Any) -> Any:
@@ -64,7 +64,7 @@ def plain(engine: Any, node: str = "N") -> dict[str, Any]:
 
 
 def node(text: str) -> str:
-    """A graph with one node N; `BODY` stands for the body above."""
+    """Return the text of a graph with one node N, with the body above in place of `BODY`."""
     return "nodes:\n  N:\n" + text.replace("BODY", STEP)
 
 
@@ -72,7 +72,7 @@ def node(text: str) -> str:
 
 
 def test_state_feeds_the_loop(mdf: Mdf) -> None:
-    """Functions see a parameter's old value, ports its new one: p = 0, 1, 2 in the loop."""
+    """Check that functions read a parameter's old value and ports its new one (p = 0, 1, 2 in the loop)."""
     model = mdf(
         node("""
     parameters: {p: {value: p + 1}, drive: {value: 10}}
@@ -81,11 +81,11 @@ def test_state_feeds_the_loop(mdf: Mdf) -> None:
 """)
     )
     engine = engine_of(model.graphs[0])
-    seen = []
+    rows = []
     for _ in range(4):
         evaluate(engine)
-        seen.append(tuple(plain(engine).values()))
-    assert seen == [(20.0, 1), (21, 2), (22, 3), (23, 4)]
+        rows.append(tuple(plain(engine).values()))
+    assert rows == [(20.0, 1), (21, 2), (22, 3), (23, 4)]
 
 
 def test_time_increment_and_derivatives(mdf: Mdf) -> None:
@@ -118,18 +118,18 @@ def test_parameter_conditions_on_the_loop(mdf: Mdf) -> None:
 """)
     )
     engine = engine_of(model.graphs[0])
-    seen = []
+    parameters = []
     for _ in range(6):
         evaluate(engine)
-        seen.append(plain(engine)["p"])
-    assert seen == [-1] * 6
+        parameters.append(plain(engine)["p"])
+    assert parameters == [-1] * 6
     model.graphs[0].nodes[0].parameters[1].conditions[0].test = "f.iterations * 5 < f"
     engine = engine_of(model.graphs[0])
-    seen = []
+    parameters = []
     for _ in range(5):
         evaluate(engine)
-        seen.append(plain(engine)["p"])
-    assert seen == [6, 12, -1, 5, 11]
+        parameters.append(plain(engine)["p"])
+    assert parameters == [6, 12, -1, 5, 11]
 
 
 def test_initializer_and_types_that_change(mdf: Mdf) -> None:
@@ -159,8 +159,8 @@ def test_initializer_and_types_that_change(mdf: Mdf) -> None:
         assert result.dtype == np.result_type(np.asarray(x0).dtype.newbyteorder("="))
 
 
-def test_a_computed_whole_number_may_start_a_number_with_a_point(mdf: Mdf) -> None:
-    """modeci_mdf's engine turns t = 0.5 + 0.5 into the int 1; the loop goes on with 1.0."""
+def test_a_computed_integer_may_be_the_initial_value_of_a_float(mdf: Mdf) -> None:
+    """Check t = 0.5 + 0.5, which modeci_mdf's engine turns into the int 1; the loop starts from 1.0."""
     model = mdf(
         node("""
     parameters: {t: {value: t + 0.5, default_initial_value: 0.5}, drive: {value: 0.25}}
@@ -169,16 +169,16 @@ def test_a_computed_whole_number_may_start_a_number_with_a_point(mdf: Mdf) -> No
 """)
     )
     engine = engine_of(model.graphs[0])
-    seen = []
+    arrays = []
     for _ in range(4):
         evaluate(engine)
-        seen.append(values(engine)["y"])
-    assert [y.item() for y in seen] == [1.0, 1.5, 2.0, 2.5]
-    assert {y.dtype for y in seen} == {np.dtype("float64")}
+        arrays.append(values(engine)["y"])
+    assert [y.item() for y in arrays] == [1.0, 1.5, 2.0, 2.5]
+    assert {y.dtype for y in arrays} == {np.dtype("float64")}
 
 
-def test_a_whole_number_that_is_an_index_too_stays_whole(mdf: Mdf) -> None:
-    """The error is about the number as it is, not as it might have been meant."""
+def test_an_integer_that_is_also_an_index_is_no_float(mdf: Mdf) -> None:
+    """Check that the error is about the integer, not about the float that it might stand for."""
     model = mdf(
         node("""
     parameters: {t: {default_initial_value: 0, value: t + 1}, drive: {value: 0.25}, w: {value: [1, 2, 3]}}
@@ -191,7 +191,7 @@ def test_a_whole_number_that_is_an_index_too_stays_whole(mdf: Mdf) -> None:
         evaluate(engine)
 
 
-def test_a_written_whole_number_stays_whole(mdf: Mdf) -> None:
+def test_an_integer_of_the_document_is_no_float(mdf: Mdf) -> None:
     model = mdf(
         node("""
     parameters: {t: {value: 1}, drive: {value: 0.25}}
@@ -208,7 +208,7 @@ def test_a_written_whole_number_stays_whole(mdf: Mdf) -> None:
 
 
 def test_a_number_too_large_for_64_bits(mdf: Mdf) -> None:
-    """The engine makes the int 10**30 of 1e29 * 10."""
+    """Check 1e29 * 10, which the engine turns into the int 10**30."""
     model = mdf(
         node("""
     parameters: {t: {value: 1e29 * 10}, drive: {value: 0.5}}
@@ -222,12 +222,12 @@ def test_a_number_too_large_for_64_bits(mdf: Mdf) -> None:
 
 
 def test_compiled_once_for_each_set_of_types(mdf: Mdf, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
-    start = Session.__init__
+    sessions: list[Any] = []
+    initialize = Session.__init__
 
     def counting(self: Session, *args: Any) -> None:
-        made.append(args)
-        start(self, *args)
+        sessions.append(args)
+        initialize(self, *args)
 
     monkeypatch.setattr(Session, "__init__", counting)
     model = mdf(
@@ -242,14 +242,14 @@ def test_compiled_once_for_each_set_of_types(mdf: Mdf, monkeypatch: pytest.Monke
     for k in range(50):
         other = [1, 2.5, np.zeros(k + 1)][k % 3]
         evaluate(engine, initializer={"x0": 1.5, "drive": k + 0.5, "other": other})
-    assert len(made) <= 2  # p is 0.0 at first, then an int
-    before = len(made)
+    assert len(sessions) <= 2  # p is 0.0 at first, then an int
+    before = len(sessions)
     for k in range(1, 200):
         evaluate(engine, initializer={"x0": np.zeros(k % 3 + 1), "drive": 1.0})
-    assert len(made) == before + 3
+    assert len(sessions) == before + 3
 
 
-def test_sessions_kept_are_bounded(mdf: Mdf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_sessions_is_bounded(mdf: Mdf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_call, "SESSIONS_KEPT", 2)
     model = mdf(
         node("""
@@ -263,7 +263,7 @@ def test_sessions_kept_are_bounded(mdf: Mdf, monkeypatch: pytest.MonkeyPatch) ->
         evaluate(engine, initializer={"x0": np.zeros(n), "drive": 1.0})
         assert plain(engine)["y"] == [2.0] * n
     call = engine.enodes["N"].evaluable_functions["f"].call
-    assert len(call._ready) == 2
+    assert len(call._compiled_loops) == 2
 
 
 # --- order ------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_nested_bodies_capture_functions_declared_later(mdf: Mdf) -> None:
 
 
 def test_names_of_the_body_are_not_those_of_the_node(mdf: Mdf) -> None:
-    """The body's own `h` is no reason to wait for the node's `h`, which reads the loop."""
+    """Check a body with an own `h`, while the node's `h` reads the loop."""
     model = mdf(
         node("""
     parameters: {drive: {value: 1}}
@@ -389,8 +389,8 @@ def test_one_loop_reads_another(mdf: Mdf) -> None:
     assert {k: results[k].tolist() for k in plain(engine)} == plain(engine)
 
 
-def test_everything_that_may_hold_a_name(mdf: Mdf) -> None:
-    """Arguments of functions and conditions of parameters, also those inside the body."""
+def test_every_field_that_may_contain_a_name(mdf: Mdf) -> None:
+    """Check arguments of functions and conditions of parameters, also those inside of the body."""
     model = mdf(
         node("""
     input_ports: {x.3: {}}
@@ -448,7 +448,7 @@ def test_a_loop_as_a_parameter_is_read_by_later_parameters(mdf: Mdf) -> None:
 
 
 def test_a_loop_as_a_parameter_with_an_initial_value(mdf: Mdf) -> None:
-    """It goes on from its own last result: 1 -> 7 -> 13."""
+    """Check a loop that starts from its own last result: 1 -> 7 -> 13."""
     model = mdf(
         node("""
     parameters:
@@ -459,11 +459,11 @@ def test_a_loop_as_a_parameter_with_an_initial_value(mdf: Mdf) -> None:
 """)
     )
     engine = engine_of(model.graphs[0])
-    seen = []
+    rows = []
     for _ in range(3):
         evaluate(engine)
-        seen.append(plain(engine))
-    assert seen == [{"f": 7, "old": 10}, {"f": 13, "old": 70}, {"f": 19, "old": 130}]
+        rows.append(plain(engine))
+    assert rows == [{"f": 7, "old": 10}, {"f": 13, "old": 70}, {"f": 19, "old": 130}]
     assert mdf_loop.compile(model, device="cpu").run()["f"] == 7
 
 
@@ -481,11 +481,11 @@ def test_a_loop_as_a_parameter_with_conditions(mdf: Mdf) -> None:
 """)
     )
     engine = engine_of(model.graphs[0])
-    seen = []
+    results = []
     for _ in range(5):
         evaluate(engine)
-        seen.append(plain(engine)["f"])
-    assert seen == [7, 13, -1, 5, 11]  # a condition sees the old value
+        results.append(plain(engine)["f"])
+    assert results == [7, 13, -1, 5, 11]  # a condition reads the old value
 
 
 def test_a_loop_reads_a_parameter_without_a_value(mdf: Mdf) -> None:
@@ -550,7 +550,7 @@ edges: {e: {sender: N, sender_port: all, receiver: M, receiver_port: x}}
 
 
 def test_a_whole_tuple_starts_a_loop(mdf: Mdf) -> None:
-    """All results of one loop are the initial values of the next."""
+    """Check that all results of one loop can be the initial values of the next."""
     both = """{
       metadata: {inputs: [i, go, x, y], outputs: [go_out, x_out, y_out]},
       nodes: {n: {input_ports: {i: {}, x: {}, y: {}}, output_ports: {
@@ -572,7 +572,7 @@ def test_a_whole_tuple_starts_a_loop(mdf: Mdf) -> None:
     assert (results["M.x"], results["M.y"]) == (8, 13)
 
 
-def test_what_is_asked_of_a_loop_in_every_place(mdf: Mdf) -> None:
+def test_references_to_results_of_a_loop_in_every_field(mdf: Mdf) -> None:
     model = mdf(
         node(
             TWO_RESULTS
@@ -631,7 +631,7 @@ nodes:
 
 
 def test_names_with_dots_and_slashes_order_functions_without_loops(mdf: Mdf) -> None:
-    """The engine cannot parse `x.3`; the plugin takes it for one name, also for the order."""
+    """Check `x.3`, which the engine cannot parse and the plugin reads as one name, also for the order."""
     model = mdf(
         """
 nodes:
@@ -671,8 +671,8 @@ def test_ports_that_share_a_loop(mdf: Mdf, n_ports: int) -> None:
         assert len(values(engine)["p0"]) == 2
 
 
-def test_a_threshold_on_the_loop_ends_the_trial(mdf: Mdf) -> None:
-    """Scheduler conditions see loops, their answers, and parameters that follow them."""
+def test_a_threshold_on_the_loop_terminates_the_trial(mdf: Mdf) -> None:
+    """Check scheduler conditions on loops, on their results and on parameters that read them."""
     model = mdf(
         node("""
     parameters: {drive: {value: 1}, p: {value: p + 1}}
@@ -725,7 +725,7 @@ model:
           input_ports: {i: {}, x: {}, drive: {}}
           output_ports: {x_out: {value: x + drive}, go_out: {value: i < 100}}
 """
-"""1 + 3 * 2 * 2 = 13; the body of the body is a third graph."""
+"""Model with 1 + 3 * 2 * 2 = 13, in which the body of the body is a third graph."""
 
 
 def result(graph: Any) -> Any:
@@ -735,14 +735,14 @@ def result(graph: Any) -> Any:
 
 
 def only_graph(model: Any) -> Any:
-    """The graph alone, its model garbage: what `main()` keeps."""
+    """Return the graph after its model is deleted, as in `main()`."""
     graph = model.graphs[0]
     del model
     gc.collect()
     return graph
 
 
-def test_bodies_are_found_when_the_model_is_gone(mdf: Mdf) -> None:
+def test_bodies_are_found_after_the_model_is_deleted(mdf: Mdf) -> None:
     assert result(only_graph(mdf(TWO_GRAPHS))) == 13
 
 
@@ -770,13 +770,13 @@ def test_bodies_are_found_in_graphs_added_later(mdf: Mdf) -> None:
     model.graphs.append(whole.graphs[0])
     model.graphs += copy.deepcopy(whole).graphs[1:]
     model.graphs[2].nodes[0].output_ports[0].value = "x - drive"
-    assert result(model.graphs[0]) == -11  # the model made last wins
+    assert result(model.graphs[0]) == -11  # the latest model has priority
     del whole
     gc.collect()
     assert result(model.graphs[0]) == -11
 
 
-def test_bodies_are_found_in_models_made_before_registration(mdf: Mdf) -> None:
+def test_bodies_are_found_in_models_created_before_registration(mdf: Mdf) -> None:
     mdf_loop.unregister()
     try:
         model = mdf(TWO_GRAPHS)
@@ -805,24 +805,24 @@ def test_graphs_that_name_each_other(mdf: Mdf) -> None:
     for run in (lambda: engine_of(model.graphs[0]), lambda: mdf_loop.compile(model).run()):
         with pytest.raises(ModelError, match="'outer' contains a loop whose body is 'outer' again"):
             run()
-    circle = TWO_GRAPHS.replace("x: {}, drive", "x: {}, drive") + (
+    cyclic = TWO_GRAPHS.replace("x: {}, drive", "x: {}, drive") + (
         "          functions: {h: {function: 'onnx::Loop', args: {M: 1, body: outer}}}\n"
     )
-    model = mdf(circle)
+    model = mdf(cyclic)
     with pytest.raises(ModelError, match="contains a loop whose body is"):
         engine_of(model.graphs[0])
 
 
-def test_everything_is_freed(mdf: Mdf) -> None:
+def test_models_graphs_engines_and_calls_are_freed(mdf: Mdf) -> None:
     model = mdf(TWO_GRAPHS)
     engine = engine_of(model.graphs[0])
     evaluate(engine)
-    things = [model, *model.graphs, engine, engine.enodes["N"].evaluable_functions["f"].call]
-    watched = [weakref.ref(thing) for thing in things]
-    things.clear()
+    objects = [model, *model.graphs, engine, engine.enodes["N"].evaluable_functions["f"].call]
+    references = [weakref.ref(candidate) for candidate in objects]
+    objects.clear()
     del model, engine
     gc.collect()
-    assert [ref for ref in watched if ref() is not None] == []
+    assert [ref for ref in references if ref() is not None] == []
 
 
 @pytest.mark.slow
@@ -830,10 +830,10 @@ def test_graphs_that_contain_themselves_are_freed(mdf: Mdf) -> None:
     for graph, name in (("inner", "outer"), ("outer", "main"), ("outer", "outer")):
         model = mdf(TWO_GRAPHS.replace(f"graph: {graph}", f"graph: {name}").replace(
             f"body: {graph}", f"body: {name}"))  # fmt: skip
-        watched = [weakref.ref(thing) for thing in (model, *model.graphs)]
+        references = [weakref.ref(candidate) for candidate in (model, *model.graphs)]
         del model
         gc.collect()
-        assert [ref for ref in watched if ref() is not None] == []
+        assert [ref for ref in references if ref() is not None] == []
 
 
 @pytest.mark.slow
@@ -851,7 +851,7 @@ def test_main(mdf: Mdf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_bson_files(mdf: Mdf) -> None:
-    """Whole numbers come back from BSON in a class of their own."""
+    """Check a BSON file, from which integers are read as objects of a special class."""
     from modeci_mdf.mdf import Model
 
     with quiet():
@@ -874,13 +874,13 @@ def test_live_graph_objects_as_bodies(mdf: Mdf) -> None:
         )
         parameters = [Parameter(id="drive", value=2)]
         parameters += [] if in_args else [Parameter(id="body", value=body)]
-        made = Node(
+        loop_node = Node(
             id="N",
             functions=[loop],
             parameters=parameters,
             output_ports=[OutputPort(id="y", value="f")],
         )
-        model = Model(id="m", graphs=[Graph(id="g", nodes=[made])])
+        model = Model(id="m", graphs=[Graph(id="g", nodes=[loop_node])])
         assert result(model.graphs[0]) == 7
         assert mdf_loop.compile(model, device="cpu").run()["y"] == 7
 
@@ -918,7 +918,7 @@ def test_errors_say_what_is_wrong(
     assert "nodes['N'].functions['f']" in str(caught.value)
 
 
-def test_values_that_are_no_numbers(mdf: Mdf) -> None:
+def test_values_that_are_not_numbers(mdf: Mdf) -> None:
     model = mdf(
         node("""
     input_ports: {x0: {}}
@@ -957,7 +957,7 @@ def test_nodes_without_loops_are_the_engines_own(mdf: Mdf) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["yaml", "json"])
 def test_the_importers_example(shared: Path, suffix: str) -> None:
-    """examples/ONNX/abc: ids with dots and slashes, the order of the body not written."""
+    """Check examples/ONNX/abc: ids with dots and slashes, and a body without a declared order."""
     from modeci_mdf.utils import load_mdf
 
     path = shared / "models" / "ONNX" / f"abc.{suffix}"
@@ -981,10 +981,9 @@ def test_the_sample_of_the_onnx_document(shared: Path) -> None:
 
 
 def test_the_engine_as_a_script(mdf: Mdf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python -m modeci_mdf.execution_engine model.yaml` runs a second copy of the engine.
+    """Check `python -m modeci_mdf.execution_engine model.yaml`, which runs a second copy of the engine.
 
-    Only the registered function is known there: it runs what needs nothing else, and says so
-    where it would.
+    This copy knows only the registered function. A loop that captures no value runs, other loops are refused.
     """
     path = tmp_path / "model.yaml"
     monkeypatch.setattr(sys, "argv", ["execution_engine.py", os.fspath(path)])
@@ -1007,16 +1006,16 @@ def test_the_engine_as_a_script(mdf: Mdf, tmp_path: Path, monkeypatch: pytest.Mo
         run(text)
 
 
-# --- what is none of the plugin's business ------------------------------------------------------
+# --- models without loops -----------------------------------------------------------------------
 
 
-def test_models_without_loops_are_made_as_before() -> None:
+def test_models_without_loops_are_created_as_before() -> None:
     from modeci_mdf.mdf import Function, Graph, Model, Node
 
-    odd = [
+    unusual_nodes = [
         Graph(id="in a graph, as importers write it"),
         Node(id="n", functions=[Function(id="f", function={"linear": {"slope": 1}})]),
     ]
-    model = Model(id="m", graphs=[Graph(id="g", nodes=odd)])
+    model = Model(id="m", graphs=[Graph(id="g", nodes=unusual_nodes)])
     assert copy.deepcopy(model).graphs[0].nodes[1].functions[0].function == {"linear": {"slope": 1}}
     assert Model(id="empty").graphs == []

@@ -1,8 +1,8 @@
-"""Every way of writing a loop: the same numbers compiled and in modeci_mdf's engine.
+"""Every form of a loop computes the same numbers compiled and in modeci_mdf's engine.
 
-The table follows what modeci_mdf's documents, its importer and its users write. Expected numbers
-are worked out by hand: with a = 3, b = 6 the sample body of the ONNX document gives
-b = 6 -> -3 -> 6 -> ..., rows 12, -6, 12, ... and stops after 2 iterations by its condition.
+The table contains the forms that modeci_mdf's documents, its importer and its users write. Expected numbers
+are computed by hand. With a = 3 and b = 6 the sample body of the ONNX document computes b = 6 -> -3 -> 6 -> ...
+and the rows 12, -6, 12, ... Its condition stops the loop after 2 iterations.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from mdf_loop.errors import (
 
 
 def body(inputs: list[str], outputs: list[str], parameters: dict[str, Any]) -> dict[str, Any]:
-    """A body of one node; `parameters` are its outputs and what they need."""
-    known = {*parameters, "true"}
+    """Return a body of one node; `parameters` are the expressions of its output ports by name."""
+    no_ports = {*parameters, "true"}
     words = {w for v in parameters.values() for w in str(v).replace("(", " ").split()}
-    ports = [name for name in ("a", *inputs) if name in words - known]
+    ports = [name for name in ("a", *inputs) if name in words - no_ports]
     graph = {
         "metadata": {"inputs": inputs, "outputs": outputs},
         "nodes": {
@@ -92,7 +92,7 @@ X = {"x": "loop_1"}
 
 @dataclass
 class Form:
-    """One way of writing a loop."""
+    """One form of a loop, with the expected numbers or the expected error."""
 
     name: str
     args: dict[str, Any] | None
@@ -109,7 +109,7 @@ class Form:
     exact: bool = True
 
     def document(self, kind: str) -> dict[str, Any]:
-        """The whole model with the loop as a function or as a parameter."""
+        """Return the model with the loop as a function or as a parameter."""
         args = self.args
         if self.body is not None:
             args = {**(args or {}), "body": {"body_net": self.body}}
@@ -143,23 +143,23 @@ class Form:
 
 
 def sample(name: str, expected: dict[str, Any], args: dict[str, Any], **more: Any) -> Form:
-    """The sample's body with these arguments."""
+    """Return a form with the body of the sample and these arguments."""
     return Form(name, {"v_initial": "b", **args}, expected, SAMPLE, **more)
 
 
 def pair(name: str, v_initial: Any, x: Any = 9, y: Any = 15, **more: Any) -> Form:
-    """Two carried values, 3 and 6 at first, two Fibonacci steps: (3, 6) -> (6, 9) -> (9, 15)."""
+    """Return a form with two carried values and two Fibonacci steps: (3, 6) -> (6, 9) -> (9, 15)."""
     args = {"M": 2, "v_initial": v_initial, **more.pop("args", {})}
     return Form(name, args, {"x": x, "y": y}, PAIR, XY, **more)
 
 
 def one(name: str, v_initial: Any, x: Any, **more: Any) -> Form:
-    """One carried value, doubled twice."""
+    """Return a form with one carried value, which is doubled twice."""
     return Form(name, {"M": 2, "v_initial": v_initial}, {"x": x}, DOUBLING, X, **more)
 
 
 def wrong(name: str, error: type[LoopError], match: str, args: Any, **more: Any) -> Form:
-    """A form that is refused."""
+    """Return a form that is refused."""
     more = {"body": SAMPLE, **more}
     return Form(name, args, error=error, match=match, **more)
 
@@ -317,7 +317,7 @@ FORMS = [
     Form("{onnx::Loop: args}", None, TWO, function={"onnx::Loop": {**BOTH, "v_initial": "b",
          "body": {"body_net": SAMPLE}}}, kinds=("functions",), exact=False),
     Form("function: Loop", {**BOTH, "v_initial": "b"}, TWO, SAMPLE, function="Loop"),
-    # what is refused
+    # refused forms
     wrong("neither M nor cond", EndlessLoopError, "neither a trip count", {"v_initial": "b"}),
     wrong("M -1 without cond", EndlessLoopError, "neither a trip count", {"M": -1, "v_initial": "b"}),
     wrong("M, cond of the node are not taken", EndlessLoopError, "neither a trip count",
@@ -363,12 +363,12 @@ FORMS = [
 ]  # fmt: skip
 
 
-def params(wanted: bool) -> list[Any]:
+def params(is_accepted: bool) -> list[Any]:
     return [
         pytest.param(form, kind, id=f"{form.name} ({kind[:-1]})")
         for form in FORMS
         for kind in form.kinds
-        if (form.error is None) == wanted
+        if (form.error is None) == is_accepted
     ]
 
 
@@ -391,15 +391,15 @@ def run_engine(model: Any, times: int = 1) -> dict[str, Any]:
     }
 
 
-def check(given: Any, expected: dict[str, Any]) -> None:
+def check(arrays: Any, expected: dict[str, Any]) -> None:
     for name, value in expected.items():
-        array = np.asarray(given[name])
+        array = np.asarray(arrays[name])
         assert array.tolist() == value, name
         assert array.dtype.kind == np.asarray(value).dtype.kind or array.size == 0, name
 
 
 @pytest.mark.parametrize(("form", "kind"), params(True))
-def test_accepted(form: Form, kind: str) -> None:
+def test_accepted_forms_compute_the_expected_numbers(form: Form, kind: str) -> None:
     model = load(form.document(kind))
     before = model.to_dict()
     results = mdf_loop.compile(model, device="cpu").run()
@@ -409,7 +409,7 @@ def test_accepted(form: Form, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("form", "kind"), params(False))
-def test_refused(form: Form, kind: str) -> None:
+def test_refused_forms_raise_the_expected_error(form: Form, kind: str) -> None:
     model = load(form.document(kind))
     for run in (lambda: mdf_loop.compile(model, device="cpu").run(), lambda: run_engine(model)):
         with pytest.raises(form.error or LoopError, match=form.match) as caught:
@@ -419,17 +419,17 @@ def test_refused(form: Form, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("form", "kind"), params(True))
-def test_round_trips(form: Form, kind: str, tmp_path: Any) -> None:
-    """Loaded and written again, in any format, a document keeps every word."""
+def test_documents_are_equal_after_a_round_trip(form: Form, kind: str, tmp_path: Any) -> None:
+    """Check that a document is unchanged after it is loaded and written, in every format."""
     from modeci_mdf.mdf import Model
     from modeci_mdf.utils import load_mdf
 
     document = form.document(kind)
     model = load(document)
     written = model.to_dict()
-    kept = written["model"]["graphs"]["main"]["nodes"]["loop_node"][kind]["loop_1"]
+    loop = written["model"]["graphs"]["main"]["nodes"]["loop_node"][kind]["loop_1"]
     if form.exact:
-        assert kept == document["model"]["graphs"]["main"]["nodes"]["loop_node"][kind]["loop_1"]
+        assert loop == document["model"]["graphs"]["main"]["nodes"]["loop_node"][kind]["loop_1"]
     with quiet():
         for suffix in ("json", "yaml"):
             path = str(tmp_path / f"model.{suffix}")

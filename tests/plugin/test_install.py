@@ -1,4 +1,4 @@
-"""Registering and unregistering: in fresh processes, since imports are what is tested."""
+"""Registration and unregistration, tested in new processes because they depend on imports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.soak import some
 
 
 def python(*codes: str) -> list[str]:
-    """What fresh processes print, one for each code, all at once."""
-    started = [
+    """Run each code in a new process, all at the same time, and return the printed texts."""
+    processes = [
         subprocess.Popen(
             [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
             stdout=subprocess.PIPE,
@@ -22,10 +22,10 @@ def python(*codes: str) -> list[str]:
         )
         for code in codes
     ]
-    done = [(process, *process.communicate(timeout=120)) for process in started]
-    for process, _, stderr in done:
+    finished = [(process, *process.communicate(timeout=120)) for process in processes]
+    for process, _, stderr in finished:
         assert process.returncode == 0, stderr
-    return [stdout for _, stdout, _ in done]
+    return [stdout for _, stdout, _ in finished]
 
 
 PRELUDE = '''
@@ -46,22 +46,22 @@ def evaluate():
     return int(graph.enodes["N"].evaluable_outputs["y"].curr_value)
 
 def state():
-    """Everything of modeci_mdf, its classes and the import system that registration may change."""
+    """Return all attributes of modeci_mdf and of the import system that registration may change."""
     import modeci_mdf.execution_engine as engine, modeci_mdf.functions.onnx as onnx
     import modeci_mdf.functions.standard as standard, modeci_mdf.mdf as mdf
-    kept = {}
+    attributes = {}
     for module in (engine, onnx, standard, mdf):
-        kept[module.__name__] = dict(vars(module))
-        for name, thing in vars(module).items():
-            if isinstance(thing, type) and thing.__module__ == module.__name__:
-                kept[f"{module.__name__}.{name}"] = dict(vars(thing))
-    kept["mdf_functions"] = dict(standard.mdf_functions)
-    kept["order"] = list(standard.mdf_functions)
-    kept["path"] = list(sys.meta_path)
-    kept["loaders"] = [dict(vars(m.__spec__.loader)) for m in (engine, onnx, standard, mdf)]
-    return kept
+        attributes[module.__name__] = dict(vars(module))
+        for name, member in vars(module).items():
+            if isinstance(member, type) and member.__module__ == module.__name__:
+                attributes[f"{module.__name__}.{name}"] = dict(vars(member))
+    attributes["mdf_functions"] = dict(standard.mdf_functions)
+    attributes["order"] = list(standard.mdf_functions)
+    attributes["path"] = list(sys.meta_path)
+    attributes["loaders"] = [dict(vars(m.__spec__.loader)) for m in (engine, onnx, standard, mdf)]
+    return attributes
 
-def same(before, after):
+def check_same(before, after):
     assert before.keys() == after.keys()
     for key, old in before.items():
         assert type(old) is type(after[key])
@@ -73,8 +73,8 @@ def same(before, after):
 '''
 
 
-def test_importing_is_cheap() -> None:
-    said = python(
+def test_importing_is_fast_and_imports_no_large_library() -> None:
+    lines = python(
         """
         import time
         start = time.perf_counter()
@@ -85,8 +85,8 @@ def test_importing_is_cheap() -> None:
             "graphviz", "pygraphviz", "rich", "click", "torch"}))
         """
     )[0].splitlines()
-    assert float(said[0]) < 0.5
-    assert said[1] == "[]"
+    assert float(lines[0]) < 0.5
+    assert lines[1] == "[]"
 
 
 ORDERS = [
@@ -105,10 +105,10 @@ ORDERS = [
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_loops_run_whatever_is_imported_first() -> None:
+def test_loops_run_for_every_order_of_imports() -> None:
     orders = some(ORDERS, 2)
-    said = python(*(f"{imports}\nprint(evaluate())\n" for imports in orders))
-    assert dict(zip(orders, said, strict=True)) == dict.fromkeys(orders, "40\n")
+    texts = python(*(f"{imports}\nprint(evaluate())\n" for imports in orders))
+    assert dict(zip(orders, texts, strict=True)) == dict.fromkeys(orders, "40\n")
 
 
 @pytest.mark.slow
@@ -121,9 +121,9 @@ def test_unregister_restores_everything() -> None:
         for _ in range(3):
             assert evaluate() == 40
             mdf_loop.unregister()
-            same(before, state())
+            check_same(before, state())
             mdf_loop.unregister()
-            same(before, state())
+            check_same(before, state())
             mdf_loop.register()
             mdf_loop.register()
         assert evaluate() == 40
@@ -132,29 +132,29 @@ def test_unregister_restores_everything() -> None:
 
 
 @pytest.mark.slow
-def test_unregister_restores_what_was_registered_on_import() -> None:
+def test_unregister_restores_modules_patched_on_import() -> None:
     python(
         """
         import mdf_loop
         mdf_loop.unregister()
         path = list(sys.meta_path)
         mdf_loop.register()
-        (ours,) = (finder for finder in sys.meta_path if finder not in path)
+        (own_finder,) = (finder for finder in sys.meta_path if finder not in path)
         import modeci_mdf.execution_engine as engine
-        assert ours not in sys.meta_path  # libraries of the engine may have brought theirs
+        assert own_finder not in sys.meta_path  # libraries of the engine may have added finders
         assert "exec_module" not in vars(engine.__spec__.loader)
-        taught = state()
+        patched = state()
         mdf_loop.unregister()
         plain = state()
         changed = {(k, n) for k in plain for n in (plain[k] if isinstance(plain[k], dict) else ())
-                   if plain[k][n] is not taught[k][n] and plain[k][n] != taught[k][n]}
+                   if plain[k][n] is not patched[k][n] and plain[k][n] != patched[k][n]}
         assert changed == {
             ("modeci_mdf.functions.onnx", "loop"),
             ("modeci_mdf.execution_engine", "get_required_variables_from_expression"),
             ("modeci_mdf.execution_engine.EvaluableNode", "__init__"),
             ("modeci_mdf.mdf.Model", "__init__"), ("modeci_mdf.mdf.Model", "__setstate__"),
         } | {("modeci_mdf.mdf", "Model")} & changed, changed
-        assert set(taught["mdf_functions"]) - set(plain["mdf_functions"]) == {"onnx::Loop"}
+        assert set(patched["mdf_functions"]) - set(plain["mdf_functions"]) == {"onnx::Loop"}
         """
     )
 
@@ -185,15 +185,15 @@ def test_unregister_before_the_engine_is_loaded() -> None:
 
 @pytest.mark.slow
 def test_the_library_imported_twice() -> None:
-    """Coverage tools and test runners drop modules and import them again."""
-    again = "[sys.modules.pop(m) for m in list(sys.modules) if m.split('.')[0] == 'mdf_loop']"
-    before = f"import mdf_loop; {again}; import mdf_loop; print(evaluate())"
-    between = f"import mdf_loop; print(evaluate()); {again}; import mdf_loop; print(evaluate())"
+    """Check a second import, because coverage tools and test runners remove modules and import them again."""
+    drop = "[sys.modules.pop(m) for m in list(sys.modules) if m.split('.')[0] == 'mdf_loop']"
+    before = f"import mdf_loop; {drop}; import mdf_loop; print(evaluate())"
+    between = f"import mdf_loop; print(evaluate()); {drop}; import mdf_loop; print(evaluate())"
     assert python(before, between) == ["40\n", "40\n40\n"]
 
 
 @pytest.mark.slow
-def test_an_import_that_fails_can_be_tried_again() -> None:
+def test_an_import_can_be_repeated_after_a_failure() -> None:
     python(
         """
         import mdf_loop
@@ -225,8 +225,8 @@ def test_the_function_is_in_the_registries() -> None:
 
 
 @pytest.mark.slow
-def test_classes_keep_their_faces() -> None:
-    """Names, documentation and signatures of what was changed are modeci_mdf's own."""
+def test_patched_classes_keep_names_documentation_and_signatures() -> None:
+    """Check that names and signatures of patched classes are those of modeci_mdf."""
     python(
         """
         import inspect

@@ -1,10 +1,10 @@
-"""modeci_mdf's own tests give the same list of passes and failures with and without the plugin.
+"""modeci_mdf's own tests have the same outcomes with and without the plugin.
 
-The tests come with modeci_mdf's source distribution; two fixtures of its repository that are not
-in it are written here. Left out is `tests/test_examples.py`: it runs the repository's example
-scripts, which are not in the distribution and want torch, tensorflow, PsyNeuLink or Graphviz.
-Tests of `interfaces/`, which want torch, are not in the distribution either. Tests that run example
-models get those beside the checkout. Nothing of the rest hangs; each test may take 30 seconds.
+modeci_mdf's source distribution contains the tests. Two fixtures of its repository are not in the
+distribution and are written here. `tests/test_examples.py` is ignored: it runs the repository's example
+scripts, which are not in the distribution and need torch, tensorflow, PsyNeuLink or Graphviz. Tests of
+`interfaces/`, which need torch, are not in the distribution either. Tests that run example models read the
+models beside the checkout. No other test hangs, and each test may take 30 seconds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.slow
 
 TOOLS = ("pytest-benchmark", "py-cpuinfo", "pytest-mock", "pytest-timeout")
 
-SAFELY = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-"""Early releases of Python 3.11 have no filter."""
+EXTRACT_OPTIONS = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""Options for extracting an archive. Early releases of Python 3.11 have no filter."""
 
 CONFTEST = """
 import pytest
@@ -67,28 +67,28 @@ def pytest_configure():
 
 
 def pip(*arguments: str) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        pytest.skip(f"pip cannot get what is needed: {last[:200]}")
+    if process.returncode:
+        last_line = (process.stderr.strip().splitlines() or ["no reason given"])[-1]
+        pytest.skip(f"pip cannot install the requirements: {last_line[:200]}")
 
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
-    """The folder of modeci_mdf's source distribution, with all that its tests need."""
+    """Return the folder of modeci_mdf's source distribution, with all requirements of its tests."""
     folder = tmp_path_factory.mktemp("upstream")
-    wanted = f"modeci-mdf=={version('modeci-mdf')}"
-    pip("download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), wanted)
+    requirement = f"modeci-mdf=={version('modeci-mdf')}"
+    pip("download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), requirement)
     pip("install", "--no-deps", "--target", str(folder / "tools"), *TOOLS)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, **SAFELY)
+        packed.extractall(folder, **EXTRACT_OPTIONS)
     (root,) = (path for path in folder.glob("*") if (path / "tests").is_dir())
     (root / "tests" / "conftest.py").write_text(CONFTEST)
     (folder / "tools" / "with_mdf_loop.py").write_text(PLUGIN)
@@ -97,20 +97,20 @@ def suite(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
 
 
 def copy_examples(source: Path, target: Path) -> None:
-    """The example models, in YAML and in JSON."""
+    """Write the example models in YAML and in JSON."""
     from modeci_mdf.utils import load_mdf
 
     for path in source.glob("*/*.yaml"):
-        copied = target / path.relative_to(source)
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copied)
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
         with quiet():
-            load_mdf(str(path)).to_json_file(str(copied.with_suffix(".json")))
+            load_mdf(str(path)).to_json_file(str(copy.with_suffix(".json")))
 
 
 def outcomes(root: Path, *options: str) -> dict[str, str]:
-    """Each test of the suite: passed, failed, ..."""
-    done = subprocess.run(
+    """Run the suite, and return the outcome (passed, failed, ...) of each test by name."""
+    process = subprocess.run(
         [sys.executable, "-m", "pytest", "tests", "--ignore", "tests/test_examples.py", "-rA", "-q",
          "-p", "no:cacheprovider", "--timeout", "30", "--tb", "no", *options],
         cwd=root,
@@ -120,13 +120,15 @@ def outcomes(root: Path, *options: str) -> dict[str, str]:
         timeout=75,
         check=False,
     )  # fmt: skip
-    assert done.returncode in (0, 1), done.stdout + done.stderr
+    assert process.returncode in (0, 1), process.stdout + process.stderr
     words = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS"
-    lines = re.findall(rf"^({words}) (tests/.+?|\[\d+\] tests/.+?)(?: - .*)?$", done.stdout, re.M)
+    lines = re.findall(
+        rf"^({words}) (tests/.+?|\[\d+\] tests/.+?)(?: - .*)?$", process.stdout, re.M
+    )
     return {name: word for word, name in lines}
 
 
-def test_the_same_with_and_without_the_plugin(suite: Path) -> None:
+def test_outcomes_are_equal_with_and_without_the_plugin(suite: Path) -> None:
     without = outcomes(suite)
     with_plugin = outcomes(suite, "-p", "with_mdf_loop")
     assert with_plugin == without
