@@ -63,7 +63,8 @@ def check_workers(cluster: Any) -> list[WorkerReport]:
     Raises:
         InputError: the cluster cannot be reached, or has no worker.
     """
-    with connect(cluster) as client:
+    with connect(cluster) as connection:
+        client = connection.client
         try:
             client.wait_for_workers(1, timeout=STARTS)
         except TimeoutError:

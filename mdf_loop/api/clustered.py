@@ -7,10 +7,7 @@ the model gives. Members are the same whoever runs them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from threading import Event
-from typing import Any
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -20,7 +17,14 @@ from mdf_loop.api.cluster_sinks import InMemory, MemberSink, OverTrialsSink
 from mdf_loop.api.cluster_store import InStore
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import with_files
-from mdf_loop.cluster.clients import check_cluster, connect, dashboard_text
+from mdf_loop.cluster.clients import (
+    CLOSING_SECONDS,
+    HASTY_CLOSING_SECONDS,
+    Connecting,
+    Connection,
+    check_cluster,
+    dashboard_text,
+)
 from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.cluster.tasks import Outcome, SchedulerGoneError, Tasks, WorkerDiedError
 from mdf_loop.errors import Finding, InputError, LoopError, RunError
@@ -73,18 +77,18 @@ def _computed(
 ) -> tuple[Results, LoopError | None]:
     """What the members give, and the error that ended it or that some of them had."""
     job = Job(prepared, asked)
-    with Stopping(asked.controls.time_limit) as stopping, _connecting(asked) as (connection, known):
+    with (
+        Stopping(asked.controls.time_limit) as stopping,
+        _connecting(asked, stopping) as connecting,
+    ):
         sink = _sink(job, prepared, asked, claim, stopping)
-        known.set()
+        connecting.begin()
         run = _Run(job, sink, stopping)
         with reporting(
             asked.controls.progress, sink.members, sink.done, "members", prepared.document.graph.id
         ) as reporter:
-            if not run.goes_on(reporter):
-                stopping.ask(StoppedBy.INTERRUPTED)
-            client = None if stopping.reason else connection.result()
-            if client is not None and sink.done < sink.members:
-                run.share(client, asked, reporter)
+            if run.reason_to_end(reporter) is None and sink.done < sink.members:
+                run.share(connecting, asked, reporter)
     return run.ended()
 
 
@@ -106,21 +110,18 @@ def _sink(
 
 
 @contextmanager
-def _connecting(asked: RunSpecification) -> Iterator[tuple[Future[Any], Event]]:
-    """A client that is made while other things are done; the event says that the first members are."""
+def _connecting(asked: RunSpecification, stopping: Stopping) -> Iterator[Connecting]:
+    """Yield a connection that is opened while the first members are run, and close it afterwards."""
     assert asked.sharing is not None
-    cluster, known = asked.sharing.cluster, Event()
-    with ExitStack() as stack, ThreadPoolExecutor(1, "mdf_loop cluster") as pool:
-
-        def open_client() -> Any:
-            known.wait(HEAD_START)
-            return stack.enter_context(connect(cluster))
-
-        client = pool.submit(open_client)
-        try:
-            yield client, known
-        finally:
-            known.set()
+    connecting, is_hasty = Connecting(asked.sharing.cluster, HEAD_START), False
+    try:
+        yield connecting
+    except KeyboardInterrupt:
+        is_hasty = True
+        raise
+    finally:
+        is_hasty |= stopping.signalled is not None
+        connecting.close(HASTY_CLOSING_SECONDS if is_hasty else CLOSING_SECONDS)
 
 
 class _Run:
@@ -131,33 +132,47 @@ class _Run:
         self._error: LoopError | None = None
         self._failures: list[FailedMember] = list(sink.failures)
         self._remark = ""
+        self._without = ""
 
-    def goes_on(self, reporter: Reporter) -> bool:
-        """Tell how far the run is; whether it may go on."""
-        return reporter.update(self._sink.done, self._remark)
+    def reason_to_end(self, reporter: Reporter) -> StoppedBy | None:
+        """Report the progress of the run, and return why it has to end; None if it may go on."""
+        if not reporter.update(self._sink.done, self._remark):
+            self._stopping.ask(StoppedBy.INTERRUPTED)
+        return StoppedBy.FAILED if self._error is not None else self._stopping.reason
 
-    def share(self, client: Any, asked: RunSpecification, reporter: Reporter) -> None:
-        """Let the workers of a client run all blocks that are missing."""
-        assert asked.sharing is not None
-        shown = dashboard_text(client)
-        tasks: Tasks[MemberBlock, MadeBlock] = Tasks(
-            client, on_worker, self._job, asked.sharing.retries
-        )
-
-        def why_over() -> StoppedBy | None:
-            self._remark = shown if tasks.has_workers() else f"no worker yet {shown}".strip()
-            if not self.goes_on(reporter):
-                self._stopping.ask(StoppedBy.INTERRUPTED)
-            return StoppedBy.FAILED if self._error is not None else self._stopping.reason
-
+    def share(self, connecting: Connecting, asked: RunSpecification, reporter: Reporter) -> None:
+        """Let the workers of a cluster run all blocks that are missing."""
+        self._remark = self._without = "no worker yet"
         try:
-            for outcome in tasks.outcomes(self._sink.missing(), why_over):
-                self._take(outcome)
+            connection = connecting.connection(lambda: self.reason_to_end(reporter) is not None)
+            if connection is not None:
+                self._share(connection, asked, reporter)
         except SchedulerGoneError as error:
             hint = "start it again, and give the same command with resume"
             store = asked.store if asked.shares_store else None
             error.findings = (replace(error.findings[0], hint=hint if store else "start it again"),)
             self._error = error
+        except RunError as error:  # the processes of the cluster cannot start
+            self._error = error
+
+    def _share(self, connection: Connection, asked: RunSpecification, reporter: Reporter) -> None:
+        """Let the workers of an open connection run all blocks that are missing."""
+        assert asked.sharing is not None
+        shown = dashboard_text(connection.client)
+        tasks: Tasks[MemberBlock, MadeBlock] = Tasks(
+            connection, on_worker, self._job, asked.sharing.retries
+        )
+
+        def reason_to_end() -> StoppedBy | None:
+            if tasks.has_workers():
+                self._without = ""
+            elif not self._without:
+                self._without = "no worker"
+            self._remark = f"{self._without} {shown}".strip()
+            return self.reason_to_end(reporter)
+
+        for outcome in tasks.outcomes(self._sink.missing(), reason_to_end):
+            self._take(outcome)
 
     def _take(self, outcome: Outcome[MemberBlock, MadeBlock]) -> None:
         """Take what became of a block."""
@@ -186,6 +201,8 @@ class _Run:
             stopped_by, reason = StoppedBy.FAILED, error.findings[0].what
         elif stopped_by is not None:
             reason = f"{reached}; {stopped_by.value}"
+            if self._without:
+                reason += f"; the cluster had {self._without}"
         else:
             stopped_by, reason = StoppedBy.COMPLETED, ""
         results = sink.results(stopped_by, reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from time import perf_counter
+from time import monotonic, perf_counter
 
 from msgspec.structs import replace
 
@@ -45,8 +45,11 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
         raise InputError("shared ties subjects, but the data are of one", hint="leave it out")
     if request.cluster is None:
         return _fit(model, request, free)
-    with connect(request.cluster) as client:
-        return _fit(model, replace(request, cluster=None, client=client), free)
+    with connect(request.cluster, request.time_limit) as connection:
+        request = replace(request, cluster=None, connection=connection)
+        if connection.deadline is not None:
+            request = replace(request, time_limit=max(connection.deadline - monotonic(), 0.0))
+        return _fit(model, request, free)
 
 
 def progress_of(found: Fit | Fits) -> str:
@@ -61,7 +64,7 @@ def _fit(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | F
         return _one(model, request, free)
     if request.shared:
         return fit_together(model, request, free)
-    each = _one_by_one if request.client is None else _side_by_side
+    each = _one_by_one if request.connection is None else _side_by_side
     found = each(model, request, free)
     return Fits(found, read_from=frozenset().union(*(fit.read_from for fit in found.values())))
 
@@ -99,15 +102,16 @@ def _one(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
 
 
 def _side_by_side(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
-    """The fits of subjects, by the workers of a client."""
+    """Return the fits of subjects, computed by the workers of a cluster."""
+    assert request.connection is not None
     found: dict[str, Fit] = {}
     with Stopping(request.time_limit) as stopping, noting(model.prepared.document.files) as files:
         items = [
-            (name, replace(each, data=read_table(each.data), client=None, progress=False))
+            (name, replace(each, data=read_table(each.data), connection=None, progress=False))
             for name, each in subjects_of(request)
         ]
         shared = (model, free, environment_versions())
-        tasks: Tasks[_Subject, Fit] = Tasks(request.client, _on_worker, shared, RETRIES)
+        tasks: Tasks[_Subject, Fit] = Tasks(request.connection, _on_worker, shared, RETRIES)
         name = model.prepared.document.graph.id
         with reporting(request.progress, len(items), 0, "subjects", name) as reporter:
             for outcome in tasks.outcomes(items, lambda: stopping.reason):

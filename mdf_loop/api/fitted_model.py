@@ -14,10 +14,11 @@ from mdf_loop.api.members import run_what_can, with_member
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.suited_method import program_of, refuse_draws, warn_of_steps
 from mdf_loop.cached_property import cached_property
+from mdf_loop.cluster.clients import Connection
 from mdf_loop.cluster.environment import check_environment, environment_versions
 from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import LoopError, UnsupportedError
-from mdf_loop.ir import Array
+from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.sharing import RETRIES
 from mdf_loop.specification import RunSpecification, Selection
 
@@ -53,17 +54,18 @@ class FittedModel:
         asked: RunSpecification,
         outputs: Sequence[str],
         free: Sequence[str],
-        client: Any = None,
+        connection: Connection | None = None,
     ) -> None:
         self.prepared = prepared
         self.names = tuple(outputs)
         self.asked = replace(asked, selection=Selection(only=self.names), runs=RUNS)
         self.free = tuple(free)
         self._member: int | None = None
+        self._connection = connection
         self._tasks: Tasks[_Part, dict[str, Array]] | None = None
-        if client is not None:
+        if connection is not None:
             self._tasks = Tasks(
-                client, _on_worker, (prepared, self.asked, environment_versions()), RETRIES
+                connection, _on_worker, (prepared, self.asked, environment_versions()), RETRIES
             )
         self.without: str = ""
 
@@ -93,10 +95,13 @@ class FittedModel:
             for place in range(0, count, size)
         ]
         made: dict[int, Any] = {}
-        for outcome in tasks.outcomes(parts, lambda: None):
+        for outcome in tasks.outcomes(parts, self._reason_to_end):
             if outcome.error is not None and not isinstance(outcome.error, LoopError):
                 raise outcome.error
             made[outcome.item[0]] = outcome.error or outcome.result
+        for place, rows in parts:
+            if place not in made:  # the deadline has passed: perhaps the cluster has no worker
+                made[place] = run_what_can(self.prepared, self.asked, rows)
         there = [arrays for arrays in made.values() if not isinstance(arrays, LoopError)]
         if not there:
             raise made[0]
@@ -108,6 +113,11 @@ class FittedModel:
         return {
             name: np.concatenate([made[place][name] for place, _ in parts]) for name in self.names
         }
+
+    def _reason_to_end(self) -> StoppedBy | None:
+        """Return the reason why no more is computed by the cluster; None before its deadline."""
+        assert self._connection is not None
+        return StoppedBy.TIME_LIMIT if self._connection.is_overdue else None
 
     def jacobian(self, values: Mapping[str, Array]) -> Mapping[tuple[str, str], Array]:
         """How outputs change; by differences where no derivative is to be had (`without` says why)."""

@@ -17,6 +17,7 @@ from mdf_loop.api.fitted_model import FittedModel
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.values_of import values_of
 from mdf_loop.arguments import is_whole
+from mdf_loop.cluster.clients import Connection
 from mdf_loop.document.document import Document
 from mdf_loop.durations import seconds
 from mdf_loop.errors import InputError, LoopError
@@ -41,7 +42,7 @@ METHODS = ("least_squares", "gradient", "differential_evolution")
 class FitRequest(Struct, frozen=True):
     """What a fit is asked for; see `Compiled.fit` for the words.
 
-    `client` is the connection to the cluster, once there is one.
+    `connection` is the connection to the cluster, once there is one.
     """
 
     data: Any
@@ -60,7 +61,7 @@ class FitRequest(Struct, frozen=True):
     progress: Any = None
     time_limit: float | None = None
     cluster: Any = None
-    client: Any = None
+    connection: Connection | None = None
 
     @classmethod
     def of(
@@ -253,7 +254,7 @@ def fitted_model(
     """The model over so many steps, of which these outputs are looked at."""
     dt = None if steps is None else request.asked.dt
     asked = replace(request.asked, steps=steps, dt=dt)
-    return FittedModel(model.prepared, asked, outputs, tuple(request.free), request.client)
+    return FittedModel(model.prepared, asked, outputs, tuple(request.free), request.connection)
 
 
 def refuse_few(numbers: int, data: int) -> None:

@@ -169,6 +169,11 @@ def _check_files(options: Mapping[str, Any]) -> None:
     if options["final_state"] is not None:
         from mdf_loop.run.states import check_state_file, no_state
 
+        if options["cluster"] is not None:
+            raise InputError(
+                "--final-state cannot be had with --cluster: a run on a cluster ends in no state",
+                hint="leave one of the two out",
+            )
         check_state_file(options["final_state"])
         if options["steps"] is None or options["engine"] == "modeci":
             raise no_state()

@@ -1,11 +1,13 @@
-"""Clients of a cluster: processes of this machine, a running scheduler, or a cluster described in a file.
+"""Connections to a cluster: processes of this machine, a running scheduler, or a cluster described in a file.
 
-    with connect(2) as client:                    two processes of this machine
-    with connect("tcp://head:8786") as client:    the workers of that scheduler
-    with connect("slurm.yaml") as client:         jobs that are started for this block
-    with connect(client) as client:               the given client, which stays open
+    with connect(2) as connection:                    two processes of this machine
+    with connect("tcp://head:8786") as connection:    the workers of that scheduler
+    with connect("slurm.yaml") as connection:         jobs that are started for this block
+    with connect(client) as connection:               the given client, which stays open
 
-Processes and jobs end with the block that started them.
+Processes and jobs end with the block that started them. Processes of this machine and their scheduler
+connect by TLS, with a key that exists for this block only: on a machine with several users an open
+scheduler would run the code of each of them.
 """
 
 from __future__ import annotations
@@ -14,27 +16,33 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from mdf_loop.arguments import is_whole
+from mdf_loop.cluster.addresses import (
+    POLL_SECONDS,
+    SCHEDULER_TIMEOUT_SECONDS,
+    check_address,
+    check_listener,
+    check_scheduler,
+    no_answer,
+)
 from mdf_loop.cluster.cluster_file import read_cluster
-from mdf_loop.cluster.libraries import check_installed, import_library
+from mdf_loop.cluster.libraries import check_installed, import_library, missing_library
+from mdf_loop.cluster.local_processes import WorkerProcesses
 from mdf_loop.errors import InputError, RunError
 
-SCHEDULER_TIMEOUT_SECONDS, START_TIMEOUT_SECONDS = 10, 120
-"""Seconds to wait for a scheduler, and for the first process that is started on this machine."""
+CLOSING_SECONDS = 10.0
+"""Seconds to wait for the end of a connection: a queue may take a while to cancel jobs."""
 
-PRELOAD_MODULE = "mdf_loop.api.cluster_job"
-"""Module that each process imports before it accepts work."""
-
-_NO_MONITORING = {
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.system-monitor.interval": "5s",
-}
-"""Settings that avoid the monitoring of processes, which takes a twentieth of their time."""
+HASTY_CLOSING_SECONDS = 1.0
+"""Seconds to wait for the end of a connection after a signal."""
 
 _MAX_PROCESSES = 4096
 
@@ -43,126 +51,279 @@ _ALLOWED_CLUSTERS = (
 )
 
 
+class Connection:
+    """Open connection to a cluster.
+
+    Attributes:
+        client: `distributed.Client` of the cluster.
+        deadline: Value of `time.monotonic` at which the work on the cluster has to end, or None.
+    """
+
+    def __init__(self, client: Any, processes: WorkerProcesses | None = None) -> None:
+        self.client = client
+        self.deadline: float | None = None
+        self._processes = processes
+
+    @property
+    def is_overdue(self) -> bool:
+        """True if the deadline has passed."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def check(self) -> None:
+        """Check that the processes of this machine can start, if the cluster is made of them.
+
+        Raises:
+            RunError: They cannot start.
+        """
+        if self._processes is not None:
+            self._processes.check()
+
+
+class Connecting:
+    """Thread that opens a connection to a cluster, holds it and closes it.
+
+    The main thread does other things meanwhile, and reacts to signals.
+
+    Args:
+        cluster: Number of processes, address, file or client of a cluster.
+        head_start: Seconds to wait for `begin` before the connection is opened.
+    """
+
+    def __init__(self, cluster: Any, head_start: float = 0.0) -> None:
+        self._cluster, self._head_start = cluster, head_start
+        self._may_begin, self._is_over = Event(), Event()
+        self._outcome: Future[Connection] = Future()
+        self._thread = Thread(target=self._hold, name="mdf_loop cluster", daemon=True)
+        self._thread.start()
+
+    def begin(self) -> None:
+        """Let the connection be opened now."""
+        self._may_begin.set()
+
+    def connection(self, is_stopped: Callable[[], bool] = lambda: False) -> Connection | None:
+        """Wait for the connection. Return None if `is_stopped` returned True before.
+
+        Raises:
+            InputError: The value describes no cluster, or the cluster cannot be reached.
+            RunError: The processes of the cluster do not start.
+        """
+        self.begin()
+        while not is_stopped():
+            with suppress(TimeoutError):
+                return self._outcome.result(timeout=POLL_SECONDS)
+            if self._outcome.done():
+                return self._outcome.result()
+        return None
+
+    def close(self, seconds: float) -> None:
+        """Close the connection. Wait for its end for at most so many seconds."""
+        self._is_over.set()
+        self.begin()
+        self._thread.join(seconds)
+
+    def _hold(self) -> None:
+        self._may_begin.wait(self._head_start)
+        try:
+            with _open_connection(self._cluster, self._is_over.is_set) as connection:
+                self._outcome.set_result(connection)
+                self._is_over.wait()
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            if not self._outcome.done():
+                self._outcome.set_exception(error)
+
+
 @contextmanager
-def connect(cluster: Any) -> Iterator[Any]:
-    """Yield a `distributed.Client` of a cluster. Processes and jobs that were started for it end afterwards.
+def connect(cluster: Any, time_limit: float | None = None) -> Iterator[Connection]:
+    """Yield a connection to a cluster. Processes and jobs that were started for it end afterwards.
+
+    Args:
+        cluster: Number of processes, address, file or client of a cluster.
+        time_limit: Seconds until the deadline of the connection.
 
     Raises:
         InputError: The value describes no cluster, or the cluster cannot be reached.
-        RunError: The processes of the cluster do not start.
+        RunError: The processes of the cluster do not start, or not before the deadline.
     """
-    distributed = import_library("distributed")
-    if isinstance(cluster, distributed.Client):
-        yield cluster
-        return
-    logging.getLogger("distributed.batched").setLevel(
-        logging.ERROR
-    )  # it logs the end of every connection
-    target = _target(distributed, cluster)
-    started_cluster = None if isinstance(target, str) else target
+    check_cluster(cluster)
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    connecting, seconds = Connecting(cluster), CLOSING_SECONDS
     try:
-        with _client(distributed, target, cluster) as client:
-            if is_whole(cluster):
-                _await_first_process(client)
-            yield client
+        connection = connecting.connection(
+            lambda: deadline is not None and time.monotonic() >= deadline
+        )
+        if connection is None:
+            raise RunError(
+                "the time limit was over before the cluster had a process",
+                hint="give it more time, or leave cluster out",
+            )
+        connection.deadline = deadline
+        yield connection
+    except KeyboardInterrupt:
+        seconds = HASTY_CLOSING_SECONDS
+        raise
     finally:
-        if started_cluster is not None:
-            with suppress(Exception):  # its processes end in any case
-                started_cluster.close()
+        connecting.close(seconds)
 
 
 def check_cluster(cluster: Any) -> None:
-    """Check that a value describes a cluster, without starting anything.
+    """Check that a value describes a cluster, without starting one.
 
     Raises:
-        InputError: The value describes no cluster, or its libraries are not installed.
+        InputError: The value describes no cluster, its libraries are not installed, or no scheduler
+            listens at its address.
     """
     check_installed("distributed")
-    if "distributed" in sys.modules and isinstance(cluster, sys.modules["distributed"].Client):
+    if _is_client(cluster):
         return
     if is_whole(cluster):
         if not 1 <= cluster <= _MAX_PROCESSES:
             raise InputError(f"a cluster cannot have {cluster} processes", hint=_ALLOWED_CLUSTERS)
+        check_installed("cryptography")
     elif not isinstance(cluster, str | Path):
         raise InputError(f"cluster cannot be {cluster!r}"[:200], hint=_ALLOWED_CLUSTERS)
-    elif "://" not in str(cluster):
+    elif _is_address(cluster):
+        check_address(str(cluster))
+        check_listener(str(cluster))
+    else:
         if Path(cluster).suffix.lower() not in (".yaml", ".yml"):
             raise InputError(f"'{cluster}' is no cluster", hint=_ALLOWED_CLUSTERS)
         read_cluster(cluster)
 
 
-def _target(distributed: Any, cluster: Any) -> Any:
-    """Return the address of a scheduler, or a started cluster."""
-    check_cluster(cluster)
-    if is_whole(cluster):
-        return _start_processes(distributed, int(cluster))
-    if "://" in str(cluster):
-        return str(cluster)
-    return read_cluster(cluster).start()
+def _is_client(cluster: Any) -> bool:
+    """Return True for a client of Dask. Dask is not imported for that."""
+    return "distributed" in sys.modules and isinstance(cluster, sys.modules["distributed"].Client)
+
+
+def _is_address(cluster: Any) -> bool:
+    """Return True for the address of a scheduler."""
+    return isinstance(cluster, str | Path) and "://" in str(cluster)
+
+
+# --- one connection -------------------------------------------------------------------------------
+
+
+class _StoppedError(Exception):
+    """The connection is not needed any more."""
 
 
 @contextmanager
-def _client(distributed: Any, target: Any, cluster: Any) -> Iterator[Any]:
-    """Yield a client of a scheduler or cluster, and close it afterwards."""
+def _open_connection(cluster: Any, is_stopped: Callable[[], bool]) -> Iterator[Connection]:
+    """Yield a connection to a cluster that was checked.
+
+    Raises:
+        InputError: The cluster cannot be reached, or does not start.
+        RunError: The processes of the cluster do not start.
+        _StoppedError: `is_stopped` returned True.
+    """
+    distributed = import_library("distributed")
+    if isinstance(cluster, distributed.Client):
+        yield Connection(cluster)
+        return
+    logger = logging.getLogger("distributed.batched")  # it logs the end of every connection
+    logger.setLevel(logging.ERROR)
+    if is_whole(cluster):
+        with _local_connection(distributed, int(cluster), is_stopped) as connection:
+            yield connection
+    elif _is_address(cluster):
+        check_scheduler(str(cluster))
+        with _client(distributed, str(cluster), str(cluster)) as client:
+            yield Connection(client)
+    else:
+        dask_cluster = read_cluster(cluster).start()
+        try:
+            with _client(distributed, dask_cluster, str(cluster)) as client:
+                yield Connection(client)
+        finally:
+            with suppress(Exception):  # its jobs end without a scheduler in any case
+                dask_cluster.close()
+
+
+@contextmanager
+def _client(distributed: Any, target: Any, name: str) -> Iterator[Any]:
+    """Yield a client of a scheduler or of a cluster of Dask, and close it afterwards."""
     try:
         client = distributed.Client(target, timeout=SCHEDULER_TIMEOUT_SECONDS, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(
-            f"the scheduler of the cluster '{cluster}' does not answer: {error}",
-            hint="is it running, and may this machine connect to it? 'dask scheduler' starts one",
-        ) from None
+    except Exception as error:  # noqa: BLE001 - the libraries of a connection raise any exception
+        raise no_answer(name, str(error) or type(error).__name__) from None
     try:
         yield client
     finally:
         with suppress(Exception):  # the scheduler may have ended
-            client.close(timeout=2)
+            client.close(timeout=HASTY_CLOSING_SECONDS)
 
 
-def _await_first_process(client: Any) -> None:
-    """Wait for the first process. A process that cannot start prints the reason, and is not restarted."""
+@contextmanager
+def _local_connection(
+    distributed: Any, count: int, is_stopped: Callable[[], bool]
+) -> Iterator[Connection]:
+    """Yield a connection to processes of this machine, of which at least one has started."""
+    security = _temporary_security(distributed)
+    dask_cluster = _start_scheduler(distributed, security)
     try:
-        client.wait_for_workers(1, timeout=START_TIMEOUT_SECONDS)
-    except TimeoutError:
-        raise RunError(
-            f"none of the cluster's processes has started within {START_TIMEOUT_SECONDS} s",
-            hint="the lines above say why; without cluster the run needs none",
-        ) from None
+        scheduler = dask_cluster.scheduler
+        with (
+            WorkerProcesses(
+                scheduler.address, _for_workers(security), count, lambda: bool(scheduler.workers)
+            ) as processes,
+            _client(distributed, dask_cluster, f"{count} processes") as client,
+        ):
+            connection = Connection(client, processes)
+            while not scheduler.workers:
+                if is_stopped():
+                    raise _StoppedError
+                connection.check()
+                time.sleep(POLL_SECONDS)
+            yield connection
+    finally:
+        with suppress(Exception):
+            dask_cluster.close(timeout=CLOSING_SECONDS)
 
 
-def _start_processes(distributed: Any, count: int) -> Any:
-    """Start processes of this machine with one thread each, which accept only local connections.
+def _temporary_security(distributed: Any) -> Any:
+    """Return a certificate and a key that exist in memory only.
 
-    They are separate programs, so that the user's script is not executed again in each of them.
+    Raises:
+        InputError: The library that makes them is missing.
     """
-    from distributed.deploy.subprocess import SubprocessWorker
+    try:
+        return distributed.Security.temporary()
+    except ImportError as error:
+        raise missing_library("cryptography", f"cannot be imported: {error}") from None
 
+
+def _for_workers(security: Any) -> dict[str, Any]:
+    """Return the arguments of `distributed.Security` for workers."""
+    return {
+        "require_encryption": True,
+        "tls_ca_file": security.tls_ca_file,
+        "tls_worker_cert": security.tls_worker_cert,
+        "tls_worker_key": security.tls_worker_key,
+    }
+
+
+def _start_scheduler(distributed: Any, security: Any) -> Any:
+    """Start a scheduler in a thread of this process, which accepts only local connections by TLS."""
     options = {
         "host": "127.0.0.1",
-        "nthreads": 1,
-        "silence_logs": logging.CRITICAL,
-        "preload": [PRELOAD_MODULE],
-        "config": _NO_MONITORING,
+        "security": security,
+        "dashboard_address": "127.0.0.1:0",
+        "dashboard": _has_dashboard(),
+        "allowed_failures": 0,
     }
-    worker = {
-        "cls": SubprocessWorker,
-        "options": {"worker_class": "distributed.Nanny", "worker_kwargs": options},
-    }
-    scheduler = {
-        "cls": distributed.Scheduler,
-        "options": {
-            "host": "127.0.0.1",
-            "dashboard_address": "127.0.0.1:0",
-            "dashboard": _has_dashboard(),
-            "allowed_failures": 0,
-        },
-    }
-    return distributed.SpecCluster(
-        workers=dict.fromkeys(range(count), worker),
-        scheduler=scheduler,
-        worker=worker,
-        name=f"mdf_loop {os.getpid()}",
-        silence_logs=logging.CRITICAL,
-    )
+    try:
+        return distributed.SpecCluster(
+            scheduler={"cls": distributed.Scheduler, "options": options},
+            security=security,
+            name=f"mdf_loop {os.getpid()}",
+            silence_logs=logging.CRITICAL,
+            shutdown_on_close=False,
+        )
+    except Exception as error:  # noqa: BLE001 - the system may refuse sockets, or threads
+        raise RunError(
+            f"the scheduler of the cluster does not start: {error}",
+            hint="without cluster the run needs none",
+        ) from None
 
 
 def _has_dashboard() -> bool:

@@ -20,7 +20,7 @@ def import_library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise _missing_library(name, f"cannot be imported: {error}") from None
+        raise missing_library(name, f"cannot be imported: {error}") from None
     finally:
         if old_handler is not None and signal.getsignal(signal.SIGINT) is not old_handler:
             signal.signal(signal.SIGINT, old_handler)
@@ -33,10 +33,10 @@ def check_installed(name: str) -> None:
         InputError: The library is not installed.
     """
     if importlib.util.find_spec(name) is None:
-        raise _missing_library(name, "is not installed")
+        raise missing_library(name, "is not installed")
 
 
-def _missing_library(name: str, problem: str) -> InputError:
+def missing_library(name: str, problem: str) -> InputError:
     """Return the error for a missing library."""
     return InputError(
         f"a cluster needs the library {name}, which {problem}",

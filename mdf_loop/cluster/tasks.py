@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from mdf_loop.cluster.clients import Connection
 from mdf_loop.errors import RunError
 from mdf_loop.stopped_by import StoppedBy
 
@@ -50,12 +51,12 @@ class Outcome(Struct, Generic[T, R], frozen=True):
 
 
 class Tasks(Generic[T, R]):
-    """Evaluation of `function(shared, item)` for many items on the workers of a client."""
+    """Evaluation of `function(shared, item)` for many items on the workers of a cluster."""
 
     def __init__(
-        self, client: Any, function: Callable[[Any, T], R], shared: Any, retries: int
+        self, connection: Connection, function: Callable[[Any, T], R], shared: Any, retries: int
     ) -> None:
-        self._client = client
+        self._connection, self._client = connection, connection.client
         self._function = function
         self._retries = retries
         self._finished: queue.SimpleQueue[tuple[Any, T, int]] = queue.SimpleQueue()
@@ -72,6 +73,7 @@ class Tasks(Generic[T, R]):
 
         Raises:
             SchedulerGoneError: The scheduler ended.
+            RunError: The processes of this machine cannot start.
         """
         remaining = iter(items)
         try:
@@ -91,7 +93,7 @@ class Tasks(Generic[T, R]):
         return self._client.submit(_unpack, self._pickled, pure=False)
 
     def has_workers(self) -> bool:
-        """Return True if a worker has connected."""
+        """Return True if a worker is connected, as far as the client knows."""
         return self._workers > 0 or self._count_workers() > 0
 
     def _count_workers(self) -> int:
@@ -153,11 +155,13 @@ class Tasks(Generic[T, R]):
         )
 
     def _check_scheduler(self) -> None:
-        """Check the connection to the scheduler.
+        """Check the connection to the scheduler, and the processes of this machine.
 
         Raises:
             SchedulerGoneError: The scheduler ended, or has been unreachable for a while.
+            RunError: The processes of this machine cannot start.
         """
+        self._connection.check()
         if self._client.status == "running":
             self._lost_since = None
             return

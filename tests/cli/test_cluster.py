@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import dask
 import numpy as np
 import pytest
 import xarray
@@ -23,10 +24,17 @@ TIME = ("--steps", 50, "--dt", 0.1)
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Return the address of a scheduler with two processes."""
-    with connect(2) as client:
+    """Return the tls:// address of a scheduler with two processes; Dask's configuration has its key."""
+    with connect(2) as connection:
+        client = connection.client
         client.wait_for_workers(2)
-        yield client.scheduler.address
+        configuration = {
+            "distributed.comm.tls.ca-file": client.security.tls_ca_file,
+            "distributed.comm.tls.client.cert": client.security.tls_client_cert,
+            "distributed.comm.tls.client.key": client.security.tls_client_key,
+        }
+        with dask.config.set(configuration):
+            yield client.scheduler.address
 
 
 def test_a_sweep_is_equal_on_a_cluster(cli: Cli, address: str) -> None:
@@ -107,13 +115,14 @@ def test_cluster_check_reports_different_versions(cli: Cli, address: str, monkey
         ("none.yaml", "cannot read the cluster file 'none.yaml'"),
         ("head:8786", "'head:8786' is no cluster"),
         ("tcp://127.0.0.1:1", "the scheduler of the cluster 'tcp://127.0.0.1:1' does not answer"),
-        ("nonsense://127.0.0.1:1", "does not answer"),
+        ("nonsense://127.0.0.1:1", "has the unknown scheme 'nonsense'"),
+        ("tls://127.0.0.1:1", "the scheduler of the cluster 'tls://127.0.0.1:1' does not answer"),
     ],
 )
 def test_invalid_clusters_are_refused(
-    cli: Cli, cluster: str, message: str, monkeypatch: Any
+    cli: Cli, cluster: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdf_loop.cluster.clients.SCHEDULER_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("mdf_loop.cluster.addresses.SCHEDULER_TIMEOUT_SECONDS", 0.2)
     outcome = cli("cluster", "check", cluster)
     assert outcome.code == 2
     assert message in outcome.err

@@ -18,9 +18,9 @@ MODEL = Path(__file__).resolve().parents[2] / "examples" / "parameter_sweep" / "
 @pytest.fixture(scope="session")
 def client() -> Iterator[Any]:
     """Yield a client of two processes."""
-    with connect(2) as shared_client:
-        shared_client.wait_for_workers(2)
-        yield shared_client
+    with connect(2) as connection:
+        connection.client.wait_for_workers(2)
+        yield connection.client
 
 
 @pytest.fixture(scope="module")

@@ -201,7 +201,7 @@ def test_all_members_fail(neuron: Compiled, client: Any) -> None:
 def test_invalid_clusters_are_refused(
     neuron: Compiled, arguments: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdf_loop.cluster.clients.SCHEDULER_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("mdf_loop.cluster.addresses.SCHEDULER_TIMEOUT_SECONDS", 0.2)
     with pytest.raises(InputError, match=message):
         neuron.run(**TIME, **arguments)
 
@@ -217,7 +217,7 @@ def test_a_worker_with_another_environment_is_refused(
     neuron: Compiled, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdf_loop.cluster.environment.__version__", "0.0.9")
-    with pytest.raises(InputError, match=r"worker 'tcp://.*mdf_loop 0\.1\.0 \(here: 0\.0\.9\)"):
+    with pytest.raises(InputError, match=r"worker 'tls://.*mdf_loop 0\.1\.0 \(here: 0\.0\.9\)"):
         neuron.run(sweep={"current": CURRENTS}, **TIME, cluster=client, block=5)
 
 

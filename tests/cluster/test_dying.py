@@ -20,7 +20,7 @@ import xarray
 
 import mdf_loop
 from mdf_loop.api.compiled import Compiled
-from mdf_loop.cluster import clients
+from mdf_loop.cluster import local_processes
 from mdf_loop.cluster.clients import connect
 from mdf_loop.errors import RunError
 from mdf_loop.ir import StoppedBy
@@ -67,7 +67,8 @@ def test_killed_workers(neuron: Compiled, expected: np.ndarray, tmp_path: Path, 
     draw = random.Random(seed)
     store = tmp_path / "s.zarr"
     kills: list[float] = []
-    with connect(2) as client:
+    with connect(2) as connection:
+        client = connection.client
         client.wait_for_workers(2)
 
         def kill(progress: Any) -> None:
@@ -89,8 +90,8 @@ def test_killed_workers(neuron: Compiled, expected: np.ndarray, tmp_path: Path, 
 def test_a_block_whose_worker_always_dies_is_named(tmp_path: Path) -> None:
     from mdf_loop.cluster.tasks import Tasks, WorkerDiedError
 
-    with connect(1) as client:
-        tasks: Tasks[int, int] = Tasks(client, _die_at_three, None, retries=1)
+    with connect(1) as connection:
+        tasks: Tasks[int, int] = Tasks(connection, _die_at_three, None, retries=1)
         outcomes = {outcome.item: outcome for outcome in tasks.outcomes(range(6), lambda: None)}
     assert isinstance(outcomes[3].error, WorkerDiedError)
     assert "died 2 times" in str(outcomes[3].error)
@@ -124,8 +125,8 @@ def _unpickle_or_die(marks: Path) -> KillsTwice:
 def test_shared_data_is_sent_again(tmp_path: Path) -> None:
     from mdf_loop.cluster.tasks import Tasks
 
-    with connect(1) as client:
-        tasks: Tasks[int, int] = Tasks(client, _double, KillsTwice(tmp_path), retries=3)
+    with connect(1) as connection:
+        tasks: Tasks[int, int] = Tasks(connection, _double, KillsTwice(tmp_path), retries=3)
         outcomes = {
             outcome.item: outcome.result for outcome in tasks.outcomes(range(3), lambda: None)
         }
@@ -261,11 +262,34 @@ def test_a_replaced_store_is_not_overwritten(neuron: Compiled, client: Any, tmp_
     neuron.run(**options, overwrite=True)
 
 
-# --- processes that cannot start ------------------------------------------------------------------
+# --- processes that do not come -------------------------------------------------------------------
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="the program is a script of sh")
 
 
-def test_processes_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "START_TIMEOUT_SECONDS", 5)
-    monkeypatch.setattr(clients, "PRELOAD_MODULE", "a_module_that_nobody_has")
-    with pytest.raises(RunError, match="none of the cluster's processes has started within 5 s"):
-        mdf_loop.compile(MODEL).run(sweep=SWEEP, steps=3, dt=0.1, cluster=1)
+@posix_only
+def test_processes_that_cannot_start(
+    neuron: Compiled, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(local_processes, "WORKER_COMMAND", ("sh", "-c", "echo why >&2; exit 3"))
+    options = {"sweep": SWEEP, "steps": 3, "dt": 0.1, "progress": False}
+    with pytest.raises(RunError, match=r"no process of the cluster can start: .* code 3: why") as e:
+        neuron.run(**options, cluster=1, block=8)
+    assert np.isfinite(e.value.results["v"]).any(axis=1).sum() > 0  # the first members
+    assert capfd.readouterr() == ("", "")
+
+
+@posix_only
+def test_a_time_limit_holds_while_all_processes_are_killed(
+    neuron: Compiled, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(local_processes, "WORKER_COMMAND", ("sh", "-c", "kill -9 $$"))
+    options = {"sweep": SWEEP, "steps": 3, "dt": 0.1, "progress": False}
+    results = neuron.run(**options, cluster=2, block=8, time_limit=3)
+    assert results.stopped_by is StoppedBy.TIME_LIMIT
+    assert "of 240 members; the time limit of the run was over" in results.reason
+    assert results.reason.endswith("; the cluster had no worker yet")
+    data = {"time": [0.1, 0.2, 0.3], "v": [0.1, 0.2, 0.3]}
+    with pytest.raises(RunError, match="the time limit was over before the cluster had a process"):
+        neuron.fit(data, {"fn.a": (0.5, 0.9)}, against="v", dt=0.1, cluster=1, time_limit=1)
+    assert capfd.readouterr() == ("", "")

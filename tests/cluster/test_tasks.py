@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mdf_loop.cluster.clients import Connection
 from mdf_loop.cluster.tasks import Outcome, SchedulerGoneError, Tasks
 
 pytest.importorskip("distributed")
@@ -46,13 +47,13 @@ class Client:
 
 def test_a_lost_result_is_computed_again() -> None:
     client = Client(failing_fetch(OSError("connection reset by peer")), lambda: 7)
-    tasks = Tasks(client, max, None, retries=0)
+    tasks = Tasks(Connection(client), max, None, retries=0)
     assert [*tasks.outcomes(["a"], lambda: None)] == [Outcome("a", 7, None)]
 
 
 def test_a_scheduler_that_dies_before_fetching() -> None:
     client = Client(failing_fetch(OSError("connection reset by peer")))
-    tasks = Tasks(client, max, None, retries=0)
+    tasks = Tasks(Connection(client), max, None, retries=0)
     client.status = "closed"
     with pytest.raises(SchedulerGoneError, match="scheduler of the cluster is gone"):
         [*tasks.outcomes(["a"], lambda: None)]

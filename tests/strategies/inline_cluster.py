@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pytest
 
 from mdf_loop.api import clustered
 from mdf_loop.api.cluster_job import Job, MadeBlock, write
+from mdf_loop.cluster.clients import Connection
 from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.cluster.tasks import Outcome
 from mdf_loop.stopped_by import StoppedBy
@@ -20,7 +20,7 @@ class InlineTasks:
 
     blocks: ClassVar[list[int]] = []
 
-    def __init__(self, client: Any, function: Any, shared: Job, retries: int) -> None:
+    def __init__(self, connection: Any, function: Any, shared: Job, retries: int) -> None:
         self._job = shared
 
     def has_workers(self) -> bool:
@@ -42,15 +42,27 @@ class InlineTasks:
             yield Outcome(block, made, None)
 
 
-@contextmanager
-def _connect(cluster: Any) -> Iterator[object]:
-    yield object()
+class InlineConnecting:
+    """`Connecting` that is connected at once."""
+
+    def __init__(self, cluster: Any, head_start: float) -> None:
+        pass
+
+    def begin(self) -> None:
+        """Begin nothing."""
+
+    def connection(self, is_stopped: Callable[[], bool]) -> Connection:
+        """Return a connection without a client."""
+        return Connection(None)
+
+    def close(self, seconds: float) -> None:
+        """Close nothing."""
 
 
 def compute_inline(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let runs on a cluster compute in this process; return the list of block numbers, which grows."""
     monkeypatch.setattr(clustered, "Tasks", InlineTasks)
-    monkeypatch.setattr(clustered, "connect", _connect)
+    monkeypatch.setattr(clustered, "Connecting", InlineConnecting)
     monkeypatch.setattr(clustered, "dashboard_text", lambda client: "")
     monkeypatch.setattr(InlineTasks, "blocks", [])
     return InlineTasks.blocks

@@ -1,0 +1,233 @@
+"""Check of a scheduler's address before Dask's client connects to it.
+
+A client of Dask that cannot connect waits, logs tracebacks and leaves objects behind whose destructors
+print warnings. So these checks come first, and each ends in one error:
+
+    check_address      the text of the address, without a connection
+    check_listener     the program that listens there: a scheduler greets whoever connects
+    check_scheduler    the kind of Dask server that listens there, by the connection of Dask itself
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from mdf_loop.cluster.libraries import import_library
+from mdf_loop.errors import InputError
+
+SCHEDULER_TIMEOUT_SECONDS = 10.0
+"""Seconds to wait for the answer of a scheduler."""
+
+SILENCE_SECONDS = 1.0
+"""Seconds without a greeting after which the listener is tried as a web server, which waits for a request."""
+
+POLL_SECONDS = 0.1
+"""Seconds between two looks at what is awaited."""
+
+_MAX_GREETING_BYTES = 1 << 20
+"""Bound on the size of a greeting. A greeting of Dask begins with its size, as an integer of 64 bits.
+
+Eight characters of text, read as such an integer, are larger than this bound.
+"""
+
+_ADDRESS_HINT = "give the address that 'dask scheduler' prints, e.g. tcp://head:8786"
+_ANSWER_HINT = (
+    "is it running, and may this machine connect to it? 'dask scheduler' starts one and prints its "
+    "address; 8787 is the port of its dashboard"
+)
+
+
+def check_address(address: str) -> None:
+    """Check the text of a scheduler's address.
+
+    Raises:
+        InputError: The scheme is unknown, the host or the port is missing or invalid, or Dask's
+            configuration has no certificates for a tls:// address.
+    """
+    scheme = address.partition("://")[0]
+    if scheme == "tcp":
+        _host_and_port(address)
+        return
+    registry = import_library("distributed.comm.registry")
+    try:
+        registry.get_backend(scheme)
+    except ValueError:
+        raise InputError(
+            f"the address '{address}' has the unknown scheme '{scheme}'", hint=_ADDRESS_HINT
+        ) from None
+    if scheme == "tls":
+        _host_and_port(address)
+        _check_certificates(address)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    """Return the host and the port of an address.
+
+    Raises:
+        InputError: One of them is missing or invalid.
+    """
+    problem = ""
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+        if not host:
+            problem = "it has no host"
+        elif not port:
+            problem = "it has no port"
+        elif parts.path or parts.query or parts.fragment or parts.username is not None:
+            problem = "an address has a host and a port, and nothing else"
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        raise InputError(f"'{address}' is no address of a scheduler: {problem}", hint=_ADDRESS_HINT)
+    assert host is not None
+    assert port is not None
+    return host, port
+
+
+def _check_certificates(address: str) -> None:
+    """Check that Dask's configuration names certificates.
+
+    Raises:
+        InputError: It names none.
+    """
+    security = import_library("distributed.security").Security()
+    if not (security.tls_ca_file and security.tls_client_cert):
+        raise InputError(
+            f"the cluster '{address}' needs certificates, and Dask's configuration names none",
+            hint="set distributed.comm.tls in Dask's configuration, or give a "
+            "dask.distributed.Client with security= in Python",
+        )
+
+
+# --- the program that listens ---------------------------------------------------------------------
+
+
+def check_listener(address: str) -> None:
+    """Check that a program listens at an address, and greets as Dask does.
+
+    A scheduler that was started at the same time may need a moment: a refused connection is tried again.
+    A tls:// address has no greeting. Addresses of other schemes are not checked here.
+
+    Raises:
+        InputError: Nothing listens there, or another program does.
+    """
+    scheme = address.partition("://")[0]
+    if scheme not in ("tcp", "tls"):
+        return
+    deadline = time.monotonic() + SCHEDULER_TIMEOUT_SECONDS
+    with _connection(address, deadline) as connection:
+        if scheme == "tls":
+            return
+        greeting = _received(connection, min(deadline, time.monotonic() + SILENCE_SECONDS))
+        if greeting is None:
+            answer = _answer_to_web_request(address, deadline)
+            greeting = answer or _received(connection, deadline)
+    if greeting is None:
+        raise no_answer(address, "it sends no greeting")
+    if not _is_greeting(greeting):
+        raise InputError(
+            f"the program that listens at '{address}' is no scheduler of Dask", hint=_ANSWER_HINT
+        )
+
+
+def no_answer(address: str, problem: object) -> InputError:
+    """Return the error for a scheduler that cannot be reached."""
+    return InputError(
+        f"the scheduler of the cluster '{address}' does not answer: {problem}", hint=_ANSWER_HINT
+    )
+
+
+def _connection(address: str, deadline: float) -> socket.socket:
+    """Return a connection to an address.
+
+    Raises:
+        InputError: Nothing listens there until the deadline, or there is no such host.
+    """
+    endpoint = _host_and_port(address)
+    while True:
+        try:
+            seconds = max(POLL_SECONDS, deadline - time.monotonic())
+            return socket.create_connection(endpoint, seconds)
+        except ConnectionRefusedError as error:
+            if time.monotonic() + POLL_SECONDS >= deadline:
+                raise no_answer(address, error) from None
+            time.sleep(POLL_SECONDS)
+        except (OSError, UnicodeError) as error:
+            raise no_answer(address, error) from None
+
+
+def _answer_to_web_request(address: str, deadline: float) -> bytes | None:
+    """Return the first bytes that a web server answers, or None without an answer."""
+    with _connection(address, deadline) as connection:
+        try:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        except OSError:
+            return b""
+        return _received(connection, time.monotonic() + SILENCE_SECONDS)
+
+
+def _received(connection: socket.socket, deadline: float) -> bytes | None:
+    """Return the first eight bytes of a connection: None if none came in time, fewer if it was closed."""
+    received = b""
+    while len(received) < 8:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            break
+        connection.settimeout(remaining)
+        try:
+            part = connection.recv(8 - len(received))
+        except TimeoutError:
+            break
+        except OSError:  # the other side has closed the connection
+            part = b""
+        if not part:
+            return received
+        received += part
+    return received or None
+
+
+def _is_greeting(received: bytes) -> bool:
+    """Return True if these may be the first bytes of a greeting of Dask."""
+    return len(received) == 8 and 0 < int.from_bytes(received, "little") < _MAX_GREETING_BYTES
+
+
+# --- the kind of server ---------------------------------------------------------------------------
+
+
+def check_scheduler(address: str) -> None:
+    """Check that a scheduler listens at an address, by the protocol of Dask.
+
+    Raises:
+        InputError: Another server of Dask listens there, or none that answers.
+    """
+    import asyncio  # its import takes a while
+
+    try:
+        kind = asyncio.run(_kind_of_server(address))
+    except Exception as error:  # noqa: BLE001 - a server may answer anything
+        raise no_answer(address, str(error) or type(error).__name__) from None
+    if kind in ("Worker", "Nanny"):
+        raise InputError(
+            f"a {kind.lower()} of Dask listens at '{address}', not a scheduler", hint=_ADDRESS_HINT
+        )
+
+
+async def _kind_of_server(address: str) -> Any:
+    """Return the kind that a server of Dask says it is."""
+    import asyncio
+
+    distributed = import_library("distributed")
+
+    async def ask() -> Any:
+        arguments = distributed.Security().get_connection_args("client")
+        async with distributed.core.rpc(
+            address, timeout=SCHEDULER_TIMEOUT_SECONDS, connection_args=arguments
+        ) as server:
+            return await server.identity()
+
+    identity = await asyncio.wait_for(ask(), SCHEDULER_TIMEOUT_SECONDS)
+    return identity.get("type")

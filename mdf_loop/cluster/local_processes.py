@@ -1,0 +1,260 @@
+"""Worker processes of this machine for one scheduler, which are started again when they end.
+
+    with WorkerProcesses(address, security, count=2, is_connected=...) as processes:
+        ...
+        processes.check()          raises an error if no process can start
+
+A thread watches the processes. Each of them is a program of its own (`worker_process`), so that the
+user's script is not executed again, and leads its own session, so that a Ctrl-C on the terminal does
+not reach it. When the block ends, they are killed: they hold nothing that is still needed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from mdf_loop.errors import RunError
+from mdf_loop.memory_limit import usual_limit
+
+WORKER_COMMAND = (sys.executable, "-m", "mdf_loop.cluster.worker_process")
+"""Command of a process."""
+
+PRELOAD_MODULE = "mdf_loop.api.cluster_job"
+"""Module that each process imports before it accepts tasks."""
+
+START_TIMEOUT_SECONDS = 120.0
+"""Seconds without a connected process after which starting is given up."""
+
+_MAX_OWN_EXITS = 3
+"""Number of processes in a row that may exit by themselves while no process is connected."""
+
+_WATCH_SECONDS = 0.1
+"""Seconds between two looks at the processes."""
+
+_SHORT_LIFE_SECONDS = 5.0
+"""A process that lived for a shorter time is started again after a delay, which doubles each time."""
+
+_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.1, 2.0
+
+_MIN_MEMORY_BYTES = 10**9
+"""Memory limit of a process on the smallest machine."""
+
+_MAX_ERROR_BYTES = 4096
+"""Number of bytes at the end of a process's standard error that are read for its last line."""
+
+_SETTINGS = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.interval": "5s",
+    **{f"distributed.worker.memory.{word}": False for word in ("target", "spill", "pause")},
+}
+"""Settings of Dask in each process.
+
+The first two avoid the monitoring of processes, which takes a twentieth of their time. The others
+replace Dask's reactions to a lack of memory by the memory limit of the run.
+"""
+
+
+class _Slot(Struct):
+    """Place of one process: the process that runs there, and when the next one may start."""
+
+    number: int
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    short_lives: int = 0
+    next_start: float = 0.0
+
+
+class WorkerProcesses:
+    """Processes of this machine that compute for a scheduler.
+
+    Args:
+        address: Address of the scheduler.
+        security: Arguments of `distributed.Security` in the processes.
+        count: Number of processes.
+        is_connected: Function that returns True if a process is connected to the scheduler.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        security: Mapping[str, Any],
+        count: int,
+        is_connected: Callable[[], bool],
+    ) -> None:
+        self._address, self._security = address, dict(security)
+        self._is_connected = is_connected
+        self._memory_bytes = max(_MIN_MEMORY_BYTES, usual_limit() // count)
+        self._slots = [_Slot(number) for number in range(count)]
+        self._folder = Path(tempfile.mkdtemp(prefix="mdf_loop_cluster_"))
+        self._start_count = 0
+        self._own_exits = 0
+        self._last_end = ""
+        self._last_connected = time.monotonic()
+        self._failure: RunError | None = None
+        self._is_closing = threading.Event()
+        self._watcher = threading.Thread(
+            target=self._watch, name="mdf_loop cluster processes", daemon=True
+        )
+
+    def __enter__(self) -> WorkerProcesses:
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_closing.set()
+        self._watcher.join()
+        for slot in self._slots:
+            if slot.process is not None:
+                slot.process.kill()
+        for slot in self._slots:
+            if slot.process is not None:
+                slot.process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def check(self) -> None:
+        """Check that processes can start.
+
+        Raises:
+            RunError: They end before they are connected, or none is connected for too long.
+        """
+        if self._failure is not None:
+            raise self._failure
+
+    # --- the watching thread ----------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Start each process, and start another one in the place of one that has ended."""
+        while not self._is_closing.is_set() and self._failure is None:
+            if self._is_connected():
+                self._last_connected, self._own_exits = time.monotonic(), 0
+            for slot in self._slots:
+                self._renew(slot)
+            self._failure = self._problem()
+            self._is_closing.wait(_WATCH_SECONDS)
+
+    def _renew(self, slot: _Slot) -> None:
+        """Start a process in a slot without one."""
+        now = time.monotonic()
+        if slot.process is not None:
+            if (code := slot.process.poll()) is None:
+                return
+            self._note_end(slot, code, now)
+        if now >= slot.next_start:
+            slot.started = now
+            slot.process = self._start(slot)
+
+    def _note_end(self, slot: _Slot, code: int, now: float) -> None:
+        """Note how the process of a slot has ended, and when the next one may start."""
+        slot.process = None
+        is_short = now - slot.started < _SHORT_LIFE_SECONDS
+        slot.short_lives = slot.short_lives + 1 if is_short else 0
+        delay = _FIRST_DELAY_SECONDS * 2.0 ** min(slot.short_lives, 10)
+        slot.next_start = now + min(delay, _MAX_DELAY_SECONDS)
+        if code >= 0:
+            self._own_exits += 1
+            self._last_end = f"exit code {code}{self._last_error_line(slot)}"
+        else:
+            self._last_end = _signal_name(-code)
+
+    def _start(self, slot: _Slot) -> subprocess.Popen[bytes]:
+        """Return a new process, which has its settings."""
+        self._start_count += 1
+        with open(self._error_file(slot), "wb") as error_file:
+            process = subprocess.Popen(
+                WORKER_COMMAND,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=error_file,
+                env=_environment(),
+                start_new_session=True,
+            )
+        assert process.stdin is not None
+        with suppress(OSError), process.stdin:  # the process may have been killed
+            process.stdin.write(json.dumps(self._process_settings()).encode())
+        return process
+
+    def _process_settings(self) -> dict[str, Any]:
+        """Return the settings of the next process."""
+        return {
+            "address": self._address,
+            "security": self._security,
+            "preload": PRELOAD_MODULE,
+            "config": _SETTINGS,
+            "arguments": {
+                "name": f"{os.getpid()}-{self._start_count}",
+                "host": "127.0.0.1",
+                "dashboard_address": "127.0.0.1:0",
+                "nthreads": 1,
+                "memory_limit": self._memory_bytes,
+                "death_timeout": START_TIMEOUT_SECONDS,
+                "silence_logs": logging.CRITICAL,
+                "local_directory": str(self._folder),
+            },
+        }
+
+    def _error_file(self, slot: _Slot) -> Path:
+        """Return the file with the standard error of the process in a slot."""
+        return self._folder / f"process_{slot.number}.txt"
+
+    def _last_error_line(self, slot: _Slot) -> str:
+        """Return the last line of a process's standard error, after a colon, or an empty text."""
+        with suppress(OSError), open(self._error_file(slot), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_ERROR_BYTES))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+            if lines:
+                return f": {lines[-1].strip()}"
+        return ""
+
+    def _problem(self) -> RunError | None:
+        """Return the error if no process can start."""
+        hint = "without cluster the run needs no other process"
+        if self._own_exits >= _MAX_OWN_EXITS:
+            return RunError(
+                f"no process of the cluster can start: the last one ended with {self._last_end}",
+                hint=hint,
+            )
+        if time.monotonic() - self._last_connected < START_TIMEOUT_SECONDS:
+            return None
+        if not self._last_end:
+            return RunError(
+                f"none of the cluster's processes has started within {START_TIMEOUT_SECONDS:.0f} s",
+                hint=hint,
+            )
+        return RunError(
+            f"the cluster has had no process for {START_TIMEOUT_SECONDS:.0f} s: "
+            f"{self._start_count} were started, and the last one that ended did so by {self._last_end}",
+            hint=hint,
+        )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a process: that of this process, after the settings of Dask's nannies.
+
+    These limit the threads of numerical libraries to one.
+    """
+    import dask
+
+    settings = dask.config.get("distributed.nanny.pre-spawn-environ")
+    return {**{name: str(value) for name, value in settings.items()}, **os.environ}
+
+
+def _signal_name(number: int) -> str:
+    """Return the name of a signal."""
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
