@@ -113,7 +113,10 @@ def _sink(
 def _connecting(asked: RunSpecification, stopping: Stopping) -> Iterator[Connecting]:
     """Yield a connection that is opened while the first members are run, and close it afterwards."""
     assert asked.sharing is not None
-    connecting, is_hasty = Connecting(asked.sharing.cluster, HEAD_START), False
+    is_hasty = False
+    connecting = Connecting(
+        asked.sharing.cluster, lambda: stopping.reason is not None, head_start=HEAD_START
+    )
     try:
         yield connecting
     except KeyboardInterrupt:
@@ -144,7 +147,7 @@ class _Run:
         """Let the workers of a cluster run all blocks that are missing."""
         self._remark = self._without = "no worker yet"
         try:
-            connection = connecting.connection(lambda: self.reason_to_end(reporter) is not None)
+            connection = connecting.connection(lambda: self.reason_to_end(reporter))
             if connection is not None:
                 self._share(connection, asked, reporter)
         except SchedulerGoneError as error:

@@ -86,11 +86,15 @@ class Connecting:
 
     Args:
         cluster: Number of processes, address, file or client of a cluster.
+        is_stopped: Function that returns True if the connection is not needed any more.
         head_start: Seconds to wait for `begin` before the connection is opened.
     """
 
-    def __init__(self, cluster: Any, head_start: float = 0.0) -> None:
+    def __init__(
+        self, cluster: Any, is_stopped: Callable[[], bool], head_start: float = 0.0
+    ) -> None:
         self._cluster, self._head_start = cluster, head_start
+        self._is_stopped = is_stopped
         self._may_begin, self._is_over = Event(), Event()
         self._outcome: Future[Connection] = Future()
         self._thread = Thread(target=self._hold, name="mdf_loop cluster", daemon=True)
@@ -100,19 +104,20 @@ class Connecting:
         """Let the connection be opened now."""
         self._may_begin.set()
 
-    def connection(self, is_stopped: Callable[[], bool] = lambda: False) -> Connection | None:
-        """Wait for the connection. Return None if `is_stopped` returned True before.
+    def connection(self, report: Callable[[], object] = lambda: None) -> Connection | None:
+        """Wait for the connection, and call `report` meanwhile. Return None if `is_stopped` returned True.
 
         Raises:
             InputError: The value describes no cluster, or the cluster cannot be reached.
             RunError: The processes of the cluster do not start.
         """
         self.begin()
-        while not is_stopped():
+        while not self._is_stopped():
             with suppress(TimeoutError):
                 return self._outcome.result(timeout=POLL_SECONDS)
             if self._outcome.done():
                 return self._outcome.result()
+            report()
         return None
 
     def close(self, seconds: float) -> None:
@@ -124,7 +129,9 @@ class Connecting:
     def _hold(self) -> None:
         self._may_begin.wait(self._head_start)
         try:
-            with _open_connection(self._cluster, self._is_over.is_set) as connection:
+            with _open_connection(
+                self._cluster, lambda: self._is_over.is_set() or self._is_stopped()
+            ) as connection:
                 self._outcome.set_result(connection)
                 self._is_over.wait()
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
@@ -146,11 +153,10 @@ def connect(cluster: Any, time_limit: float | None = None) -> Iterator[Connectio
     """
     check_cluster(cluster)
     deadline = None if time_limit is None else time.monotonic() + time_limit
-    connecting, seconds = Connecting(cluster), CLOSING_SECONDS
+    connecting = Connecting(cluster, lambda: deadline is not None and time.monotonic() >= deadline)
+    seconds = CLOSING_SECONDS
     try:
-        connection = connecting.connection(
-            lambda: deadline is not None and time.monotonic() >= deadline
-        )
+        connection = connecting.connection()
         if connection is None:
             raise RunError(
                 "the time limit was over before the cluster had a process",
@@ -207,6 +213,12 @@ class _StoppedError(Exception):
     """The connection is not needed any more."""
 
 
+def _check_needed(is_stopped: Callable[[], bool]) -> None:
+    """Raise _StoppedError if the connection is not needed any more."""
+    if is_stopped():
+        raise _StoppedError
+
+
 @contextmanager
 def _open_connection(cluster: Any, is_stopped: Callable[[], bool]) -> Iterator[Connection]:
     """Yield a connection to a cluster that was checked.
@@ -216,7 +228,9 @@ def _open_connection(cluster: Any, is_stopped: Callable[[], bool]) -> Iterator[C
         RunError: The processes of the cluster do not start.
         _StoppedError: `is_stopped` returned True.
     """
+    _check_needed(is_stopped)
     distributed = import_library("distributed")
+    _check_needed(is_stopped)
     if isinstance(cluster, distributed.Client):
         yield Connection(cluster)
         return
@@ -259,6 +273,7 @@ def _local_connection(
 ) -> Iterator[Connection]:
     """Yield a connection to processes of this machine, of which at least one has started."""
     security = _temporary_security(distributed)
+    _check_needed(is_stopped)
     dask_cluster = _start_scheduler(distributed, security)
     try:
         scheduler = dask_cluster.scheduler
@@ -270,8 +285,7 @@ def _local_connection(
         ):
             connection = Connection(client, processes)
             while not scheduler.workers:
-                if is_stopped():
-                    raise _StoppedError
+                _check_needed(is_stopped)
                 connection.check()
                 time.sleep(POLL_SECONDS)
             yield connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -133,3 +134,25 @@ def test_reports_have_a_speed(address: str) -> None:
     reports = check_workers(address)
     assert [report.threads for report in reports] == [1, 1]
     assert all(report.speed > 0 for report in reports)
+
+
+def test_there_is_no_final_state(cli: Cli) -> None:
+    arguments = ("run", MODEL, "--sweep", "current=0:2:9", *TIME, "--cluster", 1)
+    outcome = cli(*arguments, "--final-state", "s.npz")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--final-state cannot be had with --cluster" in outcome.err
+    assert "give steps" not in outcome.err
+
+
+@pytest.mark.parametrize("cluster", ["tls://127.0.0.1:1", "nonsense://a:1", "tcp://a", "http"])
+def test_a_refused_address_is_one_error(
+    cli: Cli, cluster: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mdf_loop.cluster.addresses.SCHEDULER_TIMEOUT_SECONDS", 0.2)
+    arguments = ("run", MODEL, "--sweep", "current=0:2:9", *TIME, "--cluster", cluster)
+    outcome = cli(*arguments)
+    gc.collect()  # runs destructors
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.count("Error") == 1
+    assert len(outcome.err.splitlines()) == 2  # the error, and its hint
+    assert capfd.readouterr() == ("", "")

@@ -45,13 +45,13 @@ class InlineTasks:
 class InlineConnecting:
     """`Connecting` that is connected at once."""
 
-    def __init__(self, cluster: Any, head_start: float) -> None:
+    def __init__(self, cluster: Any, is_stopped: Callable[[], bool], head_start: float) -> None:
         pass
 
     def begin(self) -> None:
         """Begin nothing."""
 
-    def connection(self, is_stopped: Callable[[], bool]) -> Connection:
+    def connection(self, report: Callable[[], object]) -> Connection:
         """Return a connection without a client."""
         return Connection(None)
 
