@@ -9,16 +9,22 @@ what is being done at once.
 
 A handler of Python waits for the main thread. So while a run lasts signals also ring a `Bell`, which
 a thread hears; what was rung is passed on to whom it was for before (asyncio has such a descriptor).
+The command line has a watchdog, too (`mdf_loop.cli.watchdog`), which ends the process if the main thread
+does not answer a signal.
+
+Nothing is raised while a command starts or imports a module: an exception within the import of a module of C++
+can end the process by SIGSEGV. While it starts the process is ended at once instead, since nothing is computed
+yet; later the watchdog calls the handler again when the import is over.
 A forked process is in no run of its parent: nothing of this is left in it.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import os
 import signal
-import socket
 import stat
 import sys
 import threading
@@ -61,6 +67,18 @@ _LAST: dict[int, float] = {}
 
 _interrupts = 0
 _commands = 0
+
+_end_process: Callable[[StoppedBy], object] | None = None
+"""Function that ends the process at a signal; None where a signal raises an exception."""
+
+_can_defer = False
+"""True if a watchdog calls the handler again for the signals in `DEFERRED`."""
+
+DEFERRED: set[int] = set()
+"""Signals that came while the main thread imported a module, and were given to no listener."""
+
+_finishing = 0
+_answered = False
 
 
 class Signalled(KeyboardInterrupt):
@@ -129,6 +147,7 @@ def count_interrupt() -> None:
     """Count a Ctrl-C that came as a KeyboardInterrupt, where it was caught to give what was reached."""
     global _interrupts
     _interrupts += 1
+    answer()
 
 
 def in_command() -> bool:
@@ -136,20 +155,46 @@ def in_command() -> bool:
     return _commands > 0
 
 
+def is_echo(number: int, last: float | None, now: float) -> bool:
+    """Return True if a signal at `now` is the one at `last` once more."""
+    return number != signal.SIGINT and last is not None and now < last + ECHO
+
+
 def _handle(number: int, frame: FrameType | None) -> None:
     """Python's handler, in the main thread."""
+    global _interrupts
     reason, now = REASONS[number], time.monotonic()
     last = _LAST.get(number)
     _LAST[number] = now
-    if number != signal.SIGINT and last is not None and now < last + ECHO:
+    if number in DEFERRED:
+        DEFERRED.discard(number)
+    elif is_echo(number, last, now):
         return
+    if _end_process is not None:
+        _end_process(reason)
     if reason is StoppedBy.HUNG_UP:
         _leave_terminal()
     heard = {listener(reason) for listener in tuple(_LISTENERS)}  # each of them
     if True not in heard:
+        if _can_defer and _is_importing(frame):
+            DEFERRED.add(number)
+            return
         raise ending(reason)
     if reason is StoppedBy.INTERRUPTED:
-        count_interrupt()
+        _interrupts += 1
+
+
+_IMPORT_SYSTEM = ("importlib._bootstrap", "_frozen_importlib")
+"""Names of the module of Python that imports others."""
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Return True if a frame or one of its callers imports a module."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") in _IMPORT_SYSTEM:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _leave_terminal() -> None:
@@ -163,16 +208,69 @@ def _leave_terminal() -> None:
 
 
 @contextlib.contextmanager
-def heeded() -> Iterator[None]:
-    """A command: while it lasts all signals in `REASONS` are heeded, but those that are ignored."""
-    global _commands
+def heeded(
+    end_process: Callable[[StoppedBy], object] | None = None, *, to_the_end: bool = False
+) -> Iterator[None]:
+    """Heed all signals in `REASONS` within a command, except those that are ignored.
+
+    Args:
+        end_process: Ends the process for a signal that comes outside of `raising`. None: signals always raise.
+        to_the_end: True if the process ends with the command. Its signals are heeded until Python's
+            finalization, and ignored during it.
+    """
+    global _commands, _end_process
     taken = take(REASONS) if in_main_thread() else []
+    if taken:
+        _end_process = end_process
+        if to_the_end:  # registered first, so that it is called last
+            atexit.register(_ignore_taken)
     _commands += 1
     try:
         yield
     finally:
         _commands -= 1
-        give_back(taken)
+        if not to_the_end:
+            _end_process = None
+            give_back(taken)
+
+
+@contextlib.contextmanager
+def raising() -> Iterator[None]:
+    """Let signals raise within a command, whose code can handle the exception."""
+    global _end_process
+    end_process, _end_process = _end_process, None
+    try:
+        yield
+    finally:
+        _end_process = end_process
+
+
+def _ignore_taken() -> None:
+    """Ignore the signals that were heeded, before Python gives them their defaults again."""
+    for number in tuple(_TAKEN):
+        _system.signal(number, _system.SIG_IGN)
+
+
+@contextlib.contextmanager
+def deferring() -> Iterator[None]:
+    """Let signals that come during an import wait in `DEFERRED` until the handler is called again."""
+    global _can_defer
+    _can_defer = True
+    try:
+        yield
+    finally:
+        _can_defer = False
+
+
+def answer() -> None:
+    """Note that the main thread has taken a signal, and finishes what it has reached."""
+    global _answered
+    _answered = True
+
+
+def is_answered() -> bool:
+    """Return True if the main thread finishes what it has computed, after a signal or before it."""
+    return _answered or _finishing > 0
 
 
 def let_echoes_pass() -> None:
@@ -191,20 +289,29 @@ def finished(*, heard: bool = False) -> Iterator[None]:
     Raises:
         Signalled: there was a signal.
     """
+    global _finishing
     reasons: list[StoppedBy] = []
 
     def hears(reason: StoppedBy) -> bool:
         reasons.append(reason)
         return len(reasons) == 1
 
-    if heard or not in_main_thread():
+    if not in_main_thread():
         yield
+        return
+    _finishing += 1
+    if heard:
+        try:
+            yield
+        finally:
+            _finishing -= 1
         return
     listen(hears)
     taken = take((int(signal.SIGINT),))
     try:
         yield
     finally:
+        _finishing -= 1
         give_back(taken)
         listen_no_more(hears)
     if reasons:
@@ -222,6 +329,8 @@ class Bell:
     """
 
     def __init__(self) -> None:
+        import socket  # here, since a command imports this module before it heeds signals
+
         self.socket, self._writing = socket.socketpair()
         self.socket.setblocking(False)
         self._writing.setblocking(False)
@@ -291,6 +400,9 @@ def reasons_in(data: bytes) -> set[StoppedBy]:
 
 def _leave() -> None:
     """All is as if there were no run."""
+    global _end_process, _can_defer
+    _end_process, _can_defer = None, False
+    DEFERRED.clear()
     give_back(tuple(_TAKEN))
     for bell in _HANGING:
         bell.leave()

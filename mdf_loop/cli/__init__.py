@@ -1,97 +1,31 @@
-"""Command line of mdf-loop, with one module per command."""
+"""Command line of mdf-loop.
+
+The program heeds signals before it imports anything else: until then this module imports little. The commands are
+in `mdf_loop.cli.commands`, with one module per command.
+"""
 
 from __future__ import annotations
 
-import gc
-import importlib
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-import click
-
-from mdf_loop.cli.ending import interruption_word_and_code
-from mdf_loop.cli.show import show
-from mdf_loop.errors import LoopError
-from mdf_loop.paths import noting
-from mdf_loop.signals import heeded, let_echoes_pass
-from mdf_loop.visible import visible
-
-COMMANDS = (
-    *("run", "gradient", "fit", "check", "verify", "draw"),
-    *("explain", "compile", "import", "new", "cluster", "doctor", "demo"),
-)
-"""Names of all commands. The command is in the module `mdf_loop.cli.<name>_command`."""
-
-
-GC_THRESHOLDS = (200_000, 50, 100)
-"""Thresholds of the garbage collector.
-
-Imported objects stay alive, and scanning them takes a tenth of the time of a short command.
-"""
-
-
-class _Commands(click.Group):
-    """Group of commands that imports the module of a command when it is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of a name, or None for an unknown name."""
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"mdf_loop.cli.{cmd_name}_command")
-        command: click.Command = module.command
-        return command
-
-    def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse the options before the name of the command."""
-        with _visible_usage_errors():
-            return super().make_context(*args, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Print an error that the user can correct on stderr, and exit with code 2."""
-        try:
-            with _visible_usage_errors(), noting():
-                return super().invoke(ctx)
-        except LoopError as error:
-            show(str(error), error=True)
-            ctx.exit(2)
-        except BrokenPipeError:  # the reader closed the pipe: click exits without a message
-            raise
-        except OSError as error:
-            file_prefix = f"'{error.filename}': " if error.filename else ""
-            show(f"cannot read or write {file_prefix}{error.strerror or error}", error=True)
-            ctx.exit(2)
-        except KeyboardInterrupt as interruption:
-            word, code = interruption_word_and_code(interruption)
-            show(word, error=True)
-            ctx.exit(code)
-
-
-@contextmanager
-def _visible_usage_errors() -> Iterator[None]:
-    """Escape control characters in click's errors, which quote the command line."""
-    try:
-        yield
-    except click.UsageError as error:
-        raise click.UsageError(visible(error.format_message()), error.ctx) from None
-
-
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="mdf-loop")
-def cli() -> None:
-    """Run, check, draw and export MDF models with loops."""
+from mdf_loop.cli.ending import end_process
+from mdf_loop.signals import heeded
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program `mdf-loop`."""
-    gc.set_threshold(*GC_THRESHOLDS)
-    with heeded():
-        try:
-            cli.main(list(sys.argv[1:] if arguments is None else arguments), prog_name="mdf-loop")
-        finally:
-            let_echoes_pass()
+    """Run the program `mdf-loop`, with the arguments of the process if none are given."""
+    with heeded(end_process, to_the_end=arguments is None):
+        from mdf_loop.cli.commands import run_command_line
+
+        run_command_line(sys.argv[1:] if arguments is None else arguments)
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name of `mdf_loop.cli.commands`, which is imported when it is first used."""
+    if name not in ("cli", "COMMANDS"):
+        raise AttributeError(f"module 'mdf_loop.cli' has no attribute '{name}'")
+    from mdf_loop.cli import commands
+
+    return getattr(commands, name)

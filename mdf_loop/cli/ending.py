@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from typing import NoReturn
+
 from mdf_loop.stopped_by import StoppedBy
 
 EXIT_CODES = {
@@ -27,3 +31,13 @@ def interruption_word_and_code(interruption: KeyboardInterrupt) -> tuple[str, in
     """Return the word and the exit code for a command that an interruption ended at once."""
     reason: StoppedBy = getattr(interruption, "reason", StoppedBy.INTERRUPTED)
     return _SIGNAL_WORDS[reason], EXIT_CODES[reason]
+
+
+def end_process(reason: StoppedBy) -> NoReturn:
+    """Write the word for a signal on stderr, and end the process at once with its exit code.
+
+    Nothing is cleaned up: this is for a process that has computed nothing, or does not answer.
+    """
+    with suppress(OSError):  # the terminal may be closed
+        os.write(2, f"{_SIGNAL_WORDS[reason]}\n".encode())
+    os._exit(EXIT_CODES[reason])

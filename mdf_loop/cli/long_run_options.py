@@ -55,8 +55,28 @@ def recording_options(command: _F) -> _F:
     return command
 
 
+def limit_options(command: _F) -> _F:
+    """Add the options `--memory-limit` and `--time-limit`."""
+    for option in (
+        click.option(
+            "--memory-limit",
+            metavar="SIZE",
+            help="Memory limit of the program: 4GB, 512MiB. The default is three quarters of the "
+            "machine's memory.",
+        ),
+        click.option(
+            "--time-limit",
+            metavar="TIME",
+            help="Stop after this time (in seconds, or 10min, 2h), and print the partial results.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def stopping_options(command: _F) -> _F:
     """Add the options about limits and resuming: `--time-limit`, `--nan`, `--checkpoint`, ..."""
+    command = limit_options(command)
     for option in (
         click.option("--quiet", is_flag=True, help="Show no progress."),
         click.option(
@@ -77,17 +97,6 @@ def stopping_options(command: _F) -> _F:
             metavar="WORD",
             help="Reaction to a value that becomes nan or infinite: ignore, stop, or error. By default, "
             "a line on stderr after the run reports it.",
-        ),
-        click.option(
-            "--memory-limit",
-            metavar="SIZE",
-            help="Memory limit of the program: 4GB, 512MiB. The default is three quarters of the "
-            "machine's memory.",
-        ),
-        click.option(
-            "--time-limit",
-            metavar="TIME",
-            help="Stop after this time (in seconds, or 10min, 2h), and print the partial results.",
         ),
     ):
         command = option(command)

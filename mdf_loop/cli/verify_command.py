@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mdf_loop.cli.long_run_options import limit_options
 from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
     compile_options,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 )
 @dt_option
 @seed_option
+@limit_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(
@@ -56,12 +58,16 @@ def command(
     steps: int | None,
     dt: str | None,
     seed: str,
+    memory_limit: str | None,
+    time_limit: str | None,
     as_json: bool,
 ) -> None:
     """Compare MODEL with modeci_mdf's engine and the interpreter. Exit with code 1 if they differ."""
     from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings, read_step
+    from mdf_loop.memory_limit import checked_limit, limited
     from mdf_loop.verification import verify
 
+    ctx.with_resource(limited(checked_limit(memory_limit)))
     document = open_model(model, loop_condition)
     step = read_step(dt, document)
     verification = verify(
@@ -77,6 +83,7 @@ def command(
         unroll=unroll,
         threads=threads,
         seed=read_seed(seed),
+        time_limit=time_limit,
         on_interrupt="raise",
     )
     show(_json(verification) if as_json else str(verification))

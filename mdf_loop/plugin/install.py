@@ -14,12 +14,13 @@ yet imported is patched when a program imports it, so importing `mdf_loop` does 
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import importlib.machinery
 
 _undo: list[Callable[[], None]] = []
 """Functions that revert the patches of modeci_mdf, to be called from the last to the first."""
@@ -50,7 +51,7 @@ def _remove_finder() -> None:
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Finder that patches modules of modeci_mdf when a program imports them."""
 
     def find_spec(

@@ -15,7 +15,8 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.interruption import interruptible
-from mdf_loop.ir import Array, Data, Gives
+from mdf_loop.ir import Array, Data, Gives, StoppedBy
+from mdf_loop.memory_limit import checked_limit, limited
 from mdf_loop.reading import read, read_annotated
 from mdf_loop.reading.inputs import Given, open_ports
 from mdf_loop.reading.names import items, named_items
@@ -38,6 +39,7 @@ from mdf_loop.verification.comparison import (
     type_of,
 )
 from mdf_loop.verification.differences import in_float32, unlevelled
+from mdf_loop.verification.limits import Limits, time_is_over
 from mdf_loop.verification.order import compare_order, random_places
 from mdf_loop.verification.preparing import prepare
 
@@ -62,6 +64,8 @@ def verify(
     unroll: int | None = None,
     threads: int | None = None,
     seed: int | str = 0,
+    time_limit: float | str | None = None,
+    memory_limit: float | str | None = None,
     on_interrupt: str | None = None,
 ) -> Verification:
     """Compare the compiled model with modeci_mdf's engine, and one evaluation with the interpreter.
@@ -87,36 +91,41 @@ def verify(
         unroll: as for `compile`.
         threads: as for `compile`.
         seed: as for `run`; the engine draws the same random numbers.
+        time_limit: the comparison ends after so many seconds, or after e.g. `"10min"`; the steps that both
+            sides have reached are compared, and a note tells how many these are. One evaluation of the engine
+            is not stopped within.
+        memory_limit: how much memory this process may have, as for `run`.
         on_interrupt: what Ctrl-C does: `raise` or `return` what was compared; see `Compiled.run`.
 
     Raises:
         LoopError: the compiled model cannot run, or there is nothing to compare it with.
         KeyboardInterrupt: Ctrl-C came: `.results` are the steps that were compared, or None.
     """
-    document = open_document(source)
-    compiled = compile(
-        document,
-        device=device,
-        precision=precision,
-        shapes=shapes,
-        max_iterations=max_iterations,
-        unroll=unroll,
-        threads=threads,
-    )
-    drawn = draws(seed).seed
-    units = compiled.prepared.model_units
-    asked = specify(
-        units.convert_inputs(inputs),
-        set=units.convert_settings(set),
-        steps=steps,
-        dt=units.convert_time_step(dt),
-        seed=drawn,
-    )
-    return interruptible(
-        lambda: _verified(document, compiled, asked),
-        on_interrupt,
-        lambda found: "".join(found.notes[:1]),
-    )
+    with limited(checked_limit(memory_limit)):
+        document = open_document(source)
+        compiled = compile(
+            document,
+            device=device,
+            precision=precision,
+            shapes=shapes,
+            max_iterations=max_iterations,
+            unroll=unroll,
+            threads=threads,
+        )
+        units = compiled.prepared.model_units
+        asked = specify(
+            units.convert_inputs(inputs),
+            set=units.convert_settings(set),
+            steps=steps,
+            dt=units.convert_time_step(dt),
+            seed=draws(seed).seed,
+            time_limit=time_limit,
+        )
+        return interruptible(
+            lambda: _verified(document, compiled, asked),
+            on_interrupt,
+            lambda found: "".join(found.notes[:1]),
+        )
 
 
 def _verified(document: Document, compiled: Compiled, asked: RunSpecification) -> Verification:
@@ -124,24 +133,34 @@ def _verified(document: Document, compiled: Compiled, asked: RunSpecification) -
 
     Raises:
         KeyboardInterrupt: there is no step to compare.
+        LoopError: a limit was passed before there was one, or there is nothing to compare.
     """
+    limits = Limits(asked.controls.time_limit)
     steps = asked.steps
     bound = prepare(compiled.prepared, asked)
     given, document = bound.given, with_values(document, bound.settings)
     notes: list[str] = []
     wanted = only_given(document, asked.values.inputs, given)
-    theirs = _in_engine(document, wanted, asked, notes)
+    theirs = _in_engine(document, wanted, asked, notes, limits)
+    if theirs.stopped_by is not None and not theirs.execution_list:
+        raise time_is_over()
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
     selection = replace(asked.selection, record=tuple(record))
+    if theirs.stopped_by is not None and not given.over_time:
+        asked = replace(asked, steps=len(theirs.execution_list))
+    asked = replace(asked, controls=replace(asked.controls, time_limit=limits.remaining))
     ours = compiled.run_specified(replace(asked, selection=selection))
     tolerance = _tolerance(document, compiled.options.precision)
-    if ours.stopped_by.is_asked:
-        return _of_steps_that_ran(document, ours, theirs, tolerance, notes)
+    if theirs.stopped_by is not None and not ours.stopped_by.is_asked:
+        ours.stopped_by = theirs.stopped_by
+    if ours.stopped_by.is_asked or ours.stopped_by is StoppedBy.TIME_LIMIT:
+        return _of_steps_that_ran(document, ours, theirs, tolerance, notes, steps)
     if steps is None:
         inputs = asked.values.inputs
         program = read(document, inputs, record=record, options=compiled.options)
         arrays = bound.drawing(program).arrays
-        interpreted = with_missing(interpret(program, arrays), program.gives(Gives.HAS_RUN))
+        computed = interpret(program, arrays, limits.of_interpreter)
+        interpreted = with_missing(computed, program.gives(Gives.HAS_RUN))
         others = {"interpreter": interpreted, "modeci_mdf": _as_shown(document, theirs.arrays)}
         comparisons = _compared(document, ours, others, tolerance)
     else:
@@ -151,11 +170,17 @@ def _verified(document: Document, compiled: Compiled, asked: RunSpecification) -
     if steps is not None:
         order = ours.execution_list
         if order is None:  # decided while running: asked for in a run of its own
-            again = compiled.run_specified(replace(asked, execution_list=True))
+            controls = replace(asked.controls, time_limit=limits.remaining)
+            again = compiled.run_specified(replace(asked, execution_list=True, controls=controls))
             if again.stopped_by.is_asked:
                 raise ending(again.stopped_by)
-            order = again.execution_list
-        comparisons += (compare_order(order or (), theirs.execution_list),)
+            order = again.execution_list or ()
+            if again.stopped_by is StoppedBy.TIME_LIMIT:
+                notes.append(
+                    f"the time limit of the comparison was over: the order of nodes was compared in {len(order)} steps"
+                )
+                theirs = replace(theirs, execution_list=theirs.execution_list[: len(order)])
+        comparisons += (compare_order(order, theirs.execution_list),)
     if tolerance == ENGINE_ONNX_TOLERANCE:
         notes.append("modeci_mdf's engine computes onnx:: functions in float32")
     first = {name: given.at_first(name) for name in given.arrays}
@@ -165,20 +190,28 @@ def _verified(document: Document, compiled: Compiled, asked: RunSpecification) -
 
 
 def _of_steps_that_ran(
-    document: Document, ours: Results, theirs: EngineRun, tolerance: float, notes: Sequence[str]
+    document: Document,
+    ours: Results,
+    theirs: EngineRun,
+    tolerance: float,
+    notes: Sequence[str],
+    wanted: int | None,
 ) -> Verification:
-    """Return the comparison of the steps that an interrupted run has.
+    """Return the comparison of the steps that both sides have reached.
 
     Raises:
         KeyboardInterrupt: it is no run over time, or has no step.
+        RunError: the same because of the time limit.
     """
-    steps = 0 if ours.steps is None else ours.axes[-1].length
+    ran = 0 if ours.steps is None else ours.axes[-1].length
+    steps = min(ran, len(theirs.execution_list))
+    is_asked = ours.stopped_by.is_asked
     if not steps:
-        raise ending(ours.stopped_by)
+        raise ending(ours.stopped_by) if is_asked else time_is_over()
     rows = {name: column[:steps] for name, column in theirs.rows.items()}
-    cut = replace(theirs, rows=rows)
-    comparisons = _compared_by_step(document, ours, cut, tolerance)
-    note = f"the run was interrupted: {steps} of {ours.steps} steps were compared"
+    comparisons = _compared_by_step(document, ours, replace(theirs, rows=rows), tolerance)
+    reason = "the run was interrupted" if is_asked else "the time limit of the comparison was over"
+    note = f"{reason}: {steps} of {wanted} steps were compared"
     return Verification(comparisons, tolerance, (note, *notes))
 
 
@@ -187,6 +220,7 @@ def _in_engine(
     given: Given,
     asked: RunSpecification,
     notes: list[str],
+    limits: Limits,
 ) -> EngineRun:
     """What the engine gives as far as it comes; what is to be known about it goes to `notes`."""
     with unformatted():
@@ -198,7 +232,8 @@ def _in_engine(
         copied = with_copies(engine)
         fed = [port for port in open_ports(document) if port.name in given.arrays]
         with_kept(engine, ((port.node, port.port.id) for port in fed))
-        made = drive(Evaluations(engine, dt=asked.dt), given, asked.steps)
+        limits.begin()
+        made = drive(Evaluations(engine, dt=asked.dt), given, asked.steps, limits.of_engine)
     if made.failure is not None:
         ran = len(made.execution_list)
         until = f"; the {ran} steps before step {ran} were compared" if ran else ""

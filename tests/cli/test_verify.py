@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mdf_loop import verification
+from mdf_loop.ir import StoppedBy
 from mdf_loop.verification import Comparison, Verification
+from mdf_loop.verification.limits import Limits
 
 
 def test_equal_models_exit_with_0(cli, sample):
@@ -90,3 +92,20 @@ def test_over_time(cli, double):
     outcome = cli("verify", double, "--input", "x=2", "--steps", 3)
     assert outcome.code == 0
     assert all("against modeci_mdf" in line for line in outcome.out.splitlines()[:-1])
+
+
+def test_limits(cli, tmp_path, monkeypatch):
+    looks = iter([None] * 3)
+    monkeypatch.setattr(Limits, "of_engine", lambda _: next(looks, StoppedBy.TIME_LIMIT))
+    path = tmp_path / "m.yaml"
+    path.write_text(
+        "m: {graphs: {g: {nodes: {n: {parameters: {x: {default_initial_value: 0.0, value: x + 1}}, "
+        "output_ports: {y: {value: x}}}}}}}"
+    )
+    outcome = cli("verify", path, "--steps", 10**12, "--time-limit", "1h")
+    assert outcome.code == 0
+    assert "3 of 1000000000000 steps were compared" in outcome.out
+    monkeypatch.undo()
+    outcome = cli("verify", path, "--steps", 10**12, "--memory-limit", "10MB")
+    assert outcome.code == 2
+    assert "--memory-limit" in outcome.err

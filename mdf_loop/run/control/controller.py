@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from mdf_loop import signals
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError
 from mdf_loop.files import real_place, remove_abandoned
 from mdf_loop.ir import Array, StoppedBy
@@ -120,6 +121,8 @@ class RunController:
             try:
                 reason = follow(stepper, self.stopping, take)
                 self.failure = self.stopping.failure
+                if reason is not None and reason.is_asked:
+                    signals.answer()
                 self._save(stepper, keeper)
             except DiskFullError as error:
                 self.failure, reason = error, StoppedBy.DISK_FULL

@@ -100,6 +100,8 @@ class Stopping:
 
     def __exit__(self, *_: object) -> None:
         watcher = _watcher()
+        if self.signalled is not None:
+            signals.answer()
         try:
             signals.give_back(self._taken)
         finally:

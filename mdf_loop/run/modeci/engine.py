@@ -15,7 +15,7 @@ Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,18 +53,23 @@ class EngineRun(Struct, frozen=True):
         execution_list: which nodes ran, in order.
         loops: how the loops of loop nodes went last, by `node.function`.
         failure: why the engine stopped before the last evaluation; None if it did not.
+        stopped_by: the limit that ended it before the last evaluation, or None.
     """
 
     arrays: Mapping[str, Array]
     execution_list: ExecutionList
     loops: Mapping[str, LoopReport]
     failure: LoopError | None = None
+    stopped_by: StoppedBy | None = None
     rows: Mapping[str, Sequence[Array | None]] = field(default_factory=dict)
     lengths: Mapping[str, Array] = field(default_factory=dict)
 
 
 def drive(
-    evaluations: Evaluations, given: Given = NOTHING_GIVEN, steps: int | None = None
+    evaluations: Evaluations,
+    given: Given = NOTHING_GIVEN,
+    steps: int | None = None,
+    reason_to_stop: Callable[[], StoppedBy | None] = lambda: None,
 ) -> EngineRun:
     """Evaluate a model in modeci_mdf's engine, once or `steps` times.
 
@@ -75,14 +80,17 @@ def drive(
         given: values of open ports by name, constant or with a row for each step; they are set
             before every evaluation. The other ports have what the engine gives them.
         steps: how often; None: once, without an axis of time.
+        reason_to_stop: returns the limit that ends the run before an evaluation, or None.
 
     Raises:
         RunError: what is asked for by name is not a number.
     """
     engine = evaluations.engine
     columns: dict[Item, list[Any]] = {item: [] for item in evaluations.asked}
-    failure = None
+    failure = stopped_by = None
     for step in range(steps or 1):
+        if (stopped_by := reason_to_stop()) is not None:
+            break
         arrays = {n: a[step] if n in given.over_time else a for n, a in given.arrays.items()}
         try:
             held = evaluations.run(arrays)
@@ -98,7 +106,7 @@ def drive(
     stacks = {name: _stacked(name, column) for name, column in rows.items()}
     arrays = {name: array if steps else array[0, ...] for name, (array, _) in stacks.items()}
     lengths = {name: lengths for name, (_, lengths) in stacks.items() if lengths is not None}
-    return EngineRun(arrays, executed, _loop_reports(engine), failure, rows, lengths)
+    return EngineRun(arrays, executed, _loop_reports(engine), failure, stopped_by, rows, lengths)
 
 
 # --- what the engine holds ----------------------------------------------------------------------

@@ -1,0 +1,97 @@
+"""Group of all commands of mdf-loop, with one module per command."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from mdf_loop.cli.ending import interruption_word_and_code
+from mdf_loop.cli.show import show
+from mdf_loop.cli.watchdog import watched
+from mdf_loop.errors import LoopError
+from mdf_loop.paths import noting
+from mdf_loop.signals import let_echoes_pass, raising
+from mdf_loop.visible import visible
+
+COMMANDS = (
+    *("run", "gradient", "fit", "check", "verify", "draw"),
+    *("explain", "compile", "import", "new", "cluster", "doctor", "demo"),
+)
+"""Names of all commands. The command is in the module `mdf_loop.cli.<name>_command`."""
+
+
+GC_THRESHOLDS = (200_000, 50, 100)
+"""Thresholds of the garbage collector.
+
+Imported objects stay alive, and scanning them takes a tenth of the time of a short command.
+"""
+
+
+class _Commands(click.Group):
+    """Group of commands that imports the module of a command when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a name, or None for an unknown name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"mdf_loop.cli.{cmd_name}_command")
+        command: click.Command = module.command
+        return command
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Parse the options before the name of the command."""
+        with _visible_usage_errors():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Print an error that the user can correct on stderr, and exit with code 2."""
+        try:
+            with raising(), _visible_usage_errors(), noting():
+                return super().invoke(ctx)
+        except LoopError as error:
+            show(str(error), error=True)
+            ctx.exit(2)
+        except BrokenPipeError:  # the reader closed the pipe: click exits without a message
+            raise
+        except OSError as error:
+            file_prefix = f"'{error.filename}': " if error.filename else ""
+            show(f"cannot read or write {file_prefix}{error.strerror or error}", error=True)
+            ctx.exit(2)
+        except KeyboardInterrupt as interruption:
+            word, code = interruption_word_and_code(interruption)
+            show(word, error=True)
+            ctx.exit(code)
+
+
+@contextmanager
+def _visible_usage_errors() -> Iterator[None]:
+    """Escape control characters in click's errors, which quote the command line."""
+    try:
+        yield
+    except click.UsageError as error:
+        raise click.UsageError(visible(error.format_message()), error.ctx) from None
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="mdf-loop")
+def cli() -> None:
+    """Run, check, draw and export MDF models with loops."""
+
+
+def run_command_line(arguments: Sequence[str]) -> None:
+    """Run the program `mdf-loop` with arguments. It ends with SystemExit."""
+    gc.set_threshold(*GC_THRESHOLDS)
+    with watched():
+        try:
+            cli.main(list(arguments), prog_name="mdf-loop")
+        finally:
+            let_echoes_pass()
