@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.api.describable import Describable
 from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
@@ -104,7 +105,7 @@ def checked_options(
     return Options(precision, shapes, max_iterations, unroll)
 
 
-class Compiled(Fittable):
+class Compiled(Describable, Fittable):
     """A model ready to run; sessions are made once for each set of input types.
 
     Those of the last 64 sets are kept.

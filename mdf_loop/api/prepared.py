@@ -20,7 +20,7 @@ from mdf_loop.ir.types import is_tensor
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import Bound, Inputs
-from mdf_loop.reading.inputs import open_ports, stand_ins
+from mdf_loop.reading.inputs import bind_types, open_ports, stand_ins
 from mdf_loop.reading.model_units import ModelUnits
 from mdf_loop.reading.names import refuse_without_outputs
 from mdf_loop.reading.over_time import read_over_time
@@ -30,7 +30,7 @@ from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.device import Device, Placement
 from mdf_loop.run.single_run import SingleRun
 from mdf_loop.run.time_session import TimeSession
-from mdf_loop.specification import RunSpecification, Values
+from mdf_loop.specification import RunSpecification, Selection, Values
 
 SESSIONS = 64
 """For how many sets of input types a model is kept ready; the one not used for longest goes."""
@@ -157,6 +157,15 @@ class Prepared:
         if over_time:
             return read_over_time(self.document, bound, self.options, asked).later
         return read_once(self.document, bound, self.options, asked.selection).program
+
+    def program_of(self, selection: Selection) -> Program:
+        """Return the program of one evaluation for the types that the model states, with names for open extents.
+
+        Raises:
+            LoopError: A name of the selection cannot be recorded, or the model cannot be evaluated.
+        """
+        bound = Bound.of(bind_types(self.document, {}, self.options))
+        return read_once(self.document, bound, self.options, selection).program
 
     def remembers(self) -> bool:
         """Whether an evaluation over time reads what the one before it has left."""

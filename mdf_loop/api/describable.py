@@ -1,0 +1,54 @@
+"""Views of a compiled model: its inputs, parameters, states and outputs, as mappings, text and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mdf_loop.api.description import Description, ModelDescription
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.cached_property import cached_property
+from mdf_loop.errors import LoopError
+from mdf_loop.visible import visible
+
+
+class Describable:
+    """A compiled model that shows what `run` takes and returns."""
+
+    prepared: Prepared
+
+    @cached_property
+    def _description(self) -> ModelDescription:
+        """The description of the model, which is computed when it is first read."""
+        return ModelDescription.of(self.prepared)
+
+    @property
+    def inputs(self) -> Mapping[str, Description]:
+        """Descriptions of the inputs by port id (`node.port` where ambiguous)."""
+        return self._description.inputs
+
+    @property
+    def parameters(self) -> Mapping[str, Description]:
+        """Descriptions of the parameters that are no states, by `node.parameter`."""
+        return self._description.parameters
+
+    @property
+    def states(self) -> Mapping[str, Description]:
+        """Descriptions of the parameters that keep a value between evaluations, by `node.parameter`."""
+        return self._description.states
+
+    @property
+    def outputs(self) -> Mapping[str, Description]:
+        """Descriptions of the outputs by `node.port`."""
+        return self._description.outputs
+
+    def __repr__(self) -> str:
+        try:
+            return str(self._description)
+        except LoopError as error:
+            return f"model '{visible(self.prepared.document.name)}', which cannot be evaluated: {error}"
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return self._description.to_html()
+        except LoopError:
+            return None  # a notebook shows the text

@@ -1,0 +1,192 @@
+"""Description of a compiled model: its inputs, parameters, states and outputs, for people and programs.
+
+inputs        `current`       float64[]    nA     2.0
+parameters    `cell.tau`      float64[]    ms     10.0
+states        `cell.v`        float64[]    mV     v_rest
+outputs       `cell.spike`    bool[]
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.document.document import Document
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Gives, Program, Shape, type_text
+from mdf_loop.reading.given import default_data
+from mdf_loop.reading.inputs import open_ports
+from mdf_loop.reading.settings import is_state
+from mdf_loop.specification import Selection
+from mdf_loop.visible import visible
+
+MAX_ROWS = 40
+"""Largest number of rows of a table."""
+
+_MAX_TEXT = 40
+"""Largest number of characters of a default in a table."""
+
+_Types = Mapping[str, tuple[str, Shape]]
+
+
+class Description(Struct, frozen=True):
+    """Type, unit and default of an input, a parameter, a state or an output.
+
+    Attributes:
+        dtype: The dtype, such as `float64`; an empty text if it is unknown.
+        shape: The extents; an extent that is known only in a run is a name. None if the rank is unknown.
+        unit: The unit that the model states, or an empty text.
+        default: The value that holds if none is given: a number or a list, the text of an expression, or
+            None if there is none.
+    """
+
+    dtype: str
+    shape: Shape
+    unit: str = ""
+    default: Any = None
+
+    @property
+    def type(self) -> str:
+        """The dtype with the shape, as text: `float64[2, n]`."""
+        return type_text(self.dtype, self.shape) if self.dtype else ""
+
+
+class ModelDescription(Struct, frozen=True):
+    """The descriptions of a model, by the names that `run` takes and returns.
+
+    Attributes:
+        name: The name of the model.
+        inputs: Inputs by port id, by `node.port` where several nodes have a port of this id.
+        parameters: Parameters that are no states, by `node.parameter`.
+        states: Parameters that keep a value from one evaluation to the next, by `node.parameter`.
+        outputs: Outputs by `node.port`.
+    """
+
+    name: str
+    inputs: Mapping[str, Description]
+    parameters: Mapping[str, Description]
+    states: Mapping[str, Description]
+    outputs: Mapping[str, Description]
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> ModelDescription:
+        """Return the description of a model for the default values of its inputs."""
+        document, units = prepared.document, prepared.units
+        written = _written_values(document)
+        types = _types(prepared, tuple(written))
+        items = {
+            name: Description(*types.get(name, ("", None)), units.get(name, ""), default)
+            for name, default in written.items()
+        }
+        program = prepared.program_of(Selection())
+        return cls(
+            document.name,
+            dict(_inputs(prepared, program)),
+            {name: item for name, item in items.items() if not is_state(document, name)},
+            {name: item for name, item in items.items() if is_state(document, name)},
+            {
+                output.name: Description(
+                    output.value.dtype, output.value.shape, units.get(output.name, "")
+                )
+                for output in program.outputs
+                if output.role is Gives.RESULT
+            },
+        )
+
+    @property
+    def groups(self) -> Mapping[str, Mapping[str, Description]]:
+        """The descriptions by the title of their group, without empty groups."""
+        groups = {
+            name: getattr(self, name) for name in ("inputs", "parameters", "states", "outputs")
+        }
+        return {title: items for title, items in groups.items() if items}
+
+    def __str__(self) -> str:
+        rows = _table(self.groups)
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        return "\n".join([f"model '{visible(self.name)}'", *(f"  {line}" for line in lines)])
+
+    def to_html(self) -> str:
+        """Return a table in HTML."""
+        head = "".join(f"<th>{title}</th>" for title in ("", "name", "type", "unit", "default"))
+        rows = (
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in _table(self.groups)
+        )
+        caption = f"<caption>model {html.escape(visible(self.name))}</caption>"
+        return f"<table>{caption}<tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _table(groups: Mapping[str, Mapping[str, Description]]) -> list[tuple[str, ...]]:
+    """Return the rows of a table, at most `MAX_ROWS` and one that tells how many are left out."""
+    rows = [
+        (title if k == 0 else "", name, item.type, item.unit, _short_text(item.default))
+        for title, items in groups.items()
+        for k, (name, item) in enumerate(items.items())
+    ]
+    if len(rows) > MAX_ROWS:
+        left_out = len(rows) - MAX_ROWS
+        rows[MAX_ROWS:] = [("", f"... and {left_out} more", "", "", "")]
+    return [tuple(map(visible, row)) for row in rows]
+
+
+def _short_text(default: Any) -> str:
+    """Return a default as text, shortened at its end."""
+    text = "" if default is None else str(default)
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
+
+
+def _inputs(prepared: Prepared, program: Program) -> Iterable[tuple[str, Description]]:
+    """Yield name and description of each input, in the order of the document."""
+    values = {entry.value.name: entry.value for entry in program.inputs}
+    for port in open_ports(prepared.document):
+        value = next((values[name] for name in port.names if name in values), None)
+        dtype, shape = ("", None) if value is None else (value.dtype, value.shape)
+        default = None
+        if not port.required:
+            with suppress(LoopError):  # an open shape, which has no default
+                data = default_data(port.port, prepared.options.precision, port.where)
+                default = data.tolist() if hasattr(data, "tolist") else data
+        yield port.name, Description(dtype, shape, prepared.units.get(port.name, ""), default)
+
+
+def _written_values(document: Document) -> dict[str, Any]:
+    """Return the value or initial value that the document gives each parameter, by `node.parameter`."""
+    return {
+        f"{node.id}.{parameter.id}": parameter.value
+        if parameter.default_initial_value is None
+        else parameter.default_initial_value
+        for node in document.graph.nodes
+        for parameter in node.parameters
+        if parameter.id is not None
+    }
+
+
+def _types(prepared: Prepared, names: tuple[str, ...]) -> _Types:
+    """Return dtype and shape of parameters; parameters that a run cannot record are left out."""
+    with suppress(LoopError):
+        return _types_of(prepared, names)
+    types: dict[str, tuple[str, Shape]] = {}
+    for name in names:
+        with suppress(LoopError):
+            types |= _types_of(prepared, (name,))
+    return types
+
+
+def _types_of(prepared: Prepared, names: tuple[str, ...]) -> _Types:
+    """Return dtype and shape of parameters, which one evaluation records.
+
+    Raises:
+        LoopError: One of them cannot be recorded.
+    """
+    return {
+        output.name: (output.value.dtype, output.value.shape)
+        for output in prepared.program_of(Selection(only=names)).outputs
+        if output.role is Gives.RESULT
+    }
