@@ -1,4 +1,7 @@
-"""Arithmetic, comparisons, choices: exact operations, with the bits of ONNX Runtime's kernels."""
+"""Machine code of exact operations, with the bits of ONNX Runtime's kernels.
+
+The module contains arithmetic, comparisons, selections, extremes and quotients.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ from mdf_loop.ops.native.code import BYTES, Code, Failure, is_float, is_signed
 from mdf_loop.ops.native.quotients import by_number
 
 Form: TypeAlias = Callable[..., str]
-"""`form(code, op, *registers)`: the register of what the operation gives."""
+"""Function `form(code, op, *registers)` that writes an operation and returns the register of its result."""
 
 
 def first(op: Op) -> str:
-    """The dtype of the first operand."""
-    value = op.inputs[0]
-    assert value is not None
-    return value.dtype
+    """Return the dtype of the first operand."""
+    operand = op.inputs[0]
+    assert operand is not None
+    return operand.dtype
 
 
 def binary(of_floats: str, of_whole: str) -> Form:
-    """An instruction of two operands, one word for floats and one for whole numbers."""
+    """Return the machine code of a binary operation: an instruction for floats and one for integers."""
 
     def form(code: Code, op: Op, a: str, b: str) -> str:
         dtype = first(op)
@@ -34,7 +37,10 @@ def binary(of_floats: str, of_whole: str) -> Form:
 
 
 def compared(word: str) -> Form:
-    """A comparison: false where one is nan; truth values are whole numbers above zero."""
+    """Return the machine code of a comparison.
+
+    A comparison with nan is False. Booleans are compared as unsigned integers.
+    """
 
     def form(code: Code, op: Op, a: str, b: str) -> str:
         dtype = first(op)
@@ -45,7 +51,7 @@ def compared(word: str) -> Form:
 
 
 def neg(code: Code, op: Op, x: str) -> str:
-    """`-x`."""
+    """Write `-x`."""
     dtype = first(op)
     if is_float(dtype):
         return code.put(f"fneg {code.type(dtype)} {x}")
@@ -53,7 +59,7 @@ def neg(code: Code, op: Op, x: str) -> str:
 
 
 def absolute(code: Code, op: Op, x: str) -> str:
-    """`|x|`; the smallest whole number stays what it is."""
+    """Write `|x|`; the smallest integer stays unchanged."""
     dtype = first(op)
     if is_float(dtype):
         return code.intrinsic("fabs", dtype, x)
@@ -63,39 +69,39 @@ def absolute(code: Code, op: Op, x: str) -> str:
 
 
 def sign(code: Code, op: Op, x: str) -> str:
-    """-1, 0 or 1; that of nan is nan."""
+    """Write the sign of x: -1, 0 or 1, and nan for nan."""
     dtype = first(op)
     zero = code.number(0, dtype)
     above, below = code.less(dtype, zero, x), code.less(dtype, x, zero)
     positive = code.choose(above, dtype, code.number(1, dtype), zero)
-    made = code.choose(below, dtype, code.number(-1, dtype), positive)
+    signum = code.choose(below, dtype, code.number(-1, dtype), positive)
     if not is_float(dtype):
-        return made
-    return code.choose(code.compare("uno", dtype, x, x), dtype, x, made)
+        return signum
+    return code.choose(code.compare("uno", dtype, x, x), dtype, x, signum)
 
 
 def total(code: Code, op: Op, *registers: str) -> str:
-    """The sum of floats, in their order."""
-    made, *others = registers
+    """Write the sum of floats, from the first operand to the last."""
+    partial_sum, *others = registers
     for other in others:
-        made = code.binary("fadd", first(op), made, other)
-    return made
+        partial_sum = code.binary("fadd", first(op), partial_sum, other)
+    return partial_sum
 
 
 def average(code: Code, op: Op, *registers: str) -> str:
-    """Their sum over their number."""
+    """Write the mean of the operands."""
     dtype = first(op)
     count = code.number(len(registers), dtype)
     return code.binary("fdiv", dtype, total(code, op, *registers), count)
 
 
 def reciprocal(code: Code, op: Op, x: str) -> str:
-    """`1 / x`."""
+    """Write `1 / x`."""
     return code.binary("fdiv", first(op), code.number(1, first(op)), x)
 
 
 def rounded(name: str) -> Form:
-    """A function of LLVM's own of one operand."""
+    """Return the machine code of a unary operation that is an LLVM intrinsic."""
 
     def form(code: Code, op: Op, x: str) -> str:
         return code.intrinsic(name, first(op), x)
@@ -104,12 +110,12 @@ def rounded(name: str) -> Form:
 
 
 def where(code: Code, op: Op, truth: str, a: str, b: str) -> str:
-    """Return `a` where the condition is true, else `b`, with the signs of zeros."""
+    """Write a selection of `a` if the condition is True, else of `b`, with the signs of zeros."""
     return code.choose(truth, op.outputs[0].dtype, a, b)
 
 
 def logical(word: str) -> Form:
-    """An instruction on truth values, or on the bits of whole numbers."""
+    """Return the machine code of a logical operation on booleans or on the bits of integers."""
 
     def form(code: Code, op: Op, a: str, b: str) -> str:
         return code.binary(word, first(op), a, b)
@@ -118,69 +124,74 @@ def logical(word: str) -> Form:
 
 
 def shifted(code: Code, op: Op, x: str, places: str) -> str:
-    """`x << places` or `x >> places`; 0 where these are as many as there are bits."""
+    """Write `x << places` or `x >> places`, or 0 if `places` is at least the number of bits."""
     dtype = first(op)
     bits = 8 * BYTES[dtype]
     all_but_one = code.number(bits - 1, dtype)
     far = code.less(dtype, all_but_one, places)
     word = "shl" if op.attributes["direction"] == "LEFT" else "lshr"
-    made = code.binary(word, dtype, x, code.choose(far, dtype, all_but_one, places))
-    return code.choose(far, dtype, code.number(0, dtype), made)
+    in_range = code.binary(word, dtype, x, code.choose(far, dtype, all_but_one, places))
+    return code.choose(far, dtype, code.number(0, dtype), in_range)
 
 
 def negated(code: Code, op: Op, x: str) -> str:
-    """`not x`, or all bits turned over."""
+    """Write `not x` of a boolean, or the complement of all bits of an integer."""
     return code.binary("xor", first(op), x, code.number(-1, first(op)))
 
 
 def same_bits(code: Code, op: Op, x: str) -> str:
-    """The number of another dtype that has these bits."""
+    """Write the number of another dtype with the same bits."""
     return code.cast("bitcast", first(op), x, op.outputs[0].dtype)
 
 
 def is_nan(code: Code, op: Op, x: str) -> str:
-    """Whether it is nan."""
+    """Write the test whether x is nan."""
     return code.compare("uno", first(op), x, x)
 
 
 def is_infinite(code: Code, op: Op, x: str) -> str:
-    """Whether it is infinite, on the sides that are asked for."""
-    made = code.number(False, "bool")
+    """Write the test whether x is an infinity of the signs that the attributes select."""
+    is_detected = code.number(False, "bool")
     for name, end in (("detect_negative", -math.inf), ("detect_positive", math.inf)):
         if onnx_schema.attribute(op.op_type, op.attributes, name):
             is_end = code.compare("oeq", first(op), x, code.number(end, first(op)))
-            made = code.binary("or", "bool", made, is_end)
-    return made
+            is_detected = code.binary("or", "bool", is_detected, is_end)
+    return is_detected
 
 
-# --- the larger, the smaller ----------------------------------------------------------------------
+# --- maxima and minima ----------------------------------------------------------------------------
 
 
 def extreme(word: str) -> Form:
-    """The largest (`gt`) or smallest (`lt`) operand; nan if one is nan."""
+    """Return the machine code of the largest (`gt`) or smallest (`lt`) operand, nan if one is nan."""
 
     def form(code: Code, op: Op, *registers: str) -> str:
-        made, *others = registers
+        current, *others = registers
         for other in others:
-            made = of_two(code, first(op), word, made, other)
-        return made
+            current = of_two(code, first(op), word, current, other)
+        return current
 
     return form
 
 
 def of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
-    """The larger (`gt`) or smaller (`lt`) of two numbers; nan if one is nan."""
-    larger = code.choose(code.less(dtype, *((b, a) if word == "gt" else (a, b))), dtype, a, b)
+    """Write the larger (`gt`) or smaller (`lt`) of two numbers, nan if one is nan."""
+    extreme_number = code.choose(
+        code.less(dtype, *((b, a) if word == "gt" else (a, b))), dtype, a, b
+    )
     if not is_float(dtype):
-        return larger
-    return code.choose(code.compare("uno", dtype, a, a), dtype, a, larger)
+        return extreme_number
+    return code.choose(code.compare("uno", dtype, a, a), dtype, a, extreme_number)
 
 
-# --- quotients and rests --------------------------------------------------------------------------
+# --- quotients and remainders --------------------------------------------------------------------------
 
 
 def divided(code: Code, op: Op, a: str, b: str) -> str:
-    """`a / b` of floats; of whole numbers towards zero (that nothing overflows: `safe_divisions`)."""
+    """Write `a / b`, rounded towards zero for integers.
+
+    The pass `safe_divisions` excludes overflow of integers.
+    """
     dtype = first(op)
     if is_float(dtype):
         return code.binary("fdiv", dtype, a, b)
@@ -189,44 +200,48 @@ def divided(code: Code, op: Op, a: str, b: str) -> str:
 
 
 def _by_divider(code: Code, word: str, dtype: str, a: str, b: str) -> str:
-    """The quotient (`div`) or what it leaves (`rem`); of small dtypes as int32, where nothing overflows."""
+    """Write an integer quotient (`div`) or remainder (`rem`).
+
+    Small signed dtypes are computed in int32, in which nothing overflows.
+    """
     if not is_signed(dtype):
         return code.binary(f"u{word}", dtype, a, b)
     if BYTES[dtype] >= BYTES["int32"]:
         return code.binary(f"s{word}", dtype, a, b)
-    wide = (code.cast("sext", dtype, each, "int32") for each in (a, b))
+    wide = (code.cast("sext", dtype, register, "int32") for register in (a, b))
     return code.cast("trunc", "int32", code.binary(f"s{word}", "int32", *wide), dtype)
 
 
 def divided_together(code: Code, op: Op, *pairs: Sequence[str]) -> Sequence[str]:
-    """`a / b` of several vectors: of floats by a number that is known without the divider."""
+    """Write `a / b` of several vectors; one constant float divisor may be applied without the divider."""
     divisors = {b for _, b in pairs}
-    made = None
+    quotients = None
     if len(divisors) == 1 and is_float(first(op)):
-        made = by_number(code, first(op), [a for a, _ in pairs], min(divisors))
-    return [divided(code, op, a, b) for a, b in pairs] if made is None else made
+        quotients = by_number(code, first(op), [a for a, _ in pairs], min(divisors))
+    return [divided(code, op, a, b) for a, b in pairs] if quotients is None else quotients
 
 
 def rest(code: Code, op: Op, a: str, b: str) -> str:
-    """What a division leaves: with the sign of the divisor, or with `fmod` that of the dividend."""
+    """Write the remainder, with the sign of the divisor, or with `fmod` the sign of the dividend."""
     dtype = first(op)
     if is_float(dtype):
         return code.library("fmod", dtype, a, b)
     _refuse_zero(code, op, b)
-    if op.attributes.get("fmod"):  # of which `safe_divisions` thinks that it cannot trap
+    if op.attributes.get("fmod"):  # for which `safe_divisions` inserts no guard
         by_one = code.compare("eq", dtype, b, code.number(-1, dtype))
         b = code.choose(by_one, dtype, code.number(1, dtype), b) if is_signed(dtype) else b
-    left = _by_divider(code, "rem", dtype, a, b)
+    remainder = _by_divider(code, "rem", dtype, a, b)
     if op.attributes.get("fmod") or not is_signed(dtype):
-        return left
+        return remainder
     zero = code.number(0, dtype)
-    some = code.compare("ne", dtype, left, zero)
-    other = code.less(dtype, code.binary("xor", dtype, left, b), zero)
-    apart = code.binary("and", "bool", some, other)
-    return code.choose(apart, dtype, code.binary("add", dtype, left, b), left)
+    is_nonzero = code.compare("ne", dtype, remainder, zero)
+    signs_differ = code.less(dtype, code.binary("xor", dtype, remainder, b), zero)
+    is_wrong = code.binary("and", "bool", is_nonzero, signs_differ)
+    return code.choose(is_wrong, dtype, code.binary("add", dtype, remainder, b), remainder)
 
 
 def _refuse_zero(code: Code, op: Op, divisor: str) -> None:
+    """Write a failure for a divisor of zero."""
     dtype = first(op)
     is_zero = code.compare("eq", dtype, divisor, code.number(0, dtype))
     code.fail_if(is_zero, Failure(DIVIDED_BY_ZERO, op.where, ASK_BEFORE))

@@ -1,4 +1,4 @@
-"""Elements that are chosen by their numbers, along one axis."""
+"""Machine code of `Gather`, which selects elements by their positions along one axis."""
 
 from __future__ import annotations
 
@@ -15,75 +15,80 @@ from mdf_loop.ops.native.views import axes_of, seen
 
 
 def gather(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """`Gather`: by numbers that are known, by one that is computed, by several."""
-    data, index = op.inputs[0], op.inputs[1]
-    assert data is not None
+    """Write `Gather` for constant positions, for one computed position or for several."""
+    source, index = op.inputs[0], op.inputs[1]
+    assert source is not None
     assert index is not None
-    extents = writer.extents(data)
+    extents = writer.extents(source)
     known, axis = writer.known(index), op.attributes.get("axis", 0) % len(extents)
     if known is not None and is_fixed(extents):
         outside = (known < -extents[axis]) | (known >= extents[axis])
-        if np.any(outside):  # numpy does not look, where nothing is taken
+        if np.any(outside):  # numpy does not check positions of an empty result
             raise NotNative("it has onnx::Gather that cannot be computed")
         return moved(writer, op, cells)
-    numbers = writer.extents(index)
-    writer.shaped(op.outputs[0], (*extents[:axis], *numbers, *extents[axis + 1 :]))
-    which = writer.cell(index, cells)
-    if which.single:
-        place = _place(writer, op, which.registers[0], extents[axis])
-        return _part(writer, op, cells, axis, place)
+    index_extents = writer.extents(index)
+    writer.shaped(op.outputs[0], (*extents[:axis], *index_extents, *extents[axis + 1 :]))
+    index_cell = writer.cell(index, cells)
+    if index_cell.single:
+        offset = _checked_position(writer, op, index_cell.registers[0], extents[axis])
+        return _slice_at(writer, op, cells, axis, offset)
     return _several(writer, op, cells, axis)
 
 
-def _place(writer: Arrays, op: Op, number: str, extent: Extent) -> str:
-    """The place of a number, which may count from the end."""
+def _checked_position(writer: Arrays, op: Op, number: str, extent: Extent) -> str:
+    """Return a position counted from 0 for a number, which may count from the end."""
     assert op.inputs[1] is not None
     sentence = f"position {NUMBER} does not exist: the axis has positions {NUMBER} to {NUMBER}"
     failure = Failure(sentence, op.where, NO_POSITION)
     return position(writer, op.inputs[1].dtype, number, extent, failure)
 
 
-def _part(writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int, place: str) -> Cell:
-    """What lies at one place of an axis."""
-    data = op.inputs[0]
-    assert data is not None
-    axes = axes_of(writer.extents(data))
-    begin = product(writer.one, (place, *axes[axis].step))
+def _slice_at(writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int, offset: str) -> Cell:
+    """Return a view of the elements at one position of an axis."""
+    source = op.inputs[0]
+    assert source is not None
+    axes = axes_of(writer.extents(source))
+    begin = product(writer.one, (offset, *axes[axis].step))
     rest = [*axes[:axis], *axes[axis + 1 :]]
-    return seen(writer, op.outputs[0], (data, writer.cell(data, cells)), rest, begin)
+    return seen(writer, op.outputs[0], (source, writer.cell(source, cells)), rest, begin)
 
 
 def _several(writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int) -> Cell:
-    """A part for each number, in front of each other."""
-    (data, index), made, code = op.inputs[:2], op.outputs[0], writer.one
-    assert data is not None
+    """Write a copy of the slice at each position, for all positions of the axes before."""
+    (source, index), gathered, code = op.inputs[:2], op.outputs[0], writer.one
+    assert source is not None
     assert index is not None
-    extents = writer.extents(data)
-    source = writer.pointer_of(data, writer.cell(data, cells))
-    chosen = writer.pointer_of(index, writer.cell(index, cells))
-    target = writer.buffer(made)
+    extents = writer.extents(source)
+    source_pointer = writer.pointer_of(source, writer.cell(source, cells))
+    index_pointer = writer.pointer_of(index, writer.cell(index, cells))
+    target = writer.buffer(gathered)
     count = product(code, writer.extents(index))
-    part, whole = product(code, extents[axis + 1 :]), product(code, extents[axis:])
-    size = product(code, (part, BYTES[made.dtype]))
+    slice_length, block_length = product(code, extents[axis + 1 :]), product(code, extents[axis:])
+    size = product(code, (slice_length, BYTES[gathered.dtype]))
 
-    def place_of(number: str) -> str:
-        return _place(writer, op, writer.load(code, index.dtype, chosen, number), extents[axis])
+    def position_of(k: str) -> str:
+        number = writer.load(code, index.dtype, index_pointer, k)
+        return _checked_position(writer, op, number, extents[axis])
 
-    def look(number: str) -> None:
-        place_of(number)
+    def check_position(k: str) -> None:
+        position_of(k)
 
-    def front(first: str) -> None:
-        here = writer.at(made.dtype, source, writer.times(first, whole))
-        there = writer.at(made.dtype, target, writer.times(first, product(code, (count, part))))
+    def copy_block(block: str) -> None:
+        read_at = writer.at(gathered.dtype, source_pointer, writer.times(block, block_length))
+        written_length = product(code, (count, slice_length))
+        write_at = writer.at(gathered.dtype, target, writer.times(block, written_length))
 
-        def one(number: str) -> None:
-            begin = writer.at(made.dtype, here, writer.times(place_of(number), part))
-            writer.copy(writer.at(made.dtype, there, writer.times(number, part)), begin, size)
+        def copy_slice(k: str) -> None:
+            read_slice_at = writer.at(
+                gathered.dtype, read_at, writer.times(position_of(k), slice_length)
+            )
+            write_slice_at = writer.at(gathered.dtype, write_at, writer.times(k, slice_length))
+            writer.copy(write_slice_at, read_slice_at, size)
 
-        writer.repeat("0", str(count), 1, one)
+        writer.repeat("0", str(count), 1, copy_slice)
 
-    fronts = product(code, extents[:axis])
-    if not isinstance(fronts, int) or not fronts:  # places are looked at though there are no parts
-        writer.repeat("0", str(count), 1, look)
-    writer.repeat("0", str(fronts), 1, front)
-    return writer.as_cell(made, target)
+    n_blocks = product(code, extents[:axis])
+    if not isinstance(n_blocks, int) or not n_blocks:  # positions are checked without blocks, too
+        writer.repeat("0", str(count), 1, check_position)
+    writer.repeat("0", str(n_blocks), 1, copy_block)
+    return writer.as_cell(gathered, target)

@@ -1,9 +1,9 @@
-"""Functions that are composed of others: their compositions, written as machine code.
+"""Machine code of functions that are decomposed into other operations.
 
     Tan(x: float32)   ->   float32(tan(float64(x))), by the operations that `compositions.elementary.tan` appends
 
-The runtime composes those of float64 (`passes.legal.compose`); those of float32, of which it has kernels,
-are computed alike: in float64, rounded once.
+For the runtime, `passes.legal.compose` decomposes the functions of float64. The runtime has kernels for
+functions of float32. Machine code computes functions of float32 in float64 and rounds once.
 """
 
 from __future__ import annotations
@@ -28,52 +28,53 @@ if TYPE_CHECKING:
 
 
 def composed(code: Code, op: Op, *registers: str) -> str:
-    """An operation of floats by its composition.
+    """Write an operation of floats by its decomposition.
 
     Raises:
-        NotNative: there is no composition for its attributes.
+        NotNative: There is no decomposition for the attributes of the operation.
     """
-    compose, written = row_of(op.op_type).composed, _Written(code)
-    assert compose is not None
-    given = zip((v for v in op.inputs if v is not None), registers, strict=True)
+    decompose, writer = row_of(op.op_type).composed, _OperationWriter(code)
+    assert decompose is not None
+    operands = zip((v for v in op.inputs if v is not None), registers, strict=True)
     wide = tuple(
-        written.value(converted(code, v.dtype, register, "float64"), "float64")
-        for v, register in given
+        writer.value(converted(code, v.dtype, register, "float64"), "float64")
+        for v, register in operands
     )
-    held = {name: float(np.float32(n)) for name, n in exact_numbers(op.op_type, op.attributes)}
-    asked = replace(op, inputs=wide, attributes={**op.attributes, **held})
+    rounded = {name: float(np.float32(n)) for name, n in exact_numbers(op.op_type, op.attributes)}
+    wide_op = replace(op, inputs=wide, attributes={**op.attributes, **rounded})
     try:
-        made = compose(cast("Builder", written), asked)
+        replacement = decompose(cast("Builder", writer), wide_op)
     except UnsupportedError as error:
         raise NotNative(error.findings[0].what) from None
-    assert isinstance(made, Value)
-    return converted(code, "float64", written.registers[made], op.outputs[0].dtype)
+    assert isinstance(replacement, Value)
+    return converted(code, "float64", writer.registers[replacement], op.outputs[0].dtype)
 
 
-class _Written(Struct, frozen=True):
-    """What a composition takes for a builder: each operation is written at once.
+class _OperationWriter(Struct, frozen=True):
+    """Substitute for the builder of a decomposition, which writes each operation as machine code.
 
     Attributes:
-        registers: that of each value.
+        code: Writer of instructions.
+        registers: Register of each value.
     """
 
     code: Code
     registers: dict[Value, str] = field(default_factory=dict)
 
     def value(self, register: str, dtype: str) -> Value:
-        """A value that is in a register."""
-        value = Value(register, dtype, ())
-        self.registers[value] = register
-        return value
+        """Return a scalar value that is in a register."""
+        scalar = Value(register, dtype, ())
+        self.registers[scalar] = register
+        return scalar
 
     def constant(self, array: Any) -> Value:
-        """One number."""
+        """Return a constant scalar."""
         number: Array = np.asarray(array)
         dtype = dtype_name(number)
         return self.value(self.code.number(number.item(), dtype), dtype)
 
     def op(self, op_type: str, *inputs: Value, **attributes: Any) -> Value:
-        """What an operation gives."""
+        """Write an operation and return its output."""
         form = row_of(op_type).native
         assert form is not None, f"{op_type} has no form"
         types = [(value.dtype, value.shape) for value in inputs]
@@ -83,4 +84,4 @@ class _Written(Struct, frozen=True):
         return self.value(form(self.code, op, *registers), dtype)
 
     def constant_of(self, value: Value) -> None:
-        """Nothing is computed before."""
+        """Return None: no value is a constant that the decomposition could fold."""

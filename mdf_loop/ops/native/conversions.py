@@ -1,4 +1,4 @@
-"""From one dtype to another, as ONNX Runtime casts."""
+"""Machine code of conversions between dtypes, with the results of ONNX Runtime's Cast."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from mdf_loop.ops.native.code import TYPES, Code, is_float, is_signed
 
 
 def cast(code: Code, op: Op, x: str, *_: str) -> str:
-    """`Cast`."""
+    """Write `Cast`."""
     return converted(code, first(op), x, op.outputs[0].dtype)
 
 
 def converted(code: Code, source: str, x: str, target: str) -> str:
-    """The nearest number towards zero; of a whole one in a smaller dtype its last bits."""
+    """Convert a register to another dtype.
+
+    A float is rounded towards zero if the target is an integer. An integer in a smaller dtype keeps its last bits.
+    """
     if source == target:
         return x
     if target == "bool":
@@ -25,24 +28,27 @@ def converted(code: Code, source: str, x: str, target: str) -> str:
     if is_float(source):
         if is_float(target):
             return code.cast("fpext" if target == "float64" else "fptrunc", source, x, target)
-        return _cut(code, source, x, target)
+        return _truncated(code, source, x, target)
     if is_float(target):
         return code.cast("sitofp" if is_signed(source) else "uitofp", source, x, target)
-    before, after = _BITS[source], _BITS[target]
-    if before == after:
+    source_bits, target_bits = _BITS[source], _BITS[target]
+    if source_bits == target_bits:
         return x
-    wider = "sext" if is_signed(source) else "zext"
-    return code.cast(wider if before < after else "trunc", source, x, target)
+    extension = "sext" if is_signed(source) else "zext"
+    instruction = extension if source_bits < target_bits else "trunc"
+    return code.cast(instruction, source, x, target)
 
 
 _BITS = {dtype: int(kind[1:]) for dtype, kind in TYPES.items() if not is_float(dtype)}
+"""Number of bits of each integer dtype."""
 
 
-def _cut(code: Code, source: str, x: str, target: str) -> str:
-    """A float as a whole number: towards zero, by the instruction that the runtime's kernels use.
+def _truncated(code: Code, source: str, x: str, target: str) -> str:
+    """Convert a float to an integer, rounded towards zero.
 
-    It makes int64 or int32, and of what does not fit the smallest. Smaller dtypes take last bits of that;
-    uint64 has numbers from 2**63 on shifted down and up again.
+    The result equals that of the instruction that the runtime's kernels use. The instruction computes int64 or
+    int32, and returns the smallest integer for numbers that do not fit. Smaller dtypes keep the last bits.
+    For uint64, numbers from 2**63 on are reduced by 2**63 before the conversion and raised after it.
     """
     if target in ("int64", "int32"):
         return _signed(code, source, x, target)
@@ -52,22 +58,22 @@ def _cut(code: Code, source: str, x: str, target: str) -> str:
     half, top = code.number(2.0**63, source), code.number(-(2**63), "int64")
     large = code.compare("oge", source, x, half)
     low = code.choose(large, source, code.binary("fsub", source, x, half), x)
-    made = _signed(code, source, low, "int64")
-    return code.choose(large, "int64", code.binary("xor", "int64", made, top), made)
+    integer = _signed(code, source, low, "int64")
+    return code.choose(large, "int64", code.binary("xor", "int64", integer, top), integer)
 
 
 def _signed(code: Code, source: str, x: str, target: str) -> str:
-    """Towards zero; what does not fit is the smallest whole number."""
+    """Convert a float to int32 or int64; numbers that do not fit become the smallest integer."""
     smallest = int(np.iinfo(target).min)
-    least = float(smallest)
-    low = "oge" if target == "int64" or source == "float32" else "ogt"
-    edge = least if low == "oge" else least - 1
+    lower_limit = float(smallest)
+    comparison = "oge" if target == "int64" or source == "float32" else "ogt"
+    edge = lower_limit if comparison == "oge" else lower_limit - 1
     fits = code.binary(
         "and",
         "bool",
-        code.compare(low, source, x, code.number(edge, source)),
-        code.compare("olt", source, x, code.number(-least, source)),
+        code.compare(comparison, source, x, code.number(edge, source)),
+        code.compare("olt", source, x, code.number(-lower_limit, source)),
     )
     safe = code.choose(fits, source, x, code.number(0, source))
-    made = code.cast("fptosi", source, safe, target)
-    return code.choose(fits, target, made, code.number(smallest, target))
+    integer = code.cast("fptosi", source, safe, target)
+    return code.choose(fits, target, integer, code.number(smallest, target))

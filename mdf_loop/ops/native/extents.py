@@ -1,4 +1,4 @@
-"""Arithmetic of extents: with numbers that are known now it is done now, with registers when the loop runs."""
+"""Arithmetic of extents: known numbers are computed now, registers when the loop runs."""
 
 from __future__ import annotations
 
@@ -9,63 +9,78 @@ from typing import TypeAlias
 from mdf_loop.ops.native.code import Code, Extent, Extents
 
 Factors: TypeAlias = tuple[Extent, ...]
-"""A product that is not written yet: two of them can be compared."""
+"""Factors of a product for which no code is written yet, so that two products can be compared."""
 
 
 def bare(extents: Extents) -> Extents:
-    """Without axes of one element in front."""
-    front = next((k for k, extent in enumerate(extents) if extent != 1), len(extents))
-    return extents[front:]
+    """Return the extents without leading axes of one element."""
+    n_leading = next((k for k, extent in enumerate(extents) if extent != 1), len(extents))
+    return extents[n_leading:]
 
 
 def product(code: Code, factors: Iterable[Extent]) -> Extent:
-    """The product of extents."""
-    given = tuple(factors)
-    known, registers = alike(given)
-    made: Extent = known
-    for register in (extent for extent in given if isinstance(extent, str) and registers):
-        made = register if made == 1 else code.put(f"mul i64 {made}, {register}")
-    return made
+    """Write the product of extents."""
+    extents = tuple(factors)
+    known, registers = alike(extents)
+    partial_product: Extent = known
+    for register in (extent for extent in extents if isinstance(extent, str) and registers):
+        if partial_product == 1:
+            partial_product = register
+        else:
+            partial_product = code.put(f"mul i64 {partial_product}, {register}")
+    return partial_product
 
 
 def alike(factors: Iterable[Extent]) -> tuple[int, Factors]:
-    """What two equal products have in common: a number, and registers in an order of their own."""
-    given = tuple(factors)
-    known = math.prod(extent for extent in given if isinstance(extent, int))
-    registers = sorted(extent for extent in given if isinstance(extent, str))
+    """Return the canonical form of a product: its known factor, and its registers in sorted order."""
+    extents = tuple(factors)
+    known = math.prod(extent for extent in extents if isinstance(extent, int))
+    registers = sorted(extent for extent in extents if isinstance(extent, str))
     return (known, tuple(registers)) if known else (0, ())
 
 
 def total(code: Code, *terms: Extent) -> Extent:
-    """The sum of extents."""
-    made: Extent = sum(extent for extent in terms if isinstance(extent, int))
+    """Write the sum of extents."""
+    partial_sum: Extent = sum(extent for extent in terms if isinstance(extent, int))
     for register in (extent for extent in terms if isinstance(extent, str)):
-        made = register if made == 0 else code.put(f"add i64 {made}, {register}")
-    return made
+        if partial_sum == 0:
+            partial_sum = register
+        else:
+            partial_sum = code.put(f"add i64 {partial_sum}, {register}")
+    return partial_sum
 
 
 def less(code: Code, a: Extent, b: Extent) -> Extent:
-    """`a - b`."""
+    """Write `a - b`."""
     if isinstance(a, int) and isinstance(b, int):
         return a - b
     return a if b == 0 else code.put(f"sub i64 {a}, {b}")
 
 
 def quotient(code: Code, a: Extent, b: Extent) -> Extent:
-    """`a / b`, rounded towards zero; `b` is above it."""
+    """Write `a / b`, rounded towards zero, for a positive `b`."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // b * (-1 if a < 0 else 1)
     return a if b == 1 else code.put(f"sdiv i64 {a}, {b}")
 
 
-def _chosen(name: str, now: Callable[[int, int], int]) -> Callable[[Code, Extent, Extent], Extent]:
-    def made(code: Code, a: Extent, b: Extent) -> Extent:
+def _extreme(
+    name: str, compute: Callable[[int, int], int]
+) -> Callable[[Code, Extent, Extent], Extent]:
+    """Return a function that writes the smaller or the larger of two extents.
+
+    Args:
+        name: Name of the LLVM intrinsic.
+        compute: The same function of known numbers.
+    """
+
+    def write_extreme(code: Code, a: Extent, b: Extent) -> Extent:
         if isinstance(a, int) and isinstance(b, int):
-            return now(a, b)
+            return compute(a, b)
         return a if a == b else code.intrinsic(name, "int64", str(a), str(b))
 
-    return made
+    return write_extreme
 
 
-least = _chosen("smin", min)
-largest = _chosen("smax", max)
+least = _extreme("smin", min)
+largest = _extreme("smax", max)

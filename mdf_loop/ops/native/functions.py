@@ -1,7 +1,8 @@
-"""Functions that are rounded: one number by the system's library, as ONNX Runtime does; many by own code.
+"""Machine code of transcendental functions.
 
-Own code has the same bits in every lane, at every width and on every processor; it computes in
-float64, and float32 is rounded from that.
+A scalar is computed by the system's library, as in ONNX Runtime. Vectors are computed by this library's own
+code, which has the same bits in every lane, at every width and on every processor. The own code computes in
+float64; results of float32 are rounded from float64.
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ from mdf_loop.ops.native.formula import Number
 from mdf_loop.ops.native.power import power as own_power
 
 Own = Callable[..., Number]
-"""Own code: registers of float64 to one."""
+"""Own code of a function: numbers of float64 to one number."""
 
 
 def of_many(code: Code, dtype: str, own: Own, *registers: str) -> str:
-    """What own code gives for numbers of a dtype of floats."""
+    """Write a function of floats by own code, in float64."""
     wide = (Number(code, converted(code, dtype, register, "float64")) for register in registers)
     return converted(code, "float64", own(*wide).register, dtype)
 
 
 def function(name: str, own: Own) -> Form:
-    """A function by its name in the system's library, and by own code."""
+    """Return the machine code of a function.
+
+    Args:
+        name: Name of the function in the system's library, for scalars.
+        own: Own code of the function, for vectors.
+    """
 
     def form(code: Code, op: Op, *registers: str) -> str:
         if code.many:
@@ -45,27 +51,30 @@ tanh = function("tanh", exponential.tanh)
 
 
 def power(code: Code, op: Op, x: str, y: str) -> str:
-    """`x ** y`; of two dtypes in float64, then as the first."""
+    """Write `x ** y`; operands of two dtypes are computed in float64 and converted to the first dtype."""
     dtype, other = first(op), op.inputs[1]
     assert other is not None
     if dtype == other.dtype and is_float(dtype) and not code.many:
         return code.library("pow", dtype, x, y)
     wide = converted(code, dtype, x, "float64"), converted(code, other.dtype, y, "float64")
     if code.many:
-        made = of_many(code, "float64", own_power, *wide)
+        wide_power = of_many(code, "float64", own_power, *wide)
     else:
-        made = code.library("pow", "float64", *wide)
-    return converted(code, "float64", made, dtype)
+        wide_power = code.library("pow", "float64", *wide)
+    return converted(code, "float64", wide_power, dtype)
 
 
 def sigmoid(code: Code, op: Op, x: str) -> str:
-    """`1 / (1 + exp(-x))`; of one number from the side on which exp does not overflow, as ONNX Runtime."""
+    """Write `1 / (1 + exp(-x))`.
+
+    A scalar is computed from -|x|, for which exp does not overflow, as in ONNX Runtime.
+    """
     dtype = first(op)
     if code.many:
         return of_many(code, dtype, exponential.sigmoid, x)
     one = code.number(1, dtype)
     small = exp(code, op, code.put(f"fneg {code.type(dtype)} {code.intrinsic('fabs', dtype, x)}"))
     total = code.binary("fadd", dtype, one, small)
-    made = code.binary("fdiv", dtype, one, total)
+    of_magnitude = code.binary("fdiv", dtype, one, total)
     negative = code.compare("olt", dtype, x, code.number(0, dtype))
-    return code.choose(negative, dtype, code.binary("fsub", dtype, one, made), made)
+    return code.choose(negative, dtype, code.binary("fsub", dtype, one, of_magnitude), of_magnitude)

@@ -1,4 +1,4 @@
-"""Loops over all places of an array, with how far each place is from the beginning of others."""
+"""Nested loops over all positions of a grid, with the offsets of the positions in several arrays."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from mdf_loop.ops.native.code import NUMBER, Arrays, Extent, Failure
 from mdf_loop.ops.native.extents import less
 
 NO_POSITION = "a subscript is outside of its array"
-"""What to do where a position does not exist."""
+"""Hint of the failure for a position that does not exist."""
 
 
 def strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """How many elements lie between neighbours along each axis."""
+    """Return the strides of a contiguous array, in elements."""
     return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
@@ -23,42 +23,54 @@ def over_grid(
     steps: Sequence[Sequence[Extent]],
     write: Callable[[list[str]], None],
 ) -> None:
-    """Code for each place of a grid, in order; `steps` are how far others move along its axes.
+    """Write code for each position of a grid, in order.
 
     for k0 in range(shape[0]): for k1 in range(shape[1]): ...
         write([k0 * steps[0][0] + k1 * steps[0][1] + ..., k0 * steps[1][0] + ..., ...])
+
+    Args:
+        writer: Writer of the code.
+        shape: Extents of the grid.
+        steps: Strides of each array along the axes of the grid.
+        write: Writes the code of one position, for the offset of the position in each array.
     """
 
-    def axis(number: int, places: list[str]) -> None:
+    def write_axis(number: int, offsets: list[str]) -> None:
         if number == len(shape):
-            write(places)
+            write(offsets)
         elif shape[number] == 1:
-            axis(number + 1, places)
+            write_axis(number + 1, offsets)
         else:
 
-            def one(k: str) -> None:
-                moved = (
-                    further(writer, p, k, s[number]) for p, s in zip(places, steps, strict=True)
-                )
-                axis(number + 1, list(moved))
+            def write_iteration(k: str) -> None:
+                inner_offsets = [
+                    further(writer, offset, k, strides_of_array[number])
+                    for offset, strides_of_array in zip(offsets, steps, strict=True)
+                ]
+                write_axis(number + 1, inner_offsets)
 
-            writer.repeat("0", str(shape[number]), 1, one)
+            writer.repeat("0", str(shape[number]), 1, write_iteration)
 
-    axis(0, ["0"] * len(steps))
+    write_axis(0, ["0"] * len(steps))
 
 
 def further(writer: Arrays, place: str, number: str, step: Extent) -> str:
-    """`place + number * step`."""
+    """Write `place + number * step`."""
     if step == 0:
         return place
-    far = number if step == 1 else writer.times(number, step)
-    return far if place == "0" else writer.one.put(f"add i64 {place}, {far}")
+    distance = number if step == 1 else writer.times(number, step)
+    return distance if place == "0" else writer.one.put(f"add i64 {place}, {distance}")
 
 
 def position(writer: Arrays, dtype: str, register: str, extent: Extent, failure: Failure) -> str:
-    """The place of a position, which may count from the end; where there is none, a failure.
+    """Write a position counted from 0, and a failure for a position that does not exist.
 
-    That may tell the position, then the first and the last one that exist.
+    Args:
+        writer: Writer of the code.
+        dtype: Dtype of the register.
+        register: The position, which may count from the end.
+        extent: Extent of the axis.
+        failure: The failure. Its sentence may contain the position and the first and last existing position.
     """
     code = writer.one
     is_narrow = dtype == "int32" and register.startswith("%")
@@ -66,8 +78,8 @@ def position(writer: Arrays, dtype: str, register: str, extent: Extent, failure:
     first, last = less(code, 0, extent), less(code, extent, 1)
     low = code.compare("slt", "int64", number, str(first))
     high = code.compare("sgt", "int64", number, str(last))
-    told = [number, first, last][: failure.sentence.count(NUMBER)]
-    code.fail_if(code.binary("or", "bool", low, high), failure, told)
+    reported_numbers = [number, first, last][: failure.sentence.count(NUMBER)]
+    code.fail_if(code.binary("or", "bool", low, high), failure, reported_numbers)
     negative = code.compare("slt", "int64", number, "0")
-    behind = code.binary("add", "int64", number, str(extent))
-    return code.choose(negative, "int64", behind, number)
+    from_end = code.binary("add", "int64", number, str(extent))
+    return code.choose(negative, "int64", from_end, number)

@@ -1,10 +1,10 @@
-"""log and log(1 + x) of many lanes.
+"""Vectorized machine code of log and log(1 + x).
 
     x = 2**k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2);  s = f / (2 + f)
     log(1 + f) = log((1 + s) / (1 - s)) = f - (f**2 / 2 - s (f**2 / 2 + s**2 (LOG[0] + LOG[1] s**2 + ...)))
 
-The form is that of FreeBSD's msun (`e_log.c`); the polynomial was found by Remez' exchange
-(`benchmarks/coefficients.py`). The errors given are the largest of several million numbers.
+The algorithm is that of FreeBSD's msun (`e_log.c`). Remez' exchange algorithm computed the coefficients of the
+polynomial (`benchmarks/coefficients.py`). The errors are the largest of several million numbers.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ LOG = (
     0.15314124766263848,
     0.1479521853627614,
 )
-"""(log((1 + s) / (1 - s)) - 2 s) / s**3 = LOG[0] + LOG[1] s**2 + ...; log(1 + f) is right to 0.02 * 2**-53."""
+"""Coefficients of (log((1 + s) / (1 - s)) - 2 s) / s**3 = LOG[0] + LOG[1] s**2 + ...
+
+The relative error of log(1 + f) is 0.02 * 2**-53.
+"""
 
 LOG2 = (float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45"))
-"""log(2): of so few bits that a product with k is exact, and what that leaves."""
+"""log(2) as a sum: a number of so few bits that its product with k is exact, and the remainder."""
 
 SQRT_HALF = 0x3FE6A09E667F3BCD
 ONE = 0x3FF0000000000000
@@ -33,47 +36,47 @@ LEAST_NORMAL = 0x0010000000000000
 FRACTION = 2**52 - 1
 TWO_52 = 0x4330000000000000
 INFINITE = 0x7FF0000000000000
-"""Bits of numbers, and those of a number's fraction."""
+"""Bits of numbers as integers; FRACTION is the mask of the bits of a number's fraction."""
 
 RAISED = 54
-"""By so many powers of two a subnormal number is raised."""
+"""Exponent of the power of two by which a subnormal number is multiplied."""
 
 
 def log(x: Number) -> Number:
-    """The natural logarithm; error: 0.84 ulp."""
+    """Write the natural logarithm; error: 0.84 ulp."""
 
     def remedy() -> Number:
         subnormal = x < 2.0**-1022
         raised = choose(subnormal, x * 2.0**RAISED, x)
         return _at_ends(x, _log(raised, choose(subnormal, x.like(-RAISED), 0.0), x.like(0.0)))
 
-    return where_rare(_unusual(x), _log(x, x.like(0.0), x.like(0.0)), remedy)
+    return where_rare(_is_special(x), _log(x, x.like(0.0), x.like(0.0)), remedy)
 
 
 def log1p(x: Number) -> Number:
-    """`log(1 + x)`, also where x is small; error: 0.88 ulp."""
+    """Write `log(1 + x)`, also for small x; error: 0.88 ulp."""
     total = 1.0 + x
     other = total - 1.0
     lost = (1.0 - (total - other)) + (x - other)
     usual = _log(total, x.like(0.0), lost / total)
-    made = where_rare(_unusual(total), usual, lambda: _at_ends(total, usual))
-    return with_sign(made, x)
+    logarithm = where_rare(_is_special(total), usual, lambda: _at_ends(total, usual))
+    return with_sign(logarithm, x)
 
 
-def _unusual(x: Number) -> Number:
-    """Whether it is no positive normal number."""
+def _is_special(x: Number) -> Number:
+    """Write the test whether x is not a positive normal number."""
     return x.bits().is_outside(LEAST_NORMAL, INFINITE)
 
 
 def _at_ends(x: Number, usual: Number) -> Number:
-    """The logarithm of x, which may be one of 0, infinite or less than 0."""
+    """Write the logarithm of x, which may be 0, infinite, negative or nan."""
     above = choose(x < np.inf, usual, x)
     positive = choose(x > 0.0, above, x.like(np.nan))
     return choose(x.is_same(0.0), x.like(-np.inf), positive)
 
 
 def _log(x: Number, more: Number, rest: Number) -> Number:
-    """`log(x) + more * log(2) + rest` of a normal x, with a small rest."""
+    """Write `log(x) + more * log(2) + rest` of a normal x and a small rest."""
     k, f = split(x)
     s = f / (2.0 + f)
     z = s * s
@@ -85,7 +88,7 @@ def _log(x: Number, more: Number, rest: Number) -> Number:
 
 
 def split(x: Number) -> tuple[Number, Number]:
-    """The k and the f of a normal x."""
+    """Write the k and the f of a normal x."""
     shifted = x.bits() + (ONE - SQRT_HALF)
     k = ((shifted >> 52) | TWO_52).float() - (2.0**52 + 1023)
     return k, ((shifted & FRACTION) + SQRT_HALF).float() - 1.0

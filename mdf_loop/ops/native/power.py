@@ -1,11 +1,12 @@
-"""`x ** y` of many lanes.
+"""Vectorized machine code of `x ** y`.
 
     |x| = 2**k (1 + f);  s = f / (2 + f);  log|x| = k log(2) + s (2 + s**2 (2 / 3 + s**2 (POWER[0] + ...)))
     |x| ** y = exp(y log|x|)
 
-The logarithm is a sum of two numbers (Dekker 1971, with fma for exact products), right to 2**-64 of
-itself. The form is that of FreeBSD's msun (`e_pow.c`); the polynomial was found by Remez' exchange
-(`benchmarks/coefficients.py`). The error given is the largest of several million numbers.
+The logarithm is a sum of two numbers (Dekker 1971, with fma for exact products) with a relative error of
+2**-64. The algorithm is that of FreeBSD's msun (`e_pow.c`). Remez' exchange algorithm computed the
+coefficients of the polynomial (`benchmarks/coefficients.py`). The error is the largest of several million
+numbers.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ POWER = (
     0.11674840347142486,
     0.11988830516593173,
 )
-"""(log((1 + s) / (1 - s)) - 2 s - 2 / 3 s**3) / s**5 = POWER[0] + POWER[1] s**2 + ..."""
+"""Coefficients of (log((1 + s) / (1 - s)) - 2 s - 2 / 3 s**3) / s**5 = POWER[0] + POWER[1] s**2 + ..."""
 
 TWO_THIRDS = (float.fromhex("0x1.5555555555555p-1"), float.fromhex("0x1.5555555555555p-55"))
-"""2 / 3, and what that leaves."""
+"""2 / 3 as a sum of a float and the remainder."""
 
 
 class Pair(Struct, frozen=True):
-    """A sum of a large and a small number: twice as many digits."""
+    """Sum of a large and a small number, with twice as many digits as one number."""
 
     large: Number
     small: Number
@@ -46,28 +47,28 @@ class Pair(Struct, frozen=True):
 
 
 def total(a: Number, b: Number, rest: Number | float | None = None) -> Pair:
-    """`a + b + rest`, where b is not larger than a, unless a is 0, and the rest is small."""
+    """Write `a + b + rest` for |b| <= |a| (or a of 0) and a small rest."""
     large = a + b
     small = (a - large) + b
     return Pair(large, small if rest is None else small + rest)
 
 
 def power(x: Number, y: Number) -> Number:
-    """`x ** y`, by the rules of C; error: 1.01 ulp, 0.63 ulp where |y log|x|| < 20.
+    """Write `x ** y`, by the rules of C; error: 1.01 ulp, 0.63 ulp if |y log|x|| < 20.
 
-    `x ** 2` is `x * x`; what is a whole number is met.
+    `x ** 2` equals `x * x`. A power that is an integer is exact.
     """
-    for n, known in KNOWN.items():
+    for n, power_of_n in KNOWN.items():
         if y.register == y.like(n).register:
-            return known(x)
-    made = called("power", _power, x, y)
-    for n, known in KNOWN.items():
-        made = choose(y.is_same(n), known(x), made)
-    return made
+            return power_of_n(x)
+    selected = called("power", _power, x, y)
+    for n, power_of_n in KNOWN.items():
+        selected = choose(y.is_same(n), power_of_n(x), selected)
+    return selected
 
 
 def _power(x: Number, y: Number) -> Number:
-    """`x ** y` of any y."""
+    """Write `x ** y` for every y."""
     exponent = _times(y, _log(abs(x)))
     at = reduced(exponent.large)
     near_one = _near_one(total(at.r, at.rest + exponent.small))
@@ -80,7 +81,7 @@ def _power(x: Number, y: Number) -> Number:
 
 
 def _log(x: Number) -> Pair:
-    """The logarithm of a positive number."""
+    """Write the logarithm of a positive number."""
     subnormal = x < 2.0**-1022
     more, f = split(choose(subnormal, x * 2.0**RAISED, x))
     k = more - choose(subnormal, x.like(RAISED), 0.0)
@@ -89,78 +90,78 @@ def _log(x: Number) -> Pair:
     tail = z.large * polynomial(z.large, z.large * z.large, POWER)
     inner = z * total(x.like(TWO_THIRDS[0]), tail, TWO_THIRDS[1])
     fraction = s * total(x.like(2.0), inner.large, inner.small)
-    made = total(k * LOG2[0], fraction.large, fma(k, LOG2[1], fraction.small))
-    return total(made.large, made.small)
+    logarithm = total(k * LOG2[0], fraction.large, fma(k, LOG2[1], fraction.small))
+    return total(logarithm.large, logarithm.small)
 
 
 def _part(f: Number) -> Pair:
-    """`f / (2 + f)`."""
-    below = 2.0 + f
-    below_rest = f - (below - 2.0)
-    part = 1.0 / below
-    quotient = f * part
-    left = fma(-quotient, below_rest, fma(-quotient, below, f))
-    return Pair(quotient, left * part)
+    """Write `f / (2 + f)`."""
+    denominator = 2.0 + f
+    denominator_rest = f - (denominator - 2.0)
+    inverse = 1.0 / denominator
+    quotient = f * inverse
+    remainder = fma(-quotient, denominator_rest, fma(-quotient, denominator, f))
+    return Pair(quotient, remainder * inverse)
 
 
 def _times(y: Number, log: Pair) -> Pair:
-    """`y * log`."""
+    """Write `y * log`."""
     large = y * log.large
     return Pair(large, fma(y, log.small, fma(y, log.large, -large)))
 
 
 def _near_one(x: Pair) -> Number:
-    """`exp(x)` of a small x, rounded nearly once."""
+    """Write `exp(x)` of a small x, rounded nearly once."""
     r, square = x.large, x.large * x.large
     small = fma(square, polynomial(r, square, EXP), fma(x.small, r, x.small))
-    made = total(x.large.like(1.0), r, small)
-    return made.large + made.small
+    exponential = total(x.large.like(1.0), r, small)
+    return exponential.large + exponential.small
 
 
-# --- what is known --------------------------------------------------------------------------------
+# --- constant exponents ---------------------------------------------------------------------------
 
 
 def _square(x: Number) -> Number:
-    """`x ** 2`."""
+    """Write `x ** 2`."""
     return x * x
 
 
 def _cube(x: Number) -> Number:
-    """`x ** 3`, rounded nearly once."""
+    """Write `x ** 3`, rounded nearly once."""
     square = x * x
-    made = square * x
-    return _corrected(made, fma(fma(x, x, -square), x, fma(square, x, -made)))
+    cube = square * x
+    return _corrected(cube, fma(fma(x, x, -square), x, fma(square, x, -cube)))
 
 
 def _fourth(x: Number) -> Number:
-    """`x ** 4`, rounded nearly once."""
+    """Write `x ** 4`, rounded nearly once."""
     square = x * x
-    made = square * square
-    return _corrected(made, fma(fma(x, x, -square) * 2.0, square, fma(square, square, -made)))
+    fourth = square * square
+    return _corrected(fourth, fma(fma(x, x, -square) * 2.0, square, fma(square, square, -fourth)))
 
 
-def _corrected(made: Number, lost: Number) -> Number:
-    """The sum, unless it has no more digits: 0, infinite or nan."""
-    better = made + lost
-    return choose(made.is_same(0.0) | better.is_nan(), made, better)
+def _corrected(rounded: Number, lost: Number) -> Number:
+    """Write `rounded + lost`, or `rounded` if it is 0, infinite or nan."""
+    better = rounded + lost
+    return choose(rounded.is_same(0.0) | better.is_nan(), rounded, better)
 
 
 KNOWN = {2.0: _square, 3.0: _cube, 4.0: _fourth}
-"""What is done for an exponent, whether it is a constant or not."""
+"""Functions for some exponents, which are used for constant and for computed exponents."""
 
 
 def _at_ends(x: Number, y: Number, usual: Number) -> Number:
-    """The power of any x and y; `usual` is |x| ** y where both are finite and x is not 0."""
+    """Write the power of any x and y; `usual` is |x| ** y if both are finite and x is not 0."""
     zero, one, nan = x.like(0.0), x.like(1.0), x.like(np.nan)
     size = abs(x)
     at_end = size.is_same(0.0) | size.is_same(np.inf)
     grows = (size > 1.0) ^ (y < 0.0)
     extreme = choose(grows, x.like(np.inf), zero)
-    made = choose(at_end | abs(y).is_same(np.inf), extreme, usual)
-    made = choose(size.is_same(1.0), one, made)
+    selected = choose(at_end | abs(y).is_same(np.inf), extreme, usual)
+    selected = choose(size.is_same(1.0), one, selected)
     half = 0.5 * y
     fraction, odd = y > y.floor(), half > half.floor()
-    made = choose((x.bits() < 0) & odd & (fraction ^ 1), -made, made)
-    made = choose((x < 0.0) & fraction & (at_end ^ 1), nan, made)
-    made = choose(x.is_nan() | y.is_nan(), nan, made)
-    return choose(y.is_same(0.0) | x.is_same(1.0), one, made)
+    selected = choose((x.bits() < 0) & odd & (fraction ^ 1), -selected, selected)
+    selected = choose((x < 0.0) & fraction & (at_end ^ 1), nan, selected)
+    selected = choose(x.is_nan() | y.is_nan(), nan, selected)
+    return choose(y.is_same(0.0) | x.is_same(1.0), one, selected)
