@@ -59,6 +59,19 @@ def test_they_are_refused_in_a_file(nodes: str) -> None:
     assert refusal.value.findings[0].where.startswith("$.graph.node['")
 
 
+@pytest.mark.parametrize("opset", [13, 17])
+def test_they_are_refused_where_a_function_gets_them(opset: int) -> None:
+    """Its attributes are known when the call is replaced by the nodes of the function."""
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : {opset}, "l" : 1]>
+        g (float[2, 3, 4] x) => (float[N] y) {{ y = l.f <eq = "...a...->a"> (x) }}
+        <domain: "l", opset_import: ["" : {opset}]>
+        f <eq> (u) => (v) {{ v = Einsum <equation: string = @eq> (u) }}"""
+    )
+    with pytest.raises(LoopError, match="equation"):
+        mdf_loop.compile(mdf_loop.from_onnx(model)).run({"x": np.ones((2, 3, 4), np.float32)})
+
+
 def mdf_model(function: dict[str, Any], port: str = "f") -> dict[str, Any]:
     node = {
         "input_ports": {"x": {"shape": [2, 3], "type": "float"}},

@@ -14,9 +14,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
+from mdf_loop.errors import ModelError
+from mdf_loop.importing.onnx_places import node_place
 from mdf_loop.importing.opsets.weights import graphs_of, without_weights
 from mdf_loop.ir import Array
 from mdf_loop.ops import row_of
+from mdf_loop.ops.registry import no_fault
 
 _MAX_DEPTH = 40
 _MAX_ELEMENTS = 100_000
@@ -155,7 +158,12 @@ def _declared_values(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
 
 
 def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with the types of all values, also of values in bodies."""
+    """Return the model with the types of all values, also of values in bodies.
+
+    Raises:
+        ModelError: onnx's inference does not return from an attribute. A call of a function may have given it.
+    """
+    _refuse_faults(model.graph)
     light, restore = without_weights(model)
     _write_missing_defaults(light.graph)
     try:
@@ -163,6 +171,18 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
     except Exception:  # noqa: BLE001 - onnx raises several kinds of its own
         return model  # the types declared in the file remain
     return restore(inferred)
+
+
+def _refuse_faults(graph: onnx.GraphProto) -> None:
+    """Raise an error if a node of a graph or its bodies has a fault from which onnx's inference does not return."""
+    for inner in graphs_of(graph):
+        for index, node in enumerate(inner.node):
+            check = row_of(node.op_type).attribute_fault
+            if node.domain or check is no_fault:
+                continue
+            stated = {a.name: a.s for a in node.attribute if a.type == onnx.AttributeProto.STRING}
+            if fault := check(stated):
+                raise ModelError(fault, node_place("$.graph", node, index))
 
 
 _MISSING_DEFAULTS = {"STFT": "onesided"}
