@@ -62,28 +62,24 @@ def readable(store: Path, expected: np.ndarray) -> int:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(times(1, 5)))
-def test_killed_workers(neuron: Compiled, expected: np.ndarray, tmp_path: Path, seed: int) -> None:
-    draw = random.Random(seed)
-    store = tmp_path / "s.zarr"
-    kills: list[float] = []
+def test_workers_killed_in_turn(neuron: Compiled, expected: np.ndarray, tmp_path: Path) -> None:
+    draw, store, wanted = random.Random(0), tmp_path / "s.zarr", times(4, 30)
+    kills: list[int] = []
     with connect(2) as connection:
         client = connection.client
-        client.wait_for_workers(2)
 
         def kill(progress: Any) -> None:
-            delay = draw.uniform(0.1, 0.5)
-            if len(kills) < 4 and (not kills or time.monotonic() - kills[-1] > delay):
+            if len(kills) < wanted and (not kills or progress.done > kills[-1]):
                 workers = client.run(os.getpid, on_error="ignore")
                 if workers:
                     os.kill(draw.choice(list(workers.values())), signal.SIGKILL)
-                kills.append(time.monotonic())
+                    kills.append(progress.done)
                 if store.exists():
                     readable(store, expected)
 
-        options = {**LONG, "cluster": client, "block": BLOCK, "output": store, "progress": kill}
-        results = neuron.run(**options, retries=20)
-    assert len(kills) == 4
+        options = {**LONG, "cluster": client, "block": 2, "output": store, "progress": kill}
+        results = neuron.run(**options)
+    assert len(kills) == wanted
     np.testing.assert_array_equal(np.asarray(results["v"]), expected)
 
 
