@@ -109,6 +109,12 @@ class Job:
             values = replace(values, draws=Draws(values.draws.seed, numbers))
         return replace(self._asked, values=values)
 
+    def limit_time(self, seconds: float | None) -> None:
+        """Limit the time of each run of members from now on."""
+        self._asked = replace(
+            self._asked, controls=replace(self._asked.controls, time_limit=seconds)
+        )
+
     def made(self, first: int, last: int) -> MadeBlock:
         """Run members; those that fail are told, the others are kept."""
         pieces: list[Piece] = []

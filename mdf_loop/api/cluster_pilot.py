@@ -11,8 +11,10 @@ from msgspec import Struct
 from mdf_loop.api.cluster_job import Job, MadeBlock, flat
 from mdf_loop.cluster.partition import MemberBlock, Partition
 from mdf_loop.errors import RunError
+from mdf_loop.ir import StoppedBy
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.recording.zarr_folder import CHUNK
+from mdf_loop.signals import ending
 
 BLOCK = 10.0
 """Seconds that a block takes, about."""
@@ -45,17 +47,27 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
         stopping: what ends it.
 
     Raises:
-        RunError: all members fail.
+        RunError: all members fail, or the time limit is over before the first one is computed.
+        KeyboardInterrupt: a signal ended the run before the first member was computed.
     """
     members = math.prod(job.shape)
     most, wanted, warm = min(block or members, members), 1, False
+    whole: Pilot | None = None
     while True:
         first = Partition.of(job.shape, wanted, 1).block(0)
         began = perf_counter()
+        job.limit_time(stopping.remaining)
         made = job.made(first.first, first.last)
+        job.limit_time(None)
         took = perf_counter() - began
+        if _is_partial(made):
+            if whole is None:
+                raise _stopped(stopping)
+            return whole
         is_all = first.last == members
         if made.pieces:
+            size = block or int(min(BLOCK / took * first.members, members / PARTS))
+            whole = Pilot(Partition.of(job.shape, wanted, size), first, made)
             most = min(most, max(1, CHUNK // _bytes(made)))
             enough = took >= (ENOUGH if warm else BLOCK) or wanted >= _power(most)
             if is_all or enough or stopping.reason is not None:
@@ -66,8 +78,23 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
             raise _all_failed(made)
         else:
             wanted *= _GROWTH
-    size = block or int(min(BLOCK / took * first.members, members / PARTS))
-    return Pilot(Partition.of(job.shape, wanted, size), first, made)
+    return whole
+
+
+def _is_partial(made: MadeBlock) -> bool:
+    """Return True if a signal or the time limit ended the run of a block before its end."""
+    reasons = {piece.results.stopped_by for piece in made.pieces}
+    return StoppedBy.TIME_LIMIT in reasons or any(reason.is_asked for reason in reasons)
+
+
+def _stopped(stopping: Stopping) -> BaseException:
+    """Return what to raise if a run ended before its first member was computed."""
+    if stopping.signalled is not None:
+        return ending(stopping.signalled)
+    return RunError(
+        "the time limit of the run was over before the first member was computed",
+        hint="give it more time, or run fewer steps",
+    )
 
 
 def _power(most: int) -> int:

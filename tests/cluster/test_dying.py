@@ -289,3 +289,11 @@ def test_a_time_limit_holds_while_all_processes_are_killed(
     with pytest.raises(RunError, match="the time limit was over before the cluster had a process"):
         neuron.fit(data, {"fn.a": (0.5, 0.9)}, against="v", dt=0.1, cluster=1, time_limit=1)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_time_limit_holds_in_the_first_member(neuron: Compiled, tmp_path: Path) -> None:
+    store = tmp_path / "s.zarr"
+    options = {"sweep": SWEEP, "steps": 10**11, "every": 10**9, "dt": 0.1, "progress": False}
+    with pytest.raises(RunError, match="was over before the first member was computed"):
+        neuron.run(**options, cluster=1, time_limit=0.5, output=store)
+    assert not chunks(store)

@@ -67,6 +67,11 @@ class Stopping:
         self._hung = False
         self._taken: list[int] = []
 
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until the time limit, at least a thousandth; None without a limit."""
+        return None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
+
     def ask(self, reason: StoppedBy) -> None:
         """Let the run stop, if nothing has yet; from any thread."""
         self._set(reason)
