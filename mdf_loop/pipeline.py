@@ -32,6 +32,7 @@ from mdf_loop.passes.legal.for_cuda import for_cuda
 from mdf_loop.passes.legal.guard_zero_divisors import guard_zero_divisors
 from mdf_loop.passes.legal.masked import all_masked
 from mdf_loop.passes.legal.near_neutral import near_neutral
+from mdf_loop.passes.legal.protect_clips import protect_clips
 from mdf_loop.passes.legal.protect_reshapes import protect_reshapes
 from mdf_loop.passes.legal.safe_divisions import safe_divisions
 from mdf_loop.passes.legal.widen import widen
@@ -111,6 +112,7 @@ LEGAL: Order = (
     casts_apart,  # what is made wider is cast, too
     backward_slices,  # decompositions slice, too
     protect_reshapes,  # decompositions reshape, too
+    protect_clips,  # decompositions clip, too
     guard_zero_divisors,  # compositions and wider dtypes divide whole numbers, too
     safe_divisions,  # compositions and wider dtypes divide whole numbers, too
     merge_equal,  # divisions by one divisor look at it once

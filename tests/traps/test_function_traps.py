@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from mpmath import mp
@@ -83,3 +84,17 @@ def test_hardmax_of_nan_has_no_one() -> None:
 def test_a_divisor_of_zero_is_refused_where_nothing_is_divided(op_type: str) -> None:
     with pytest.raises(Exception, match="by zero"):
         runtime(op_type, np.zeros((0, 2), np.int64), np.array([0, 1]))
+
+
+def test_a_clip_of_a_rectified_float64_cannot_be_loaded() -> None:
+    """The fusion of Relu and Clip knows float32 and float16 alone; `protect_clips` hides the Relu from it."""
+    for name, dtype in (("float", np.float32), ("double", np.float64)):
+        model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 17]>
+            f ({name}[n] x) => ({name}[n] y) {{
+                low = Constant <value = {name} {{0.5}}> () r = Relu (x) y = Clip (r, low) }}""")
+        if dtype is np.float64:
+            with pytest.raises(Exception, match="Unexpected data type for Clip 'min'"):
+                onnxruntime.InferenceSession(model.SerializeToString())
+        else:
+            session = onnxruntime.InferenceSession(model.SerializeToString())
+            assert session.run(None, {"x": np.array([0.2, 7], dtype)})[0].tolist() == [0.5, 7.0]
