@@ -4,6 +4,8 @@
   OpenVINO refuses such a body.
 - A node between a scale and a MatMul prevents their fusion. With its default settings ONNX Runtime fuses the
   two and rounds a float64 scale to float32. The node is a `Sum` of one operand, which changes nothing.
+- A `Max` of one operand separates a reciprocal from the product that reads it. With its default settings ONNX
+  Runtime computes `1 / x * y` as `y / x`, which has other last bits, and for integers another quotient.
 - A `Sum` also separates a Transpose from a MatMul with a vector, which ONNX Runtime would compute wrongly
   (see `transposed_products`).
 - Every output has a shape, because ONNX's checker requires one. If the shape of an output is unknown, the
@@ -21,6 +23,11 @@ from mdf_loop.emit.inserted_copies import graphs_in, insert_copies
 from mdf_loop.emit.transposed_products import separate_transposed_products
 from mdf_loop.ir import Array
 
+_FUSED = frozenset(
+    getattr(onnx.TensorProto, word) for word in ("FLOAT", "FLOAT16", "DOUBLE", "INT32", "INT64")
+)
+"""The element types of reciprocals that ONNX Runtime fuses with products (DivMulFusion of onnxruntime 1.32)."""
+
 
 def portable(
     model: onnx.ModelProto,
@@ -36,13 +43,12 @@ def portable(
     """
     copied = onnx.ModelProto()
     copied.CopyFrom(model)
-    scales = {
-        tensor.name
-        for tensor in copied.graph.initializer
-        if tensor.data_type == onnx.TensorProto.DOUBLE and all(dim == 1 for dim in tensor.dims)
-    }
+    single = [t for t in copied.graph.initializer if all(dim == 1 for dim in t.dims)]
+    scales = {t.name for t in single if t.data_type == onnx.TensorProto.DOUBLE}
+    ones = {t.name for t in single if t.data_type in _FUSED and numpy_helper.to_array(t) == 1}
     for graph in graphs_in(copied.graph):
         _separate_scales(graph, scales)
+        _separate_reciprocals(graph, ones)
         if graph is not copied.graph:
             _return_copies(graph)
     separate_transposed_products(copied, "Sum")
@@ -87,3 +93,9 @@ def _separate_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
 def _is_scaling(node: onnx.NodeProto, scales: set[str]) -> bool:
     """Return True if a node multiplies or divides by one of the scales."""
     return node.op_type in ("Mul", "Div") and any(name in scales for name in node.input)
+
+
+def _separate_reciprocals(graph: onnx.GraphProto, ones: set[str]) -> None:
+    """Insert a Max of one operand between each reciprocal and the products that read it."""
+    reciprocals = {n.output[0] for n in graph.node if n.op_type == "Div" and n.input[0] in ones}
+    insert_copies(graph, lambda node: reciprocals if node.op_type == "Mul" else (), "Max")

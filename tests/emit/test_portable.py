@@ -91,6 +91,34 @@ def test_a_float64_scale_next_to_a_matmul_stays_float64(tmp_path) -> None:
     np.testing.assert_allclose(session.run(None, {})[0], r, rtol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "x"),
+    [
+        ("double", np.array([3.0, 7.0, 49.0])),
+        ("float", np.array([3.0, 41.0, 49.0], np.float32)),
+        ("int64", np.array([3, 1, 7])),
+        ("int32", np.array([3, 1, 7], np.int32)),
+    ],
+)
+def test_a_reciprocal_is_rounded_before_it_is_multiplied(dtype: str, x: np.ndarray) -> None:
+    """A reciprocal is multiplied in the graph and in the body of a loop."""
+    one = "1" if dtype.startswith("int") else "1.0"
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
+        f ({dtype}[3] x) => ({dtype}[3] y, {dtype}[3] last) {{
+            one = Constant <value = {dtype} {{{one}}}> () q = Div (one, x) y = Mul (q, x)
+            M = Constant <value = int64 {{1}}> () go = Constant <value = bool {{1}}> ()
+            last = Loop (M, go, x) <body = b (int64 i, bool c, {dtype}[3] v) => (bool on, {dtype}[3] w) {{
+                on = Identity (c) p = Div (one, v) w = Mul (x, p) }}> }}""")
+    compiled = mdf_loop.compile(mdf_loop.from_onnx(model), native="off")
+    session = onnxruntime.InferenceSession(compiled.to_onnx({"x": x}).SerializeToString())
+    y, last = session.run(["y", "last"], {"x": x})
+    one_array = np.ones((), x.dtype)
+    quotient = one_array // x if dtype.startswith("int") else one_array / x
+    np.testing.assert_array_equal(y, quotient * x)
+    for ours, plain in zip(compiled.run({"x": x}).values(), (y, last), strict=True):
+        np.testing.assert_array_equal(ours, plain)
+
+
 def test_an_output_of_unknown_rank_has_the_shape_that_the_model_declares():
     """Check an exported model, because ONNX's checker requires a shape of every output."""
     text = """
