@@ -73,6 +73,7 @@ class TimeStepper:
         self.first = 0 if start is None else int(start["step"])
         self.clock = _clock(start, specification.dt)
         self.native: dict[str, str] = {}
+        self._later_forms: dict[str, str] = {}
         self.room: Callable[[range], Room] = lambda numbers: NO_ROOM
         self.cadence = session.cadence
         self._session = session
@@ -169,7 +170,7 @@ class TimeStepper:
                 raise
             self._reached = replace(self._reached, alike=1)
             return self._further(most, stopping)
-        self._be_as_before(session.native)
+        self._check_forms(session.native)
         self._go_to(steps, self._session.held(made), made, self._session.sets(made, 1))
         return self._block(numbers, made, 1, room)
 
@@ -206,19 +207,22 @@ class TimeStepper:
         there = frozenset(name for name, array in rows.items() if is_in(array, room.get(name)))
         return Block(numbers, rows, watched, there)
 
-    def _be_as_before(self, native: Mapping[str, str]) -> None:
-        """Note which loops are native.
+    def _check_forms(self, forms: Mapping[str, str]) -> None:
+        """Note the forms of the loops in evaluations after the first one.
+
+        The form of a loop in the first evaluation may be another one, since more is known there.
 
         Raises:
-            InputError: one was before, and cannot be now.
+            InputError: A loop was native in such evaluations before, and cannot be now.
         """
-        for name, said in native.items():
-            if self.native.get(name) == NATIVE and said not in (NATIVE, BRIEF):
+        for name, form in forms.items():
+            if self._later_forms.get(name) == NATIVE and form not in (NATIVE, BRIEF):
                 raise InputError(
-                    f"the loop '{name}' was native in the run that goes on, and is not here: {said}",
+                    f"the loop '{name}' was native in the run that goes on, and is not here: {form}",
                     hint="go on where it can be native (see mdf-loop doctor), or begin the run anew",
                 )
-        self.native.update(native)
+        self._later_forms.update(forms)
+        self.native.update(forms)
 
     # --- checkpoints --------------------------------------------------------------------------
 
@@ -239,6 +243,8 @@ class TimeStepper:
         held = self._session.restored(parts.under("state "), self._bound) if begun else None
         self._ran = _ran(parts, done) if "ran" in parts else None
         self.native = _native(parts)
+        has_first = self._specification.values.state is None
+        self._later_forms = dict(self.native) if done > has_first else {}
         mark = None if self._ran is None else self._ran.mark()
         self._reached = self._before = _Reached(done, held, mark, self.total)
 
