@@ -79,5 +79,5 @@ def test_a_loop_that_was_native_must_stay_native() -> None:
     stepper._check_forms({"N.f": NATIVE})
     stepper._check_forms({"N.f": BRIEF})
     stepper._check_forms({"N.f": NATIVE})
-    with pytest.raises(InputError, match="'N.f' was native in the run that goes on"):
+    with pytest.raises(InputError, match=r"'N\.f' was native in the run that goes on"):
         stepper._check_forms({"N.f": "standard: a reason"})
