@@ -27,7 +27,7 @@ pytest.importorskip("distributed")
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "parameter_sweep" / "model.yaml"
 MEMBERS = 240
-STEPS, DT, EVERY = 2_000_000, 0.0001, 20_000
+STEPS, DT, EVERY = times(400_000, 2_000_000), 0.0001, 20_000
 
 KILLS_PER_RUN = 2
 RUNS = int(os.environ.get("MDF_LOOP_KILLS", times(2, 200))) // KILLS_PER_RUN
@@ -36,7 +36,7 @@ RUNS = int(os.environ.get("MDF_LOOP_KILLS", times(2, 200))) // KILLS_PER_RUN
 SHORTEST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 1.0, 6.0
 """Bounds on the random time to the next kill.
 
-Workers start after about 2 s, and a run takes about 6 s. Signals during the imports of a command are
+Workers start after about 2 s, and a run takes about 6 s (in `make soak`). Signals during the imports of a command are
 tested elsewhere.
 """
 
