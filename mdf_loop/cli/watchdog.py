@@ -51,7 +51,7 @@ def watched() -> Iterator[None]:
 
 
 class _Watchdog:
-    """What the thread knows about signals."""
+    """State of the thread that watches signals."""
 
     def __init__(self) -> None:
         self._bell = signals.Bell()

@@ -210,7 +210,7 @@ def _is_address(cluster: Any) -> bool:
 
 
 class _StoppedError(Exception):
-    """The connection is not needed any more."""
+    """Exception that ends the opening of a connection that is not needed any more."""
 
 
 def _check_needed(is_stopped: Callable[[], bool]) -> None:

@@ -40,8 +40,8 @@ def evaluate(
             outputs = made if isinstance(made, tuple) else (made,)
             outputs = outputs[:n_outputs]
             return [np.asarray(o) if isinstance(o, np.generic) else o for o in outputs]
-        if op_type == "RoiAlign":
-            _refuse_many_samples(np.asarray(arrays[1], np.float64), attributes)
+        if fault := row_of(op_type).operand_fault(arrays, attributes):
+            raise OperandError(fault)
         types = tuple(None if a is None else (dtype_name(a), np.shape(a)) for a in arrays)
         opset = opset_of(op_type, types, attributes)
         dtypes = tuple(None if entry is None else entry[0] for entry in types)
@@ -50,27 +50,6 @@ def evaluate(
         exact = tuple((k, _hashable(v)) for k, v in numbers)
         given = _reference(op_type, dtypes, n_outputs, text, exact, opset)(*arrays)
     return [np.asarray(array) for array in given[:n_outputs]]  # some give all that they have
-
-
-_MAX_SAMPLES = 1 << 20
-"""Largest number of samples of RoiAlign: onnx's reference takes microseconds of Python for each."""
-
-
-def _refuse_many_samples(regions: np.ndarray, attributes: Mapping[str, Any]) -> None:
-    """Refuse regions of RoiAlign whose samples onnx's reference would compute for hours.
-
-    Raises:
-        OperandError: The regions have more samples than `_MAX_SAMPLES`, or are not finite.
-    """
-    height, width = (int(attributes.get(f"output_{side}", 1)) for side in ("height", "width"))
-    ratio = int(attributes.get("sampling_ratio", 0))
-    if ratio > 0:
-        count = len(regions) * float(height) * width * ratio * ratio
-    else:
-        extents = np.abs(regions[:, 2:] - regions[:, :2]) * attributes.get("spatial_scale", 1.0)
-        count = float(np.sum((extents[:, 0] + width + 1) * (extents[:, 1] + height + 1)))
-    if not count <= _MAX_SAMPLES:
-        raise OperandError(f"the regions of onnx::RoiAlign have more than {_MAX_SAMPLES} samples")
 
 
 def _text(

@@ -25,6 +25,7 @@ from mdf_loop.ops.derivatives import networks as slopes
 from mdf_loop.ops.failing import unless_fixed, unless_known
 from mdf_loop.ops.newer_forms import of_coordinates, of_grid, sampling_words
 from mdf_loop.ops.recurrent_meaning import recurrent_meaning
+from mdf_loop.ops.regions import regions_fault
 from mdf_loop.ops.registry import Bits, Row, Type
 
 _by_row = partial(Row, may_fail=unless_fixed, batched=rows.row_by_row)
@@ -122,7 +123,7 @@ IMAGES = (
     ),
     Row(name="AffineGrid"),
     Row(name="MaxRoiPool", not_composed="regions of varying size have no composition"),
-    Row(name="RoiAlign"),
+    Row(name="RoiAlign", operand_fault=regions_fault),
     Row(name="NonMaxSuppression"),
 )
 

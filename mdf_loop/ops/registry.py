@@ -35,6 +35,9 @@ Known: TypeAlias = Callable[[Value | None], Array | None]
 AttributeFault: TypeAlias = Callable[[Mapping[str, Any]], str]
 """Return what is wrong with attributes, or an empty text."""
 
+OperandFault: TypeAlias = Callable[[Sequence[Data], Mapping[str, Any]], str]
+"""Return an error text for operands, or an empty text."""
+
 Test: TypeAlias = Callable[[Op], bool]
 Fails: TypeAlias = Callable[[Op, Known], bool]
 ForCuda: TypeAlias = "Callable[[Builder, Op, Known], Value | None]"
@@ -93,6 +96,11 @@ def no_fault(attributes: Mapping[str, Any]) -> str:
     return ""
 
 
+def no_operand_fault(arrays: Sequence[Data], attributes: Mapping[str, Any]) -> str:
+    """Return an empty text: onnx's reference computes all operands in reasonable time."""
+    return ""
+
+
 def ours(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
     """Our opset."""
     return OPSET
@@ -138,6 +146,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
             its own way.
         exact_integers: True if the result is fixed, too, where operands and results are integers or truth values.
         attribute_fault: what is wrong with attributes that onnx's shape inference must not see.
+        operand_fault: error text for operands that onnx's reference would compute without end.
         may_fail: whether it may fail for values of operands that fit it.
         for_cuda: what it becomes where ONNX Runtime's kernel for CUDA does what the one for the CPU does not.
         never_negative: whether it gives nothing below 0, and no -0.0.
@@ -181,6 +190,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     converts_text: bool = False
     exact_integers: bool = False
     attribute_fault: AttributeFault = no_fault
+    operand_fault: OperandFault = no_operand_fault
     may_fail: Fails = yes
     for_cuda: ForCuda | None = None
     never_negative: Test = no

@@ -60,8 +60,8 @@ def test_they_are_refused_in_a_file(nodes: str) -> None:
 
 
 @pytest.mark.parametrize("opset", [13, 17])
-def test_they_are_refused_where_a_function_gets_them(opset: int) -> None:
-    """Its attributes are known when the call is replaced by the nodes of the function."""
+def test_an_equation_from_the_call_of_a_function_is_refused(opset: int) -> None:
+    """The attributes of a function are known when the import replaces its call by its nodes."""
     model = parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : {opset}, "l" : 1]>
         g (float[2, 3, 4] x) => (float[N] y) {{ y = l.f <eq = "...a...->a"> (x) }}

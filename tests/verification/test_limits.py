@@ -57,7 +57,7 @@ def test_no_time_for_one_step() -> None:
 
 
 def test_the_interpreter_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It looks before each iteration."""
+    """The interpreter checks its limits before each iteration."""
     monkeypatch.setattr(Limits, "remaining", property(lambda _: 0.0))
     with pytest.raises(RunError, match="time limit of the comparison"):
         Limits(1.0).of_interpreter()

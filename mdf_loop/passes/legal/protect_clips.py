@@ -12,36 +12,21 @@ Source: onnxruntime 1.32, ReluClipFusion.
 
 from __future__ import annotations
 
-from mdf_loop.build import Builder
-from mdf_loop.ir import Op, Program, Value
+from mdf_loop.ir import Op, Program
 from mdf_loop.ops.compositions.words import operand, optional
-from mdf_loop.ops.without_effect import possibly_unchanged
-from mdf_loop.passes.rewrite import rewrite
+from mdf_loop.passes.legal.hidden_operands import hide_maker
 
 _FUSED = frozenset(("float32", "float16"))
 """The dtypes that the fusion knows."""
 
 
 def protect_clips(program: Program) -> Program:
-    """Return the program in which no Clip with a lower bound reads a Relu of another dtype directly.
+    """Return the program in which no Clip with a lower bound reads a Relu of another dtype directly."""
+    return hide_maker(program, "Relu", _position)
 
-    ONNX Runtime first removes operations that change nothing, so it also sees a Relu through them.
-    """
-    makers: dict[Value, Op] = {}
 
-    def is_rectified(b: Builder, x: Value) -> bool:
-        maker = makers.get(x)
-        if maker is None or maker.op_type == "Relu":
-            return maker is not None
-        source = possibly_unchanged(maker, b.constant_of)
-        return source is not None and is_rectified(b, source)
-
-    def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
-        makers[op.outputs[0]] = op
-        if op.op_type != "Clip" or operand(op).dtype in _FUSED or optional(op, 1) is None:
-            return None
-        if not is_rectified(b, operand(op)):
-            return None
-        return (b.op("Clip", b.op("Max", operand(op)), *op.inputs[1:], **op.attributes),)
-
-    return rewrite(program, rule)
+def _position(op: Op) -> int | None:
+    """Return the position of the clipped operand if the fusion would fail."""
+    if op.op_type != "Clip" or operand(op).dtype in _FUSED or optional(op, 1) is None:
+        return None
+    return 0

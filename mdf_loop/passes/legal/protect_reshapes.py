@@ -14,33 +14,15 @@ Source: onnxruntime 1.32, ReshapeFusion (it skips operations with `allowzero=1`)
 
 from __future__ import annotations
 
-from mdf_loop.build import Builder
-from mdf_loop.ir import Op, Program, Value
-from mdf_loop.ops.compositions.words import operand
-from mdf_loop.ops.without_effect import possibly_unchanged
-from mdf_loop.passes.rewrite import rewrite
+from mdf_loop.ir import Op, Program
+from mdf_loop.passes.legal.hidden_operands import hide_maker
 
 
 def protect_reshapes(program: Program) -> Program:
-    """Return the program in which no Reshape reads a concatenated shape directly.
+    """Return the program in which no Reshape reads a concatenated shape directly."""
+    return hide_maker(program, "Concat", _position)
 
-    ONNX Runtime first removes operations that change nothing, so it also sees a Concat through them.
-    """
-    makers: dict[Value, Op] = {}
 
-    def is_concatenated(b: Builder, shape: Value) -> bool:
-        maker = makers.get(shape)
-        if maker is None or maker.op_type == "Concat":
-            return maker is not None
-        source = possibly_unchanged(maker, b.constant_of)
-        return source is not None and is_concatenated(b, source)
-
-    def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
-        makers[op.outputs[0]] = op
-        if op.op_type != "Reshape" or op.attributes.get("allowzero"):
-            return None
-        if not is_concatenated(b, operand(op, 1)):
-            return None
-        return (b.op("Reshape", operand(op), b.op("Max", operand(op, 1)), **op.attributes),)
-
-    return rewrite(program, rule)
+def _position(op: Op) -> int | None:
+    """Return the position of the shape if the rewrite of ONNX Runtime would change it."""
+    return 1 if op.op_type == "Reshape" and not op.attributes.get("allowzero") else None
