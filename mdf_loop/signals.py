@@ -300,14 +300,10 @@ def finished(*, heard: bool = False) -> Iterator[None]:
         yield
         return
     _finishing += 1
-    if heard:
-        try:
-            yield
-        finally:
-            _finishing -= 1
-        return
-    listen(hears)
-    taken = take((int(signal.SIGINT),))
+    taken: list[int] = []
+    if not heard:
+        listen(hears)
+        taken = take((int(signal.SIGINT),))
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from onnx import defs
 from mdf_loop.errors import ArityError, ModelError
 from mdf_loop.importing.onnx_library import Library
 from mdf_loop.ops import row_of
+from mdf_loop.ops.registry import no_fault
 
 _REQUIRED = defs.OpSchema.FormalParameterOption.Single
 _ATTRIBUTE_KINDS = {
@@ -67,6 +68,14 @@ def _check_counts(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> No
             raise ArityError(f"input '{formal.name}' of {node.op_type} must be given", where)
 
 
+def attribute_fault_of(node: onnx.NodeProto) -> str:
+    """Return what is wrong with the text attributes of a node of an ONNX operator, or an empty text."""
+    fault_of = row_of(node.op_type).attribute_fault
+    if fault_of is no_fault:
+        return ""
+    return fault_of({a.name: a.s for a in node.attribute if a.type == onnx.AttributeProto.STRING})
+
+
 def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> None:
     names: set[str] = set()
     for attribute in node.attribute:
@@ -87,10 +96,8 @@ def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -
             )
         if kind == onnx.AttributeProto.GRAPH and not attribute.HasField("g"):
             raise ModelError(f"attribute '{attribute.name}' holds no graph", where)
-    if not schema.domain:
-        stated = {a.name: a.s for a in node.attribute if a.type == onnx.AttributeProto.STRING}
-        if fault := row_of(node.op_type).attribute_fault(stated):
-            raise ModelError(fault, where)
+    if not schema.domain and (fault := attribute_fault_of(node)):
+        raise ModelError(fault, where)
     for name, formal in schema.attributes.items():
         if formal.required and name not in names:
             word = "body" if formal.type == defs.OpSchema.AttrType.GRAPH else "attribute"

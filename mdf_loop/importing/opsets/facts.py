@@ -15,11 +15,11 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from mdf_loop.errors import ModelError
+from mdf_loop.importing.onnx_nodes import attribute_fault_of
 from mdf_loop.importing.onnx_places import node_place
 from mdf_loop.importing.opsets.weights import graphs_of, without_weights
 from mdf_loop.ir import Array
 from mdf_loop.ops import row_of
-from mdf_loop.ops.registry import no_fault
 
 _MAX_DEPTH = 40
 _MAX_ELEMENTS = 100_000
@@ -177,11 +177,7 @@ def _refuse_faults(graph: onnx.GraphProto) -> None:
     """Raise an error if a node of a graph or its bodies has a fault from which onnx's inference does not return."""
     for inner in graphs_of(graph):
         for index, node in enumerate(inner.node):
-            check = row_of(node.op_type).attribute_fault
-            if node.domain or check is no_fault:
-                continue
-            stated = {a.name: a.s for a in node.attribute if a.type == onnx.AttributeProto.STRING}
-            if fault := check(stated):
+            if not node.domain and (fault := attribute_fault_of(node)):
                 raise ModelError(fault, node_place("$.graph", node, index))
 
 
