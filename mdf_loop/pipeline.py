@@ -45,6 +45,7 @@ from mdf_loop.passes.simplify.drop_neutral import drop_neutral
 from mdf_loop.passes.simplify.drop_true_conditions import drop_true_conditions
 from mdf_loop.passes.simplify.drop_unused import drop_unused
 from mdf_loop.passes.simplify.fast_products import fast_products
+from mdf_loop.passes.simplify.fuse_axis_changes import fuse_axis_changes
 from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
 from mdf_loop.passes.simplify.known_choices import known_choices
 from mdf_loop.passes.simplify.lazy_choices import lazy_choices
@@ -98,6 +99,7 @@ SIMPLIFY: Order = (
     drop_neutral,
     absorb_signs,  # after drop_neutral: what is left of a product may be only its sign
     fast_products,
+    fuse_axis_changes,
     merge_equal,  # after the new spellings, which may make more operations equal
     hoist_invariants,
     lazy_choices,  # after hoisting too: what is computed once stays outside of the choice
