@@ -26,10 +26,10 @@ from mdf_loop.ir import (
     Constant,
     If,
     Input,
+    InputRole,
     Loop,
     Operation,
     Program,
-    Takes,
     Value,
     captures,
     operands,
@@ -156,7 +156,7 @@ class _Sources:
 
     def __init__(self, program: Program, states: Mapping[str, str]) -> None:
         self.inputs = {entry.value: _called(entry, states) for entry in program.inputs}
-        self.states = {entry.value for entry in program.inputs if entry.role is Takes.STATE}
+        self.states = {entry.value for entry in program.inputs if entry.role is InputRole.STATE}
         self.constants: dict[Value, Array] = {}
         self.loops: list[Loop] = []
         self.made: dict[Value, Operation] = {}
@@ -226,12 +226,12 @@ def _state(state: State) -> str:
 
 def _called(entry: Input, states: Mapping[str, str]) -> str:
     match entry.role:
-        case Takes.STATE:
+        case InputRole.STATE:
             return states[entry.of]
-        case Takes.CONTROL:
+        case InputRole.CONTROL:
             return _CONTROLS[entry.of]
-        case Takes.KEYS:
+        case InputRole.KEYS:
             return _DRAWN
-        case Takes.SETTING:
+        case InputRole.SETTING:
             return f"parameter '{entry.of}', which is set"
     return f"input '{entry.value.name}'"

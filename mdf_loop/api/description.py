@@ -18,7 +18,7 @@ from msgspec import Struct
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
-from mdf_loop.ir import Gives, Program, Shape, type_text
+from mdf_loop.ir import OutputRole, Program, Shape, type_text
 from mdf_loop.reading.given import default_data
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.settings import is_state
@@ -94,7 +94,7 @@ class ModelDescription(Struct, frozen=True):
                     output.value.dtype, output.value.shape, units.get(output.name, "")
                 )
                 for output in program.outputs
-                if output.role is Gives.RESULT
+                if output.role is OutputRole.RESULT
             },
         )
 
@@ -188,5 +188,5 @@ def _types_of(prepared: Prepared, names: tuple[str, ...]) -> _Types:
     return {
         output.name: (output.value.dtype, output.value.shape)
         for output in prepared.program_of(Selection(only=names)).outputs
-        if output.role is Gives.RESULT
+        if output.role is OutputRole.RESULT
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array, Gives, Program, Takes
+from mdf_loop.ir import Array, InputRole, OutputRole, Program
 from mdf_loop.passes.rows_for_steps import rows_for_steps
 from mdf_loop.passes.whole import controls, whole_run
 from mdf_loop.pipeline import PORTABLE, prepare
@@ -26,7 +26,7 @@ def evaluation_as_onnx(
     from mdf_loop.importing.origin import add_origin
 
     program = read(prepared.document, inputs, options=prepared.options)
-    keys = {e.value.name: e.default for e in program.inputs if e.role is Takes.KEYS}
+    keys = {e.value.name: e.default for e in program.inputs if e.role is InputRole.KEYS}
     made = _written(program, keys, stated_shapes(prepared.document))
     if origin and prepared.options.precision == "float64":
         add_origin(made, prepared.document)
@@ -41,7 +41,7 @@ def run_as_onnx(prepared: Prepared, asked: RunSpecification) -> Any:
     """
     bound = _bound(prepared, asked)
     programs = read_over_time(prepared.document, bound, prepared.options, asked)
-    flags = programs.later.gives(Gives.HAS_RUN)
+    flags = programs.later.output_names(OutputRole.HAS_RUN)
     recorded = (*programs.recorded, *(flags[n] for n in programs.recorded if n in flags))
     rows = frozenset(bound.given.over_time)
     program = whole_run(programs.first, programs.later, recorded, rows)
@@ -50,7 +50,7 @@ def run_as_onnx(prepared: Prepared, asked: RunSpecification) -> Any:
         **bound.drawing(program).arrays,
         **controls(asked.steps, asked.dt, prepared.options.precision),
     }
-    known = [e.value.name for e in program.inputs if e.role is not Takes.PORT]
+    known = [e.value.name for e in program.inputs if e.role is not InputRole.PORT]
     return _written(program, {name: held[name] for name in known}, {})
 
 

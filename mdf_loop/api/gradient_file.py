@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mdf_loop.api.differentiation import Named
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array, Gives, Program, Takes
+from mdf_loop.ir import Array, InputRole, OutputRole, Program
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.losses import Loss
 from mdf_loop.passes.gradient.forms import for_kernels
@@ -50,14 +50,14 @@ def program_of_file(
             *(t.data for t in terms if t.data in data.arrays and not t.alike),
         }
         made = _checked(made, given, names)
-    known = [e.value.name for e in made.inputs if e.role is not Takes.PORT]
+    known = [e.value.name for e in made.inputs if e.role is not InputRole.PORT]
     return _named(made, names), {names.get(name, name): held[name] for name in known}
 
 
 def _checked(program: Program, given: Collection[str | None], names: Mapping[str, str]) -> Program:
     """The program that fails where what has a row for each step has more of them, or fewer."""
     rows = {e.value.name for e in program.inputs if e.value.name in given}
-    (steps,) = (e for e in program.inputs if e.role is Takes.CONTROL and e.of == "steps")
+    (steps,) = (e for e in program.inputs if e.role is InputRole.CONTROL and e.of == "steps")
     return rows_for_steps(program, {name: names.get(name, name) for name in rows}, steps.value.name)
 
 
@@ -81,7 +81,7 @@ def _named(program: Program, names: Mapping[str, str]) -> Program:
     }
     outputs = tuple(
         replace(output, name=f"gradient of {names[output.of]}")
-        if output.role is Gives.CHANGE
+        if output.role is OutputRole.CHANGE
         else output
         for output in substitute(program.outputs, new)
     )

@@ -15,7 +15,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.document.units import units_of
 from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.errors import LoopError
-from mdf_loop.ir import Gives, Loop, Program, Takes, loops
+from mdf_loop.ir import InputRole, Loop, OutputRole, Program, loops
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
@@ -69,11 +69,13 @@ class Evaluation(Struct, frozen=True):
             program,
             run,
             tuple(loops(program)),
-            ran.gives(Gives.ITERATIONS),
-            ran.gives(Gives.CONDITION),
-            frozenset(o.of for o in ran.outputs if o.role is Gives.ITERATIONS and o.members == 0),
-            ran.gives(Gives.LENGTH),
-            program.gives(Gives.HAS_RUN),
+            ran.output_names(OutputRole.ITERATIONS),
+            ran.output_names(OutputRole.CONDITION),
+            frozenset(
+                o.of for o in ran.outputs if o.role is OutputRole.ITERATIONS and o.members == 0
+            ),
+            ran.output_names(OutputRole.LENGTH),
+            program.output_names(OutputRole.HAS_RUN),
             {o.name: o.value.dtype for o in program.outputs if not is_tensor(o.value.dtype)},
         )
 
@@ -172,7 +174,7 @@ class Prepared:
         asked = replace(self._of_defaults(steps=2), dt=1.0)
         with suppress(LoopError):  # it cannot be run over time
             programs = read_over_time(self.document, self.bound(asked), self.options, asked)
-            return bool(programs.later.takes(Takes.STATE))
+            return bool(programs.later.input_names(InputRole.STATE))
         return False
 
     def _of_defaults(self, steps: int | None = None) -> RunSpecification:

@@ -43,7 +43,7 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
     """
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.cli.inputs import read_inputs
-    from mdf_loop.ir import Gives, Loop, Takes, walk
+    from mdf_loop.ir import InputRole, Loop, OutputRole, walk
     from mdf_loop.reading.draws import carried_by_model
     from mdf_loop.reading.order_of_states import new_values_read
     from mdf_loop.verification.acceptance import accept
@@ -55,8 +55,8 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
     reading = accept(document, read_inputs(options["pairs"], options["files"]), compilation)
     program = reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
-    inputs = [entry for entry in program.inputs if entry.role is Takes.PORT]
-    outputs = [output for output in program.outputs if output.role is Gives.RESULT]
+    inputs = [entry for entry in program.inputs if entry.role is InputRole.PORT]
+    outputs = [output for output in program.outputs if output.role is OutputRole.RESULT]
     counts = [("input", len(inputs)), ("output", len(outputs)), ("loop", len(loops))]
     if program.sites:
         counts.append(("stream of random numbers", len(program.sites)))

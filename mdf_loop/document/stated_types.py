@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from mdf_loop.ir.types import is_word
+from mdf_loop.ir.types import is_dtype
 
 _SIZED = (
     *("float64", "float32", "float16", "bfloat16", "bool", "string"),
@@ -32,7 +32,7 @@ def type_advice(written: Any) -> str:
     """What to write instead of a type that is none; empty for one that there is."""
     word = _plain(written)
     dtype = _stated(word, "float64")
-    if word in _NOTHING or (dtype is not None and is_word(dtype)):
+    if word in _NOTHING or (dtype is not None and is_dtype(dtype)):
         return ""
     if word.startswith(_WRAPPERS):
         return "e.g. sequence(float32), optional(float32) or optional(sequence(float32))"

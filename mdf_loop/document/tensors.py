@@ -23,7 +23,7 @@ from mdf_loop.build import located
 from mdf_loop.errors import LoopError, ModelError
 from mdf_loop.files import ARCHIVE_ERRORS
 from mdf_loop.ir import Array
-from mdf_loop.ir.types import dtype_name, dtype_words, numpy_dtype
+from mdf_loop.ir.types import dtype_name, numpy_dtype, tensor_dtypes
 from mdf_loop.narrowing import narrowed
 from mdf_loop.numbers_only import only_numbers
 from mdf_loop.outside import Ragged, array_of, native
@@ -84,8 +84,8 @@ def _inside(where: str, key: Any) -> str:
 
 def _array(value: Any, about: Mapping[str, Any], side: SideFiles | None, where: str) -> Array:
     word = about["dtype"]
-    if not isinstance(word, str) or word not in dtype_words():
-        known = ", ".join(dtype_words())
+    if not isinstance(word, str) or word not in tensor_dtypes():
+        known = ", ".join(tensor_dtypes())
         raise ModelError(f"'{word}' is not a dtype", where, f"dtypes: {known}")
     if isinstance(value, np.ndarray) and dtype_name(value) == word:
         array = value

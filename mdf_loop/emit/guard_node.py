@@ -21,7 +21,7 @@ import numpy as np
 
 from mdf_loop.emit.scope import OnnxScope
 from mdf_loop.ir import Guard
-from mdf_loop.ir.types import element_type, inside, is_sequence, numpy_dtype
+from mdf_loop.ir.types import element_type, inner_dtype, is_sequence, numpy_dtype
 from mdf_loop.onnx_writer import oir
 
 _NO_AXIS = 99
@@ -64,7 +64,7 @@ def _append_failing(
     scope: OnnxScope, guard: Guard, op_type: str, inputs: list[oir.Value], **attributes: int
 ) -> None:
     """Append the node that fails if the condition of the guard is False."""
-    checked = scope.define(guard.made)
+    checked = scope.define(guard.output)
     where = f"{guard.where} guard: {guard.sentence}"
     name = scope.node(op_type, inputs, [checked], attributes, where)
     scope.writer.nodes.guards[name] = guard
@@ -72,6 +72,6 @@ def _append_failing(
 
 def _append_member(scope: OnnxScope, guard: Guard, sequence: oir.Value) -> oir.Value:
     """Append a SequenceInsert that extends a sequence by a member."""
-    dtype = inside(guard.value.dtype)
+    dtype = inner_dtype(guard.value.dtype)
     member = np.array("" if dtype == "string" else 0, numpy_dtype(dtype))
     return scope.helper("SequenceInsert", [sequence, scope.writer.constant(member)], sequence)

@@ -37,7 +37,7 @@ from mdf_loop.ir import (
     walk,
 )
 from mdf_loop.ir.substitute import substitute
-from mdf_loop.ir.types import LARGEST_FILE
+from mdf_loop.ir.types import MAX_FILE_BYTES
 from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.opset import ir_version, said_at
 from mdf_loop.ops.registry import Composition, row_of
@@ -192,7 +192,7 @@ def _check_nesting(ops: Iterable[Operation], depth: int = 0) -> None:
             _check_nesting(body.ops, depth + 1)
 
 
-_MAX_CONSTANT_BYTES = LARGEST_FILE - 2**24
+_MAX_CONSTANT_BYTES = MAX_FILE_BYTES - 2**24
 """Largest total size of the arrays of a model. The rest of a file is for names, types and nodes."""
 
 

@@ -28,7 +28,14 @@ from mdf_loop.ir import (
     Value,
     values_read,
 )
-from mdf_loop.ir.types import TypeWord, dtype_name, element_type, inside, is_optional, is_sequence
+from mdf_loop.ir.types import (
+    TypeAttribute,
+    dtype_name,
+    element_type,
+    inner_dtype,
+    is_optional,
+    is_sequence,
+)
 from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.native.code import Failure
 from mdf_loop.ops.onnx_schema import list_type, optional_outputs
@@ -39,9 +46,9 @@ from mdf_loop.ops.opset import opset_of_all
 def value_type(dtype: str) -> oir.TypeProtocol:
     """Return the ONNX type of a dtype, without a shape. All values share one object."""
     if is_sequence(dtype):
-        return oir.SequenceType(value_type(inside(dtype)))
+        return oir.SequenceType(value_type(inner_dtype(dtype)))
     if is_optional(dtype):
-        return oir.OptionalType(value_type(inside(dtype)))
+        return oir.OptionalType(value_type(inner_dtype(dtype)))
     return oir.TensorType(oir.DataType(element_type(dtype)))
 
 
@@ -264,7 +271,7 @@ def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
 
 def _attribute(op_type: str, name: str, value: Any) -> Any:
     """Return an attribute in the form that onnx_ir accepts."""
-    if isinstance(value, TypeWord):
+    if isinstance(value, TypeAttribute):
         return oir.AttrTypeProto(name, oir.TypeAndShape(value_type(value), None))
     if isinstance(value, np.ndarray):
         return _tensor(value)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.writing import LARGEST_WRITTEN
 from mdf_loop.ir import Array
-from mdf_loop.ir.types import dtype_name, dtype_words
+from mdf_loop.ir.types import dtype_name, tensor_dtypes
 from mdf_loop.numbers_only import only_numbers
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -87,7 +87,7 @@ def _has_onnx_dtype(array: Array) -> bool:
     has_known_elements = array.dtype.kind != "O" or all(
         isinstance(part, str) for part in array.flat
     )
-    return has_known_elements and dtype_name(array) in dtype_words()
+    return has_known_elements and dtype_name(array) in tensor_dtypes()
 
 
 def _as_array(content: list[Any] | tuple[Any, ...]) -> Array | None:

@@ -18,7 +18,7 @@ from mdf_loop.importing.onnx_library import Library, check_functions
 from mdf_loop.importing.onnx_references import resolve_references
 from mdf_loop.importing.onnx_tensors import check_tensor, load_external, tensors_in
 from mdf_loop.importing.onnx_text import check_text
-from mdf_loop.ir.types import LARGEST_FILE
+from mdf_loop.ir.types import MAX_FILE_BYTES
 
 _HINT = "is it an ONNX model, and was it copied completely?"
 
@@ -69,7 +69,7 @@ def _check_model(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto
                     "give the path of the model, or load the model with its data",
                 )
             loaded_bytes += load_external(tensor, where, folder)
-            if loaded_bytes > LARGEST_FILE:
+            if loaded_bytes > MAX_FILE_BYTES:
                 raise _size_error()
     check_graph(model.graph, library)
     return model
@@ -87,7 +87,7 @@ def _read_bytes(path: Path) -> bytes:
         raise ModelError(f"'{path}' is a folder, not a file", str(path))
     try:
         size = path.stat().st_size
-        if size > LARGEST_FILE:
+        if size > MAX_FILE_BYTES:
             raise UnsupportedError(
                 f"'{path}' has {size} bytes; one ONNX file holds 2 GB at most",
                 str(path),

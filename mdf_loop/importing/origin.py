@@ -29,7 +29,7 @@ from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.lifting import Lifted, lift, put_back
 from mdf_loop.importing.onnx_graph import array_of
 from mdf_loop.ir import Array
-from mdf_loop.ir.types import LARGEST_FILE, dtype_name
+from mdf_loop.ir.types import MAX_FILE_BYTES, dtype_name
 
 MODEL, ARRAYS, STORED = "mdf_loop.model", "mdf_loop.arrays", "mdf_loop.stored"
 DIGEST = "mdf_loop.digest"
@@ -51,7 +51,7 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
         entries[ARRAYS] = json.dumps(locations)
     if array_locations.stored:
         if (
-            proto.ByteSize() + array_locations.bytes * 4 // 3 > LARGEST_FILE
+            proto.ByteSize() + array_locations.bytes * 4 // 3 > MAX_FILE_BYTES
         ):  # base64: 4 letters for 3 bytes
             return
         stored_arrays = onnx.GraphProto(initializer=array_locations.stored)

@@ -1,13 +1,13 @@
-"""The rules a program obeys. All findings at once, in the names of the MDF.
+"""Verifier of programs. It reports all violations at once, with the names of the MDF document.
 
-1. Every value is made once and used only after it was made, inside the scope it was made in.
+1. Every value is defined once, and used only after its definition, inside its scope.
 2. A carried value keeps its dtype, and (unless shapes are dynamic) its shape.
-3. A condition is one truth value, or one for each member; a trip count is one whole number.
-4. A recorded row is an array (that all have one shape is seen when it runs), and so is what is
-   scanned: a row has its dtype, and its shape but for the axis.
+3. A condition is one bool, or one for each member. A trip count is one integer.
+4. A recorded row is a tensor. A run checks that all rows have one shape.
+   Scanned rows are a tensor, and a row has its dtype and its shape without the scanned axis.
 5. A loop has a trip count, a condition or a bound.
-6. What is to hold for a guarded value is one truth value, and it keeps its type.
-7. Both branches of a choice give its values: as many, in their dtypes and shapes.
+6. The condition of a guard is one bool, and the output has the type of the guarded value.
+7. Each branch of a choice has a leaf for each output, with its dtype and a compatible shape.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from mdf_loop.ir.types import is_tensor, kind_of
 
 
 def check(program: Program) -> tuple[Finding, ...]:
-    """Everything that is wrong with the program; empty if nothing is."""
+    """Return all violations in the program; an empty tuple if it is valid."""
     known = {entry.value for entry in program.inputs}
     true_values = true_constants(program.ops)
     findings = list(_check_scope(program.ops, known, true_values))
-    made = known | {value for operation in program.ops for value in results(operation)}
+    defined = known | {value for operation in program.ops for value in results(operation)}
     findings += [
         _not_here(output.value, f"output '{output.name}'")
         for output in program.outputs
-        if output.value not in made
+        if output.value not in defined
     ]
     findings += _names_used_twice(program)
     return tuple(dict.fromkeys(findings))
@@ -99,9 +99,9 @@ def _check_body(
 ) -> Iterator[Finding]:
     inside = outside | set(body.inputs)
     yield from _check_scope(body.ops, inside, true_values)
-    made = inside | {value for operation in body.ops for value in results(operation)}
+    defined = inside | {value for operation in body.ops for value in results(operation)}
     for value in body.outputs:
-        if value not in made:
+        if value not in defined:
             yield _not_here(value, where)
 
 
@@ -120,7 +120,7 @@ _UNRECORDED = {
     "s": ("a sequence", "carry it: the last one holds all that was put into it"),
     "o": ("an optional value", "record what it holds: onnx::OptionalGetElement"),
 }
-"""What cannot be recorded, by the kind of its dtype: the words for it, and what to do."""
+"""Kinds of dtypes that cannot be recorded: a description, and a hint."""
 
 
 def _check_recorded(loop: Loop, recorded: Recorded) -> Iterator[Finding]:
@@ -153,29 +153,29 @@ def _check_scanned(loop: Loop, scanned: Scanned) -> Iterator[Finding]:
 
 
 def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
-    ends = loop.trip_count is not None or loop.bound is not None
-    if not ends and (loop.condition is None or always_true(loop, true_values)):
-        what = "neither a trip count nor a condition"
+    has_limit = loop.trip_count is not None or loop.bound is not None
+    if not has_limit and (loop.condition is None or always_true(loop, true_values)):
+        reason = "neither a trip count nor a condition"
         if loop.condition is not None:
-            what = "no trip count, and its condition is always true"
+            reason = "no trip count, and its condition is always true"
         yield Finding(
             "EndlessLoopError",
-            f"the loop '{loop.name}' has {what}: it would never end",
+            f"the loop '{loop.name}' has {reason}: it would never end",
             loop.where,
             "give M, or a condition that becomes false, or set max_iterations (--max-iterations)",
         )
-    own = () if loop.members is None else (loop.members,)
-    for what, value, dtype, shape in (
+    condition_shape = () if loop.members is None else (loop.members,)
+    for control, value, dtype, shape in (
         ("trip count", loop.trip_count, "int64", ()),
         ("first iteration number", loop.first, "int64", ()),
-        ("condition", loop.condition, "bool", own),
-        ("incoming condition", loop.condition_in, "bool", own),
-        ("body's condition", loop.condition_out, "bool", own),
+        ("condition", loop.condition, "bool", condition_shape),
+        ("incoming condition", loop.condition_in, "bool", condition_shape),
+        ("body's condition", loop.condition_out, "bool", condition_shape),
     ):
         if value is not None and (value.dtype != dtype or value.shape != shape):
             yield Finding(
                 "TripCountError" if dtype == "int64" else "ConditionError",
-                f"the {what} of '{loop.name}' must be {type_text(dtype, shape)}, not {value.type}",
+                f"the {control} of '{loop.name}' must be {type_text(dtype, shape)}, not {value.type}",
                 loop.where,
             )
 
@@ -209,13 +209,13 @@ def _check_guard(guard: Guard) -> Iterator[Finding]:
     if guard.ok.type != "bool[]":
         yield Finding(
             "ConditionError",
-            f"what is to hold for '{guard.made.name}' must be bool[], not {guard.ok.type}",
+            f"what is to hold for '{guard.output.name}' must be bool[], not {guard.ok.type}",
             guard.where,
         )
-    if guard.made.dtype != guard.value.dtype or _differ(guard.value.shape, guard.made.shape):
+    if guard.output.dtype != guard.value.dtype or _differ(guard.value.shape, guard.output.shape):
         yield Finding(
             "OperandError",
-            f"'{guard.made.name}' is {guard.made.type}, but it stands for {guard.value.type}",
+            f"'{guard.output.name}' is {guard.output.type}, but it stands for {guard.value.type}",
             guard.where,
         )
 
@@ -256,7 +256,7 @@ def _dtype_hint(before: str, after: str) -> str:
 
 
 def _differ(initial: Shape, leave: Shape) -> bool:
-    """Whether two shapes are certainly different."""
+    """Return True if two shapes are certainly different."""
     if initial is None or leave is None:
         return False
     if len(initial) != len(leave):

@@ -1,4 +1,4 @@
-"""The loop IR: what a model computes, as frozen data that can be printed.
+"""Loop IR: the computation of a model as immutable, printable data.
 
     program(%steps: int64[], %x0: float64[n], %drive: float64[n], %kicks: float64[time, n])
       %gain: float64[] = 0.5
@@ -10,9 +10,10 @@
         %add: float64[n] = Add(%sum, %kick)
         record %add
 
-Ops speak ONNX (opset 17). A `Loop` says what modellers mean, which is more than ONNX's op:
-its meaning is `mdf_loop.run.interpret`. `Loop` and `If` own bodies (`bodies`). What a body reads
-from outside is captured; captures are computed (`captures`), never declared.
+Operations are ONNX operators (opset 17). A `Loop` has more features than ONNX's Loop. The
+interpreter `mdf_loop.run.interpret` defines its semantics. `Loop` and `If` own bodies (`bodies`).
+A value from outside that a body reads is captured. Captures are computed (`captures`), never
+declared.
 """
 
 from __future__ import annotations
@@ -25,39 +26,39 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from mdf_loop.stopped_by import StoppedBy as StoppedBy  # the word of programs, too
+from mdf_loop.stopped_by import StoppedBy as StoppedBy  # IR users import it from here
 
 Array: TypeAlias = npt.NDArray[Any]
 Data: TypeAlias = Any
-"""What a value holds: an array, a list of arrays (a sequence), None (an absent optional value)."""
+"""Run-time content of a value: array, list of arrays (sequence) or None (absent optional value)."""
 
 Shape: TypeAlias = tuple[int | str, ...] | None
-"""Outermost axis first; a name stands for an extent known only at run time; None: unknown rank."""
+"""Extents, outermost axis first. A name is an extent known only at run time. None: unknown rank."""
 
 
 def is_fixed(shape: Shape) -> TypeGuard[tuple[int, ...]]:
-    """Whether all extents are known before the run."""
+    """Return True if all extents are known before the run."""
     return shape is not None and all(isinstance(extent, int) for extent in shape)
 
 
 OPSET = 17
-"""The ONNX operator set that ops speak: it keeps MDF's opset-15 attributes and has float64 kernels.
+"""ONNX operator set of all operations: it keeps MDF's opset-15 attributes and has float64 kernels.
 
-What it does not have is said as in the first that has it (`mdf_loop.ops.opset`).
+Newer operators are encoded as in the first operator set that has them (`mdf_loop.ops.opset`).
 """
 
 
 def type_text(dtype: str, shape: Shape) -> str:
-    """`float64[time, n]`; `float64[*]` for an unknown rank; `sequence(float64)` has no shape."""
+    """Return a type as text, e.g. `float64[time, n]` or `float64[*]`; only tensors have a shape."""
     if "(" in dtype:
         return dtype
     return f"{dtype}[{'*' if shape is None else ', '.join(map(str, shape))}]"
 
 
 class Value(Struct, frozen=True, eq=False):
-    """A label unique in its program, dtype, shape, and where in the MDF it comes from.
+    """Typed variable of a program: a unique name, a dtype, a shape and its place in the MDF.
 
-    A dtype like `float64` is that of a tensor; for others see `onnx_types`.
+    A dtype like `float64` is that of a tensor. `mdf_loop.ir.types` lists all others.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Value(Struct, frozen=True, eq=False):
 
     @property
     def type(self) -> str:
-        """The type as modellers read it: `float64[time, n]`."""
+        """Type as text, e.g. `float64[time, n]`."""
         return type_text(self.dtype, self.shape)
 
     def __str__(self) -> str:
@@ -75,14 +76,14 @@ class Value(Struct, frozen=True, eq=False):
 
 
 class Constant(Struct, frozen=True, eq=False):
-    """A value known when the program is read."""
+    """Value that is known when the model is compiled."""
 
     value: Value
     array: Array
 
 
 class Op(Struct, frozen=True, eq=False):
-    """One ONNX operation; an input that is None is an optional input left out."""
+    """One ONNX operation. An input that is None is an omitted optional input."""
 
     op_type: str
     inputs: tuple[Value | None, ...]
@@ -92,25 +93,26 @@ class Op(Struct, frozen=True, eq=False):
 
 
 class Guard(Struct, frozen=True, eq=False):
-    """A value, as long as a truth holds; where it does not and the value is read, the run fails.
+    """Run-time assertion: a copy of a value, valid only if a condition holds.
 
         if not ok: raise RunError(sentence, where)
-        made = value
+        output = value
 
-    It is never computed where it would not have been, and not left out while its value is read.
+    The value is computed only where it would be computed without the guard. The guard is never
+    removed while its output is read.
     """
 
     value: Value
     ok: Value
-    made: Value
+    output: Value
     sentence: str
     where: str = ""
 
 
 class Carried(Struct, frozen=True, eq=False):
-    """A loop-carried value: `enter` is `initial` first, then the last iteration's `leave`.
+    """Loop-carried value: `enter` is `initial` first, then the `leave` of the previous iteration.
 
-    `name` is what the document calls the body output.
+    `name` is the name of the body output in the document.
     """
 
     initial: Value
@@ -121,16 +123,16 @@ class Carried(Struct, frozen=True, eq=False):
 
     @property
     def keeps_shape(self) -> bool:
-        """Whether it has one shape in all iterations, by what the program says of the first one."""
+        """True if the program states one shape for the initial, incoming and outgoing value."""
         return self.enter.shape is not None and (
             self.enter.shape == self.initial.shape == self.leave.shape
         )
 
 
 class Recorded(Struct, frozen=True, eq=False):
-    """A scan output: the `row` of every iteration, stacked on a new axis 0.
+    """Scan output: the `row` of every iteration, stacked along a new axis 0.
 
-    `name` is what the document calls the body output.
+    `name` is the name of the body output in the document.
     """
 
     row: Value
@@ -139,12 +141,12 @@ class Recorded(Struct, frozen=True, eq=False):
 
 
 class Scanned(Struct, frozen=True, eq=False):
-    """A scan input: in every iteration the body is given the next `row` of `rows`.
+    """Scan input: each iteration reads the next `row` of `rows`.
 
         row = np.take(rows, -1 - i if backward else i, axis)
 
-    `rows` is an array with as many rows as there are iterations, or more. Which row it is does
-    not depend on `Loop.first`: the first iteration is given the first one.
+    `rows` is an array with at least as many rows as there are iterations. The row does not depend
+    on `Loop.first`: the first iteration reads row 0.
     """
 
     rows: Value
@@ -154,7 +156,7 @@ class Scanned(Struct, frozen=True, eq=False):
 
 
 class Loop(Struct, frozen=True, eq=False):
-    """A body run again and again.
+    """Loop whose body runs once per iteration.
 
         i, go = 0, condition
         while (trip_count is None or i < trip_count) and (condition is None or go):
@@ -163,25 +165,27 @@ class Loop(Struct, frozen=True, eq=False):
             i += 1                                     # all carried values change at once
         finals, stacks = leaves, np.stack(rows)
 
-    Without a `condition` the body's own condition is ignored, as the ONNX document says
-    (ONNX Runtime does not, the emitter sees to it). `bound` is the caller's cap on iterations
-    of a loop without a trip count; with `dynamic_shapes` carried values may change their shape.
-    `count` and `last_condition` exist only when asked for:
-    iterations run (int64) and the last condition (bool). `first` is the number of the first
-    iteration where that is not 0: how many were run before, in a loop that goes on.
+    Without a `condition` the body's own condition is ignored, as the ONNX document says (ONNX
+    Runtime evaluates it, so the emitter writes a constant one). `bound` is the caller's limit on
+    the iterations of a loop without a trip count. With `dynamic_shapes`, carried values may change
+    their shape. `count` (number of iterations, int64) and `last_condition` (bool) exist only on
+    request. `first` is the number of the first iteration if that is not 0. A continued loop has the
+    number of its earlier iterations there.
 
-    In a loop of `members`, which is the name of an axis, each stops for itself: conditions, carried
-    values, the count and rows have that axis in front. There is a trip count for all, or none.
+    In a batched loop, `members` is the name of the member axis, and each member stops by its own
+    condition. Conditions, carried values, the count and the rows have that axis in front. The trip
+    count is the same for all members, or absent.
 
         going = condition
         while (trip_count is None or i < trip_count) and any(going):
             leaves, rows, go = body(iteration, going, enters, scanned[i])
-            enters = np.where(going, leaves, enters)       # of those that have stopped they stay
+            enters = np.where(going, leaves, enters)       # stopped members keep their values
             count += going
             going, i = going & go, i + 1
 
-    What the body makes of a member that has stopped is not kept, and cannot fail: it is given what
-    the first one is given that goes on. Its rows behind its count are those of nobody.
+    The results of the body for a stopped member are discarded and cannot fail, because such a
+    member reads the values of the first running member. The rows of a member after its count are
+    undefined.
 
     Source: ONNX operators, Loop-13 and Scan-16.
     """
@@ -206,7 +210,7 @@ class Loop(Struct, frozen=True, eq=False):
 
     @property
     def kind(self) -> str:
-        """Which of the five operating modes this is."""
+        """Operating mode: `for`, `while`, `for-while` or `endless`."""
         match (self.trip_count is not None, self.condition is not None):
             case (True, True):
                 return "for-while"
@@ -219,19 +223,19 @@ class Loop(Struct, frozen=True, eq=False):
 
 
 class Branch(Struct, frozen=True, eq=False):
-    """One body of an `If`: it is given nothing, what it reads it captures."""
+    """One body of an `If`. It has no inputs: outer values are captured."""
 
     ops: tuple[Operation, ...]
     leaves: tuple[Value, ...]
 
 
 class If(Struct, frozen=True, eq=False):
-    """One of two bodies, chosen by a truth value when it is reached; only that one is computed.
+    """Conditional: one of two bodies is executed, selected by a bool at run time.
 
         outputs = then() if condition else otherwise()
 
-    A leaf may be a value from outside its branch. Where the leaves of the two branches differ
-    in shape, the output's shape says only what they share.
+    A leaf may be a value from outside its branch. If the leaves of the two branches differ in
+    shape, the shape of the output is only their common part.
 
     Source: ONNX operators, If-13.
     """
@@ -248,70 +252,72 @@ Operation: TypeAlias = Constant | Op | Guard | Loop | If
 
 
 class Body(Struct, frozen=True, eq=False):
-    """A scope inside an operation: the values that it is given, its operations, what it gives."""
+    """Scope inside an operation: its inputs, its operations and its outputs."""
 
     inputs: tuple[Value, ...]
     ops: tuple[Operation, ...]
     outputs: tuple[Value, ...]
 
 
-class Takes(Enum):
-    """What an input of a program is."""
+class InputRole(Enum):
+    """Purpose of a program input."""
 
     PORT = "an open port of the model"
     SETTING = "a parameter that is set from outside"
-    STATE = "what is held from one step to the next, before the first step"
-    CONTROL = "how far, and how, a program runs"
+    STATE = "a state before the first step"
+    CONTROL = "a run control, e.g. the number of steps"
     KEYS = "the keys of random numbers, one for each site"
-    DATA = "what outputs are compared with, or weighted by"
-    CHANGE = "how much a number changes with an output, or an input by itself"
+    DATA = "targets or weights of a loss"
+    CHANGE = "a cotangent of an output, or a tangent of an input"
 
 
 class Input(Struct, frozen=True, eq=False):
-    """A program input: the value, the ports it feeds (`node.port`), what it is when not given.
+    """Program input: the value, the ports that it feeds (`node.port`) and its default.
 
-    `of` is whose it is: the name of a parameter or of a state.
+    `of` is the name of the parameter or state that the input belongs to.
     """
 
     value: Value
     ports: tuple[str, ...] = ()
     default: Data = None
-    role: Takes = Takes.PORT
+    role: InputRole = InputRole.PORT
     of: str = ""
 
 
-class Gives(Enum):
-    """What an output of a program is."""
+class OutputRole(Enum):
+    """Purpose of a program output."""
 
-    RESULT = "what is asked for"
-    HAS_RUN = "whether the node of a result has run"
-    WATCHED = "what is only looked at for nan"
-    EXECUTED = "which nodes ran"
-    STATE = "what is held from one step to the next, after the last step"
-    ITERATIONS = "how many iterations a loop ran"
+    RESULT = "a requested result"
+    HAS_RUN = "True if the node of a result has run"
+    WATCHED = "a value that is only checked for nan"
+    EXECUTED = "the nodes that ran"
+    STATE = "a state after the last step"
+    ITERATIONS = "the number of iterations of a loop"
     CONDITION = "the last condition of a loop"
-    LENGTH = "how many rows of a result each member has"
-    CHANGE = "how much a number changes with an input, or an output with inputs"
+    LENGTH = "the number of rows of a result for each member"
+    CHANGE = "a cotangent of an input, or a tangent of an output"
 
 
 class Output(Struct, frozen=True):
-    """A program output: its name, the value, what it is.
+    """Program output: its name, its value and its purpose.
 
-    `of` is whose it is: the name of a result, a state, a loop. Where a program computes many
-    members at once, `members` is the axis of them; None: the value is the same for all.
+    `of` is the name of the result, state or loop that the output belongs to. In a batched program,
+    `members` is the position of the member axis. None means that the value is the same for all
+    members.
     """
 
     name: str
     value: Value
-    role: Gives = Gives.RESULT
+    role: OutputRole = OutputRole.RESULT
     of: str = ""
     members: int | None = None
 
 
 class Program(Struct, frozen=True, eq=False):
-    """A whole model: inputs, operations in order, outputs; names are for people (`node.port`).
+    """Compiled model: inputs, operations in order, and outputs.
 
-    `sites` are the calls that draw random numbers, in the order of their keys.
+    The names of values are for people (`node.port`). `sites` are the calls that draw random
+    numbers, in the order of their keys.
     """
 
     name: str
@@ -320,12 +326,12 @@ class Program(Struct, frozen=True, eq=False):
     outputs: tuple[Output, ...]
     sites: tuple[str, ...] = ()
 
-    def takes(self, role: Takes) -> dict[str, str]:
-        """The names of inputs by whose they are."""
+    def input_names(self, role: InputRole) -> dict[str, str]:
+        """Return the names of the inputs with this role, by parameter or state."""
         return {entry.of: entry.value.name for entry in self.inputs if entry.role is role}
 
-    def gives(self, role: Gives) -> dict[str, str]:
-        """The names of outputs by whose they are."""
+    def output_names(self, role: OutputRole) -> dict[str, str]:
+        """Return the names of the outputs with this role, by result, state or loop."""
         return {output.of: output.name for output in self.outputs if output.role is role}
 
     def __str__(self) -> str:

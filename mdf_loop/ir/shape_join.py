@@ -1,4 +1,4 @@
-"""What two values for one place, from two branches or two iterations, become together.
+"""Common shape of two values: of two branches, or of two iterations.
 
     [3, n] and [3, 4]      ->  [3, ?]      an extent known in both only if it is equal
     [*]    and [3, 4]      ->  [*]         an unknown number of axes stays unknown
@@ -7,8 +7,8 @@
     [1]    and []          ->  [1]         one element
     [3, 5] and [3, 4]      ->  refused
 
-A name stands for an extent known only at run time; an extent whose name begins with `?` has no
-name yet (the builder gives it one).
+A name is an extent known only at run time. An extent whose name begins with `?` is unnamed until the
+builder chooses a name.
 
 Source: MindSpore, "Control Flow Statements", ShapeJoin rules 1 to 4; one element with and without
 an axis: mindspore/core/abstract/utils.cc, SingleElementShapeJoin.
@@ -25,10 +25,10 @@ _SINGLE = ((), (1,))
 
 
 def join_shapes(first: Shape, second: Shape) -> Shape:
-    """The shape that holds for both.
+    """Return the common shape of two shapes by MindSpore's rules.
 
     Raises:
-        JoinError: none of the rules allows it.
+        JoinError: none of the rules allows the pair.
     """
     if first is None or second is None:
         return None
@@ -40,7 +40,7 @@ def join_shapes(first: Shape, second: Shape) -> Shape:
 
 
 def any_shape(first: Shape, second: Shape) -> Shape:
-    """The extents that two shapes share, also where no rule joins them."""
+    """Return the extents that two shapes share, also if no rule joins them."""
     if first is None or second is None or len(first) != len(second):
         return None
     return tuple(
@@ -63,15 +63,15 @@ def _join(first: _Extents, second: _Extents) -> bool:
 
 
 def shape_sentence(first: Shape, second: Shape) -> str:
-    """Why two shapes do not join, in MindSpore's words."""
+    """Return MindSpore's error sentence for two shapes that do not join."""
     return f"Shape Join Failed: shape1 = {shape_text(first)}, shape2 = {shape_text(second)}"
 
 
 def dtype_sentence(first: str, second: str) -> str:
-    """Why two dtypes do not join, in MindSpore's words."""
+    """Return MindSpore's error sentence for two dtypes that do not join."""
     return f"Type Join Failed: dtype1 = {first}, dtype2 = {second}"
 
 
 def shape_text(shape: Shape) -> str:
-    """`()`, `(2)`, `(3, n)`; `(*)` for an unknown number of axes."""
+    """Return a shape as text: `()`, `(2)`, `(3, n)`, or `(*)` for an unknown number of axes."""
     return f"({'*' if shape is None else ', '.join(map(str, shape))})"

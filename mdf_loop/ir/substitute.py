@@ -1,4 +1,4 @@
-"""Exchange values in an operation, at any depth."""
+"""Substitution of values in operations and their bodies."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _WITH_VALUES = frozenset({Op, Guard, Loop, Carried, Recorded, Scanned, If, Branc
 
 
 def substitute(node: _Node, swaps: Mapping[Value, Value]) -> _Node:
-    """The operation with values exchanged, read or made, also inside its body.
+    """Return the operation with values replaced at every use and definition, also in its bodies.
 
-    The same object if it has none of them.
+    If nothing is replaced, the same object is returned.
     """
     return cast(_Node, _substituted(node, swaps)) if swaps else node
 

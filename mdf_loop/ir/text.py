@@ -1,4 +1,4 @@
-"""A program as text, as `print(program)` shows it: stable, one operation a line.
+"""Text form of a program: deterministic, one operation a line, used by `print(program)`.
 
 program(%go: bool[], %x: float64[n])
   if %go giving %y: float64[n]
@@ -21,14 +21,14 @@ from mdf_loop.visible import on_one_line
 
 
 def array_text(array: Array) -> str:
-    """A constant, short enough for one line."""
+    """Return a constant as text; more than 6 elements are abbreviated to `[...]`."""
     if array.size > 6:
         return "[...]"
     return str(array.tolist())
 
 
 def _arguments_text(operation: Op) -> str:
-    """Inputs by name (`-` for one left out), then attributes."""
+    """Return the names of inputs (`-` if omitted), then the attributes."""
 
     def one(value: Any) -> str:
         return array_text(value) if isinstance(value, np.ndarray) else str(value)
@@ -38,7 +38,7 @@ def _arguments_text(operation: Op) -> str:
 
 
 def loop_header(loop: Loop) -> str:
-    """`loop %i < %steps while %go`, the line a loop begins with."""
+    """Return the first line of a loop, e.g. `loop %i < %steps while %go`."""
     trip = f" < %{loop.trip_count.name}" if loop.trip_count is not None else ""
     bound = f" < bound {loop.bound}" if loop.trip_count is None and loop.bound is not None else ""
     condition = f" while %{loop.condition.name}" if loop.condition is not None else ""
@@ -69,8 +69,8 @@ def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
 
 
 def _print_if(choice: If, indent: str) -> Iterator[str]:
-    made = ", ".join(map(str, choice.outputs))
-    yield f"{indent}if %{choice.condition.name} giving {made}"
+    outputs = ", ".join(map(str, choice.outputs))
+    yield f"{indent}if %{choice.condition.name} giving {outputs}"
     yield from _print_branch(choice.then, indent + "  ")
     yield f"{indent}else"
     yield from _print_branch(choice.otherwise, indent + "  ")
@@ -86,11 +86,11 @@ def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
         if isinstance(operation, Constant):
             yield f"{indent}{operation.value} = {array_text(operation.array)}"
         elif isinstance(operation, Op):
-            made = ", ".join(map(str, operation.outputs))
-            yield f"{indent}{made} = {operation.op_type}({_arguments_text(operation)})"
+            outputs = ", ".join(map(str, operation.outputs))
+            yield f"{indent}{outputs} = {operation.op_type}({_arguments_text(operation)})"
         elif isinstance(operation, Guard):
-            given, ok = operation.value.name, operation.ok.name
-            yield f'{indent}{operation.made} = %{given} if %{ok} else fail "{operation.sentence}"'
+            value, ok = operation.value.name, operation.ok.name
+            yield f'{indent}{operation.output} = %{value} if %{ok} else fail "{operation.sentence}"'
         elif isinstance(operation, Loop):
             yield from _print_loop(operation, indent)
         else:
@@ -98,7 +98,7 @@ def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
 
 
 def print_program(program: Program) -> str:
-    """The program as text: stable, one operation a line."""
+    """Return the program as text, one operation a line."""
     inputs = ", ".join(str(entry.value) for entry in program.inputs)
     lines = [f"program({inputs})", *_print_ops(program.ops, "  ")]
     lines += map(_output_text, program.outputs)

@@ -1,12 +1,12 @@
-"""Types of values: our words and ONNX's.
+"""Types of values, and their conversion to ONNX and numpy types.
 
     float32                          tensor(float)
     sequence(float32)                seq(tensor(float))
     optional(float32)                optional(tensor(float))
     optional(sequence(float32))      optional(seq(tensor(float)))
 
-A tensor also has a shape. A sequence, and an optional value, has none: its members may differ in
-shape, and may not be there.
+Only a tensor has a shape. The members of a sequence may differ in shape, and an optional value may
+be absent.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from onnx import helper
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array, Data, Shape, Value
 
-LARGEST_FILE = 2**31 - 1
-"""How many bytes an ONNX file has at most: protobuf holds no more."""
+MAX_FILE_BYTES = 2**31 - 1
+"""Size limit of an ONNX file in bytes: the limit of protobuf."""
 
 _ELEMENT_TYPES = {
     "float64": onnx.TensorProto.DOUBLE,
@@ -55,37 +55,37 @@ _WORD = re.compile(r"sequence\((\w+)\)|optional\((\w+)\)|optional\(sequence\((\w
 # --- tensors ----------------------------------------------------------------------------------
 
 
-def dtype_words() -> tuple[str, ...]:
-    """The words for dtypes of tensors."""
+def tensor_dtypes() -> tuple[str, ...]:
+    """Return the names of all tensor dtypes."""
     return tuple(_ELEMENT_TYPES)
 
 
 def element_type(dtype: str) -> int:
-    """ONNX's number for a dtype of tensors."""
+    """Return the ONNX element type number of a tensor dtype."""
     return int(_ELEMENT_TYPES[dtype])
 
 
 def dtype_of(code: int) -> str:
-    """The dtype of an ONNX element type number."""
+    """Return the dtype of an ONNX element type number."""
     return _DTYPES[code]
 
 
 def dtype_name(array: Array) -> str:
-    """The dtype of an array in our words (any kind of text is `string`)."""
+    """Return the dtype name of an array (`string` for any kind of text)."""
     return _name_of(array.dtype)
 
 
 @functools.lru_cache(maxsize=256)
 def _name_of(dtype: np.dtype[Any]) -> str:
-    """Remembered: numpy puts the text together each time."""
+    """Return the name of a numpy dtype; cached, because numpy composes the text at each call."""
     return "string" if dtype.kind in "USOT" else str(dtype)
 
 
 def numpy_dtype(word: str) -> np.dtype[Any]:
-    """The numpy dtype of a word; text is held as objects.
+    """Return the numpy dtype of a dtype name; text is an array of objects.
 
     Raises:
-        OperandError: the word means no tensor.
+        OperandError: the name is not a tensor dtype.
     """
     if word == "string":
         return np.dtype(object)
@@ -95,7 +95,7 @@ def numpy_dtype(word: str) -> np.dtype[Any]:
 
 
 def kind_of(dtype: str) -> str:
-    """`b`, `i`, `u`, `f`, `c` as numpy has them; `U` text, `s` a sequence, `o` an optional value."""
+    """Return the kind letter: numpy's `b`, `i`, `u`, `f`, `c`, `U`; `s` sequence, `o` optional."""
     if dtype == "string":
         return "U"
     if not is_tensor(dtype):
@@ -103,11 +103,11 @@ def kind_of(dtype: str) -> str:
     return "f" if dtype == "bfloat16" else np.dtype(dtype).kind
 
 
-def common(dtypes: Iterable[str]) -> str:
-    """The dtype that numpy computes in, where these meet.
+def promoted_dtype(dtypes: Iterable[str]) -> str:
+    """Return the dtype to which numpy promotes these dtypes.
 
     Raises:
-        OperandError: there is none.
+        OperandError: the dtypes have no common dtype.
     """
     words = tuple(dict.fromkeys(dtypes))
     if all(kind_of(word) in "biufc" for word in words):
@@ -120,72 +120,72 @@ def common(dtypes: Iterable[str]) -> str:
 
 
 def is_tensor(dtype: str) -> bool:
-    """Whether a value of this dtype is a tensor."""
+    """Return True if a value of this dtype is a tensor."""
     return "(" not in dtype
 
 
 def is_sequence(dtype: str) -> bool:
-    """Whether a value of this dtype is a sequence."""
+    """Return True if a value of this dtype is a sequence."""
     return dtype.startswith("sequence(")
 
 
 def is_optional(dtype: str) -> bool:
-    """Whether a value of this dtype may be absent."""
+    """Return True if a value of this dtype may be absent."""
     return dtype.startswith("optional(")
 
 
 def sequence_of(dtype: str) -> str:
-    """The dtype of a sequence of such tensors."""
+    """Return the dtype of a sequence of tensors of this dtype."""
     return f"sequence({dtype})"
 
 
 def optional_of(dtype: str) -> str:
-    """The dtype of such a value that may be absent."""
+    """Return the dtype of an optional value of this dtype."""
     return f"optional({dtype})"
 
 
-def inside(dtype: str) -> str:
-    """What a sequence holds, or what an optional value is when it is there."""
+def inner_dtype(dtype: str) -> str:
+    """Return the dtype of a sequence's members, or of an optional value's content."""
     return dtype.partition("(")[2][:-1]
 
 
-def is_word(text: str) -> bool:
-    """Whether a text is the dtype of some value; ONNX has no sequences of bfloat16."""
+def is_dtype(text: str) -> bool:
+    """Return True if a text is a valid dtype of a value; ONNX has no sequences of bfloat16."""
     members = set(_ELEMENT_TYPES) - {"bfloat16"}
-    found = _WORD.fullmatch(text)
-    return text in _ELEMENT_TYPES or bool(found and (found[1] or found[2] or found[3]) in members)
+    match = _WORD.fullmatch(text)
+    return text in _ELEMENT_TYPES or bool(match and (match[1] or match[2] or match[3]) in members)
 
 
-class TypeWord(str):
-    """A type as an attribute of an operation (`Optional` has one)."""
+class TypeAttribute(str):
+    """Dtype name as an attribute of an operation (ONNX's `Optional` has such an attribute)."""
 
     __slots__ = ()
 
 
-# --- ONNX's words and protos ------------------------------------------------------------------
+# --- ONNX's type names and protos -------------------------------------------------------------
 
 
-def onnx_word(dtype: str) -> str:
-    """The type as ONNX's schemas write it: `seq(tensor(float))`."""
+def onnx_type_text(dtype: str) -> str:
+    """Return the type in the notation of ONNX's schemas, e.g. `seq(tensor(float))`."""
     if is_tensor(dtype):
         return f"tensor({_ONNX_WORDS.get(dtype, dtype)})"
-    return f"{_WRAPPERS[dtype.partition('(')[0]]}({onnx_word(inside(dtype))})"
+    return f"{_WRAPPERS[dtype.partition('(')[0]]}({onnx_type_text(inner_dtype(dtype))})"
 
 
 def type_proto(dtype: str, shape: Shape = None) -> onnx.TypeProto:
-    """The type as an ONNX file has it."""
+    """Return the ONNX TypeProto of a dtype and shape."""
     if is_sequence(dtype):
-        return helper.make_sequence_type_proto(type_proto(inside(dtype)))
+        return helper.make_sequence_type_proto(type_proto(inner_dtype(dtype)))
     if is_optional(dtype):
-        return helper.make_optional_type_proto(type_proto(inside(dtype)))
+        return helper.make_optional_type_proto(type_proto(inner_dtype(dtype)))
     return helper.make_tensor_type_proto(element_type(dtype), shape)
 
 
 def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
-    """The dtype and shape that an ONNX file states; an unknown extent is `?` with its axis.
+    """Return the dtype and shape of an ONNX TypeProto; an unknown extent becomes `?` and its axis.
 
     Raises:
-        OperandError: it states no dtype, or a kind of value that we do not have.
+        OperandError: the proto has no dtype, or an unsupported kind of value.
     """
     kind = proto.WhichOneof("value")
     if kind == "sequence_type":
@@ -208,8 +208,8 @@ def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
 
 
 def content_type(dtype: str, value: Data) -> str:
-    """The dtype of what is really there: without `optional(...)` around it."""
-    return inside(dtype) if is_optional(dtype) and value is not None else dtype
+    """Return the dtype of the actual content: of a present optional value, the inner dtype."""
+    return inner_dtype(dtype) if is_optional(dtype) and value is not None else dtype
 
 
 _KINDS = {"tensor": "a tensor", "seq": "a sequence", "optional": "an optional value"}
@@ -220,12 +220,14 @@ _HINTS = {
 }
 
 
-def wrong_kind(value: Value, place: str = "", kinds: Collection[str] = ("tensor",)) -> OperandError:
-    """What is said of a sequence or an optional value where a tensor is needed, or the reverse."""
-    kind = onnx_word(value.dtype).partition("(")[0]
-    wanted = " or ".join(words for word, words in _KINDS.items() if word in kinds)
+def wrong_kind_error(
+    value: Value, place: str = "", kinds: Collection[str] = ("tensor",)
+) -> OperandError:
+    """Return the error for a sequence or optional value in place of a tensor, or the reverse."""
+    kind = onnx_type_text(value.dtype).partition("(")[0]
+    expected = " or ".join(words for word, words in _KINDS.items() if word in kinds)
     is_one = f"'{value.name}' is {_KINDS[kind]}, {value.type}"
     sentence = (
-        f"{place} must be {wanted}, but {is_one}" if place else f"{is_one}: {wanted} is needed"
+        f"{place} must be {expected}, but {is_one}" if place else f"{is_one}: {expected} is needed"
     )
     return OperandError(sentence, hint=_HINTS[kind])

@@ -10,7 +10,7 @@ from onnx import defs
 
 from mdf_loop.errors import LoopError, OperandError, Poisoned
 from mdf_loop.ir import Array, Value
-from mdf_loop.ir.types import TypeWord, dtype_words, element_type, is_word
+from mdf_loop.ir.types import TypeAttribute, element_type, is_dtype, tensor_dtypes
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.scope import Scope
@@ -47,7 +47,7 @@ def _attribute(
     kinds = defs.OpSchema.AttrType
     if formal.type == kinds.TYPE_PROTO:
         return _type_attribute(schema, formal, expression)
-    if isinstance(expression, str) and formal.name in _DTYPES and expression in dtype_words():
+    if isinstance(expression, str) and formal.name in _DTYPES and expression in tensor_dtypes():
         return element_type(expression)
     if formal.type in (kinds.STRING, kinds.STRINGS):
         return _text_attribute(b, schema, formal, expression, scope)
@@ -79,13 +79,13 @@ def _known(b: ModelBuilder, expression: Any, scope: Scope) -> Array | None:
 
 def _type_attribute(
     schema: defs.OpSchema, formal: defs.OpSchema.Attribute, expression: Any
-) -> TypeWord:
-    if not isinstance(expression, str) or not is_word(expression):
+) -> TypeAttribute:
+    if not isinstance(expression, str) or not is_dtype(expression):
         raise OperandError(
             f"the attribute '{formal.name}' of onnx::{schema.name} is a type, not {expression!r}",
             hint="e.g. float32 or sequence(float32)",
         )
-    return TypeWord(expression)
+    return TypeAttribute(expression)
 
 
 def _text_attribute(

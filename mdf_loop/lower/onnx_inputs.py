@@ -15,7 +15,7 @@ from onnx import defs
 
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
-from mdf_loop.ir.types import is_tensor, kind_of, numpy_dtype, onnx_word
+from mdf_loop.ir.types import is_tensor, kind_of, numpy_dtype, onnx_type_text
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.expression import is_left_out, lower_expression
 from mdf_loop.lower.scope import Scope
@@ -95,7 +95,7 @@ def _as_input(
     if schema.name == "Range" and value.shape == (1,):  # exporters write it, every runtime takes it
         value = b.op("Reshape", value, ints(b))
     allowed = formal.types
-    return value if onnx_word(value.dtype) in allowed else _fit(b, value, allowed)
+    return value if onnx_type_text(value.dtype) in allowed else _fit(b, value, allowed)
 
 
 _FIT_ORDER = ("int64", "float64", "float32", "int32", "bool")
@@ -108,7 +108,7 @@ def _fit(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
         return value
     order = (b.float_dtype, *_FIT_ORDER) if kind_of(value.dtype) != "b" else _FIT_ORDER
     for dtype in order:
-        if onnx_word(dtype) not in allowed:
+        if onnx_type_text(dtype) not in allowed:
             continue
         if np.array_equal(known.astype(dtype).astype(known.dtype), known):
             return cast(b, value, dtype)

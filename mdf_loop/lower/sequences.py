@@ -16,14 +16,14 @@ import numpy as np
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Data, Op, Value
 from mdf_loop.ir.types import (
-    TypeWord,
+    TypeAttribute,
     element_type,
-    inside,
+    inner_dtype,
     is_optional,
     is_sequence,
     is_tensor,
     kind_of,
-    wrong_kind,
+    wrong_kind_error,
 )
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import OperatorResults, Term, promote, tensor
@@ -40,7 +40,7 @@ def as_sequence(b: ModelBuilder, term: Term) -> Value:
         return b.op("SequenceConstruct", *promote(b, *(tensor(b, part) for part in term)))
     value = tensor(b, term)
     if not is_sequence(value.dtype):
-        raise wrong_kind(value, kinds=("seq",))
+        raise wrong_kind_error(value, kinds=("seq",))
     return value
 
 
@@ -50,10 +50,10 @@ def made_of(b: ModelBuilder, dtype: str, data: Data) -> Value:
         return b.constant(data)
     if is_optional(dtype):
         if data is None:
-            return b.op("Optional", type=TypeWord(inside(dtype)))
-        return b.op("Optional", made_of(b, inside(dtype), data))
+            return b.op("Optional", type=TypeAttribute(inner_dtype(dtype)))
+        return b.op("Optional", made_of(b, inner_dtype(dtype), data))
     if not data:
-        return b.op("SequenceEmpty", dtype=element_type(inside(dtype)))
+        return b.op("SequenceEmpty", dtype=element_type(inner_dtype(dtype)))
     return b.op("SequenceConstruct", *(b.constant(member) for member in data))
 
 
@@ -68,7 +68,7 @@ def fitted_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Value
     sequence, member, *position = inputs
     assert sequence is not None
     assert member is not None
-    dtype = inside(sequence.dtype)
+    dtype = inner_dtype(sequence.dtype)
     if not is_sequence(sequence.dtype) or member.dtype == dtype or not is_tensor(member.dtype):
         return list(inputs)
     rank = {"b": 0, "i": 1, "u": 1, "f": 2}

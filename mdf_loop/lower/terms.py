@@ -16,9 +16,9 @@ import numpy as np
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Array, Value
 from mdf_loop.ir.types import (
-    common,
-    dtype_words,
     kind_of,
+    promoted_dtype,
+    tensor_dtypes,
 )
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.narrowing import narrowed
@@ -81,7 +81,7 @@ def _is_typed(value: Any) -> bool:
         return False
     if value.dtype.kind == "O":
         return all(isinstance(text, str) for text in value.flat)
-    return str(value.dtype) in dtype_words()
+    return str(value.dtype) in tensor_dtypes()
 
 
 def _short(value: Any) -> str:
@@ -165,7 +165,7 @@ def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
             raise OperandError("text cannot take part in arithmetic")
     strong = [v.dtype for v in values if not b.is_weak(v)]
     weak = [v.dtype for v in values if b.is_weak(v)]
-    dtype = common(strong or weak)
+    dtype = promoted_dtype(strong or weak)
     for other in weak if strong else ():
         if _KIND_RANK[kind_of(other)] > _KIND_RANK[kind_of(dtype)]:
             dtype = b.float_dtype if kind_of(other) == "f" else other

@@ -175,8 +175,8 @@ class FormWriter(ArrayWriter):
             self.one.fail_if(wrong, failure)
         else:
             self.check(guard.ok, ok, failure)
-        cells[guard.made] = self.cell(guard.value, cells)
-        self.alike(guard.made, guard.value)
+        cells[guard.output] = self.cell(guard.value, cells)
+        self.alike(guard.output, guard.value)
 
     def _choice(self, choice: If, cells: Cells) -> None:
         """Only the branch that is chosen is computed."""

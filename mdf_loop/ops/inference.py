@@ -11,7 +11,7 @@ from onnx import defs, helper, numpy_helper, shape_inference
 
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array, Shape, type_text
-from mdf_loop.ir.types import dtype_words, onnx_word, type_of, type_proto
+from mdf_loop.ir.types import onnx_type_text, tensor_dtypes, type_of, type_proto
 from mdf_loop.ops.onnx_schema import default_attributes, node_of, schema_at
 from mdf_loop.ops.opset import ir_version, opset_of
 from mdf_loop.ops.registry import row_of, title
@@ -95,8 +95,8 @@ def _refuse_other_dtypes(
         formal, dtype = formals[min(k, len(formals) - 1)], entry[0]
         first, wanted = met.setdefault(formal.type_str, (formal.name, dtype))
         reason = f"{first} and {formal.name} must have one dtype" if dtype != wanted else ""
-        if onnx_word(dtype) not in formal.types:
-            listed = [word for word in dtype_words() if onnx_word(word) in formal.types]
+        if onnx_type_text(dtype) not in formal.types:
+            listed = [word for word in tensor_dtypes() if onnx_type_text(word) in formal.types]
             reason = f"{formal.name} must be {' or '.join(listed)}"
         if reason:
             raise _operand_error(op_type, inputs, attributes, reason)

@@ -13,7 +13,7 @@ from onnx import defs, helper, numpy_helper
 
 from mdf_loop.errors import UnknownFunctionError
 from mdf_loop.ir import OPSET, Op, Value
-from mdf_loop.ir.types import TypeWord, onnx_word, type_proto, wrong_kind
+from mdf_loop.ir.types import TypeAttribute, onnx_type_text, type_proto, wrong_kind_error
 from mdf_loop.ops.opset import forms, opset_of_op
 from mdf_loop.ops.registry import row_of, title
 
@@ -135,7 +135,7 @@ def default_attributes(op_type: str, opset: int) -> Mapping[str, Any]:
 
 def attribute_value(value: Any) -> Any:
     """An attribute as ONNX wants it: arrays become tensors, words types, numpy scalars numbers."""
-    if isinstance(value, TypeWord):
+    if isinstance(value, TypeAttribute):
         return type_proto(value)
     if isinstance(value, np.ndarray):
         return numpy_helper.from_array(value)
@@ -189,10 +189,10 @@ def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:
         if value is None or not kinds:
             continue
         allowed = kinds[min(k, len(kinds) - 1)]
-        if onnx_word(value.dtype).partition("(")[0] not in allowed:
+        if onnx_type_text(value.dtype).partition("(")[0] not in allowed:
             formals = schema(op_type, n_inputs=len(inputs)).inputs
             name = formals[min(k, len(formals) - 1)].name
-            raise wrong_kind(value, f"'{name}' of {title(op_type)}", allowed)
+            raise wrong_kind_error(value, f"'{name}' of {title(op_type)}", allowed)
 
 
 def _kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:

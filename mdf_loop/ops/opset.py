@@ -18,7 +18,7 @@ from typing import Any
 from onnx import defs, helper
 
 from mdf_loop.ir import OPSET, Array, Op, Operation, walk
-from mdf_loop.ir.types import onnx_word
+from mdf_loop.ir.types import onnx_type_text
 from mdf_loop.ops.registry import Type, names, row_of
 
 IR_VERSION = 8
@@ -105,6 +105,6 @@ def _has(schema: defs.OpSchema, dtypes: tuple[str | None, ...], names: tuple[str
         return False
     formals = schema.inputs
     return all(
-        dtype is None or onnx_word(dtype) in formals[min(k, len(formals) - 1)].types
+        dtype is None or onnx_type_text(dtype) in formals[min(k, len(formals) - 1)].types
         for k, dtype in enumerate(dtypes)
     )

@@ -10,7 +10,14 @@ import numpy as np
 
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array, Value
-from mdf_loop.ir.types import element_type, is_tensor, kind_of, numpy_dtype, optional_of, wrong_kind
+from mdf_loop.ir.types import (
+    element_type,
+    is_tensor,
+    kind_of,
+    numpy_dtype,
+    optional_of,
+    wrong_kind_error,
+)
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -44,7 +51,7 @@ def _wrapped(b: Builder, value: Value, dtype: str) -> Value:
     if dtype == optional_of(value.dtype):
         return b.op("Optional", value)
     if is_tensor(dtype):
-        raise wrong_kind(value)
+        raise wrong_kind_error(value)
     raise OperandError(f"'{value.name}' must be {dtype}, but it is {value.type}")
 
 
@@ -116,7 +123,7 @@ def kind(value: Value) -> str:
         OperandError: the value is no tensor.
     """
     if not is_tensor(value.dtype):
-        raise wrong_kind(value)
+        raise wrong_kind_error(value)
     return kind_of(value.dtype)
 
 
@@ -133,7 +140,7 @@ def rank(value: Value) -> int:
 def extents(value: Value) -> tuple[int | str, ...]:
     """The extent of every axis; how many there are must be known."""
     if not is_tensor(value.dtype):
-        raise wrong_kind(value)
+        raise wrong_kind_error(value)
     if value.shape is None:
         raise OperandError(
             f"the number of axes of '{value.name}' must be known here",

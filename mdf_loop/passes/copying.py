@@ -78,7 +78,7 @@ def _unguarded(ops: Iterable[Operation], passed: dict[Value, Value]) -> tuple[Op
     kept = []
     for operation in ops:
         if isinstance(operation, Guard):
-            passed[operation.made] = passed.get(operation.value, operation.value)
+            passed[operation.output] = passed.get(operation.value, operation.value)
             continue
         inner = [_unguarded(body.ops, passed) for body in bodies(operation)]
         kept.append(substitute(with_bodies(operation, inner), passed))

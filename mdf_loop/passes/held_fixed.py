@@ -75,7 +75,7 @@ class _Reach:
                 case Op():
                     self._follow_op(operation)
                 case Guard():
-                    self._pass([operation.value], operation.made)
+                    self._pass([operation.value], operation.output)
                 case If():
                     self._follow_choice(operation)
                 case Loop():

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.build import Builder
-from mdf_loop.ir import Carried, Input, Loop, Program, Recorded, Scanned, Takes, Value
+from mdf_loop.ir import Carried, Input, InputRole, Loop, Program, Recorded, Scanned, Value
 from mdf_loop.ops.words import ints
 
 
@@ -55,7 +55,7 @@ def record_every(program: Program) -> Program:
     constants = b.ops
     return replace(
         program,
-        inputs=(*program.inputs, Input(every, role=Takes.CONTROL, of="every")),
+        inputs=(*program.inputs, Input(every, role=InputRole.CONTROL, of="every")),
         ops=(*before, *constants, outer),
     )
 

@@ -13,25 +13,27 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mdf_loop.ir import Gives, If, Loop, Output, Program, Value, loops, walk
+from mdf_loop.ir import If, Loop, Output, OutputRole, Program, Value, loops, walk
 from mdf_loop.passes.simplify.drop_unused import drop_unused
 
-_REPORTS = (Gives.ITERATIONS, Gives.CONDITION)
+_REPORTS = (OutputRole.ITERATIONS, OutputRole.CONDITION)
 
 
 def report_loops(program: Program) -> Program:
     """The program with what `Results.loops` needs as further outputs."""
-    reports: dict[tuple[Gives, str], Output] = {}
+    reports: dict[tuple[OutputRole, str], Output] = {}
     branches = (op for op in program.ops if isinstance(op, If))
     chosen = {op.name for op in walk(branches) if isinstance(op, Loop)}
     for loop in loops(program):
         if loop.name in chosen:
             continue
         if loop.count is not None:
-            _report(reports, Gives.ITERATIONS, f"{loop.name}.iterations", loop, loop.count)
+            _report(reports, OutputRole.ITERATIONS, f"{loop.name}.iterations", loop, loop.count)
         has_limit = loop.trip_count is not None or loop.bound is not None
         if loop.last_condition is not None and loop.condition is not None and has_limit:
-            _report(reports, Gives.CONDITION, f"{loop.name}.condition", loop, loop.last_condition)
+            _report(
+                reports, OutputRole.CONDITION, f"{loop.name}.condition", loop, loop.last_condition
+            )
     return replace(program, outputs=(*program.outputs, *reports.values())) if reports else program
 
 
@@ -44,6 +46,10 @@ def report_needed_loops(program: Program) -> Program:
 
 
 def _report(
-    reports: dict[tuple[Gives, str], Output], role: Gives, name: str, loop: Loop, value: Value
+    reports: dict[tuple[OutputRole, str], Output],
+    role: OutputRole,
+    name: str,
+    loop: Loop,
+    value: Value,
 ) -> None:
     reports[role, loop.name] = Output(name, value, role, loop.name)

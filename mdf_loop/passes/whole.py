@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.build import Builder
-from mdf_loop.ir import Array, Constant, Input, Program, Takes, Value, is_fixed
+from mdf_loop.ir import Array, Constant, Input, InputRole, Program, Value, is_fixed
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.derivatives.shapes import shape_of, typed
 from mdf_loop.ops.words import cast, ints, scalar
@@ -50,7 +50,7 @@ def whole_run(
     given = {entry.value.name: entry.value for entry in inputs}
     feeds: dict[Value, Value] = {}
     for entry in later.inputs:
-        if entry.role is Takes.STATE:
+        if entry.role is InputRole.STATE:
             feeds[entry.value] = _in_type(b, held[entry.of], entry.value)
         elif entry.value.name in over_time:
             feeds[entry.value] = _others(b, given[entry.value.name], further)

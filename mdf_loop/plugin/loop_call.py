@@ -16,7 +16,7 @@ from msgspec import Struct
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import CarryTypeError, ExpressionError, LoopError, ModelError, raise_findings
-from mdf_loop.ir import Array, Gives, Input, Output, Program, Takes, Value
+from mdf_loop.ir import Array, Input, InputRole, Output, OutputRole, Program, Value
 from mdf_loop.ir.check import check
 from mdf_loop.lower import Scope, Term, names_in
 from mdf_loop.lower.builder import ModelBuilder, Options
@@ -98,7 +98,7 @@ class LoopCall:
         for entry in compiled.session.program.inputs:
             feeds[entry.value.name] = self._feed(entry, compiled, values)
         arrays = compiled.session.run(feeds)
-        counts = compiled.session.program.gives(Gives.STATE)
+        counts = compiled.session.program.output_names(OutputRole.STATE)
         self._counts |= {name: arrays[output] for name, output in counts.items()}
         self.named = {name: arrays[name] for name in LOOP_RESULTS if name in arrays}
         results = tuple(arrays[f"result{k}"] for k in range(compiled.n_results))
@@ -107,9 +107,9 @@ class LoopCall:
     def _feed(self, entry: Input, compiled: _CompiledLoop, values: Mapping[str, Any]) -> Array:
         """Return the array that an input of the program is fed with."""
         match entry.role:
-            case Takes.KEYS:
+            case InputRole.KEYS:
                 return Streams(seeds.current).of_one_run(compiled.session.program.sites)
-            case Takes.STATE:
+            case InputRole.STATE:
                 return self._counts.get(entry.of, np.array(0))
         name, positions = compiled.sources[entry.value.name]
         value = float(values[name]) if name in compiled.floats else values[name]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array, Data, Program, Takes
+from mdf_loop.ir import Array, Data, InputRole, Program
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.lower.builder import Options
 from mdf_loop.narrowing import narrowed
@@ -114,13 +114,13 @@ class Bound(Struct, frozen=True):
                 "the model draws no random numbers: all trials, of whatever seeds, would be the same",
                 hint="leave trials, or the sweep of seeds, out",
             )
-        return (*self.swept, *program.takes(Takes.KEYS).values())
+        return (*self.swept, *program.input_names(InputRole.KEYS).values())
 
     def drawing(self, program: Program) -> Bound:
         """The same, with the keys of all that draws in a program."""
         if not program.sites:
             return self
-        names = program.takes(Takes.KEYS).values()
+        names = program.input_names(InputRole.KEYS).values()
         members = len(next(iter(self.members.values()), (None,)))
         made = self.streams.keys(program.sites, members)
         return replace(self, keys=dict.fromkeys(names, made))

@@ -28,12 +28,12 @@ from mdf_loop.ir import (
     Constant,
     If,
     Input,
+    InputRole,
     Loop,
     Op,
     Operation,
     Output,
     Program,
-    Takes,
     Value,
     bodies,
     walk,
@@ -165,7 +165,7 @@ class _Placing:
     def program(self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()) -> Program:
         """The program, which also takes and gives these."""
         default = streams.keys(0, streams.sites(self._sites))
-        keys = Input(self._input, default=default, role=Takes.KEYS)
+        keys = Input(self._input, default=default, role=InputRole.KEYS)
         return replace(
             self._program,
             inputs=(*self._program.inputs, keys, *inputs),

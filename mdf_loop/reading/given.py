@@ -16,7 +16,7 @@ from mdf_loop.errors import InputError, LoopError, ModelError
 from mdf_loop.ir import Array, Data, Value
 from mdf_loop.ir.types import (
     dtype_name,
-    inside,
+    inner_dtype,
     is_optional,
     is_sequence,
     is_tensor,
@@ -102,14 +102,14 @@ def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[L
     if dtype is None or is_tensor(dtype):
         return _fitted(value, dtype, what, where, error)
     if is_optional(dtype):
-        return None if value is None else _of_type(value, inside(dtype), what, where, error)
+        return None if value is None else _of_type(value, inner_dtype(dtype), what, where, error)
     if not isinstance(value, list | tuple):
         raise error(
             f"{what} must be a list of arrays, not {_shown(value)}",
             where,
             f"it is {dtype}: give one array for each member, e.g. [[1.0], [1.0, 2.0]]",
         )
-    member = inside(dtype)
+    member = inner_dtype(dtype)
     return [
         _fitted(part, member, f"member {k} of {what}", where, error) for k, part in enumerate(value)
     ]

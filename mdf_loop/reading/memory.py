@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct, field
 
 from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned
-from mdf_loop.ir import Carried, Gives, Input, Output, Shape, Takes, Value, is_fixed
-from mdf_loop.ir.types import common, is_sequence, is_tensor, kind_of, numpy_dtype
+from mdf_loop.ir import Carried, Input, InputRole, Output, OutputRole, Shape, Value, is_fixed
+from mdf_loop.ir.types import is_sequence, is_tensor, kind_of, numpy_dtype, promoted_dtype
 from mdf_loop.lower import Term, cast, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose, one_of, with_rank
@@ -44,13 +44,13 @@ def label(state: State) -> str:
 
 def before(state: State, value: Value) -> Input:
     """The input of a program that is given the state."""
-    return Input(value, role=Takes.STATE, of=label(state))
+    return Input(value, role=InputRole.STATE, of=label(state))
 
 
 def after(state: State, value: Value) -> Output:
     """The output of a program that gives the state."""
     name = label(state)
-    return Output(f"{name} after", value, Gives.STATE, name)
+    return Output(f"{name} after", value, OutputRole.STATE, name)
 
 
 _Extents: TypeAlias = tuple[int | str, ...]
@@ -220,7 +220,7 @@ def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shap
     dtype, shape = old
     if dtype != new.dtype and not {kind_of(dtype), kind_of(new.dtype)} <= set("biufc"):
         raise CarryTypeError(f"'{item}' changes from {dtype} to {new.type}")
-    wide = common((dtype, new.dtype)) if dtype != new.dtype else dtype
+    wide = promoted_dtype((dtype, new.dtype)) if dtype != new.dtype else dtype
     if shape is None or new.shape is None:
         return wide, None
     if not (is_fixed(shape) and is_fixed(new.shape)):

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import Finding, raise_findings
-from mdf_loop.ir import Gives, Loop, Output, Program, Recorded, Scanned, Takes, Value
+from mdf_loop.ir import InputRole, Loop, Output, OutputRole, Program, Recorded, Scanned, Value
 from mdf_loop.ir.check import check
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower import Term, tensor
@@ -39,7 +39,7 @@ from mdf_loop.specification import RunSpecification
 
 def _executed(sets: Value) -> Output:
     """The output that says which nodes ran, where that is decided while running (see `SETS`)."""
-    return Output("executed", sets, Gives.EXECUTED)
+    return Output("executed", sets, OutputRole.EXECUTED)
 
 
 class OverTime(Struct, frozen=True):
@@ -175,10 +175,10 @@ class _LaterReader(ProgramReader):
             types.widen(state, self.first.state(state))
         name = label(state)
         type_ = types.type(state)
-        return self.declare_one(f"{name} before", *type_, role=Takes.STATE, of=name)
+        return self.declare_one(f"{name} before", *type_, role=InputRole.STATE, of=name)
 
     def _control(self, name: str, dtype: str) -> Value:
-        return self.declare_one(name, dtype, (), role=Takes.CONTROL, of=name)
+        return self.declare_one(name, dtype, (), role=InputRole.CONTROL, of=name)
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
         """What an open port holds: the row of this step, if it was given over time."""

@@ -18,7 +18,7 @@ from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import ArityError, Finding, LoopError, Poisoned, raise_findings
 from mdf_loop.importing.opening import Source, open_document
-from mdf_loop.ir import Data, Gives, Input, Output, Program, Shape, Takes, Value, results
+from mdf_loop.ir import Data, Input, InputRole, Output, OutputRole, Program, Shape, Value, results
 from mdf_loop.ir.check import check
 from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.lower import Scope, Term, tensor
@@ -139,7 +139,7 @@ class ProgramReader:
                 self.b.stated[value] = (*shape[: len(shape) - len(stated)], *stated)
         for name, array in self.settings.arrays.items():
             own, dtype = input_name(name), dtype_name(array)
-            value = self.declare_one(own, dtype, array.shape, (), array, Takes.SETTING, name)
+            value = self.declare_one(own, dtype, array.shape, (), array, InputRole.SETTING, name)
             if self.settings.is_plain(name):
                 self.b.mark_weak(value)
 
@@ -150,7 +150,7 @@ class ProgramReader:
         shape: Shape,
         ports: tuple[str, ...] = (),
         default: Data = None,
-        role: Takes = Takes.PORT,
+        role: InputRole = InputRole.PORT,
         of: str = "",
     ) -> Value:
         """Make a named input of the program."""
@@ -254,7 +254,7 @@ class ProgramReader:
         watched = {}
         for value in sorted(floats, key=steps.__getitem__):
             item = floats[value]
-            new = Output(f"watched: {item.name}", value, Gives.WATCHED, item.name)
+            new = Output(f"watched: {item.name}", value, OutputRole.WATCHED, item.name)
             output = given.get(value, new)
             watched[item.name] = output.name
             outputs |= _flagged(output, item, memory)
@@ -266,7 +266,7 @@ def _flagged(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
     ran, name = memory.ran(item.node), output.name
     if ran is True:
         return {name: output}
-    flag = Output(f"has run: {name}", value_of(memory.b, ran), Gives.HAS_RUN, name)
+    flag = Output(f"has run: {name}", value_of(memory.b, ran), OutputRole.HAS_RUN, name)
     return {name: output, flag.name: flag}
 
 

@@ -21,7 +21,7 @@ from mdf_loop.document.bodies import written_body
 from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, OperandError, SignatureError
 from mdf_loop.ir import Carried, Loop, Value
-from mdf_loop.ir.types import element_type, is_sequence, is_tensor, sequence_of, wrong_kind
+from mdf_loop.ir.types import element_type, is_sequence, is_tensor, sequence_of, wrong_kind_error
 from mdf_loop.lower import Scope, Term, is_left_out, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.sequences import as_sequence
@@ -95,7 +95,7 @@ def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
     values = [first, *(tensor(b, part) for part in parts)]
     for value in values:
         if not (is_tensor(value.dtype) or is_sequence(value.dtype)):
-            raise wrong_kind(value, "an input of onnx::SequenceMap", ("tensor", "seq"))
+            raise wrong_kind_error(value, "an input of onnx::SequenceMap", ("tensor", "seq"))
     return values
 
 
@@ -144,7 +144,7 @@ class _Map(Struct, frozen=True):
     ) -> Carried:
         """The sequence that an output of the body is put into."""
         if not is_tensor(member.dtype):
-            raise wrong_kind(member, f"the output '{name}' of {self.body.role.word}")
+            raise wrong_kind_error(member, f"the output '{name}' of {self.body.role.word}")
         dtype = sequence_of(member.dtype)
         empty = b.op("SequenceEmpty", dtype=element_type(member.dtype))
         enter = inside.new(dtype, None, f"{self.name}.{name}")

@@ -78,7 +78,7 @@ class _Followed:
             for made, both in zip(operation.outputs, leaves, strict=True):
                 self._add(made, self.of(both[0]) | self.of(both[1]))
         elif isinstance(operation, Guard):
-            self._add(operation.made, self.of(operation.value))
+            self._add(operation.output, self.of(operation.value))
         elif isinstance(operation, Op):
             made, *more = operation.outputs
             if made in self.stand_for:

@@ -79,7 +79,7 @@ def _run_op(op: Op, values: dict[Value, Data]) -> None:
 def _run_guard(guard: Guard, values: dict[Value, Data]) -> None:
     if not values[guard.ok]:
         raise RunError(guard.sentence, guard.where)
-    values[guard.made] = values[guard.value]
+    values[guard.output] = values[guard.value]
 
 
 def _run_choice(choice: If, values: dict[Value, Data], go_on: _GoOn) -> None:

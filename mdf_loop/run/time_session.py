@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array, Gives, Loop, Program, Takes, Value
+from mdf_loop.ir import Array, InputRole, Loop, OutputRole, Program, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
@@ -87,9 +87,9 @@ class TimeSession:
         self._done = 0.0
         rows = (o.value for o in programs.later.outputs if o.name in programs.recorded)
         self._row = sum(map(_row_bytes, rows))
-        self._after = programs.later.gives(Gives.STATE)
-        self._before = programs.later.takes(Takes.STATE)
-        self.has_run = programs.later.gives(Gives.HAS_RUN)
+        self._after = programs.later.output_names(OutputRole.STATE)
+        self._before = programs.later.input_names(InputRole.STATE)
+        self.has_run = programs.later.output_names(OutputRole.HAS_RUN)
         """Which rows say of others whether their node has run."""
         inputs = {entry.value.name: entry.value for entry in programs.later.inputs}
         names = map(label, programs.states)
@@ -169,7 +169,9 @@ class TimeSession:
     def _drawing(self, ready: Program, placement: Placement) -> Runnable:
         """A loop that draws; for ONNX Runtime's own kernels with random numbers drawn before it."""
         loop, load = ready.ops[-1], self._backend.load
-        (steps,) = (e.value for e in ready.inputs if e.role is Takes.CONTROL and e.of == "steps")
+        (steps,) = (
+            e.value for e in ready.inputs if e.role is InputRole.CONTROL and e.of == "steps"
+        )
         if not isinstance(loop, Loop):
             return load(ready, placement)
         loaded = None if self._backend.is_standard(placement) else load(ready, placement)
@@ -254,9 +256,9 @@ class TimeSession:
         for entry in session.program.inputs:
             name = entry.value.name
             match entry.role:
-                case Takes.CONTROL:
+                case InputRole.CONTROL:
                     feeds[name] = how[entry.of]
-                case Takes.STATE:
+                case InputRole.STATE:
                     feeds[name] = held[entry.of]
                 case _:
                     feeds[name] = given[name]
@@ -273,7 +275,7 @@ class TimeSession:
         """Which nodes ran: in the first evaluation (0), or in each further one (1)."""
         plan = self.programs.plans[which]
         program = self.programs.later if which else self.programs.first
-        executed = program.gives(Gives.EXECUTED)
+        executed = program.output_names(OutputRole.EXECUTED)
         if plan is not None or not executed:
             return plan
         (name,) = executed.values()

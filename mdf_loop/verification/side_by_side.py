@@ -15,7 +15,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.interruption import interruptible
-from mdf_loop.ir import Array, Data, Gives, StoppedBy
+from mdf_loop.ir import Array, Data, OutputRole, StoppedBy
 from mdf_loop.memory_limit import checked_limit, limited
 from mdf_loop.reading import read, read_annotated
 from mdf_loop.reading.inputs import Given, open_ports
@@ -160,7 +160,7 @@ def _verified(document: Document, compiled: Compiled, asked: RunSpecification) -
         program = read(document, inputs, record=record, options=compiled.options)
         arrays = bound.drawing(program).arrays
         computed = interpret(program, arrays, limits.of_interpreter)
-        interpreted = with_missing(computed, program.gives(Gives.HAS_RUN))
+        interpreted = with_missing(computed, program.output_names(OutputRole.HAS_RUN))
         others = {"interpreter": interpreted, "modeci_mdf": _as_shown(document, theirs.arrays)}
         comparisons = _compared(document, ours, others, tolerance)
     else:

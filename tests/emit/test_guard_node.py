@@ -186,5 +186,7 @@ def test_a_guard_with_wrong_types_has_findings() -> None:
     b = Builder()
     x, vector = b.new("float64", (2,), "x"), b.new("bool", (2,), "vector")
     wrong = Guard(x, vector, Value("y", "float32", (2,)), SENTENCE, WHERE)
-    findings = check(Program("p", (Input(x), Input(vector)), (wrong,), (Output("y", wrong.made),)))
+    findings = check(
+        Program("p", (Input(x), Input(vector)), (wrong,), (Output("y", wrong.output),))
+    )
     assert [finding.kind for finding in findings] == ["ConditionError", "OperandError"]

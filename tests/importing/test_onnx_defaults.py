@@ -13,7 +13,7 @@ from onnx import defs, helper, numpy_helper, parser, shape_inference
 
 import mdf_loop
 from mdf_loop.importing.opsets.facts import infer_types
-from mdf_loop.ir import Gives
+from mdf_loop.ir import OutputRole
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.ops.onnx_schema import attribute_value
 from tests.ops.operator_samples import SAMPLES, F, Sample
@@ -136,7 +136,9 @@ def agree(op_type: str, version: int, one: onnx.NodeProto, arrays: list[Any]) ->
         return False
     compiled = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu")
     results = compiled.run(feeds)
-    declared = [output.value for output in compiled.program.outputs if output.role is Gives.RESULT]
+    declared = [
+        output.value for output in compiled.program.outputs if output.role is OutputRole.RESULT
+    ]
     message = f"{op_type} of opset {version}: {one}"
     for name, value, array in zip(one.output, declared, expected, strict=True):
         actual = np.asarray(results[name])

@@ -344,7 +344,7 @@ def test_other_metadata_mean_nothing() -> None:
 def test_an_origin_that_is_too_much_for_a_file_is_left_out(monkeypatch: Any) -> None:
     compiled = mdf_loop.compile(of_passes("w @ x", w=RANDOM, v=RANDOM + 1), device="cpu")
     alone = compiled.to_onnx(origin=False)
-    monkeypatch.setattr(origin, "LARGEST_FILE", alone.ByteSize() + RANDOM.nbytes)
+    monkeypatch.setattr(origin, "MAX_FILE_BYTES", alone.ByteSize() + RANDOM.nbytes)
     assert compiled.to_onnx() == alone
 
 

@@ -1,4 +1,4 @@
-"""Every rule of the IR has a program that breaks it; all findings come at once."""
+"""For every rule of the IR, a program that violates it; the verifier reports all violations."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from mdf_loop.ir.check import check
 from tests.passes.sketch import Sketch
 
 
-def good() -> Program:
-    """x' = x + a, three times; records x."""
+def valid_program() -> Program:
+    """Return a valid program: x' = x + a in three iterations, with x recorded."""
     b = Builder()
     a, x0 = b.new("float64", (2,), "a"), b.new("float64", (2,), "x0")
     n, true = b.constant(np.array(3), name="n"), b.constant(np.array(True), name="true")
@@ -67,39 +67,43 @@ def good() -> Program:
     )
 
 
-def the_loop(program: Program) -> Loop:
+def loop_of(program: Program) -> Loop:
     return next(op for op in program.ops if isinstance(op, Loop))
 
 
-def with_loop(program: Program, **fields: object) -> Program:
-    loop = replace(the_loop(program), **fields)
+def replace_loop(program: Program, **fields: object) -> Program:
+    loop = replace(loop_of(program), **fields)
     return replace(program, ops=tuple(loop if isinstance(op, Loop) else op for op in program.ops))
 
 
 def test_a_good_program_has_no_findings() -> None:
-    assert check(good()) == ()
+    assert check(valid_program()) == ()
 
 
-def leaving(dtype: str, shape: tuple[int, ...]) -> Program:
-    program = good()
-    loop = the_loop(program)
+def program_with_leave(dtype: str, shape: tuple[int, ...]) -> Program:
+    program = valid_program()
+    loop = loop_of(program)
     b = Builder()
     other = b.new(dtype, shape, "other")
     carried = replace(loop.carried[0], leave=other)
     op = Op("Cast", (loop.carried[0].enter,), (other,))
-    return with_loop(program, carried=(carried,), ops=(*loop.ops, op))
+    return replace_loop(program, carried=(carried,), ops=(*loop.ops, op))
 
 
 @pytest.mark.parametrize(
     ("program", "kind", "words"),
     [
-        (leaving("int64", (2,)), "CarryTypeError", "'x': float64[2] becomes 'other': int64[2]"),
         (
-            leaving("float64", (3,)),
+            program_with_leave("int64", (2,)),
+            "CarryTypeError",
+            "'x': float64[2] becomes 'other': int64[2]",
+        ),
+        (
+            program_with_leave("float64", (3,)),
             "CarryShapeError",
             "'x': float64[2] becomes 'other': float64[3]",
         ),
-        (leaving("float64", ()), "CarryShapeError", "body output 1"),
+        (program_with_leave("float64", ()), "CarryShapeError", "body output 1"),
     ],
 )
 def test_carried_values_keep_dtype_and_shape(program: Program, kind: str, words: str) -> None:
@@ -111,44 +115,44 @@ def test_carried_values_keep_dtype_and_shape(program: Program, kind: str, words:
 
 
 def test_dynamic_shapes_allow_a_carried_value_to_change() -> None:
-    assert check(with_loop(leaving("float64", (3,)), dynamic_shapes=True)) == ()
+    assert check(replace_loop(program_with_leave("float64", (3,)), dynamic_shapes=True)) == ()
 
 
-def test_condition_and_trip_count_are_one_truth_value_and_one_whole_number() -> None:
-    program = good()
-    x = the_loop(program).carried[0].initial
-    kinds = {f.kind for f in check(with_loop(program, trip_count=x, condition=x))}
+def test_condition_is_one_bool_and_trip_count_one_integer() -> None:
+    program = valid_program()
+    x = loop_of(program).carried[0].initial
+    kinds = {f.kind for f in check(replace_loop(program, trip_count=x, condition=x))}
     assert kinds == {"TripCountError", "ConditionError"}
 
 
-def test_a_body_condition_must_be_a_truth_value() -> None:
-    program = good()
-    enter = the_loop(program).carried[0].enter
-    (finding,) = check(with_loop(program, condition_out=enter))
+def test_a_body_condition_must_be_a_bool() -> None:
+    program = valid_program()
+    enter = loop_of(program).carried[0].enter
+    (finding,) = check(replace_loop(program, condition_out=enter))
     assert finding.kind == "ConditionError"
     assert "body's condition" in finding.what
 
 
 def test_a_loop_must_be_able_to_end() -> None:
-    program = good()
-    (neither,) = check(with_loop(program, trip_count=None, condition=None))
-    (always,) = check(with_loop(program, trip_count=None))
+    program = valid_program()
+    (neither,) = check(replace_loop(program, trip_count=None, condition=None))
+    (always,) = check(replace_loop(program, trip_count=None))
     assert neither.kind == always.kind == "EndlessLoopError"
     assert "neither" in neither.what
     assert "always true" in always.what
-    assert check(with_loop(program, trip_count=None, bound=5)) == ()
+    assert check(replace_loop(program, trip_count=None, bound=5)) == ()
 
 
 def test_a_body_value_does_not_exist_outside() -> None:
-    program = good()
-    inner = the_loop(program).carried[0].leave
+    program = valid_program()
+    inner = loop_of(program).carried[0].leave
     (finding,) = check(replace(program, outputs=(Output("y", inner),)))
     assert finding.kind == "ScopeError"
     assert "Add" in finding.what
 
 
-def test_a_value_is_used_after_it_is_made_and_made_once() -> None:
-    program = good()
+def test_a_value_is_defined_once_and_used_afterwards() -> None:
+    program = valid_program()
     backwards = replace(program, ops=tuple(reversed(program.ops)))
     assert {f.kind for f in check(backwards)} == {"ScopeError"}
     twice = replace(program, ops=(*program.ops, program.ops[0]))
@@ -156,14 +160,14 @@ def test_a_value_is_used_after_it_is_made_and_made_once() -> None:
 
 
 def test_two_values_with_one_name() -> None:
-    program = good()
+    program = valid_program()
     other = Builder().new("float64", (), "a")
-    found = check(replace(program, inputs=(*program.inputs, Input(other))))
-    assert any("2 values are called 'a'" in f.what for f in found)
+    findings = check(replace(program, inputs=(*program.inputs, Input(other))))
+    assert any("2 values are called 'a'" in f.what for f in findings)
 
 
 def test_all_findings_come_in_one_error() -> None:
-    program = with_loop(leaving("int64", (2,)), trip_count=None, condition=None)
+    program = replace_loop(program_with_leave("int64", (2,)), trip_count=None, condition=None)
     with pytest.raises(LoopError) as caught:
         raise_findings(check(program))
     assert len(caught.value.findings) == 2
@@ -172,7 +176,7 @@ def test_all_findings_come_in_one_error() -> None:
 
 def test_findings_of_one_kind_raise_their_own_class() -> None:
     with pytest.raises(CarryTypeError) as caught:
-        raise_findings(check(leaving("int64", (2,))))
+        raise_findings(check(program_with_leave("int64", (2,))))
     assert isinstance(caught.value, TypeError)
     raise_findings(())
 
@@ -187,48 +191,48 @@ def test_an_error_reads_what_where_hint() -> None:
 
 
 def test_captures_are_computed_through_nested_bodies() -> None:
-    program = good()
-    assert [v.name for v in captures(the_loop(program))] == ["a", "true"]
+    program = valid_program()
+    assert [v.name for v in captures(loop_of(program))] == ["a", "true"]
     assert sum(1 for _ in walk(program.ops)) == len(program.ops) + 1
 
 
 # --- choices -----------------------------------------------------------------------------------
 
 
-def choice(**changes: object) -> Program:
-    """y = -x if go else a."""
+def choice_program(**changes: object) -> Program:
+    """Return a program with a choice: y = -x if go else a."""
     b = Builder()
     go, x, a = b.new("bool", (), "go"), b.new("float64", (2,), "x"), b.new("float64", (2,), "a")
     then = b.body()
     negative = then.op("Neg", x)
     y = b.new("float64", (2,), "y")
     branches = Branch(tuple(then.ops), (negative,)), Branch((), (a,))
-    made = If("A.y", go, *branches, (y,), "$.graphs[0].nodes['A']")
-    operation = replace(made, **changes)  # type: ignore[arg-type]
+    original = If("A.y", go, *branches, (y,), "$.graphs[0].nodes['A']")
+    operation = replace(original, **changes)  # type: ignore[arg-type]
     inputs = tuple(Input(value) for value in (go, x, a))
     return Program("p", inputs, (operation,), (Output("y", operation.outputs[0]),))
 
 
-def the_choice(program: Program) -> If:
+def choice_of(program: Program) -> If:
     return next(op for op in program.ops if isinstance(op, If))
 
 
-def leaf(dtype: str = "float64", shape: tuple[int, ...] | None = (2,)) -> Value:
+def other_value(dtype: str = "float64", shape: tuple[int, ...] | None = (2,)) -> Value:
     return Value("other", dtype, shape)
 
 
-def casting(program: Program, value: Value) -> Branch:
+def cast_branch(program: Program, value: Value) -> Branch:
     return Branch((Op("Cast", (program.inputs[1].value,), (value,)),), (value,))
 
 
 def test_a_good_choice_has_no_findings() -> None:
-    assert check(choice()) == ()
+    assert check(choice_program()) == ()
 
 
-def test_the_condition_of_a_choice_is_one_truth_value() -> None:
-    program = choice()
+def test_the_condition_of_a_choice_is_one_bool() -> None:
+    program = choice_program()
     x = program.inputs[1].value
-    choosing = replace(the_choice(program), condition=x)
+    choosing = replace(choice_of(program), condition=x)
     (finding,) = check(replace(program, ops=(choosing,)))
     assert finding.kind == "ConditionError"
     assert finding.what == "the condition of 'A.y' must be bool[], not float64[2]"
@@ -238,10 +242,10 @@ def test_the_condition_of_a_choice_is_one_truth_value() -> None:
 @pytest.mark.parametrize(
     ("dtype", "shape"), [("int64", (2,)), ("float64", (3,)), ("float64", ()), ("float64", (1, 2))]
 )
-def test_branches_give_the_dtype_and_the_shape_of_the_value(dtype, shape) -> None:
-    program = choice()
-    other = leaf(dtype, shape)
-    wrong = replace(the_choice(program), then=casting(program, other))
+def test_branches_have_the_dtype_and_the_shape_of_the_output(dtype, shape) -> None:
+    program = choice_program()
+    other = other_value(dtype, shape)
+    wrong = replace(choice_of(program), then=cast_branch(program, other))
     (finding,) = check(replace(program, ops=(wrong,)))
     assert finding.kind == "OperandError"
     assert finding.what == (
@@ -251,29 +255,29 @@ def test_branches_give_the_dtype_and_the_shape_of_the_value(dtype, shape) -> Non
 
 
 @pytest.mark.parametrize("shape", [("n",), None])
-def test_a_value_may_leave_open_what_its_branches_give(shape) -> None:
-    program = choice(outputs=(Value("y", "float64", shape),))
-    wide = replace(the_choice(program), then=casting(program, leaf(shape=(3,))))
+def test_outputs_of_a_choice_may_have_unknown_extents(shape) -> None:
+    program = choice_program(outputs=(Value("y", "float64", shape),))
+    wide = replace(choice_of(program), then=cast_branch(program, other_value(shape=(3,))))
     assert check(replace(program, ops=(wide,))) == ()
 
 
-def test_all_that_is_wrong_with_a_choice_is_found_at_once() -> None:
-    program = choice()
+def test_all_violations_of_a_choice_are_found_at_once() -> None:
+    program = choice_program()
     x = program.inputs[1].value
     wrong = replace(
-        the_choice(program),
+        choice_of(program),
         condition=x,
-        then=casting(program, leaf("int64")),
+        then=cast_branch(program, other_value("int64")),
         otherwise=Branch((), ()),
     )
-    found = check(replace(program, ops=(wrong,)))
-    assert [f.kind for f in found] == ["ConditionError", "OperandError", "ArityError"]
-    assert "if its condition is false there are 0" in found[-1].what
+    findings = check(replace(program, ops=(wrong,)))
+    assert [f.kind for f in findings] == ["ConditionError", "OperandError", "ArityError"]
+    assert "if its condition is false there are 0" in findings[-1].what
 
 
 def test_a_value_of_a_branch_does_not_exist_outside_or_in_the_other() -> None:
-    program = choice()
-    old = the_choice(program)
+    program = choice_program()
+    old = choice_of(program)
     inner = old.then.leaves[0]
     (outside,) = check(replace(program, outputs=(Output("y", inner),)))
     crossed = replace(old, otherwise=Branch((), (inner,)))
@@ -284,26 +288,26 @@ def test_a_value_of_a_branch_does_not_exist_outside_or_in_the_other() -> None:
 
 
 def test_captures_of_a_choice_are_those_of_its_branches() -> None:
-    program = choice()
-    made = the_choice(program)
-    assert [v.name for v in captures(made)] == ["x", "a"]
-    assert captures(made.then.ops[0]) == ()
-    assert list(walk(program.ops)) == [made, *made.then.ops]
+    program = choice_program()
+    operation = choice_of(program)
+    assert [v.name for v in captures(operation)] == ["x", "a"]
+    assert captures(operation.then.ops[0]) == ()
+    assert list(walk(program.ops)) == [operation, *operation.then.ops]
 
 
 def test_bodies_can_be_exchanged() -> None:
-    made = the_choice(choice())
-    first, second = bodies(made)
+    operation = choice_of(choice_program())
+    first, second = bodies(operation)
     assert (first.inputs, second.ops) == ((), ())
-    assert with_bodies(made, [first.ops, second.ops]) is made
-    turned = with_bodies(made, [second.ops, first.ops])
-    assert (turned.then.ops, turned.otherwise.ops) == ((), first.ops)
-    assert turned.then.leaves == made.then.leaves
+    assert with_bodies(operation, [first.ops, second.ops]) is operation
+    exchanged = with_bodies(operation, [second.ops, first.ops])
+    assert (exchanged.then.ops, exchanged.otherwise.ops) == ((), first.ops)
+    assert exchanged.then.leaves == operation.then.leaves
     assert bodies(first.ops[0]) == ()
     assert with_bodies(first.ops[0], []) is first.ops[0]
 
 
-# --- what is scanned ----------------------------------------------------------------------------
+# --- scanned values -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -326,20 +330,20 @@ def test_bodies_can_be_exchanged() -> None:
         ),
     ],
 )
-def test_rows_that_are_none(rows, row, axis: int, sentence: str) -> None:
+def test_scanned_rows_without_the_axis(rows, row, axis: int, sentence: str) -> None:
     s = Sketch()
-    made = s.b.new(*rows, "rows")
-    loop = s.loop(s.x, scanned=(Scanned(made, s.body.new(*row, "row"), axis),))
-    inputs = tuple(map(Input, (s.n, s.x0, made)))
+    rows_value = s.b.new(*rows, "rows")
+    loop = s.loop(s.x, scanned=(Scanned(rows_value, s.body.new(*row, "row"), axis),))
+    inputs = tuple(map(Input, (s.n, s.x0, rows_value)))
     findings = check(Program("p", inputs, tuple(s.b.ops), (Output("x", loop.carried[0].final),)))
     assert [sentence in finding.what for finding in findings] == [True]
 
 
-def test_rows_are_read_outside_and_given_inside() -> None:
+def test_scanned_rows_are_read_outside_and_their_row_inside() -> None:
     s = Sketch()
     inside, row = s.body.op("Neg", s.x), s.body.new("float64", (), "row")
     loop = s.loop(inside, scanned=(Scanned(inside, row),))
     inputs = tuple(map(Input, (s.n, s.x0)))
     outputs = (Output("x", loop.carried[0].final), Output("row", row))
-    found = check(Program("p", inputs, tuple(s.b.ops), outputs))
-    assert [finding.kind for finding in found] == ["ScopeError", "ScopeError"]
+    findings = check(Program("p", inputs, tuple(s.b.ops), outputs))
+    assert [finding.kind for finding in findings] == ["ScopeError", "ScopeError"]

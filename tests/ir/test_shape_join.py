@@ -37,30 +37,30 @@ TABLE: list[tuple[Any, Any, Any]] = [
     (("?", 3), ("?", 4), None),
     ((5,), RANK, RANK),
 ]
-"""Two shapes and what they become; None where they do not join."""
+"""Two shapes and their join; None if they do not join."""
 
 
-def shape(entry: Any, name: str) -> Any:
-    """A row's shape as ours; every unknown extent has a name of its own."""
+def ir_shape(entry: Any, name: str) -> Any:
+    """Convert a shape of the table to an IR shape with a distinct name for each unknown extent."""
     if entry == RANK:
         return None
     return tuple(f"{name}{k}" if d == "?" else d for k, d in enumerate(entry))
 
 
-def shown(joined: Any) -> Any:
-    """Our shape as a row's."""
+def table_shape(joined: Any) -> Any:
+    """Convert an IR shape to the notation of the table."""
     return RANK if joined is None else tuple("?" if isinstance(d, str) else d for d in joined)
 
 
 @pytest.mark.parametrize(("first", "second", "joined"), TABLE)
 def test_the_table(first: Any, second: Any, joined: Any) -> None:
     for one, other in ((first, second), (second, first)):
-        pair = shape(one, "n"), shape(other, "m")
+        pair = ir_shape(one, "n"), ir_shape(other, "m")
         if joined is None:
             with pytest.raises(JoinError, match="Shape Join Failed: shape1 = "):
                 join_shapes(*pair)
         else:
-            assert shown(join_shapes(*pair)) == joined
+            assert table_shape(join_shapes(*pair)) == joined
 
 
 def test_the_table_is_the_stored_one() -> None:
@@ -69,16 +69,16 @@ def test_the_table_is_the_stored_one() -> None:
         pytest.skip("there is no folder 'shared' beside the checkout")
     rows = json.loads(path.read_text())["rows"]
 
-    def ours(entry: Any) -> Any:
+    def as_shape(entry: Any) -> Any:
         return tuple(entry) if isinstance(entry, list) else entry
 
-    stored = [(ours(r["shape1"]), ours(r["shape2"]), ours(r["joined"])) for r in rows]
+    stored = [(as_shape(r["shape1"]), as_shape(r["shape2"]), as_shape(r["joined"])) for r in rows]
     assert stored == TABLE
 
 
 def test_an_extent_of_one_name_stays() -> None:
     assert join_shapes(("n", 3), ("n", 3)) == ("n", 3)
-    assert shown(join_shapes(("n", 3), ("m", 3))) == ("?", 3)
+    assert table_shape(join_shapes(("n", 3), ("m", 3))) == ("?", 3)
 
 
 def test_the_sentence_names_both_shapes() -> None:
@@ -92,15 +92,15 @@ shapes = st.one_of(st.none(), st.lists(extents, max_size=3).map(tuple))
 
 
 @given(shapes, shapes)
-def test_what_joins_is_symmetric_and_holds_for_both(first: Any, second: Any) -> None:
+def test_joins_are_symmetric_and_hold_for_both(first: Any, second: Any) -> None:
     try:
         joined = join_shapes(first, second)
     except JoinError:
         with pytest.raises(JoinError):
             join_shapes(second, first)
-        assert shown(any_shape(first, second)) != shown(first) or first != second
+        assert table_shape(any_shape(first, second)) != table_shape(first) or first != second
         return
-    assert shown(join_shapes(second, first)) == shown(joined)
-    assert shown(join_shapes(joined, first)) == shown(joined)
+    assert table_shape(join_shapes(second, first)) == table_shape(joined)
+    assert table_shape(join_shapes(joined, first)) == table_shape(joined)
     if joined != (1,):
-        assert shown(any_shape(first, second)) == shown(joined)
+        assert table_shape(any_shape(first, second)) == table_shape(joined)

@@ -1,4 +1,4 @@
-"""What `print(program)` shows."""
+"""Text form of programs, as `print(program)` writes it."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def test_large_constants_are_left_out() -> None:
     assert "%const_2: int64[7] = [...]" in text
 
 
-def test_a_loop_that_goes_on_and_scans() -> None:
+def test_a_continued_loop_that_scans() -> None:
     s = Sketch()
     done = s.b.new("int64", (), "done")
     rows, row = s.b.new("float64", (2, "t"), "rows"), s.body.new("float64", (2,), "row")
     scanned = (Scanned(rows, row, 1, backward=True),)
     loop = s.loop(s.body.op("Add", s.x, row), s.i, scanned=scanned, first=done)
-    made = s.program(done, rows, x=loop.carried[0].final, r=loop.recorded[0].stack)
-    assert text(made)[2:6] == [
+    scanning = s.program(done, rows, x=loop.carried[0].final, r=loop.recorded[0].stack)
+    assert text(scanning)[2:6] == [
         "  loop %i < %n after %done",
         "    carry %x: float64[2] from %x0 to %Add giving %final",
         "    scan %row: float64[2] of %rows axis 1 backward",
         "    %Add: float64[2] = Add(%x, %row)",
     ]
     arrays = {"n": 3, "x0": [0.0, 0.0], "a": [0.0, 0.0], "done": 5}
-    given = {"rows": [[1.0, 2.0, 4.0, 8.0], [0.0, 1.0, 0.0, 3.0]], **arrays}
-    results = interpret(made, {name: np.asarray(array) for name, array in given.items()})
+    feeds = {"rows": [[1.0, 2.0, 4.0, 8.0], [0.0, 1.0, 0.0, 3.0]], **arrays}
+    results = interpret(scanning, {name: np.asarray(array) for name, array in feeds.items()})
     assert results["x"].tolist() == [14.0, 4.0]
     assert results["r"].tolist() == [5, 6, 7]

@@ -1,4 +1,4 @@
-"""Words for types: to ONNX's words and protos and back, kinds, what is said of wrong ones."""
+"""Dtype names: conversion to ONNX's names and protos and back, kinds, and errors for wrong kinds."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.ir import types as onnx_types
 
-WORDS = [
+DTYPES = [
     ("float32", "tensor(float)", "f"),
     ("float64", "tensor(double)", "f"),
     ("bfloat16", "tensor(bfloat16)", "f"),
@@ -25,15 +25,15 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize(("word", "theirs", "kind"), WORDS)
-def test_words_of_onnx(word, theirs, kind):
-    assert onnx_types.is_word(word)
-    assert onnx_types.onnx_word(word) == theirs
-    assert onnx_types.kind_of(word) == kind
-    assert onnx_types.type_of(onnx_types.type_proto(word)) == (word, None)
-    assert onnx_types.is_tensor(word) == theirs.startswith("tensor")
-    assert onnx_types.is_sequence(word) == theirs.startswith("seq")
-    assert onnx_types.is_optional(word) == theirs.startswith("optional")
+@pytest.mark.parametrize(("dtype", "onnx_text", "kind"), DTYPES)
+def test_dtypes_and_onnx_type_texts(dtype, onnx_text, kind):
+    assert onnx_types.is_dtype(dtype)
+    assert onnx_types.onnx_type_text(dtype) == onnx_text
+    assert onnx_types.kind_of(dtype) == kind
+    assert onnx_types.type_of(onnx_types.type_proto(dtype)) == (dtype, None)
+    assert onnx_types.is_tensor(dtype) == onnx_text.startswith("tensor")
+    assert onnx_types.is_sequence(dtype) == onnx_text.startswith("seq")
+    assert onnx_types.is_optional(dtype) == onnx_text.startswith("optional")
 
 
 @pytest.mark.parametrize("shape", [(), (2, 3), ("n", 3)])
@@ -47,14 +47,14 @@ def test_an_extent_without_a_name_is_called_after_its_axis():
     assert onnx_types.type_of(proto) == ("int64", (1, "?1"))
 
 
-def test_types_that_we_do_not_have():
+def test_unsupported_types():
     for proto in (onnx.TypeProto(), onnx.helper.make_map_type_proto(7, onnx.TypeProto())):
         with pytest.raises(OperandError, match="its dtype cannot be told"):
             onnx_types.type_of(proto)
 
 
-@pytest.mark.parametrize("word", onnx_types.dtype_words())
-def test_arrays_have_the_dtype_of_their_word(word):
+@pytest.mark.parametrize("word", onnx_types.tensor_dtypes())
+def test_arrays_have_the_dtype_of_their_name(word):
     assert onnx_types.dtype_name(np.zeros(1, onnx_types.numpy_dtype(word))) == word
 
 
@@ -72,13 +72,13 @@ def test_arrays_have_the_dtype_of_their_word(word):
 )
 def test_common_dtypes(dtypes, expected):
     if expected is not None:
-        assert onnx_types.common(dtypes) == expected
+        assert onnx_types.promoted_dtype(dtypes) == expected
     else:
         with pytest.raises(OperandError):
-            onnx_types.common(dtypes)
+            onnx_types.promoted_dtype(dtypes)
 
 
-NO_WORDS = [
+INVALID_DTYPES = [
     *(
         "sequence()",
         "sequence(",
@@ -91,9 +91,9 @@ NO_WORDS = [
 ]
 
 
-@pytest.mark.parametrize("word", NO_WORDS)
-def test_what_is_no_type_is_refused(word):
-    assert not onnx_types.is_word(word)
+@pytest.mark.parametrize("word", INVALID_DTYPES)
+def test_invalid_dtypes_are_refused(word):
+    assert not onnx_types.is_dtype(word)
     assert type_advice(word)
 
 
@@ -125,18 +125,22 @@ def test_types_of_ports(word, expected):
         ("numpy.float32", ""),
     ],
 )
-def test_what_to_write_instead_of_a_type_that_is_none(word, advice):
+def test_advice_for_invalid_types(word, advice):
     assert advice in type_advice(word)
     assert bool(advice) == bool(type_advice(word))
 
 
 def test_wrong_kinds_are_named():
     value = Value("s", "sequence(float32)", None)
-    assert onnx_types.wrong_kind(value).findings[0].what == (
+    assert onnx_types.wrong_kind_error(value).findings[0].what == (
         "'s' is a sequence, sequence(float32): a tensor is needed"
     )
-    said = onnx_types.wrong_kind(value, "'A' of onnx::Add", ("tensor", "optional")).findings[0].what
-    assert said == (
+    message = (
+        onnx_types.wrong_kind_error(value, "'A' of onnx::Add", ("tensor", "optional"))
+        .findings[0]
+        .what
+    )
+    assert message == (
         "'A' of onnx::Add must be a tensor or an optional value, "
         "but 's' is a sequence, sequence(float32)"
     )

@@ -47,7 +47,7 @@ class Lowered:
                 known[op.value] = op.array
             elif isinstance(op, ir.Guard):
                 assert known[op.ok], op.sentence
-                known[op.made] = known[op.value]
+                known[op.output] = known[op.value]
             else:
                 feeds = [None if v is None else known[v] for v in op.inputs]
                 made = evaluate(op.op_type, feeds, op.attributes, len(op.outputs))

@@ -14,7 +14,7 @@ from mdf_loop.build import Builder
 from mdf_loop.emit import portable, to_onnx
 from mdf_loop.errors import RunError, UnsupportedError
 from mdf_loop.ir import Input, Output, Program
-from mdf_loop.ir.types import TypeWord, type_of
+from mdf_loop.ir.types import TypeAttribute, type_of
 from mdf_loop.pipeline import LEGAL, ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
@@ -121,7 +121,7 @@ def test_portable_and_legal_forms_leave_them_alone(model, mdf):
 
 def test_a_type_is_an_attribute():
     b = Builder()
-    made = b.op("Optional", type=TypeWord("sequence(int64)"))
+    made = b.op("Optional", type=TypeAttribute("sequence(int64)"))
     program = Program("p", (), tuple(b.ops), (Output("y", made),))
     (node,) = (n for n in to_onnx(program).graph.node if n.op_type == "Optional")
     assert type_of(helper.get_node_attr_value(node, "type")) == ("sequence(int64)", None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
-from mdf_loop.ir import Gives, Program
+from mdf_loop.ir import OutputRole, Program
 from mdf_loop.ir.check import check
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.pipeline import LEGAL, ONNXRUNTIME, SIMPLIFY, prepare
@@ -71,7 +71,9 @@ def _same_on(
 ) -> dict[str, np.ndarray]:
     parts = [engine(alone, given) for given in singly(arrays, names)]
     made = members(engine, together, arrays)
-    lengths = {name: made.pop(length) for name, length in together.gives(Gives.LENGTH).items()}
+    lengths = {
+        name: made.pop(length) for name, length in together.output_names(OutputRole.LENGTH).items()
+    }
     for name, array in made.items():
         if name in lengths:
             assert lengths[name].tolist() == [len(part[name]) for part in parts]

@@ -30,7 +30,6 @@ from mdf_loop.ir import (
     Branch,
     Carried,
     Constant,
-    Gives,
     Guard,
     If,
     Input,
@@ -38,6 +37,7 @@ from mdf_loop.ir import (
     Op,
     Operation,
     Output,
+    OutputRole,
     Program,
     Recorded,
     Scanned,
@@ -119,7 +119,7 @@ class _Batcher:
             loop = self.ragged.get(output.value)
             if loop is not None and loop.count is not None:
                 count, name = self.now[loop.count], f"length of {output.name}"
-                yield Output(name, count, Gives.LENGTH, output.name, members=0)
+                yield Output(name, count, OutputRole.LENGTH, output.name, members=0)
 
     def _output(self, output: Output) -> Output:
         """The output as it is made, and where its axis of the runs is."""
@@ -226,12 +226,12 @@ class _Batcher:
 
     def _guard(self, lane: Lane, guard: Guard) -> None:
         """What does not hold for one run fails for all."""
-        made, value = guard.made, self._read(guard.value)
+        made, value = guard.output, self._read(guard.value)
         with lane.b.at(guard.where, made.name):
             ok = all_true(lane.b, self._new(guard.ok))
         if made in self.varying:
             made = self._batched(made)
-        lane.b.append(replace(guard, value=value, ok=ok, made=made))
+        lane.b.append(replace(guard, value=value, ok=ok, output=made))
 
     def _named(self, b: Builder, before: int, old: Sequence[Value], made: Sequence[Value]) -> None:
         """Let what was made since `before` stand for the old values, under their names."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdf_loop.errors import Finding, raise_findings
-from mdf_loop.ir import Gives, Program
+from mdf_loop.ir import OutputRole, Program
 from mdf_loop.ops.batching.lane import HINT
 
 
@@ -13,7 +13,7 @@ def rows_alike(program: Program) -> Program:
     Raises:
         UnsupportedError: members would have different numbers of rows; all such outputs.
     """
-    names = program.gives(Gives.LENGTH)
+    names = program.output_names(OutputRole.LENGTH)
     raise_findings(
         Finding(
             "UnsupportedError",

@@ -16,7 +16,7 @@ def spread_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
         elif isinstance(operation, If):
             _through_choice(operation, varying)
         elif isinstance(operation, Guard):
-            varying.update({operation.made} if operation.value in varying else ())
+            varying.update({operation.output} if operation.value in varying else ())
         elif isinstance(operation, Op) and not row_of(operation.op_type).by_shape:
             made = operation.outputs
             varying.update(made if not varying.isdisjoint(operands(operation)) else ())

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from mdf_loop.build import Builder
-from mdf_loop.ir import Gives, Input, Output, Program, Takes
+from mdf_loop.ir import Input, InputRole, Output, OutputRole, Program
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.words import scalar
 from mdf_loop.passes.batching.varying import spread_varying
@@ -68,7 +68,7 @@ def differentiate(
     for name in of:
         value = outputs[name].value
         change = b.new(value.dtype, value.shape, change_of(name))
-        given.append(Input(change, role=Takes.CHANGE, of=name))
+        given.append(Input(change, role=InputRole.CHANGE, of=name))
         sweep.add(value, change)
     with naming_all(program, active.copy()):
         reverse.back(sweep, ops)
@@ -76,7 +76,7 @@ def differentiate(
         Output(
             change_of(name),
             sweep.of.get(inputs[name]) or zeros(b, inputs[name]),
-            Gives.CHANGE,
+            OutputRole.CHANGE,
             name,
         )
         for name in wrt

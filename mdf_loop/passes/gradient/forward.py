@@ -26,18 +26,18 @@ from mdf_loop.ir import (
     Branch,
     Carried,
     Constant,
-    Gives,
     Guard,
     If,
     Input,
+    InputRole,
     Loop,
     Op,
     Operation,
     Output,
+    OutputRole,
     Program,
     Recorded,
     Scanned,
-    Takes,
     Value,
     operands,
     results,
@@ -87,13 +87,14 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
     with naming_all(program, active):
         forward.scope(b, program.ops)
     made = [
-        Output(tangent_of(name), forward.known(b, outputs[name]), Gives.CHANGE, name) for name in of
+        Output(tangent_of(name), forward.known(b, outputs[name]), OutputRole.CHANGE, name)
+        for name in of
     ]
     return replace(
         program,
         inputs=(
             *program.inputs,
-            *(Input(t, role=Takes.CHANGE, of=value.name) for value, t in given.items()),
+            *(Input(t, role=InputRole.CHANGE, of=value.name) for value, t in given.items()),
         ),
         ops=tuple(b.ops),
         outputs=(*program.outputs, *made),
@@ -161,7 +162,7 @@ class _Forward:
             if isinstance(operation, Op):
                 self._op(b, operation)
             elif isinstance(operation, Guard) and operation.value in self._of:
-                self._of[operation.made] = self._of[operation.value]
+                self._of[operation.output] = self._of[operation.value]
 
     def _op(self, b: Builder, op: Op) -> None:
         if not any(value in self._of or self._hides(value) for value in operands(op)):

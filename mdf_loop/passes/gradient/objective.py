@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import Finding, raise_findings
-from mdf_loop.ir import Input, Output, Program, Takes, Value
+from mdf_loop.ir import Input, InputRole, Output, Program, Value
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.losses import WITH_DATA
 from mdf_loop.ops.derivatives.rule import is_float
@@ -64,7 +64,7 @@ def with_value(program: Program, terms: Sequence[Term]) -> Program:
         data = None
         if term.data is not None:
             data = b.new(y.dtype, () if term.scaled or term.alike else y.shape, term.data)
-            inputs[term.data] = Input(data, role=Takes.DATA, of=term.data)
+            inputs[term.data] = Input(data, role=InputRole.DATA, of=term.data)
         with b.at(y.where, VALUE):
             part = _part(b, term, y, data)
             total = part if total is None else b.op("Add", total, part)

@@ -122,7 +122,7 @@ class Reverse(Struct):
         if isinstance(operation, Op):
             sweep.through(operation)
         elif isinstance(operation, Guard):
-            sweep.add(operation.value, sweep.of.get(operation.made))
+            sweep.add(operation.value, sweep.of.get(operation.output))
         elif isinstance(operation, If):
             self._through_choice(sweep, operation)
         elif isinstance(operation, Loop):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Program, Value
-from mdf_loop.ir.types import onnx_word
+from mdf_loop.ir.types import onnx_type_text
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.registry import Bits, row_of, title
@@ -88,7 +88,7 @@ def _retyped(op: Op, dtype: str) -> Op | None:
     schema = onnx_schema.schema_of(op)
     places = set(main_inputs(op))
     formal = schema.inputs[min(places)]
-    if onnx_word(dtype) not in formal.types:
+    if onnx_type_text(dtype) not in formal.types:
         return None
     inputs = tuple(
         replace(v, dtype=dtype) if v is not None and k in places else v

@@ -45,9 +45,9 @@ def _merged(
                 continue
         elif isinstance(operation, Guard):
             operation = substitute(operation, swaps)
-            before = made.setdefault((operation.value, operation.ok), (operation.made,))
-            if before != (operation.made,):
-                swaps[operation.made] = before[0]
+            before = made.setdefault((operation.value, operation.ok), (operation.output,))
+            if before != (operation.output,):
+                swaps[operation.output] = before[0]
                 continue
         inner = [_merged(body.ops, made.new_child(), swaps) for body in bodies(operation)]
         out.append(substitute(with_bodies(operation, inner), swaps) if inner else operation)

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.cached_property import cached_property
-from mdf_loop.ir import Array, Gives, Output, Takes, Value
+from mdf_loop.ir import Array, InputRole, Output, OutputRole, Value
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.registry import elements
 from mdf_loop.passes.gradient.differentiate import change_of
@@ -62,7 +62,7 @@ class GradientOverTime:
         self._precision = session.options.precision
         later = programs.later
         floats = {name for name, v in session.carried.items() if kind_of(v.dtype) == "f"}
-        before, after = later.takes(Takes.STATE), later.gives(Gives.STATE)
+        before, after = later.input_names(InputRole.STATE), later.output_names(OutputRole.STATE)
         self._before = {name: before[name] for name in session.carried if name in floats}
         self._after = {name: after[name] for name in self._before}
         self._later: dict[tuple[frozenset[str], Differentiation], Runnable] = {}
@@ -172,7 +172,7 @@ class GradientOverTime:
         """The later program backward, of the steps at the end, or of others."""
         session = self._session
         swept = {
-            self._before.get(name) or self._programs.later.takes(Takes.STATE)[name]
+            self._before.get(name) or self._programs.later.input_names(InputRole.STATE)[name]
             for name, value in session.carried.items()
             if is_swept(held[name], value)
         }
@@ -201,7 +201,7 @@ class GradientOverTime:
     def _held_first(self) -> dict[str, Output]:
         """What the first evaluation gives to all others, of which the number may depend."""
         outputs = {output.name: output for output in self._programs.first.outputs}
-        given = self._programs.first.gives(Gives.STATE)
+        given = self._programs.first.output_names(OutputRole.STATE)
         held = {name: outputs[given[name]] for name in self._before}
         return {name: o for name, o in held.items() if kind_of(o.value.dtype) == "f"}
 

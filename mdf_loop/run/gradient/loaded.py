@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mdf_loop.ir import Gives, Program
+from mdf_loop.ir import OutputRole, Program
 from mdf_loop.native.choice import NATIVE, said_before, unavailable
 from mdf_loop.passes.gradient.differentiate import differentiate
 from mdf_loop.passes.gradient.forms import for_kernels, for_machine_code
@@ -53,7 +53,7 @@ class Differentiation(Struct, frozen=True):
         known = [name for name in self.wrt if name in given]
         number = with_value(program, self.terms)
         made = differentiate(number, VALUE, (*known, *wrt), of, through_loop, self.most)
-        kept = [o for o in made.outputs if o.name == VALUE or o.role is Gives.CHANGE]
+        kept = [o for o in made.outputs if o.name == VALUE or o.role is OutputRole.CHANGE]
         return replace(made, outputs=tuple(kept))
 
     def loaded(

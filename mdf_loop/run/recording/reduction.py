@@ -26,7 +26,7 @@ import numpy as np
 
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array
-from mdf_loop.ir.types import common, dtype_name, kind_of, numpy_dtype
+from mdf_loop.ir.types import dtype_name, kind_of, numpy_dtype, promoted_dtype
 from mdf_loop.memory_limit import check
 from mdf_loop.run.control.snapshot import Snapshot, kinds_like
 from mdf_loop.run.recording.labels import storable
@@ -142,7 +142,7 @@ def _common(dtypes: Sequence[str]) -> np.dtype[Any]:
     """The dtype of rows of these dtypes, put together; of none `float64`."""
     if set(dtypes) == {"string"}:
         return numpy_dtype("string")
-    return numpy_dtype(common(dtypes) if dtypes else "float64")
+    return numpy_dtype(promoted_dtype(dtypes) if dtypes else "float64")
 
 
 # --- one row --------------------------------------------------------------------------------------

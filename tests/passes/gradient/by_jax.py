@@ -36,7 +36,7 @@ def _run(ops: Iterable[Operation], values: Values) -> None:
         if isinstance(op, Constant):
             values[op.value] = op.array
         elif isinstance(op, Guard):
-            values[op.made] = values[op.value]
+            values[op.output] = values[op.value]
         elif isinstance(op, If):
             branch = op.then if bool(values[op.condition]) else op.otherwise
             inside = dict(values)
