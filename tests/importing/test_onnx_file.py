@@ -374,7 +374,7 @@ def test_data_files(tmp_path: Path, location: str, more: dict[str, int], sentenc
 
 def test_more_data_than_a_model_can_hold(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "w.bin").write_bytes(np.ones(2, np.float32).tobytes())
-    monkeypatch.setattr(onnx_file, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(onnx_file, "MAX_FILE_BYTES", 1000)
     path = external(tmp_path, "w.bin")
     assert path.stat().st_size < 1000
     open_onnx(path)
