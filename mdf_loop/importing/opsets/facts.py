@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper
 
 from mdf_loop.errors import ModelError
+from mdf_loop.importing.inference_process import infer_shapes
 from mdf_loop.importing.onnx_nodes import attribute_fault_of
 from mdf_loop.importing.onnx_places import node_place
 from mdf_loop.importing.opsets.weights import graphs_of, without_weights
@@ -161,16 +162,16 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with the types of all values, also of values in bodies.
 
     Raises:
-        ModelError: onnx's inference does not return from an attribute. A call of a function may have given it.
+        ModelError: onnx's inference does not end. A known cause is an attribute, which a call of a function may have
+            set.
     """
     _refuse_faults(model.graph)
     light, restore = without_weights(model)
     _write_missing_defaults(light.graph)
-    try:
-        inferred = shape_inference.infer_shapes(light, data_prop=True)
-    except Exception:  # noqa: BLE001 - onnx raises several kinds of its own
-        return model  # the types declared in the file remain
-    return restore(inferred)
+    inferred = infer_shapes(light)
+    return (
+        model if inferred is None else restore(inferred)
+    )  # else the types that the file declares remain
 
 
 def _refuse_faults(graph: onnx.GraphProto) -> None:

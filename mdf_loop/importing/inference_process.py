@@ -1,0 +1,170 @@
+"""Type inference of whole ONNX models in a process of its own, which a time limit can end.
+
+onnx infers types in C++ code that holds Python's interpreter lock. If this code does not return for a model, no other
+thread and no signal handler of the process runs any more. One process therefore serves all models of this process. It
+starts when the first model needs it and ends with this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+import onnx
+
+from mdf_loop.errors import ModelError
+from mdf_loop.importing import inference_worker
+from mdf_loop.importing.inference_worker import read_message, write_message
+from mdf_loop.importing.onnx_places import node_place
+from mdf_loop.locks import ForkSafeLock
+
+PROBE_SECONDS = 5.0
+"""Seconds that the first nodes of a model may take while the node is searched at which inference stops."""
+
+
+def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
+    """Return a copy of a model with the types that onnx infers, or None if onnx raises an error.
+
+    Raises:
+        ModelError: onnx's inference crashes, or exceeds `inference_worker.TIME_LIMIT_SECONDS`. The error names the
+            first node at which that happens.
+    """
+    seconds = inference_worker.TIME_LIMIT_SECONDS
+    try:
+        content = _PROCESS.infer(model.SerializeToString(), seconds)
+    except _UnansweredError as end:
+        raise _error(model, str(end)) from None
+    return onnx.ModelProto.FromString(content) if content else None
+
+
+class _UnansweredError(Exception):
+    """End of the process before it has answered. The text says why."""
+
+
+class _InferenceProcess:
+    """Process that answers one model at a time. Another process replaces it after it has ended."""
+
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+
+    def infer(self, model: bytes, seconds: float) -> bytes:
+        """Return the model with types; no bytes if onnx raises an error.
+
+        Raises:
+            _UnansweredError: The process crashed, or did not answer within `seconds`.
+        """
+        with self._lock:
+            try:
+                process = self._running()
+            except OSError:  # the system refuses new processes
+                return inference_worker.infer(model)
+            return self._answer(process, model, seconds)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        """Return the process of this process (not of the parent of a fork), which is started if necessary."""
+        process = self._process
+        if process is None or process.poll() is not None or self._owner != os.getpid():
+            process = subprocess.Popen(
+                [sys.executable, "-P", inference_worker.__file__, json.dumps(sys.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            self._process, self._owner = process, os.getpid()
+        return process
+
+    def _answer(self, process: subprocess.Popen[bytes], model: bytes, seconds: float) -> bytes:
+        is_late = threading.Event()
+
+        def stop() -> None:
+            is_late.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, stop)
+        timer.daemon = True
+        timer.start()
+        answer = None
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            write_message(process.stdin, model)
+            answer = read_message(process.stdout)
+        except BrokenPipeError:  # the process has ended
+            pass
+        finally:
+            timer.cancel()
+            if (
+                answer is None
+            ):  # also if Ctrl-C ended the wait: the next answer would be that of this model
+                self.end()
+        if answer is None:
+            raise _UnansweredError(
+                f"does not end within {seconds:g} seconds" if is_late.is_set() else "crashes"
+            )
+        return answer
+
+    def end(self) -> None:
+        """End the process, if it is a child of this process."""
+        process, self._process = self._process, None
+        if process is None or self._owner != os.getpid():
+            return
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            with suppress(BrokenPipeError):  # a part of a model was not sent
+                stream.close()
+
+
+_PROCESS = _InferenceProcess()
+atexit.register(_PROCESS.end)
+
+
+# --- the node at which inference stops --------------------------------------------------------------
+
+
+def _error(model: onnx.ModelProto, end: str) -> ModelError:
+    index = _first_fault(model)
+    if index is None:
+        return ModelError(f"onnx's type inference of the model {end}", "$.graph")
+    node = model.graph.node[index]
+    return ModelError(
+        f"onnx's type inference of operator '{node.op_type}' {end}",
+        node_place("$.graph", node, index),
+        "check the attributes and the input shapes of this operator",
+    )
+
+
+def _first_fault(model: onnx.ModelProto) -> int | None:
+    """Return the index of the first node after which inference no longer ends, by bisection, or None."""
+    if _ends(model, len(model.graph.node)):
+        return None
+    low, high = (
+        0,
+        len(model.graph.node),
+    )  # inference ends with `low` nodes, and does not end with `high`
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _ends(model, middle) else (low, middle)
+    return low
+
+
+def _ends(model: onnx.ModelProto, count: int) -> bool:
+    """Return True if the inference of the first `count` nodes ends within some seconds."""
+    beginning = onnx.ModelProto()
+    beginning.CopyFrom(model)
+    del beginning.graph.node[count:]
+    del beginning.graph.output[:]
+    try:
+        _PROCESS.infer(beginning.SerializeToString(), PROBE_SECONDS)
+    except _UnansweredError:
+        return False
+    return True

@@ -1,0 +1,65 @@
+"""Script that `inference_process` starts: reads ONNX models and writes them with inferred types.
+
+Every message is preceded by its length in 8 bytes. An answer of length 0 says that onnx has raised an error. The process
+ends when its input ends, and `SIGALRM` ends it some seconds after the time limit if nobody else does. The script imports
+nothing of this package, so that it starts fast. Its argument is the list of folders to import from, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import struct
+import sys
+from typing import BinaryIO
+
+TIME_LIMIT_SECONDS = 60.0
+"""Seconds that the inference of one model may take."""
+
+_SPARE_SECONDS = 5
+_LENGTH = struct.Struct("<Q")
+
+
+def infer(model: bytes) -> bytes:
+    """Return a serialized model with the types that onnx infers, or no bytes if onnx raises an error."""
+    import onnx
+
+    try:
+        typed = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception:  # noqa: BLE001 - onnx raises several kinds of its own
+        return b""
+    content: bytes = typed.SerializeToString()
+    return content
+
+
+def write_message(stream: BinaryIO, content: bytes) -> None:
+    """Write one message with its length."""
+    stream.write(_LENGTH.pack(len(content)))
+    stream.write(content)
+    stream.flush()
+
+
+def read_message(stream: BinaryIO) -> bytes | None:
+    """Return the next message, or None if the stream ends before or within the message."""
+    length_bytes = stream.read(_LENGTH.size)
+    if len(length_bytes) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(length_bytes)
+    content = stream.read(length)
+    return content if len(content) == length else None
+
+
+def serve() -> None:
+    """Answer models on the standard input until it ends."""
+    alarm = getattr(signal, "alarm", None)  # Windows has no alarm
+    while (model := read_message(sys.stdin.buffer)) is not None:
+        if alarm is not None:
+            alarm(int(TIME_LIMIT_SECONDS) + _SPARE_SECONDS)
+        write_message(sys.stdout.buffer, infer(model))
+        if alarm is not None:
+            alarm(0)
+
+
+if __name__ == "__main__":
+    sys.path[:] = json.loads(sys.argv[1])
+    serve()
