@@ -11,7 +11,7 @@ import json
 import signal
 import struct
 import sys
-from typing import BinaryIO
+from typing import IO
 
 TIME_LIMIT_SECONDS = 60.0
 """Seconds that the inference of one model may take."""
@@ -32,14 +32,14 @@ def infer(model: bytes) -> bytes:
     return content
 
 
-def write_message(stream: BinaryIO, content: bytes) -> None:
+def write_message(stream: IO[bytes], content: bytes) -> None:
     """Write one message with its length."""
     stream.write(_LENGTH.pack(len(content)))
     stream.write(content)
     stream.flush()
 
 
-def read_message(stream: BinaryIO) -> bytes | None:
+def read_message(stream: IO[bytes]) -> bytes | None:
     """Return the next message, or None if the stream ends before or within the message."""
     length_bytes = stream.read(_LENGTH.size)
     if len(length_bytes) < _LENGTH.size:

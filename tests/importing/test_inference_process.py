@@ -62,7 +62,9 @@ def test_an_error_of_onnx_gives_no_model() -> None:
 
 @pytest.mark.usefixtures("short_limits")
 def test_inference_without_end_is_an_error_that_names_the_operation() -> None:
-    with pytest.raises(ModelError, match=r"'Einsum' does not end within 1.5 seconds\n  at \$\.graph"):
+    with pytest.raises(
+        ModelError, match=r"'Einsum' does not end within 1.5 seconds\n  at \$\.graph"
+    ):
         infer_shapes(_model(ENDLESS))
     assert infer_shapes(_model("y = Exp (x)")) is not None
 
