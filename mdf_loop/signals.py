@@ -79,6 +79,7 @@ DEFERRED: set[int] = set()
 
 _finishing = 0
 _answered = False
+_has_abandoned_thread = False
 
 
 class Signalled(KeyboardInterrupt):
@@ -271,6 +272,17 @@ def answer() -> None:
 def is_answered() -> bool:
     """Return True if the main thread finishes what it has computed, after a signal or before it."""
     return _answered or _finishing > 0
+
+
+def abandon_thread() -> None:
+    """Note that a thread still computes for a run that has ended."""
+    global _has_abandoned_thread
+    _has_abandoned_thread = True
+
+
+def has_abandoned_thread() -> bool:
+    """Return True if a thread may still compute for a run that has ended."""
+    return _has_abandoned_thread
 
 
 def let_echoes_pass() -> None:

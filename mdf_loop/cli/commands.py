@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 import click
 
@@ -15,7 +17,7 @@ from mdf_loop.cli.show import show
 from mdf_loop.cli.watchdog import watched
 from mdf_loop.errors import LoopError
 from mdf_loop.paths import noting
-from mdf_loop.signals import let_echoes_pass, raising
+from mdf_loop.signals import has_abandoned_thread, let_echoes_pass, raising
 from mdf_loop.visible import visible
 
 COMMANDS = (
@@ -93,5 +95,17 @@ def run_command_line(arguments: Sequence[str]) -> None:
     with watched():
         try:
             cli.main(list(arguments), prog_name="mdf-loop")
+        except SystemExit as end:
+            if has_abandoned_thread():  # Python's finalization would take away what the thread uses
+                _exit_at_once(end)
+            raise
         finally:
             let_echoes_pass()
+
+
+def _exit_at_once(end: SystemExit) -> NoReturn:
+    """End the process with the exit code of `end`, without Python's finalization."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(end.code if isinstance(end.code, int) else 0 if end.code is None else 1)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mdf_loop.cli.ending import EXIT_CODES
@@ -165,6 +166,46 @@ def test_what_was_computed_has_time_to_be_saved(model: Path, tmp_path: Path) -> 
     assert (process.returncode, err) == (143, "terminated\n")
     assert "n.y" in out
     assert (tmp_path / "out.npz").exists()
+
+
+ENDLESS_OPERATION = """
+import ctypes, sys, time
+from mdf_loop.run.onnxruntime.device import Placed
+run, calls = Placed.run, []
+def run_slowly(*operands):
+    calls.append(0)
+    if len(calls) == 4:
+        print("ready", file=sys.stderr, flush=True)
+        ctypes.CDLL(None).sleep(60)
+    return run(*operands)
+Placed.run = run_slowly
+"""
+"""Stand-in for an operation of ONNX Runtime that takes long, in the fourth call."""
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_rows_before_an_endless_operation_are_saved(
+    model: Path, tmp_path: Path, number: int
+) -> None:
+    target = tmp_path / "out.npz"
+    program = ENDLESS_OPERATION + CALL_MAIN
+    arguments = ("run", model, "--steps", 10**8, "--every", 1000, "--output", target)
+    begun = time.monotonic()
+    code, err = outcome(program, (number,), *arguments)
+    assert code == CODES[number], err
+    assert time.monotonic() - begun < 30
+    rows = np.load(target)["n.y"]
+    assert len(rows) > 0
+    np.testing.assert_array_equal(rows, 1 + 1000.0 * np.arange(len(rows)))
+
+
+def test_the_time_limit_holds_during_an_endless_operation(model: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.npz"
+    program = ENDLESS_OPERATION + CALL_MAIN
+    arguments = ("run", model, "--steps", 10**8, "--every", 1000, "--output", target)
+    code, err = outcome(program, (), *arguments, "--time-limit", "2")
+    assert code == 0, err
+    assert len(np.load(target)["n.y"]) > 0
 
 
 def test_nothing_is_left_of_a_command_within_a_program(capsys) -> None:

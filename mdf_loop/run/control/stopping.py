@@ -67,6 +67,14 @@ class Stopping:
         self._hung = False
         self._taken: list[int] = []
 
+    can_end = True
+    """True if the run is watched, so that something can end it."""
+
+    @property
+    def is_over(self) -> bool:
+        """True if the computations of the run were told to end."""
+        return self._over
+
     @property
     def remaining(self) -> float | None:
         """Seconds until the time limit, at least a thousandth; None without a limit."""
@@ -168,6 +176,8 @@ class Stopping:
 
 class Unwatched(Stopping):
     """Nothing ends a run from outside, as it is over at once."""
+
+    can_end = False
 
     def begins(self, run_options: Any) -> None:
         """Nobody need look."""

@@ -22,6 +22,7 @@ from mdf_loop.onnx_session import run_options, session_options
 from mdf_loop.pipeline import CUDA, LOADED, prepare
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import USUAL, Device, Placement
+from mdf_loop.run.onnxruntime.abandonable import call
 from mdf_loop.run.onnxruntime.arrays import fed, is_plain, narrow_ends, owned, taken
 from mdf_loop.run.onnxruntime.device_race import open_session
 from mdf_loop.run.onnxruntime.runtime_errors import load_error, onnxruntime_errors, run_error
@@ -148,7 +149,9 @@ class Session:
             computation = options
         try:
             stopping.begins(computation)
-            made = self._session.run(self.names, feeds, options, self._fitting(room))
+            made = call(
+                lambda: self._session.run(self.names, feeds, options, self._fitting(room)), stopping
+            )
         except onnxruntime_errors() as error:
             if options.terminate:
                 raise Stopped from None

@@ -1,0 +1,61 @@
+"""Calls of ONNX Runtime that a command can abandon.
+
+ONNX Runtime ends a run between two operations only. Within a command, another thread therefore makes the call, and the
+main thread waits for it. If one operation goes on after the run was told to end, the main thread abandons the call and
+saves what the run has computed before. The process then ends without Python's finalization, since the other thread
+still computes (`mdf_loop.cli.commands`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from typing import TypeVar
+
+from mdf_loop import signals
+from mdf_loop.run.control.stopping import Stopped, Stopping
+
+ANSWER_SECONDS = 0.5
+"""Seconds that a call has to return after ONNX Runtime was told to end it."""
+
+LOOK_SECONDS = 0.05
+"""Seconds between two checks of the main thread whether the call has to end."""
+
+_Result = TypeVar("_Result")
+
+
+def call(compute: Callable[[], _Result], stopping: Stopping) -> _Result:
+    """Return `compute()`, a call of ONNX Runtime that `stopping` can end.
+
+    Raises:
+        Stopped: The call goes on `ANSWER_SECONDS` after it was told to end, and was abandoned.
+    """
+    if not (signals.in_command() and signals.in_main_thread() and stopping.can_end):
+        return compute()
+    future = _executor(os.getpid()).submit(compute)
+    try:
+        return _answer(future, stopping)
+    finally:
+        if not future.done():
+            signals.abandon_thread()
+            _executor.cache_clear()
+
+
+def _answer(future: Future[_Result], stopping: Stopping) -> _Result:
+    while not stopping.is_over:
+        try:
+            return future.result(LOOK_SECONDS)
+        except TimeoutError:
+            continue
+    try:
+        return future.result(ANSWER_SECONDS)
+    except TimeoutError:
+        raise Stopped from None
+
+
+@lru_cache(maxsize=1)
+def _executor(process: int) -> ThreadPoolExecutor:
+    """Return the thread for the calls of a process (the child of a fork has none of the threads of its parent)."""
+    return ThreadPoolExecutor(1, thread_name_prefix="mdf_loop runtime")
