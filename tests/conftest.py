@@ -17,7 +17,7 @@ import yaml
 from hypothesis import settings
 
 import mdf_loop
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 from mdf_loop.importing.opening import open_document
 from mdf_loop.ir.types import dtype_name, numpy_dtype
 from mdf_loop.run.interpret import interpret
@@ -69,7 +69,7 @@ def mdf() -> Callable[[str], Any]:
     from modeci_mdf.mdf import Model
 
     def model(text: str) -> Any:
-        with quiet():
+        with suppress_output():
             return Model.from_dict(document_of(text))
 
     return model
@@ -101,7 +101,7 @@ def engine_outputs(model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
     from modeci_mdf.execution_engine import EvaluableGraph
 
     graph = open_document(model).graph
-    with quiet():
+    with suppress_output():
         engine = EvaluableGraph(graph)
         for name, array in arrays.items():
             for node_id, node in engine.enodes.items():

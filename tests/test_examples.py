@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import mdf_loop
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").iterdir())
 
@@ -22,7 +22,7 @@ def test_an_example_is_a_model_a_script_and_a_page_that_shows_it(folder):
 def test_modeci_mdf_writes_the_model_as_it_is(folder, tmp_path):
     from modeci_mdf.utils import load_mdf
 
-    with quiet():
+    with suppress_output():
         load_mdf(str(folder / "model.yaml")).to_yaml_file(str(tmp_path / "again.yaml"))
     assert (tmp_path / "again.yaml").read_bytes() == (folder / "model.yaml").read_bytes()
 

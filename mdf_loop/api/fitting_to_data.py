@@ -30,7 +30,7 @@ from mdf_loop.fitting.observed import (
     output_columns,
     read_table,
 )
-from mdf_loop.lower.syntax import number_of
+from mdf_loop.lower.syntax import parse_number
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item, items
 from mdf_loop.reading.settings import is_state, written_value
@@ -174,7 +174,7 @@ def _shape(prepared: Prepared, name: str, request: FitRequest) -> tuple[int, ...
     if (
         is_state(prepared.document, name)
         and isinstance(written, str)
-        and number_of(written) is None
+        and parse_number(written) is None
     ):
         return np.broadcast(*request.free[name]).shape
     return np.shape(values_of(prepared, [name])[name])

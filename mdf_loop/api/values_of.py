@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
 from mdf_loop.errors import InputError
-from mdf_loop.lower.syntax import number_of
+from mdf_loop.lower.syntax import parse_number
 from mdf_loop.reading.settings import is_state, written_value
 from mdf_loop.specification import RunSpecification, Selection
 
@@ -25,10 +25,10 @@ def values_of(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
     computed = []
     for name in names:
         written = written_value(prepared.document, name)
-        if isinstance(written, str) and number_of(written) is None:
+        if isinstance(written, str) and parse_number(written) is None:
             computed.append(name)
         else:
-            found[name] = number_of(written) if isinstance(written, str) else written
+            found[name] = parse_number(written) if isinstance(written, str) else written
     return {**found, **_computed(prepared, computed)} if computed else found
 
 

@@ -1,4 +1,4 @@
-"""What a model says, as it is written: its graphs, the graphs that functions own, its keys and texts.
+"""Documents: the content of a model as it is written, with its graphs, owned graphs, keys and texts.
 
-Nothing here knows operations; `mdf_loop.importing.opening` makes a document of a path.
+This package knows no operations. `mdf_loop.importing.opening` opens a path as a document.
 """

@@ -1,4 +1,4 @@
-"""A document as plain content again: mappings, lists, numbers, text, and arrays with their dtype."""
+"""Conversion of a document to plain content: mappings, lists, numbers, text, and typed arrays."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 from mdf_loop.numbers_only import only_numbers
 
 
 def content_of(document: Document) -> dict[str, Any]:
-    """The whole model of a document, as a file would hold it; arrays stay arrays."""
+    """Return the whole model of a document as a file would contain it; arrays stay arrays."""
     from modeci_mdf.mdf import Model
 
     model = document.model or Model(id=document.graph.id, graphs=list(document.siblings.values()))
     bare = copy.copy(model)
     bare.graphs = []
-    with quiet():
+    with suppress_output():
         content: dict[str, Any] = bare.to_dict()
     (written,) = content.values()
     written["graphs"] = {graph.id: _graph(graph) for graph in model.graphs}
@@ -28,26 +28,26 @@ def content_of(document: Document) -> dict[str, Any]:
 
 
 def _graph(graph: Any) -> Any:
-    with quiet():
+    with suppress_output():
         (content,) = _writable(graph).to_dict().values()
-    for part, way in _parts(graph):
+    for part, path in _parts(graph):
         written: Any = content
-        for key in way:
+        for key in path:
             written = written[key]
-        held = _held(part)
-        written.update((name, _values(value)) for name, value in held.items())
-        if "conditions" in written and "conditions" not in held:
-            written["conditions"] = _named(written["conditions"])
+        values = _raw_values(part)
+        written.update((name, _values(value)) for name, value in values.items())
+        if "conditions" in written and "conditions" not in values:
+            written["conditions"] = _by_name(written["conditions"])
     return content
 
 
-def _named(conditions: list[dict[str, Any]]) -> Any:
-    """Conditions by name, as files have them: of a list modeci_mdf would not make them again."""
+def _by_name(conditions: list[dict[str, Any]]) -> Any:
+    """Return conditions by name, as in files; modeci_mdf cannot read a list of them."""
     named = {each["id"]: {k: v for k, v in each.items() if k != "id"} for each in conditions}
     return named if len(named) == len(conditions) else conditions
 
 
-_HELD: dict[str, Any] = {
+_PLACEHOLDERS: dict[str, Any] = {
     "args": {},
     "conditions": [],
     "default_initial_value": 0,
@@ -55,63 +55,63 @@ _HELD: dict[str, Any] = {
     "parameters": {},
     "value": 0,
 }
-"""Fields of parts that hold values, arrays among them -> what modeci_mdf can write there.
+"""Fields of parts with values, and a placeholder for each that modeci_mdf can write.
 
-It asks whether arrays are true, makes lists of them, and reads conditions that it has itself
-written as a list as mappings.
+modeci_mdf tests the truth of arrays and converts them to lists. It writes conditions as a list, but
+reads only mappings.
 """
 
 
-def _held(part: Any) -> dict[str, Any]:
-    """The values of a part that are written as they are."""
-    values = ((name, getattr(part, name, None)) for name in _HELD)
-    return {name: value for name, value in values if _is_held(name, value)}
+def _raw_values(part: Any) -> dict[str, Any]:
+    """Return the values of a part that are written unchanged."""
+    values = ((name, getattr(part, name, None)) for name in _PLACEHOLDERS)
+    return {name: value for name, value in values if _is_raw(name, value)}
 
 
-def _is_held(name: str, value: Any) -> bool:
+def _is_raw(name: str, value: Any) -> bool:
     if name == "conditions":
         return any(isinstance(condition, Mapping) for condition in value or ())
     return isinstance(value, np.ndarray | list | tuple | Mapping)
 
 
 def _writable(graph: Any) -> Any:
-    """The graph with something else in the place of what its parts hold."""
+    """Return a copy of the graph with placeholders for the values of its parts."""
     bare = copy.copy(graph)
-    bare.edges = [_without_held(edge) for edge in graph.edges]
+    bare.edges = [_with_placeholders(edge) for edge in graph.edges]
     bare.nodes = [copy.copy(node) for node in graph.nodes]
     for node in bare.nodes:
         for section in _SECTIONS:
-            setattr(node, section, [_without_held(part) for part in getattr(node, section)])
+            setattr(node, section, [_with_placeholders(part) for part in getattr(node, section)])
         for parameter in node.parameters:
-            parameter.conditions = [_without_held(each) for each in parameter.conditions or ()]
+            parameter.conditions = [_with_placeholders(each) for each in parameter.conditions or ()]
     return bare
 
 
 _SECTIONS = ("input_ports", "functions", "parameters")
 
 
-def _without_held(part: Any) -> Any:
+def _with_placeholders(part: Any) -> Any:
     bare = copy.copy(part)
-    for name in _held(part):
-        setattr(bare, name, _HELD[name])
+    for name in _raw_values(part):
+        setattr(bare, name, _PLACEHOLDERS[name])
     return bare
 
 
 def _parts(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
-    """What may hold values, with the keys under which it is written; conditions before their owner."""
+    """Yield the parts that may have values, with their keys; conditions come before their owner."""
     yield from ((edge, ("edges", edge.id)) for edge in graph.edges)
     for node in graph.nodes:
         for section in _SECTIONS:
             for part in getattr(node, section):
-                way = ("nodes", node.id, section, part.id)
-                if "conditions" not in _held(part):
+                path = ("nodes", node.id, section, part.id)
+                if "conditions" not in _raw_values(part):
                     conditions = enumerate(getattr(part, "conditions", None) or ())
-                    yield from ((each, (*way, "conditions", k)) for k, each in conditions)
-                yield part, way
+                    yield from ((each, (*path, "conditions", k)) for k, each in conditions)
+                yield part, path
 
 
 def _values(value: Any) -> Any:
-    """What a part holds, with bodies that are objects as content."""
+    """Return the value of a part, with body objects converted to content."""
     if hasattr(value, "nodes") and hasattr(value, "to_dict"):
         return {value.id: _graph(value)}
     if isinstance(value, Mapping):

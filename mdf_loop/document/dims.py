@@ -1,8 +1,8 @@
-"""Names of axes, where the metadata of a model has them: outputs with the same name share an axis.
+"""Names of axes in the metadata of a model; outputs with equal names share an axis.
 
-They are read from `metadata: {dims: [cell]}` of an output port, a parameter, a function or an input
-port: a name for each axis of an evaluation, outermost first. What only passes a value on has its
-names, and so has an input port those of the port that an edge leads from.
+They are read from `metadata: {dims: [cell]}` of an output port, a parameter, a function or an input port.
+There is one name for each axis of an evaluation, outermost first. A part that only passes a value on has
+the names of that value. An input port has the names of the port from which its edge leads.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.passing import parts, sources
-from mdf_loop.document.structure import DIMS, TAKEN
+from mdf_loop.document.pass_through import node_parts, value_sources
+from mdf_loop.document.structure import DIMS, RESERVED_DIMS
 
 
 def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
-    """The names of the axes of every `node.item` that has some."""
+    """Return the names of the axes of every `node.item` that has names."""
     graph = document.graph
     nodes = {node.id: node for node in graph.nodes}
     senders = {(edge.receiver, edge.receiver_port): edge for edge in graph.edges or ()}
-    found: dict[str, tuple[str, ...]] = {}
+    names: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
-        for part in parts(node):
-            found.setdefault(f"{node.id}.{part.id}", _dims(node, part, nodes, senders))
-    return {name: dims for name, dims in found.items() if dims}
+        for part in node_parts(node):
+            names.setdefault(f"{node.id}.{part.id}", _dims(node, part, nodes, senders))
+    return {name: dims for name, dims in names.items() if dims}
 
 
 def _dims(
     node: Any, part: Any, nodes: Mapping[str, Any], senders: Mapping[tuple[str, str], Any]
 ) -> tuple[str, ...]:
-    """The names that are stated where the value of a part comes from, the nearest first."""
+    """Return the names that the nearest source of a part's value states."""
     waiting, passed = [(node, part)], set[int]()
     while waiting:
         node, part = waiting.pop(0)
@@ -40,8 +40,8 @@ def _dims(
         stated: Any = (part.metadata or {}).get(DIMS)
         if names_axes(stated):
             return tuple(stated)
-        waiting += [(node, source) for source in sources(node, part)]
-        is_input = any(part is port for port in parts(node, ("input_ports",)))
+        waiting += [(node, source) for source in value_sources(node, part)]
+        is_input = any(part is port for port in node_parts(node, ("input_ports",)))
         edge = senders.get((node.id, part.id)) if is_input else None
         sender = None if edge is None else nodes.get(edge.sender)
         if edge is not None and sender is not None:
@@ -51,7 +51,7 @@ def _dims(
 
 
 def names_axes(stated: Any) -> bool:
-    """Whether it is a list of names, each of another axis; what else stands there says nothing of axes."""
+    """Return True for a list of distinct names without reserved ones; anything else names no axes."""
     if not isinstance(stated, list | tuple) or not all(isinstance(dim, str) for dim in stated):
         return False
-    return bool(stated) and len({*stated, *TAKEN}) == len(stated) + len(TAKEN)
+    return bool(stated) and len({*stated, *RESERVED_DIMS}) == len(stated) + len(RESERVED_DIMS)

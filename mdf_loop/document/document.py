@@ -1,4 +1,4 @@
-"""A document: the graph to work on, beside the other graphs of its model."""
+"""Document: the graph to compile, with the other graphs of its model."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from mdf_loop.document.bodies import named_bodies
+from mdf_loop.document.bodies import owned_graph_ids
 from mdf_loop.errors import Finding, ModelError, raise_findings
 from mdf_loop.paths import Files
 
 
 class Document(Struct, frozen=True, weakref=True):
-    """One graph to work on, with the other graphs of its model by id, and that model if any.
+    """Graph to compile, with the other graphs of its model by id, and the model if there is one.
 
-    `files` are those that it was read from. `warnings` are the sentences of which its import warns.
+    `files` are the files that it was read from. `warnings` are the warnings of its import.
     """
 
     graph: Any
@@ -27,16 +27,16 @@ class Document(Struct, frozen=True, weakref=True):
     warnings: tuple[str, ...] = ()
 
     def sibling_where(self, graph_id: str) -> str:
-        """The path of another graph of the model."""
+        """Return the path of another graph of the model."""
         return f"$.graphs['{graph_id}']"
 
 
 def document_of(model: Any, name: str) -> Document:
-    """The document of a model: its main graph is the first that no function owns."""
+    """Return the document of a model; its main graph is the first that no function owns."""
     graphs = list(model.graphs or [])
     if not graphs:
         raise ModelError(f"'{name}' holds no graph", "$.graphs", "a model needs at least one graph")
-    clashes = _repeated([graph.id for graph in graphs])
+    clashes = _duplicates([graph.id for graph in graphs])
     raise_findings(
         Finding("ModelError", f"two graphs have the id '{graph_id}'", "$.graphs", "rename one")
         for graph_id in clashes
@@ -47,20 +47,20 @@ def document_of(model: Any, name: str) -> Document:
     return Document(main, f"$.graphs[{graphs.index(main)}]", siblings, name, model)
 
 
-def _repeated(ids: list[str]) -> list[str]:
+def _duplicates(ids: list[str]) -> list[str]:
     return [i for k, i in enumerate(ids) if i in ids[:k]]
 
 
 def _body_ids(graphs: list[Any]) -> set[str]:
-    """Ids of graphs that a function of the model names as a graph of its own."""
-    return {graph_id for graph in graphs for graph_id in named_bodies(graph)}
+    """Return the ids of graphs that a function of the model owns."""
+    return {graph_id for graph in graphs for graph_id in owned_graph_ids(graph)}
 
 
 def graph_by_id(graph_id: str, where: str, document: Document, owner: str, word: str) -> Any:
-    """Another graph of the model, which an `owner` (a loop) names as its `word` (body).
+    """Return another graph of the model, which an `owner` (a loop) names as its `word` (body).
 
     Raises:
-        ModelError: there is none of that name, or it owns itself.
+        ModelError: there is no graph of that name, or the graph contains itself.
     """
     graph = document.siblings.get(graph_id)
     if graph is None:
@@ -70,9 +70,9 @@ def graph_by_id(graph_id: str, where: str, document: Document, owner: str, word:
             where,
             f"graphs: {known}",
         )
-    inside, wanted = {graph_id}, [graph_id]
-    while wanted:
-        named = named_bodies(document.siblings[wanted.pop()]) & document.siblings.keys()
+    visited, waiting = {graph_id}, [graph_id]
+    while waiting:
+        named = owned_graph_ids(document.siblings[waiting.pop()]) & document.siblings.keys()
         if graph_id in named:
             raise ModelError(
                 f"the {owner} {word} '{graph_id}' contains a {owner} whose {word} is "
@@ -80,6 +80,6 @@ def graph_by_id(graph_id: str, where: str, document: Document, owner: str, word:
                 where,
                 "a body cannot contain itself: carry what it needs, or write another graph",
             )
-        wanted += named - inside
-        inside |= named
+        waiting += named - visited
+        visited |= named
     return graph

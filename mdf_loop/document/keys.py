@@ -1,7 +1,7 @@
-"""Keys that nobody reads: those of a document that are none of MDF's.
+"""Unknown keys of a document, which nothing reads.
 
-modeci_mdf drops them without a word, so a part with a misspelt key is computed as if the key were
-not there: other numbers, and no error. What a modeller notes belongs into `metadata`.
+modeci_mdf drops them silently. A part with a misspelt key would be computed as if the key were absent:
+other numbers, and no error. Remarks of the modeller belong into `metadata`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _CLASSES = {
     "set of conditions": "ConditionSet",
     "condition": "Condition",
 }
-"""What a part is called -> modeci_mdf's class, whose fields are the keys that MDF knows."""
+"""Kinds of parts, with modeci_mdf's class, whose fields are the keys that MDF knows."""
 
-_CARRIED: dict[str, Collection[str]] = {
+_TOLERATED_KEYS: dict[str, Collection[str]] = {
     "graph": ("notes",),
     "node": ("notes",),
     "edge": ("name",),
 }
-"""Keys besides. NeuroMLlite, which writes NeuroML's and PyNN's models as MDF, has these fields of its
-own in its files: a remark, and the name of an edge once more. No number depends on them."""
+"""Unknown keys that are not reported. NeuroMLlite, which converts models of NeuroML and PyNN to MDF,
+writes these fields of its own: a remark, and the name of an edge. No number depends on them."""
 
 _READ_OF_EDGES = ("weight",)
-"""What modeci_mdf reads of an edge's parameters, which may be called anything."""
+"""Parameters of an edge that modeci_mdf reads; others may have any name."""
 
 
 @functools.cache
 def _known(kind: str) -> tuple[str, ...]:
-    """The keys that MDF has for a part, without its id, which is the key of the whole part."""
+    """Return the keys that MDF has for a part, without the id, which is the key of the part itself."""
     import attr
     from modeci_mdf import mdf
 
@@ -53,24 +53,26 @@ def _known(kind: str) -> tuple[str, ...]:
 
 
 def unread_keys(kind: str, part: Mapping[str, Any], name: str, where: str) -> Iterator[Finding]:
-    """A finding for each key of a part that neither MDF knows nor its writers are known to add."""
+    """Report the keys of a part that neither MDF knows nor its known writers add."""
     known = _known(kind)
     for key in part:
-        if key not in known and key != "id" and key not in _CARRIED.get(kind, ()):
-            said = f"the {kind} '{name}' has the key '{key}'" if name else f"the {kind} has '{key}'"
-            yield _unread(said, where, _advice(kind, key, part[key], known))
+        if key not in known and key != "id" and key not in _TOLERATED_KEYS.get(kind, ()):
+            statement = (
+                f"the {kind} '{name}' has the key '{key}'" if name else f"the {kind} has '{key}'"
+            )
+            yield _unread(statement, where, _advice(kind, key, part[key], known))
 
 
 def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
-    """The same for the parameters of an edge."""
+    """Report edge parameters that nothing reads."""
     for key in parameters if isinstance(parameters, Mapping) else ():
         if key not in _READ_OF_EDGES:
-            said = f"the edge '{edge}' has the parameter '{key}'"
-            yield _unread(said, f"{where}.parameters", suggestion(str(key), _READ_OF_EDGES))
+            statement = f"the edge '{edge}' has the parameter '{key}'"
+            yield _unread(statement, f"{where}.parameters", suggestion(str(key), _READ_OF_EDGES))
 
 
 def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """The same for what stands beside the model, which is the first entry of its document."""
+    """Report entries beside the model, which is the first entry of its document."""
     name, *others = document
     for key in others:
         is_part = key in _known("model")
@@ -81,14 +83,15 @@ def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
 def unread_time_unit(
     graph: str, metadata: Mapping[str, Any], known: str, where: str
 ) -> Iterator[Finding]:
-    """The same for what a graph's metadata calls nearly as they call its unit of time.
+    """Report metadata keys of a graph that look like a misspelt unit of time.
 
-    Everything else there is a note. So is this beside the unit itself, and where it is no text.
+    All other keys are remarks. So is such a key if the correct one is also there, or if its value is no
+    text.
     """
     for key, value in metadata.items() if known not in metadata else ():
         if isinstance(key, str) and isinstance(value, str) and _means_time_unit(key):
-            said = f"the metadata of the graph '{graph}' has the key '{key}'"
-            yield _unread(said, f"{where}.metadata", f"did you mean '{known}'?")
+            statement = f"the metadata of the graph '{graph}' has the key '{key}'"
+            yield _unread(statement, f"{where}.metadata", f"did you mean '{known}'?")
 
 
 _TIME_UNITS = ("timeunit", "unitoftime", "unittime")
@@ -113,7 +116,7 @@ def _advice(kind: str, key: Any, value: Any, known: Collection[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as YAML has it, if it is short."""
+    """Return a short value in YAML notation; a long one is abbreviated."""
     if isinstance(value, Mapping):
         text = "{" + ", ".join(f"{key}: {_shown(part)}" for key, part in value.items()) + "}"
     else:
@@ -121,5 +124,5 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else "{...}"
 
 
-def _unread(said: str, where: str, hint: str) -> Finding:
-    return Finding("ModelError", f"{said}, which nothing reads", where, hint)
+def _unread(statement: str, where: str, hint: str) -> Finding:
+    return Finding("ModelError", f"{statement}, which nothing reads", where, hint)

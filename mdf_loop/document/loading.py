@@ -1,7 +1,7 @@
-"""Plain content of a model or a graph -> modeci_mdf's own objects, or one sentence why not.
+"""Conversion of plain content to modeci_mdf's own objects, with clear errors.
 
-Models are built by modeci_mdf itself; what it would drop or refuse in its own words is looked at
-first.
+modeci_mdf itself builds the objects. Content that it would drop, or refuse with an unclear message, is
+checked first.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from typing import Any
 
 import yaml
 
+from mdf_loop.document.lone_surrogates import surrogate_findings
 from mdf_loop.document.spellings import graph_as_mdf, model_as_mdf
 from mdf_loop.document.structure import graph_findings, model_findings
-from mdf_loop.document.syntax_errors import no_json, no_yaml
+from mdf_loop.document.syntax_errors import json_error, yaml_error
 from mdf_loop.document.tensors import SideFiles, with_arrays
-from mdf_loop.document.texts import broken_texts
 from mdf_loop.errors import LoopError, ModelError, raise_findings
 
 
 def model_of(content: Any, side: SideFiles | None = None, name: str = "") -> Any:
-    """The modeci_mdf Model of a document's plain content, which is left as it is.
+    """Return the modeci_mdf Model of a document's plain content; the content is not changed.
 
     Raises:
-        ModelError: what is not as MDF has it; `side` gives the arrays of its side files.
+        ModelError: the content is not valid MDF; `side` provides the arrays of its side files.
     """
     from modeci_mdf.mdf import Model
 
-    with clear_errors(f"'{name}'" if name else "the content"):
-        raise_findings(broken_texts(content))
+    with as_model_errors(f"'{name}'" if name else "the content"):
+        raise_findings(surrogate_findings(content))
         content = model_as_mdf(content)
         raise_findings(model_findings(content))
-        with quiet():
+        with suppress_output():
             return Model.from_dict(with_arrays(content, side))
 
 
 def graph_of(body: Any, where: str) -> Any:
-    """A graph given as dict (`{id: {nodes: ...}}` or `{id: x, nodes: ...}`) as a modeci_mdf Graph."""
+    """Return the modeci_mdf Graph of a dict `{id: {nodes: ...}}` or `{id: x, nodes: ...}`."""
     from modeci_mdf.mdf import Graph
 
     if isinstance(body, Graph):
         return body
     if not isinstance(body, Mapping) or not body:
-        given = "empty" if isinstance(body, Mapping) else f"of type {type(body).__name__}"
+        description = "empty" if isinstance(body, Mapping) else f"of type {type(body).__name__}"
         raise ModelError(
-            f"a graph is written as {{id: {{nodes: ...}}}}, but this is {given}", where
+            f"a graph is written as {{id: {{nodes: ...}}}}, but this is {description}", where
         )
     if "nodes" not in body and len(body) == 1:
         graph_id, content = next(iter(body.items()))
@@ -64,7 +64,7 @@ def graph_of(body: Any, where: str) -> Any:
     body = graph_as_mdf(body)
     raise_findings(graph_findings(graph_id, body, where))
     try:
-        with quiet():
+        with suppress_output():
             return Graph.from_dict({graph_id: with_arrays(body, None, where)})
     except RecursionError:
         raise ModelError(f"the graph '{graph_id}' is nested too deeply", where) from None
@@ -74,33 +74,33 @@ def graph_of(body: Any, where: str) -> Any:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Swallow what modeci_mdf prints."""
+def suppress_output() -> Iterator[None]:
+    """Suppress the printed output of modeci_mdf."""
     with contextlib.redirect_stdout(io.StringIO()):
         yield
 
 
 @contextlib.contextmanager
-def clear_errors(what: str) -> Iterator[None]:
-    """Errors of parsers and of modeci_mdf in one sentence about the document."""
+def as_model_errors(subject: str) -> Iterator[None]:
+    """Convert errors of parsers and of modeci_mdf to one sentence about the document."""
     try:
         yield
     except LoopError:
         raise
     except RecursionError:
-        raise ModelError(f"{what} is nested too deeply to be read") from None
+        raise ModelError(f"{subject} is nested too deeply to be read") from None
     except yaml.MarkedYAMLError as error:
-        raise no_yaml(what, error) from None
+        raise yaml_error(subject, error) from None
     except json.JSONDecodeError as error:
-        raise no_json(what, error) from None
+        raise json_error(subject, error) from None
     except Exception as error:  # noqa: BLE001 - every parser has errors of its own
         text = "; ".join(dict.fromkeys(_reasons(error)))[:400] or type(error).__name__
         raise ModelError(
-            f"{what} is not an MDF model: {text}", hint="see the MDF specification"
+            f"{subject} is not an MDF model: {text}", hint="see the MDF specification"
         ) from None
 
 
-_PYTHON_SPEAK = re.compile(
+_PYTHON_ERROR = re.compile(
     r"'(\w+)' object (?:is not iterable|has no attribute|is not subscriptable|does not support)"
 )
 
@@ -108,7 +108,7 @@ _PYTHON_SPEAK = re.compile(
 _CLASS = re.compile(r"(?:a )?<class '(?:\w+\.)*(\w+)'>")
 
 
-_WORDS = {
+_TYPE_NAMES = {
     "NoneType": "nothing",
     "int": "a number",
     "float": "a number",
@@ -120,7 +120,7 @@ _WORDS = {
 
 
 def _reasons(error: BaseException) -> Iterator[str]:
-    """The innermost sentences of nested validation errors, with cattrs' notes of the place."""
+    """Yield the innermost messages of nested validation errors, with cattrs' notes of the place."""
     children = getattr(error, "exceptions", None)
     if children:
         for child in children:
@@ -128,10 +128,10 @@ def _reasons(error: BaseException) -> Iterator[str]:
         return
     notes = [note for note in getattr(error, "__notes__", []) if "structur" in note.lower()]
     about = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
-    said = " ".join(about.split("\n")[:3]) or type(error).__name__
-    said = _CLASS.sub(lambda found: _WORDS.get(found[1], found[1]), said)
-    found = _PYTHON_SPEAK.match(said)
-    if found:
-        there = _WORDS.get(found[1], f"something of type {found[1]}")
-        said = f"there is {there} where MDF has a mapping or a list"
-    yield " ".join([said, *notes[:1]]).strip()
+    message = " ".join(about.split("\n")[:3]) or type(error).__name__
+    message = _CLASS.sub(lambda match: _TYPE_NAMES.get(match[1], match[1]), message)
+    type_error = _PYTHON_ERROR.match(message)
+    if type_error:
+        kind = _TYPE_NAMES.get(type_error[1], f"something of type {type_error[1]}")
+        message = f"there is {kind} where MDF has a mapping or a list"
+    yield " ".join([message, *notes[:1]]).strip()

@@ -1,4 +1,4 @@
-"""Files of MDF -> their plain content: mappings, lists, numbers, text. A key twice is an error."""
+"""Parsing of MDF files to plain content: mappings, lists, numbers, text. A duplicate key is an error."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.document.yaml_text import key_twice, read_yaml
+from mdf_loop.document.yaml_text import duplicate_key_error, read_yaml
 
 SUFFIXES = (".json", ".yaml", ".yml", ".bson")
-"""How files of MDF end."""
+"""Suffixes of MDF files."""
 
 
 def parse(path: Path) -> Any:
-    """The plain content of a JSON, YAML or BSON file; a key twice in one mapping is an error."""
+    """Return the plain content of a JSON, YAML or BSON file; a duplicate key is an error."""
     if path.suffix.lower() == ".bson":
         import bson
 
@@ -28,5 +28,5 @@ def parse(path: Path) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        raise key_twice(Counter(key for key, _ in pairs).most_common(1)[0][0])
+        raise duplicate_key_error(Counter(key for key, _ in pairs).most_common(1)[0][0])
     return content

@@ -1,8 +1,8 @@
-"""What other programs write otherwise than MDF -> as MDF has it.
+"""Normalization of content that other programs write in another way than MDF.
 
-PsyNeuLink writes shapes as text (`"(1,)"`, up to 0.15), a parameter as a bare number
-(`learning_rate: 0.05`), and as `type` of a port the dtype of its default: `int64` where that was
-written without a point, whatever the port takes.
+PsyNeuLink writes shapes as text (`"(1,)"`, up to 0.15) and a parameter as a bare number (`learning_rate:
+0.05`). As `type` of a port it writes the dtype of the default: `int64` if the default has no decimal point,
+whatever the port accepts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Change: TypeAlias = Callable[[Any], Any]
 
 
 def model_as_mdf(content: Any) -> Any:
-    """The content of a model, `{name: {graphs: ...}}` or `{id: ..., graphs: ...}`, in MDF's words."""
+    """Return the content of a model, `{name: {graphs: ...}}` or `{id: ..., graphs: ...}`, as MDF."""
     if not isinstance(content, Mapping) or not content:
         return content
     if "id" in content:
@@ -26,21 +26,21 @@ def model_as_mdf(content: Any) -> Any:
 
 
 def graph_as_mdf(graph: Any) -> Any:
-    """The content of a graph in MDF's words."""
-    return _changed(graph, "nodes", _node)
+    """Return the content of a graph as MDF."""
+    return _map_section(graph, "nodes", _node)
 
 
 def _model(model: Any) -> Any:
-    changed = _changed(model, "graphs", graph_as_mdf)
+    normalized = _map_section(model, "graphs", graph_as_mdf)
     if not str(_part(model, "generating_application")).lower().startswith("psyneulink"):
-        return changed
-    return _changed(changed, "graphs", lambda graph: _changed(graph, "nodes", _untyped))
+        return normalized
+    return _map_section(normalized, "graphs", lambda graph: _map_section(graph, "nodes", _untyped))
 
 
 def _node(node: Any) -> Any:
     for section in ("input_ports", "output_ports"):
-        node = _changed(node, section, _port)
-    return _changed(node, "parameters", _parameter)
+        node = _map_section(node, section, _port)
+    return _map_section(node, "parameters", _parameter)
 
 
 def _port(port: Any) -> Any:
@@ -59,11 +59,11 @@ def _parameter(parameter: Any) -> Any:
 
 
 def _untyped(node: Any) -> Any:
-    """A node whose input ports do not state that they take whole numbers."""
-    return _changed(node, "input_ports", _without_whole_type)
+    """Return a node whose input ports do not state integer types."""
+    return _map_section(node, "input_ports", _without_integer_type)
 
 
-def _without_whole_type(port: Any) -> Any:
+def _without_integer_type(port: Any) -> Any:
     if not str(_part(port, "type")).startswith(("int", "uint")):
         return port
     return {key: value for key, value in port.items() if key != "type"}
@@ -73,12 +73,12 @@ def _part(content: Any, key: str) -> Any:
     return content.get(key) if isinstance(content, Mapping) else None
 
 
-def _changed(content: Any, section: str, change: _Change) -> Any:
-    """The content with every part of a section changed; the same object if none is."""
+def _map_section(content: Any, section: str, change: _Change) -> Any:
+    """Apply a function to every part of a section; return the same object if nothing changes."""
     parts = _part(content, section)
     if not isinstance(parts, Mapping):
         return content
-    made = {name: change(part) for name, part in parts.items()}
-    if all(made[name] is part for name, part in parts.items()):
+    mapped = {name: change(part) for name, part in parts.items()}
+    if all(mapped[name] is part for name, part in parts.items()):
         return content
-    return {**content, section: made}
+    return {**content, section: mapped}

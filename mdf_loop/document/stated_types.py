@@ -1,7 +1,7 @@
-"""The `type` of an input port -> the dtype that it states.
+"""Dtypes that the `type` of an input port states.
 
-`sequence(float32)` and `optional(float32)` state what is no tensor (see `mdf_loop.ir.types`).
-`Tensor` and `None`, which MDF's importer of PyTorch writes, state nothing. Every other word is refused
+`sequence(float32)` and `optional(float32)` state values that are no tensors (see `mdf_loop.ir.types`).
+`Tensor` and `None`, which MDF's importer of PyTorch writes, state no dtype. All other texts are refused
 when a document is opened.
 """
 
@@ -20,25 +20,25 @@ _DTYPES = {
     **{word: word for word in _SIZED},
     **{"int": "int64", "integer": "int64", "double": "float64", "boolean": "bool"},
 }
-_NOTHING = ("", "tensor", "none")
+_WITHOUT_DTYPE = ("", "tensor", "none")
 
 
 def stated_dtype(port: Any, precision: str) -> str | None:
-    """The dtype that a port states; None if it states none."""
-    return _stated(_plain(port.type), precision)
+    """Return the dtype that a port states; None if it states none."""
+    return _stated(_normalized(port.type), precision)
 
 
 def type_advice(written: Any) -> str:
-    """What to write instead of a type that is none; empty for one that there is."""
-    word = _plain(written)
+    """Return a hint for an invalid type; empty for a valid one."""
+    word = _normalized(written)
     dtype = _stated(word, "float64")
-    if word in _NOTHING or (dtype is not None and is_dtype(dtype)):
+    if word in _WITHOUT_DTYPE or (dtype is not None and is_dtype(dtype)):
         return ""
     if word.startswith(_WRAPPERS):
         return "e.g. sequence(float32), optional(float32) or optional(sequence(float32))"
-    meant = difflib.get_close_matches(word, ("float", *_DTYPES), n=1)
+    close = difflib.get_close_matches(word, ("float", *_DTYPES), n=1)
     return (
-        f"did you mean '{meant[0]}'?" if meant else "write float64, float32, int64, bool or string"
+        f"did you mean '{close[0]}'?" if close else "write float64, float32, int64, bool or string"
     )
 
 
@@ -46,11 +46,11 @@ _WRAPPERS = ("sequence(", "optional(")
 
 
 def states_any_float(port: Any) -> bool:
-    """Whether a port states a mere `float`, as MDF's importers write on every port."""
-    return _plain(port.type) == "float"
+    """Return True if a port states a mere `float`, as MDF's importers write on every port."""
+    return _normalized(port.type) == "float"
 
 
-def _plain(written: Any) -> str:
+def _normalized(written: Any) -> str:
     return str(written or "").strip().lower().replace(" ", "")
 
 

@@ -1,4 +1,4 @@
-"""What a parser of YAML or JSON stumbles over -> one sentence with the line and its text, what to do."""
+"""Errors of YAML and JSON parsers as one sentence, with the line, its text, and a hint."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import yaml
 
 from mdf_loop.errors import ModelError
 
-_LONGEST = 100
-"""Characters of a line that are shown."""
+_MAX_SHOWN_CHARACTERS = 100
+"""Maximum number of characters of a line in an error."""
 
 
-def no_yaml(what: str, error: yaml.MarkedYAMLError) -> ModelError:
-    """The error about a text that YAML cannot read, with YAML's own words for the problem."""
-    mark, begun = error.problem_mark or error.context_mark, error.context_mark
+def yaml_error(subject: str, error: yaml.MarkedYAMLError) -> ModelError:
+    """Return the error for a text that is not valid YAML, with the parser's own description."""
+    mark, start = error.problem_mark or error.context_mark, error.context_mark
     words = [word for word in (error.problem, error.context) if word]
-    if begun is not None and mark is not None and begun.line != mark.line:
-        words[-1] += f" that begins in line {begun.line + 1}"
+    if start is not None and mark is not None and start.line != mark.line:
+        words[-1] += f" that begins in line {start.line + 1}"
     place = _place(mark.buffer or "", mark.line + 1, mark.column + 1) if mark else "YAML"
-    said = f"{what} is not an MDF model: {place}: {', '.join(words)}"
-    return ModelError(said, hint=_yaml_hint(error))
+    message = f"{subject} is not an MDF model: {place}: {', '.join(words)}"
+    return ModelError(message, hint=_yaml_hint(error))
 
 
-def no_json(what: str, error: json.JSONDecodeError) -> ModelError:
-    """The error about a text that is no JSON, with the parser's own words for the problem."""
+def json_error(subject: str, error: json.JSONDecodeError) -> ModelError:
+    """Return the error for a text that is not valid JSON, with the parser's own description."""
     place = _place(error.doc, error.lineno, error.colno)
     return ModelError(
-        f"{what} is not an MDF model: {place}: {error.msg}",
+        f"{subject} is not an MDF model: {place}: {error.msg}",
         hint="look at the commas, quotes and brackets there and in the line above",
     )
 
 
 def _place(text: str, line: int, column: int) -> str:
     lines = text.rstrip("\0").split("\n")
-    shown = lines[line - 1].strip()[:_LONGEST] if line <= len(lines) else ""
-    return f"line {line}, column {column}" + (f" ({shown})" if shown else "")
+    excerpt = lines[line - 1].strip()[:_MAX_SHOWN_CHARACTERS] if line <= len(lines) else ""
+    return f"line {line}, column {column}" + (f" ({excerpt})" if excerpt else "")
 
 
 def _yaml_hint(error: yaml.MarkedYAMLError) -> str:

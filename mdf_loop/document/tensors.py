@@ -1,10 +1,10 @@
-"""Arrays in documents, with their dtype: `typed` writes one, `with_arrays` reads them all.
+"""Arrays in documents, with their dtype: `array_parameter` writes one, `with_arrays` reads all of them.
 
     value: [1.0, 2.0]                           value: {npz: model.npz, array: weights}
     metadata: {dtype: float32}                  metadata: {dtype: float32, shape: [512, 512]}
 
-That is a Parameter. Inside `args` one mapping says the same: `{dtype: float32, value: [1.0, 2.0]}`.
-An `.npz` file lies beside the document, nowhere else.
+These are Parameters. Inside `args`, one mapping has the same content: `{dtype: float32, value: [1.0,
+2.0]}`. An `.npz` file must lie beside the document.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ from mdf_loop.outside import Ragged, array_of, native
 from mdf_loop.paths import noted
 
 SideFiles: TypeAlias = Callable[[str], Archive]
-"""Name of a side file -> its arrays."""
+"""Function that returns the arrays of a side file by its name."""
 
 _TEXT = "string"
 _ARGUMENT_KEYS = {"dtype", "shape", "value"}
 
 
-def typed(array: Array) -> dict[str, Any]:
-    """An array as a Parameter has it: the value, and what it is in `metadata`."""
-    return {"value": array, "metadata": described(array)}
+def array_parameter(array: Array) -> dict[str, Any]:
+    """Return an array as the content of a Parameter: the value, and dtype and shape in `metadata`."""
+    return {"value": array, "metadata": array_metadata(array)}
 
 
-def described(array: Array) -> dict[str, Any]:
-    """The dtype of an array, and its shape where the nested list would not tell it."""
-    about: dict[str, Any] = {"dtype": dtype_name(array)}
+def array_metadata(array: Array) -> dict[str, Any]:
+    """Return the dtype of an array, and its shape if the nested list does not imply it."""
+    metadata: dict[str, Any] = {"dtype": dtype_name(array)}
     if not array.size and array.ndim > 1:
-        about["shape"] = list(array.shape)
-    return about
+        metadata["shape"] = list(array.shape)
+    return metadata
 
 
 def with_arrays(content: Any, side: SideFiles | None, where: str = "$") -> Any:
-    """The same content with an array wherever a dtype is stated.
+    """Return the same content with an array wherever a dtype is stated.
 
     Raises:
-        ModelError: numbers do not fit what is stated, or a side file is missing or elsewhere.
+        ModelError: numbers do not fit the stated dtype or shape, or a side file is missing or elsewhere.
     """
     if isinstance(content, list):
         if only_numbers(content):
@@ -63,27 +63,35 @@ def with_arrays(content: Any, side: SideFiles | None, where: str = "$") -> Any:
         return content
     if _is_argument(content):
         return _array(content["value"], content, side, where)
-    made = {key: with_arrays(part, side, _inside(where, key)) for key, part in content.items()}
-    about = made.get("metadata")
-    if isinstance(about, Mapping) and "dtype" in about and made.get("value") is not None:
-        made["value"] = _array(made["value"], about, side, where)
-    return made
+    converted = {key: with_arrays(part, side, _inside(where, key)) for key, part in content.items()}
+    metadata = converted.get("metadata")
+    if isinstance(metadata, Mapping) and "dtype" in metadata and converted.get("value") is not None:
+        converted["value"] = _array(converted["value"], metadata, side, where)
+    return converted
 
 
 def _is_argument(content: Mapping[Any, Any]) -> bool:
     return {"dtype", "value"} <= content.keys() <= _ARGUMENT_KEYS
 
 
-_NAMED = {"graphs", "nodes", "functions", "parameters", "input_ports", "output_ports", "edges"}
+_NAMED_SECTIONS = {
+    "graphs",
+    "nodes",
+    "functions",
+    "parameters",
+    "input_ports",
+    "output_ports",
+    "edges",
+}
 
 
 def _inside(where: str, key: Any) -> str:
     section = where.rpartition(".")[2]
-    return f"{where}['{key}']" if section in _NAMED else f"{where}.{key}"
+    return f"{where}['{key}']" if section in _NAMED_SECTIONS else f"{where}.{key}"
 
 
-def _array(value: Any, about: Mapping[str, Any], side: SideFiles | None, where: str) -> Array:
-    word = about["dtype"]
+def _array(value: Any, metadata: Mapping[str, Any], side: SideFiles | None, where: str) -> Array:
+    word = metadata["dtype"]
     if not isinstance(word, str) or word not in tensor_dtypes():
         known = ", ".join(tensor_dtypes())
         raise ModelError(f"'{word}' is not a dtype", where, f"dtypes: {known}")
@@ -93,7 +101,7 @@ def _array(value: Any, about: Mapping[str, Any], side: SideFiles | None, where: 
         array = _of_file(value, word, side, where)
     else:
         array = _of_numbers(value, word, where)
-    shape = about.get("shape")
+    shape = metadata.get("shape")
     if shape is not None and not _is_shape(shape):
         raise ModelError(f"a shape is a list of whole numbers, not {str(shape)[:60]}", where)
     if shape is None or tuple(shape) == array.shape:
@@ -149,7 +157,7 @@ def _of_file(value: Mapping[str, Any], word: str, side: SideFiles | None, where:
         if key not in archive.names:
             raise ModelError(f"'{file}' holds no array '{key}'", where)
         array = native(archive.array(key), f"'{key}' of '{file}'", where, ModelError)
-        return from_stored(array, word, where)
+        return from_storable(array, word, where)
     except LoopError as error:
         raise located(error, where) from None
     except FileNotFoundError:
@@ -159,7 +167,7 @@ def _of_file(value: Mapping[str, Any], word: str, side: SideFiles | None, where:
 
 
 def files_in(folder: Path) -> SideFiles:
-    """The `.npz` files of a folder, each opened once; none outside of it."""
+    """Return access to the `.npz` files of a folder, each opened once; none outside of it."""
 
     @functools.cache
     def archive(name: str) -> Archive:
@@ -171,15 +179,15 @@ def files_in(folder: Path) -> SideFiles:
     return archive
 
 
-def stored(array: Array) -> Array:
-    """The array as an .npz file can hold it."""
+def to_storable(array: Array) -> Array:
+    """Return the array in a dtype that an .npz file supports."""
     if array.dtype == ml_dtypes.bfloat16:
         return array.view(np.uint16)
     return array.astype(np.str_) if array.dtype.kind == "O" else array
 
 
-def from_stored(array: Array, word: str, where: str) -> Array:
-    """What `stored` was made of."""
+def from_storable(array: Array, word: str, where: str) -> Array:
+    """Return the original of an array that `to_storable` converted."""
     if word == "bfloat16" and array.dtype == np.uint16:
         return array.view(ml_dtypes.bfloat16)
     if word == _TEXT and array.dtype.kind == "U":

@@ -1,13 +1,13 @@
-"""Units of measurement, where the metadata of a model has them.
+"""Units of measurement in the metadata of a model.
 
-MDF itself knows no units. They are read from `metadata: {units: mV}` (or `unit`) of an output port, a
-parameter, a function or an input port, and from a node's `metadata: {units: {V: mV, ...}}`. What only
-passes a value on has that value's unit:
+MDF itself has no units. They are read from `metadata: {units: mV}` (or `unit`) of an output port, a
+parameter, a function or an input port, and from a node's `metadata: {units: {V: mV, ...}}`. A part that
+only passes a value on has the unit of that value:
 
     output_ports: {v: {value: V}}                                       # the unit of V
     parameters: {V: {default_initial_value: V0, time_derivative: ...}}  # the unit of V0
 
-The unit of time is that of the graph, `metadata: {time_unit: ms}`; without one it is seconds.
+The unit of time is that of the graph, `metadata: {time_unit: ms}`. The default is seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.passing import KINDS, parts, sources
+from mdf_loop.document.pass_through import KINDS, node_parts, value_sources
 from mdf_loop.document.structure import TIME_UNIT
 from mdf_loop.durations import SECONDS
 from mdf_loop.quantities import Unit
@@ -30,29 +30,29 @@ TIME = "time"
 
 
 def time_unit_of(document: Document) -> str:
-    """The unit of time of a model."""
+    """Return the unit of time of a model; the default is seconds."""
     return stated_time_unit(document) or SECONDS
 
 
 def stated_time_unit(document: Document) -> str | None:
-    """The unit of time that a model states itself."""
+    """Return the unit of time that a model states; None if it states none."""
     return (document.graph.metadata or {}).get(TIME_UNIT)
 
 
 def units_of(document: Document) -> dict[str, str]:
-    """The unit of every `node.item` that has one, and that of `time`."""
+    """Return the unit of every `node.item` that has one, and that of `time`."""
     units: dict[str, str] = {TIME: time_unit_of(document)}
     for node in document.graph.nodes:
-        for part in parts(node):
+        for part in node_parts(node):
             statement = _statement(node, part, ())
             units.setdefault(f"{node.id}.{part.id}", statement.text if statement else "")
     return {name: unit for name, unit in units.items() if unit}
 
 
 def unit_of(document: Document, node: Any, part: Any) -> Unit:
-    """Return the unit of a part of a node, and the place that states it.
+    """Return the unit of a part of a node, and the place of the statement.
 
-    Without a unit the place is that of the part.
+    Without a unit, the place is that of the part.
     """
     where = f"{document.where}.nodes['{node.id}']"
     statement = _statement(node, part, ())
@@ -63,12 +63,12 @@ def unit_of(document: Document, node: Any, part: Any) -> Unit:
 
 
 def unit_of_time(document: Document) -> Unit:
-    """Return the unit of time of a model, and the place that states it, or could."""
+    """Return the unit of time of a model, and the place where a model states it."""
     return Unit(time_unit_of(document), f"{document.where}.metadata.{TIME_UNIT}")
 
 
 class _Statement(Struct, frozen=True):
-    """A unit in metadata.
+    """Statement of a unit in metadata.
 
     Attributes:
         text: the unit.
@@ -88,19 +88,21 @@ def _statement(node: Any, part: Any, passed: tuple[int, ...]) -> _Statement | No
     own = _of_part(part) or _of_node(node, part)
     if own is not None or id(part) in passed:
         return own
-    statements = (_statement(node, source, (*passed, id(part))) for source in sources(node, part))
+    statements = (
+        _statement(node, source, (*passed, id(part))) for source in value_sources(node, part)
+    )
     return next((each for each in statements if each is not None), None)
 
 
 def _of_part(part: Any) -> _Statement | None:
-    """Return what the metadata of a part state as its unit."""
+    """Return the unit that the metadata of a part state."""
     key, stated = _stated(part.metadata)
     text = _text(stated)
     return _Statement(text, key, part, is_own=True) if text else None
 
 
 def _of_node(node: Any, part: Any) -> _Statement | None:
-    """Return what the metadata of a node state as the unit of one of its parts."""
+    """Return the unit that the metadata of a node state for one of its parts."""
     key, stated = _stated(node.metadata)
     text = _text(stated.get(part.id)) if isinstance(stated, Mapping) else ""
     return _Statement(text, f"{key}['{part.id}']", part, is_own=False) if text else None
@@ -108,12 +110,12 @@ def _of_node(node: Any, part: Any) -> _Statement | None:
 
 def _step(node: Any, part: Any) -> str:
     """Return the step in a place from a node to one of its parts."""
-    kind = next(kind for kind in KINDS if any(part is each for each in parts(node, (kind,))))
+    kind = next(kind for kind in KINDS if any(part is each for each in node_parts(node, (kind,))))
     return f".{kind}['{part.id}']"
 
 
 def _stated(metadata: Mapping[str, Any] | None) -> tuple[str, Any]:
-    """Return the key of metadata that states a unit, and what it states."""
+    """Return the metadata key for a unit, and its value."""
     metadata = metadata or {}
     return next(((key, metadata[key]) for key in _KEYS if key in metadata), ("", None))
 

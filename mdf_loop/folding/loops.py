@@ -15,7 +15,7 @@ from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import LoopError, TripCountError, UnknownNameError, UnsupportedError
 from mdf_loop.folding.flat import Content, FlatGraph, Port
 from mdf_loop.importing.opening import open_document
-from mdf_loop.lower.syntax import names_in, number_of
+from mdf_loop.lower.syntax import names_in, parse_number
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.reading.recordings import RecordingForm
@@ -247,7 +247,7 @@ def _constant_value(value: Any, node: Any, graph: Any) -> Any:
     if not isinstance(value, str):
         is_sequence = isinstance(value, list | tuple | np.ndarray)
         return (np.asarray(value).item() if np.size(value) == 1 else None) if is_sequence else value
-    name, number = value.strip(), number_of(value)
+    name, number = value.strip(), parse_number(value)
     if number is not None or name in ("True", "False"):
         return number if number is not None else name == "True"
     parameter = next((p for p in node.parameters if p.id == name), None)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from mdf_loop.document.tensors import typed
+from mdf_loop.document.tensors import array_parameter
 from mdf_loop.ir import Array, Shape
 
 Content: TypeAlias = dict[str, Any]
@@ -72,7 +72,7 @@ class GraphWriter:
     def constant(self, name: str, array: Array) -> None:
         """Add a constant value."""
         node = {
-            "parameters": {"value": typed(array)},
+            "parameters": {"value": array_parameter(array)},
             "output_ports": {name: {"value": "value"}},
         }
         self._add(name, node, [name])

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from mdf_loop.document import parsing
 from mdf_loop.document.document import Document, document_of
-from mdf_loop.document.loading import clear_errors, graph_of, model_of
+from mdf_loop.document.loading import as_model_errors, graph_of, model_of
+from mdf_loop.document.lone_surrogates import surrogate_findings
 from mdf_loop.document.structure import graph_findings, model_findings
 from mdf_loop.document.tensors import files_in
-from mdf_loop.document.texts import broken_texts
 from mdf_loop.errors import ModelError, raise_findings
 from mdf_loop.importing import LOOP_CONDITIONS, READERS, import_file, is_onnx
 from mdf_loop.paths import noted, noting, path_of
@@ -62,19 +62,19 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
     from modeci_mdf.mdf import Graph, Model
 
     if isinstance(source, Model):
-        with clear_errors(f"'{source.id}'"):
-            raise_findings((*broken_texts(source), *model_findings(source)))
+        with as_model_errors(f"'{source.id}'"):
+            raise_findings((*surrogate_findings(source), *model_findings(source)))
         return document_of(source, source.id)
     if isinstance(source, Graph):
-        with clear_errors(f"'{source.id}'"):
+        with as_model_errors(f"'{source.id}'"):
             findings = graph_findings(source.id, source, "$.graphs[0]")
-            raise_findings((*broken_texts(source), *findings))
+            raise_findings((*surrogate_findings(source), *findings))
         return Document(source, "$.graphs[0]", {source.id: source}, source.id)
     if isinstance(source, Mapping):
         inner = next(iter(source.values()), None) if len(source) == 1 else source
         if isinstance(inner, Mapping) and "nodes" not in inner:
             return document_of(model_of(source), str(source.get("id", next(iter(source), ""))))
-        raise_findings(broken_texts(source))
+        raise_findings(surrogate_findings(source))
         graph = graph_of(source, "$.graphs[0]")
         return Document(graph, "$.graphs[0]", {graph.id: graph}, graph.id)
     raise ModelError(
@@ -100,6 +100,6 @@ def _load(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
         imported = import_file(path, loop_condition)
         return model_of(imported.content, name=path.name), imported.warnings
     is_onnx(path, loop_condition)
-    with clear_errors(f"'{path.name}'"):
+    with as_model_errors(f"'{path.name}'"):
         content = parsing.parse(noted(path))
     return model_of(content, files_in(path.parent), path.name), ()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.document.tensors import described, stored
+from mdf_loop.document.tensors import array_metadata, to_storable
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
 from mdf_loop.importing.graph_writer import Content
@@ -41,7 +41,7 @@ def write_model(content: Content, path: str | Path) -> list[Path]:
     if large_arrays:
         checked_place(array_file)
         _check_replaceable(array_file, target)
-        stored_arrays = {name: stored(array) for name, array in large_arrays.items()}
+        stored_arrays = {name: to_storable(array) for name, array in large_arrays.items()}
         write_whole(array_file, lambda stream: write_arrays(stream, stored_arrays))
         written.append(array_file)
     write_whole(target, lambda stream: stream.write(text.encode()))
@@ -87,7 +87,10 @@ def _dumper_class(dumper: Any) -> Any:
 def plain(content: Any, array_file: str, large: dict[str, Array], name: str = "") -> Any:
     """Return the content with small arrays as lists; `large` collects the other arrays."""
     if isinstance(content, np.ndarray):
-        return {"value": _written_value(content, array_file, large, name), **described(content)}
+        return {
+            "value": _written_value(content, array_file, large, name),
+            **array_metadata(content),
+        }
     if isinstance(content, Mapping):
         is_parameter = isinstance(content.get("value"), np.ndarray)
         rest = {**content, "value": None} if is_parameter else content
@@ -128,7 +131,7 @@ def _plain_parameter(
     """Return the value of a parameter, with its dtype in the metadata."""
     array = content["value"]
     value = _written_value(array, array_file, large, name)
-    metadata = {**described(array), **(content.get("metadata") or {})}
+    metadata = {**array_metadata(array), **(content.get("metadata") or {})}
     if isinstance(value, Mapping):
         metadata["shape"] = list(array.shape)
     return {"value": value, "metadata": metadata}

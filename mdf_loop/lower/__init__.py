@@ -1,11 +1,11 @@
-"""MDF functions and expressions -> operations.
+"""Lowering of MDF functions and expressions to operations.
 
-A function of an expression is one function in a family file (`elementary`, `arrays`, ...) under
-`@names(...)`; MDF's own functions come from its registry (`standard`), ONNX's from their schemas
-(`onnx_functions`).
+Each function that an expression may call is one Python function under `@names(...)`, in a file of its
+family (`elementary`, `arrays`, ...). MDF's own functions come from its registry (`standard`), ONNX's
+from their schemas (`onnx_functions`).
 """
 
-from mdf_loop.lower import (  # noqa: F401 - they register functions
+from mdf_loop.lower import (  # noqa: F401 - these modules register functions
     arrays,
     builtins,
     draws,
@@ -20,7 +20,7 @@ from mdf_loop.lower import (  # noqa: F401 - they register functions
     shapes,
     variates,
 )
-from mdf_loop.lower.expression import is_left_out, lower_expression
+from mdf_loop.lower.expression import is_omitted, lower_expression
 from mdf_loop.lower.operators import Term, cast, tensor
 from mdf_loop.lower.scope import Scope, unknown_name
 from mdf_loop.lower.standard import function_draws, lower_function, with_arguments
@@ -32,7 +32,7 @@ __all__ = [
     "cast",
     "draws_numbers",
     "function_draws",
-    "is_left_out",
+    "is_omitted",
     "lower_expression",
     "lower_function",
     "names_in",

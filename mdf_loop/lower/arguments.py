@@ -1,9 +1,9 @@
-"""How a function of an expression reads its arguments: by the annotations of its parameters.
+"""Conversion of the arguments of functions in expressions, by the annotations of the parameters.
 
     @names("numpy.sum")
     def total(b: ModelBuilder, a: Value, axis: Axes = None, *, keepdims: bool = False) -> Value
 
-takes any term as one tensor `a`, and `axis` and `keepdims` as numbers known at compile time.
+Here any term is accepted as one tensor `a`. `axis` and `keepdims` must be known at compile time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mdf_loop.lower.terms import Term, tensor
 from mdf_loop.ops.words import ints, scalar
 
 Argument: TypeAlias = "Term | str | None"
-"""What can be written for an argument: a term, a word (text or the name of a dtype), None."""
+"""Possible arguments: a term, a text (also the name of a dtype), None."""
 
 Axes: TypeAlias = "int | tuple[int, ...] | None"
-"""One axis, several, or all of them; known at compile time."""
+"""One axis, several, or None for all; known at compile time."""
 
 Extents: TypeAlias = "Value"
-"""A shape as ONNX takes it: whole numbers along one axis, known or not."""
+"""Shape as an ONNX operand: a vector of integers, known at compile time or not."""
 
 Dtype: TypeAlias = str
-"""A dtype by its name."""
+"""Name of a dtype."""
 
 DTYPES: Mapping[str, str] = {
     **{
@@ -43,11 +43,11 @@ DTYPES: Mapping[str, str] = {
     **{"int": "int64", "numpy.int_": "int64", "numpy.intp": "int64", "numpy.half": "float16"},
     **{"bool": "bool", "numpy.bool": "bool", "numpy.bool_": "bool"},
 }
-"""How dtypes are written; `float` is the compilation's precision."""
+"""Spellings of dtypes; `float` is the compilation's precision."""
 
 
 def known_array(b: ModelBuilder, argument: Argument) -> Array:
-    """The numbers of an argument that must be known when the model is compiled."""
+    """Return the array of an argument that must be known at compile time."""
     array = b.evaluated(_tensor(b, argument))
     if array is None:
         raise OperandError(
@@ -105,7 +105,7 @@ def _tensor(b: ModelBuilder, argument: Argument) -> Value:
 
 
 def _terms(b: ModelBuilder, argument: Argument) -> tuple[Term, ...]:
-    """The parts of a sequence; those of a tensor are its rows."""
+    """Return the members of a sequence, or the rows of a tensor."""
     if isinstance(argument, tuple):
         return argument
     value = _tensor(b, argument)
@@ -136,22 +136,22 @@ _READERS: dict[str, Callable[[ModelBuilder, Argument], Any]] = {
 }
 
 Terms: TypeAlias = "tuple[Term, ...]"
-"""A sequence of terms; that of a tensor are its rows."""
+"""Sequence of terms; a tensor is the sequence of its rows."""
 
 
 class Parameters:
-    """The parameters of a function after the builder, and how each is read."""
+    """Parameters of a function after the builder, with the converter of each."""
 
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
-        found = inspect.signature(call)
-        parameters = list(found.parameters.values())[1:]
+        signature = inspect.signature(call)
+        parameters = list(signature.parameters.values())[1:]
         self.name = name
-        self.parameters = found.replace(parameters=parameters)
+        self.parameters = signature.replace(parameters=parameters)
         self.readers = {p.name: _READERS[_kind(p.annotation)] for p in parameters}
         self.optional = {p.name for p in parameters if p.default is None or "None" in p.annotation}
 
     def __str__(self) -> str:
-        """How the function is written: `numpy.clip(a, a_min=None, a_max=None)`."""
+        """Return the signature as text, `numpy.clip(a, a_min=None, a_max=None)`."""
         bare = [
             p.replace(annotation=inspect.Parameter.empty)
             for p in self.parameters.parameters.values()
@@ -162,11 +162,11 @@ class Parameters:
     def read(
         self, b: ModelBuilder, arguments: list[Argument], keywords: dict[str, Argument]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments as the function wants them.
+        """Return the converted positional and keyword arguments of a call.
 
         Raises:
             ExpressionError: the call does not fit the signature.
-            OperandError: an argument is not what its parameter takes.
+            OperandError: an argument has the wrong type for its parameter.
         """
         try:
             bound = self.parameters.bind(*arguments, **keywords)
@@ -174,8 +174,8 @@ class Parameters:
             raise ExpressionError(f"{self.name}: {error}", hint=f"write {self}") from None
         for name, argument in bound.arguments.items():
             if self.parameters.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                read = tuple(self._one(b, name, part) for part in argument)
-                bound.arguments[name] = read
+                members = tuple(self._one(b, name, part) for part in argument)
+                bound.arguments[name] = members
             else:
                 bound.arguments[name] = self._one(b, name, argument)
         return bound.args, bound.kwargs

@@ -1,4 +1,4 @@
-"""Making arrays: `numpy.` array, zeros, full, eye, arange, linspace and the types float64 ..."""
+"""Creation of arrays: `numpy.` array, zeros, full, eye, arange, linspace and dtypes like float64."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from mdf_loop.ir import Value
 from mdf_loop.lower.arguments import DTYPES, Dtype, Extents
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.terms import as_numpy, fits, promote
+from mdf_loop.lower.terms import as_numpy, fits_dtype, promote
 from mdf_loop.ops.words import cast, kind, rank, shape_between
 
 
 @names("numpy.array", "numpy.asarray")
 def array(b: ModelBuilder, x: Value, /, dtype: Dtype | None = None) -> Value:
-    """`numpy.array(x)`: a list of numbers as one tensor."""
+    """Return `numpy.array(x)`: a list of numbers as one tensor."""
     value = as_numpy(b, x)
     return value if dtype is None else cast(b, value, dtype)
 
 
 def _type(dtype: str) -> None:
-    @names(*(name for name, found in DTYPES.items() if found == dtype and "numpy." in name))
+    @names(*(name for name, spelled in DTYPES.items() if spelled == dtype and "numpy." in name))
     def call(b: ModelBuilder, x: Value, /) -> Value:
-        if not fits(b, x, dtype):
+        if not fits_dtype(b, x, dtype):
             raise OperandError(f"the number {b.constant_of(x)} does not fit into {dtype}")
         return array(b, x, dtype)
 
-    call.__doc__ = f"`numpy.{dtype}(x)`; numbers with a point become whole towards zero."
+    call.__doc__ = f"Return `numpy.{dtype}(x)`; a conversion to integers truncates toward zero."
 
 
 for _dtype in dict.fromkeys(DTYPES.values()):
@@ -39,14 +39,14 @@ for _dtype in dict.fromkeys(DTYPES.values()):
         _type(_dtype)
 
 
-# --- one number everywhere ---------------------------------------------------------------------
+# --- filled arrays -----------------------------------------------------------------------------
 
 
 @names("numpy.full")
 def full(
     b: ModelBuilder, shape: Extents, fill_value: Value, /, dtype: Dtype | None = None
 ) -> Value:
-    """An array of `shape` that holds `fill_value` everywhere."""
+    """Return an array of `shape` filled with `fill_value`."""
     fill = array(b, fill_value, dtype)
     known = b.constant_of(shape)
     if known is not None and np.any(known < 0):
@@ -59,18 +59,18 @@ def _filled(number: int, name: str) -> None:
     def call(b: ModelBuilder, shape: Extents, /, dtype: Dtype | None = None) -> Value:
         return full(b, shape, b.constant(np.array(number, dtype or b.float_dtype)))
 
-    call.__doc__ = f"An array of {name}."
+    call.__doc__ = f"Return an array of {name}."
 
     @names(f"numpy.{name}_like")
     def like(b: ModelBuilder, a: Value, /, dtype: Dtype | None = None) -> Value:
         return full_like(b, a, b.constant(np.array(number)), dtype)
 
-    like.__doc__ = f"An array of {name} of the shape and dtype of another."
+    like.__doc__ = f"Return an array of {name} of the shape and dtype of another."
 
 
 @names("numpy.full_like")
 def full_like(b: ModelBuilder, a: Value, fill_value: Value, /, dtype: Dtype | None = None) -> Value:
-    """An array of the shape and dtype of `a` that holds `fill_value` everywhere."""
+    """Return an array of the shape and dtype of `a` filled with `fill_value`."""
     fill = cast(b, fill_value, dtype or a.dtype)
     return b.op("Expand", fill, shape_of(b, a))
 
@@ -80,35 +80,35 @@ _filled(1, "ones")
 
 
 def shape_of(b: ModelBuilder, value: Value) -> Value:
-    """The extents as a tensor: known ones are a constant."""
+    """Return the extents as a tensor; known ones are a constant."""
     return shape_between(b, value, 0)
 
 
 @names("numpy.broadcast_to")
 def broadcast_to(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
-    """`a` repeated along new and single axes until it has `shape`."""
-    spread = b.op("Expand", a, shape)
+    """Return `a` broadcast to `shape`."""
+    broadcast = b.op("Expand", a, shape)
     known = b.constant_of(shape)
-    if known is not None and spread.shape != tuple(known.tolist()):
+    if known is not None and broadcast.shape != tuple(known.tolist()):
         raise OperandError(f"{a.type} cannot be spread to {tuple(known.tolist())}")
-    return spread
+    return broadcast
 
 
-# --- made of known numbers ----------------------------------------------------------------------
+# --- constant arrays ----------------------------------------------------------------------------
 
 
 @names("numpy.eye")
 def eye(
     b: ModelBuilder, n: int, m: int | None = None, /, k: int = 0, dtype: Dtype | None = None
 ) -> Value:
-    """Ones on the k-th diagonal, zeros elsewhere."""
+    """Return a matrix with ones on the k-th diagonal and zeros elsewhere."""
     _refuse_large("numpy.eye", n * (n if m is None else m))
     return b.constant(np.eye(n, m, k, dtype=dtype or b.float_dtype))
 
 
 @names("numpy.identity")
 def identity(b: ModelBuilder, n: int, /, dtype: Dtype | None = None) -> Value:
-    """Ones on the diagonal, zeros elsewhere."""
+    """Return a matrix with ones on the diagonal and zeros elsewhere."""
     return eye(b, n, dtype=dtype)
 
 
@@ -121,23 +121,23 @@ def arange(
     /,
     dtype: Dtype | None = None,
 ) -> Value:
-    """Numbers from `start` (0 if left out) up to but not `stop`; whole ones also at run time."""
+    """Return numbers from `start` (default 0) up to `stop`, exclusive; integers also at run time."""
     first, last = (start, stop) if stop is not None else (b.constant(np.array(0)), start)
     parts = promote(b, first, last, *(() if step is None else (step,)))
     known = [b.constant_of(part) if kind(part) == "i" else b.evaluated(part) for part in parts]
     if all(array is not None for array in known):
         numbers = [array.item() for array in known if array is not None]
         _refuse_large("numpy.arange", _count(*numbers))
-        made = np.arange(*numbers)
+        series = np.arange(*numbers)
         return b.constant(
-            made.astype(dtype or (b.float_dtype if made.dtype.kind == "f" else made.dtype))
+            series.astype(dtype or (b.float_dtype if series.dtype.kind == "f" else series.dtype))
         )
     if kind(parts[0]) != "i" or any(rank(part) for part in parts):
         raise OperandError(
             "numpy.arange needs whole numbers, or numbers known when the model is compiled"
         )
-    found = b.op("Range", *parts, *(() if step is not None else (b.constant(np.array(1)),)))
-    return found if dtype is None else cast(b, found, dtype)
+    computed = b.op("Range", *parts, *(() if step is not None else (b.constant(np.array(1)),)))
+    return computed if dtype is None else cast(b, computed, dtype)
 
 
 def _count(start: float, stop: float, step: float = 1) -> float:
@@ -163,7 +163,7 @@ def _spaced(name: str, compute: Callable[..., Any]) -> None:
             raise OperandError(f"{name} makes {num} numbers")
         return b.constant(compute(start, stop, num, endpoint=endpoint).astype(b.float_dtype))
 
-    call.__doc__ = f"`{name}(start, stop, num)` of numbers known when the model is compiled."
+    call.__doc__ = f"Return `{name}(start, stop, num)` of numbers known at compile time."
 
 
 _spaced("numpy.linspace", np.linspace)

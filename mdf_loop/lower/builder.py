@@ -1,9 +1,12 @@
-"""The builder of those who read a model: what they know of values, what they found, what was asked.
+"""Builder of the operations of a model, with the state that all builders of one model share.
 
-`weak` values are plain numbers of the document, which take the dtype of what they are combined with, as
-Python's numbers do in numpy. `late` constants are known only because a loop is written out, `measured`
-ones only because shapes of inputs are: what is calculated of them now must have the bits that it would
-have at run time.
+Three properties of values decide which calculations may be done at compile time:
+
+- `weak`: a Python number of the document. It takes the dtype of the other operand, as in numpy.
+- `late`: a constant that is known only because a loop is unrolled.
+- `measured`: a constant that is known only because the shapes of inputs are.
+
+Constants derived from late or measured ones must have the bits that a run would compute.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from mdf_loop.ir import Array, Shape, Value
 
 
 class Options(Struct, frozen=True):
-    """What the caller decides about a compilation; `stops` are ports that derivatives take for constants."""
+    """Compilation options of the caller; derivatives treat the ports in `stops` as constants."""
 
     precision: str = "float64"
     shapes: str = "strict"
@@ -31,11 +34,11 @@ class Options(Struct, frozen=True):
 
 
 class SitePlace(Struct, frozen=True):
-    """What is read now, by ids alone: what streams of random numbers are named by.
+    """Current place in the model, which names the streams of random numbers.
 
-    `graph` is the graph, with all that it stands in; `item` the part of a node in it, and what of that
-    part; `call` the number of a call in its expression. `turn` is how many passes, or iterations that are
-    written out, come before in one turn of the loop that they stand in, of so many `turns` at least.
+    `graph` is the path of the graph. `item` is the path of an item in it, such as a parameter of a node.
+    `call` is the number of a call in its expression. `turn` is the number of earlier passes or unrolled
+    iterations in one turn of the enclosing loop. `turns` is the number of them, or a lower bound of it.
     """
 
     graph: str = ""
@@ -46,31 +49,31 @@ class SitePlace(Struct, frozen=True):
 
     @property
     def site(self) -> str:
-        """`graph.node.item#k`."""
+        """Name of the site, `graph.node.item#k`."""
         return f"{self.graph}.{self.item}#{self.call}"
 
 
 class _Reading(Shared):
-    """What all builders of one model share."""
+    """State that all builders of one model share."""
 
     options: Options = field(default_factory=Options)
     weak: set[Value] = field(default_factory=set)
     late: set[Value] = field(default_factory=set)
     measured: set[Value] = field(default_factory=set)
-    asked: dict[Value, str] = field(default_factory=dict)
+    shape_queries: dict[Value, str] = field(default_factory=dict)
     types: dict[str, Any] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
-    stand_for: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
-    stated: dict[Value, Shape] = field(default_factory=dict)
+    spread_sources: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
+    stated_shapes: dict[Value, Shape] = field(default_factory=dict)
     notes: dict[Finding, None] = field(default_factory=dict)
 
 
 class ModelBuilder(Builder):
-    """Appends the operations of a model to one scope.
+    """Builder that appends the operations of a model to one scope.
 
-    `read` is whether Python would read the part of an expression that is lowered now (None: always):
-    elsewhere it must not fail. `in_loop` is true inside of loops as the model has them: also where one is
-    written out, in each evaluation of a run over time, and where members are computed together.
+    `read` is the condition under which Python would evaluate the current part of an expression
+    (None: always). If it is false, the part must not fail. `in_loop` is True inside the loops of
+    the model. It stays True if such a loop is unrolled, and in each evaluation of a run over time.
     """
 
     def __init__(self, options: Options | None = None, parent: ModelBuilder | None = None) -> None:
@@ -84,8 +87,8 @@ class ModelBuilder(Builder):
         self.in_loop: bool = parent.in_loop if parent else False
 
     @contextmanager
-    def placed(self, **parts: Any) -> Iterator[None]:
-        """What is read inside stands at this place; what is not said of it stays."""
+    def at_place(self, **parts: Any) -> Iterator[None]:
+        """Set parts of the current place inside a `with` block; the other parts stay."""
         old = self.place
         self.place = replace(old, **parts)
         try:
@@ -94,70 +97,70 @@ class ModelBuilder(Builder):
             self.place = old
 
     def part(self, name: str) -> AbstractContextManager[None]:
-        """The same for a part of what is read now; for no part, if its name is empty."""
-        return self.placed(item=f"{self.place.item}.{name}") if name else nullcontext()
+        """Append a name to the current item inside a `with` block; an empty name changes nothing."""
+        return self.at_place(item=f"{self.place.item}.{name}") if name else nullcontext()
 
     def loop_body(self) -> Self:
-        """A builder for the body of a loop inside this scope, which takes turns of its own."""
-        inside = self.body()
-        inside.place = replace(inside.place, turn=0, turns=1)
-        inside.in_loop = True
-        return inside
+        """Return a builder for the body of a loop inside this scope, with turns of its own."""
+        body = self.body()
+        body.place = replace(body.place, turn=0, turns=1)
+        body.in_loop = True
+        return body
 
     # --- the model ----------------------------------------------------------------------------------
 
     @property
     def options(self) -> Options:
-        """The caller's decisions."""
+        """Compilation options of the caller."""
         return self._known.options
 
     @property
     def float_dtype(self) -> str:
-        """The dtype of numbers with a point."""
+        """Dtype of floats: the compilation's precision."""
         return self.options.precision
 
     @property
     def findings(self) -> Findings:
-        """Where errors of this model are collected."""
+        """Errors of this model."""
         return self._known.findings
 
     @property
     def notes(self) -> tuple[Finding, ...]:
-        """What a modeller should know of how the model was read; nothing is wrong with it."""
+        """Remarks for the modeller that are not errors."""
         return tuple(self._known.notes)
 
-    def note(self, what: str, where: str) -> None:
-        """Say something that a modeller should know; said twice, it is one note."""
-        self._known.notes[Finding("Note", what, where)] = None
+    def note(self, remark: str, where: str) -> None:
+        """Add a remark for the modeller; an equal remark is added once."""
+        self._known.notes[Finding("Note", remark, where)] = None
 
     @property
     def types(self) -> dict[str, Any]:
-        """What each place of the model became: MDF path -> value, or tuple of values."""
+        """Value, or tuple of values, of each MDF path."""
         return self._known.types
 
     @property
-    def stated(self) -> dict[Value, Shape]:
-        """The shapes of inputs as the model states them, whatever the run is given."""
-        return self._known.stated
+    def stated_shapes(self) -> dict[Value, Shape]:
+        """Shapes of inputs as the model states them, whatever arrays a run gets."""
+        return self._known.stated_shapes
 
     @property
-    def stand_for(self) -> dict[Value, tuple[Value, ...]]:
-        """Values that were spread to another shape: made -> of what (see `reading.widened`)."""
-        return self._known.stand_for
+    def spread_sources(self) -> dict[Value, tuple[Value, ...]]:
+        """Sources of values that were broadcast: result -> operands (see `reading.widened`)."""
+        return self._known.spread_sources
 
     @property
-    def asked(self) -> Mapping[Value, str]:
-        """The values whose shapes a model asks for, and where."""
-        return self._known.asked
+    def shape_queries(self) -> Mapping[Value, str]:
+        """Values whose shapes the model reads, with the place in the document."""
+        return self._known.shape_queries
 
     # --- plain numbers ------------------------------------------------------------------------------
 
     def is_weak(self, value: Value) -> bool:
-        """Whether the value is a plain number of the document."""
+        """Return True if the value is weakly typed: a Python number of the document."""
         return value in self._known.weak
 
     def mark_weak(self, value: Value) -> Value:
-        """Say that a value behaves like a plain Python number."""
+        """Mark a value as weakly typed, like a Python number."""
         known = self.constant_of(value)
         if known is not None and self.is_late(value):
             return self.constant(known, weak=True, late=True, measured=self.is_measured(value))
@@ -175,43 +178,43 @@ class ModelBuilder(Builder):
         measured: bool = False,
         name: str = "",
     ) -> Value:
-        """A constant of the whole program; equal constants of one kind are one value."""
-        words = {"weak": weak, "late": late, "measured": measured}
-        made = self._pooled(array, name, tuple(word for word, said in words.items() if said))
+        """Return a constant of the whole program; equal constants of one kind are one value."""
+        flags = {"weak": weak, "late": late, "measured": measured}
+        pooled = self._pooled(array, name, tuple(word for word, is_set in flags.items() if is_set))
         known = self._known
-        for said, values in ((weak, known.weak), (late, known.late), (measured, known.measured)):
-            if said:
-                values.add(made)
-        return made
+        for is_set, values in ((weak, known.weak), (late, known.late), (measured, known.measured)):
+            if is_set:
+                values.add(pooled)
+        return pooled
 
     def late(self, array: Array) -> Value:
-        """A constant that would not be known but for a loop that is written out."""
+        """Return a constant that is known only because a loop is unrolled."""
         return self.constant(array, late=True)
 
     def is_late(self, value: Value | None) -> bool:
-        """Whether the value is known only because a loop is written out."""
+        """Return True if the value is known only because a loop is unrolled."""
         return value in self._known.late
 
     def measured(self, value: Value, extents: Array) -> Value:
-        """What a model asks of the shape of a value, which is known as programs have fixed ones."""
-        self._known.asked[value] = self.where
+        """Return extents of a value's shape as a constant that depends on the shapes of inputs."""
+        self._known.shape_queries[value] = self.where
         return self.constant(extents, measured=True)
 
     def is_measured(self, value: Value | None) -> bool:
-        """Whether a constant is known only because the shapes of inputs are."""
+        """Return True if a constant is known only because the shapes of inputs are."""
         return value in self._known.measured
 
-    def chosen(self, by: Value, value: Value) -> Value:
-        """A value that was chosen by one known now: known as late as that."""
+    def as_late_as(self, selector: Value, value: Value) -> Value:
+        """Mark a constant as late if the constant that selected it is late."""
         known = self.constant_of(value)
-        if known is None or not self.is_late(by):
+        if known is None or not self.is_late(selector):
             return value
         return self.constant(
             known, weak=self.is_weak(value), late=True, measured=self.is_measured(value)
         )
 
     def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
-        """A constant that is what an operation gives for others: known as late as these."""
-        read = tuple(sources)
-        late, measured = any(map(self.is_late, read)), any(map(self.is_measured, read))
+        """Return the result of an operation on constants; it is late or measured if an operand is."""
+        operands = tuple(sources)
+        late, measured = any(map(self.is_late, operands)), any(map(self.is_measured, operands))
         return self.constant(array, late=late, measured=measured)

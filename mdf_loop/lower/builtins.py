@@ -1,4 +1,4 @@
-"""Python's builtin functions on values."""
+"""Python's builtin functions as lowerings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.lower import guards
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.rounding import rounded as numpy_rounded
+from mdf_loop.lower.rounding import round_decimals as numpy_rounded
 from mdf_loop.lower.shapes import size
 from mdf_loop.lower.terms import Term, as_plain, literal, plain_result, tensor
 from mdf_loop.ops.words import ints, is_scalar, kind, rank
@@ -22,13 +22,13 @@ from mdf_loop.ops.words import ints, is_scalar, kind, rank
 
 @names("abs")
 def absolute(b: ModelBuilder, x: Value, /) -> Value:
-    """`abs(x)`."""
+    """Return `abs(x)`."""
     return ops.absolute(b, x)
 
 
 @names("pow")
 def power(b: ModelBuilder, base: Value, exp: Value, /) -> Value:
-    """`base ** exp`."""
+    """Return `base ** exp`."""
     return ops.power(b, base, exp)
 
 
@@ -36,7 +36,7 @@ def power(b: ModelBuilder, base: Value, exp: Value, /) -> Value:
 
 
 def _parts(b: ModelBuilder, name: str, term: Term) -> list[Value]:
-    """The numbers of a list, one by one."""
+    """Return the numbers of a list as separate values."""
     if isinstance(term, tuple):
         return [tensor(b, part) for part in term]
     extent = term.shape[0] if term.shape is not None and len(term.shape) == 1 else None
@@ -49,7 +49,7 @@ def _parts(b: ModelBuilder, name: str, term: Term) -> list[Value]:
 
 
 def _is_one(value: Value) -> bool:
-    """Whether a value is one number: with no axes, or with axes of extent 1."""
+    """Return True if a value has exactly one element."""
     return value.shape is not None and all(extent == 1 for extent in value.shape)
 
 
@@ -76,8 +76,8 @@ def _extreme(name: str, better: Callable[[ModelBuilder, Value, Value], Value]) -
         return best
 
     call.__doc__ = (
-        f"`{name}(a, b, ...)` or `{name}(list)`, Python's way: the first of equals. Arrays of one "
-        "element are numbers; of several shapes the result has that which all broadcast to."
+        f"Return `{name}(a, b, ...)` or `{name}(list)` as Python does: the first of equal numbers. "
+        "Arrays of one element count as numbers. The result has their broadcast shape."
     )
 
 
@@ -87,7 +87,7 @@ _extreme("min", ops.less)
 
 @names("sum")
 def total(b: ModelBuilder, iterable: Term, start: Value | None = None, /) -> Value:
-    """`start + first + second + ...`, from left to right; rows of an array are added whole."""
+    """Return `start + first + second + ...`, from left to right; rows of an array are summands."""
     if isinstance(iterable, tuple) or (iterable.shape is not None and len(iterable.shape) == 1):
         parts = _parts(b, "sum", iterable)
     else:
@@ -109,31 +109,31 @@ def _one(b: ModelBuilder, name: str, value: Value) -> Value:
 
 
 @names("int")
-def whole(b: ModelBuilder, x: Value, /) -> Value:
-    """`int(x)`: towards zero, for one number."""
+def to_int(b: ModelBuilder, x: Value, /) -> Value:
+    """Return `int(x)` of one number, truncated toward zero."""
     plain = plain_result(b, int, (x,))
-    return plain or _as_whole(b, "int", _one(b, "int", x))
+    return plain or _as_int(b, "int", _one(b, "int", x))
 
 
-def _as_whole(b: ModelBuilder, name: str, x: Value) -> Value:
-    return as_plain(b, guards.whole(b, x, name) if kind(x) == "f" else x, "int64")
+def _as_int(b: ModelBuilder, name: str, x: Value) -> Value:
+    return as_plain(b, guards.check_fits_int64(b, x, name) if kind(x) == "f" else x, "int64")
 
 
 @names("float")
-def real(b: ModelBuilder, x: Value, /) -> Value:
-    """`float(x)`, for one number."""
+def to_float(b: ModelBuilder, x: Value, /) -> Value:
+    """Return `float(x)` of one number."""
     return as_plain(b, _one(b, "float", x), b.float_dtype)
 
 
 @names("bool")
-def truth(b: ModelBuilder, x: Value, /) -> Value:
-    """`bool(x)`, for one element."""
+def to_bool(b: ModelBuilder, x: Value, /) -> Value:
+    """Return `bool(x)` of one element."""
     return as_plain(b, ops.truth(b, x), "bool")
 
 
 @names("len")
 def length(b: ModelBuilder, x: Term, /) -> Value:
-    """`len(x)`: the extent of the first axis, or how many members a sequence has."""
+    """Return `len(x)`: the extent of the first axis, or the number of members of a sequence."""
     if isinstance(x, tuple):
         return literal(b, len(x))
     if is_sequence(x.dtype):
@@ -145,10 +145,10 @@ def length(b: ModelBuilder, x: Term, /) -> Value:
 
 @names("round")
 def rounded(b: ModelBuilder, number: Value, /, ndigits: int | None = None) -> Value:
-    """`round(x)`, `round(x, digits)`: half to even; one number without digits becomes whole."""
+    """Return `round(x)` or `round(x, digits)`, half to even; a float without digits becomes an int."""
     plain = plain_result(b, functools.partial(round, ndigits=ndigits), (number,))
     if plain is not None:
         return plain
     if ndigits is None and kind(number) == "f" and is_scalar(number):
-        return _as_whole(b, "round", b.op("Round", number))
+        return _as_int(b, "round", b.op("Round", number))
     return numpy_rounded(b, number, ndigits or 0)

@@ -1,4 +1,4 @@
-"""One of two ways to compute values, of which only the chosen one is computed.
+"""Conditional computation: an `If` operation of which only one branch runs.
 
     choose(b, go, lambda b: [b.op("Neg", x)], lambda b: [x], "y")
 
@@ -8,8 +8,7 @@
     else
       give %x
 
-For a choice between two values that are there anyway see `operators.select`: where both have one
-shape it is cheaper.
+`operators.select` chooses between two existing values. It is cheaper if both have one shape.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ from mdf_loop.errors import ArityError, JoinError, Poisoned
 from mdf_loop.ir import Branch, If, Shape, Value
 from mdf_loop.ir.shape_join import any_shape, dtype_sentence
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.terms import common_dtype, fits
+from mdf_loop.lower.terms import common_dtype, fits_dtype
 from mdf_loop.ops.words import cast, ints
 
 Reader: TypeAlias = Callable[[ModelBuilder], Sequence[Value]]
-"""Appends what one branch computes and gives the values that leave it."""
+"""Function that appends the operations of one branch and returns the leaves of the branch."""
 
 Join: TypeAlias = Callable[[Shape, Shape], Shape]
-"""The shape that two become together (`mdf_loop.ir.shape_join`)."""
+"""Function that returns the common shape of two shapes (`mdf_loop.ir.shape_join`)."""
 
 
-class Words(Struct, frozen=True):
-    """What errors and programs call the two sides, and each of the values (None: all alike)."""
+class BranchNames(Struct, frozen=True):
+    """Names of the two branches and of each value in error messages (None: all values have one name)."""
 
     sides: tuple[str, str] = ("the then branch", "the else branch")
     value: Callable[[int], str] | None = None
 
 
 class _Side(Struct, frozen=True):
-    """A branch while it is read."""
+    """Branch under construction."""
 
     b: ModelBuilder
     leaves: list[Value]
 
     def branch(self) -> Branch:
-        """The branch, once it is read."""
+        """Return the complete branch."""
         return Branch(tuple(self.b.ops), tuple(self.leaves))
 
 
@@ -58,25 +57,25 @@ def choose(
     otherwise: Reader,
     name: str,
     *,
-    words: Words | None = None,
+    words: BranchNames | None = None,
     join: Join = any_shape,
 ) -> tuple[Value, ...]:
-    """`then() if condition else otherwise()`, value by value; the values are called `name`.
+    """Return `then() if condition else otherwise()`, value by value, under the given name.
 
-    Of a condition that is known now the other branch is not even read. Both branches give the
-    same number of values, in the same dtypes; plain numbers take the dtype of the other side.
-    Shapes may differ: extents that are not equal in both are known only at run time, and so is a
-    number of axes that is not. With `join=join_shapes` they must join.
+    If the condition is known at compile time, the other branch is not even read. Both branches return the
+    same number of values in the same dtypes. Weakly typed numbers take the dtype of the other branch.
+    Shapes may differ: an extent, or a rank, that is not equal in both is known only at run time. With
+    `join=join_shapes` the shapes must join.
 
     Raises:
-        ArityError: the branches give different numbers of values.
+        ArityError: the branches return different numbers of values.
         JoinError: two values for one place do not join.
-        Poisoned: a branch has an error, which is noted.
+        Poisoned: a branch has an error, which is recorded.
     """
     known = b.constant_of(condition)
     if known is not None and condition.type == "bool[]":
         return tuple((then if known else otherwise)(b))
-    words = words or Words()
+    words = words or BranchNames()
     left, right = _side(b, then), _side(b, otherwise)
     if left is None or right is None:
         raise Poisoned
@@ -86,7 +85,7 @@ def choose(
             f"{words.sides[0]} gives {len(left.leaves)}, {words.sides[1]} {len(right.leaves)}"
         )
     outputs = tuple(
-        _joined(b, (left, right), k, words.value(k) if words.value else name, words, join)
+        _join_values(b, (left, right), k, words.value(k) if words.value else name, words, join)
         for k in range(len(left.leaves))
     )
     b.append(If(name, condition, left.branch(), right.branch(), outputs, b.where))
@@ -94,9 +93,10 @@ def choose(
 
 
 def one_of(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
-    """One of two values of one dtype that are there anyway, in its own shape.
+    """Return one of two existing values of one dtype, in its own shape.
 
-    A `Where` is cheaper, but repeats what is shorter: it is for shapes that are known to be equal.
+    `Where` is cheaper, but it broadcasts the shorter value. It is for shapes that are known to be
+    equal.
     """
     if then.shape is not None and otherwise.shape is not None:
         rank = max(len(then.shape), len(otherwise.shape))
@@ -105,40 +105,42 @@ def one_of(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value
 
 
 def with_rank(b: ModelBuilder, value: Value, rank: int) -> Value:
-    """A value with axes of one element in front, if it has not so many axes."""
+    """Return a value with leading axes of extent 1 added up to a rank."""
     missing = rank - len(value.shape or ())
     return b.op("Unsqueeze", value, ints(b, *range(missing))) if missing > 0 else value
 
 
 def _side(b: ModelBuilder, read: Reader) -> _Side | None:
-    """One branch, None if it has errors: those of the other one are wanted too."""
-    inside = b.body()
+    """Read one branch; return None if it has errors, so that the other one is checked, too."""
+    body = b.body()
     with b.findings.catch():
-        return _Side(inside, list(read(inside)))
+        return _Side(body, list(read(body)))
     return None
 
 
-def _joined(
-    b: ModelBuilder, sides: tuple[_Side, _Side], k: int, name: str, words: Words, join: Join
+def _join_values(
+    b: ModelBuilder, sides: tuple[_Side, _Side], k: int, name: str, words: BranchNames, join: Join
 ) -> Value:
-    """What the k-th value becomes after the choice; in its branches it becomes that first."""
+    """Return the k-th value of the choice; both branches cast their leaf to its type first."""
     pair = sides[0].leaves[k], sides[1].leaves[k]
     place = (
         f"Cannot join the values of '{name}' from {words.sides[0]} ({pair[0].type}) "
         f"and {words.sides[1]} ({pair[1].type})"
     )
-    dtype = _one_dtype(b, *pair, place)
-    shape = _one_shape(pair[0].shape, pair[1].shape, place, join)
+    dtype = _join_dtypes(b, *pair, place)
+    shape = _join_shapes(pair[0].shape, pair[1].shape, place, join)
     for side, value in zip(sides, pair, strict=True):
-        made = cast(side.b, value, dtype)
-        side.leaves[k] = _with_axis(side.b, made) if shape == (1,) and made.shape == () else made
-    named = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
-    output = b.new(dtype, named, name)
+        converted = cast(side.b, value, dtype)
+        side.leaves[k] = (
+            _with_axis(side.b, converted) if shape == (1,) and converted.shape == () else converted
+        )
+    shape_names = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
+    output = b.new(dtype, shape_names, name)
     return b.mark_weak(output) if all(map(b.is_weak, pair)) else output
 
 
-def _one_dtype(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> str:
-    """The dtype of both; a plain number has that of the other side, if it can be said in it."""
+def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> str:
+    """Return the common dtype; a weak number takes that of the other side if it is in range."""
     if then.dtype == otherwise.dtype:
         return then.dtype
     strong = {value.dtype for value in (then, otherwise) if not b.is_weak(value)}
@@ -146,7 +148,7 @@ def _one_dtype(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> st
         value.dtype != "string" and "(" not in value.dtype for value in (then, otherwise)
     ):
         dtype = common_dtype(b, (then, otherwise))
-        if strong <= {dtype} and fits(b, then, dtype) and fits(b, otherwise, dtype):
+        if strong <= {dtype} and fits_dtype(b, then, dtype) and fits_dtype(b, otherwise, dtype):
             return dtype
     raise JoinError(
         f"{place}: {dtype_sentence(then.dtype, otherwise.dtype)}",
@@ -154,7 +156,7 @@ def _one_dtype(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> st
     )
 
 
-def _one_shape(then: Shape, otherwise: Shape, place: str, join: Join) -> Shape:
+def _join_shapes(then: Shape, otherwise: Shape, place: str, join: Join) -> Shape:
     try:
         return join(then, otherwise)
     except JoinError as error:

@@ -1,7 +1,7 @@
-"""Random numbers: `numpy.random.` and `random.`, from streams that are the same wherever they are computed.
+"""Random numbers of `numpy.random.` and `random.`, from streams that are equal on every machine.
 
-A call is a site: it has a stream of its own (see `mdf_loop.streams`), and takes so many words of it as
-it has elements, whatever the distribution. Nothing is rejected, and nothing drawn again.
+Each call is a site with a stream of its own (see `mdf_loop.streams`). It consumes a fixed number of
+words per element, whatever the distribution. No number is rejected or drawn again.
 """
 
 from __future__ import annotations
@@ -15,31 +15,35 @@ from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.site import DrawSite, Size, drawn
+from mdf_loop.lower.site import DrawSite, Size, draw_numbers
 from mdf_loop.lower.terms import as_float, literal
 from mdf_loop.ops.symbolic import Symbolic
 from mdf_loop.ops.words import cast, ints, scalar
 
 
-def not_negative(b: ModelBuilder, scale: Value, what: str) -> Value:
-    """Return the scale of a distribution; a negative one is an error."""
-    made: Value = parameter_rules.not_negative(DrawSite(b), Symbolic(b, scale), what).value
-    return made
+def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
+    """Return the scale of a distribution; raise an error if it is negative."""
+    checked: Value = parameter_rules.not_negative(
+        DrawSite(b), Symbolic(b, scale), description
+    ).value
+    return checked
 
 
-def probability(b: ModelBuilder, p: Value, what: str) -> Value:
-    """Return a probability; one that is not from 0 to 1 is an error."""
-    made: Value = parameter_rules.between(DrawSite(b), Symbolic(b, p), 0.0, 1.0, what).value
-    return made
+def probability(b: ModelBuilder, p: Value, description: str) -> Value:
+    """Return a probability; raise an error if it is outside of 0 to 1."""
+    checked: Value = parameter_rules.between(
+        DrawSite(b), Symbolic(b, p), 0.0, 1.0, description
+    ).value
+    return checked
 
 
-def drawn_floats(b: ModelBuilder, kind: str, shape: Size) -> Value:
-    """The same in the compilation's precision."""
-    return cast(b, drawn(b, kind, shape), b.float_dtype)
+def draw_floats(b: ModelBuilder, kind: str, shape: Size) -> Value:
+    """Return random numbers of the current site in the compilation's precision."""
+    return cast(b, draw_numbers(b, kind, shape), b.float_dtype)
 
 
 def size_of(size: Axes, *parameters: Value) -> Size:
-    """The shape of a draw: as it is said, else that of its parameters."""
+    """Return the shape of a draw: the stated size, else the broadcast shape of the parameters."""
     if size is not None:
         extents = (size,) if isinstance(size, int) else size
         if min(extents, default=0) < 0:
@@ -61,37 +65,37 @@ def size_of(size: Axes, *parameters: Value) -> Size:
 def uniform(
     b: ModelBuilder, low: Value | None = None, high: Value | None = None, size: Axes = None
 ) -> Value:
-    """`low + (high - low) * u`, of u in (0, 1)."""
+    """Return `low + (high - low) * u` with u in (0, 1)."""
     low, high = _numbers(b, (low, 0.0), (high, 1.0))
-    u = drawn_floats(b, "Uniform", size_of(size, low, high))
+    u = draw_floats(b, "Uniform", size_of(size, low, high))
     wide = parameter_rules.width(DrawSite(b), Symbolic(b, low), Symbolic(b, high)).value
     return ops.add(b, low, ops.multiply(b, wide, u))
 
 
 @names("random.uniform")
 def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
-    """Return `a + (b - a) * u`, of u in (0, 1); Python takes the ends in any order."""
+    """Return `a + (b - a) * u` with u in (0, 1); Python accepts the ends in any order."""
     low, high = _numbers(b, (a, 0.0), (b_, 1.0))
-    u = drawn_floats(b, "Uniform", size_of(None, low, high))
+    u = draw_floats(b, "Uniform", size_of(None, low, high))
     return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), u))
 
 
 @names(*(f"numpy.random.{name}" for name in ("random_sample", "random", "ranf", "sample")))
 def random_sample(b: ModelBuilder, size: Axes = None) -> Value:
-    """Uniform numbers in (0, 1)."""
-    return drawn_floats(b, "Uniform", size_of(size))
+    """Return uniform numbers in (0, 1)."""
+    return draw_floats(b, "Uniform", size_of(size))
 
 
 @names("numpy.random.rand")
 def rand(b: ModelBuilder, *d: int) -> Value:
-    """Uniform numbers in (0, 1), of a shape."""
-    return drawn_floats(b, "Uniform", size_of(d))
+    """Return uniform numbers in (0, 1) with a shape."""
+    return draw_floats(b, "Uniform", size_of(d))
 
 
 @names("random.random", "random")
 def random_of_python(b: ModelBuilder) -> Value:
-    """One uniform number in (0, 1)."""
-    return drawn_floats(b, "Uniform", ())
+    """Return one uniform number in (0, 1)."""
+    return draw_floats(b, "Uniform", ())
 
 
 # --- normal numbers -------------------------------------------------------------------------------
@@ -101,68 +105,68 @@ def random_of_python(b: ModelBuilder) -> Value:
 def normal(
     b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
 ) -> Value:
-    """`loc + scale * z`, of z with mean 0 and variance 1."""
+    """Return `loc + scale * z` with z of mean 0 and variance 1."""
     loc, scale = _numbers(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a normal distribution")
-    z = drawn_floats(b, "Normal", size_of(size, loc, scale))
+    z = draw_floats(b, "Normal", size_of(size, loc, scale))
     return ops.add(b, loc, ops.multiply(b, scale, z))
 
 
 @names("random.gauss", "random.normalvariate")
 def gauss(b: ModelBuilder, mu: Value | None = None, sigma: Value | None = None) -> Value:
-    """`mu + sigma * z`, of z with mean 0 and variance 1."""
+    """Return `mu + sigma * z` with z of mean 0 and variance 1."""
     return normal(b, mu, sigma)
 
 
 @names("numpy.random.standard_normal")
 def standard_normal(b: ModelBuilder, size: Axes = None) -> Value:
-    """Normal numbers of mean 0 and variance 1."""
-    return drawn_floats(b, "Normal", size_of(size))
+    """Return normal numbers of mean 0 and variance 1."""
+    return draw_floats(b, "Normal", size_of(size))
 
 
 @names("numpy.random.randn")
 def randn(b: ModelBuilder, *d: int) -> Value:
-    """Normal numbers of mean 0 and variance 1, of a shape."""
-    return drawn_floats(b, "Normal", size_of(d))
+    """Return normal numbers of mean 0 and variance 1 with a shape."""
+    return draw_floats(b, "Normal", size_of(d))
 
 
 # --- whole numbers --------------------------------------------------------------------------------
 
-_HALF = 1 << 32
+_TWO_TO_32 = 1 << 32
 
 
 @names("numpy.random.randint", "numpy.random.integers")
 def randint(b: ModelBuilder, low: Value, high: Value | None = None, size: Axes = None) -> Value:
-    """Whole numbers from `low` to `high - 1`; without `high` from 0 to `low - 1`."""
+    """Return integers from `low` to `high - 1`; without `high` from 0 to `low - 1`."""
     first, end = (literal(b, 0), low) if high is None else (low, high)
-    return _whole(b, first, end, size_of(size, first, end))
+    return _draw_integers(b, first, end, size_of(size, first, end))
 
 
 @names("random.randint")
 def randint_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
-    """A whole number from a to b, which is one of them."""
+    """Return an integer from a to b, both included."""
     end = ops.add(b, b_, literal(b, 1))
-    return _whole(b, a, end, size_of(None, a, end))
+    return _draw_integers(b, a, end, size_of(None, a, end))
 
 
-def _whole(b: ModelBuilder, first: Value, end: Value, shape: Size) -> Value:
-    """`first + floor(word * count / 2**64)`, exactly: by halves of words, of 32 bits each."""
-    first, end = (cast(b, _as_whole(value), "int64") for value in (first, end))
+def _draw_integers(b: ModelBuilder, first: Value, end: Value, shape: Size) -> Value:
+    """Return `first + floor(word * count / 2**64)`, exactly, by 32-bit halves of the words."""
+    first, end = (cast(b, _check_integers(value), "int64") for value in (first, end))
     count = b.op("Sub", end, first)
     fits = b.op(
         "And",
         b.op("Less", scalar(b, 0, "int64"), count),
-        b.op("LessOrEqual", count, scalar(b, _HALF - 1, "int64")),
+        b.op("LessOrEqual", count, scalar(b, _TWO_TO_32 - 1, "int64")),
     )
-    count = ops.ensured(b, count, fits, OperandError(parameter_rules.WHOLE))
-    word, many = drawn(b, "RandomWord", shape), cast(b, count, "uint64")
+    count = ops.check_value(b, count, fits, OperandError(parameter_rules.WHOLE))
+    word, many = draw_numbers(b, "RandomWord", shape), cast(b, count, "uint64")
     high = _shifted(b, word)
-    low = b.op("Sub", word, b.op("Mul", high, scalar(b, _HALF, "uint64")))
+    low = b.op("Sub", word, b.op("Mul", high, scalar(b, _TWO_TO_32, "uint64")))
     part = b.op("Add", b.op("Mul", high, many), _shifted(b, b.op("Mul", low, many)))
     return b.op("Add", first, cast(b, _shifted(b, part), "int64"))
 
 
-def _as_whole(value: Value) -> Value:
+def _check_integers(value: Value) -> Value:
     if np.dtype(value.dtype).kind not in "iu":
         raise OperandError(f"whole numbers are drawn between whole numbers, not {value.type}")
     return value
@@ -177,36 +181,36 @@ def _shifted(b: ModelBuilder, word: Value) -> Value:
 
 @names("numpy.random.binomial")
 def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
-    """How many of n attempts are successful, each with probability p; it takes n words."""
-    if not 0 <= n <= MOST_ATTEMPTS:
-        raise OperandError(f"the attempts must be 0 to {MOST_ATTEMPTS}, not {n}")
+    """Return the number of successes in n attempts of probability p; each draw takes n words."""
+    if not 0 <= n <= MAX_BINOMIAL_TRIALS:
+        raise OperandError(f"the attempts must be 0 to {MAX_BINOMIAL_TRIALS}, not {n}")
     p = probability(b, as_float(b, p), parameter_rules.CHANCE)
-    u = drawn_floats(b, "Uniform", (n, *size_of(size, p)))
+    u = draw_floats(b, "Uniform", (n, *size_of(size, p)))
     hits = cast(b, b.op("Less", u, p), "int64")
     return b.op("ReduceSum", hits, ints(b, 0), keepdims=0)
 
 
-MOST_ATTEMPTS = 1024
-"""Of a binomial distribution: each attempt is drawn."""
+MAX_BINOMIAL_TRIALS = 1024
+"""Maximum n of a binomial distribution, because each attempt is drawn."""
 
 
 @names("numpy.random.choice")
 def choice(
     b: ModelBuilder, a: Value, size: Axes = None, replace: bool = True, p: Value | None = None
 ) -> Value:
-    """Elements of a list, or numbers below `a`; with `p` each with its probability."""
+    """Return random elements of a list, or integers below `a`; `p` states the probabilities."""
     if not replace:
         raise OperandError("what was chosen can be chosen again: replace=False is not supported")
     count = _choices(b, a)
     if p is None:
-        index = _whole(b, literal(b, 0), literal(b, count), size_of(size))
+        index = _draw_integers(b, literal(b, 0), literal(b, count), size_of(size))
     else:
         index = _weighted(b, as_float(b, p), count, size_of(size))
     return index if a.shape == () else b.op("Gather", a, index, axis=0)
 
 
 def _choices(b: ModelBuilder, a: Value) -> int:
-    """Of how many elements one is chosen."""
+    """Return the number of elements to choose from."""
     known = b.evaluated(a)
     if a.shape == () and known is not None and known.dtype.kind in "iu" and known > 0:
         return int(known)
@@ -219,17 +223,17 @@ def _choices(b: ModelBuilder, a: Value) -> int:
 
 
 def _weighted(b: ModelBuilder, p: Value, count: int, shape: Size) -> Value:
-    """How many of the running sums of probabilities, without the last, are not above u."""
+    """Return random indices with probabilities `p`: the number of partial sums not above u."""
     if p.shape != (count,):
         raise OperandError(f"there are {count} elements to choose from, but p is {p.type}")
     total = Symbolic(b, b.op("ReduceSum", p, keepdims=0))
     near = parameter_rules.tolerance(p.dtype)
     p = parameter_rules.probabilities(DrawSite(b), Symbolic(b, p), total, near).value
-    return index_of(b, p, drawn_floats(b, "Uniform", shape), count)
+    return choose_index(b, p, draw_floats(b, "Uniform", shape), count)
 
 
-def index_of(b: ModelBuilder, p: Value, u: Value, count: int) -> Value:
-    """Which of the elements along the last axis of `p` a uniform number chooses, by their weights."""
+def choose_index(b: ModelBuilder, p: Value, u: Value, count: int) -> Value:
+    """Return the index that a uniform number selects by the weights along the last axis of `p`."""
     index, total = cast(b, b.op("Less", u, u), "int64"), None
     for k in range(count - 1):
         part = b.op(
@@ -245,24 +249,24 @@ def index_of(b: ModelBuilder, p: Value, u: Value, count: int) -> Value:
 
 @names("numpy.random.exponential")
 def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) -> Value:
-    """`-scale * log(u)`, of u in (0, 1)."""
+    """Return `-scale * log(u)` with u in (0, 1)."""
     (scale,) = _numbers(b, (scale, 1.0))
     scale = not_negative(b, scale, "the scale of an exponential distribution")
     shape = size_of(size, scale)
-    return ops.multiply(b, scale, drawn_floats(b, "Exponential", shape))
+    return ops.multiply(b, scale, draw_floats(b, "Exponential", shape))
 
 
 @names("numpy.random.standard_exponential")
 def standard_exponential(b: ModelBuilder, size: Axes = None) -> Value:
-    """`-log(u)`, of u in (0, 1)."""
-    return drawn_floats(b, "Exponential", size_of(size))
+    """Return `-log(u)` with u in (0, 1)."""
+    return draw_floats(b, "Exponential", size_of(size))
 
 
 @names("numpy.random.lognormal")
 def lognormal(
     b: ModelBuilder, mean: Value | None = None, sigma: Value | None = None, size: Axes = None
 ) -> Value:
-    """`exp(x)`, of x normal with that mean and deviation."""
+    """Return `exp(x)` with x normal of this mean and deviation."""
     mean, sigma = _numbers(b, (mean, 0.0), (sigma, 1.0))
     sigma = not_negative(b, sigma, "the scale of a lognormal distribution")
     return _exp(b, normal(b, mean, sigma, size))
@@ -272,13 +276,13 @@ def lognormal(
 def laplace(
     b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
 ) -> Value:
-    """`loc + scale * x`, of x exponential with either sign; it takes two words."""
+    """Return `loc + scale * x` with x exponential of random sign; each draw takes two words."""
     loc, scale = _numbers(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a Laplace distribution")
     shape = size_of(size, loc, scale)
     with b.part("sign"):
-        half = drawn_floats(b, "Uniform", shape)
-    x = drawn_floats(b, "Exponential", shape)
+        half = draw_floats(b, "Uniform", shape)
+    x = draw_floats(b, "Exponential", shape)
     below = b.op("Less", half, scalar(b, 0.5, half.dtype))
     signed = b.op("Where", below, b.op("Neg", x), x)
     return ops.add(b, loc, ops.multiply(b, scale, signed))
@@ -286,42 +290,45 @@ def laplace(
 
 @names("numpy.random.multivariate_normal")
 def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = None) -> Value:
-    """Normal numbers of these means and covariances, along the last axis; both must be known."""
-    middle, root = _root(b, mean, cov)
-    count = len(middle)
-    z = drawn(b, "Normal", (*(() if size is None else size_of(size)), count))
-    each = [b.op("Gather", z, ints(b, k), axis=-1) for k in range(count)]
-    made = []
+    """Return normal vectors of known means and covariances, along the last axis."""
+    means, root = _root(b, mean, cov)
+    count = len(means)
+    z = draw_numbers(b, "Normal", (*(() if size is None else size_of(size)), count))
+    normals = [b.op("Gather", z, ints(b, k), axis=-1) for k in range(count)]
+    components = []
     for j in range(count):
-        value = scalar(b, float(middle[j]), "float64")
+        value = scalar(b, float(means[j]), "float64")
         for k in range(j + 1):
-            part = b.op("Mul", scalar(b, float(root[j, k]), "float64"), each[k])
+            part = b.op("Mul", scalar(b, float(root[j, k]), "float64"), normals[k])
             value = b.op("Add", value, part)
-        made.append(value)
-    joined = made[0] if count == 1 else b.op("Concat", *made, axis=-1)
+        components.append(value)
+    joined = components[0] if count == 1 else b.op("Concat", *components, axis=-1)
     return cast(b, joined, b.float_dtype)
 
 
 def _root(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array, Array]:
-    """The means, and what the covariances are the square of."""
-    middle, square = b.evaluated(mean), b.evaluated(cov)
-    if middle is None or square is None:
+    """Return the means and the Cholesky factor of the covariances."""
+    means, covariances = b.evaluated(mean), b.evaluated(cov)
+    if means is None or covariances is None:
         raise OperandError(
             "means and covariances must be known when the model is compiled",
             hint="write them as lists of numbers",
         )
-    if middle.ndim != 1 or square.shape != 2 * middle.shape or not 1 <= len(middle) <= 32:
+    if means.ndim != 1 or covariances.shape != 2 * means.shape or not 1 <= len(means) <= 32:
         raise OperandError(
             f"there are covariances of 1 to 32 numbers, each with each: {mean.type}, {cov.type}"
         )
-    return middle.astype(np.float64), distributions.cholesky(square.astype(np.float64))
+    return means.astype(np.float64), distributions.cholesky(covariances.astype(np.float64))
 
 
 def _exp(b: ModelBuilder, x: Value) -> Value:
-    """`streams.exp`, in the dtype of x."""
+    """Return `streams.exp` in the dtype of x."""
     return cast(b, streams.exp(Symbolic(b, cast(b, x, "float64"))).value, x.dtype)
 
 
-def _numbers(b: ModelBuilder, *given: tuple[Value | None, float]) -> list[Value]:
-    """Parameters as floats; each has a number that it is when not given."""
-    return [as_float(b, literal(b, usual) if value is None else value) for value, usual in given]
+def _numbers(b: ModelBuilder, *parameters: tuple[Value | None, float]) -> list[Value]:
+    """Return parameters as floats, with a default for each that is None."""
+    return [
+        as_float(b, literal(b, default) if value is None else value)
+        for value, default in parameters
+    ]

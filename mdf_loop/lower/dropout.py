@@ -1,4 +1,4 @@
-"""`onnx::Dropout`: out of training it drops nothing, and draws nothing."""
+"""Lowering of `onnx::Dropout`: outside of training it neither drops elements nor draws numbers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.onnx_draws import dropped
+from mdf_loop.lower.onnx_draws import drop_elements
 
 
 def dropout(
     b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> tuple[Value, ...]:
-    """The data and which of it is kept: all of it, unless `training_mode` is or may be true.
+    """Return the data and the mask of kept elements; without training, all elements are kept.
+
+    If it is not known whether `training_mode` is true, the run selects one of the two cases.
 
     Source: ONNX operators, Dropout-13.
     """
@@ -24,15 +26,15 @@ def dropout(
     data = inputs[0]
     assert data is not None
     if known is not None and not known.any():
-        return b.op("Identity", data), _all_kept(b, data)
+        return b.op("Identity", data), _true_mask(b, data)
     ratio = inputs[1] if len(inputs) > 1 else None
     unknown = training if known is None else None
-    made, kept = dropped(b, data, ratio, attributes, unknown)
+    dropped, mask = drop_elements(b, data, ratio, attributes, unknown)
     if known is not None:
-        return made, kept
-    all_kept = b.op("Or", b.op("Not", training), kept)
-    return b.op("Where", training, made, data), all_kept
+        return dropped, mask
+    full_mask = b.op("Or", b.op("Not", training), mask)
+    return b.op("Where", training, dropped, data), full_mask
 
 
-def _all_kept(b: ModelBuilder, data: Value) -> Value:
+def _true_mask(b: ModelBuilder, data: Value) -> Value:
     return b.op("ConstantOfShape", b.op("Shape", data), value=np.array([True]))

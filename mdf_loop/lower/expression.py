@@ -1,9 +1,9 @@
-"""Value expressions of MDF -> operations, through Python's `ast` and a table of allowed nodes.
+"""Lowering of MDF's value expressions to operations, by Python's `ast` and a table of allowed nodes.
 
-Nothing is ever evaluated by Python: an expression is data.
+Python never evaluates an expression. It is only data.
 
-Source: modelspec.utils.evaluate (modeci-mdf 0.4.15), which this follows except where a value's
-number type would depend on the value (there, a float result without fraction becomes an int).
+Source: modelspec.utils.evaluate (modeci-mdf 0.4.15). The semantics are the same, except where a
+value's number type would depend on the value: there, a float result without fraction becomes an int.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import constants, function, qualified_hint
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.subscripts import Index, SliceIndex, subscript
-from mdf_loop.lower.syntax import dotted, drawing_calls, number_of, parse, shortened
+from mdf_loop.lower.syntax import dotted, drawing_calls, parse, parse_number, shortened
 from mdf_loop.lower.terms import Term, literal, tensor
 from mdf_loop.numbers_only import only_numbers
 from mdf_loop.ops.words import is_scalar, kind, scalar
@@ -33,10 +33,10 @@ _PROPERTIES = {
     "size": "numpy.size",
     "ndim": "numpy.ndim",
 }
-"""Attributes of arrays, and the functions that say the same."""
+"""Attributes of arrays, and the equivalent functions."""
 
 _CAN_FAIL = (ast.FloorDiv, ast.Mod, ast.Pow)
-"""Operators that fail on some whole numbers on their right."""
+"""Operators that fail for some integers as right operand."""
 
 _BINARY: dict[type[ast.operator], Callable[[ModelBuilder, Value, Value], Value]] = {
     ast.Add: ops.add,
@@ -86,19 +86,19 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 }
 
 
-def is_left_out(expression: Any) -> bool:
-    """Whether a document leaves a value out: it says nothing, or an empty text."""
+def is_omitted(expression: Any) -> bool:
+    """Return True if a document omits a value: None or an empty text."""
     return expression is None or (isinstance(expression, str) and not expression)
 
 
 def lower_expression(b: ModelBuilder, expression: Any, scope: Scope, part: str = "") -> Term:
-    """What a document's value means here.
+    """Return the term of a value in the document.
 
-    In order: an exact name of the scope, a number, a list, else a Python expression. `part` is which
-    of the expressions of one item it is, where there are several.
+    The value is an exact name of the scope, a number, a list, or else a Python expression. If an
+    item has several expressions, `part` is the name of this one.
 
     Raises:
-        LoopError: the expression, its column and what is wrong with it.
+        LoopError: the expression, the column and the error.
     """
     try:
         with b.part(part):
@@ -135,12 +135,12 @@ def _holds_text(parts: Any) -> bool:
 
 
 def _lower_text(b: ModelBuilder, text: str, scope: Scope) -> Term:
-    found = scope.find(text)
-    if found is None:
-        found = scope.find(text.strip())
-    if found is not None:
-        return found
-    number = number_of(text)
+    term = scope.find(text)
+    if term is None:
+        term = scope.find(text.strip())
+    if term is not None:
+        return term
+    number = parse_number(text)
     if number is not None:
         return literal(b, number)
     tree = parse(text)
@@ -160,14 +160,15 @@ def _with_expression(error: LoopError, text: str) -> LoopError:
 
 
 def _refusal(node: ast.AST, place: ast.expr) -> ExpressionError:
-    what, hint = _REFUSED.get(type(node), (f"'{type(node).__name__}'", ""))
+    construct, hint = _REFUSED.get(type(node), (f"'{type(node).__name__}'", ""))
     return ExpressionError(
-        f"{what} is not allowed in a value expression (column {place.col_offset + 1})", hint=hint
+        f"{construct} is not allowed in a value expression (column {place.col_offset + 1})",
+        hint=hint,
     )
 
 
 class _Lowering:
-    """One method per kind of syntax node that an expression may hold."""
+    """Visitor with one method for each syntax node that an expression may contain."""
 
     def __init__(self, b: ModelBuilder, scope: Scope, drawing: Sequence[ast.Call]) -> None:
         self.b = b
@@ -200,9 +201,9 @@ class _Lowering:
 
     def visit_Attribute(self, node: ast.Attribute) -> Term:
         name = dotted(node)
-        found = self.scope.find(name) if name else None
-        if found is not None:
-            return found
+        term = self.scope.find(name) if name else None
+        if term is not None:
+            return term
         if name in constants:
             return literal(self.b, constants[name])
         root = name.split(".", 1)[0]
@@ -234,7 +235,7 @@ class _Lowering:
         return _UNARY[type(node.op)](self.b, self.value(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Term:
-        """`and`, `or` give one of their operands; what a known one leaves out is not read."""
+        """Lower `and`, `or`, which return one operand; a skipped operand is not read."""
         is_and = isinstance(node.op, ast.And)
         combine = ops.both if is_and else ops.either
         result = self.value(node.values[0])
@@ -243,7 +244,7 @@ class _Lowering:
             if known is None:
                 result = combine(self.b, result, self._if_read(result, is_and, part))
             elif bool(known) == is_and:
-                result = self.b.chosen(result, self.value(part))
+                result = self.b.as_late_as(result, self.value(part))
         return result
 
     def visit_Compare(self, node: ast.Compare) -> Term:
@@ -263,23 +264,23 @@ class _Lowering:
         test = ops.truth(self.b, self.value(node.test))
         known = self.b.constant_of(test)
         if known is not None:
-            taken = self.visit(node.body if known else node.orelse)
-            return taken if isinstance(taken, tuple) else self.b.chosen(test, taken)
+            branch = self.visit(node.body if known else node.orelse)
+            return branch if isinstance(branch, tuple) else self.b.as_late_as(test, branch)
         then = self._if_read(test, True, node.body)
         return ops.select(self.b, test, then, self._if_read(test, False, node.orelse))
 
     def _if_read(self, test: Value, when: bool, node: ast.expr) -> Value:
-        """A part that Python reads only if the test says so: elsewhere it must not fail."""
+        """Lower a part that Python evaluates only under a condition; otherwise it cannot fail."""
         before = self.b.read
-        chosen = ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
-        self.b.read = chosen if before is None else self.b.op("And", before, chosen)
+        condition = ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
+        self.b.read = condition if before is None else self.b.op("And", before, condition)
         try:
             return self.value(node)
         finally:
             self.b.read = before
 
     def _harmless(self, value: Value, number: int) -> Value:
-        """A divisor or subscript, replaced by a number that cannot fail where it is not read."""
+        """Replace a divisor or subscript where Python would not evaluate it, so that it cannot fail."""
         if self.b.read is None or kind(value) not in "iu" or self.b.constant_of(value) is not None:
             return value
         return self.b.op("Where", self.b.read, value, scalar(self.b, number, value.dtype))
@@ -330,7 +331,7 @@ class _Lowering:
                 raise ExpressionError("'**' is not allowed in a call")
             keywords[keyword.arg] = self._argument(keyword.value)
         number = self.drawing.index(node) if node in self.drawing else 0
-        with self.b.placed(call=number):
+        with self.b.at_place(call=number):
             return call(self.b, arguments, keywords)
 
     def _argument(self, node: ast.expr) -> Argument:
@@ -343,7 +344,7 @@ class _Lowering:
 
 
 def _refuse_list(node: ast.BinOp, left: Value, right: Value) -> None:
-    """Python joins lists, and repeats one as often as a plain number says."""
+    """Raise an error for operators with which Python would join or repeat a list."""
     is_list = [isinstance(side, ast.List | ast.Tuple) for side in (node.left, node.right)]
     if any(is_list) and all(
         listed or is_scalar(value) for listed, value in zip(is_list, (left, right), strict=True)
@@ -355,7 +356,7 @@ def _refuse_list(node: ast.BinOp, left: Value, right: Value) -> None:
 
 
 def _instead_of_attribute(node: ast.expr) -> str:
-    """`x.sum()` -> `write numpy.sum(x)`."""
+    """Return a hint to call a function: `x.sum()` -> `write numpy.sum(x)`."""
     if not isinstance(node, ast.Attribute):
         return ""
     attribute = {"flatten": "ravel", "astype": "array"}.get(node.attr, node.attr)

@@ -1,7 +1,7 @@
-"""The functions an expression may call: Python's builtins, `math.` and `numpy.`.
+"""Registry of the functions that an expression may call: Python's builtins, `math.` and `numpy.`.
 
-A family is a file; it adds its functions with `@names("numpy.exp")`, and is imported in
-`lower/__init__.py`.
+Each family is a file. It registers its functions with `@names("numpy.exp")`, and `lower/__init__.py`
+imports it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _F = TypeVar("_F", bound=Callable[..., Term])
 
 
 class Function(Struct, frozen=True):
-    """A function of an expression under one of its names."""
+    """Function of expressions, registered under one name."""
 
     lower: Callable[..., Term]
     signature: Parameters
@@ -31,13 +31,13 @@ class Function(Struct, frozen=True):
     def __call__(
         self, b: ModelBuilder, arguments: list[Argument], keywords: dict[str, Argument]
     ) -> Term:
-        """The result of the call."""
+        """Lower one call and return its result."""
         positional, named = self.signature.read(b, arguments, keywords)
         return self.lower(b, *positional, **named)
 
 
 FUNCTIONS: dict[str, Function] = {}
-"""Functions by name; `names` fills it."""
+"""Registered functions by name."""
 
 constants: dict[str, float] = {
     f"{module}.{name}": value
@@ -82,11 +82,11 @@ REFUSED = {
     },
     **{f"math.{name}": _NO_OP for name in ("frexp", "ldexp", "isqrt", "fma", "sumprod")},
 }
-"""Functions that are known but cannot be compiled: why, and what to do. One that now can is taken out."""
+"""Functions that cannot be compiled: the reason, and a hint. Remove an entry when it is implemented."""
 
 
 def names(*spellings: str) -> Callable[[_F], _F]:
-    """Register a function under these names; a name taken twice is a programming error."""
+    """Register a function under these names; a name registered twice is a programming error."""
 
     def register(call: _F) -> _F:
         for spelling in spellings:
@@ -99,17 +99,17 @@ def names(*spellings: str) -> Callable[[_F], _F]:
 
 
 def function(name: str) -> Function:
-    """The function of that name, or an error with a suggestion."""
+    """Return the function of a name, or raise an error with a suggestion."""
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     if name in REFUSED:
-        why, hint = REFUSED[name]
-        raise UnsupportedError(f"'{name}' {why}, so it cannot be compiled", hint=hint)
+        reason, hint = REFUSED[name]
+        raise UnsupportedError(f"'{name}' {reason}, so it cannot be compiled", hint=hint)
     raise UnknownFunctionError(f"unknown function '{name}'", hint=_did_you_mean(name))
 
 
 def _did_you_mean(name: str) -> str:
-    """The name with its module, if only that is missing, or else the nearest name."""
+    """Return a hint: the name with its missing module, else the nearest name."""
     bare = name.removeprefix("np.")
     for qualified in (bare, f"numpy.{bare}", f"math.{bare}"):
         if qualified in FUNCTIONS or qualified in constants:
@@ -119,11 +119,11 @@ def _did_you_mean(name: str) -> str:
 
 
 def qualified_hint(name: str) -> str:
-    """`write 'numpy.pi'` for a name that only lacks its module; empty for all others."""
+    """Return the hint `write 'numpy.pi'` for a name that only lacks its module, else an empty text."""
     hint = _did_you_mean(name)
     return hint if hint.startswith("write") else ""
 
 
 def function_names() -> tuple[str, ...]:
-    """Every function an expression may call."""
+    """Return the names of all functions that an expression may call."""
     return tuple(sorted(FUNCTIONS))

@@ -32,7 +32,7 @@ _BINARY: dict[Callable[[ModelBuilder, Value, Value], Value], tuple[str, ...]] = 
     ops.equal: ("equal",),
     ops.not_equal: ("not_equal",),
 }
-"""Operators that are functions of numpy too."""
+"""Operators, and the names of the equivalent functions of numpy."""
 
 
 def _register(
@@ -51,11 +51,11 @@ for _lower, _spellings in _BINARY.items():
 
 @names("numpy.negative")
 def negative(b: ModelBuilder, x: Value, /) -> Value:
-    """`-x`."""
+    """Return `-x`."""
     return as_numpy(b, ops.negative(b, x))
 
 
-# --- truth values --------------------------------------------------------------------------------
+# --- logic ---------------------------------------------------------------------------------------
 
 
 def _logical(op_type: str) -> None:
@@ -63,7 +63,7 @@ def _logical(op_type: str) -> None:
     def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         return b.op(op_type, ops.truths(b, x1), ops.truths(b, x2))
 
-    call.__doc__ = f"`x1 {op_type.lower()} x2`, element by element."
+    call.__doc__ = f"Return `x1 {op_type.lower()} x2`, element by element."
 
 
 for _op_type in ("And", "Or", "Xor"):
@@ -72,19 +72,19 @@ for _op_type in ("And", "Or", "Xor"):
 
 @names("numpy.logical_not")
 def logical_not(b: ModelBuilder, x: Value, /) -> Value:
-    """`not x`, element by element."""
+    """Return `not x`, element by element."""
     return b.op("Not", ops.truths(b, x))
 
 
 @names("numpy.invert", "numpy.bitwise_not")
 def invert(b: ModelBuilder, x: Value, /) -> Value:
-    """`~x`."""
+    """Return `~x`."""
     return as_numpy(b, ops.invert(b, x))
 
 
 @names("numpy.where")
 def where(b: ModelBuilder, condition: Value, x: Value, y: Value, /) -> Value:
-    """`x if condition else y`, element by element."""
+    """Return `x if condition else y`, element by element."""
     return b.op("Where", ops.truths(b, condition), *promote(b, x, y))
 
 
@@ -101,21 +101,21 @@ def isclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> Value:
-    """`|a - b| <= atol + rtol * |b|` for finite b, or `a == b`."""
+    """Return True where `|a - b| <= atol + rtol * |b|` for finite b, or `a == b`."""
     left, right = floats(b, a, b_)
-    size = b.op("Abs", right)
-    room = b.op("Mul", scalar(b, rtol, left.dtype), size)
-    room = b.op("Add", scalar(b, atol, left.dtype), room)
-    near = b.op("LessOrEqual", b.op("Abs", b.op("Sub", left, right)), room)
-    finite = b.op("Less", size, scalar(b, math.inf, left.dtype))
-    close = b.op("Or", b.op("And", near, finite), b.op("Equal", left, right))
+    magnitude = b.op("Abs", right)
+    tolerance = b.op("Mul", scalar(b, rtol, left.dtype), magnitude)
+    tolerance = b.op("Add", scalar(b, atol, left.dtype), tolerance)
+    is_within = b.op("LessOrEqual", b.op("Abs", b.op("Sub", left, right)), tolerance)
+    finite = b.op("Less", magnitude, scalar(b, math.inf, left.dtype))
+    close = b.op("Or", b.op("And", is_within, finite), b.op("Equal", left, right))
     if not equal_nan:
         return close
     return b.op("Or", close, b.op("And", b.op("IsNaN", left), b.op("IsNaN", right)))
 
 
 def everywhere(b: ModelBuilder, tests: Value) -> Value:
-    """Whether all elements are true (those of no elements are)."""
+    """Return True if all elements are true, also if there are none."""
     misses = cast(b, b.op("Not", tests), "int64")
     return b.op("Equal", b.op("ReduceSum", misses, keepdims=0), scalar(b, 0, "int64"))
 
@@ -130,23 +130,23 @@ def allclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> Value:
-    """Whether all elements are close (`isclose`)."""
+    """Return True if all elements are close (`isclose`)."""
     return everywhere(b, isclose(b, a, b_, rtol, atol, equal_nan))
 
 
 @names("numpy.array_equal")
 def array_equal(b: ModelBuilder, a1: Value, a2: Value, /) -> Value:
-    """Whether both have one shape and equal elements."""
+    """Return True if both arrays have one shape and equal elements."""
     if is_fixed(a1.shape) and is_fixed(a2.shape):
         return everywhere(b, ops.equal(b, a1, a2)) if a1.shape == a2.shape else b.constant(False)
     if len(extents(a1)) != len(extents(a2)):
         return b.constant(False)
-    alike = everywhere(b, b.op("Equal", shape_of(b, a1), shape_of(b, a2)))
-    never = b.constant(np.array(False))
+    have_equal_shapes = everywhere(b, b.op("Equal", shape_of(b, a1), shape_of(b, a2)))
+    false = b.constant(np.array(False))
     return choose(
         b,
-        alike,
-        lambda inside: [everywhere(inside, ops.equal(inside, a1, a2))],
-        lambda _: [never],
+        have_equal_shapes,
+        lambda branch: [everywhere(branch, ops.equal(branch, a1, a2))],
+        lambda _: [false],
         "array_equal",
     )[0]

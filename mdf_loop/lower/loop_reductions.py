@@ -1,13 +1,13 @@
-"""Reductions that a model writes as `onnx::` operators inside of a loop.
+"""Deterministic forms of reductions that a model writes as `onnx::` operators inside of a loop.
 
-    onnx::ReduceMax(x)      ReduceMaximum(x): nan wins, as in numpy
-    onnx::ReduceSum(x)      OrderedSum(x): one order, wherever x lies in memory
+    onnx::ReduceMax(x)      ReduceMaximum(x): propagates nan, as in numpy
+    onnx::ReduceSum(x)      OrderedSum(x): a fixed order, whatever the address of x
     onnx::ReduceMean(x)     OrderedSum(x) / n
     onnx::ReduceL2(x)       Sqrt(OrderedSum(x * x))
-    onnx::Einsum(x)         letters of one operand alone are summed by OrderedSum before
+    onnx::Einsum(x)         OrderedSum of the letters of one operand alone, then Einsum
     onnx::MatMul(x, y)      OrderedSum(x * y), of two vectors
 
-Outside of loops these operators are computed by the runtime's own kernels.
+Outside of loops the runtime's own kernels compute these operators.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from mdf_loop.ops.registry import row_of
 from mdf_loop.ops.words import kind, mean_of, sum_of
 
 _Axes: TypeAlias = tuple[int, ...] | None
-"""Axes that are reduced; None stands for all."""
+"""Axes to reduce; None for all axes."""
 
 _Reduction: TypeAlias = Callable[[ModelBuilder, Value, _Axes, int], Value]
-"""Makes the result of data, axes, and whether these are kept (1) or not (0)."""
+"""Function that reduces a value along axes; the last argument is 1 to keep the axes, else 0."""
 
 
-def reduced_in_loop(
+def reduce_in_loop(
     b: ModelBuilder,
     op_type: str,
     inputs: Sequence[Value | None],
     attributes: Mapping[str, Any],
 ) -> Value | None:
-    """Return the result of a reduction of floats as loops compute it; None of any other operator.
+    """Return the result of a float reduction in its deterministic form; None for any other operator.
 
-    Axes that are computed, and none that are meant to be none, are left to the operator.
+    Axes that are computed at run time are left to the operator, as are empty axes that mean no reduction.
     """
     if op_type == "Einsum":
-        given = [value for value in inputs if value is not None]
-        return einstein_sum(b, attributes["equation"].replace(" ", ""), given)
+        operands = [value for value in inputs if value is not None]
+        return einstein_sum(b, attributes["equation"].replace(" ", ""), operands)
     if op_type == "MatMul":
         factors = [value for value in inputs if value is not None and kind(value) == "f"]
         return float_product(b, *factors) if len(factors) == len(inputs) == 2 else None
     x = inputs[0] if inputs else None
-    if op_type not in _REDUCTIONS and op_type not in _PLACES:
+    if op_type not in _REDUCTIONS and op_type not in _POSITIONS:
         return None
     if x is None or kind(x) != "f" or x.shape == ():
         return None
     rank = None if x.shape is None else len(x.shape)
-    if op_type in _PLACES:
+    if op_type in _POSITIONS:
         axis = int(attributes.get("axis", 0))
         fits = rank is None or -rank <= axis < rank
-        return b.op(_PLACES[op_type], x, **attributes) if fits else None
+        return b.op(_POSITIONS[op_type], x, **attributes) if fits else None
     axes = _axes(b, inputs, attributes, rank)
     if axes is None:
         return None
@@ -65,9 +65,9 @@ def reduced_in_loop(
 def _axes(
     b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any], rank: int | None
 ) -> tuple[int, ...] | None:
-    """Return the axes that are reduced, nothing for all; None if they are left to the operator.
+    """Return the axes to reduce; an empty tuple for all axes, None to leave them to the operator.
 
-    They are counted from 0 if the rank is known.
+    If the rank is known, axes are counted from 0.
     """
     listed = attributes.get("axes")
     operand = inputs[1] if len(inputs) > 1 else None
@@ -85,7 +85,7 @@ def _axes(
     return tuple(sorted({int(axis) % rank for axis in listed}))
 
 
-def _named(word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
+def _own_operation(word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
     return b.op(word, x, **({} if axes is None else {"axes": axes}), keepdims=keepdims)
 
 
@@ -97,23 +97,25 @@ def _mean(b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
     return mean_of(b, x, axes, keepdims=bool(keepdims))
 
 
-def _composed(word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
+def _decomposed_reduction(
+    word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int
+) -> Value:
     compose = row_of(word).composed
     assert compose is not None
-    how = {"keepdims": keepdims} if axes is None else {"axes": axes, "keepdims": keepdims}
-    made = compose(b, Op(word, (x,), (x,), how, b.where))
-    assert isinstance(made, Value)
-    return made
+    attributes = {"keepdims": keepdims} if axes is None else {"axes": axes, "keepdims": keepdims}
+    decomposed = compose(b, Op(word, (x,), (x,), attributes, b.where))
+    assert isinstance(decomposed, Value)
+    return decomposed
 
 
 _REDUCTIONS: Mapping[str, _Reduction] = {
-    "ReduceMax": partial(_named, "ReduceMaximum"),
-    "ReduceMin": partial(_named, "ReduceMinimum"),
+    "ReduceMax": partial(_own_operation, "ReduceMaximum"),
+    "ReduceMin": partial(_own_operation, "ReduceMinimum"),
     "ReduceSum": _sum,
     "ReduceMean": _mean,
     **{
-        word: partial(_composed, word)
+        word: partial(_decomposed_reduction, word)
         for word in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
     },
 }
-_PLACES = {"ArgMax": "ArgMaximum", "ArgMin": "ArgMinimum"}
+_POSITIONS = {"ArgMax": "ArgMaximum", "ArgMin": "ArgMinimum"}

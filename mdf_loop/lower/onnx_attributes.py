@@ -1,4 +1,4 @@
-"""Attributes of `onnx::` functions: found by name, known when the model is compiled."""
+"""Attributes of `onnx::` functions: looked up by name, known at compile time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.terms import tensor
 
 _DTYPES = ("dtype", "to")
-"""Attributes that are ONNX's number for a dtype, where a document may have the word."""
+"""Attributes with ONNX's number of a dtype, for which a document may write the name."""
 
 
 def attributes_of(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> dict[str, Any]:
-    """The attributes of a function that are given, as ONNX wants them."""
+    """Return the attributes of a function that the document states, in the form of ONNX."""
     attributes: dict[str, Any] = {}
     for name, formal in schema.attributes.items():
         if name in args:
@@ -64,10 +64,10 @@ def _attribute(
 
 
 def is_known(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> bool:
-    """Whether an argument is known when the model is compiled, or not given."""
+    """Return True if an argument is known at compile time, or absent."""
     expression = args.get(name, name)
-    given = name in args or scope.is_in_node(name)
-    return not given or expression is None or _known(b, expression, scope) is not None
+    is_present = name in args or scope.is_in_node(name)
+    return not is_present or expression is None or _known(b, expression, scope) is not None
 
 
 def _known(b: ModelBuilder, expression: Any, scope: Scope) -> Array | None:
@@ -95,7 +95,7 @@ def _text_attribute(
     expression: Any,
     scope: Scope,
 ) -> Any:
-    """A text as it is written, with or without quotes; or the text that a name stands for."""
+    """Return a text attribute, written with or without quotes, or by the name of a parameter."""
     if isinstance(expression, str):
         expression = _named_text(b, expression, scope, formal.name)
     several = formal.type == defs.OpSchema.AttrType.STRINGS
@@ -111,19 +111,18 @@ def _text_attribute(
 
 
 def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute: str) -> Any:
-    """Return the text that a name of the node stands for, the name itself if it stands for none.
+    """Return the text of the node's parameter of this name, or the name itself if there is none.
 
-    A parameter `mode: {value: constant}` is no expression of known names, but the text it is
-    written as.
+    A parameter `mode: {value: constant}` is no expression of known names. It is the text `constant`.
     """
     try:
-        held = scope.find_in_node(name)
+        term = scope.find_in_node(name)
     except (LoopError, Poisoned):
         text = scope.text_in_node(name)
         if text is None:
             raise
         return text
-    known = b.constant_of(held) if isinstance(held, Value) else None
+    known = b.constant_of(term) if isinstance(term, Value) else None
     if known is not None and known.dtype.kind in "UO":
         return known.tolist()
     text = scope.text_in_node(name) if name == attribute else None

@@ -1,7 +1,7 @@
-"""ONNX's operators that draw random numbers: each is a site with a stream of its own (`lower.draws`).
+"""ONNX's operators that draw random numbers; each is a site with a stream of its own (`lower.draws`).
 
-Their `seed` is part of the site's name, so that another seed gives other numbers; two sites of one
-seed draw different ones all the same, as exporters write -1 everywhere.
+The attribute `seed` is part of the site's name, so that another seed gives other numbers. Two sites with
+the same seed still draw different numbers, because exporters write -1 everywhere.
 
 Source: ONNX operators, Bernoulli-15, Dropout-13, Multinomial-7, RandomNormal-1, RandomUniform-1.
 """
@@ -17,9 +17,9 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import dtype_of
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.draws import index_of, not_negative, probability, size_of
-from mdf_loop.lower.guards import ensured
-from mdf_loop.lower.site import DrawSite, drawn
+from mdf_loop.lower.draws import choose_index, not_negative, probability, size_of
+from mdf_loop.lower.guards import check_value
+from mdf_loop.lower.site import DrawSite, draw_numbers
 from mdf_loop.ops.symbolic import Symbolic
 from mdf_loop.ops.words import cast, scalar
 
@@ -29,12 +29,12 @@ Attributes = Mapping[str, Any]
 def onnx_draw(
     b: ModelBuilder, op_type: str, inputs: Sequence[Value | None], attributes: Attributes
 ) -> tuple[Value, ...]:
-    """The results of an operator that draws."""
-    given = [value for value in inputs if value is not None]
-    if not given and "shape" not in attributes:
+    """Return the results of an operator that draws random numbers."""
+    operands = [value for value in inputs if value is not None]
+    if not operands and "shape" not in attributes:
         raise OperandError(f"onnx::{op_type} needs the argument 'shape'")
     with _part(b, attributes):
-        return DRAWN[op_type](b, given, attributes)
+        return RANDOM_OPERATORS[op_type](b, operands, attributes)
 
 
 def _normal(b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes) -> tuple[Value, ...]:
@@ -47,8 +47,8 @@ def _uniform(b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes) -
     low, high = float(attributes.get("low", 0.0)), float(attributes.get("high", 1.0))
     ends = (Symbolic(b, scalar(b, end, "float64")) for end in (low, high))
     parameter_rules.width(DrawSite(b), *ends)
-    said = {**attributes, "low": low, "width": high - low}
-    return _scaled(b, "Uniform", inputs, said, ("low", 0.0), ("width", 1.0))
+    resolved = {**attributes, "low": low, "width": high - low}
+    return _scaled(b, "Uniform", inputs, resolved, ("low", 0.0), ("width", 1.0))
 
 
 def _scaled(
@@ -59,20 +59,20 @@ def _scaled(
     first: tuple[str, float],
     times: tuple[str, float],
 ) -> tuple[Value, ...]:
-    """`first + times * number`, in float64 and then in the dtype that is asked for."""
+    """Return `first + times * number`, computed in float64, then cast to the requested dtype."""
     shape = size_of(None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
-    low, scale = (scalar(b, attributes.get(*said), "float64") for said in (first, times))
-    made = b.op("Add", low, b.op("Mul", scale, drawn(b, kind, shape)))
-    usual = inputs[0].dtype if inputs else "float32"
-    return (cast(b, made, _dtype(attributes, usual)),)
+    low, scale = (scalar(b, attributes.get(*parameter), "float64") for parameter in (first, times))
+    sample = b.op("Add", low, b.op("Mul", scale, draw_numbers(b, kind, shape)))
+    default_dtype = inputs[0].dtype if inputs else "float32"
+    return (cast(b, sample, _dtype(attributes, default_dtype)),)
 
 
 def _bernoulli(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
-    """1 with the probability of each element, else 0."""
+    """Return 1 with the probability of each element, else 0."""
     (p,) = inputs
-    u = drawn(b, "Uniform", size_of(None, p))
+    u = draw_numbers(b, "Uniform", size_of(None, p))
     hit = b.op("Less", u, probability(b, cast(b, p, "float64"), parameter_rules.BERNOULLI))
     return (cast(b, hit, _dtype(attributes, p.dtype)),)
 
@@ -80,53 +80,55 @@ def _bernoulli(
 def _multinomial(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
-    """Classes by logarithms of their weights: for each row of these so many."""
+    """Return `sample_size` class indices for each row of unnormalized log probabilities."""
     (logits,) = inputs
     rows, classes = size_of(None, logits)
     shares = Symbolic(b, b.op("Softmax", cast(b, logits, "float64"), axis=1))
     sentence = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
     weights: Value = DrawSite(b).ensured(shares, shares >= 0.0, sentence).value
-    u = drawn(b, "Uniform", (rows, int(attributes.get("sample_size", 1))))
-    return (cast(b, index_of(b, weights, u, classes), _dtype(attributes, "int32")),)
+    u = draw_numbers(b, "Uniform", (rows, int(attributes.get("sample_size", 1))))
+    return (cast(b, choose_index(b, weights, u, classes), _dtype(attributes, "int32")),)
 
 
-def dropped(
+def drop_elements(
     b: ModelBuilder,
     data: Value,
     ratio: Value | None,
     attributes: Attributes,
     training: Value | None = None,
 ) -> tuple[Value, Value]:
-    """Return what a Dropout in training gives: the data, scaled where it is kept, and where that is.
+    """Return the data scaled and set to 0 where dropped, and the mask of kept elements.
 
-    A `ratio` that is not from 0 to below 1 is an error, if `training` holds or is not given.
+    A `ratio` outside of [0, 1) is an error if `training` is true or None.
     """
     with _part(b, attributes):
-        u = drawn(b, "Uniform", size_of(None, data))
-    part = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
+        u = draw_numbers(b, "Uniform", size_of(None, data))
+    rate = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
     zero, one = (scalar(b, end, "float64") for end in (0.0, 1.0))
-    fits = b.op("And", b.op("GreaterOrEqual", part, zero), b.op("Less", part, one))
+    fits = b.op("And", b.op("GreaterOrEqual", rate, zero), b.op("Less", rate, one))
     if training is not None:
         fits = b.op("Or", fits, b.op("Not", training))
     sentence = "the ratio of onnx::Dropout must be from 0 to below 1"
-    part = ensured(b, part, fits, OperandError(sentence))
-    kept = b.op("GreaterOrEqual", u, part)
-    scale = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), part), data.dtype)
-    return b.op("Where", kept, b.op("Div", data, scale), scalar(b, 0.0, data.dtype)), kept
+    rate = check_value(b, rate, fits, OperandError(sentence))
+    mask = b.op("GreaterOrEqual", u, rate)
+    scale = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), rate), data.dtype)
+    return b.op("Where", mask, b.op("Div", data, scale), scalar(b, 0.0, data.dtype)), mask
 
 
 def _part(b: ModelBuilder, attributes: Attributes) -> AbstractContextManager[None]:
-    """The part of the item that the seed names, if there is one."""
+    """Return a context for the part of the item that the seed names, if there is a seed."""
     seed = attributes.get("seed")
     return b.part("" if seed is None else f"seed {seed}")
 
 
-def _dtype(attributes: Attributes, usual: str) -> str:
-    asked = attributes.get("dtype")
-    return usual if asked is None else dtype_of(int(asked))
+def _dtype(attributes: Attributes, default: str) -> str:
+    code = attributes.get("dtype")
+    return default if code is None else dtype_of(int(code))
 
 
-DRAWN: Mapping[str, Callable[[ModelBuilder, Sequence[Value], Attributes], tuple[Value, ...]]] = {
+RANDOM_OPERATORS: Mapping[
+    str, Callable[[ModelBuilder, Sequence[Value], Attributes], tuple[Value, ...]]
+] = {
     "Bernoulli": _bernoulli,
     "Multinomial": _multinomial,
     "RandomNormal": _normal,
@@ -134,4 +136,4 @@ DRAWN: Mapping[str, Callable[[ModelBuilder, Sequence[Value], Attributes], tuple[
     "RandomUniform": _uniform,
     "RandomUniformLike": _uniform,
 }
-"""Operators that draw, but for Dropout, which may do so (see `lower.dropout`)."""
+"""Operators that always draw; Dropout draws only in training (see `lower.dropout`)."""

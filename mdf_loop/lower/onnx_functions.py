@@ -1,6 +1,6 @@
-"""`onnx::` functions: inputs and attributes by the names of ONNX's schema.
+"""Lowering of `onnx::` functions, with inputs and attributes by the names of ONNX's schema.
 
-Arguments not written are taken from the node's values of the same name, as MDF's engine does.
+Arguments that are not written are read from the node's values of the same name, as in MDF's engine.
 Source: ONNX operators, opset 17 and later; modeci_mdf.functions.onnx (0.4.15).
 """
 
@@ -16,14 +16,14 @@ from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.dropout import dropout
 from mdf_loop.lower.expression import lower_expression
-from mdf_loop.lower.extents import known_extents
-from mdf_loop.lower.loop_reductions import reduced_in_loop
+from mdf_loop.lower.extents import static_extents
+from mdf_loop.lower.loop_reductions import reduce_in_loop
 from mdf_loop.lower.onnx_attributes import attributes_of, is_known
-from mdf_loop.lower.onnx_draws import DRAWN, onnx_draw
+from mdf_loop.lower.onnx_draws import RANDOM_OPERATORS, onnx_draw
 from mdf_loop.lower.onnx_inputs import VARIADIC, inputs_of
 from mdf_loop.lower.recurrent import recurrent
 from mdf_loop.lower.scope import Scope
-from mdf_loop.lower.sequences import KNOWN, fitted_member, known_member
+from mdf_loop.lower.sequences import STATIC_RESULTS, cast_new_member, known_member
 from mdf_loop.lower.terms import OperatorResults, Term, tensor
 from mdf_loop.lower.texts import equal_texts
 from mdf_loop.ops import onnx_schema
@@ -37,32 +37,32 @@ REFUSED = {
     "Loop": ("takes a graph as its body, so it is a function of a node", "see the loop's args"),
     "SequenceMap": ("takes a graph as its body, so it is a function of a node", ""),
 }
-"""Operators that cannot be called as functions: why, and what to do."""
+"""Operators that cannot be called as functions: the reason, and a hint."""
 
 
 def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope) -> Term:
-    """`onnx::op_type(args)`: one value, or the tuple of values if the operator gives several."""
+    """Lower `onnx::op_type(args)` to one value, or to a tuple if the operator has several results."""
     if op_type in REFUSED:
-        why, hint = REFUSED[op_type]
-        raise UnsupportedError(f"'onnx::{op_type}' {why}: it cannot be compiled", hint=hint)
+        reason, hint = REFUSED[op_type]
+        raise UnsupportedError(f"'onnx::{op_type}' {reason}: it cannot be compiled", hint=hint)
     schema = onnx_schema.schema(op_type)
     if op_type == "Constant":
         return _constant(b, schema, args, scope)
     parts, args = _parts(b, op_type, args, scope)
-    schema = _form(b, op_type, args, scope)
+    schema = _schema_version(b, op_type, args, scope)
     _refuse_unknown(op_type, schema, args)
     inputs = inputs_of(b, schema, args, scope)
     if op_type == "SequenceInsert":
-        inputs = fitted_member(b, inputs)
+        inputs = cast_new_member(b, inputs)
     if op_type == "Equal" and all(value is not None and kind(value) == "U" for value in inputs):
         return equal_texts(b, *(value for value in inputs if value is not None))
     known = known_member(b, inputs) if op_type == "SequenceAt" else None
-    if op_type in KNOWN:
-        known = KNOWN[op_type](b, inputs)
+    if op_type in STATIC_RESULTS:
+        known = STATIC_RESULTS[op_type](b, inputs)
     if known is not None:
         return known
     attributes = attributes_of(b, schema, args, scope)
-    known = known_extents(b, op_type, inputs, attributes)
+    known = static_extents(b, op_type, inputs, attributes)
     if known is not None:
         return known
     if op_type == "RoiAlign":  # its default changed between MDF's opset and ours
@@ -72,9 +72,9 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
         return _results(schema, dropout(b, inputs, attributes))
     if op_type in ("RNN", "LSTM", "GRU"):
         return _results(schema, recurrent(b, op_type, inputs, attributes, count))
-    if op_type in DRAWN:
+    if op_type in RANDOM_OPERATORS:
         return _results(schema, onnx_draw(b, op_type, inputs, attributes))
-    reduced = reduced_in_loop(b, op_type, inputs, attributes) if b.in_loop else None
+    reduced = reduce_in_loop(b, op_type, inputs, attributes) if b.in_loop else None
     if reduced is not None:
         return reduced
     outputs = b.multi(op_type, *inputs, n_outputs=count, **attributes)
@@ -84,26 +84,28 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
 def _constant(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> Term:
-    """MDF's `onnx::Constant` gives back its argument, or the node's `value`."""
-    given = list(args.values())
-    if not given:
-        given = [name for name in schema.attributes if scope.find_in_node(name) is not None]
-    if len(given) != 1:
-        raise OperandError(f"onnx::Constant takes one value, got {len(given)}")
-    return lower_expression(b, given[0], scope)
+    """Return the argument of MDF's `onnx::Constant`, or the node's `value`."""
+    sources = list(args.values())
+    if not sources:
+        sources = [name for name in schema.attributes if scope.find_in_node(name) is not None]
+    if len(sources) != 1:
+        raise OperandError(f"onnx::Constant takes one value, got {len(sources)}")
+    return lower_expression(b, sources[0], scope)
 
 
-def _form(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope) -> defs.OpSchema:
-    """The first form of the operator that has all arguments.
+def _schema_version(
+    b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope
+) -> defs.OpSchema:
+    """Return the first version of the operator that has all arguments.
 
-    An attribute that only the run knows is one that is an operand in a later form.
+    If an attribute is known only at run time, choose a later version in which it is an operand.
     """
-    found = onnx_schema.schema(op_type, args)
-    for name in found.attributes:
+    first = onnx_schema.schema(op_type, args)
+    for name in first.attributes:
         later = onnx_schema.with_operand(op_type, name)
         if later is not None and not is_known(b, name, args, scope):
             return later
-    return found
+    return first
 
 
 def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]) -> None:
@@ -120,7 +122,7 @@ def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]
 def _parts(
     b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope
 ) -> tuple[int, Mapping[str, Any]]:
-    """How many parts onnx::Split makes, where opset 18's `num_outputs` says it; the other args."""
+    """Return the number of parts of onnx::Split by opset 18's `num_outputs`, and the other arguments."""
     if op_type != "Split" or args.get("num_outputs") is None:
         return 0, args
     known = b.evaluated(tensor(b, lower_expression(b, args["num_outputs"], scope)))
@@ -132,7 +134,7 @@ def _parts(
 def _output_count(
     schema: defs.OpSchema, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> int:
-    """How many results MDF's engine takes from the operator: all that its schema names."""
+    """Return the number of results that MDF's engine takes: all results of the schema."""
     if schema.name == "Split":
         parts = inputs[1] if len(inputs) > 1 else None
         return _part_count(parts) if parts is not None else 1
@@ -148,7 +150,7 @@ def _part_count(parts: Value) -> int:
 
 
 def _results(schema: defs.OpSchema, outputs: tuple[Value, ...]) -> Term:
-    """One value, or the tuple; the first of optional results stands for all of them."""
+    """Return one value or the tuple; the first of optional results stands for all of them."""
     if schema.min_output <= 1 < len(schema.outputs):
         return OperatorResults(outputs)
     return outputs[0] if len(outputs) == 1 else outputs

@@ -1,7 +1,7 @@
-"""Inputs of `onnx::` functions: found by name, in dtypes that the operator takes.
+"""Inputs of `onnx::` functions: looked up by name, and cast to dtypes that the operator accepts.
 
-Inputs not written are taken from the node's values of the same name, as MDF's engine does. Those that
-must share a dtype get one: numbers of the document adapt, floats widen.
+Inputs that are not written are read from the node's values of the same name, as in MDF's engine. Inputs
+that must share a dtype are cast: numbers of the document adapt, and floats widen.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import is_tensor, kind_of, numpy_dtype, onnx_type_text
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.expression import is_left_out, lower_expression
+from mdf_loop.lower.expression import is_omitted, lower_expression
 from mdf_loop.lower.scope import Scope
-from mdf_loop.lower.sequences import KNOWN, as_sequence
+from mdf_loop.lower.sequences import STATIC_RESULTS, as_sequence
 from mdf_loop.lower.terms import OperatorResults, Term, common_dtype, tensor
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.words import cast, ints, kind
 
 VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
-"""The kind of an input that may be many."""
+"""Kind of an input that accepts any number of values."""
 
 _OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
 _LISTS = frozenset(
@@ -34,13 +34,13 @@ _LISTS = frozenset(
         *("sizes", "roi", "K", "output_shape", "ConstantOfShape.input"),
     }
 )
-"""Inputs that ONNX wants as lists, where a document may hold one number."""
+"""Inputs that are vectors in ONNX, for which a document may write one number."""
 
 
 def inputs_of(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> list[Value | None]:
-    """The operands of a function in the order of its schema, as the operator takes them."""
+    """Return the operands of a function, in the order and the dtypes of its schema."""
     inputs: list[Value | None] = []
     groups: list[str] = []
     for formal in schema.inputs:
@@ -59,7 +59,7 @@ def inputs_of(
         groups.append(formal.type_str)
     while inputs and inputs[-1] is None:
         inputs.pop()
-    if schema.name not in KNOWN:
+    if schema.name not in STATIC_RESULTS:
         onnx_schema.refuse_wrong_kinds(schema.name, inputs)
     return _one_type_per_group(b, schema, inputs, groups)
 
@@ -70,7 +70,7 @@ def _argument(
     if formal.name in args:
         expression = args[formal.name]
         return (
-            None if is_left_out(expression) else lower_expression(b, expression, scope, formal.name)
+            None if is_omitted(expression) else lower_expression(b, expression, scope, formal.name)
         )
     return scope.find_in_node(formal.name)
 
@@ -89,7 +89,7 @@ def _as_input(
     if not is_tensor(value.dtype):
         return value
     listed = formal.name in _LISTS or f"{schema.name}.{formal.name}" in _LISTS
-    listed = listed and schema.name != "SplitToSequence"  # there one number says how long parts are
+    listed = listed and schema.name != "SplitToSequence"  # one number is the length of all parts
     if listed and value.shape is not None and len(value.shape) != 1:
         value = b.op("Reshape", value, ints(b, -1))
     if schema.name == "Range" and value.shape == (1,):  # exporters write it, every runtime takes it
@@ -102,7 +102,7 @@ _FIT_ORDER = ("int64", "float64", "float32", "int32", "bool")
 
 
 def _fit(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
-    """A constant in a dtype that the operator takes, if nothing is lost by it."""
+    """Return a constant in a dtype that the operator accepts, if the cast is lossless."""
     known = b.constant_of(value)
     if known is None or kind_of(value.dtype) == "U":
         return value
@@ -118,7 +118,7 @@ def _fit(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
 def _variadic(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> list[Value]:
-    """All arguments that are not attributes or other inputs; a list is spread."""
+    """Return all arguments that are neither attributes nor other inputs; lists are flattened."""
     named = {f.name for f in schema.inputs if f.option != VARIADIC} | set(schema.attributes)
     values: list[Value] = []
     for key, expression in args.items():
@@ -135,13 +135,13 @@ def _variadic(
 
 
 def _unquoted(expression: Any) -> Any:
-    """`"['a', 'b']"`, as MDF's importers write a list of names, as that list."""
+    """Return the list of names in a text like `"['a', 'b']"`, which MDF's importers write."""
     names = _texts(expression) if isinstance(expression, str) else None
     return expression if names is None else names
 
 
 def _texts(expression: str) -> list[str] | None:
-    """The texts of a list of quoted texts; None for all else."""
+    """Return the members of a list of quoted texts; None for other texts."""
     try:
         parts = ast.literal_eval(expression.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -153,7 +153,7 @@ def _texts(expression: str) -> list[str] | None:
 def _one_type_per_group(
     b: ModelBuilder, schema: defs.OpSchema, inputs: list[Value | None], groups: list[str]
 ) -> list[Value | None]:
-    """Inputs that must share a type get it: numbers of the document adapt, floats widen."""
+    """Cast inputs that must share a dtype; numbers of the document adapt, floats widen."""
     for group in dict.fromkeys(groups):
         places = [k for k, v in enumerate(inputs) if v is not None and groups[k] == group]
         members = [v for k in places if (v := inputs[k]) is not None]
@@ -161,9 +161,9 @@ def _one_type_per_group(
             continue
         dtype = _group_dtype(b, members)
         if dtype is None:
-            shown = ", ".join(v.type for v in members)
+            types = ", ".join(v.type for v in members)
             raise OperandError(
-                f"onnx::{schema.name} needs values of one dtype, got {shown}",
+                f"onnx::{schema.name} needs values of one dtype, got {types}",
                 hint="use onnx::Cast, or write whole numbers with a point (2.0)",
             )
         for k in places:
@@ -184,8 +184,8 @@ def _group_dtype(b: ModelBuilder, members: list[Value]) -> str | None:
         if known is None:
             continue
         is_float = kind(value) == "f"
-        there = known.astype(numpy_dtype(dtype)).astype(known.dtype)
-        exact = np.array_equal(there, known, equal_nan=is_float)
+        converted = known.astype(numpy_dtype(dtype)).astype(known.dtype)
+        exact = np.array_equal(converted, known, equal_nan=is_float)
         if not exact and not (is_float and kind_of(dtype) == "f"):
             return None
     return dtype

@@ -1,6 +1,7 @@
-"""Python's operators on values: arithmetic, comparison, truth, choice.
+"""Python's operators on values: arithmetic, comparison, logic, selection.
 
-Operators of plain numbers give plain numbers, all others follow numpy's promotion (`terms`).
+Operators on weakly typed numbers return weakly typed numbers. All others follow numpy's promotion
+(`terms`).
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import one_of
-from mdf_loop.lower.guards import ensured, guarded
+from mdf_loop.lower.guards import check_value, guard_value
 from mdf_loop.lower.signs import with_sign_of
 from mdf_loop.lower.terms import (
     Term,
     as_float,
     common_dtype,
-    fits,
+    fits_dtype,
     literal,
-    numbers,
     plain_result,
     promote,
+    promote_numbers,
     tensor,
 )
 from mdf_loop.lower.texts import equal_texts
@@ -35,13 +36,21 @@ from mdf_loop.ops.compositions.arithmetic import NEGATIVE_POWER
 from mdf_loop.ops.registry import row_of
 from mdf_loop.ops.words import cast, ints, is_scalar, kind, scalar, sum_of
 
-__all__ = ["Term", "cast", "ensured", "guarded", "literal", "promote", "tensor"]  # for the readers
+__all__ = [
+    "Term",
+    "cast",
+    "check_value",
+    "guard_value",
+    "literal",
+    "promote",
+    "tensor",
+]  # re-exports
 
 _L = TypeVar("_L", bound=Callable[..., Value])
 
 
 def _python(compute: Callable[..., Any]) -> Callable[[_L], _L]:
-    """Plain operands: known ones are computed by Python now, others give a plain number."""
+    """Decorate a lowering: fold constant Python numbers, and keep weakly typed results weakly typed."""
 
     def decorate(lower: _L) -> _L:
         @functools.wraps(lower)
@@ -66,7 +75,7 @@ def _arithmetic(
     logic = {"+": "Or", "*": "And"}.get(symbol)
 
     def apply(b: ModelBuilder, left: Value, right: Value) -> Value:
-        drawn = symbol == "*" and (_is_drawn(b, left) or _is_drawn(b, right))
+        is_random_product = symbol == "*" and (_is_drawn(b, left) or _is_drawn(b, right))
         left, right = promote(b, left, right)
         if left.dtype == "bool":
             if is_scalar(left) and is_scalar(right):  # Python's True + True is 2
@@ -78,21 +87,21 @@ def _arithmetic(
                     f"'{symbol}' has no meaning for truth values",
                     hint="use 'and', 'or', 'not' or make them numbers first, e.g. 1*(x > 0)",
                 )
-        made = b.op(op_type, left, right)
-        return _without_noise(b, made, left, right) if drawn else made
+        product = b.op(op_type, left, right)
+        return _without_noise(b, product, left, right) if is_random_product else product
 
-    apply.__doc__ = f"`left {symbol} right` with numpy's promotion."
+    apply.__doc__ = f"Return `left {symbol} right` with numpy's promotion."
     return _python(compute)(apply)
 
 
 def _is_drawn(b: ModelBuilder, value: Value) -> bool:
-    """Whether the value is random numbers, each of them finite."""
+    """Return True if the value is finite random numbers."""
     maker = b.makers.get(value)
     return isinstance(maker, Op) and row_of(maker.op_type).random
 
 
 def _without_noise(b: ModelBuilder, product: Value, *factors: Value) -> Value:
-    """The product of a draw; zeros where its strength is 0, so that nothing needs to be drawn."""
+    """Return zeros if a random product has a zero factor, so that nothing needs to be drawn."""
     known = [array for factor in factors if (array := b.constant_of(factor)) is not None]
     extents = [extent for extent in product.shape or () if isinstance(extent, int)]
     if all(array.any() for array in known) or product.shape != tuple(extents):
@@ -107,21 +116,21 @@ multiply = _arithmetic("*", "Mul", operator.mul)
 
 @_python(operator.truediv)
 def divide(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """`left / right`: true division, also of whole numbers."""
+    """Return `left / right`: true division, also of integers."""
     left, right = promote(b, left, right)
     return b.op("Div", as_float(b, left), as_float(b, right))
 
 
 @_python(operator.mod)
 def modulo(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """`left % right` with the sign of `right`, also where it is 0, as in Python and numpy."""
-    return b.op("Mod", *numbers(b, left, right))
+    """Return `left % right` with the sign of `right`, also if it is 0, as in Python and numpy."""
+    return b.op("Mod", *promote_numbers(b, left, right))
 
 
 @_python(operator.floordiv)
 def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """`left // right`: rounded down, also for negative numbers; by zero as `left / right`."""
-    left, right = numbers(b, left, right)
+    """Return `left // right`, rounded down; a float divided by zero is `left / right`."""
+    left, right = promote_numbers(b, left, right)
     if kind(left) == "f":
         wide = "float32" if left.dtype in ("float16", "bfloat16") else left.dtype  # as numpy
         quotient = _float_quotient(b, cast(b, left, wide), cast(b, right, wide))
@@ -130,12 +139,12 @@ def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def _float_quotient(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """`floor(left / right)`, exactly, with the sign of `left / right` also where it is 0.
+    """Return `floor(left / right)`, exactly, with the sign of `left / right` also if it is 0.
 
         rest = fmod(left, right)
         Round((left - rest) / right - (1 if rest * Sign(right) < 0 else 0))
 
-    `left - rest` is a multiple of `right`, so the quotient is whole but for rounding.
+    `left - rest` is a multiple of `right`, so the quotient is an integer except for rounding errors.
     """
     zero, one = scalar(b, 0, left.dtype), scalar(b, 1, left.dtype)
     rest = b.op("Mod", left, right, fmod=1)
@@ -148,7 +157,7 @@ def _float_quotient(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def _python_power(base: Any, exponent: Any) -> Any:
-    """`base ** exponent`, unless the result is a whole number far beyond 64 bits."""
+    """Return `base ** exponent`, or raise if the result is an integer far beyond 64 bits."""
     whole = isinstance(base, int) and isinstance(exponent, int)
     if whole and exponent > 1 and (abs(base).bit_length() - 1) * exponent >= 64:
         raise OverflowError
@@ -157,14 +166,14 @@ def _python_power(base: Any, exponent: Any) -> Any:
 
 @_python(_python_power)
 def power(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """`left ** right`. Whole numbers stay whole; a negative whole exponent of one is refused."""
+    """Return `left ** right`; integers stay integers, and negative integer exponents are refused."""
     exponent = b.constant_of(right)
-    left, right = numbers(b, left, right)
+    left, right = promote_numbers(b, left, right)
     if kind(left) == "f":
         return b.op("Pow", left, right)
     if exponent is None and kind(right) == "i":
         ok = b.op("GreaterOrEqual", right, scalar(b, 0, right.dtype))
-        right = guarded(b, right, ok, NEGATIVE_POWER)
+        right = guard_value(b, right, ok, NEGATIVE_POWER)
     elif exponent is not None and np.any(exponent < 0):
         raise OperandError(NEGATIVE_POWER, hint="make the base a number with a point, e.g. 2.0")
     wide = cast(b, left, "int64")  # ONNX has Pow of int32 and int64 only
@@ -172,7 +181,7 @@ def power(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def matmul(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """`left @ right` with numpy's promotion."""
+    """Return `left @ right` with numpy's promotion."""
     if is_scalar(left) or is_scalar(right):
         raise OperandError(
             f"'@' needs arrays, got {left.type} and {right.type}", hint="use '*' for numbers"
@@ -185,9 +194,9 @@ def matmul(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def float_product(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left @ right` of floats; of two vectors it is the sum of their products, in the order of sums.
+    """Return `left @ right` of floats; for two vectors, the sum of their products in the order of sums.
 
-    So it has the same bits in every form, for one run and for many that are computed at once.
+    Therefore the bits are the same in every form of the program, for one run and for a batch.
     """
     if left.dtype == right.dtype and left.shape == right.shape and len(left.shape or ()) == 1:
         return sum_of(b, b.op("Mul", left, right), (0,))
@@ -196,7 +205,7 @@ def float_product(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 @_python(operator.neg)
 def negative(b: ModelBuilder, value: Value) -> Value:
-    """`-value`."""
+    """Return `-value`."""
     if value.dtype == "bool":
         if not is_scalar(value):
             raise OperandError("'-' has no meaning for truth values", hint="use 'not'")
@@ -208,13 +217,13 @@ def negative(b: ModelBuilder, value: Value) -> Value:
 
 @_python(operator.pos)
 def positive(b: ModelBuilder, value: Value) -> Value:
-    """`+value`."""
+    """Return `+value`."""
     return cast(b, value, "int64") if value.dtype == "bool" else value
 
 
 @_python(operator.abs)
 def absolute(b: ModelBuilder, value: Value) -> Value:
-    """`abs(value)`."""
+    """Return `abs(value)`."""
     if value.dtype == "bool":
         return cast(b, value, "int64") if is_scalar(value) else value
     return b.op("Abs", value)
@@ -234,7 +243,7 @@ def _bitwise(
             )
         return b.op(op_type, left, right)
 
-    apply.__doc__ = f"`left {symbol} right` of truth values."
+    apply.__doc__ = f"Return `left {symbol} right` of bools."
     return _python(compute)(apply)
 
 
@@ -245,7 +254,7 @@ bit_xor = _bitwise("^", "Xor", operator.xor)
 
 @_python(operator.invert)
 def invert(b: ModelBuilder, value: Value) -> Value:
-    """`~value`: `not` of truth values, `-1 - value` of whole numbers."""
+    """Return `~value`: `not` of bools, `-1 - value` of integers."""
     if value.dtype == "bool":
         return b.op("Not", value)
     if kind(value) not in "iu":
@@ -265,7 +274,7 @@ def _shift(
     def apply(b: ModelBuilder, left: Value, right: Value) -> Value:
         raise ExpressionError(f"'{symbol}' works on plain numbers only", hint=f"write '{instead}'")
 
-    apply.__doc__ = f"`left {symbol} right` of plain numbers."
+    apply.__doc__ = f"Return `left {symbol} right` of plain numbers."
     return _python(bounded)(apply)
 
 
@@ -287,14 +296,14 @@ def _comparison(
             left, right = cast(b, left, "int32"), cast(b, right, "int32")
         return b.op(op_type, left, right)
 
-    apply.__doc__ = f"`left {symbol} right`, element by element."
+    apply.__doc__ = f"Return `left {symbol} right`, element by element."
     return _python(compute)(apply)
 
 
 def _comparable(b: ModelBuilder, left: Value, right: Value) -> tuple[Value, ...]:
-    """Both in one dtype; a plain number too large for the other side's dtype widens it."""
+    """Return both in one dtype; a plain number out of range of the other's dtype widens it."""
     dtype = common_dtype(b, (left, right))
-    if dtype != "uint64" and not (fits(b, left, dtype) and fits(b, right, dtype)):
+    if dtype != "uint64" and not (fits_dtype(b, left, dtype) and fits_dtype(b, right, dtype)):
         return cast(b, left, "int64"), cast(b, right, "int64")
     return promote(b, left, right)
 
@@ -308,15 +317,15 @@ equal = _comparison("==", "Equal", operator.eq)
 
 @_python(operator.ne)
 def not_equal(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """`left != right`, element by element."""
+    """Return `left != right`, element by element."""
     return b.op("Not", equal(b, left, right))
 
 
-# --- truth and choice -------------------------------------------------------------------------
+# --- logic and selection ----------------------------------------------------------------------
 
 
 def truth(b: ModelBuilder, value: Value) -> Value:
-    """`bool(value)`: one truth value; more than one element has none."""
+    """Return `bool(value)`: one bool; raise an error for more than one element."""
     if kind(value) == "U":
         raise OperandError("text is neither true nor false")
     if value.shape is None or any(dim != 1 for dim in value.shape):
@@ -329,12 +338,12 @@ def truth(b: ModelBuilder, value: Value) -> Value:
 
 @_python(operator.not_)
 def negation(b: ModelBuilder, value: Value) -> Value:
-    """`not value`, for one element."""
+    """Return `not value` of one element."""
     return b.op("Not", truth(b, value))
 
 
 def both(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """`left and right`: the operand that decides, as Python gives it."""
+    """Return `left and right`: the operand that decides, as in Python."""
     test = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
         return b.op("And", left, right)
@@ -342,7 +351,7 @@ def both(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def either(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """`left or right`: the operand that decides, as Python gives it."""
+    """Return `left or right`: the operand that decides, as in Python."""
     test = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
         return b.op("Or", left, right)
@@ -350,29 +359,29 @@ def either(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def as_scalar(b: ModelBuilder, value: Value) -> Value:
-    """A value of one element without its axes."""
+    """Return a value of one element without its axes."""
     return value if is_scalar(value) else b.op("Reshape", value, ints(b))
 
 
 def one_element(b: ModelBuilder, value: Value) -> Value | None:
-    """The value without its axes, if it is known to have exactly one element."""
+    """Return the value without its axes, or None unless it is known to have one element."""
     if value.shape is None or any(dim != 1 for dim in value.shape):
         return None
     return as_scalar(b, value)
 
 
 def truths(b: ModelBuilder, value: Value) -> Value:
-    """Every element as a truth value: zero is false, all else (nan too) is true."""
+    """Return every element as a bool: zero is false, all else (also nan) is true."""
     if kind(value) == "U":
         raise OperandError("text is neither true nor false")
     return value if value.dtype == "bool" else cast(b, value, "bool")
 
 
 def select(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
-    """`then if test else otherwise` for one test: both sides must have one shape."""
+    """Return `then if test else otherwise` for one test; both sides must have one shape."""
     known = b.constant_of(test)
     if known is not None:
-        return b.chosen(test, then if known else otherwise)
+        return b.as_late_as(test, then if known else otherwise)
     if then is otherwise:
         return then
     if then.shape != otherwise.shape and not _may_be_equal(then, otherwise):
@@ -381,16 +390,16 @@ def select(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value
             f"{then.type} and {otherwise.type}",
             hint="give both sides one shape",
         )
-    plain = b.is_weak(then) and b.is_weak(otherwise)
+    is_weak = b.is_weak(then) and b.is_weak(otherwise)
     then, otherwise = promote(b, then, otherwise)
     if not (is_fixed(then.shape) and is_fixed(otherwise.shape)):
         return one_of(b, test, then, otherwise)
-    chosen = b.op("Where", test, then, otherwise)
-    return b.mark_weak(chosen) if plain else chosen
+    selected = b.op("Where", test, then, otherwise)
+    return b.mark_weak(selected) if is_weak else selected
 
 
 def _may_be_equal(left: Value, right: Value) -> bool:
-    """Whether unknown extents are all that keeps two shapes from being equal."""
+    """Return True if two shapes may be equal, because they differ only in unknown extents."""
     if left.shape is None or right.shape is None:
         return True
     if len(left.shape) != len(right.shape):

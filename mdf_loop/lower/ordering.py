@@ -1,4 +1,4 @@
-"""Order: `numpy.` sort, argsort, median, searchsorted. nan comes last, as in numpy."""
+"""Sorting functions of `numpy.`: sort, argsort, median, searchsorted; nan comes last, as in numpy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mdf_loop.ops.words import cast, extents, ints, kind, rank, scalar
 
 
 def _ascending(b: ModelBuilder, value: Value, axis: int) -> tuple[Value, Value]:
-    """Values and places in rising order; of equals the first comes first."""
+    """Return the sorted elements and their indices, in a stable ascending order."""
     count = b.op("Reshape", cast(b, size(b, value, axis), "int64"), ints(b, 1))
     values, places = b.multi("TopK", value, count, n_outputs=2, axis=axis, largest=0, sorted=1)
     return values, places
 
 
 def _key(b: ModelBuilder, value: Value) -> Value:
-    """What to sort by: numbers, with infinity for nan."""
+    """Return the sort key: numbers, with infinity in place of nan."""
     if kind(value) != "f":
         return cast(b, value, "int64")
     return b.op("Where", b.op("IsNaN", value), scalar(b, np.inf, value.dtype), value)
@@ -35,9 +35,9 @@ def _flat(b: ModelBuilder, a: Value, axis: int | None) -> tuple[Value, int]:
 
 @names("numpy.sort")
 def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
-    """The elements in rising order along an axis.
+    """Return the elements in ascending order along an axis.
 
-    nan sorts as infinity; as many of the last elements as there are nan become nan.
+    nan is sorted as infinity. Then as many of the last elements as there are nan become nan.
     """
     a, axis = _flat(b, a, axis)
     values, _ = _ascending(b, _key(b, a), axis)
@@ -46,16 +46,16 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     missing = cast(b, b.op("IsNaN", a), "int64")
     count = b.op("ReduceSum", missing, ints(b, axis), keepdims=1)
     first = b.op("Sub", cast(b, size(b, a, axis), "int64"), count)
-    along = [1] * rank(a)
-    along[axis] = -1
-    places = b.op("Reshape", positions(b, a, axis), ints(b, *along))
-    lost = b.op("GreaterOrEqual", places, first)
-    return b.op("Where", lost, scalar(b, np.nan, a.dtype), values)
+    positions_shape = [1] * rank(a)
+    positions_shape[axis] = -1
+    places = b.op("Reshape", positions(b, a, axis), ints(b, *positions_shape))
+    is_nan = b.op("GreaterOrEqual", places, first)
+    return b.op("Where", is_nan, scalar(b, np.nan, a.dtype), values)
 
 
 @names("numpy.argsort")
 def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
-    """The places of the elements in rising order; of equals the first comes first."""
+    """Return the indices that sort the elements in ascending order; the sort is stable."""
     a, axis = _flat(b, a, axis)
     _, places = _ascending(b, _key(b, a), axis)
     if kind(a) != "f":
@@ -67,7 +67,7 @@ def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
 
 @names("numpy.median")
 def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
-    """The middle of the sorted elements, or the mean of the two in the middle."""
+    """Return the middle of the sorted elements, or the mean of the two middle ones."""
     a, axis = _flat(b, as_float(b, a), axis)
     count = extents(a)[axis]
     if not isinstance(count, int) or count == 0:
@@ -85,7 +85,7 @@ def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
 
 @names("numpy.searchsorted")
 def searchsorted(b: ModelBuilder, a: Value, v: Value, /, side: str = "left") -> Value:
-    """How many elements of the rising list a are less than v (`side='right'`: or equal)."""
+    """Return the number of elements of the sorted a less than v (`side='right'`: less or equal)."""
     if rank(a) != 1:
         raise OperandError(f"numpy.searchsorted needs a list, not {a.type}")
     compare = {"left": ops.less, "right": ops.less_equal}.get(side)

@@ -1,4 +1,4 @@
-"""Products of arrays of `numpy.`: dot, matmul, outer, einsum, tril, sort ..."""
+"""Products of arrays of `numpy.`: dot, matmul, outer, einsum, tril, trace ..."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.shapes import ravel, transpose
-from mdf_loop.lower.terms import as_float, numbers
+from mdf_loop.lower.terms import as_float, promote_numbers
 from mdf_loop.ops.words import cast, ints, is_scalar, kind, rank, scalar, sum_of
 
 
 @names("numpy.matmul")
 def matmul(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
-    """`x1 @ x2`."""
+    """Return `x1 @ x2`."""
     return ops.matmul(b, x1, x2)
 
 
 @names("numpy.dot")
 def dot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
-    """Sums over the last axis of a and the last but one (or only) axis of b; `*` for a number."""
+    """Return sums over the last axis of a and the last but one (or only) axis of b; `*` for a number."""
     if is_scalar(a) or is_scalar(b_):
         return ops.multiply(b, a, b_)
     if rank(b_) > 2:
@@ -37,13 +37,13 @@ def dot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
 
 @names("numpy.vdot")
 def vdot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
-    """The sum of `a * b` over all elements."""
+    """Return the sum of `a * b` over all elements."""
     return ops.matmul(b, ravel(b, a), ravel(b, b_))
 
 
 @names("numpy.inner")
 def inner(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
-    """Sums over the last axis of both; `*` for a number."""
+    """Return sums over the last axis of both; `*` for a number."""
     if is_scalar(a) or is_scalar(b_):
         return ops.multiply(b, a, b_)
     if rank(b_) > 2:
@@ -53,21 +53,21 @@ def inner(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
 
 @names("numpy.outer")
 def outer(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
-    """Every element of a times every element of b."""
+    """Return the products of every element of a with every element of b."""
     column = b.op("Reshape", a, ints(b, -1, 1))
     return ops.multiply(b, column, b.op("Reshape", b_, ints(b, 1, -1)))
 
 
 @names("numpy.einsum")
 def einsum(b: ModelBuilder, subscripts: str, /, *operands: Value) -> Value:
-    """Einstein's sum, e.g. `numpy.einsum('ij,j->i', w, x)`."""
-    return einstein_sum(b, subscripts.replace(" ", ""), numbers(b, *operands))
+    """Return Einstein's sum, e.g. `numpy.einsum('ij,j->i', w, x)`."""
+    return einstein_sum(b, subscripts.replace(" ", ""), promote_numbers(b, *operands))
 
 
 def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> Value:
-    """Return Einstein's sum; letters of one operand alone are summed in a fixed order before.
+    """Return Einstein's sum; letters of one operand alone are summed first, in a fixed order.
 
-    ONNX Runtime's kernel sums over them in an order that depends on the address.
+    ONNX Runtime's kernel sums over such letters in an order that depends on the address.
     """
     left, arrow, right = equation.partition("->")
     words = left.split(",")
@@ -89,7 +89,7 @@ def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> V
 
 @names("numpy.linalg.det")
 def det(b: ModelBuilder, a: Value, /) -> Value:
-    """The determinant of square matrices."""
+    """Return the determinants of square matrices."""
     return b.op("Det", as_float(b, a))
 
 
@@ -101,7 +101,8 @@ def _triangle(upper: int, name: str) -> Callable[..., Value]:
     def call(b: ModelBuilder, m: Value, /, k: int = 0) -> Value:
         return b.op("Trilu", m, b.constant(np.array(k)), upper=upper)
 
-    call.__doc__ = f"The {'upper' if upper else 'lower'} triangle up to the k-th diagonal, else 0."
+    side = "upper" if upper else "lower"
+    call.__doc__ = f"Return the {side} triangle up to the k-th diagonal, and 0 elsewhere."
     return call
 
 
@@ -110,14 +111,14 @@ _triangle(1, "triu")
 
 
 def _on_diagonal(b: ModelBuilder, matrix: Value) -> Value:
-    """The elements of the diagonal in their places, 0 everywhere else."""
+    """Return the matrix with 0 outside of the diagonal."""
     zero = b.constant(np.array(0))
     return b.op("Trilu", b.op("Trilu", matrix, zero, upper=0), zero, upper=1)
 
 
 @names("numpy.trace")
 def trace(b: ModelBuilder, a: Value, /) -> Value:
-    """The sum of the diagonal of a matrix."""
+    """Return the sum of the diagonal of a matrix."""
     if rank(a) != 2:
         raise OperandError(f"numpy.trace needs a matrix, not {a.type}")
     wide = cast(b, a, "int64") if kind(a) in "bi" else a
@@ -126,7 +127,7 @@ def trace(b: ModelBuilder, a: Value, /) -> Value:
 
 @names("numpy.diag")
 def diag(b: ModelBuilder, v: Value, /) -> Value:
-    """The diagonal of a matrix, or the matrix with this diagonal."""
+    """Return the diagonal of a matrix, or the matrix with this diagonal."""
     if rank(v) == 1:
         square = b.op("Mul", b.op("Unsqueeze", v, ints(b, 0)), _ones_column(b, v))
         return _on_diagonal(b, square)

@@ -1,8 +1,7 @@
-"""Functions that PsyNeuLink writes beside those of MDF: its class, in small letters.
+"""Formulas of functions that PsyNeuLink writes beside MDF's own; their name is its class in lower case.
 
-That a function is PsyNeuLink's its metadata say (`type: ReLU`). Numbers are among its args, options
-(texts, truth values, nothing) in its metadata. A formula holds for the options that it names; with
-others the function is not known.
+The metadata of such a function state the class (`type: ReLU`). Numbers are in its args, options (texts,
+bools, None) in its metadata. A formula is valid only for the options that it lists.
 
 Source: psyneulink.core.components.functions (0.21).
 """
@@ -16,9 +15,9 @@ from msgspec import Struct, field
 
 
 class Formula(Struct, frozen=True):
-    """A function: its arguments, what it computes, the options for which it does.
+    """Formula of a function: its arguments, its expression, and the options for which it is valid.
 
-    `parts` have names, by which later ones and the text read them.
+    `parts` are named expressions that later parts and the expression `text` can read.
     """
 
     name: str
@@ -28,8 +27,8 @@ class Formula(Struct, frozen=True):
     parts: Mapping[str, str] = field(default_factory=dict)
 
 
-_X = UNREAD = "variable0"
-"""What a function is of; those that draw random numbers are given it, and do not read it."""
+_X = UNREAD_ARGUMENT = "variable0"
+"""Argument of all functions of PsyNeuLink; functions that draw random numbers do not read it."""
 
 _SCALED = ("scale", "offset")
 _UNWEIGHTED = {"weights": None, "exponents": None}
@@ -97,11 +96,11 @@ _DECISION_TIMES = {
         )
     },
 }
-"""Parts of what PsyNeuLink computes of a drift diffusion: times, misses, moments at each threshold.
+"""Parts of PsyNeuLink's drift diffusion: times, error rates and moments at each threshold.
 
-Where noise vanishes beside the drift (`far`) PsyNeuLink takes other formulas, as soon as its exponential
-function would underflow; where there is none at all it fails, and the mean time is nan here. What is nan
-is chosen last, so that it is not in the derivatives of other numbers.
+If noise is negligible beside the drift (`far`), so that its exponential function would underflow,
+PsyNeuLink uses other formulas. Without any noise it fails, and the mean time is nan here. The nan is
+selected last, so that it does not spread to the derivatives of other numbers.
 
 Sources: R. Bogacz et al. (2006), doi:10.1037/0033-295X.113.4.700; V. Srivastava et al. (2016),
 doi:10.1016/j.jmp.2016.03.005.
@@ -155,7 +154,7 @@ FORMULAS = (
 
 
 def known_formula(name: str, metadata: Mapping[str, Any]) -> Formula | None:
-    """The formula of a function of PsyNeuLink with these options, if it has one."""
+    """Return the formula of a PsyNeuLink function with these options; None if there is none."""
     for formula in FORMULAS:
         options = formula.options.items()
         if formula.name == name and all(metadata.get(key) == value for key, value in options):
@@ -164,12 +163,12 @@ def known_formula(name: str, metadata: Mapping[str, Any]) -> Formula | None:
 
 
 def is_foreign(metadata: Mapping[str, Any]) -> bool:
-    """Whether a function was written by PsyNeuLink."""
+    """Return True if PsyNeuLink wrote the function."""
     return bool(_kind(metadata))
 
 
 def origin_hint(name: str, metadata: Mapping[str, Any]) -> str:
-    """What to do about an unknown function that is PsyNeuLink's; empty for all others."""
+    """Return a hint for an unknown function of PsyNeuLink; empty for all others."""
     kind = _kind(metadata)
     if kind.lower() not in (name, "userdefinedfunction"):
         return ""
@@ -180,6 +179,6 @@ def origin_hint(name: str, metadata: Mapping[str, Any]) -> str:
 
 
 def _kind(metadata: Mapping[str, Any]) -> str:
-    """The class in PsyNeuLink; empty if none is stated."""
+    """Return the class in PsyNeuLink; empty if none is stated."""
     kind = metadata.get("type")
     return kind if isinstance(kind, str) else ""

@@ -1,7 +1,7 @@
-"""Functions of `math.`: for one number, giving a plain number as Python's do.
+"""Functions of `math.`: they take single numbers and return a plain number, as in Python.
 
-Plain numbers are computed by Python at once; values of a run by the function of `numpy.` of the
-same meaning, in the compilation's precision.
+Python computes plain numbers at compile time. Values of a run are lowered by the equivalent function of
+`numpy.`, in the compilation's precision.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Terms
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import function, names
-from mdf_loop.lower.guards import whole
-from mdf_loop.lower.terms import as_plain, literal, made_plain, plain_result, tensor
+from mdf_loop.lower.guards import check_fits_int64
+from mdf_loop.lower.terms import as_plain, literal, mark_plain, plain_result, tensor
 from mdf_loop.ops.words import cast, is_scalar, kind, scalar
 
 _SAME_IN_NUMPY = {
@@ -34,14 +34,14 @@ _PLAIN_ONLY = {
     **dict.fromkeys(("gcd", "lcm", "comb", "perm", "nextafter", "remainder"), 2),
     **dict.fromkeys(("factorial", "gamma", "lgamma", "erfc", "ulp"), 1),
 }
-"""Functions that have no exact composition of ONNX's operators, and how many arguments they take."""
+"""Functions that ONNX's operators cannot compute exactly, with their number of arguments."""
 
-_LARGEST = 10_000
-"""Whole numbers beyond this make factorials and the like too large for any number."""
+_MAX_FACTORIAL_ARGUMENT = 10_000
+"""Limit of the arguments of factorial, comb and perm: beyond it results overflow."""
 
 
 def _reals(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> list[Value]:
-    """Single numbers in the compilation's precision."""
+    """Return single numbers in the compilation's precision."""
     for value in values:
         if not is_scalar(value):
             instead = f"numpy.{name}"
@@ -68,7 +68,7 @@ def _same(name: str, numpy_name: str) -> None:
         plain = plain_result(b, python, values)
         if plain is not None:
             return plain
-        return made_plain(b, lower(b, *_reals(b, name, values)))
+        return mark_plain(b, lower(b, *_reals(b, name, values)))
 
     def one(b: ModelBuilder, x: Value, /) -> Value:
         return apply(b, x)
@@ -77,7 +77,7 @@ def _same(name: str, numpy_name: str) -> None:
         return apply(b, x, y)
 
     call = one if len(inspect.signature(lower).parameters) == 2 else two
-    call.__doc__ = f"`math.{name}`."
+    call.__doc__ = f"Return `math.{name}`."
     names(f"math.{name}")(call)
 
 
@@ -94,9 +94,9 @@ def _whole(name: str, lower: Callable[[ModelBuilder, Value], Value]) -> None:
         (real,) = _reals(b, name, (x,))
         if kind(x) in "iub":
             return as_plain(b, x, "int64")
-        return as_plain(b, whole(b, lower(b, real), f"math.{name}"), "int64")
+        return as_plain(b, check_fits_int64(b, lower(b, real), f"math.{name}"), "int64")
 
-    call.__doc__ = f"`math.{name}(x)`, a whole number."
+    call.__doc__ = f"Return `math.{name}(x)`, an integer."
 
 
 for _name, _lower in _WHOLE.items():
@@ -105,7 +105,7 @@ for _name, _lower in _WHOLE.items():
 
 def _bounded(name: str) -> Callable[..., Any]:
     def compute(*numbers: Any) -> Any:
-        if name in ("factorial", "comb", "perm") and max(numbers) > _LARGEST:
+        if name in ("factorial", "comb", "perm") and max(numbers) > _MAX_FACTORIAL_ARGUMENT:
             raise OverflowError
         return getattr(math, name)(*numbers)
 
@@ -137,60 +137,60 @@ for _name, _count in _PLAIN_ONLY.items():
 
 @names("math.log")
 def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
-    """`log(x)`, or `log(x) / log(base)`."""
+    """Return `log(x)`, or `log(x) / log(base)`."""
     values = (x,) if base is None else (x, base)
     plain = plain_result(b, math.log, values)
     if plain is not None:
         return plain
     logs = [b.op("Log", real) for real in _reals(b, "log", values)]
-    return made_plain(b, logs[0] if base is None else b.op("Div", *logs))
+    return mark_plain(b, logs[0] if base is None else b.op("Div", *logs))
 
 
 @names("math.erf")
 def erf(b: ModelBuilder, x: Value, /) -> Value:
-    """The error function."""
+    """Return the error function of x."""
     plain = plain_result(b, math.erf, (x,))
-    return plain or made_plain(b, b.op("Erf", *_reals(b, "erf", (x,))))
+    return plain or mark_plain(b, b.op("Erf", *_reals(b, "erf", (x,))))
 
 
 @names("math.hypot")
 def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
-    """`sqrt(x**2 + y**2 + ...)` that does not overflow."""
+    """Return `sqrt(x**2 + y**2 + ...)` without overflow."""
     plain = plain_result(b, math.hypot, coordinates)
     if plain is not None:
         return plain
     total, *others = _reals(b, "hypot", coordinates)
     for other in others or [scalar(b, 0, total.dtype)]:
         total = elementary.hypot(b, total, other)
-    return made_plain(b, total)
+    return mark_plain(b, total)
 
 
 @names("math.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
-    """The fraction and the whole part, both with the sign of x."""
+    """Return the fraction and the integer part, both with the sign of x."""
     rest, whole = rounding.modf(b, *_reals(b, "modf", (x,)))
-    return made_plain(b, rest), made_plain(b, whole)
+    return mark_plain(b, rest), mark_plain(b, whole)
 
 
 @names("math.isclose")
 def isclose(
     b: ModelBuilder, x: Value, y: Value, /, *, rel_tol: float = 1e-09, abs_tol: float = 0.0
 ) -> Value:
-    """`|x - y| <= max(rel_tol * max(|x|, |y|), abs_tol)` for finite numbers, or `x == y`."""
+    """Return True if `|x - y| <= max(rel_tol * max(|x|, |y|), abs_tol)` for finite numbers, or `x == y`."""
     left, right = _reals(b, "isclose", (x, y))
     dtype = left.dtype
     largest = b.op("Max", b.op("Abs", left), b.op("Abs", right))
-    room = b.op("Mul", scalar(b, rel_tol, dtype), largest)
-    room = b.op("Max", room, scalar(b, abs_tol, dtype))
-    near = b.op("LessOrEqual", b.op("Abs", b.op("Sub", left, right)), room)
+    tolerance = b.op("Mul", scalar(b, rel_tol, dtype), largest)
+    tolerance = b.op("Max", tolerance, scalar(b, abs_tol, dtype))
+    is_within = b.op("LessOrEqual", b.op("Abs", b.op("Sub", left, right)), tolerance)
     finite = b.op("Less", largest, scalar(b, math.inf, dtype))
-    close = b.op("Or", b.op("And", near, finite), b.op("Equal", left, right))
-    return made_plain(b, close)
+    close = b.op("Or", b.op("And", is_within, finite), b.op("Equal", left, right))
+    return mark_plain(b, close)
 
 
 @names("math.prod")
 def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) -> Value:
-    """`start * first * second * ...`, from left to right."""
+    """Return `start * first * second * ...`, from left to right."""
     result = literal(b, 1) if start is None else start
     for part in iterable:
         result = ops.multiply(b, result, tensor(b, part))
@@ -199,7 +199,7 @@ def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) 
 
 @names("math.fsum")
 def exact_sum(b: ModelBuilder, seq: Terms, /) -> Value:
-    """The sum rounded once, of numbers known when the model is compiled."""
+    """Return the sum, rounded once, of numbers known at compile time."""
     known = [b.evaluated(tensor(b, part)) for part in seq]
     if any(array is None for array in known):
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""Reductions of `numpy.`: sum, mean, max, argmax, any, cumsum ... along axes known when compiled."""
+"""Reductions of `numpy.`: sum, mean, max, argmax, any, cumsum ... along axes known at compile time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes, Dtype
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.guards import guarded
+from mdf_loop.lower.guards import guard_value
 from mdf_loop.lower.terms import as_float
 from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, scalar, sum_of
 
 
 def axis_of(value: Value, axis: int, more: int = 0) -> int:
-    """The axis counted from 0; `more` axes are about to be added."""
+    """Return an axis counted from 0; `more` is the number of axes that will be added."""
     count = len(extents(value)) + more
     if not -count <= axis < count:
         raise OperandError(
@@ -29,7 +29,7 @@ def axis_of(value: Value, axis: int, more: int = 0) -> int:
 
 
 def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
-    """The axes of a reduction, counted from 0; None stands for all."""
+    """Return the axes of a reduction, counted from 0; None stands for all."""
     if axis is None:
         return tuple(range(len(extents(value))))
     axes = tuple(axis_of(value, k) for k in (axis if isinstance(axis, tuple) else (axis,)))
@@ -38,8 +38,8 @@ def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
     return axes
 
 
-def reduced(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdims: bool) -> Value:
-    """One of ONNX's reductions, which want their axes in different places."""
+def reduce_axes(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdims: bool) -> Value:
+    """Apply one of ONNX's reductions, whose axes are an operand or an attribute."""
     if op_type == "ReduceSum":
         axes = None if axis is None else axes_of(value, axis)
         return sum_of(b, value, axes, keepdims=keepdims)
@@ -52,12 +52,12 @@ def reduced(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdims: b
 
 
 def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
-    """How many elements one result of a reduction takes; a number if it is known."""
+    """Return the number of elements in one result of a reduction; a Python int if it is known."""
     if axis is None and value.shape is None:
         return b.op("Size", value)
-    found = [extents(value)[k] for k in axes_of(value, axis)]
-    known = [extent for extent in found if isinstance(extent, int)]
-    if len(known) == len(found):
+    reduced_extents = [extents(value)[k] for k in axes_of(value, axis)]
+    known = [extent for extent in reduced_extents if isinstance(extent, int)]
+    if len(known) == len(reduced_extents):
         return int(np.prod(known, dtype=np.int64))
     shape = b.op("Gather", b.op("Shape", value), ints(b, *axes_of(value, axis)), axis=0)
     return b.op("ReduceProd", shape, keepdims=0)
@@ -67,7 +67,7 @@ def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
 
 
 def _summable(b: ModelBuilder, value: Value, dtype: str | None) -> Value:
-    """Truth values and small whole numbers become 64 bits wide, as numpy sums them."""
+    """Return bools and integers as 64-bit integers, as numpy's sums do."""
     wide = {"b": "int64", "i": "int64", "u": "uint64"}.get(kind(value), value.dtype)
     return cast(b, value, dtype or wide)
 
@@ -81,8 +81,8 @@ def total(
     dtype: Dtype | None = None,
     keepdims: bool = False,
 ) -> Value:
-    """The sum along axes."""
-    return reduced(b, "ReduceSum", _summable(b, a, dtype), axis, keepdims)
+    """Return the sum along axes."""
+    return reduce_axes(b, "ReduceSum", _summable(b, a, dtype), axis, keepdims)
 
 
 @names("numpy.prod")
@@ -94,8 +94,8 @@ def product(
     dtype: Dtype | None = None,
     keepdims: bool = False,
 ) -> Value:
-    """The product along axes."""
-    return reduced(b, "ReduceProd", _summable(b, a, dtype), axis, keepdims)
+    """Return the product along axes."""
+    return reduce_axes(b, "ReduceProd", _summable(b, a, dtype), axis, keepdims)
 
 
 @names("numpy.mean")
@@ -107,27 +107,29 @@ def mean(
     dtype: Dtype | None = None,
     keepdims: bool = False,
 ) -> Value:
-    """The mean along axes; nan for no elements."""
+    """Return the mean along axes; nan for no elements."""
     value = as_float(b, a if dtype is None else cast(b, a, dtype))
-    return _quotient(b, reduced(b, "ReduceSum", value, axis, keepdims), count_of(b, value, axis), 0)
+    return _quotient(
+        b, reduce_axes(b, "ReduceSum", value, axis, keepdims), count_of(b, value, axis), 0
+    )
 
 
 def _quotient(b: ModelBuilder, sums: Value, count: Value | int, less: int) -> Value:
-    """`sums / (count - less)`."""
+    """Return `sums / (count - less)`."""
     if isinstance(count, int):
         return b.op("Div", sums, scalar(b, max(count - less, 0), sums.dtype))
-    left = b.op("Max", b.op("Sub", count, scalar(b, less, "int64")), scalar(b, 0, "int64"))
-    return b.op("Div", sums, cast(b, left, sums.dtype))
+    degrees = b.op("Max", b.op("Sub", count, scalar(b, less, "int64")), scalar(b, 0, "int64"))
+    return b.op("Div", sums, cast(b, degrees, sums.dtype))
 
 
 @names("numpy.var")
 def variance(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
 ) -> Value:
-    """`sum(|a - mean|**2) / (count - ddof)`."""
+    """Return `sum(|a - mean|**2) / (count - ddof)`."""
     value = as_float(b, a)
-    apart = b.op("Sub", value, mean(b, value, axis, keepdims=True))
-    squares = reduced(b, "ReduceSum", b.op("Mul", apart, apart), axis, keepdims)
+    deviations = b.op("Sub", value, mean(b, value, axis, keepdims=True))
+    squares = reduce_axes(b, "ReduceSum", b.op("Mul", deviations, deviations), axis, keepdims)
     return _quotient(b, squares, count_of(b, value, axis), ddof)
 
 
@@ -135,13 +137,13 @@ def variance(
 def deviation(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
 ) -> Value:
-    """The square root of the variance."""
+    """Return the square root of the variance."""
     return b.op("Sqrt", variance(b, a, axis, ddof=ddof, keepdims=keepdims))
 
 
 @names("numpy.average")
 def average(b: ModelBuilder, a: Value, /, axis: Axes = None, weights: Value | None = None) -> Value:
-    """The mean, or `sum(a * weights) / sum(weights)` for weights of a's shape."""
+    """Return the mean, or `sum(a * weights) / sum(weights)` for weights of a's shape."""
     if weights is None:
         return mean(b, a, axis)
     if extents(weights) != extents(a):
@@ -154,37 +156,37 @@ def average(b: ModelBuilder, a: Value, /, axis: Axes = None, weights: Value | No
 
 @names("numpy.linalg.norm")
 def norm(b: ModelBuilder, x: Value, /, *, axis: Axes = None, keepdims: bool = False) -> Value:
-    """`sqrt(sum(x**2))`."""
+    """Return `sqrt(sum(x**2))`."""
     x = as_float(b, x)
-    return b.op("Sqrt", reduced(b, "ReduceSum", b.op("Mul", x, x), axis, keepdims))
+    return b.op("Sqrt", reduce_axes(b, "ReduceSum", b.op("Mul", x, x), axis, keepdims))
 
 
 @names("numpy.cumsum")
-def cumulated(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
-    """The running sum along one axis, or over all elements."""
+def cumulative_sum(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
+    """Return the running sum along one axis, or over all elements."""
     value = _summable(b, a, None)
     if axis is None:
         value, axis = b.op("Reshape", value, ints(b, -1)), 0
     return b.op("CumSum", value, scalar(b, axis_of(value, axis), "int64"))
 
 
-# --- truth ---------------------------------------------------------------------------------------
+# --- logic ---------------------------------------------------------------------------------------
 
 
 def _count(b: ModelBuilder, tests: Value, axis: Axes, keepdims: bool) -> Value:
-    return reduced(b, "ReduceSum", cast(b, tests, "int64"), axis, keepdims)
+    return reduce_axes(b, "ReduceSum", cast(b, tests, "int64"), axis, keepdims)
 
 
 @names("numpy.any")
 def any_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
-    """Whether some element is true."""
-    found = _count(b, ops.truths(b, a), axis, keepdims)
-    return b.op("Greater", found, scalar(b, 0, "int64"))
+    """Return True if any element is true."""
+    count = _count(b, ops.truths(b, a), axis, keepdims)
+    return b.op("Greater", count, scalar(b, 0, "int64"))
 
 
 @names("numpy.all")
 def all_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
-    """Whether every element is true."""
+    """Return True if all elements are true."""
     misses = _count(b, b.op("Not", ops.truths(b, a)), axis, keepdims)
     return b.op("Equal", misses, scalar(b, 0, "int64"))
 
@@ -193,52 +195,52 @@ def all_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = Fa
 def count_nonzero(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False
 ) -> Value:
-    """How many elements are not 0."""
+    """Return the number of elements other than 0."""
     return _count(b, ops.truths(b, a), axis, keepdims)
 
 
-# --- the smallest, the largest -------------------------------------------------------------------
+# --- minimum and maximum -------------------------------------------------------------------------
 
 
-def _chosen_from(b: ModelBuilder, name: str, value: Value, axis: Axes) -> Value:
-    """The value, in which there is something to choose from along the axes."""
+def _check_nonempty(b: ModelBuilder, name: str, value: Value, axis: Axes) -> Value:
+    """Return the value, checked to have at least one element along the axes."""
     count = count_of(b, value, axis)
     if isinstance(count, int):
         if not count:
             raise OperandError(f"{name} needs at least one element, not {value.type}")
         return value
-    some = b.op("Greater", count, scalar(b, 0, "int64"))
-    return guarded(b, value, some, f"{name} needs at least one element")
+    is_nonempty = b.op("Greater", count, scalar(b, 0, "int64"))
+    return guard_value(b, value, is_nonempty, f"{name} needs at least one element")
 
 
-def _extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
+def _register_extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
     @names(*spellings)
     def call(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
-        a = _chosen_from(b, spellings[0], a, axis)
+        a = _check_nonempty(b, spellings[0], a, axis)
         narrow = kind(a) == "b" or a.dtype in ("int16", "uint16")
         value = cast(b, a, "int32") if narrow else a
-        found = cast(b, reduced(b, op_type, value, axis, keepdims), a.dtype)
+        extremes = cast(b, reduce_axes(b, op_type, value, axis, keepdims), a.dtype)
         if kind(a) != "f" or is_scalar(a):
-            return found
-        lost = any_(b, b.op("IsNaN", a), axis, keepdims=keepdims)  # runtimes pass nan over
-        return b.op("Where", lost, scalar(b, np.nan, a.dtype), found)
+            return extremes
+        has_nan = any_(b, b.op("IsNaN", a), axis, keepdims=keepdims)  # runtimes pass nan over
+        return b.op("Where", has_nan, scalar(b, np.nan, a.dtype), extremes)
 
-    call.__doc__ = f"`{spellings[0]}(a)` along axes; nan if there is one."
+    call.__doc__ = f"Return `{spellings[0]}(a)` along axes; nan if there is one."
     return call
 
 
-greatest = _extreme("ReduceMax", "numpy.max", "numpy.amax")
-least = _extreme("ReduceMin", "numpy.min", "numpy.amin")
+greatest = _register_extreme("ReduceMax", "numpy.max", "numpy.amax")
+least = _register_extreme("ReduceMin", "numpy.min", "numpy.amin")
 
 
 @names("numpy.ptp")
 def range_of(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
-    """`max(a) - min(a)`."""
+    """Return `max(a) - min(a)`."""
     ends = (extreme(b, a, axis, keepdims=keepdims) for extreme in (greatest, least))
     return ops.subtract(b, *ends)
 
 
-def _position(op_type: str, name: str) -> None:
+def _register_position(op_type: str, name: str) -> None:
     @names(name)
     def call(
         b: ModelBuilder, a: Value, /, axis: int | None = None, *, keepdims: bool = False
@@ -247,17 +249,17 @@ def _position(op_type: str, name: str) -> None:
             if keepdims:
                 raise OperandError(f"{name} with keepdims needs an axis")
             a, axis = b.op("Reshape", a, ints(b, -1)), 0
-        a = _chosen_from(b, name, a, axis)
+        a = _check_nonempty(b, name, a, axis)
         place = {"axis": axis_of(a, axis), "keepdims": int(keepdims)}
-        found = b.op(op_type, cast(b, a, "int32") if a.dtype == "bool" else a, **place)
+        position = b.op(op_type, cast(b, a, "int32") if a.dtype == "bool" else a, **place)
         if kind(a) != "f":
-            return found
+            return position
         missing = b.op("IsNaN", a)
         first = b.op("ArgMax", cast(b, missing, "int32"), **place)
-        return b.op("Where", any_(b, missing, axis, keepdims=keepdims), first, found)
+        return b.op("Where", any_(b, missing, axis, keepdims=keepdims), first, position)
 
-    call.__doc__ = f"`{name}(a)`: the place of the first of equals; of the first nan, if any."
+    call.__doc__ = f"Return `{name}(a)`: the first of equal elements, or the first nan."
 
 
-_position("ArgMax", "numpy.argmax")
-_position("ArgMin", "numpy.argmin")
+_register_position("ArgMax", "numpy.argmax")
+_register_position("ArgMin", "numpy.argmin")

@@ -1,4 +1,4 @@
-"""Rounding, signs and kinds of numbers: floor, round, sign, clip, isnan, nan_to_num ..."""
+"""Rounding, signs and classification of numbers: floor, round, sign, clip, isnan, nan_to_num ..."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.elementary import floats
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.signs import with_sign_of
-from mdf_loop.lower.terms import as_float, numbers, promote
+from mdf_loop.lower.terms import as_float, promote, promote_numbers
 from mdf_loop.ops.words import cast, kind, scalar
 
 # --- rounding ----------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ def _rounding(op_type: str, *spellings: str) -> Callable[[ModelBuilder, Value], 
     def call(b: ModelBuilder, x: Value, /) -> Value:
         return b.op(op_type, x) if kind(x) == "f" else x
 
-    call.__doc__ = f"`{spellings[0]}(x)`; whole numbers stay what they are."
+    call.__doc__ = f"Return `{spellings[0]}(x)`; integers are unchanged."
     return call
 
 
@@ -35,24 +35,26 @@ ceil = _rounding("Ceil", "numpy.ceil")
 
 @names("numpy.trunc", "numpy.fix")
 def trunc(b: ModelBuilder, x: Value, /) -> Value:
-    """Towards zero; whole numbers stay what they are."""
+    """Return x truncated toward zero; integers are unchanged."""
     if kind(x) != "f":
         return x
-    positive = b.op("Greater", x, scalar(b, 0, x.dtype))  # Where drops the sign of its first zero
+    positive = b.op(
+        "Greater", x, scalar(b, 0, x.dtype)
+    )  # Where drops the sign of a zero in its first branch
     return b.op("Where", positive, floor(b, x), ceil(b, x))
 
 
 @names("numpy.rint")
 def rint(b: ModelBuilder, x: Value, /) -> Value:
-    """To the nearest whole number, half to even; always with a point."""
+    """Return the nearest integer as a float, half to even."""
     return b.op("Round", as_float(b, x))
 
 
 @names("numpy.round", "numpy.around")
-def rounded(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
-    """`rint(a * 10**decimals) / 10**decimals`, as numpy rounds to decimals (half to even)."""
+def round_decimals(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
+    """Return `rint(a * 10**decimals) / 10**decimals`, as numpy rounds (half to even)."""
     if kind(a) != "f":
-        return a if decimals >= 0 else cast(b, rounded(b, as_float(b, a), decimals), a.dtype)
+        return a if decimals >= 0 else cast(b, round_decimals(b, as_float(b, a), decimals), a.dtype)
     if decimals == 0:
         return b.op("Round", a)
     scale = scalar(b, 10.0 ** abs(decimals), a.dtype)
@@ -65,25 +67,25 @@ def rounded(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
 
 @names("numpy.absolute", "numpy.abs")
 def absolute(b: ModelBuilder, x: Value, /) -> Value:
-    """`|x|`; truth values stay what they are."""
+    """Return `|x|`; bools are unchanged."""
     return x if kind(x) in "bu" else b.op("Abs", x)
 
 
 @names("numpy.fabs")
 def fabs(b: ModelBuilder, x: Value, /) -> Value:
-    """`|x|`, always with a point."""
+    """Return `|x|` as a float."""
     return b.op("Abs", as_float(b, x))
 
 
 @names("numpy.positive")
 def positive(b: ModelBuilder, x: Value, /) -> Value:
-    """`+x`."""
+    """Return `+x`."""
     return x
 
 
 @names("numpy.sign")
 def sign(b: ModelBuilder, x: Value, /) -> Value:
-    """-1, 0 or 1; nan for nan."""
+    """Return -1, 0 or 1; nan for nan."""
     if kind(x) not in "iuf":
         raise OperandError("numpy.sign has no meaning for truth values", hint="write 1*x")
     return b.op("Sign", x)
@@ -91,7 +93,7 @@ def sign(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.heaviside")
 def heaviside(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
-    """0 for negative x1, x2 at 0, 1 for positive x1, nan for nan."""
+    """Return 0 for negative x1, x2 at 0, 1 for positive x1, and nan for nan."""
     x1, x2 = floats(b, x1, x2)
     zero, one = scalar(b, 0, x1.dtype), scalar(b, 1, x1.dtype)
     step = b.op("Where", b.op("Greater", x1, zero), one, x1)  # keeps nan
@@ -99,7 +101,7 @@ def heaviside(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     return b.op("Where", b.op("Equal", x1, zero), x2, step)
 
 
-# --- the smaller, the larger --------------------------------------------------------------------
+# --- minimum and maximum ------------------------------------------------------------------------
 
 
 def _extreme(
@@ -110,7 +112,7 @@ def _extreme(
         x1, x2 = promote(b, x1, x2)
         return b.op(logic if x1.dtype == "bool" else op_type, x1, x2)
 
-    call.__doc__ = f"`{spellings[0]}(x1, x2)`, element by element; nan if one of them is."
+    call.__doc__ = f"Return `{spellings[0]}(x1, x2)`, element by element; nan if either is nan."
     return call
 
 
@@ -122,12 +124,12 @@ def _extreme_but_nan(extreme: Callable[[ModelBuilder, Value, Value], Value], nam
     @names(name)
     def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         x1, x2 = promote(b, x1, x2)
-        found = extreme(b, x1, x2)
+        extremes = extreme(b, x1, x2)
         if kind(x1) != "f":
-            return found
-        return b.op("Where", b.op("IsNaN", x1), x2, b.op("Where", b.op("IsNaN", x2), x1, found))
+            return extremes
+        return b.op("Where", b.op("IsNaN", x1), x2, b.op("Where", b.op("IsNaN", x2), x1, extremes))
 
-    call.__doc__ = f"`{name}(x1, x2)`: nan only if both are."
+    call.__doc__ = f"Return `{name}(x1, x2)`; nan only if both are nan."
 
 
 _extreme_but_nan(maximum, "numpy.fmax")
@@ -145,7 +147,7 @@ def clip(
     min: Value | None = None,
     max: Value | None = None,
 ) -> Value:
-    """`minimum(maximum(a, a_min), a_max)`; an end that is None is open."""
+    """Return `minimum(maximum(a, a_min), a_max)`; a bound that is None is open."""
     low, high = a_min or min, a_max or max
     ends = [end for end in (low, high) if end is not None]
     a, *ends = promote(b, a, *ends)
@@ -154,12 +156,12 @@ def clip(
     return minimum(b, a, ends.pop(0)) if high is not None else a
 
 
-# --- kinds of numbers ----------------------------------------------------------------------------
+# --- nan and infinity ----------------------------------------------------------------------------
 
 
 @names("numpy.isnan")
 def isnan(b: ModelBuilder, x: Value, /) -> Value:
-    """Whether x is no number."""
+    """Return True where x is nan."""
     return b.op("IsNaN", as_float(b, x))
 
 
@@ -169,7 +171,7 @@ def _is_infinity(number: float, name: str) -> None:
         x = as_float(b, x)
         return b.op("Equal", x, scalar(b, number, x.dtype))
 
-    call.__doc__ = f"Whether x is {number}."
+    call.__doc__ = f"Return True where x is {number}."
 
 
 _is_infinity(math.inf, "numpy.isposinf")
@@ -178,14 +180,14 @@ _is_infinity(-math.inf, "numpy.isneginf")
 
 @names("numpy.isinf")
 def isinf(b: ModelBuilder, x: Value, /) -> Value:
-    """Whether x is infinite."""
+    """Return True where x is infinite."""
     x = as_float(b, x)
     return b.op("Equal", b.op("Abs", x), scalar(b, math.inf, x.dtype))
 
 
 @names("numpy.isfinite")
 def isfinite(b: ModelBuilder, x: Value, /) -> Value:
-    """Whether x is a number and not infinite."""
+    """Return True where x is finite."""
     x = as_float(b, x)
     return b.op("Less", b.op("Abs", x), scalar(b, math.inf, x.dtype))
 
@@ -200,7 +202,7 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Value:
-    """Nan becomes `nan`, infinities become the largest numbers or `posinf`, `neginf`."""
+    """Return x with nan replaced by `nan`, infinities by the largest numbers or `posinf`, `neginf`."""
     if kind(x) != "f":
         return x
     limits = np.finfo(x.dtype)
@@ -208,32 +210,32 @@ def nan_to_num(
     low = float(limits.min) if neginf is None else neginf
     result = b.op("Where", b.op("IsNaN", x), scalar(b, nan, x.dtype), x)
     for infinity, number in ((math.inf, high), (-math.inf, low)):
-        there = b.op("Equal", x, scalar(b, infinity, x.dtype))
-        result = b.op("Where", there, scalar(b, number, x.dtype), result)
+        is_infinity = b.op("Equal", x, scalar(b, infinity, x.dtype))
+        result = b.op("Where", is_infinity, scalar(b, number, x.dtype), result)
     return result
 
 
-# --- quotient and rest ---------------------------------------------------------------------------
+# --- quotient and remainder ----------------------------------------------------------------------
 
 
 @names("numpy.fmod")
 def fmod(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
-    """The rest of `x1 / x2` with the sign of x1."""
-    x1, x2 = numbers(b, x1, x2)
+    """Return the remainder of `x1 / x2` with the sign of x1."""
+    x1, x2 = promote_numbers(b, x1, x2)
     return b.op("Mod", x1, x2, fmod=1)
 
 
 @names("numpy.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
-    """The fraction and the whole part of x, both with its sign."""
+    """Return the fraction and the integer part of x, both with its sign."""
     x = as_float(b, x)
     whole = trunc(b, x)
-    endless = isinf(b, x)
-    size = b.op("Where", endless, scalar(b, 0, x.dtype), b.op("Abs", b.op("Sub", x, whole)))
+    is_infinite = isinf(b, x)
+    size = b.op("Where", is_infinite, scalar(b, 0, x.dtype), b.op("Abs", b.op("Sub", x, whole)))
     return with_sign_of(b, size, x), whole
 
 
 @names("numpy.divmod", "divmod")
 def divmod_(b: ModelBuilder, x1: Value, x2: Value, /) -> tuple[Value, Value]:
-    """`(x1 // x2, x1 % x2)`."""
+    """Return `(x1 // x2, x1 % x2)`."""
     return ops.floor_divide(b, x1, x2), ops.modulo(b, x1, x2)

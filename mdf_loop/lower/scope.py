@@ -1,4 +1,4 @@
-"""Scopes: what the names in a place of the model stand for."""
+"""Scopes: the terms of the names in a place of the model."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mdf_loop.suggestion import suggestion
 
 
 class Scope:
-    """Names of one place (a node, a body), with those of the enclosing place behind them.
+    """Names of one place (a node, a body), in front of the names of the enclosing place.
 
-    A name may be computed only when it is asked for. `texts` are those of parameters of a node that
-    are written as plain text.
+    An entry may be a function that computes the term on access. `texts` are the parameters of a
+    node that the document writes as plain text.
     """
 
     def __init__(
@@ -30,18 +30,18 @@ class Scope:
         self.texts: Mapping[str, Callable[[], Any]] = {}
 
     def define(self, name: str, term: Term | Callable[[], Term]) -> None:
-        """Say what `name` stands for from now on."""
+        """Bind a name to a term."""
         self._entries[name] = term
 
     def find(self, name: str) -> Term | None:
-        """What the name stands for, here or outside; None if nothing."""
+        """Return the term of a name, here or in an enclosing scope; None if it is unknown."""
         entry = self._entries.get(name)
         if entry is None:
             return self.parent.find(name) if self.parent else None
         return entry() if callable(entry) else entry
 
     def find_in_node(self, name: str) -> Term | None:
-        """What the name stands for inside the node, not looking further out."""
+        """Return the term of a name inside the node; enclosing scopes are ignored."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope._entries:
@@ -50,14 +50,14 @@ class Scope:
         return None
 
     def is_in_node(self, name: str) -> bool:
-        """Return True if the name stands for something inside the node, which is not computed."""
+        """Return True if the name exists inside the node; its term is not computed."""
         scope: Scope | None = self
         while scope is not None and name not in scope._entries:
             scope = None if scope.is_node else scope.parent
         return scope is not None
 
     def text_in_node(self, name: str) -> Any | None:
-        """Return the text (or list of texts) that the node's parameter of this name is written as."""
+        """Return the text, or list of texts, of the node's parameter of this name."""
         scope: Scope | None = self
         while scope is not None and not scope.is_node:
             scope = scope.parent
@@ -68,16 +68,16 @@ class Scope:
         return here or (self.parent is not None and name in self.parent)
 
     def inner(self, entries: Mapping[str, Term | Callable[[], Term]] | None = None) -> Scope:
-        """A scope inside this one."""
+        """Return a scope inside this one."""
         return Scope(entries, self)
 
     def names(self) -> tuple[str, ...]:
-        """All names that can be used here."""
+        """Return all names that can be used here."""
         outside = self.parent.names() if self.parent else ()
         return (*self._entries, *(name for name in outside if name not in self._entries))
 
     def get(self, name: str) -> Term:
-        """What the name stands for, or an error with a suggestion."""
+        """Return the term of a name, or raise an error with a suggestion."""
         term = self.find(name)
         if term is None:
             raise unknown_name(name, self.names())
@@ -85,12 +85,12 @@ class Scope:
 
 
 def unknown_name(name: str, known: Iterable[str]) -> UnknownNameError:
-    """The error for a name that stands for nothing; without a near one it lists those of the node first."""
+    """Return the error for an unknown name, with a near name or a list of known names."""
     known = list(known)
-    listed = ", ".join(f"'{entry}'" for entry in known[:_LISTED])
+    listed = ", ".join(f"'{entry}'" for entry in known[:_MAX_LISTED_NAMES])
     hint = suggestion(name, known) or (f"known here: {listed}, ..." if known else "")
     return UnknownNameError(f"unknown name '{name}'", hint=hint)
 
 
-_LISTED = 8
-"""Names that are listed, where there are too many for all."""
+_MAX_LISTED_NAMES = 8
+"""Maximum number of known names in an error."""

@@ -1,8 +1,8 @@
-"""Sequences and optional values: what their operators need besides ONNX's schemas.
+"""Sequences and optional values: the rules of their operators beyond ONNX's schemas.
 
     SequenceInsert(history, 1.0)      a plain number takes the dtype of the sequence's members
-    SequenceAt([a, b], 1)             a list of values, where a sequence is wanted, is one
-    OptionalHasElement(x)             true for what cannot be absent; OptionalGetElement(x) is x
+    SequenceAt([a, b], 1)             a list of values is converted to a sequence
+    OptionalHasElement(x)             true for a value that cannot be absent; OptionalGetElement(x) is x
 
 Source: ONNX operators, opset 17; for values that cannot be absent, opset 18.
 """
@@ -31,10 +31,10 @@ from mdf_loop.ops.words import cast, ints, kind
 
 
 def as_sequence(b: ModelBuilder, term: Term) -> Value:
-    """The term as a sequence: a tuple of tensors is made one.
+    """Return the term as a sequence; a tuple of tensors is converted.
 
     Raises:
-        OperandError: it is no sequence.
+        OperandError: the term is no sequence.
     """
     if isinstance(term, tuple) and term and not isinstance(term, OperatorResults):
         return b.op("SequenceConstruct", *promote(b, *(tensor(b, part) for part in term)))
@@ -44,23 +44,23 @@ def as_sequence(b: ModelBuilder, term: Term) -> Value:
     return value
 
 
-def made_of(b: ModelBuilder, dtype: str, data: Data) -> Value:
-    """A value that holds what is known now: an array, a list of arrays, or None."""
+def known_value(b: ModelBuilder, dtype: str, data: Data) -> Value:
+    """Return a value with known content: an array, a list of arrays, or None."""
     if is_tensor(dtype):
         return b.constant(data)
     if is_optional(dtype):
         if data is None:
             return b.op("Optional", type=TypeAttribute(inner_dtype(dtype)))
-        return b.op("Optional", made_of(b, inner_dtype(dtype), data))
+        return b.op("Optional", known_value(b, inner_dtype(dtype), data))
     if not data:
         return b.op("SequenceEmpty", dtype=element_type(inner_dtype(dtype)))
     return b.op("SequenceConstruct", *(b.constant(member) for member in data))
 
 
-def fitted_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Value | None]:
-    """The inputs of SequenceInsert: the member in the dtype of the sequence.
+def cast_new_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Value | None]:
+    """Return the inputs of SequenceInsert with the new member cast to the dtype of the sequence.
 
-    Plain numbers adapt where nothing is lost by it.
+    Only weakly typed numbers are cast, and only if the cast is lossless.
 
     Raises:
         OperandError: the member has another dtype.
@@ -92,12 +92,12 @@ def _get_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | Non
     value = inputs[0]
     if value is None or not is_optional(value.dtype):
         return value
-    held = _parts(b, value, "Optional")
-    return held[0] if held is not None and len(held) == 1 else None
+    contents = _parts(b, value, "Optional")
+    return contents[0] if contents is not None and len(contents) == 1 else None
 
 
 def _parts(b: ModelBuilder, value: Value | None, op_type: str) -> tuple[Value, ...] | None:
-    """Return what an operation of this type has put together to the value; None if another made it."""
+    """Return the operands of the operation that made the value; None if it is of another type."""
     maker = None if value is None else b.makers.get(value)
     if not isinstance(maker, Op) or maker.op_type != op_type:
         return None
@@ -106,10 +106,10 @@ def _parts(b: ModelBuilder, value: Value | None, op_type: str) -> tuple[Value, .
 
 
 def known_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
-    """Return a member of a sequence that is made of values, without the sequence.
+    """Return a member of a sequence that is constructed from values, without the sequence.
 
-    The axis of the sequence becomes one of an array where the position is computed. Then gradients
-    and sweeps go through the member as through any other value.
+    If the position is computed at run time, the members are stacked along a new axis. Then gradients and
+    sweeps pass through the member as through any other value.
     """
     members, position = _parts(b, inputs[0], "SequenceConstruct"), inputs[1]
     if not members or position is None:
@@ -132,9 +132,9 @@ def _optional(_: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
     return value if value is not None and is_optional(value.dtype) else None
 
 
-KNOWN: Mapping[str, Callable[[ModelBuilder, Sequence[Value | None]], Value | None]] = {
+STATIC_RESULTS: Mapping[str, Callable[[ModelBuilder, Sequence[Value | None]], Value | None]] = {
     "OptionalHasElement": _has_element,
     "OptionalGetElement": _get_element,
     "Optional": _optional,
 }
-"""Operators whose result may be known without an operation; None: it is not."""
+"""Operators whose result may be known at compile time; the functions return None if it is not."""

@@ -1,4 +1,4 @@
-"""Arrays in other shapes: `numpy.` reshape, transpose, concatenate, repeat, flip, roll ..."""
+"""Shape functions of `numpy.`: reshape, transpose, concatenate, repeat, flip, roll ..."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from mdf_loop.ops.words import cast, extents, ints, kind, rank, scalar
 
 _INT64 = np.iinfo(np.int64)
 
-# --- what shape it has ---------------------------------------------------------------------------
+# --- shape queries -------------------------------------------------------------------------------
 
 
 @names("numpy.ndim")
 def ndim(b: ModelBuilder, a: Value, /) -> Value:
-    """The number of axes."""
+    """Return the number of axes."""
     return literal(b, rank(a))
 
 
 @names("numpy.size")
 def size(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
-    """The number of elements, or the extent of one axis."""
+    """Return the number of elements, or the extent of one axis."""
     count = count_of(b, a, axis)
     return literal(b, count) if isinstance(count, int) else count
 
 
 @names("numpy.shape")
 def shape(b: ModelBuilder, a: Value, /) -> Term:
-    """The extent of each axis."""
+    """Return the extent of each axis."""
     return tuple(size(b, a, axis) for axis in range(rank(a)))
 
 
-# --- the same elements, other axes ---------------------------------------------------------------
+# --- changes of axes -----------------------------------------------------------------------------
 
 
 @names("numpy.reshape")
 def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
-    """Return the elements in row order in another shape; one extent may be -1."""
+    """Return the elements in row-major order in another shape; one extent may be -1."""
     known = b.constant_of(shape)
     if known is not None and 0 in known and -1 in known:
         raise OperandError(
@@ -63,27 +63,27 @@ def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
 
 @names("numpy.ravel")
 def ravel(b: ModelBuilder, a: Value, /) -> Value:
-    """All elements along one axis."""
+    """Return all elements along one axis."""
     return b.op("Reshape", a, ints(b, -1))
 
 
 @names("numpy.squeeze")
 def squeeze(b: ModelBuilder, a: Value, /, axis: Axes = None) -> Value:
-    """Without the axes of extent 1 (all of them, or those given)."""
+    """Return the array without its axes of extent 1, or without those that `axis` lists."""
     if axis is None:
-        found = extents(a)
-        if any(isinstance(extent, str) for extent in found):
+        all_extents = extents(a)
+        if any(isinstance(extent, str) for extent in all_extents):
             raise OperandError(
                 f"which axes of {a.type} have extent 1 is not known", hint="give axis="
             )
-        axis = tuple(k for k, extent in enumerate(found) if extent == 1)
+        axis = tuple(k for k, extent in enumerate(all_extents) if extent == 1)
     axes = axes_of(a, axis)
     return b.op("Squeeze", a, ints(b, *axes)) if axes else a
 
 
 @names("numpy.expand_dims")
 def expand_dims(b: ModelBuilder, a: Value, axis: Axes, /) -> Value:
-    """With new axes of extent 1 at these places of the result."""
+    """Return the array with new axes of extent 1 at these positions of the result."""
     axes = axis if isinstance(axis, tuple) else (0 if axis is None else axis,)
     return b.op("Unsqueeze", a, ints(b, *(axis_of(a, k, len(axes)) for k in axes)))
 
@@ -94,7 +94,7 @@ def _at_least(count: int) -> None:
         missing = max(count - rank(a), 0)
         return b.op("Unsqueeze", a, ints(b, *range(missing))) if missing else a
 
-    call.__doc__ = f"With new axes in front until there are {count}."
+    call.__doc__ = f"Return the array with leading axes added up to rank {count}."
 
 
 _at_least(1)
@@ -103,7 +103,7 @@ _at_least(2)
 
 @names("numpy.transpose", "numpy.permute_dims")
 def transpose(b: ModelBuilder, a: Value, /, axes: Axes = None) -> Value:
-    """The axes in another order, reversed by default."""
+    """Return the array with its axes in another order, reversed by default."""
     order = axes_of(a, axes)
     if axes is None:
         order = order[::-1]
@@ -114,7 +114,7 @@ def transpose(b: ModelBuilder, a: Value, /, axes: Axes = None) -> Value:
 
 @names("numpy.swapaxes")
 def swapaxes(b: ModelBuilder, a: Value, axis1: int, axis2: int, /) -> Value:
-    """Two axes exchanged."""
+    """Return the array with two axes exchanged."""
     order = list(range(rank(a)))
     first, second = axis_of(a, axis1), axis_of(a, axis2)
     order[first], order[second] = second, first
@@ -123,14 +123,14 @@ def swapaxes(b: ModelBuilder, a: Value, axis1: int, axis2: int, /) -> Value:
 
 @names("numpy.moveaxis")
 def moveaxis(b: ModelBuilder, a: Value, source: int, destination: int, /) -> Value:
-    """One axis at another place."""
+    """Return the array with one axis moved."""
     order = list(range(rank(a)))
     order.remove(axis_of(a, source))
     order.insert(axis_of(a, destination), axis_of(a, source))
     return b.op("Transpose", a, perm=tuple(order))
 
 
-# --- put together --------------------------------------------------------------------------------
+# --- concatenation -------------------------------------------------------------------------------
 
 
 def _tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
@@ -141,7 +141,7 @@ def _tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
 
 @names("numpy.concatenate", "numpy.concat")
 def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Value:
-    """Arrays one after the other along an axis; None: all their elements."""
+    """Return the arrays joined along an axis; None joins all their elements."""
     parts = _tensors(b, arrays)
     if axis is None:
         parts, axis = tuple(ravel(b, part) for part in parts), 0
@@ -150,7 +150,7 @@ def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Valu
 
 @names("numpy.stack")
 def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
-    """Arrays of one shape along a new axis."""
+    """Return arrays of one shape joined along a new axis."""
     parts = _tensors(b, arrays)
     return b.op(
         "Concat", *(expand_dims(b, p, axis) for p in parts), axis=axis_of(parts[0], axis, 1)
@@ -159,43 +159,43 @@ def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
 
 @names("numpy.hstack")
 def hstack(b: ModelBuilder, arrays: Terms, /) -> Value:
-    """Arrays side by side: along axis 1, or axis 0 if they have only one."""
+    """Return the arrays joined along axis 1, or along axis 0 if they have only one."""
     parts = [_raised(b, part, 1) for part in _tensors(b, arrays)]
     return b.op("Concat", *parts, axis=int(rank(parts[0]) > 1))
 
 
 @names("numpy.vstack")
 def vstack(b: ModelBuilder, arrays: Terms, /) -> Value:
-    """Arrays as rows, one below the other."""
+    """Return the arrays joined as rows."""
     return b.op("Concat", *(_raised(b, part, 2) for part in _tensors(b, arrays)), axis=0)
 
 
 @names("numpy.column_stack")
 def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
-    """Arrays as columns, side by side."""
+    """Return the arrays joined as columns."""
     parts = [_raised(b, part, 1) for part in _tensors(b, arrays)]
     columns = [b.op("Unsqueeze", p, ints(b, 1)) if rank(p) == 1 else p for p in parts]
     return b.op("Concat", *columns, axis=1)
 
 
 def _raised(b: ModelBuilder, part: Value, axes: int) -> Value:
-    """With new axes in front until there are enough."""
+    """Return the array with leading axes added up to a rank."""
     missing = max(axes - rank(part), 0)
     return b.op("Unsqueeze", part, ints(b, *range(missing))) if missing else part
 
 
 @names("numpy.append")
 def append(b: ModelBuilder, arr: Value, values: Value, /, axis: int | None = None) -> Value:
-    """`arr` and then `values`, along an axis or as one row of elements."""
+    """Return `arr` followed by `values`, along an axis or flattened."""
     return concatenate(b, (arr, values), axis)
 
 
-# --- repeated, turned ----------------------------------------------------------------------------
+# --- repetition and reordering -------------------------------------------------------------------
 
 
 @names("numpy.tile")
 def tile(b: ModelBuilder, a: Value, reps: Extents, /) -> Value:
-    """The whole array again and again along its axes."""
+    """Return the whole array repeated along its axes."""
     known = b.constant_of(reps)
     counts = extents(reps)[0]
     if not isinstance(counts, int) or (known is not None and np.any(known < 0)):
@@ -207,7 +207,7 @@ def tile(b: ModelBuilder, a: Value, reps: Extents, /) -> Value:
 
 @names("numpy.repeat")
 def repeat(b: ModelBuilder, a: Value, repeats: int, /, axis: int | None = None) -> Value:
-    """Every element (or row) several times, one after the other: that of place `k // repeats`."""
+    """Return every element (or row) repeated; result `k` is element `k // repeats`."""
     if repeats < 0:
         raise OperandError(f"numpy.repeat cannot repeat {repeats} times")
     if axis is None:
@@ -220,7 +220,7 @@ def repeat(b: ModelBuilder, a: Value, repeats: int, /, axis: int | None = None) 
 
 @names("numpy.flip")
 def flip(b: ModelBuilder, m: Value, /, axis: Axes = None) -> Value:
-    """The elements in reverse order along axes."""
+    """Return the elements in reverse order along axes."""
     axes = axes_of(m, axis)
     if not axes:
         return m
@@ -230,29 +230,29 @@ def flip(b: ModelBuilder, m: Value, /, axis: Axes = None) -> Value:
 
 @names("numpy.flipud")
 def flipud(b: ModelBuilder, m: Value, /) -> Value:
-    """The rows in reverse order."""
+    """Return the rows in reverse order."""
     return flip(b, m, 0)
 
 
 @names("numpy.fliplr")
 def fliplr(b: ModelBuilder, m: Value, /) -> Value:
-    """The columns in reverse order."""
+    """Return the columns in reverse order."""
     return flip(b, m, 1)
 
 
 @names("numpy.roll")
 def roll(b: ModelBuilder, a: Value, shift: Value, /, axis: int | None = None) -> Value:
-    """`shift` places further along an axis (or all elements); what falls out comes in again."""
+    """Return the elements shifted cyclically along an axis, or flattened."""
     if axis is None:
         return reshape(b, roll(b, ravel(b, a), shift, 0), shape_of(b, a))
     places = positions(b, a, axis_of(a, axis))
     count = size(b, a, axis_of(a, axis))
-    came_from = ops.modulo(b, ops.subtract(b, places, ops.as_scalar(b, shift)), count)
-    return b.op("Gather", a, came_from, axis=axis_of(a, axis))
+    source_positions = ops.modulo(b, ops.subtract(b, places, ops.as_scalar(b, shift)), count)
+    return b.op("Gather", a, source_positions, axis=axis_of(a, axis))
 
 
 def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
-    """0, 1, 2, ... along an axis."""
+    """Return 0, 1, 2, ... along an axis."""
     count = cast(b, size(b, value, axis), "int64")
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     return b.op("Range", zero, count, one)
@@ -260,7 +260,7 @@ def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
 
 @names("numpy.diff")
 def diff(b: ModelBuilder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
-    """Each element less the one before it along an axis, n times over."""
+    """Return the differences between neighbors along an axis, n times over."""
     if n < 0:
         raise OperandError(f"numpy.diff takes differences {n} times")
     place = ints(b, axis_of(a, axis))
@@ -273,7 +273,7 @@ def diff(b: ModelBuilder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
 
 @names("numpy.take")
 def take(b: ModelBuilder, a: Value, indices: Value, /, axis: int | None = None) -> Value:
-    """The elements at `indices` along an axis, or of all elements."""
+    """Return the elements at `indices` along an axis, or of the flattened array."""
     if kind(indices) not in "iu":
         raise OperandError(f"numpy.take needs whole numbers, not {indices.type}")
     if axis is None:

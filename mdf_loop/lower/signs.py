@@ -1,6 +1,6 @@
-"""The signs of numbers with a point, of zeros too.
+"""Signs of floats, including signed zeros.
 
-ONNX Runtime's Where turns -0.0 into 0.0 where its condition holds; a product keeps signs.
+ONNX Runtime's Where turns a selected -0.0 into 0.0 in its first branch. A product keeps signs.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from mdf_loop.ops.words import scalar
 
 
 def is_negative(b: ModelBuilder, x: Value) -> Value:
-    """Whether x is negative, -0.0 (whose reciprocal is negative) too."""
+    """Return True for negative numbers and -0.0, whose reciprocal is negative."""
     zero = scalar(b, 0, x.dtype)
     return b.op("Or", b.op("Less", x, zero), b.op("Less", b.op("Reciprocal", x), zero))
 
 
 def with_sign_of(b: ModelBuilder, size: Value, x: Value) -> Value:
-    """`size`, which is not negative, with the sign of x."""
+    """Return `size`, which is not negative, with the sign of x."""
     minus_one, one = scalar(b, -1, x.dtype), scalar(b, 1, x.dtype)
     return b.op("Mul", size, b.op("Where", is_negative(b, x), minus_one, one))

@@ -1,9 +1,9 @@
-"""MDF functions: those of its registry by their formula, `onnx::` ones by their schema.
+"""Lowering of MDF functions: those of its registry by their formulas, `onnx::` ones by their schemas.
 
-A name that the registry does not have may be one of PsyNeuLink's (see `mdf_loop.lower.psyneulink`).
+A name that the registry lacks may be a function of PsyNeuLink (see `mdf_loop.lower.psyneulink`).
 
-Source: modeci_mdf.functions.standard (0.4.15), whose registry is the truth; formulas are lowered
-as expressions, so a function registered there by someone else works here too.
+Source: modeci_mdf.functions.standard (0.4.15). Its registry is the reference. Formulas are lowered as
+expressions, so functions that others register there work, too.
 """
 
 from __future__ import annotations
@@ -18,12 +18,18 @@ from mdf_loop.build import located
 from mdf_loop.document.graph_functions import BODIES
 from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.decisions import DECISIONS
+from mdf_loop.lower.drift_diffusion import DECISIONS
 from mdf_loop.lower.expression import lower_expression
-from mdf_loop.lower.onnx_draws import DRAWN
+from mdf_loop.lower.onnx_draws import RANDOM_OPERATORS
 from mdf_loop.lower.onnx_functions import lower_onnx
 from mdf_loop.lower.operators import Term
-from mdf_loop.lower.psyneulink import UNREAD, Formula, is_foreign, known_formula, origin_hint
+from mdf_loop.lower.psyneulink import (
+    UNREAD_ARGUMENT,
+    Formula,
+    is_foreign,
+    known_formula,
+    origin_hint,
+)
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.syntax import names_in
 from mdf_loop.ops import onnx_schema
@@ -33,7 +39,7 @@ from mdf_loop.suggestion import suggestion
 
 @functools.cache
 def _registry() -> dict[str, dict[str, Any]]:
-    """MDF's own table of functions."""
+    """Return MDF's own table of functions."""
     import modeci_mdf.functions.actr
     import modeci_mdf.functions.ddm  # noqa: F401 - registers its functions
     from modeci_mdf.functions.standard import mdf_functions
@@ -43,7 +49,7 @@ def _registry() -> dict[str, dict[str, Any]]:
 
 
 def _formula(name: str, metadata: Mapping[str, Any]) -> Formula:
-    """What a function stands for.
+    """Return the formula of a function.
 
     Raises:
         UnsupportedError: the function is Python code of MDF's engine (ACT-R, DDM).
@@ -84,19 +90,19 @@ def lower_function(
     scope: Scope,
     metadata: Mapping[str, Any] | None = None,
 ) -> Term:
-    """`name(args)`: arguments in order, later ones see earlier ones, missing ones come from scope.
+    """Lower `name(args)`; later arguments can read earlier ones, and missing ones come from the scope.
 
-    The metadata of a function holds the options of those that are PsyNeuLink's.
+    The metadata of a function contain the options of PsyNeuLink's functions.
     """
     op_type = name.rpartition("::")[2]
     if name == title(op_type) and (op_type in own_names() or "onnx::" in name):
-        if is_foreign(metadata or {}) and op_type in DRAWN:
-            args = {key: value for key, value in args.items() if key != UNREAD}
+        if is_foreign(metadata or {}) and op_type in RANDOM_OPERATORS:
+            args = {key: value for key, value in args.items() if key != UNREAD_ARGUMENT}
         return lower_onnx(b, op_type, args, scope)
     if name in DECISIONS:
         return _decision(b, name, args, scope)
     formula = _formula(name, metadata or {})
-    unread = _unread(args, (*formula.arguments, *_CARRIED.get(name, ())))
+    unread = _unread(args, (*formula.arguments, *_FOREIGN_ARGUMENTS.get(name, ())))
     if unread and is_foreign(metadata or {}):
         b.note(
             f"PsyNeuLink wrote arguments that the function '{name}' does not have, and that nothing "
@@ -124,7 +130,7 @@ def lower_function(
 
 
 def _decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
-    """A function that is a loop of its own."""
+    """Lower a function that is a loop."""
     arguments, decide = DECISIONS[name]
     unread = _unread(args, tuple(arguments))
     if unread:
@@ -133,31 +139,31 @@ def _decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope)
             hint=suggestion(unread[0], arguments),
         )
     with with_arguments(b, args, scope) as inner:
-        found = {key: inner.find_in_node(key) for key in arguments}
-        return decide(b, {key: term for key, term in found.items() if term is not None})
+        terms = {key: inner.find_in_node(key) for key in arguments}
+        return decide(b, {key: term for key, term in terms.items() if term is not None})
 
 
-_CARRIED = {"logistic": ("x_0", "scale")}
-"""Arguments that PsyNeuLink writes for its function of that name, and MDF's one does not have."""
+_FOREIGN_ARGUMENTS = {"logistic": ("x_0", "scale")}
+"""Arguments of PsyNeuLink's function of the same name that MDF's function lacks."""
 
 
 def _unread(args: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """The arguments that neither the function nor another argument reads."""
-    read = {word for expression in args.values() for word in names_in(expression)}
-    return [key for key in args if key not in known and key not in read]
+    """Return the arguments that neither the function nor another argument reads."""
+    names = {word for expression in args.values() for word in names_in(expression)}
+    return [key for key in args if key not in known and key not in names]
 
 
 def function_draws(name: str | None) -> bool:
-    """Whether a function draws random numbers by itself."""
-    return name in DECISIONS or (name or "").removeprefix("onnx::") in DRAWN
+    """Return True if a function itself draws random numbers."""
+    return name in DECISIONS or (name or "").removeprefix("onnx::") in RANDOM_OPERATORS
 
 
 @contextmanager
 def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> Iterator[Scope]:
-    """The scope of a function's formula: arguments in order, later ones see earlier ones.
+    """Provide the scope of a function's formula; later arguments can read earlier ones.
 
-    What is wrong with an argument is an error where it is read; of one that nothing reads it is
-    noted.
+    An error in an argument is raised where the argument is read. If nothing reads it, the error becomes a
+    note.
     """
     inner = scope.inner()
     broken: dict[str, LoopError] = {}
@@ -170,8 +176,8 @@ def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> It
     yield inner
     for key, unread in broken.items():
         for finding in unread.findings:
-            what = f"nothing reads the argument '{key}', which has no value: {finding.what}"
-            b.note(what, finding.where)
+            remark = f"nothing reads the argument '{key}', which has no value: {finding.what}"
+            b.note(remark, finding.where)
 
 
 def _read_broken(broken: Mapping[str, LoopError], key: str) -> Term:

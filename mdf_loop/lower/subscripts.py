@@ -1,4 +1,4 @@
-"""`value[...]`: whole numbers, slices, new axes, index and truth arrays, a loop's results."""
+"""Subscripts `value[...]`: integers, slices, new axes, index arrays, masks, and results of loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, rank
 
 
 class SliceIndex(Struct, frozen=True):
-    """`start:stop:step`; None stands for an end left out."""
+    """Slice `start:stop:step`; None is an omitted end."""
 
     start: Value | None = None
     stop: Value | None = None
@@ -27,38 +27,38 @@ class SliceIndex(Struct, frozen=True):
 
 
 Index: TypeAlias = Value | SliceIndex | EllipsisType | None
-"""One part of a subscript; None is a new axis."""
+"""Part of a subscript; None is a new axis."""
 
 
 def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
-    """`term[indices]`."""
+    """Return `term[indices]`."""
     if isinstance(term, tuple):
         return _element(b, term, indices)
     if is_sequence(term.dtype):
         return _member(b, term, indices)
-    if _consumed(indices) > rank(term):
-        if _is_zero(b, indices):  # a loop's only result, written like the first of several
+    if _consumed_axes(indices) > rank(term):
+        if _is_zero(b, indices):  # the only result of a loop, written like the first of several
             return term
         raise OperandError(
-            f"{term.type} has {rank(term)} axes, but {_consumed(indices)} subscripts",
+            f"{term.type} has {rank(term)} axes, but {_consumed_axes(indices)} subscripts",
             hint="leave out subscripts, or give the value more axes",
         )
     parts = _without_ellipsis(indices, rank(term))
     arrays = [part for part in parts if isinstance(part, Value) and not is_scalar(part)]
     if len(arrays) > 1:
-        return _take_together(b, term, parts)
+        return _gather_elements(b, term, parts)
     if arrays:
-        _refuse_apart(parts)
+        _refuse_separated_indices(parts)
     _check_parts(b, term, parts)
     axis = 0
     value = term
     for index in parts:
-        value, axis = _one(b, value, axis, index)
+        value, axis = _apply_index(b, value, axis, index)
     return value
 
 
 def _member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...]) -> Value:
-    """`sequence[k]`; negative positions count from the end."""
+    """Return `sequence[k]`; negative positions count from the end."""
     if len(indices) == 1 and isinstance(indices[0], Value) and kind(indices[0]) in "iu":
         inputs = (sequence, cast(b, indices[0], "int64"))
         known = known_member(b, inputs)
@@ -69,8 +69,8 @@ def _member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...]) -> Val
     )
 
 
-def _one(b: ModelBuilder, value: Value, axis: int, index: Index) -> tuple[Value, int]:
-    """One part of the subscript applied at an axis, and the axis of the next part."""
+def _apply_index(b: ModelBuilder, value: Value, axis: int, index: Index) -> tuple[Value, int]:
+    """Apply one part of the subscript at an axis; return the value and the axis of the next part."""
     if index is None:
         return b.op("Unsqueeze", value, ints(b, axis)), axis + 1
     if isinstance(index, SliceIndex):
@@ -81,8 +81,8 @@ def _one(b: ModelBuilder, value: Value, axis: int, index: Index) -> tuple[Value,
     return b.op("Gather", value, cast(b, index, "int64"), axis=axis), axis + rank(index)
 
 
-def _consumed(indices: tuple[Index, ...]) -> int:
-    """How many axes the parts stand for."""
+def _consumed_axes(indices: tuple[Index, ...]) -> int:
+    """Return the number of axes that the parts consume."""
     return sum(
         max(rank(part), 1) if isinstance(part, Value) and part.dtype == "bool" else 1
         for part in indices
@@ -91,13 +91,13 @@ def _consumed(indices: tuple[Index, ...]) -> int:
 
 
 def _without_ellipsis(indices: tuple[Index, ...], axes: int) -> tuple[Index, ...]:
-    """`...` as the whole slices it stands for."""
+    """Return the parts with `...` replaced by full slices."""
     places = [k for k, part in enumerate(indices) if part is ...]
     if not places:
         return indices
     if len(places) > 1:
         raise ExpressionError("a subscript has more than one '...'")
-    missing = axes - _consumed(indices)
+    missing = axes - _consumed_axes(indices)
     return (*indices[: places[0]], *(SliceIndex(),) * missing, *indices[places[0] + 1 :])
 
 
@@ -113,12 +113,12 @@ def _is_zero(b: ModelBuilder, indices: tuple[Index, ...]) -> bool:
 
 def _element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index, ...]) -> Term:
     index, *rest = indices
-    chosen: Term
+    selected: Term
     if isinstance(index, SliceIndex):
         start, stop, step = (_known_end(b, end) for end in (index.start, index.stop, index.step))
         if step == 0:
             raise ExpressionError("a slice cannot have the step 0")
-        chosen = term[start:stop:step]
+        selected = term[start:stop:step]
     else:
         known = b.constant_of(index) if isinstance(index, Value) else None
         if known is None or known.shape != ():
@@ -129,10 +129,10 @@ def _element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index, ...]
                 f"result {position} does not exist: there are {len(term)} results "
                 f"(numbered 0 to {len(term) - 1})"
             )
-        chosen = term[position]
-        if isinstance(index, Value) and isinstance(chosen, Value):
-            chosen = b.chosen(index, chosen)
-    return subscript(b, chosen, tuple(rest)) if rest else chosen
+        selected = term[position]
+        if isinstance(index, Value) and isinstance(selected, Value):
+            selected = b.as_late_as(index, selected)
+    return subscript(b, selected, tuple(rest)) if rest else selected
 
 
 def _known_end(b: ModelBuilder, end: Value | None) -> int | None:
@@ -155,12 +155,12 @@ def _whole(number: object) -> int:
 
 
 def _check_parts(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) -> None:
-    """Refuse what is no subscript of its axis of the value."""
+    """Raise an error for a part that is invalid for its axis."""
     axis = 0
     for part in parts:
         if isinstance(part, Value) and part.dtype != "bool":
             _check_whole(b, value, axis, part)
-        axis += _consumed((part,))
+        axis += _consumed_axes((part,))
 
 
 def _check_whole(b: ModelBuilder, value: Value, axis: int, index: Value) -> None:
@@ -181,14 +181,14 @@ def _check_whole(b: ModelBuilder, value: Value, axis: int, index: Value) -> None
 
 
 def _where_true(b: ModelBuilder, value: Value, axis: int, mask: Value) -> Value:
-    """The elements whose truth value is true; how many is known when it runs."""
+    """Return the elements where the mask is true; their number is known only at run time."""
     if rank(mask) == 0 or (rank(mask) > 1 and (axis > 0 or rank(mask) != rank(value))):
         raise OperandError(
             f"the truth values {mask.type} cannot choose from {value.type}",
             hint="choose along one axis, or write numpy.where(condition, x, y)",
         )
-    chosen_from = extents(value)[axis : axis + rank(mask)]
-    for have, need in zip(extents(mask), chosen_from, strict=True):
+    masked_extents = extents(value)[axis : axis + rank(mask)]
+    for have, need in zip(extents(mask), masked_extents, strict=True):
         if have != need and isinstance(have, int) and isinstance(need, int):
             raise OperandError(f"the truth values {mask.type} do not fit {value.type}")
     if rank(mask) > 1:
@@ -231,7 +231,7 @@ def _edge(b: ModelBuilder, edge: Value | None, default: int) -> Value:
 
 
 def _stop_of_backward(b: ModelBuilder, value: Value, axis: int, start: Value, stop: Value) -> Value:
-    """Return the end of a backward slice, which is empty if it starts before the first element.
+    """Return the end of a backward slice; the slice is empty if it starts before element 0.
 
     ONNX moves such a start to the first element, so the end has to be there, too.
     """
@@ -246,8 +246,8 @@ def _stop_of_backward(b: ModelBuilder, value: Value, axis: int, start: Value, st
 # --- several index arrays ------------------------------------------------------------------------
 
 
-def _refuse_apart(parts: tuple[Index, ...]) -> None:
-    """Because numpy moves the axes of index arrays to the front when a slice stands between them."""
+def _refuse_separated_indices(parts: tuple[Index, ...]) -> None:
+    """Raise an error if a slice separates index arrays: numpy then moves their axes to the front."""
     places = [k for k, part in enumerate(parts) if isinstance(part, Value)]
     if places[-1] - places[0] >= len(places):
         raise ExpressionError(
@@ -256,8 +256,8 @@ def _refuse_apart(parts: tuple[Index, ...]) -> None:
         )
 
 
-def _take_together(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) -> Value:
-    """`value[i, j]` of index arrays: the elements at (i[0], j[0]), (i[1], j[1]) ..."""
+def _gather_elements(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) -> Value:
+    """Return `value[i, j]` of index arrays: the elements at (i[0], j[0]), (i[1], j[1]) ..."""
     whole = [part for part in parts if isinstance(part, Value)]
     if parts[: len(whole)] != tuple(whole) or any(
         part != SliceIndex() for part in parts[len(whole) :]

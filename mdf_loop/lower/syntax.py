@@ -1,6 +1,6 @@
-"""The text of a value expression -> Python's syntax tree, the names it reads, the number it spells.
+"""Parsing of value expressions: syntax trees, the names in them, and numbers written as text.
 
-Nothing is ever evaluated by Python: an expression is data.
+Python never evaluates an expression. It is only data.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from mdf_loop.errors import ExpressionError
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.numbers_only import only_numbers
 
-LONGEST = 1_000_000
-"""An expression of more characters is taken for a mistake."""
+MAX_EXPRESSION_CHARACTERS = 1_000_000
+"""Length limit of an expression: a longer one is most likely a mistake."""
 
-_PARSING = ForkSafeLock()
-"""Python 3.11 counts how deep trees are for all threads together, and takes that for a mistake."""
+_PARSE_LOCK = ForkSafeLock()
+"""Lock around `ast.parse`: Python 3.11 counts the depth of trees for all threads together."""
 
-_LONGEST_EXPLAINED = 10_000
-"""In one of more characters, keywords that stand where names belong are not looked for."""
+_MAX_EXPLAINED_CHARACTERS = 10_000
+"""Length up to which an unreadable expression is searched for keywords used as names."""
 
 
-def number_of(text: str) -> int | float | None:
-    """The number that a text spells (`5`, `1e-3`), if it spells one."""
+def parse_number(text: str) -> int | float | None:
+    """Return the number that a text spells (`5`, `1e-3`); None if it spells none."""
     if text.strip().lstrip("+-")[:1] not in set(".0123456789"):
         return None
     for convert in (int, float):
@@ -39,8 +39,8 @@ def number_of(text: str) -> int | float | None:
 
 
 def parse(text: str) -> ast.Expression:
-    """The syntax tree of an expression, or an error that shows the place."""
-    if len(text) > LONGEST:
+    """Return the syntax tree of an expression, or raise an error with the column."""
+    if len(text) > MAX_EXPRESSION_CHARACTERS:
         raise ExpressionError(
             f"an expression of {len(text)} characters is too long",
             hint="give large arrays as lists of numbers, not as text",
@@ -48,7 +48,7 @@ def parse(text: str) -> ast.Expression:
     if not text.strip():
         raise ExpressionError("the expression is empty", hint="give a number, list or expression")
     try:
-        with _PARSING:
+        with _PARSE_LOCK:
             return ast.parse(text.strip(), mode="eval")
     except (RecursionError, MemoryError):
         raise ExpressionError(
@@ -59,9 +59,9 @@ def parse(text: str) -> ast.Expression:
         column = getattr(error, "offset", None)
         place = f" at column {column}" if column else ""
         word = _keyword_as_name(text)
-        why = f": '{word}' is a Python keyword and cannot be a name" if word else ""
+        reason = f": '{word}' is a Python keyword and cannot be a name" if word else ""
         raise ExpressionError(
-            f"cannot read the expression '{shortened(text)}'{place}{why}",
+            f"cannot read the expression '{shortened(text)}'{place}{reason}",
             hint=f"rename it where it is defined and wherever it is used, e.g. to '{word}_'"
             if word
             else _unit_hint(text) or "expressions are Python arithmetic on the names of the node",
@@ -74,11 +74,11 @@ _WITH_UNIT = re.compile(
 
 
 def _unit_hint(text: str) -> str:
-    """What to write instead of a number with a unit, `20.0mV`; empty if it is none."""
-    found = _WITH_UNIT.fullmatch(text[:_LONGEST_EXPLAINED])
-    if found is None:
+    """Return a hint for a number with a unit, e.g. `20.0mV`; empty for all other texts."""
+    match = _WITH_UNIT.fullmatch(text[:_MAX_EXPLAINED_CHARACTERS])
+    if match is None:
         return ""
-    number, unit = found.groups()
+    number, unit = match.groups()
     written = unit if unit[0].isalpha() else f"'{unit}'"
     return (
         f"a unit belongs into the metadata: value: {number}, metadata: {{units: {written}}}; "
@@ -87,11 +87,11 @@ def _unit_hint(text: str) -> str:
 
 
 def _keyword_as_name(text: str) -> str:
-    """The first Python keyword that keeps a text from being an expression; empty if none does.
+    """Return the first Python keyword that is used as a name; empty if there is none.
 
-    If those that do were ordinary names, the text could be read.
+    A keyword counts only if the text can be parsed with the keyword renamed.
     """
-    if len(text) > _LONGEST_EXPLAINED:
+    if len(text) > _MAX_EXPLAINED_CHARACTERS:
         return ""
     words = re.findall(r"[^\W\d]\w*", text)
     keywords = [word for word in dict.fromkeys(words) if keyword.iskeyword(word)]
@@ -106,11 +106,11 @@ def _keyword_as_name(text: str) -> str:
 
 
 def names_in(expression: Any) -> set[str]:
-    """The names an expression reads (dotted ones whole); an unreadable text is one name."""
+    """Return the names that an expression reads (dotted ones whole), or an unreadable text."""
     if isinstance(expression, list | tuple):
         parts = () if only_numbers(expression) else expression
         return set().union(*(names_in(part) for part in parts))
-    if not isinstance(expression, str) or number_of(expression) is not None:
+    if not isinstance(expression, str) or parse_number(expression) is not None:
         return set()
     try:
         tree = parse(expression)
@@ -122,14 +122,14 @@ def names_in(expression: Any) -> set[str]:
 
 
 def drawing_calls(tree: ast.Expression) -> list[ast.Call]:
-    """The calls of an expression that draw random numbers, in the order in which they are written."""
+    """Return the calls that draw random numbers, in the order of the text."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     drawing = (call for call in calls if "random" in (*dotted(call.func).split(".")[:2],))
     return sorted(drawing, key=lambda call: (call.lineno, call.col_offset))
 
 
 def draws_numbers(expression: Any) -> bool:
-    """Whether an expression draws random numbers, so that it has another value each time."""
+    """Return True if an expression draws random numbers, so that its value changes."""
     if isinstance(expression, list | tuple):
         return not only_numbers(expression) and any(map(draws_numbers, expression))
     if not isinstance(expression, str) or "random" not in expression:
@@ -141,13 +141,13 @@ def draws_numbers(expression: Any) -> bool:
 
 
 def shortened(expression: Any) -> str:
-    """An expression as errors show it: its beginning."""
+    """Return the beginning of an expression for an error message."""
     text = expression if isinstance(expression, str) else f"a {type(expression).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def dotted(node: ast.expr) -> str:
-    """`numpy.linalg.norm` of a chain of attributes; empty if it does not begin with a name."""
+    """Return a chain of attributes as text, `numpy.linalg.norm`; empty without a first name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -1,7 +1,7 @@
-"""Terms: tensors and tuples of them, the dtypes they meet in, and plain numbers.
+"""Terms: tensors and tuples of tensors, their common dtypes, and weakly typed numbers.
 
-Plain numbers of the document are weak (they take the dtype of what they meet), as Python's are
-in numpy. Arithmetic of plain numbers alone is Python's own and is done at once.
+Plain Python numbers of the document are weakly typed: they take the dtype of the other operand, as
+in numpy. Arithmetic of plain numbers alone is done by Python at compile time.
 
 Source: NumPy Enhancement Proposal 50.
 """
@@ -26,13 +26,14 @@ from mdf_loop.ops.words import cast, ints, kind
 from mdf_loop.outside import Ragged, array_of
 
 Term: TypeAlias = "Value | tuple[Term, ...]"
-"""What a name stands for: a tensor, or the tuple of a loop's results."""
+"""Meaning of a name: a tensor, or a tuple of terms, e.g. the results of a loop."""
 
 
 class OperatorResults(tuple["Term", ...]):
-    """Results of an operator of which the first stands for all: `pool` is `pool[0]`.
+    """Results of an operator in which the first stands for all: `pool` is `pool[0]`.
 
-    MDF's engine gives the tuple; its importers write the bare name where they mean the first.
+    MDF's engine returns the tuple. MDF's importers write the bare name if they mean the first
+    result.
     """
 
     __slots__ = ()
@@ -46,9 +47,9 @@ _KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 def literal(b: ModelBuilder, value: Any) -> Value:
-    """A number, truth value or (nested) list of numbers of the document.
+    """Return the constant of a number, bool or (nested) list of numbers of the document.
 
-    Plain numbers are weak. Numbers with a point get the compilation's precision.
+    A single Python number is weakly typed. Floats get the compilation's precision.
     """
     weak = isinstance(value, bool | int | float)
     if isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
@@ -76,7 +77,7 @@ def literal(b: ModelBuilder, value: Any) -> Value:
 
 
 def _is_typed(value: Any) -> bool:
-    """Whether a value is an array of text, or of a dtype that numpy itself does not have."""
+    """Return True if a value is an array of text, or of a dtype that numpy itself lacks."""
     if not isinstance(value, np.ndarray):
         return False
     if value.dtype.kind == "O":
@@ -93,7 +94,7 @@ def _short(value: Any) -> str:
 
 
 def tensor(b: ModelBuilder, term: Term) -> Value:
-    """The term as one tensor: a tuple of equal shapes is stacked, as numpy.array does."""
+    """Return a term as one tensor; a tuple of equal shapes is stacked, as by numpy.array."""
     if isinstance(term, Value):
         return term
     if isinstance(term, OperatorResults):
@@ -107,7 +108,7 @@ def tensor(b: ModelBuilder, term: Term) -> Value:
 
 
 def _refuse_ragged(parts: Sequence[Value]) -> None:
-    """A list is an array only if its parts have one shape; what is not known shows when run."""
+    """Raise an error if parts of a list certainly differ in shape."""
     for part in parts[1:]:
         left, right = parts[0].shape, part.shape
         if left is None or right is None:
@@ -124,21 +125,23 @@ def _refuse_ragged(parts: Sequence[Value]) -> None:
 
 
 def as_float(b: ModelBuilder, value: Value) -> Value:
-    """Whole numbers and truth values as numbers with a point, of the compilation's precision."""
+    """Return integers and bools as floats of the compilation's precision."""
     return value if kind(value) == "f" else cast(b, value, b.float_dtype)
 
 
 def as_plain(b: ModelBuilder, value: Value, dtype: str) -> Value:
-    """The value as Python's `float(x)`, `int(x)` or `bool(x)` give it: a plain number."""
+    """Return the weakly typed result of Python's `float(x)`, `int(x)` or `bool(x)`."""
     if b.is_weak(value) and value.dtype == dtype:
         return value
-    made = cast(b, value, dtype)
-    known = b.constant_of(made)
-    return made_plain(b, b.op("Identity", made) if made is value and known is None else made)
+    converted = cast(b, value, dtype)
+    known = b.constant_of(converted)
+    return mark_plain(
+        b, b.op("Identity", converted) if converted is value and known is None else converted
+    )
 
 
 def as_numpy(b: ModelBuilder, value: Value) -> Value:
-    """A plain number as the numpy number that functions of numpy make of it."""
+    """Return a weakly typed number as the numpy number that numpy's functions would make of it."""
     if not b.is_weak(value):
         return value
     known = b.constant_of(value)
@@ -147,19 +150,19 @@ def as_numpy(b: ModelBuilder, value: Value) -> Value:
     return b.constant(known, late=b.is_late(value))
 
 
-def made_plain(b: ModelBuilder, result: Value) -> Value:
-    """A result that nobody else has yet, as a plain number."""
-    known = b.constant_of(result)
+def mark_plain(b: ModelBuilder, value: Value) -> Value:
+    """Mark a new value, which nothing else reads yet, as weakly typed."""
+    known = b.constant_of(value)
     if known is None:
-        return b.mark_weak(result)
-    return b.constant(known, weak=True, late=b.is_late(result))
+        return b.mark_weak(value)
+    return b.constant(known, weak=True, late=b.is_late(value))
 
 
 # --- promotion --------------------------------------------------------------------------------
 
 
 def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
-    """The dtype numpy would compute in: weak numbers give way to typed values of their kind."""
+    """Return numpy's dtype for these operands; weak numbers adapt to typed values of their kind."""
     for value in values:
         if kind(value) == "U":
             raise OperandError("text cannot take part in arithmetic")
@@ -176,10 +179,10 @@ def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
 
 
 def promote(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
-    """The values in their common dtype."""
+    """Return the values cast to their common dtype."""
     dtype = common_dtype(b, values)
     for value in values:
-        if not fits(b, value, dtype):
+        if not fits_dtype(b, value, dtype):
             number = b.constant_of(value)
             raise OperandError(
                 f"the number {number} does not fit into {dtype}",
@@ -191,8 +194,8 @@ def promote(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
     return tuple(cast(b, value, dtype) for value in values)
 
 
-def fits(b: ModelBuilder, value: Value, dtype: str) -> bool:
-    """Whether a plain whole number can be said in the dtype (True for all other values)."""
+def fits_dtype(b: ModelBuilder, value: Value, dtype: str) -> bool:
+    """Return False if a weakly typed integer is out of the range of the dtype, else True."""
     array = b.constant_of(value)
     whole = array is not None and b.is_weak(value) and array.dtype.kind == "i"
     if array is None or not whole or kind_of(dtype) not in "iu":
@@ -201,8 +204,8 @@ def fits(b: ModelBuilder, value: Value, dtype: str) -> bool:
     return bool(np.iinfo(target).min <= int(array) <= np.iinfo(target).max)
 
 
-def numbers(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
-    """The values in their common dtype, truth values as whole numbers."""
+def promote_numbers(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
+    """Return the values in their common dtype, with bools as integers."""
     values = promote(b, *values)
     return tuple(cast(b, v, "int64") if v.dtype == "bool" else v for v in values)
 
@@ -211,7 +214,7 @@ def numbers(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
 
 
 def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
-    """The values as Python's numbers, if all of them are plain numbers known now."""
+    """Return the Python numbers of the values, or None unless all are weak and known."""
     arrays: list[Array] = []
     for value in values:
         array = b.constant_of(value)
@@ -224,7 +227,7 @@ def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
 def plain_result(
     b: ModelBuilder, compute: Callable[..., Any], values: Sequence[Value]
 ) -> Value | None:
-    """Python's own result, if all operands are plain numbers known now."""
+    """Return Python's own result, or None unless all operands are weak and known."""
     operands = plain_numbers(b, values)
     if operands is None:
         return None

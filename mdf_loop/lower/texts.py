@@ -1,6 +1,6 @@
-"""Text: whether texts are equal, which ONNX's Equal compares from opset 19 on only.
+"""Equality of texts, which ONNX's Equal supports only from opset 19 on.
 
-    _, _, numbers, _ = Unique(Concat(a, b))      every text as a number, equal texts as equal ones
+    _, _, numbers, _ = Unique(Concat(a, b))      a number for every text, the same for equal texts
     a == b   ->   numbers of a == numbers of b
 
 Source: ONNX operators, Equal-13, Unique-11.
@@ -14,7 +14,7 @@ from mdf_loop.ops.words import ints
 
 
 def equal_texts(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """`left == right`, element by element, with broadcasting."""
+    """Return `left == right`, element by element, with broadcasting."""
     flat = [b.op("Reshape", value, ints(b, -1)) for value in (left, right)]
     together = b.op("Concat", *flat, axis=0)
     numbers = b.multi("Unique", together, n_outputs=3)[2]

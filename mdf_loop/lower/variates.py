@@ -1,4 +1,4 @@
-"""Distributions of `mdf_loop.variates` in expressions: each formula computes with values."""
+"""Lowering of the distributions of `mdf_loop.variates`: their formulas are applied to values."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ from mdf_loop.variates import VARIATES, Variate
 
 
 def _lowered(variate: Variate) -> Callable[..., Value]:
-    """A function of expressions: the formula in float64, and then in the compilation's precision."""
+    """Return the lowering of a distribution: computed in float64, cast to the compilation's precision."""
 
-    def draw(b: ModelBuilder, /, *given: Any, **named: Any) -> Value:
-        parameters, size = variate.read(*given, **named)
-        wide = [None if each is None else _wide(b, each) for each in parameters]
-        values = [each.value for each in wide if each is not None]
+    def draw(b: ModelBuilder, /, *arguments: Any, **keywords: Any) -> Value:
+        parameters, size = variate.read(*arguments, **keywords)
+        wide = [None if parameter is None else _wide(b, parameter) for parameter in parameters]
+        values = [parameter.value for parameter in wide if parameter is not None]
         shape = size_of(None, *values) if size is None or variate.rows else ()
         shape = shape if size is None else (*size_of(size), *shape)
-        made: Value = variate.formula(DrawSite(b), shape, *wide).value
-        return cast(b, made, b.float_dtype) if made.dtype == "float64" else made
+        draws: Value = variate.formula(DrawSite(b), shape, *wide).value
+        return cast(b, draws, b.float_dtype) if draws.dtype == "float64" else draws
 
     builder = inspect.Parameter("builder", inspect.Parameter.POSITIONAL_ONLY)
-    parameters = (each.replace(annotation=_kind(each)) for each in variate.parameters)
+    parameters = (
+        parameter.replace(annotation=_kind(parameter)) for parameter in variate.parameters
+    )
     draw.__signature__ = inspect.Signature([builder, *parameters])  # type: ignore[attr-defined]
     return draw
 
 
 def _kind(parameter: inspect.Parameter) -> str:
-    """How expressions read it (see `lower.arguments`)."""
+    """Return the annotation for the converter of a parameter (see `lower.arguments`)."""
     if parameter.name == "size":
         return "Axes"
     return "Value | None" if parameter.default is None else "Value"

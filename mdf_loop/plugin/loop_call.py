@@ -151,7 +151,7 @@ class LoopCall:
         inputs = _Inputs(b, values, floats)
         scope = Scope({name: inputs.reader(name) for name in values}, is_node=True)
         item = f"{self.node.id}.{self.item.id}"
-        with b.findings.catch(), b.placed(graph=self.graph, item=item):
+        with b.findings.catch(), b.at_place(graph=self.graph, item=item):
             reading = read_graph_function(b, self.item, self.node, self.where, scope, self.document)
         raise_findings(b.findings.found)
         results = reading.term if isinstance(reading.term, tuple) else (reading.term,)

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mdf_loop.document.bodies import named_bodies, named_by_node
+from mdf_loop.document.bodies import owned_graph_ids, owned_graph_ids_of_node
 from mdf_loop.errors import ModelError
 
 _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -53,7 +53,7 @@ def remember(model: Any) -> None:
     _live[next(_order)] = model
     graphs = {graph.id: graph for graph in model.graphs or () if isinstance(graph, Graph)}
     for graph in graphs.values():
-        bodies = _reachable(named_bodies(graph), graphs)
+        bodies = _reachable(owned_graph_ids(graph), graphs)
         if bodies and graph not in bodies.values():  # a reference to its own key is never freed
             _named[graph] = bodies
 
@@ -66,7 +66,7 @@ def _reachable(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
         graph_id = stack.pop()
         if graph_id in graphs and graph_id not in reachable:
             reachable[graph_id] = graphs[graph_id]
-            stack += named_bodies(graphs[graph_id])
+            stack += owned_graph_ids(graphs[graph_id])
     return reachable
 
 
@@ -82,7 +82,7 @@ def siblings_of(node: Any) -> dict[str, Any]:
     Raises:
         ModelError: The loops name graphs, but no known model has this node.
     """
-    body_ids = named_by_node(node)
+    body_ids = owned_graph_ids_of_node(node)
     if not body_ids:
         return {}
     candidates = _graphs_around(node, _latest_first())

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from mdf_loop.document.bodies import parameters_with_bodies
-from mdf_loop.document.changes import changed
+from mdf_loop.document.changes import replace_fields
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import CycleError
@@ -54,7 +54,7 @@ def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
     namer = _ReferenceNamer(node, loops)
     functions = [_renamed(f, namer) for f in in_order(node, document)]
     parameters = [_renamed(p, namer) for p in node.parameters if p.id not in bodies]
-    substitute = changed(
+    substitute = replace_fields(
         node,
         output_ports=[_renamed(port, namer) for port in node.output_ports],
         functions=list(_with_constants(functions, loops, namer.references)),
@@ -160,7 +160,7 @@ def _renamed(item: Any, namer: _ReferenceNamer) -> Any:
         replaced_fields["args"] = renamed_args
     if getattr(item, "conditions", None):
         replaced_fields["conditions"] = [_renamed_condition(c, namer) for c in item.conditions]
-    return changed(item, **replaced_fields)
+    return replace_fields(item, **replaced_fields)
 
 
 def _renamed_condition(condition: Any, namer: _ReferenceNamer) -> Any:
@@ -168,7 +168,7 @@ def _renamed_condition(condition: Any, namer: _ReferenceNamer) -> Any:
     test, value = (_renamed_expression(part, namer) for part in condition_fields(condition))
     if isinstance(condition, dict):
         return {**condition, "test": test, "value": value}
-    return changed(condition, test=test, value=value)
+    return replace_fields(condition, test=test, value=value)
 
 
 def _renamed_expression(expression: Any, namer: _ReferenceNamer) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mdf_loop.document.changes import changed, with_graph
+from mdf_loop.document.changes import replace_fields, with_graph
 from mdf_loop.document.document import Document
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import Inputs
@@ -40,10 +40,10 @@ def _over_time(document: Document, rows: Mapping[tuple[str, str], str], given: G
         if (node.id, port.id) not in rows:
             return port
         dtype, shape = given.type(rows[node.id, port.id])
-        return changed(port, default_value=None, type=dtype, shape=shape)
+        return replace_fields(port, default_value=None, type=dtype, shape=shape)
 
     nodes = [
-        changed(node, input_ports=[typed(node, port) for port in node.input_ports])
+        replace_fields(node, input_ports=[typed(node, port) for port in node.input_ports])
         for node in document.graph.nodes
     ]
-    return with_graph(document, changed(document.graph, nodes=nodes))
+    return with_graph(document, replace_fields(document.graph, nodes=nodes))

@@ -32,8 +32,8 @@ from mdf_loop.ir import Shape, Value
 from mdf_loop.ir.shape_join import any_shape, join_shapes
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.choice import Join, Words, choose
-from mdf_loop.lower.operators import as_scalar, equal, greater_equal, guarded, less, truths
+from mdf_loop.lower.choice import BranchNames, Join, choose
+from mdf_loop.lower.operators import as_scalar, equal, greater_equal, guard_value, less, truths
 from mdf_loop.reading.branch_graphs import branch_graph, branch_outputs, branch_role
 from mdf_loop.reading.entries import expressions
 from mdf_loop.reading.inner_graph import InnerGraph
@@ -55,7 +55,7 @@ def read_if(
     known = b.constant_of(condition)
     if known is not None:
         taken = (then if known else otherwise).read(b, choice.scope)
-        return choice.results([b.chosen(condition, value) for value in taken])
+        return choice.results([b.as_late_as(condition, value) for value in taken])
     choice.prepare([then, otherwise])
     return choice.results(choice.between(b, condition, then, otherwise, choice.scope))
 
@@ -77,7 +77,7 @@ def read_case(
     known = b.constant_of(index)
     if known is not None:
         taken = choice.taken(int(known), branches, default).read(b, choice.scope)
-        return choice.results([b.chosen(index, value) for value in taken])
+        return choice.results([b.as_late_as(index, value) for value in taken])
     choice.prepare([*branches, *([] if default is None else [default])])
     return choice.results(choice.among(index, branches, default))
 
@@ -244,7 +244,7 @@ class _Choice:
                 raise ConditionError(f"{sentence}, not {known}", hint="round it, e.g. int(...)")
             if known is None and np.dtype(value.dtype).kind == "f":
                 back = cast(b, whole, value.dtype)
-                whole = guarded(b, whole, equal(b, back, value), sentence)
+                whole = guard_value(b, whole, equal(b, back, value), sentence)
             b.types[path] = whole
             return whole
 
@@ -300,7 +300,7 @@ class _Choice:
         self, b: ModelBuilder, condition: Value, then: _Branch, otherwise: _Branch, scope: Scope
     ) -> tuple[Value, ...]:
         """`then if condition else otherwise`, of which only the one that is taken must fit."""
-        words = Words((then.word, otherwise.word), self._called)
+        words = BranchNames((then.word, otherwise.word), self._called)
         sides = [
             OpenBranch(side.word, side.read, scope, condition, taken=taken)
             for side, taken in ((then, True), (otherwise, False))
@@ -338,8 +338,8 @@ class _Choice:
             inside = b.op("And", greater_equal(b, index, least), less(b, index, most))
             if default is None:
                 sentence = f"the index of '{self.name}' is outside: {self._outside(count)}"
-                inside = guarded(b, inside, inside, sentence)
-                index = guarded(b, index, inside, sentence)
+                inside = guard_value(b, inside, inside, sentence)
+                index = guard_value(b, index, inside, sentence)
         every = _Among(self, index, branches, 0, count)
         if default is not None:
             return self.between(b, inside, every, default, self.scope)

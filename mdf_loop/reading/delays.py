@@ -25,7 +25,7 @@ from mdf_loop.ir import Shape, Value, type_text
 from mdf_loop.ir.types import is_tensor, kind_of
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.operators import ensured
+from mdf_loop.lower.operators import check_value
 from mdf_loop.lower.reductions import count_of
 from mdf_loop.ops.words import extents, ints, kind
 from mdf_loop.reading.entries import NamedEntry, entries
@@ -178,7 +178,7 @@ class Delayed(Struct, frozen=True, eq=False):
             f"initial is {initial.type}",
             hint=f"give {self.depth} values, oldest first: initial: [...]",
         )
-        last = ensured(b, b.constant(np.arange(-self.depth, 0)), enough, error)
+        last = check_value(b, b.constant(np.arange(-self.depth, 0)), enough, error)
         return b.op("Gather", initial, last, axis=0)
 
     def _of_type(self, b: ModelBuilder, before: Value, row: RowType, outside: Extents) -> Value:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.errors import ModelError
-from mdf_loop.lower.syntax import number_of
+from mdf_loop.lower.syntax import parse_number
 from mdf_loop.suggestion import suggestion
 
 LARGEST = 2**62
@@ -30,7 +30,7 @@ class NamedEntry(Struct, frozen=True):
     def whole(self, key: str, default: int) -> int:
         """A whole number known when the document is read."""
         value = self.fields.get(key)
-        number = number_of(value) if isinstance(value, str) else value
+        number = parse_number(value) if isinstance(value, str) else value
         if number is None and value is None:
             return default
         if isinstance(number, bool) or not isinstance(number, int):

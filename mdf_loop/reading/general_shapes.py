@@ -19,7 +19,7 @@ class GeneralShapes:
 
     def __init__(self, b: ModelBuilder) -> None:
         self.b = b
-        self._known: dict[Value, Shape] = dict(b.stated)
+        self._known: dict[Value, Shape] = dict(b.stated_shapes)
 
     def of(self, value: Value) -> Shape:
         """The general shape of a value."""

@@ -23,7 +23,7 @@ from mdf_loop.ir.types import (
     kind_of,
 )
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.sequences import made_of
+from mdf_loop.lower.sequences import known_value
 from mdf_loop.narrowing import narrowed
 from mdf_loop.outside import Ragged, array_of
 
@@ -87,7 +87,7 @@ def default_value(b: ModelBuilder, port: Any, where: str) -> Value:
     """
     dtype = stated_dtype(port, b.options.precision)
     if dtype is not None and (dtype == "string" or not is_tensor(dtype)):
-        return made_of(b, dtype, default_data(port, b.options.precision, where))
+        return known_value(b, dtype, default_data(port, b.options.precision, where))
     plain = isinstance(port.default_value, bool | int | float)
     return b.constant(_default(port, None, b.options.precision, where), weak=plain)
 

@@ -14,7 +14,7 @@ from typing import Any
 from mdf_loop.errors import CycleError, Poisoned, ScopeError, UnknownNameError, UnsupportedError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Term, tensor
-from mdf_loop.lower.operators import guarded
+from mdf_loop.lower.operators import guard_value
 from mdf_loop.reading.execution import Executor
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.memory import Memory, State
@@ -98,7 +98,9 @@ class GraphReader:
         self._note_kept_inputs([node for node in times if times[node] > 1])
         begun = self.b.place
         for k, sets in enumerate(passes):
-            with self.b.placed(turn=begun.turn * len(passes) + k, turns=begun.turns * len(passes)):
+            with self.b.at_place(
+                turn=begun.turn * len(passes) + k, turns=begun.turns * len(passes)
+            ):
                 self._execute(sets)
         for key in schedule.persistent:
             held = counters.held[key]
@@ -162,7 +164,7 @@ class GraphReader:
         if not isinstance(ran, Value):
             return term
         sentence = f"the node '{node}' has not run, so its output '{port}' has no value"
-        return guarded(self.b, tensor(self.b, term), ran, sentence)
+        return guard_value(self.b, tensor(self.b, term), ran, sentence)
 
     # --- edges ----------------------------------------------------------------------------------
 

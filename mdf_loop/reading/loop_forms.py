@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from mdf_loop.document.bodies import written_body
 from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, ModelError
-from mdf_loop.lower.syntax import number_of
+from mdf_loop.lower.syntax import parse_number
 from mdf_loop.reading.delays import DelayForm, delay_forms
 from mdf_loop.reading.entries import literal_parts
 from mdf_loop.reading.owned_graph import LOOP_BODY, OwnedGraph, owned_graph
@@ -135,7 +135,7 @@ def _is_minus_one(value: Any, node: Any) -> bool:
     """Whether it is written as -1, OpenVINO's way of leaving the trip count out."""
     if _is_name(value, node):
         return False
-    number = number_of(value) if isinstance(value, str) else value
+    number = parse_number(value) if isinstance(value, str) else value
     return isinstance(number, int | float) and not isinstance(number, bool) and number == -1
 
 

@@ -27,7 +27,7 @@ from mdf_loop.ir import (
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower import Term
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.operators import ensured
+from mdf_loop.lower.operators import check_value
 from mdf_loop.reading.body import Entering, ReadBody, Scopes, read_body
 from mdf_loop.reading.delays import Delayed, History, RowType
 from mdf_loop.reading.extents import Extents
@@ -152,7 +152,7 @@ class LoopWriter:
         one = initial[k]
         with self.b.at(self.form.where, body.leave_names[k]):
             initial[k] = self.b.op("Expand", one, self.b.constant(np.array(shape)))
-        self.b.stand_for[initial[k]] = (one,)
+        self.b.spread_sources[initial[k]] = (one,)
         return True
 
     def _discard(self, body: ReadBody) -> None:
@@ -266,7 +266,7 @@ class LoopWriter:
         if last is not None:
             assert form is not None
             one = b.constant(np.array(1))
-            return ensured(b, last.final, b.op("LessOrEqual", one, ran), no_row(form))
+            return check_value(b, last.final, b.op("LessOrEqual", one, ran), no_row(form))
         assert recorded is not None
         if form is not None and form.last:
             return last_row(b, form, recorded.stack, ran)

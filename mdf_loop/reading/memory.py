@@ -19,7 +19,7 @@ from mdf_loop.ir.types import is_sequence, is_tensor, kind_of, numpy_dtype, prom
 from mdf_loop.lower import Term, cast, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose, one_of, with_rank
-from mdf_loop.lower.sequences import made_of
+from mdf_loop.lower.sequences import known_value
 from mdf_loop.lower.terms import promote
 from mdf_loop.ops.words import ints
 from mdf_loop.reading.schedule.known import Truth, value_of
@@ -256,7 +256,7 @@ def fitted(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
     if not is_fixed(shape):
         return with_rank(b, wide, len(shape))
     made = b.op("Expand", wide, ints(b, *shape))
-    b.stand_for[made] = (wide,)
+    b.spread_sources[made] = (wide,)
     return made
 
 
@@ -272,13 +272,13 @@ def selected(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
         return one_of(b, test, left, right)
     made = b.op("Where", test, left, right)
     if left.shape != right.shape:
-        b.stand_for[made] = (left, right)
+        b.spread_sources[made] = (left, right)
     return made
 
 
 def nothing_yet(b: ModelBuilder, dtype: str, shape: Shape) -> Value:
     """What stands where nothing is held yet; nobody reads it."""
     if not is_tensor(dtype):
-        return made_of(b, dtype, [] if is_sequence(dtype) else None)
+        return known_value(b, dtype, [] if is_sequence(dtype) else None)
     extents = tuple(extent if isinstance(extent, int) else 0 for extent in shape or ())
     return b.constant(np.full(extents, "" if dtype == "string" else 0, numpy_dtype(dtype)))

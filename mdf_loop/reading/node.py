@@ -175,7 +175,7 @@ class NodeReader:
         item = f"{self.node.id}.{name}"
         if kind == "output_ports" and (name in self.parameters or name in self.functions):
             item = f"{self.node.id}.output_ports.{name}"  # what it gives has that name, too
-        place = self.b.placed(graph=self.context.place, item=item, call=0)
+        place = self.b.at_place(graph=self.context.place, item=item, call=0)
         with self.b.at(where, f"{self.node.id}.{name}"), place:
             yield where
 

@@ -144,7 +144,7 @@ class _OpenScope(Scope):
             return type(term)(self._open(part) for part in term)
         if term not in self._opened:
             shape = self._general.of(term)
-            if not (self.ranks_stay or term in self.b.stated or is_settled(self.b, term)):
+            if not (self.ranks_stay or term in self.b.stated_shapes or is_settled(self.b, term)):
                 shape = None
             special = is_tensor(term.dtype) and is_specialised(self.b, term, shape)
             self._opened[term] = self._hidden(term, shape) if special else term

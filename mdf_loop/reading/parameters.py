@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.structure import fields
+from mdf_loop.document.structure import as_mapping
 from mdf_loop.errors import ExpressionError
 from mdf_loop.lower import draws_numbers, names_in
 
@@ -54,7 +54,7 @@ def further_expressions(item: Any) -> Iterator[Any]:
 
 def condition_fields(condition: Any) -> tuple[Any, Any]:
     """Test and value of a condition of a parameter, which modeci_mdf holds as an object or a dict."""
-    written = fields(condition)
+    written = as_mapping(condition)
     return written.get("test"), written.get("value")
 
 

@@ -23,8 +23,8 @@ from mdf_loop.errors import ConditionError, LoopError
 from mdf_loop.ir import Loop, Recorded, Value
 from mdf_loop.lower import cast, tensor
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.choice import Words, choose
-from mdf_loop.lower.operators import guarded, one_element
+from mdf_loop.lower.choice import BranchNames, choose
+from mdf_loop.lower.operators import guard_value, one_element
 from mdf_loop.ops.words import ints
 from mdf_loop.reading.execution import Executor, states_of
 from mdf_loop.reading.memory import (
@@ -202,7 +202,7 @@ class PassesLoop:
     def _unless(self, b: ModelBuilder, go_on: Truth, ok: Truth, error: LoopError) -> Value:
         """`go_on`, but the run fails if it goes on and is not `ok`."""
         fine = value_of(b, either(b, opposite(b, go_on), ok))
-        return guarded(b, value_of(b, go_on), fine, error.findings[0].what)
+        return guard_value(b, value_of(b, go_on), fine, error.findings[0].what)
 
     def _row(self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]) -> Value:
         """Which nodes ran, in the order of the layers, each layer's after whether it was visited."""
@@ -232,7 +232,9 @@ class PassesLoop:
         def held(b: ModelBuilder) -> list[Value]:
             return [fitted(b, tensor(b, memory.get(s)), *self.types.of[s]) for s in made]
 
-        words = Words((f"'{node}' running", "its last run"), lambda k: ".".join([*made][k][1:]))
+        words = BranchNames(
+            (f"'{node}' running", "its last run"), lambda k: ".".join([*made][k][1:])
+        )
         with memory.b.at(f"{self.executor.where}.nodes['{node}']"):
             results = choose(memory.b, runs, executed, held, f"{node} runs", words=words)
         for state, result in zip(made, results, strict=True):

@@ -13,7 +13,7 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import is_tensor, kind_of
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.terms import fits
+from mdf_loop.lower.terms import fits_dtype
 from mdf_loop.ops.words import cast
 
 
@@ -48,7 +48,11 @@ def as_begun(b: ModelBuilder, port: Any, value: Value) -> Value:
     Itself where that dtype could not hold it.
     """
     dtype = stated_dtype(port, b.options.precision)
-    if dtype is None or not is_tensor(dtype) or not (b.is_weak(value) and fits(b, value, dtype)):
+    if (
+        dtype is None
+        or not is_tensor(dtype)
+        or not (b.is_weak(value) and fits_dtype(b, value, dtype))
+    ):
         return value
     holds = {"b": "b", "i": "iuf", "f": "f"}
     return cast(b, value, dtype) if kind_of(dtype) in holds[kind_of(value.dtype)] else value

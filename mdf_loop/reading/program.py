@@ -136,7 +136,7 @@ class ProgramReader:
                 value = self.declare_one(port.name, dtype, shape, (port.full_name,), data)
             stated = port.stated_shape()
             if stated is not None and shape is not None and len(shape) >= len(stated):
-                self.b.stated[value] = (*shape[: len(shape) - len(stated)], *stated)
+                self.b.stated_shapes[value] = (*shape[: len(shape) - len(stated)], *stated)
         for name, array in self.settings.arrays.items():
             own, dtype = input_name(name), dtype_name(array)
             value = self.declare_one(own, dtype, array.shape, (), array, InputRole.SETTING, name)

@@ -24,7 +24,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.arrays import shape_of
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.operators import ensured, one_element
+from mdf_loop.lower.operators import check_value, one_element
 from mdf_loop.lower.reductions import axis_of
 from mdf_loop.ops.words import extents, ints
 from mdf_loop.reading.entries import NamedEntry, entries
@@ -114,7 +114,7 @@ def refuse_unrecorded(
 def last_row(b: ModelBuilder, form: RecordingForm, stack: Value, rounds: Value) -> Value:
     """The row of the last iteration; a loop of no iterations has none."""
     one = b.constant(np.array(1))
-    place = ensured(b, b.op("Sub", rounds, one), b.op("LessOrEqual", one, rounds), no_row(form))
+    place = check_value(b, b.op("Sub", rounds, one), b.op("LessOrEqual", one, rounds), no_row(form))
     return b.op("Gather", stack, place, axis=0)
 
 
@@ -208,7 +208,7 @@ def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) ->
         f"the recording '{form.name}' has more rows than its length",
         hint="make the length larger, or bound the loop by M",
     )
-    missing = ensured(b, b.op("Sub", length, count), b.op("LessOrEqual", count, length), error)
+    missing = check_value(b, b.op("Sub", length, count), b.op("LessOrEqual", count, length), error)
     rest = [b.op("Gather", have, ints(b, *range(1, 1 + len(row))), axis=0)] if row else []
     filling = b.op(
         "Expand", _pad(b, form, pad, stack.dtype), b.op("Concat", missing, *rest, axis=0)

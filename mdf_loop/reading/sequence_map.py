@@ -22,7 +22,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, OperandError, SignatureError
 from mdf_loop.ir import Carried, Loop, Value
 from mdf_loop.ir.types import element_type, is_sequence, is_tensor, sequence_of, wrong_kind_error
-from mdf_loop.lower import Scope, Term, is_left_out, lower_expression, tensor
+from mdf_loop.lower import Scope, Term, is_omitted, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.sequences import as_sequence
 from mdf_loop.reading.inner_graph import InnerGraph
@@ -83,13 +83,13 @@ def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
     """The first sequence, then sequences and tensors."""
-    if is_left_out(args.get("input_sequence")):
+    if is_omitted(args.get("input_sequence")):
         known = suggestion("input_sequence", args)
         raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=known)
     first = as_sequence(b, lower_expression(b, args["input_sequence"], scope, "input_sequence"))
     more: Term = ()
     additional = args.get("additional_inputs")
-    if not (is_left_out(additional) or (isinstance(additional, list | tuple) and not additional)):
+    if not (is_omitted(additional) or (isinstance(additional, list | tuple) and not additional)):
         more = lower_expression(b, additional, scope, "additional_inputs")
     parts = more if isinstance(more, tuple) else (more,)
     values = [first, *(tensor(b, part) for part in parts)]

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
-from mdf_loop.document.changes import changed, with_graph
+from mdf_loop.document.changes import replace_fields, with_graph
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, kind_of
-from mdf_loop.lower.syntax import number_of
+from mdf_loop.lower.syntax import parse_number
 from mdf_loop.narrowing import narrowed
 from mdf_loop.outside import Ragged, array_of
 from mdf_loop.reading.inputs import open_ports
@@ -116,32 +116,32 @@ def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
 
     def with_default(node: Any, port: Any) -> Any:
         place = (node.id, port.id)
-        return changed(port, default_value=written[place]) if place in written else port
+        return replace_fields(port, default_value=written[place]) if place in written else port
 
     nodes = [
-        changed(node, input_ports=[with_default(node, port) for port in node.input_ports])
+        replace_fields(node, input_ports=[with_default(node, port) for port in node.input_ports])
         for node in document.graph.nodes
     ]
-    return with_graph(document, changed(document.graph, nodes=nodes))
+    return with_graph(document, replace_fields(document.graph, nodes=nodes))
 
 
 def _with(document: Document, written: Mapping[str, Any]) -> Document:
     if not written:
         return document
     nodes = [_with_node(node, written) for node in document.graph.nodes]
-    return with_graph(document, changed(document.graph, nodes=nodes))
+    return with_graph(document, replace_fields(document.graph, nodes=nodes))
 
 
 def _with_node(node: Any, written: Mapping[str, Any]) -> Any:
     parameters = [_with_parameter(node, p, written) for p in node.parameters]
-    return changed(node, parameters=parameters)
+    return replace_fields(node, parameters=parameters)
 
 
 def _with_parameter(node: Any, parameter: Any, written: Mapping[str, Any]) -> Any:
     name = f"{node.id}.{parameter.id}"
     if name not in written:
         return parameter
-    return changed(parameter, **{_attribute(parameter, name, ""): written[name]})
+    return replace_fields(parameter, **{_attribute(parameter, name, ""): written[name]})
 
 
 def _find(document: Document, name: str) -> tuple[Any, str]:
@@ -201,7 +201,7 @@ def _stated_float(written: Any) -> str | None:
 def _has_point(written: Any) -> bool:
     """Whether what the document has there is a number with a point."""
     if isinstance(written, str):
-        return isinstance(number_of(written), float)
+        return isinstance(parse_number(written), float)
     try:
         return kind_of(dtype_name(np.asarray(written))) == "f"
     except ValueError:

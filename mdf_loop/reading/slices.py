@@ -24,7 +24,7 @@ from mdf_loop.errors import ModelError, Poisoned, TripCountError
 from mdf_loop.ir import Scanned, Value
 from mdf_loop.lower import Scope, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.operators import ensured
+from mdf_loop.lower.operators import check_value
 from mdf_loop.lower.reductions import axis_of, count_of
 from mdf_loop.ops.words import extents, ints
 from mdf_loop.reading.entries import NamedEntry, entries
@@ -186,7 +186,7 @@ def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
     room = b.op("Add", b.op("Sub", b.op("Sub", high, low), part), step)
     parts = b.op("Div", b.op("Max", room, zero), step)
     first = b.op("Sub", start, part) if form.stride < 0 else start
-    return Slice(form, source, axis, first, ensured(b, parts, inside, error))
+    return Slice(form, source, axis, first, check_value(b, parts, inside, error))
 
 
 def _number(b: ModelBuilder, number: int | Value) -> Value:

@@ -15,10 +15,10 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import (
-    ensured,
+    check_value,
     equal,
     greater_equal,
-    guarded,
+    guard_value,
     not_equal,
     one_element,
 )
@@ -63,7 +63,7 @@ def _of_slices(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Valu
                 form.where,
                 "all scan inputs must have one length along their axes",
             )
-            parts = ensured(b, parts, b.op("Equal", parts, other.parts), error)
+            parts = check_value(b, parts, b.op("Equal", parts, other.parts), error)
         elif other.parts is not parts:
             parts = b.op("Min", parts, other.parts)
     return parts
@@ -79,7 +79,7 @@ def _bounded(b: ModelBuilder, form: LoopForm, count: Value, slices: Sequence[Sli
             f"'{found.form.of}' allows, which {has}",
             hint="leave M out to run as often as the shortest slice allows",
         )
-        count = ensured(b, count, b.op("LessOrEqual", count, found.parts), error)
+        count = check_value(b, count, b.op("LessOrEqual", count, found.parts), error)
     return count
 
 
@@ -103,11 +103,11 @@ def _run_time(b: ModelBuilder, form: LoopForm, value: Value, shortest: Value | N
     whole = cast(b, value, "int64")
     if value.dtype == "uint64":
         sentence = f"the trip count of '{form.name}' is too large"
-        whole = guarded(b, whole, greater_equal(b, whole, b.constant(np.array(0))), sentence)
+        whole = guard_value(b, whole, greater_equal(b, whole, b.constant(np.array(0))), sentence)
     if np.dtype(value.dtype).kind == "f":
         back = cast(b, whole, value.dtype)
         sentence = f"the trip count of '{form.name}' must be a whole number"
-        whole = guarded(b, whole, equal(b, back, value), sentence)
+        whole = guard_value(b, whole, equal(b, back, value), sentence)
     if form.as_onnx:
         return whole
     none = b.constant(np.array(-1))
@@ -117,6 +117,6 @@ def _run_time(b: ModelBuilder, form: LoopForm, value: Value, shortest: Value | N
             f"the loop '{form.name}' has a trip count of -1 (none) and no condition: "
             "it would never end"
         )
-        return guarded(b, whole, not_equal(b, whole, none), sentence)
+        return guard_value(b, whole, not_equal(b, whole, none), sentence)
     most = b.constant(np.array(np.iinfo(np.int64).max if bound is None else bound))
     return b.op("Where", equal(b, whole, none), most if shortest is None else shortest, whole)

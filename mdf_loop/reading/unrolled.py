@@ -23,7 +23,7 @@ from mdf_loop.errors import CarryTypeError, RecordShapeError, TripCountError
 from mdf_loop.ir import StoppedBy, Value
 from mdf_loop.lower import Term
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.terms import fits
+from mdf_loop.lower.terms import fits_dtype
 from mdf_loop.ops.words import cast, ints, kind
 from mdf_loop.reading.body import Entering, Known, ReadBody, read_body
 from mdf_loop.reading.delays import RowType
@@ -144,7 +144,7 @@ class _Unrolled:
             known = leaf.shape and all(isinstance(extent, int) for extent in leaf.shape)
             if value.shape == () and known and not self.writer.dynamic:
                 wider[k] = self.b.op("Expand", value, self.b.constant(np.array(leaf.shape)))
-                self.b.stand_for[wider[k]] = (value,)
+                self.b.spread_sources[wider[k]] = (value,)
         return wider if wider != list(initial) else None
 
     def _row(self, k: int, rounds: Sequence[ReadBody]) -> Value:
@@ -188,7 +188,7 @@ def _entering(b: ModelBuilder, value: Value) -> Value:
 
 def _like(b: ModelBuilder, other: Value, value: Value) -> Value:
     """The value; a plain number that a choice gave has the dtype of the other."""
-    plain = b.is_weak(value) and value.dtype != "string" and fits(b, value, other.dtype)
+    plain = b.is_weak(value) and value.dtype != "string" and fits_dtype(b, value, other.dtype)
     wide = kind(other) == "f" or kind(value) in "biu"
     return cast(b, value, other.dtype) if plain and wide else value
 

@@ -31,10 +31,10 @@ def widened_findings(
 
     `own` are shapes that inputs have besides that of the program, which `b` has read.
     """
-    if not b.stand_for and not own:
+    if not b.spread_sources and not own:
         return ()
-    shapes = _Followed(program, b.stand_for, own or {})
-    return tuple(dict.fromkeys((*shapes.findings(), *shapes.measured(b.asked))))
+    shapes = _Followed(program, b.spread_sources, own or {})
+    return tuple(dict.fromkeys((*shapes.findings(), *shapes.measured(b.shape_queries))))
 
 
 class _Followed:

@@ -1,4 +1,4 @@
-"""Whether a run would accept a model."""
+"""Check that a run would accept a model."""
 
 from __future__ import annotations
 
@@ -23,35 +23,37 @@ from mdf_loop.specification import RunSpecification
 
 
 def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
-    """What a run with these inputs would compute; it is prepared and loaded, and not run.
+    """Return the program of a run with these inputs, after it was compiled and loaded, but not run.
 
-    A model that remembers something is read over time, too, as a run of some steps would be.
+    A stateful model is also read as a run over time.
 
     Raises:
-        LoopError: everything that is wrong with the model, at once.
+        LoopError: all errors of the model at once.
     """
     reading = read_for_run(document, inputs, options)
     refuse_without_outputs(document, reading.program.outputs)
     ready = prepare(reading.program, CHECK, asked=evaluation())
     PROGRAM_BACKENDS["onnxruntime"].load(ready, Placement("cpu", native="off"))
-    if _remembers(document):
-        asked = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
-        read_over_time(document, _bound(document, inputs, options), options, asked)
+    if _has_memory(document):
+        spec = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
+        read_over_time(document, _bound(document, inputs, options), options, spec)
     return reading
 
 
-def _remembers(document: Document) -> bool:
-    """Whether a model has states, or nodes that feed each other."""
+def _has_memory(document: Document) -> bool:
+    """Return True if a model has states, or nodes that feed each other."""
     graph = document.graph
-    states = any(is_stateful(parameter) for node in graph.nodes for parameter in node.parameters)
-    return states or bool(cycle_groups(graph))
+    has_states = any(
+        is_stateful(parameter) for node in graph.nodes for parameter in node.parameters
+    )
+    return has_states or bool(cycle_groups(graph))
 
 
 def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
-    """What a run with these inputs reads; one that it must be given, and is not, stays open.
+    """Return the program of a run with these inputs; missing required inputs stay open.
 
     Raises:
-        LoopError: everything that is wrong with the model, at once.
+        LoopError: all errors of the model at once.
     """
     return read_once(document, _bound(document, inputs, options), options)
 
@@ -59,5 +61,5 @@ def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options
 def _bound(document: Document, inputs: Mapping[str, Any], options: Options) -> Bound:
     try:
         return Bound.of(bind(document, inputs, options))
-    except InputError:  # a value is missing, of which the type is enough; else it is raised again
+    except InputError:  # the type is enough for a missing input; other errors are raised again
         return Bound.of(bind_types(document, inputs, options))

@@ -1,4 +1,4 @@
-"""Two arrays of one name side by side, and all of a model's."""
+"""Comparison of two arrays of one name, and of all arrays of a model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _KINDS = {"bool", "int", "uint", "float"}
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One output port or parameter of the compiled model beside that of another engine.
+    """Comparison of one output port or parameter of the compiled model with another engine.
 
     Attributes:
         name: `node.port` or `node.parameter`.
-        engine: what it is compared with: `modeci_mdf` or `interpreter`.
-        equal: whether shape and numbers are equal within the tolerance.
-        max_abs: the largest absolute difference; infinite where only one side has a number.
+        engine: the other engine: `modeci_mdf` or `interpreter`.
+        equal: True if shape and numbers are equal within the tolerance.
+        max_abs: the largest absolute difference; infinite if only one side has a number.
         max_rel: the largest relative difference.
-        types: dtype and shape here and there.
+        types: dtype and shape of both sides, those of the compiled model first.
         first_step: over time, the first step that differs.
-        values: the first two values that differ, here and there.
-        is_parameter: whether it is a parameter.
+        values: the first two values that differ, that of the compiled model first.
+        is_parameter: True for a parameter.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Comparison:
 
     @property
     def kinds(self) -> tuple[str, str] | None:
-        """The dtypes, if one side counts in whole numbers and the other does not."""
+        """Dtypes of both sides if exactly one of them is an integer type, else None."""
         here, there = (text.partition("[")[0] for text in self.types)
         words = {dtype.rstrip("0123456789") for dtype in (here, there)}
         return (here, there) if len(words) == 2 and words < _KINDS else None
@@ -63,12 +63,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """All that was compared; `equal` says whether all of it is equal.
+    """Result of `verify`: all comparisons of a model.
 
     Attributes:
         comparisons: one for each name and each engine.
-        tolerance: the relative difference up to which numbers are called equal.
-        notes: what one should know about the comparison.
+        tolerance: the relative difference up to which numbers count as equal.
+        notes: remarks about the comparison.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -77,39 +77,48 @@ class Verification:
 
     @property
     def equal(self) -> bool:
-        """Whether everything is equal within the tolerance."""
+        """True if everything is equal within the tolerance."""
         return all(comparison.equal for comparison in self.comparisons)
 
     @property
     def bit_for_bit(self) -> bool:
-        """Whether there is no difference at all, however small."""
+        """True if there is no difference at all."""
         return self.equal and all(comparison.max_abs == 0 for comparison in self.comparisons)
 
     def __str__(self) -> str:
         verdict = "equal, bit for bit" if self.bit_for_bit else "equal"
         verdict = verdict if self.equal else "different"
-        lines = [str(c) for c in self.comparisons if not _goes_without_saying(c)]
+        lines = [str(c) for c in self.comparisons if not _is_summarized(c)]
         lines += self._summaries()
         lines += [f"{verdict} (tolerance: relative {self.tolerance:g})"]
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(map(on_one_line, lines))
 
     def _summaries(self) -> list[str]:
-        """One line for all parameters that are equal."""
+        """Return one line for all equal parameters of each engine."""
         lines = []
         for engine in dict.fromkeys(c.engine for c in self.comparisons):
-            alike = [c for c in self.comparisons if c.engine == engine and _goes_without_saying(c)]
-            if alike:
-                many = "1 parameter" if len(alike) == 1 else f"{len(alike)} parameters"
-                max_abs, max_rel = max(c.max_abs for c in alike), max(c.max_rel for c in alike)
+            equal_parameters = [
+                c for c in self.comparisons if c.engine == engine and _is_summarized(c)
+            ]
+            if equal_parameters:
+                count = (
+                    "1 parameter"
+                    if len(equal_parameters) == 1
+                    else f"{len(equal_parameters)} parameters"
+                )
+                max_abs, max_rel = (
+                    max(c.max_abs for c in equal_parameters),
+                    max(c.max_rel for c in equal_parameters),
+                )
                 lines.append(
-                    f"equal      {many} against {engine}: "
+                    f"equal      {count} against {engine}: "
                     f"max abs {max_abs:.3g}, max rel {max_rel:.3g}"
                 )
         return lines
 
 
-def _goes_without_saying(comparison: Comparison) -> bool:
+def _is_summarized(comparison: Comparison) -> bool:
     return comparison.equal and comparison.is_parameter
 
 
@@ -122,13 +131,12 @@ def compare(
     *,
     is_parameter: bool = False,
 ) -> Comparison:
-    """The compiled model's array beside that of an engine.
+    """Return the comparison of the compiled model's array with that of an engine.
 
-    Axes of one element are the same as none; nan is equal to nan. Numbers with a point are equal
-    that differ by the tolerance, or by a few last bits of the largest one; whole numbers are equal
-    if they are the same.
+    Axes of extent 1 are ignored, and nan is equal to nan. Floats are equal if they differ by the tolerance
+    or by a few last bits of the largest one. Integers must be identical.
     """
-    equal, max_abs, max_rel, _, values = _apart((ours,), (theirs,), tolerance)
+    equal, max_abs, max_rel, _, values = _measure_difference((ours,), (theirs,), tolerance)
     types = (type_of(ours), type_of(theirs))
     return Comparison(
         name, engine, equal, max_abs, max_rel, types, None, values, is_parameter=is_parameter
@@ -145,9 +153,11 @@ def compare_rows(
     *,
     is_parameter: bool = False,
 ) -> Comparison:
-    """Like `compare`, step by step: the rows of a model over time, each in its own shape."""
-    result = _apart(ours, theirs, tolerance)
-    return Comparison(name, engine, *result[:3], types, *result[3:], is_parameter=is_parameter)
+    """Compare two outputs step by step: the rows of a model over time, each in its own shape."""
+    difference = _measure_difference(ours, theirs, tolerance)
+    return Comparison(
+        name, engine, *difference[:3], types, *difference[3:], is_parameter=is_parameter
+    )
 
 
 def compare_members(
@@ -159,13 +169,15 @@ def compare_members(
     *,
     is_parameter: bool = False,
 ) -> tuple[Comparison, ...]:
-    """Like `compare`; sequences of the same length member by member."""
+    """Compare two values like `compare`; sequences of equal length are compared member by member."""
     if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray):
         return (compare(name, engine, ours, theirs, tolerance, is_parameter=is_parameter),)
     types = (_kind(ours), _kind(theirs))
-    apart = 0.0 if types[0] == types[1] else np.inf
-    whole = Comparison(name, engine, not apart, apart, apart, types, is_parameter=is_parameter)
-    if apart or not ours:
+    difference = 0.0 if types[0] == types[1] else np.inf
+    whole = Comparison(
+        name, engine, not difference, difference, difference, types, is_parameter=is_parameter
+    )
+    if difference or not ours:
         return (whole,)
     return tuple(
         compare(f"{name}[{k}]", engine, one, other, tolerance, is_parameter=is_parameter)
@@ -180,27 +192,29 @@ def _kind(data: Data) -> str:
 
 
 def type_of(array: Array) -> str:
-    """`float64[2, 3]`."""
+    """Return dtype and shape as text, e.g. `float64[2, 3]`."""
     return f"{array.dtype}{list(array.shape)}"
 
 
 _Result = tuple[bool, float, float, int | None, tuple[str, str] | None]
 
 
-def _apart(ours: Sequence[Array], theirs: Sequence[Array], tolerance: float) -> _Result:
-    """Equal, max abs, max rel, the first row that differs, its first two values that differ."""
+def _measure_difference(
+    ours: Sequence[Array], theirs: Sequence[Array], tolerance: float
+) -> _Result:
+    """Return equality, max abs, max rel, the first different row and its first different values."""
     if len(ours) != len(theirs):
         rows = (f"{len(ours)} steps", f"{len(theirs)} steps")
         return False, np.inf, np.inf, min(len(ours), len(theirs)), rows
     for row, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-        if extents(one) != extents(other) or _text(one) != _text(other):
+        if extents(one) != extents(other) or _is_text(one) != _is_text(other):
             return False, np.inf, np.inf, row, (type_of(one), type_of(other))
     left, right = (np.concatenate([row.reshape(-1) for row in rows]) for rows in (ours, theirs))
-    if _text(left):
+    if _is_text(left):
         absolute = relative = np.where(left == right, 0.0, np.inf)
     else:
         absolute, relative = _differences(left, right)
-    if _whole(left) and _whole(right):
+    if _is_integer(left) and _is_integer(right):
         tolerance = 0.0
     if not absolute.any():
         return True, 0.0, 0.0, None, None
@@ -217,32 +231,34 @@ def _differences(left: Array, right: Array) -> tuple[Array, Array]:
 
     The last bits are those of the coarser dtype.
     """
-    whole = _whole(left) and _whole(right)
-    least, eps = (1.0, 0.0) if whole else (0.0, max(_last_bit(left), _last_bit(right)))
+    are_integers = _is_integer(left) and _is_integer(right)
+    least_difference, eps = (
+        (1.0, 0.0) if are_integers else (0.0, max(_last_bit(left), _last_bit(right)))
+    )
     same = left == right
     left, right = left.astype(np.float64), right.astype(np.float64)
     with np.errstate(all="ignore"):
         same |= np.isnan(left) & np.isnan(right)
-        apart = np.where(same, 0, np.maximum(np.abs(left - right), least))
-        apart = np.nan_to_num(apart, nan=np.inf, posinf=np.inf)
-        size = np.maximum(np.abs(left), np.abs(right))
-        rounding = 8 * eps * np.max(size, where=np.isfinite(size), initial=0)
-        relative = np.where(apart <= rounding, 0, apart / size)
-    return apart, np.nan_to_num(relative, nan=np.inf, posinf=np.inf)
+        absolute = np.where(same, 0, np.maximum(np.abs(left - right), least_difference))
+        absolute = np.nan_to_num(absolute, nan=np.inf, posinf=np.inf)
+        magnitude = np.maximum(np.abs(left), np.abs(right))
+        rounding = 8 * eps * np.max(magnitude, where=np.isfinite(magnitude), initial=0)
+        relative = np.where(absolute <= rounding, 0, absolute / magnitude)
+    return absolute, np.nan_to_num(relative, nan=np.inf, posinf=np.inf)
 
 
 def _last_bit(array: Array) -> float:
-    """Return the distance of 1 from the next number of the array's dtype; of float64 for other kinds."""
+    """Return the distance from 1 to the next number of the array's dtype; float64's for other kinds."""
     return float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)
 
 
 def extents(array: Array) -> list[int]:
-    """The shape without axes of one element, which the engine adds to plain numbers."""
+    """Return the shape without axes of extent 1, which the engine adds to plain numbers."""
     return [extent for extent in array.shape if extent != 1]
 
 
 def _shown(left: object, right: object) -> tuple[str, str]:
-    """Two values, written with as many digits as it takes to see that they differ."""
+    """Return two values as text, with as many digits as are needed to see the difference."""
     for digits in (6, 17):
         texts = tuple(
             f"{v:.{digits}g}" if isinstance(v, np.floating) else str(v) for v in (left, right)
@@ -252,9 +268,9 @@ def _shown(left: object, right: object) -> tuple[str, str]:
     return texts[0], texts[1]
 
 
-def _whole(array: Array) -> bool:
+def _is_integer(array: Array) -> bool:
     return array.dtype.kind in "biu"
 
 
-def _text(array: Array) -> bool:
+def _is_text(array: Array) -> bool:
     return array.dtype.kind in "OUS"

@@ -1,6 +1,6 @@
-"""Where modeci_mdf's engine gives other numbers for a model, known without running it.
+"""Known differences between modeci_mdf's engine and the compiled model, found without a run.
 
-One function for each row of the tables in docs/explanation/semantics.md whose numbers may differ.
+There is one function for each row of the tables in docs/explanation/semantics.md whose numbers may differ.
 """
 
 from __future__ import annotations
@@ -21,33 +21,38 @@ from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.lower.syntax import names_in
 from mdf_loop.reading.inputs import is_imported, open_ports
 from mdf_loop.reading.parameters import further_expressions, is_stateful
-from mdf_loop.verification.expressions import growing, python_differences
+from mdf_loop.verification.expressions import growing_states, python_differences
 from mdf_loop.verification.order import random_places
 
 Types = Mapping[str, Any]
-"""What each place of a model became: MDF path -> value, or tuple of values."""
+"""Value, or tuple of values, of each MDF path."""
 
 _Notes = Iterator[tuple[str, str]]
 _Row = Callable[[Document, Types], _Notes]
 
 
 def differences(document: Document, types: Types) -> tuple[Finding, ...]:
-    """Notes: what modeci_mdf's engine may compute otherwise, and where.
+    """Return notes on the places where modeci_mdf's engine may compute other numbers.
 
-    An imported file means what its own system does: of it only what that makes up is noted.
+    The meaning of an imported file is that of its own system. For it, only ambiguities of the file are
+    noted.
     """
-    rows = _IMPORTED if is_imported(document.graph) else _LEVELLED + _OTHERS
-    return _found(rows, document, types)
+    rows = _IMPORTED if is_imported(document.graph) else _COMPENSATED + _REMAINING
+    return _collect_notes(rows, document, types)
 
 
-def unlevelled(document: Document, types: Types) -> tuple[Finding, ...]:
-    """Those that `verify` does not take out of the engine, nor speaks of itself."""
-    return () if is_imported(document.graph) else _found(_OTHERS, document, types)
+def remaining_differences(document: Document, types: Types) -> tuple[Finding, ...]:
+    """Return notes on the differences that `verify` neither removes nor reports itself."""
+    return () if is_imported(document.graph) else _collect_notes(_REMAINING, document, types)
 
 
-def _found(rows: Sequence[_Row], document: Document, types: Types) -> tuple[Finding, ...]:
-    found = (Finding("Note", what, where) for row in rows for what, where in row(document, types))
-    return tuple(dict.fromkeys(found))
+def _collect_notes(rows: Sequence[_Row], document: Document, types: Types) -> tuple[Finding, ...]:
+    notes = (
+        Finding("Note", statement, where)
+        for row in rows
+        for statement, where in row(document, types)
+    )
+    return tuple(dict.fromkeys(notes))
 
 
 def _order(document: Document, types: Types) -> _Notes:
@@ -73,10 +78,10 @@ def _added_in_place(document: Document, types: Types) -> _Notes:
 
 
 def _is_array(document: Document, types: Types, edge: Any) -> bool:
-    """Whether an array of numpy comes along an edge, and not one of Python's numbers."""
+    """Return True if an edge carries a numpy array, and not a Python number."""
     sender = document.graph.get_node(edge.sender)
-    chosen = any(parameter.conditions for parameter in sender.parameters)
-    return chosen or not _is_number(_sent(document, types, edge))
+    has_conditions = any(parameter.conditions for parameter in sender.parameters)
+    return has_conditions or not _is_number(_sent(document, types, edge))
 
 
 def _sent(document: Document, types: Types, edge: Any) -> Any:
@@ -126,7 +131,7 @@ def _python(document: Document, types: Types) -> _Notes:
 
 
 def _expressions(node: Any) -> Iterator[tuple[str, str]]:
-    """The expressions of a node, each with its place in it."""
+    """Yield the expressions of a node, each with its place in the node."""
     for kind in ("functions", "parameters", "output_ports"):
         for item in getattr(node, kind):
             stated = (item.value, *further_expressions(item))
@@ -143,7 +148,7 @@ def _float32(document: Document, types: Types) -> _Notes:
 
 
 def in_float32(document: Document) -> bool:
-    """Whether the engine computes something in float32."""
+    """Return True if the engine computes something in float32."""
     functions = [x.function for n in document.graph.nodes for x in (*n.functions, *n.parameters)]
     return any(f and f.startswith("onnx::") and graph_function(f) is None for f in functions)
 
@@ -164,7 +169,7 @@ def _narrow_ports(document: Document, types: Types) -> _Notes:
 def _growing(document: Document, types: Types) -> _Notes:
     for node in document.graph.nodes:
         values = {p.id: p.value for p in node.parameters if isinstance(p.value, str)}
-        for name in growing(values):
+        for name in growing_states(values):
             where = f"{document.where}.nodes['{node.id}'].parameters['{name}']"
             term = types.get(where)
             if isinstance(term, Value) and term.shape == () and term.dtype == "int64":
@@ -188,7 +193,7 @@ def _overlooked_state(document: Document, types: Types) -> _Notes:
 
 
 def _is_stateful_there(parameter: Any) -> bool:
-    """Whether the engine keeps a state for it; where it cannot tell, it fails itself."""
+    """Return True if the engine stores a state for the parameter, or fails to parse it."""
     try:
         return bool(parameter.is_stateful())
     except SyntaxError:
@@ -196,7 +201,7 @@ def _is_stateful_there(parameter: Any) -> bool:
 
 
 def _early_readers(document: Document, types: Types) -> _Notes:
-    """Parameters that stand above a state that they read: the engine has no value of it yet."""
+    """Note parameters above a state that they read, when the engine has no value of it yet."""
     for node in document.graph.nodes:
         later = {parameter.id for parameter in node.parameters if is_stateful(parameter)}
         for parameter in node.parameters:
@@ -219,16 +224,16 @@ def _unbound(document: Document, types: Types) -> _Notes:
 
 
 def _ambiguous_loops(document: Document, types: Types) -> _Notes:
-    """Loops of an imported file whose condition ONNX's document and its runtime read differently."""
+    """Note imported loops whose condition ONNX's document and its runtime interpret differently."""
     for loop in ambiguous_loops(content_of(document)):
         yield loop.note, loop.where
 
 
 _IMPORTED: tuple[_Row, ...] = (_unbound, _ambiguous_loops)
 
-_LEVELLED: tuple[_Row, ...] = (_order, _added_in_place, _float32)
+_COMPENSATED: tuple[_Row, ...] = (_order, _added_in_place, _float32)
 
-_OTHERS: tuple[_Row, ...] = (
+_REMAINING: tuple[_Row, ...] = (
     _repeated_by_weight,
     _emptied_by_itself,
     _python,

@@ -1,6 +1,6 @@
-"""Expressions that Python, and so modeci_mdf's engine, reads in another way than this library.
+"""Expressions that Python, and therefore modeci_mdf's engine, interprets differently from this library.
 
-Python's lists are no arrays, its truth values no numbers of numpy, its whole numbers have no end.
+Python's lists are no arrays, its bools no numpy numbers, and its integers have no limit.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from mdf_loop.errors import ExpressionError
 from mdf_loop.ir import Value
 from mdf_loop.lower import names_in
-from mdf_loop.lower.syntax import dotted, number_of, parse
+from mdf_loop.lower.syntax import dotted, parse, parse_number
 
 Terms = Mapping[str, Any]
-"""What the names of a node became."""
+"""Terms of the names of a node."""
 
 
 def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Iterator[str]:
-    """What is otherwise in an expression; `lists` are ports whose default is a list."""
+    """Yield the differences in an expression; `lists` are ports whose default is a list."""
     for part in _parts(text):
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult | ast.Add):
             yield from _lists((part.left, part.right), terms, lists)
@@ -44,14 +44,14 @@ def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Itera
 
 
 def _parts(text: str) -> Iterator[ast.AST]:
-    """All parts of an expression; none of a number, or of a name that is no Python (`/A/Add`)."""
+    """Yield all syntax nodes of an expression; none of a number or a non-Python name (`/A/Add`)."""
     with suppress(ExpressionError):
-        if number_of(text) is None:
+        if parse_number(text) is None:
             yield from ast.walk(parse(text))
 
 
 def _lists(sides: Iterable[ast.expr], terms: Terms, lists: Collection[str]) -> Iterator[str]:
-    """Lists that are combined with no array: an array would make arrays of them."""
+    """Yield a note on lists that are combined without an array, which would convert them to arrays."""
     sides = tuple(sides)
     named = [side.id for side in sides if isinstance(side, ast.Name) and side.id in lists]
     if named and not any(_has_array(side, terms, lists) for side in sides):
@@ -62,13 +62,13 @@ def _lists(sides: Iterable[ast.expr], terms: Terms, lists: Collection[str]) -> I
 
 
 def _has_array(side: ast.expr, terms: Terms, lists: Collection[str] = ()) -> bool:
-    """Whether an expression reads an array that is no list."""
+    """Return True if an expression reads an array that is no list."""
     read = (terms.get(name) for name in names_in(ast.unparse(side)) - set(lists))
     return any(isinstance(term, Value) and term.shape != () for term in read)
 
 
 def _is_truth(side: ast.expr, terms: Terms) -> bool:
-    """Whether an expression is one truth value."""
+    """Return True if an expression is a single bool."""
     if isinstance(side, ast.Name):
         term = terms.get(side.id)
         return isinstance(term, Value) and (term.dtype, term.shape) == ("bool", ())
@@ -81,37 +81,39 @@ def _is_not(side: ast.expr) -> bool:
 
 
 def _is_float16(call: ast.Call, terms: Terms) -> bool:
-    """Whether numpy computes a function of truth values in float16."""
+    """Return True if numpy computes a function of bools in float16."""
     function = getattr(np, dotted(call.func).removeprefix("numpy."), None)
     if not isinstance(function, np.ufunc) or len(call.args) != function.nin:
         return False
     if not all(_is_truth(argument, terms) for argument in call.args):
         return False
-    given = (np.dtype(bool),) * function.nin + (None,) * function.nout
-    return np.dtype(np.float16) in function.resolve_dtypes(given)
+    signature = (np.dtype(bool),) * function.nin + (None,) * function.nout
+    return np.dtype(np.float16) in function.resolve_dtypes(signature)
 
 
-# --- whole numbers without an end -----------------------------------------------------------------
+# --- unbounded integers ---------------------------------------------------------------------------
 
 
-def growing(values: Mapping[str, str]) -> Iterator[str]:
-    """States that become a multiple of themselves, of expressions by name: `p * p`, `a + b` of both.
+def growing_states(values: Mapping[str, str]) -> Iterator[str]:
+    """Yield integer states that an expression lets grow without bound, such as `p * p` or `a + b` of both.
 
-    What is reduced by `%` does not grow.
+    An expression with `%` does not count, because it reduces the state.
     """
-    reads = [(name, r) for name, text in values.items() for r in names_in(text) & values.keys()]
-    for circle in networkx.strongly_connected_components(networkx.DiGraph(reads)):
-        for name in sorted(circle):
-            if _multiplies(values[name], circle):
+    edges = [
+        (name, source) for name, text in values.items() for source in names_in(text) & values.keys()
+    ]
+    for cycle in networkx.strongly_connected_components(networkx.DiGraph(edges)):
+        for name in sorted(cycle):
+            if _multiplies(values[name], cycle):
                 yield name
 
 
-def _multiplies(text: str, circle: Collection[str]) -> bool:
-    """Whether an expression reads names of a circle more than once, or in a product."""
+def _multiplies(text: str, cycle: Collection[str]) -> bool:
+    """Return True if an expression reads names of a cycle more than once, or in a product."""
     parts = list(_parts(text))
     operations = [part for part in parts if isinstance(part, ast.BinOp)]
     if any(isinstance(part.op, ast.Mod) for part in operations):
         return False
     products = [p for p in operations if isinstance(p.op, ast.Mult | ast.Pow | ast.LShift)]
-    scaled = any(names_in(ast.unparse(product)) & set(circle) for product in products)
-    return scaled or sum(isinstance(p, ast.Name) and p.id in circle for p in parts) > 1
+    is_scaled = any(names_in(ast.unparse(product)) & set(cycle) for product in products)
+    return is_scaled or sum(isinstance(p, ast.Name) and p.id in cycle for p in parts) > 1

@@ -1,10 +1,10 @@
-"""The order of execution: where modeci_mdf's own is random, and whether ours is the same.
+"""Order of execution: places where modeci_mdf's order is random, and comparison with the order here.
 
-The engine goes through Python sets of nodes and of edges. Their order changes from run to run.
-Numbers depend on it where
+The engine iterates over Python sets of nodes and of edges, whose order changes from run to run. Numbers
+depend on it in three cases:
 
 - several edges lead into one port that keeps the last value (`reduce: overwrite`);
-- three edges or more lead into one port that adds or multiplies: last bits;
+- three edges or more lead into one port that adds or multiplies (last bits only);
 - an edge into a port with a default_value connects two nodes that may run together.
 """
 
@@ -20,7 +20,7 @@ from mdf_loop.verification.comparison import Comparison
 
 
 def random_places(document: Document) -> list[str]:
-    """The places, in words; none if the model means the same in any order."""
+    """Return descriptions of the places where the order of the engine is random."""
     graph = document.graph
     arrivals = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
     layers = _layers(graph)
@@ -40,7 +40,7 @@ def random_places(document: Document) -> list[str]:
 
 
 def _layers(graph: Any) -> Mapping[str, int]:
-    """The layer of each node: one after those of the senders that it waits for."""
+    """Return the layer of each node: one more than the highest layer of the senders it waits for."""
     waits: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
     for edge in graph.edges:
         if graph.get_node(edge.receiver).get_input_port(edge.receiver_port).default_value is None:
@@ -53,16 +53,18 @@ def _layers(graph: Any) -> Mapping[str, int]:
 
 
 def compare_order(ours: ExecutionList, theirs: ExecutionList) -> Comparison:
-    """Which nodes ran, here and in modeci_mdf's engine: the sets of each evaluation, in order.
+    """Compare the nodes that ran here and in modeci_mdf's engine: the sets of each evaluation, in order.
 
-    Compared are as many evaluations as the engine ran.
+    Only as many evaluations are compared as the engine ran.
     """
     ours = ours[: len(theirs)]
     types = (f"{len(ours)} evaluations", f"{len(theirs)} evaluations")
-    apart = [k for k, (a, b) in enumerate(zip(ours, theirs, strict=False)) if _sets(a) != _sets(b)]
-    if not apart and len(ours) == len(theirs):
+    differing = [
+        k for k, (a, b) in enumerate(zip(ours, theirs, strict=False)) if _sets(a) != _sets(b)
+    ]
+    if not differing and len(ours) == len(theirs):
         return Comparison("order of execution", "modeci_mdf", True, 0.0, 0.0, types)
-    step = apart[0] if apart else None
+    step = differing[0] if differing else None
     values = None if step is None else (_shown(ours[step]), _shown(theirs[step]))
     infinite = float("inf")
     return Comparison(
@@ -75,6 +77,6 @@ def _sets(evaluation: Sequence[Collection[str]]) -> list[frozenset[str]]:
 
 
 def _shown(evaluation: Sequence[Collection[str]]) -> str:
-    """`A|B,C||D`: sets one after the other, an empty one where nothing ran in a pass."""
+    """Return the sets as text, `A|B,C||D`; an empty one is a pass without any node."""
     text = "|".join(",".join(nodes) for nodes in evaluation)
     return text if len(text) <= 60 else text[:57] + "..."

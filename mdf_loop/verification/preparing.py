@@ -1,4 +1,4 @@
-"""All that can be wrong here is said before modeci_mdf's engine runs, which may take minutes."""
+"""Compilation before a comparison, so that errors appear before modeci_mdf's engine runs for minutes."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from mdf_loop.reading.names import output_names
 from mdf_loop.specification import RunSpecification
 
 
-def prepare(prepared: Prepared, asked: RunSpecification) -> Bound:
-    """The values of what is asked for; the programs for it are read, compiled, and kept.
+def prepare(prepared: Prepared, spec: RunSpecification) -> Bound:
+    """Return the bound inputs of a run; its programs are read, compiled and cached.
 
     Raises:
-        LoopError: what is asked for does not fit, or the model cannot be compiled or compared.
+        LoopError: the request does not fit the model, or the model cannot be compiled or compared.
     """
-    bound = prepared.bound(asked)
-    programs = _programs(prepared, asked, bound)
+    bound = prepared.bound(spec)
+    programs = _programs(prepared, spec, bound)
     return bound.drawing(programs[0]) if programs else bound
 
 
-def _programs(prepared: Prepared, asked: RunSpecification, bound: Bound) -> tuple[Program, ...]:
-    """The programs of one evaluation, or of all steps; none for a model without outputs."""
+def _programs(prepared: Prepared, spec: RunSpecification, bound: Bound) -> tuple[Program, ...]:
+    """Return the programs of one evaluation, or of all steps; none for a model without outputs."""
     if not output_names(prepared.document):
         return ()
-    if asked.steps is None:
-        return (prepared.evaluation(asked, bound).program,)
-    session = prepared.over_time(asked, bound)
+    if spec.steps is None:
+        return (prepared.evaluation(spec, bound).program,)
+    session = prepared.over_time(spec, bound)
     session.make_ready()
     return (session.programs.first, session.programs.later)

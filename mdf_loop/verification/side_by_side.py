@@ -1,4 +1,4 @@
-"""The compiled model beside modeci_mdf's engine and the numpy interpreter."""
+"""Comparison of the compiled model with modeci_mdf's engine and the numpy interpreter."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from mdf_loop.verification.comparison import (
     extents,
     type_of,
 )
-from mdf_loop.verification.differences import in_float32, unlevelled
-from mdf_loop.verification.limits import Limits, time_is_over
+from mdf_loop.verification.differences import in_float32, remaining_differences
+from mdf_loop.verification.limits import Limits, time_limit_error
 from mdf_loop.verification.order import compare_order, random_places
 from mdf_loop.verification.preparing import prepare
 
 TOLERANCE = 1e-12
-"""Relative difference up to which numbers are called equal: kernels round their last bits apart."""
+"""Relative difference up to which numbers count as equal: kernels round their last bits differently."""
 
 ENGINE_ONNX_TOLERANCE = 1e-5
-"""The same for models with onnx:: functions, which modeci_mdf's engine computes in float32."""
+"""Tolerance for models with onnx:: functions, which modeci_mdf's engine computes in float32."""
 
 
 def verify(
@@ -70,12 +70,12 @@ def verify(
 ) -> Verification:
     """Compare the compiled model with modeci_mdf's engine, and one evaluation with the interpreter.
 
-    Compared are all output ports and all parameters that are numbers on both sides. (A parameter
-    with the id of an output port of its node is compared as that port.) The engine is used as it
-    is, but for four things. It makes no debug texts, which take most of its time. Where its own
-    order is random it takes the order of the document. Values that it would add up in place, in the
-    array of their sender, are copied first. An input keeps what it was given when its node runs
-    again in the same evaluation. Notes name the places.
+    All output ports are compared, and all parameters that are numbers on both sides. A parameter with
+    the id of an output port of its node is compared as that port. The engine is unchanged except for
+    four things. It formats no debug texts, which take most of its time. Where its own order is random,
+    it uses the order of the document. Values that it would add up in place, in the array of their
+    sender, are copied first. An input keeps its value when its node runs again in the same evaluation.
+    Notes name the places.
 
     Args:
         source: a path, a modeci_mdf Model or Graph, or a graph's dict.
@@ -91,15 +91,16 @@ def verify(
         unroll: as for `compile`.
         threads: as for `compile`.
         seed: as for `run`; the engine draws the same random numbers.
-        time_limit: the comparison ends after so many seconds, or after e.g. `"10min"`; the steps that both
-            sides have reached are compared, and a note tells how many these are. One evaluation of the engine
-            is not stopped within.
-        memory_limit: how much memory this process may have, as for `run`.
-        on_interrupt: what Ctrl-C does: `raise` or `return` what was compared; see `Compiled.run`.
+        time_limit: the maximum duration in seconds, or as text such as `"10min"`. The steps that both
+            sides completed are compared, and a note states their number. An evaluation of the engine
+            that has begun is not stopped.
+        memory_limit: the memory limit of this process, as for `run`.
+        on_interrupt: the effect of Ctrl-C: `raise`, or `return` the finished comparisons; see
+            `Compiled.run`.
 
     Raises:
         LoopError: the compiled model cannot run, or there is nothing to compare it with.
-        KeyboardInterrupt: Ctrl-C came: `.results` are the steps that were compared, or None.
+        KeyboardInterrupt: Ctrl-C was pressed; `.results` are the finished comparisons, or None.
     """
     with limited(checked_limit(memory_limit)):
         document = open_document(source)
@@ -113,7 +114,7 @@ def verify(
             threads=threads,
         )
         units = compiled.prepared.model_units
-        asked = specify(
+        spec = specify(
             units.convert_inputs(inputs),
             set=units.convert_settings(set),
             steps=steps,
@@ -122,60 +123,65 @@ def verify(
             time_limit=time_limit,
         )
         return interruptible(
-            lambda: _verified(document, compiled, asked),
+            lambda: _verify(document, compiled, spec),
             on_interrupt,
-            lambda found: "".join(found.notes[:1]),
+            lambda verification: "".join(verification.notes[:1]),
         )
 
 
-def _verified(document: Document, compiled: Compiled, asked: RunSpecification) -> Verification:
-    """Return the comparison of a run; of an interrupted one the steps that it has.
+def _verify(document: Document, compiled: Compiled, spec: RunSpecification) -> Verification:
+    """Return the comparison of a run; of an interrupted one, only its completed steps.
 
     Raises:
         KeyboardInterrupt: there is no step to compare.
-        LoopError: a limit was passed before there was one, or there is nothing to compare.
+        LoopError: a limit was exceeded before the first step, or there is nothing to compare.
     """
-    limits = Limits(asked.controls.time_limit)
-    steps = asked.steps
-    bound = prepare(compiled.prepared, asked)
-    given, document = bound.given, with_values(document, bound.settings)
+    limits = Limits(spec.controls.time_limit)
+    steps = spec.steps
+    bound = prepare(compiled.prepared, spec)
+    inputs_given, document = bound.given, with_values(document, bound.settings)
     notes: list[str] = []
-    wanted = only_given(document, asked.values.inputs, given)
-    theirs = _in_engine(document, wanted, asked, notes, limits)
+    engine_inputs = only_given(document, spec.values.inputs, inputs_given)
+    theirs = _run_engine(document, engine_inputs, spec, notes, limits)
     if theirs.stopped_by is not None and not theirs.execution_list:
-        raise time_is_over()
+        raise time_limit_error()
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
-    selection = replace(asked.selection, record=tuple(record))
-    if theirs.stopped_by is not None and not given.over_time:
-        asked = replace(asked, steps=len(theirs.execution_list))
-    asked = replace(asked, controls=replace(asked.controls, time_limit=limits.remaining))
-    ours = compiled.run_specified(replace(asked, selection=selection))
+    selection = replace(spec.selection, record=tuple(record))
+    if theirs.stopped_by is not None and not inputs_given.over_time:
+        spec = replace(spec, steps=len(theirs.execution_list))
+    spec = replace(spec, controls=replace(spec.controls, time_limit=limits.remaining))
+    ours = compiled.run_specified(replace(spec, selection=selection))
     tolerance = _tolerance(document, compiled.options.precision)
     if theirs.stopped_by is not None and not ours.stopped_by.is_asked:
         ours.stopped_by = theirs.stopped_by
     if ours.stopped_by.is_asked or ours.stopped_by is StoppedBy.TIME_LIMIT:
-        return _of_steps_that_ran(document, ours, theirs, tolerance, notes, steps)
+        return _verify_common_steps(document, ours, theirs, tolerance, notes, steps)
     if steps is None:
-        inputs = asked.values.inputs
+        inputs = spec.values.inputs
         program = read(document, inputs, record=record, options=compiled.options)
         arrays = bound.drawing(program).arrays
         computed = interpret(program, arrays, limits.of_interpreter)
         interpreted = with_missing(computed, program.output_names(OutputRole.HAS_RUN))
-        others = {"interpreter": interpreted, "modeci_mdf": _as_shown(document, theirs.arrays)}
-        comparisons = _compared(document, ours, others, tolerance)
+        engines = {
+            "interpreter": interpreted,
+            "modeci_mdf": _with_result_names(document, theirs.arrays),
+        }
+        comparisons = _compare_values(document, ours, engines, tolerance)
     else:
-        comparisons = _compared_by_step(document, ours, theirs, tolerance)
+        comparisons = _compare_steps(document, ours, theirs, tolerance)
     if not comparisons:
         raise _nothing_to_compare(theirs.failure, document)
     if steps is not None:
         order = ours.execution_list
         if order is None:  # decided while running: asked for in a run of its own
-            controls = replace(asked.controls, time_limit=limits.remaining)
-            again = compiled.run_specified(replace(asked, execution_list=True, controls=controls))
-            if again.stopped_by.is_asked:
-                raise ending(again.stopped_by)
-            order = again.execution_list or ()
-            if again.stopped_by is StoppedBy.TIME_LIMIT:
+            controls = replace(spec.controls, time_limit=limits.remaining)
+            order_run = compiled.run_specified(
+                replace(spec, execution_list=True, controls=controls)
+            )
+            if order_run.stopped_by.is_asked:
+                raise ending(order_run.stopped_by)
+            order = order_run.execution_list or ()
+            if order_run.stopped_by is StoppedBy.TIME_LIMIT:
                 notes.append(
                     f"the time limit of the comparison was over: the order of nodes was compared in {len(order)} steps"
                 )
@@ -183,113 +189,115 @@ def _verified(document: Document, compiled: Compiled, asked: RunSpecification) -
         comparisons += (compare_order(order, theirs.execution_list),)
     if tolerance == ENGINE_ONNX_TOLERANCE:
         notes.append("modeci_mdf's engine computes onnx:: functions in float32")
-    first = {name: given.at_first(name) for name in given.arrays}
+    first = {name: inputs_given.at_first(name) for name in inputs_given.arrays}
     types = read_annotated(document, first, options=compiled.options).types
-    notes += [f"{note.what} (at {note.where})" for note in unlevelled(document, types)]
+    notes += [f"{note.what} (at {note.where})" for note in remaining_differences(document, types)]
     return Verification(comparisons, tolerance, tuple(notes))
 
 
-def _of_steps_that_ran(
+def _verify_common_steps(
     document: Document,
     ours: Results,
     theirs: EngineRun,
     tolerance: float,
     notes: Sequence[str],
-    wanted: int | None,
+    requested_steps: int | None,
 ) -> Verification:
-    """Return the comparison of the steps that both sides have reached.
+    """Return the comparison of the steps that both sides completed.
 
     Raises:
-        KeyboardInterrupt: it is no run over time, or has no step.
-        RunError: the same because of the time limit.
+        KeyboardInterrupt: the run was interrupted, and is no run over time or has no step.
+        RunError: the time limit was over before the first step.
     """
-    ran = 0 if ours.steps is None else ours.axes[-1].length
-    steps = min(ran, len(theirs.execution_list))
+    completed = 0 if ours.steps is None else ours.axes[-1].length
+    steps = min(completed, len(theirs.execution_list))
     is_asked = ours.stopped_by.is_asked
     if not steps:
-        raise ending(ours.stopped_by) if is_asked else time_is_over()
+        raise ending(ours.stopped_by) if is_asked else time_limit_error()
     rows = {name: column[:steps] for name, column in theirs.rows.items()}
-    comparisons = _compared_by_step(document, ours, replace(theirs, rows=rows), tolerance)
+    comparisons = _compare_steps(document, ours, replace(theirs, rows=rows), tolerance)
     reason = "the run was interrupted" if is_asked else "the time limit of the comparison was over"
-    note = f"{reason}: {steps} of {wanted} steps were compared"
+    note = f"{reason}: {steps} of {requested_steps} steps were compared"
     return Verification(comparisons, tolerance, (note, *notes))
 
 
-def _in_engine(
+def _run_engine(
     document: Document,
-    given: Given,
-    asked: RunSpecification,
+    inputs: Given,
+    spec: RunSpecification,
     notes: list[str],
     limits: Limits,
 ) -> EngineRun:
-    """What the engine gives as far as it comes; what is to be known about it goes to `notes`."""
+    """Run modeci_mdf's engine as far as possible; append remarks to `notes`."""
     with unformatted():
         try:
-            engine = EngineGraph(document, asked.values.draws.seed)
+            engine = EngineGraph(document, spec.values.draws.seed)
         except LoopError as error:
-            notes.append(_what(error))
+            notes.append(_engine_note(error))
             return EngineRun({}, (), {}, error)
         copied = with_copies(engine)
-        fed = [port for port in open_ports(document) if port.name in given.arrays]
-        with_kept(engine, ((port.node, port.port.id) for port in fed))
+        input_ports = [port for port in open_ports(document) if port.name in inputs.arrays]
+        with_kept(engine, ((port.node, port.port.id) for port in input_ports))
         limits.begin()
-        made = drive(Evaluations(engine, dt=asked.dt), given, asked.steps, limits.of_engine)
-    if made.failure is not None:
-        ran = len(made.execution_list)
-        until = f"; the {ran} steps before step {ran} were compared" if ran else ""
-        notes.append(f"{_what(made.failure)}{until}")
+        engine_run = drive(Evaluations(engine, dt=spec.dt), inputs, spec.steps, limits.of_engine)
+    if engine_run.failure is not None:
+        completed = len(engine_run.execution_list)
+        until = (
+            f"; the {completed} steps before step {completed} were compared" if completed else ""
+        )
+        notes.append(f"{_engine_note(engine_run.failure)}{until}")
     if copied:
         notes.append(
             "modeci_mdf's engine adds up in place, in the sender's array; here it was given "
             f"copies: {', '.join(copied)}"
         )
-    several = {node for sets in made.execution_list for node in _several(sets)}
-    if kept := [port.full_name for port in fed if port.node in several]:
+    repeated = {node for sets in engine_run.execution_list for node in _repeated_nodes(sets)}
+    if retained := [port.full_name for port in input_ports if port.node in repeated]:
         notes.append(
             "modeci_mdf's engine empties an input when its node has run, and the node runs several "
-            f"times in an evaluation; here it kept what it was given: {', '.join(kept)}"
+            f"times in an evaluation; here it kept what it was given: {', '.join(retained)}"
         )
     if places := random_places(document):
         notes.append(
             "the order of modeci_mdf's engine is random, here it took that of the document: "
             f"{', '.join(places)}"
         )
-    return made
+    return engine_run
 
 
-def _several(evaluation: Iterable[Collection[str]]) -> list[str]:
-    """The nodes that ran more than once."""
+def _repeated_nodes(evaluation: Iterable[Collection[str]]) -> list[str]:
+    """Return the nodes that ran more than once."""
     times = Counter(node for together in evaluation for node in together)
-    return [node for node, many in times.items() if many > 1]
+    return [node for node, count in times.items() if count > 1]
 
 
 def _nothing_to_compare(failure: LoopError | None, document: Document) -> RunError:
-    said = "there is nothing to compare with"
+    statement = "there is nothing to compare with"
     if failure is None:
-        return RunError(said, document.where, "no output port and no parameter is a number")
+        return RunError(statement, document.where, "no output port and no parameter is a number")
     finding = failure.findings[0]
     hint = "leave steps out to compare one evaluation with the interpreter"
-    return RunError(f"{said}: {_about_engine(finding.what)}", finding.where, hint)
+    return RunError(f"{statement}: {_about_engine(finding.what)}", finding.where, hint)
 
 
-def _as_shown(document: Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine's values under the names that outputs have in results too."""
-    shown = named_items(document).items()
-    return {**arrays, **{name: arrays[item.name] for name, item in shown if item.name in arrays}}
+def _with_result_names(document: Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the engine's values, also under the names that outputs have in results."""
+    outputs = named_items(document).items()
+    return {**arrays, **{name: arrays[item.name] for name, item in outputs if item.name in arrays}}
 
 
-def _what(error: LoopError) -> str:
-    """What an error says, as a sentence about the engine."""
+def _engine_note(error: LoopError) -> str:
+    """Return the message of an error as a sentence about the engine."""
     finding = error.findings[0]
     return f"{_about_engine(finding.what)} (at {finding.where})"
 
 
-def _about_engine(said: str) -> str:
+def _about_engine(message: str) -> str:
     engine = "modeci_mdf's engine"
-    return said if engine in said else f"{engine} cannot run this model: {said}"
+    return message if engine in message else f"{engine} cannot run this model: {message}"
 
 
-def _compared(
+def _compare_values(
     document: Document,
     ours: Mapping[str, Data],
     others: Mapping[str, Mapping[str, Data]],
@@ -307,20 +315,23 @@ def _compared(
     )
 
 
-def _compared_by_step(
+def _compare_steps(
     document: Document, ours: Results, theirs: EngineRun, tolerance: float
 ) -> tuple[Comparison, ...]:
-    """What was recorded beside what the engine really had in each step, in the shape it had then."""
+    """Compare the recorded rows with the engine's values of each step, in their shapes then."""
     parameters = _parameters(document)
-    rows, arrays = _as_shown(document, theirs.rows), _as_shown(document, theirs.arrays)
-    made = []
+    rows, arrays = (
+        _with_result_names(document, theirs.rows),
+        _with_result_names(document, theirs.arrays),
+    )
+    comparisons = []
     for name in ours:
         if name in rows:
             recorded = ours.rows(name)[: len(rows[name])]
-            expected = _expected(rows[name], recorded, settled=name not in ours.lengths)
+            expected = _expected_rows(rows[name], recorded, settled=name not in ours.lengths)
             types = (type_of(ours[name][: len(recorded)]), type_of(arrays[name]))
             is_parameter = name in parameters
-            made.append(
+            comparisons.append(
                 compare_rows(
                     name,
                     "modeci_mdf",
@@ -331,35 +342,35 @@ def _compared_by_step(
                     is_parameter=is_parameter,
                 )
             )
-    return tuple(made)
+    return tuple(comparisons)
 
 
 def _parameters(document: Document) -> Collection[str]:
     return {item.name for item in items(document) if item.kind == "parameters"}
 
 
-def _expected(
+def _expected_rows(
     theirs: Sequence[Array | None], ours: Sequence[Array], *, settled: bool
 ) -> list[Array]:
-    """What the engine's rows are in the compiled model.
+    """Return the engine's rows in the form of the compiled model.
 
-    Where a node has not run there is nan. In a model in which all rows have one shape (they are
-    `settled`) a state that begins as one number, or as an array of one element, is spread to the
-    shape that it gets; it does not lose that again.
+    If a node has not run, its row is nan. In a model whose rows all have one shape (`settled`), a state may
+    begin as one number or as an array of one element. It is then broadcast to its later shape, and keeps
+    that shape.
     """
-    made: list[Array] = []
-    begins = True
+    expected: list[Array] = []
+    is_initial = True
     for row, own in zip_longest(theirs, ours, fillvalue=np.empty(0)):
         if row is None:
-            made.append(np.full(own.shape, np.nan))
+            expected.append(np.full(own.shape, np.nan))
             continue
-        begins &= extents(row) != extents(own)
-        is_spread = settled and (begins or not row.shape) and _spreads(row, own)
-        made.append(np.broadcast_to(row, own.shape) if is_spread else row)
-    return made
+        is_initial &= extents(row) != extents(own)
+        is_spread = settled and (is_initial or not row.shape) and _broadcasts_to(row, own)
+        expected.append(np.broadcast_to(row, own.shape) if is_spread else row)
+    return expected
 
 
-def _spreads(row: Array, own: Array) -> bool:
+def _broadcasts_to(row: Array, own: Array) -> bool:
     try:
         return np.broadcast_shapes(row.shape, own.shape) == own.shape
     except ValueError:

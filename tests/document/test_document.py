@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mdf_loop.document.bodies import named_bodies, written_body
+from mdf_loop.document.bodies import owned_graph_ids, written_body
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import is_loop
 from mdf_loop.document.loading import graph_of
@@ -120,12 +120,12 @@ def test_the_graph_to_run_is_the_first_that_is_no_body(graphs: dict[str, Any]) -
 
 
 def test_bodies_that_are_named() -> None:
-    assert named_bodies(graph_of({"g": looping("a")}, "$")) == {"a"}
+    assert owned_graph_ids(graph_of({"g": looping("a")}, "$")) == {"a"}
     nested = looping({"net": looping("b", {"body": "c"})}, {"body": "d"})
-    assert named_bodies(graph_of({"g": nested}, "$")) == {"b"}
-    assert named_bodies(graph_of({"g": looping(None)}, "$")) == set()
-    assert named_bodies(graph_of({"g": looping({"net": {"nodes": 5}})}, "$")) == set()
-    assert named_bodies(graph_of({"g": looping(5)}, "$")) == set()
+    assert owned_graph_ids(graph_of({"g": nested}, "$")) == {"b"}
+    assert owned_graph_ids(graph_of({"g": looping(None)}, "$")) == set()
+    assert owned_graph_ids(graph_of({"g": looping({"net": {"nodes": 5}})}, "$")) == set()
+    assert owned_graph_ids(graph_of({"g": looping(5)}, "$")) == set()
 
 
 def test_parameters_that_hold_bodies() -> None:

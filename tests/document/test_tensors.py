@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdf_loop.document.tensors import typed, with_arrays
+from mdf_loop.document.tensors import array_parameter, with_arrays
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.opening import open_document
 from mdf_loop.importing.writing import LARGEST_WRITTEN, plain, write_model
@@ -46,7 +46,7 @@ def same(ours: Any, theirs: Any) -> None:
 @pytest.mark.parametrize("name", ARRAYS)
 def test_a_file_gives_the_array_back(name: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"model{suffix}"
-    assert write_model(parameter(typed(ARRAYS[name])), path) == [path]
+    assert write_model(parameter(array_parameter(ARRAYS[name])), path) == [path]
     same(held(open_document(path)), ARRAYS[name])
 
 
@@ -54,7 +54,7 @@ def test_a_file_gives_the_array_back(name: str, suffix: str, tmp_path: Path) -> 
 def test_large_arrays_go_to_a_side_file(name: str, tmp_path: Path) -> None:
     array = np.resize(ARRAYS[name], (LARGEST_WRITTEN, 2))
     path = tmp_path / "model.yaml"
-    assert write_model(parameter(typed(array)), path) == [path, tmp_path / "model.npz"]
+    assert write_model(parameter(array_parameter(array)), path) == [path, tmp_path / "model.npz"]
     assert "npz: model.npz" in path.read_text()
     same(held(open_document(path)), array)
 
@@ -62,7 +62,7 @@ def test_large_arrays_go_to_a_side_file(name: str, tmp_path: Path) -> None:
 def test_complex_numbers_go_to_a_side_file(tmp_path: Path) -> None:
     array = np.array(1 - 2j, np.complex64)
     path = tmp_path / "model.yaml"
-    assert write_model(parameter(typed(array)), path) == [path, tmp_path / "model.npz"]
+    assert write_model(parameter(array_parameter(array)), path) == [path, tmp_path / "model.npz"]
     same(held(open_document(path)), array)
 
 
@@ -77,23 +77,26 @@ NANS = {
 @pytest.mark.parametrize("name", NANS)
 def test_bits_of_nans_go_to_a_side_file(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.yaml"
-    assert write_model(parameter(typed(NANS[name])), path) == [path, tmp_path / "model.npz"]
+    assert write_model(parameter(array_parameter(NANS[name])), path) == [
+        path,
+        tmp_path / "model.npz",
+    ]
     assert held(open_document(path)).tobytes() == NANS[name].tobytes()
     one_nan = np.array([np.nan, 1.0], NANS[name].dtype)
-    assert write_model(parameter(typed(one_nan)), path) == [path]
+    assert write_model(parameter(array_parameter(one_nan)), path) == [path]
     assert str(held(open_document(path))) == str(one_nan)
 
 
 def test_texts_that_end_in_zeros_stay_in_the_document(tmp_path: Path) -> None:
     array = np.array(["a\0", "b"] * LARGEST_WRITTEN, object)
     path = tmp_path / "model.yaml"
-    assert write_model(parameter(typed(array)), path) == [path]
+    assert write_model(parameter(array_parameter(array)), path) == [path]
     same(held(open_document(path)), array)
 
 
 def test_an_array_is_collected_once() -> None:
     arrays: dict[str, Any] = {}
-    entry = typed(np.arange(100.0))
+    entry = array_parameter(np.arange(100.0))
     written = plain(parameter({**entry, "default_initial_value": np.arange(99.0)}), "s", arrays)
     kept = written["m"]["graphs"]["g"]["nodes"]["A"]["parameters"]["w"]
     assert list(kept) == ["value", "metadata", "default_initial_value"]

@@ -101,7 +101,7 @@ def test_plain_lists_and_mappings_are_made_without_nodes(monkeypatch) -> None:
 
 
 def test_without_libyaml_everything_is_read_too(monkeypatch) -> None:
-    monkeypatch.setattr(yaml_text, "_QUICK", None)
+    monkeypatch.setattr(yaml_text, "_C_LOADER", None)
     assert read("a: [1, 1e3, .5, x]") == {"a": [1, "1e3", 0.5, "x"]}
     with pytest.raises(ModelError, match="'a' is written twice in one mapping, again in line 2"):
         read("a: 1\na: 2\n")

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 from mdf_loop.drawing import draw
 from mdf_loop.errors import InputError, LoopError, UnknownNameError
 from mdf_loop.visible import on_one_line
@@ -288,7 +288,7 @@ def test_the_documented_sample(shared):
 def test_models_and_graphs_can_be_drawn_too(models):
     from modeci_mdf.utils import load_mdf
 
-    with quiet():
+    with suppress_output():
         model = load_mdf(str(models / "sample.yaml"))
     assert "halving_net" in draw(model).dot
     assert "halving_net" in draw(model.graphs[0]).dot

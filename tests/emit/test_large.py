@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.document.tensors import typed
+from mdf_loop.document.tensors import array_parameter
 from mdf_loop.emit import onnx_model
 from mdf_loop.errors import UnsupportedError
 
 
 def model(n: int) -> dict[str, Any]:
-    parameters = {"small": typed(np.ones(3)), "w": typed(np.arange(float(n)))}
+    parameters = {"small": array_parameter(np.ones(3)), "w": array_parameter(np.arange(float(n)))}
     node = {"parameters": parameters, "output_ports": {"y": {"value": "sum(small) + w"}}}
     return {"g": {"nodes": {"A": node}}}
 

@@ -13,7 +13,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.document.content import content_of
-from mdf_loop.document.tensors import typed
+from mdf_loop.document.tensors import array_parameter
 from mdf_loop.importing import origin
 from mdf_loop.importing.opening import open_document
 from mdf_loop.importing.origin import ARRAYS, DIGEST, MODEL, STORED, origin_of
@@ -50,7 +50,7 @@ def model_with(**parameters: Any) -> dict[str, Any]:
 
 
 def typed_if_array(value: Any) -> Any:
-    return typed(value) if isinstance(value, np.ndarray) else {"value": value}
+    return array_parameter(value) if isinstance(value, np.ndarray) else {"value": value}
 
 
 def large(n: int) -> dict[str, Any]:

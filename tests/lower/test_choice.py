@@ -16,7 +16,7 @@ from mdf_loop.errors import (
 from mdf_loop.ir import Carried, Loop, Value
 from mdf_loop.ir.shape_join import join_shapes
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.choice import Words, choose
+from mdf_loop.lower.choice import BranchNames, choose
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.models.choices import choices, everywhere, program, repeat
@@ -242,7 +242,7 @@ def test_plain_numbers_that_are_computed_take_the_dtype_of_the_other_side() -> N
 def test_shapes_that_must_join() -> None:
     g = Given()
     three = g.b.constant(np.zeros(3))
-    words = Words(("conditions 'c1'", "'default'"), lambda k: f"p[{k}]")
+    words = BranchNames(("conditions 'c1'", "'default'"), lambda k: f"p[{k}]")
     with pytest.raises(JoinError) as caught:
         choose(g.b, g.go, lambda b: [g.x], lambda b: [three], "p", words=words, join=join_shapes)
     assert caught.value.findings[0].what == (

@@ -20,7 +20,7 @@ from mdf_loop.errors import (
 )
 from mdf_loop.lower import Scope, lower_expression, names_in
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.syntax import LONGEST, number_of
+from mdf_loop.lower.syntax import MAX_EXPRESSION_CHARACTERS, parse_number
 from tests.lower.lower_machine import (
     assert_like_python,
     assert_same,
@@ -181,8 +181,8 @@ def test_documents_hold_numbers_lists_and_texts():
         value = b.constant_of(lower_expression(b, value, scope))
         assert_same([value], [np.asarray(expected)])
     assert isinstance(lower_expression(b, ["1", "2 * 3"], scope), tuple)
-    assert number_of("inf") is None
-    assert number_of("e") is None
+    assert parse_number("inf") is None
+    assert parse_number("e") is None
 
 
 def test_exact_names_come_first():
@@ -282,7 +282,7 @@ HOSTILE = [
     ("x" + ".y" * 100_000, "nested too deeply"),
     ("x if x else " * 20_000 + "x", "nested too deeply"),
     ("+".join(["x"] * 400_000), "nested too deeply"),
-    ("x" * (10 * LONGEST), "an expression of 10000000 characters is too long"),
+    ("x" * (10 * MAX_EXPRESSION_CHARACTERS), "an expression of 10000000 characters is too long"),
     ("[" * 5000 + "]" * 5000, "cannot read the expression"),
     ("gian * x", "unknown name 'gian' (in 'gian * x')\n  hint: did you mean 'gain'?"),
     ("pi * x", "unknown name 'pi' (in 'pi * x')\n  hint: write 'numpy.pi'"),

@@ -8,7 +8,7 @@ from modeci_mdf.mdf import Function
 
 from mdf_loop.errors import OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower import lower_function
-from mdf_loop.lower.decisions import DECISIONS
+from mdf_loop.lower.drift_diffusion import DECISIONS
 from tests.lower.lower_machine import Lowered, assert_same
 
 OURS = {"actr.", "ddm."}

@@ -34,7 +34,7 @@ from modeci_mdf import execution_engine
 from modeci_mdf.execution_engine import EvaluableGraph, EvaluableInput
 from modeci_mdf.mdf import Graph
 
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 from mdf_loop.importing.opening import open_document
 
 MOST_TIME_STEPS = 300
@@ -76,7 +76,7 @@ def trace(
     """Evaluate once for each of `dts`; `inputs` (by `node.port`) are given before each."""
     made = Trace()
     said: list[str] = []
-    with quiet(), _changed(rules, said), np.errstate(all="ignore"):
+    with suppress_output(), _changed(rules, said), np.errstate(all="ignore"):
         try:
             graph = _made(open_document(source).graph)
             _in_graph_order(graph)

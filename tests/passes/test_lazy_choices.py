@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import mdf_loop
 from mdf_loop.ir import If, Program, Value, walk
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.guards import guarded
+from mdf_loop.lower.guards import guard_value
 from mdf_loop.passes.simplify.costs import cost
 from mdf_loop.passes.simplify.lazy_choices import lazy_choices
 from mdf_loop.pipeline import SIMPLIFY
@@ -171,7 +171,7 @@ def test_random_numbers_guards_and_what_can_fail_stay() -> None:
     assert stays(p.program(y=p.choose(drawn, p.x)))
     p = Segments()
     ok = p.b.op("Less", p.b.op("ReduceMax", p.x, keepdims=0), p.b.constant(np.array(9.0)))
-    program = p.program(y=p.choose(p.expensive(guarded(p.b, p.x, ok, "too large")), p.x))
+    program = p.program(y=p.choose(p.expensive(guard_value(p.b, p.x, ok, "too large")), p.x))
     (choice,) = choices(lazy_choices(program))
     assert [op.op_type for op in choice.then.ops] == ["Sqrt"]
     p = Segments()

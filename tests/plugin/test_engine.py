@@ -18,7 +18,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import LoopError
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 from mdf_loop.errors import (
     ArityError,
     CarryTypeError,
@@ -46,12 +46,12 @@ STEP = (
 def engine_of(graph: Any) -> Any:
     from modeci_mdf.execution_engine import EvaluableGraph
 
-    with quiet():
+    with suppress_output():
         return EvaluableGraph(graph)
 
 
 def evaluate(engine: Any, **options: Any) -> None:
-    with quiet():
+    with suppress_output():
         engine.evaluate(**options)
 
 
@@ -843,7 +843,7 @@ def test_main(mdf: Mdf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     model = mdf(TWO_GRAPHS)
     for suffix in ("json", "yaml"):
         path = str(tmp_path / f"model.{suffix}")
-        with quiet():
+        with suppress_output():
             getattr(model, f"to_{suffix}_file")(path)
             gc.collect()
             for verbose in (False, True):
@@ -854,7 +854,7 @@ def test_bson_files(mdf: Mdf) -> None:
     """Check a BSON file, from which integers are read as objects of a special class."""
     from modeci_mdf.mdf import Model
 
-    with quiet():
+    with suppress_output():
         model = Model.from_bson(mdf(TWO_GRAPHS).to_bson())
     assert result(model.graphs[0]) == 13
     assert mdf_loop.compile(model, device="cpu").run()["y"] == 13
@@ -961,7 +961,7 @@ def test_the_importers_example(shared: Path, suffix: str) -> None:
     from modeci_mdf.utils import load_mdf
 
     path = shared / "models" / "ONNX" / f"abc.{suffix}"
-    with quiet():
+    with suppress_output():
         engine = engine_of(load_mdf(str(path)).graphs[0])
     inputs = {"input": np.ones((2, 3)), "B_loop_count": np.array([5])}
     evaluate(engine, initializer=inputs)
@@ -975,7 +975,7 @@ def test_the_importers_example(shared: Path, suffix: str) -> None:
 def test_the_sample_of_the_onnx_document(shared: Path) -> None:
     import modeci_mdf.execution_engine as engine
 
-    with quiet():
+    with suppress_output():
         graph = engine.main(str(shared / "models" / "doc_sample.yaml"))
     assert plain(graph, "loop_node") == {"b_final": 6, "user_defined_vals": [12, -6]}
 
@@ -989,9 +989,9 @@ def test_the_engine_as_a_script(mdf: Mdf, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "argv", ["execution_engine.py", os.fspath(path)])
 
     def run(text: str) -> None:
-        with quiet():
+        with suppress_output():
             mdf(text).to_yaml_file(os.fspath(path))
-        with quiet(), pytest.warns(RuntimeWarning, match=r"found in sys\.modules"):
+        with suppress_output(), pytest.warns(RuntimeWarning, match=r"found in sys\.modules"):
             runpy.run_module("modeci_mdf.execution_engine", run_name="__main__")
 
     text = node("""

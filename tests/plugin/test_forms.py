@@ -16,7 +16,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import LoopError
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 from mdf_loop.errors import (
     ArityError,
     ConditionError,
@@ -375,14 +375,14 @@ def params(is_accepted: bool) -> list[Any]:
 def load(document: dict[str, Any]) -> Any:
     from modeci_mdf.mdf import Model
 
-    with quiet():
+    with suppress_output():
         return Model.from_dict(copy.deepcopy(document))
 
 
 def run_engine(model: Any, times: int = 1) -> dict[str, Any]:
     from modeci_mdf.execution_engine import EvaluableGraph
 
-    with quiet():
+    with suppress_output():
         graph = EvaluableGraph(model.graphs[0])
         for _ in range(times):
             graph.evaluate()
@@ -430,7 +430,7 @@ def test_documents_are_equal_after_a_round_trip(form: Form, kind: str, tmp_path:
     loop = written["model"]["graphs"]["main"]["nodes"]["loop_node"][kind]["loop_1"]
     if form.exact:
         assert loop == document["model"]["graphs"]["main"]["nodes"]["loop_node"][kind]["loop_1"]
-    with quiet():
+    with suppress_output():
         for suffix in ("json", "yaml"):
             path = str(tmp_path / f"model.{suffix}")
             getattr(model, f"to_{suffix}_file")(path)

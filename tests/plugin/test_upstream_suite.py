@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +104,7 @@ def copy_examples(source: Path, target: Path) -> None:
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-        with quiet():
+        with suppress_output():
             load_mdf(str(path)).to_json_file(str(copy.with_suffix(".json")))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 from mdf_loop.errors import (
     CarryShapeError,
     ExpressionError,
@@ -31,7 +31,7 @@ def by_engine(
     from modeci_mdf.execution_engine import EvaluableGraph
 
     rows: dict[str, list[Any]] = {name: [] for name in names}
-    with quiet():
+    with suppress_output():
         engine = EvaluableGraph(open_document(source).graph)
         for step in range(steps):
             engine.evaluate(time_increment=dt if step else None, initializer=dict(given))

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import mdf_loop
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 from mdf_loop.errors import ArityError, LoopError, ModelError, RunError, SignatureError
 from mdf_loop.run.interpret import interpret
 from tests.models.loops import loop_model
@@ -164,7 +164,7 @@ def test_stored_scans_through_yaml(path):
     from modeci_mdf.mdf import Model
 
     case = json.loads(path.read_text())
-    with quiet():
+    with suppress_output():
         content = mdf_loop.from_onnx(path.with_suffix(".onnx"))
         model = Model.from_dict(yaml.safe_load(content.to_yaml()))
     inputs = {name: _array(tensor) for name, tensor in case["inputs"].items() if tensor is not None}

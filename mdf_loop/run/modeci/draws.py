@@ -19,7 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.distributions import FUNCTIONS, SiteTurn
-from mdf_loop.document.changes import changed
+from mdf_loop.document.changes import replace_fields
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import ExpressionError, OperandError
@@ -46,7 +46,7 @@ class EngineDraws:
         self._calls: list[tuple[str, str]] = []
         self._place = document.graph.id
         self.document = document
-        graph = changed(document.graph, nodes=[*map(self._node, document.graph.nodes)])
+        graph = replace_fields(document.graph, nodes=[*map(self._node, document.graph.nodes)])
         if self._calls:
             self.document = replace(document, graph=graph)
 
@@ -69,12 +69,12 @@ class EngineDraws:
 
     def _node(self, node: Any) -> Any:
         taken = {item.id for item in (*node.functions, *node.parameters)}
-        return changed(
+        return replace_fields(
             node,
             functions=[self._item(node, item) for item in node.functions],
             parameters=[self._item(node, item) for item in node.parameters],
             output_ports=[
-                changed(port, value=self._text(port.value, self._port(node, port, taken)))
+                replace_fields(port, value=self._text(port.value, self._port(node, port, taken)))
                 for port in node.output_ports
             ],
         )
@@ -100,7 +100,7 @@ class EngineDraws:
                 self._condition(condition, f"{site}.conditions.{k}")
                 for k, condition in enumerate(item.conditions)
             ]
-        return changed(item, **said)
+        return replace_fields(item, **said)
 
     def _operator(self, item: Any, site: str) -> Any:
         """An operator of ONNX that draws, as an expression on its arguments."""
@@ -110,13 +110,15 @@ class EngineDraws:
         said += ["input=input"] * item.function.endswith(_READING)
         number = self._numbered(item.function, f"{site}{_seed(seed)}#0")
         call = f"numpy.random.{_HOOK}({', '.join((str(number), *said))})"
-        return changed(item, function=None, args=args, value=call)
+        return replace_fields(item, function=None, args=args, value=call)
 
     def _condition(self, condition: Any, site: str) -> Any:
         if isinstance(condition, dict):
             return {**condition, **{k: self._text(v, f"{site}.{k}") for k, v in condition.items()}}
         said = {part: getattr(condition, part) for part in ("test", "value")}
-        return changed(condition, **{k: self._text(v, f"{site}.{k}") for k, v in said.items()})
+        return replace_fields(
+            condition, **{k: self._text(v, f"{site}.{k}") for k, v in said.items()}
+        )
 
     def _text(self, expression: Any, site: str) -> Any:
         """An expression whose calls that draw have the numbers of their sites."""

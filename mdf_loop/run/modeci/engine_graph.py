@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 from mdf_loop.errors import CycleError, LoopError, RunError
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.reading.schedule.plan import MOST_PASSES
@@ -107,7 +107,7 @@ def _made(document: Document) -> Any:
 @contextmanager
 def silent() -> Iterator[None]:
     """Nothing is printed, nothing warned of: the numbers say what happened."""
-    with quiet(), warnings.catch_warnings(), np.errstate(all="ignore"):
+    with suppress_output(), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
 

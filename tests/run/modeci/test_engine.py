@@ -7,7 +7,7 @@ import pytest
 
 from mdf_loop.api.engine_run import engine_results
 from mdf_loop.document.document import Document
-from mdf_loop.document.loading import quiet
+from mdf_loop.document.loading import suppress_output
 from mdf_loop.errors import (
     CycleError,
     InputError,
@@ -75,7 +75,7 @@ def test_rows_are_what_a_script_sees(opened):
 
     document = opened(LEAK)
     made = run_in_engine(document, steps=5, dt=0.1)
-    with quiet():
+    with suppress_output():
         graph = EvaluableGraph(document.graph)
         expected = []
         for step in range(5):

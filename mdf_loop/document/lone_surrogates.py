@@ -1,6 +1,6 @@
-r"""Texts of a model that are none: JSON can write half of a character, `"\ud800"`, no file can hold it.
+r"""Invalid texts of a model: JSON can write half of a character, `"\ud800"`, which no file can contain.
 
-Found where a model is read, for every text in it: names, expressions, units.
+Every text of a model is checked when the model is read: names, expressions, units.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.document.structure import fields
+from mdf_loop.document.structure import as_mapping
 from mdf_loop.errors import Finding
 from mdf_loop.numbers_only import only_numbers
 
 
-def broken_texts(content: Any) -> Iterator[Finding]:
-    """A finding for each text that holds half of a character, with its place."""
+def surrogate_findings(content: Any) -> Iterator[Finding]:
+    """Report each text that contains half of a character, with its place."""
     waiting: list[tuple[Any, str]] = [(content, "$")]
-    seen: set[int] = set()
+    visited: set[int] = set()
     while waiting:
         part, where = waiting.pop()
         if isinstance(part, str):
@@ -26,14 +26,14 @@ def broken_texts(content: Any) -> Iterator[Finding]:
                 yield _finding(part, where)
             continue
         parts = _parts(part)
-        if parts and id(part) not in seen:
-            seen.add(id(part))
+        if parts and id(part) not in visited:
+            visited.add(id(part))
             waiting.extend((inner, f"{where}{step}") for step, inner in reversed(parts))
 
 
 def _parts(part: Any) -> list[tuple[str, Any]]:
-    """What a mapping, a list or an object of modeci_mdf holds, and the step to each in a path."""
-    part = fields(part)
+    """Return the members of a mapping, a list or an object of modeci_mdf, with their steps in a path."""
+    part = as_mapping(part)
     if isinstance(part, Mapping):
         keys = [("", key) for key in part if isinstance(key, str) and _is_broken(key)]
         return [*keys, *((_step(key), inner) for key, inner in part.items())]

@@ -1,4 +1,4 @@
-"""MDF functions that are loops: one trial of a decision, by modeci_mdf's own definition.
+"""MDF functions that are loops: one trial of a drift diffusion model, as modeci_mdf defines it.
 
 Source: modeci_mdf.functions.ddm (0.4.15).
 """
@@ -13,70 +13,78 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Carried, Loop, Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.draws import drawn_floats, not_negative
+from mdf_loop.lower.draws import draw_floats, not_negative
 from mdf_loop.lower.terms import Term, as_float, literal, tensor
 from mdf_loop.ops.words import scalar
 
 
-def drift_diffusion_integrator(b: ModelBuilder, given: Mapping[str, Term]) -> Value:
-    """The time that a particle takes to a threshold, with the sign of the one that it reached.
+def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -> Value:
+    """Return the time until a particle reaches a threshold, with the sign of that threshold.
 
         t = 0
         while abs(particle) < threshold:
             particle, t = particle + (drift_rate * dt + noise * sqrt(dt) * z), t + 1
         time = non_decision_time + t * dt if particle > threshold else -(...)
 
-    As it is defined, one that lands on the threshold has reached the lower one, and one that begins
-    beyond it takes no step. The loop has a trip count if the run bounds loops (`max_iterations`).
+    By this definition a particle exactly on the threshold counts as having reached the lower one. A
+    particle that begins beyond a threshold takes no step. The loop has a trip count if the run
+    limits loops (`max_iterations`).
     """
-    start, late, rate, threshold, noise, dt = (_one(b, name, given) for name in DRIFT_DIFFUSION)
+    start, non_decision_time, rate, threshold, noise, dt = (
+        _one(b, name, arguments) for name in DRIFT_DIFFUSION
+    )
     mean = ops.multiply(b, rate, dt)
     noise = not_negative(b, noise, "the noise of drift_diffusion_integrator")
     scale = ops.multiply(b, noise, b.op("Sqrt", dt))
-    name, inside = b.label, b.loop_body()
+    name, body = b.label, b.loop_body()
     graph = f"{b.place.graph}.{b.place.item}.body"
-    with inside.placed(graph=graph, item="particle", call=0), inside.at(b.where, name):
-        particle = inside.new(start.dtype, (), f"{name}.particle")
-        t = inside.new("int64", (), f"{name}.t")
-        z = drawn_floats(inside, "Normal", ())
-        moved = ops.add(inside, particle, ops.add(inside, mean, ops.multiply(inside, scale, z)))
-        later = inside.op("Add", t, scalar(inside, 1, "int64"))
-        goes_on = inside.op("Less", inside.op("Abs", moved), threshold)
+    with body.at_place(graph=graph, item="particle", call=0), body.at(b.where, name):
+        particle = body.new(start.dtype, (), f"{name}.particle")
+        t = body.new("int64", (), f"{name}.t")
+        z = draw_floats(body, "Normal", ())
+        moved = ops.add(body, particle, ops.add(body, mean, ops.multiply(body, scale, z)))
+        next_t = body.op("Add", t, scalar(body, 1, "int64"))
+        continues = body.op("Less", body.op("Abs", moved), threshold)
     zero = scalar(b, 0, "int64")
     loop = b.append(
         Loop(
             name=name,
             trip_count=None,
             condition=b.op("Less", b.op("Abs", start), threshold),
-            iteration=inside.new("int64", (), f"{name}.i"),
-            condition_in=inside.new("bool", (), f"{name}.go"),
-            condition_out=goes_on,
+            iteration=body.new("int64", (), f"{name}.i"),
+            condition_in=body.new("bool", (), f"{name}.go"),
+            condition_out=continues,
             carried=(
                 Carried(start, particle, moved, b.new(start.dtype, (), name), "particle"),
-                Carried(zero, t, later, b.new("int64", (), f"{name}.t"), "t"),
+                Carried(zero, t, next_t, b.new("int64", (), f"{name}.t"), "t"),
             ),
             recorded=(),
-            ops=tuple(inside.ops),
+            ops=tuple(body.ops),
             bound=b.options.max_iterations,
             count=b.new("int64", (), f"{name}.iterations"),
             last_condition=b.new("bool", (), f"{name}.condition"),
             where=b.where,
         )
     )
-    end, steps = (carried.final for carried in loop.carried)
-    took = ops.multiply(b, as_float(b, steps), dt)
-    lower = ops.subtract(b, ops.negative(b, late), took)
-    return b.op("Where", b.op("Less", threshold, end), ops.add(b, late, took), lower)
+    final_particle, steps = (carried.final for carried in loop.carried)
+    elapsed = ops.multiply(b, as_float(b, steps), dt)
+    lower = ops.subtract(b, ops.negative(b, non_decision_time), elapsed)
+    return b.op(
+        "Where",
+        b.op("Less", threshold, final_particle),
+        ops.add(b, non_decision_time, elapsed),
+        lower,
+    )
 
 
-def _one(b: ModelBuilder, name: str, given: Mapping[str, Term]) -> Value:
-    usual = DRIFT_DIFFUSION[name]
-    if name not in given and usual is None:
+def _one(b: ModelBuilder, name: str, arguments: Mapping[str, Term]) -> Value:
+    default = DRIFT_DIFFUSION[name]
+    if name not in arguments and default is None:
         raise OperandError(
             f"the function 'drift_diffusion_integrator' needs the argument '{name}'",
             hint=f"add '{name}' to the args of the function",
         )
-    value = tensor(b, given[name]) if name in given else literal(b, usual)
+    value = tensor(b, arguments[name]) if name in arguments else literal(b, default)
     single = ops.one_element(b, value)
     if single is None or single.dtype == "string":
         raise OperandError(
@@ -97,9 +105,9 @@ DRIFT_DIFFUSION: Mapping[str, float | None] = {
     "noise": 1.0,
     "dt": 0.01,
 }
-"""Its arguments, and what they are if they are left out."""
+"""Arguments of drift_diffusion_integrator and their defaults; None: required."""
 
 DECISIONS: Mapping[
     str, tuple[Mapping[str, float | None], Callable[[ModelBuilder, Mapping[str, Term]], Value]]
 ] = {"drift_diffusion_integrator": (DRIFT_DIFFUSION, drift_diffusion_integrator)}
-"""By name the arguments of such a function, and what it becomes."""
+"""Arguments and lowering of each function that is a loop."""

@@ -1,0 +1,28 @@
+"""Parts of a node that only pass a value on; they have the unit and the axes of that value.
+
+output_ports: {v: {value: V}}                                       # V parameters: {V:
+{default_initial_value: V0, time_derivative: ...}}  # V0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+KINDS = ("output_ports", "parameters", "functions", "input_ports")
+"""Sections of a node. If ids clash, `node.item` is the item in the first of them."""
+
+_PASSED_ON = ("value", "default_initial_value")
+
+
+def node_parts(node: Any, kinds: Sequence[str] = KINDS) -> Iterator[Any]:
+    """Return the parts of a node of these kinds."""
+    return (part for kind in kinds for part in getattr(node, kind, None) or ())
+
+
+def value_sources(node: Any, part: Any) -> Iterator[Any]:
+    """Yield the parameters, functions and input ports whose value a part passes on, by name."""
+    for attribute in _PASSED_ON:
+        value = getattr(part, attribute, None)
+        name = value.strip() if isinstance(value, str) else None
+        yield from [source for source in node_parts(node, KINDS[1:]) if source.id == name][:1]
