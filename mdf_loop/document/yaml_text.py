@@ -146,7 +146,7 @@ class _Events:
 # --- by way of nodes --------------------------------------------------------------------------
 
 
-class _TooDeep(Exception):  # noqa: N818 - no error: the parser in Python does not go down in C
+class _TooDeep(Exception):  # noqa: N818 - no error: the parser in Python does not recurse in C
     """A part is nested too deep for libyaml."""
 
 

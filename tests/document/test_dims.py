@@ -1,4 +1,4 @@
-"""Names of axes from metadata: who has them, and what is refused."""
+"""Names of axes from metadata: the parts that have them, and refusals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_part_may_name_its_axes():
     }
 
 
-def test_what_passes_a_value_on_has_its_names_also_over_edges():
+def test_names_pass_through_parts_and_edges():
     cells = Node(
         id="cells",
         parameters=[
@@ -58,7 +58,7 @@ def test_what_passes_a_value_on_has_its_names_also_over_edges():
     assert dims(cells, copy, edges=edges) == dict.fromkeys(passed, ("cell",)) | named
 
 
-def test_circles_have_no_names():
+def test_cycles_have_no_names():
     nodes = [
         Node(id=n, input_ports=[InputPort(id="x")], output_ports=[OutputPort(id="y", value="x")])
         for n in "ab"
@@ -71,7 +71,7 @@ def test_circles_have_no_names():
 
 
 @pytest.mark.parametrize("stated", [None, 3, "cell", [], [3, 4], {"cell": 1}])
-def test_what_is_no_list_of_names_says_nothing(stated):
+def test_other_metadata_name_no_axes(stated):
     node = Node(id="n", parameters=[Parameter(id="p", value=1, metadata={"dims": stated})])
     assert dims(node) == {}
 
@@ -83,12 +83,12 @@ def test_what_is_no_list_of_names_says_nothing(stated):
 def test_beside_a_shape_open_extents_are_named_as_in_files(stated, named):
     port = InputPort(id="x", type="float32", shape=(-1, 3), metadata={"dims": stated})
     out = OutputPort(id="y", value="x")
-    found = dims(Node(id="n", input_ports=[port], output_ports=[out]))
-    assert found == ({"n.x": named, "n.y": named} if named else {})
+    names = dims(Node(id="n", input_ports=[port], output_ports=[out]))
+    assert names == ({"n.x": named, "n.y": named} if named else {})
 
 
 @pytest.mark.parametrize(
-    ("stated", "said"),
+    ("stated", "reason"),
     [
         (["cell", 3], "one of them is a number, 3"),
         ([None, "cell"], "one of them is empty"),
@@ -101,11 +101,11 @@ def test_beside_a_shape_open_extents_are_named_as_in_files(stated, named):
         (["\x1b[31m"], "is no name"),
     ],
 )
-def test_names_that_are_none_are_refused(stated, said):
+def test_invalid_names_are_refused(stated, reason):
     with pytest.raises(ModelError) as error:
         dims(Node(id="n", parameters=[Parameter(id="p", value=1, metadata={"dims": stated})]))
     assert "'dims' of the parameter 'p' is to name axes, but " in str(error.value)
-    assert said in str(error.value)
+    assert reason in str(error.value)
     assert "at $.graphs[0].nodes['n'].parameters['p'].metadata" in str(error.value)
 
 

@@ -1,4 +1,4 @@
-"""Opening models: paths, objects, dicts, and which graph is the one to run."""
+"""Opening of models: paths, objects, dicts, and the choice of the main graph."""
 
 from __future__ import annotations
 

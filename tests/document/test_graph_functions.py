@@ -1,4 +1,4 @@
-"""Functions that own graphs: how they may be spelled, and that each is read, outlined and drawn."""
+"""Functions that own graphs: their spellings, and a reader, an outline and a drawing for each."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def test_a_loop_may_be_spelled_in_several_ways(written: str) -> None:
     assert is_loop(written)
 
 
-def test_what_owns_no_graphs_is_none_of_them() -> None:
+def test_other_functions_own_no_graphs() -> None:
     assert [graph_function(name) for name in ("onnx::Tan", None, {"a": 1})] == [None] * 3
     assert not is_loop("onnx::If")
 
 
-def test_each_has_a_reader_and_an_outline() -> None:
+def test_each_graph_function_has_a_reader_and_an_outline() -> None:
     assert READERS.keys() == BODIES.keys()
     assert BLOCKS.keys() == BODIES.keys()
 

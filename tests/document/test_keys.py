@@ -1,4 +1,4 @@
-"""Keys that nobody reads are refused, all at once; those that MDF's own files carry are not."""
+"""Unknown keys are refused, all at once; keys that MDF's own files contain are accepted."""
 
 from __future__ import annotations
 
@@ -120,10 +120,16 @@ def document(way: list[str], key: str, value: Any = 5) -> dict[str, Any]:
     return content
 
 
-@pytest.mark.parametrize(("way", "key", "where", "said", "hint"), PLACES)
+@pytest.mark.parametrize(("way", "key", "where", "message", "hint"), PLACES)
 @pytest.mark.parametrize("suffix", ["yaml", "json", "bson", None])
-def test_a_key_that_nobody_reads(
-    way: list[str], key: str, where: str, said: str, hint: str, suffix: str | None, tmp_path: Path
+def test_unknown_keys(
+    way: list[str],
+    key: str,
+    where: str,
+    message: str,
+    hint: str,
+    suffix: str | None,
+    tmp_path: Path,
 ) -> None:
     source: Any = document(way, key)
     if suffix is not None:
@@ -137,17 +143,17 @@ def test_a_key_that_nobody_reads(
     with pytest.raises(ModelError) as caught:
         open_document(source)
     (finding,) = caught.value.findings
-    assert said in finding.what
+    assert message in finding.what
     assert "which nothing reads" in finding.what
     assert finding.where == where
     assert hint in finding.hint
 
 
-def test_the_sound_model_is_sound() -> None:
+def test_the_valid_model_is_valid() -> None:
     assert mdf_loop.compile(yaml.safe_load(TEXT)).run()["B.y"] == 4.0
 
 
-def test_all_of_them_at_once() -> None:
+def test_all_unknown_keys_at_once() -> None:
     content = document(["graphs", "g"], "condition")
     content["m"]["graphs"]["g"]["nodes"]["A"]["paramters"] = {}
     content["m"]["graphs"]["g"]["edges"]["e"]["weight"] = 5
@@ -241,7 +247,7 @@ def test_in_a_body(written: dict[str, Any], place: str, in_memory: bool) -> None
 
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_a_graph_in_place_of_a_node(in_memory: bool) -> None:
-    """modeci_mdf makes an empty node of it; its importer of PyTorch leaves it in memory as it is."""
+    """modeci_mdf loads it as an empty node. Its importer of PyTorch leaves such a graph in memory."""
     from modeci_mdf.mdf import Graph, Model
 
     inner = {"nodes": {"s": {"input_port": {}}}} if not in_memory else {"nodes": {"s": {}}}
@@ -262,7 +268,7 @@ def test_a_graph_in_place_of_a_node(in_memory: bool) -> None:
 
 
 def test_what_a_model_in_memory_can_hold() -> None:
-    """modeci_mdf has dropped most of them, but an edge's parameters may be called anything."""
+    """modeci_mdf has dropped most unknown keys, but an edge's parameters may have any name."""
     from modeci_mdf.mdf import Model
 
     model = Model.from_dict(document(["graphs", "g", "edges", "e", "parameters"], "delay"))
@@ -322,7 +328,7 @@ MEMBER = {
 
 
 @pytest.mark.parametrize(
-    ("function", "args", "said"),
+    ("function", "args", "message"),
     [
         (
             "onnx::If",
@@ -341,7 +347,7 @@ MEMBER = {
         ),
     ],
 )
-def test_arguments_of_other_owners(function: str, args: dict[str, Any], said: str) -> None:
+def test_arguments_of_other_owners(function: str, args: dict[str, Any], message: str) -> None:
     ports = {"x": {"default_value": 1.0}, "s": {"type": "sequence(float64)"}}
     node = {
         "input_ports": ports,
@@ -360,7 +366,7 @@ def test_arguments_of_other_owners(function: str, args: dict[str, Any], said: st
                 }
             }
         )
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def function(name: str, **args: Any) -> dict[str, Any]:

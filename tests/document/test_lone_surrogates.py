@@ -1,4 +1,4 @@
-r"""Half of a character (`"\ud800"` in JSON) is an error where a model is read; NUL where it cannot be saved."""
+r"""Half of a character (`"\ud800"` in JSON) is refused on reading; NUL if a file cannot contain it."""
 
 from __future__ import annotations
 

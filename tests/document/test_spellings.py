@@ -1,4 +1,4 @@
-"""What PsyNeuLink writes otherwise than MDF."""
+"""Content of PsyNeuLink's files that differs from MDF."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_a_shape_that_is_text(text: str, shape: tuple[int, ...], tmp_path: Path)
         assert tuple(port.shape) == shape
     path = tmp_path / "model.yaml"
     path.write_text(yaml.safe_dump(written))
-    given = np.ones([abs(extent) for extent in shape])
-    assert mdf_loop.compile(path).run({"x": given})["y"].tolist() == (2 * given).tolist()
+    x = np.ones([abs(extent) for extent in shape])
+    assert mdf_loop.compile(path).run({"x": x})["y"].tolist() == (2 * x).tolist()
 
 
 @pytest.mark.parametrize("text", ["two", "(2.5,)", "(n,)", "5", "__import__('os')", "(True,)", "("])
@@ -57,9 +57,9 @@ def test_psyneulink_states_the_dtype_of_a_default() -> None:
     node = doubling(shape=[1, 1], type="int64")
     with pytest.raises(InputError, match="must be int64, but"):
         mdf_loop.compile(model(node)).run({"x": [[0.5]]})
-    made = model(node, generating_application="PsyNeuLink v0.21.0.0")
-    assert mdf_loop.compile(made).run({"x": [[0.5]]})["y"].tolist() == [[1.0]]
-    assert mdf_loop.compile(made).run()["y"].tolist() == [[0]]
+    by_psyneulink = model(node, generating_application="PsyNeuLink v0.21.0.0")
+    assert mdf_loop.compile(by_psyneulink).run({"x": [[0.5]]})["y"].tolist() == [[1.0]]
+    assert mdf_loop.compile(by_psyneulink).run()["y"].tolist() == [[0]]
     float_port = model(doubling(type="float32"), generating_application="psyneulink v0.9")
     (port,) = open_document(float_port).graph.nodes[0].input_ports
     assert port.type == "float32"
@@ -71,12 +71,12 @@ def test_a_graph_in_a_node_is_named() -> None:
         mdf_loop.read(model(inner))
 
 
-def test_the_content_that_is_given_is_left_alone() -> None:
-    given = model({**doubling(shape="(1,)", type="int64"), "parameters": {"k": 1}})
-    given["m"]["generating_application"] = "PsyNeuLink"
-    before = copy.deepcopy(given)
-    assert model_as_mdf(given) != given
-    assert given == before
+def test_the_caller_s_content_is_not_changed() -> None:
+    content = model({**doubling(shape="(1,)", type="int64"), "parameters": {"k": 1}})
+    content["m"]["generating_application"] = "PsyNeuLink"
+    before = copy.deepcopy(content)
+    assert model_as_mdf(content) != content
+    assert content == before
     sound = model(doubling(shape=[1]))
     assert model_as_mdf(sound)["m"] is sound["m"]
     for other in (None, 5, [], {}, {"m": 5}, {"id": "m"}, {"id": "m", "graphs": [1]}):

@@ -1,4 +1,4 @@
-"""Files that are no YAML or JSON: the line, the column, the parser's words, the line's text."""
+"""Files that are not valid YAML or JSON: line, column, the parser's message, and the text of the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays in documents: what is written comes back, and what does not fit is said."""
+"""Arrays in documents: they are read back as written, and wrong ones are refused."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def test_an_array_is_collected_once() -> None:
     arrays: dict[str, Any] = {}
     entry = array_parameter(np.arange(100.0))
     written = plain(parameter({**entry, "default_initial_value": np.arange(99.0)}), "s", arrays)
-    kept = written["m"]["graphs"]["g"]["nodes"]["A"]["parameters"]["w"]
-    assert list(kept) == ["value", "metadata", "default_initial_value"]
+    parameter_content = written["m"]["graphs"]["g"]["nodes"]["A"]["parameters"]["w"]
+    assert list(parameter_content) == ["value", "metadata", "default_initial_value"]
     assert {name: array.size for name, array in arrays.items()} == {
         "m.g.A.w": 100,
         "m.g.A.w.default_initial_value": 99,

@@ -18,25 +18,25 @@ from mdf_loop.quantities import Unit
 
 
 def units(**parts):
-    found = units_of(open_document(Graph(id="g", nodes=[Node(id="n", **parts)])))
-    assert found.pop("time") == "s"
-    return found
+    by_name = units_of(open_document(Graph(id="g", nodes=[Node(id="n", **parts)])))
+    assert by_name.pop("time") == "s"
+    return by_name
 
 
 @pytest.mark.parametrize("key", ["units", "unit"])
-def test_every_part_may_say_its_unit(key):
-    said = {key: " mV "}
-    found = units(
-        input_ports=[InputPort(id="i", metadata=said), InputPort(id="j")],
-        parameters=[Parameter(id="p", value=1, metadata=said)],
-        functions=[Function(id="f", function="exp", args={"variable0": "i"}, metadata=said)],
-        output_ports=[OutputPort(id="o", value="2 * p", metadata=said)],
+def test_every_part_may_state_its_unit(key):
+    metadata = {key: " mV "}
+    part_units = units(
+        input_ports=[InputPort(id="i", metadata=metadata), InputPort(id="j")],
+        parameters=[Parameter(id="p", value=1, metadata=metadata)],
+        functions=[Function(id="f", function="exp", args={"variable0": "i"}, metadata=metadata)],
+        output_ports=[OutputPort(id="o", value="2 * p", metadata=metadata)],
     )
-    assert found == {"n.o": "mV", "n.p": "mV", "n.f": "mV", "n.i": "mV"}
+    assert part_units == {"n.o": "mV", "n.p": "mV", "n.f": "mV", "n.i": "mV"}
 
 
-def test_what_passes_a_value_on_has_its_unit():
-    found = units(
+def test_units_pass_through_parts():
+    part_units = units(
         input_ports=[InputPort(id="drive", metadata={"units": "nA"})],
         parameters=[
             Parameter(id="v0", value=-60.0, metadata={"units": "mV"}),
@@ -55,15 +55,15 @@ def test_what_passes_a_value_on_has_its_unit():
     )
     volts = ("out", "copied", "v0", "V", "grown", "copy")
     amperes = ("same", "drive")
-    assert found == {f"n.{i}": "mV" for i in volts} | {f"n.{i}": "nA" for i in amperes}
+    assert part_units == {f"n.{i}": "mV" for i in volts} | {f"n.{i}": "nA" for i in amperes}
 
 
-def test_an_output_port_is_meant_before_a_parameter_of_its_id():
-    found = units(
+def test_an_output_port_precedes_a_parameter_of_its_id():
+    part_units = units(
         parameters=[Parameter(id="V", value=1.0, metadata={"units": "mV"})],
         output_ports=[OutputPort(id="V", value="V"), OutputPort(id="W", value="V * V")],
     )
-    assert found == {"n.V": "mV"}
+    assert part_units == {"n.V": "mV"}
     scaled = units(
         parameters=[Parameter(id="V", value=1.0, metadata={"units": "mV"})],
         output_ports=[OutputPort(id="V", value="V / 1000")],
@@ -71,8 +71,8 @@ def test_an_output_port_is_meant_before_a_parameter_of_its_id():
     assert scaled == {}
 
 
-def test_a_node_may_say_the_units_of_its_parts():
-    found = units(
+def test_a_node_may_state_the_units_of_its_parts():
+    part_units = units(
         metadata={"units": {"V": "mV", "tau": "s", "n": 3}},
         parameters=[
             Parameter(id="V", value=1.0),
@@ -81,11 +81,11 @@ def test_a_node_may_say_the_units_of_its_parts():
         ],
         output_ports=[OutputPort(id="out", value="V")],
     )
-    assert found == {"n.V": "mV", "n.tau": "ms", "n.out": "mV"}
+    assert part_units == {"n.V": "mV", "n.tau": "ms", "n.out": "mV"}
 
 
-def test_names_in_a_circle_have_no_unit():
-    found = units(
+def test_names_in_a_cycle_have_no_unit():
+    part_units = units(
         parameters=[
             Parameter(id="count", value="count"),
             Parameter(id="a", value="b"),
@@ -93,7 +93,7 @@ def test_names_in_a_circle_have_no_unit():
         ],
         metadata={"units": "mV"},
     )
-    assert found == {}
+    assert part_units == {}
 
 
 def test_a_model_without_metadata_has_no_units():
@@ -113,14 +113,14 @@ def test_a_graph_states_its_unit_of_time(unit):
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"units": "ms"}])
-def test_else_it_is_seconds(metadata):
+def test_the_default_unit_of_time_is_seconds(metadata):
     document = graph(metadata)
     assert time_unit_of(document) == units_of(document)["time"] == "s"
     assert stated_time_unit(document) is None
 
 
 @pytest.mark.parametrize(
-    ("unit", "said"),
+    ("unit", "description"),
     [
         ("mV", "text, 'mV'"),
         ("MS", "text, 'MS'"),
@@ -135,11 +135,11 @@ def test_else_it_is_seconds(metadata):
         ({"ms": 1}, "of type dict"),
     ],
 )
-def test_a_unit_that_is_no_time_is_refused(unit, said):
+def test_a_unit_that_is_no_time_is_refused(unit, description):
     with pytest.raises(ModelError) as error:
         graph({"time_unit": unit})
     assert str(error.value) == (
-        f"ModelError: 'time_unit' of the graph 'g' is {said}, which is no unit of time\n"
+        f"ModelError: 'time_unit' of the graph 'g' is {description}, which is no unit of time\n"
         "  at $.graphs[0].metadata\n"
         "  hint: units of time are ns, us, ms, s, min, h, d; without 'time_unit' it is s"
     )
@@ -148,7 +148,7 @@ def test_a_unit_that_is_no_time_is_refused(unit, said):
 @pytest.mark.parametrize(
     "key", ["time_units", "timeunit", "Unit of time", "time_uint", "units_of_time"]
 )
-def test_nearly_the_word_for_the_unit_of_time_is_refused(key):
+def test_a_misspelt_key_of_the_unit_of_time_is_refused(key):
     with pytest.raises(
         ModelError, match=f"graph 'g' has the key '{key}', which nothing reads"
     ) as e:
@@ -160,7 +160,7 @@ def test_nearly_the_word_for_the_unit_of_time_is_refused(key):
     "metadata",
     [{"time_units": "ms", "time_unit": "ms"}, {"time_step": "1"}, {"time_units": ["s", "ms"]}],
 )
-def test_notes_are_notes(metadata):
+def test_other_metadata_are_remarks(metadata):
     open_document(Graph(id="g", metadata=metadata))
 
 

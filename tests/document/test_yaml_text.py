@@ -1,4 +1,4 @@
-"""YAML is read as PyYAML's SafeLoader reads it, whichever way it takes."""
+"""YAML is read as PyYAML's SafeLoader reads it, by events and by nodes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def read(text: str) -> Any:
     return read_yaml(io.StringIO(text))
 
 
-def told(content: Any) -> Any:
-    """The content with its types, and nan equal to itself."""
+def typed_content(content: Any) -> Any:
+    """Return the content with its types, and nan equal to itself."""
     if isinstance(content, dict):
-        return [(told(key), told(value)) for key, value in content.items()]
+        return [(typed_content(key), typed_content(value)) for key, value in content.items()]
     if isinstance(content, list):
-        return [told(part) for part in content]
+        return [typed_content(part) for part in content]
     if isinstance(content, float):
         return "float", "nan" if math.isnan(content) else content.hex()
     return type(content).__name__, content
@@ -38,7 +38,7 @@ def told(content: Any) -> Any:
 
 def outcome(read_it: Any, text: str) -> Any:
     try:
-        return told(read_it(text))
+        return typed_content(read_it(text))
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         return type(error).__name__
 
@@ -58,10 +58,10 @@ def test_every_word_is_what_it_is_to_pyyaml(word: str) -> None:
 @example("{1: a, true: b}")
 @example("[[a], {? [b] : c}]")
 def test_every_document_is_what_it_is_to_pyyaml(text: str) -> None:
-    found = outcome(read, text)
-    if found != "ModelError":  # a key twice, or one that is no text, which PyYAML allows
+    ours = outcome(read, text)
+    if ours != "ModelError":  # a key twice, or one that is no text, which PyYAML allows
         parsers = (yaml.CSafeLoader, yaml.SafeLoader)  # they differ about tags like !!str,
-        assert found in [outcome(lambda text, by=by: yaml.load(text, by), text) for by in parsers]
+        assert ours in [outcome(lambda text, by=by: yaml.load(text, by), text) for by in parsers]
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_without_libyaml_everything_is_read_too(monkeypatch) -> None:
         ("a: &a [1, *a]\n", "what begins in line 1 contains itself"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(text: str, sentence: str) -> None:
+def test_errors_state_the_line(text: str, sentence: str) -> None:
     with pytest.raises(ModelError, match=sentence):
         read(text)
 
 
-def test_yaml_that_is_none_is_said_with_line_and_column() -> None:
+def test_invalid_yaml_is_reported_with_line_and_column() -> None:
     with pytest.raises(yaml.YAMLError, match="line 2, column 1"):
         read("a: [1, 2\n\tb: 3\n")

@@ -1,4 +1,4 @@
-"""Runs what lowering builds: a tiny interpreter, ONNX Runtime, and Python itself to compare with."""
+"""Execution of lowered expressions: by a small interpreter, by ONNX Runtime, and by Python as reference."""
 
 import math
 import warnings
@@ -17,7 +17,7 @@ from mdf_loop.pipeline import LEGAL, prepare
 
 
 class Lowered:
-    """An expression or function lowered on the given inputs, ready to run."""
+    """Expression or function, lowered for the given inputs and ready to run."""
 
     def __init__(self, lower, inputs, precision="float64", dynamic=False):
         self.b = ModelBuilder(Options(precision=precision))
@@ -34,7 +34,7 @@ class Lowered:
         return tuple(f"{name}{k}" if dynamic else n for k, n in enumerate(array.shape))
 
     def outputs(self, term=None):
-        """The tensors of the result, tuples flattened."""
+        """Return the tensors of the result, with tuples flattened."""
         term = self.term if term is None else term
         if isinstance(term, tuple):
             return [value for part in term for value in self.outputs(part)]
@@ -50,8 +50,8 @@ class Lowered:
                 known[op.output] = known[op.value]
             else:
                 feeds = [None if v is None else known[v] for v in op.inputs]
-                made = evaluate(op.op_type, feeds, op.attributes, len(op.outputs))
-                for value, array in zip(op.outputs, made, strict=True):
+                results = evaluate(op.op_type, feeds, op.attributes, len(op.outputs))
+                for value, array in zip(op.outputs, results, strict=True):
                     assert dtype_name(array) == value.dtype, (op.op_type, value.type)
                     assert value.shape is None or len(value.shape) == array.ndim, value.type
                     for stated, extent in zip(value.shape or (), array.shape, strict=False):
@@ -59,18 +59,18 @@ class Lowered:
                             value.type,
                             array.shape,
                         )
-                known.update(zip(op.outputs, made, strict=True))
+                known.update(zip(op.outputs, results, strict=True))
         return [known[value] for value in self.outputs()]
 
     def model(self):
-        """What ONNX Runtime is given: the program in operations that it has."""
-        given = tuple(ir.Input(value) for value in self.values.values())
-        made = tuple(ir.Output(f"result{k}", value) for k, value in enumerate(self.outputs()))
-        program = ir.Program("lowered", given, tuple(self.b.ops), made)
+        """Return the ONNX model for ONNX Runtime, with operations that have kernels there."""
+        inputs = tuple(ir.Input(value) for value in self.values.values())
+        results = tuple(ir.Output(f"result{k}", value) for k, value in enumerate(self.outputs()))
+        program = ir.Program("lowered", inputs, tuple(self.b.ops), results)
         return to_onnx(prepare(program, LEGAL))
 
     def run(self):
-        """What ONNX Runtime gives, None if it has no kernel for an operator."""
+        """Return the results of ONNX Runtime; None if it has no kernel for an operator."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
@@ -79,8 +79,8 @@ class Lowered:
         except UnsupportedError:
             return None
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        given = {self.values[name].name: array for name, array in self.arrays.items()}
-        return session.run(None, given)
+        inputs = {self.values[name].name: array for name, array in self.arrays.items()}
+        return session.run(None, inputs)
 
 
 def lowered(text, precision="float64", dynamic=False, **inputs):
@@ -88,7 +88,7 @@ def lowered(text, precision="float64", dynamic=False, **inputs):
 
 
 def lowered_unless(refusals, text, **inputs):
-    """The lowered expression, or None if it is refused in one of these words."""
+    """Return the lowered expression; None if it is refused with one of these texts."""
     try:
         return lowered(text, **inputs)
     except LoopError as error:
@@ -98,7 +98,7 @@ def lowered_unless(refusals, text, **inputs):
 
 
 def python_value(text, inputs):
-    """What Python and numpy say."""
+    """Return the result of Python and numpy."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return eval(text, {"numpy": np, "math": math}, dict(inputs))
@@ -110,9 +110,9 @@ def flat(result):
     return [np.asarray(result)]
 
 
-def assert_same(got, expected, rtol=4e-15, atol=0.0, hint=""):
-    assert len(got) == len(expected), hint
-    for ours, theirs in zip(got, expected, strict=True):
+def assert_same(results, expected, rtol=4e-15, atol=0.0, hint=""):
+    assert len(results) == len(expected), hint
+    for ours, theirs in zip(results, expected, strict=True):
         assert str(ours.dtype) == str(theirs.dtype), hint
         assert ours.shape == theirs.shape, hint
         tolerance = max(rtol, 8 * np.finfo(theirs.dtype).eps) if theirs.dtype.kind == "f" else 0
@@ -122,14 +122,17 @@ def assert_same(got, expected, rtol=4e-15, atol=0.0, hint=""):
 
 
 def assert_like_python(text, **inputs):
-    """The expression means the same to us, to Python and to ONNX Runtime, for any extents."""
+    """Check that our interpreter, Python and ONNX Runtime give the same results."""
     expected = flat(python_value(text, inputs))
     program = lowered(text, **inputs)
     assert_same(program.interpret(), expected, hint=f"{text} with {inputs}")
-    given = program.run() if expected else None
-    if given is not None:
+    results = program.run() if expected else None
+    if results is not None:
         assert_same(
-            [np.asarray(g) for g in given], expected, atol=1e-15, hint=f"ONNX Runtime: {text}"
+            [np.asarray(each) for each in results],
+            expected,
+            atol=1e-15,
+            hint=f"ONNX Runtime: {text}",
         )
 
 

@@ -1,4 +1,4 @@
-"""A choice computes one of its branches; what is known when it is read is chosen then."""
+"""A choice executes one of its branches; known conditions are decided at compile time."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.models.choices import choices, everywhere, program, repeat
 from tests.placements import STANDARD
 
 
-class Given:
-    """A builder with a truth value and two vectors."""
+class ChoiceInputs:
+    """Builder with a bool and two vectors."""
 
     def __init__(self, dtype: str = "float64") -> None:
         self.b = ModelBuilder()
@@ -42,7 +42,7 @@ def values(go: bool, x: object = (1.0, 2.0), y: object = (3.0, 5.0)) -> dict[str
 
 
 def test_one_branch_is_computed_and_reads_outer_values() -> None:
-    g = Given()
+    g = ChoiceInputs()
     total, first = choose(
         g.b,
         g.go,
@@ -57,8 +57,8 @@ def test_one_branch_is_computed_and_reads_outer_values() -> None:
 
 
 @pytest.mark.parametrize("go", [True, False])
-def test_of_a_known_condition_the_other_branch_is_not_read(go: bool) -> None:
-    g = Given()
+def test_a_known_condition_reads_one_branch(go: bool) -> None:
+    g = ChoiceInputs()
 
     def unread(b: ModelBuilder) -> list[Value]:
         raise AssertionError("this branch is never taken")
@@ -67,14 +67,14 @@ def test_of_a_known_condition_the_other_branch_is_not_read(go: bool) -> None:
         return [b.op("Neg", g.x)]
 
     branches = (read, unread) if go else (unread, read)
-    (made,) = choose(g.b, g.b.constant(go), *branches, "made")
-    p = g.program(made=made)
+    (chosen,) = choose(g.b, g.b.constant(go), *branches, "chosen")
+    p = g.program(chosen=chosen)
     assert choices(p) == []
-    assert everywhere(p, **values(not go))["made"].tolist() == [-1, -2]
+    assert everywhere(p, **values(not go))["chosen"].tolist() == [-1, -2]
 
 
 def test_constants_made_in_a_branch_belong_to_the_program() -> None:
-    g = Given()
+    g = ChoiceInputs()
     two = np.array([2.0, 2.0])
     (y,) = choose(
         g.b,
@@ -90,7 +90,7 @@ def test_constants_made_in_a_branch_belong_to_the_program() -> None:
 
 
 def test_a_branch_that_is_not_taken_cannot_fail() -> None:
-    g = Given("int64")
+    g = ChoiceInputs("int64")
     (quotient,) = choose(g.b, g.go, lambda b: [b.op("Div", g.x, g.y)], lambda b: [g.x], "quotient")
     p = g.program(quotient=quotient)
     assert everywhere(p, **values(False, (7, 8), (0, 0)))["quotient"].tolist() == [7, 8]
@@ -98,7 +98,7 @@ def test_a_branch_that_is_not_taken_cannot_fail() -> None:
 
 
 def test_a_branch_that_is_taken_fails_at_its_place() -> None:
-    g = Given("int64")
+    g = ChoiceInputs("int64")
     index = g.b.new("int64", (), "k")
     with g.b.at("$.choice"):
         (element,) = choose(
@@ -110,10 +110,10 @@ def test_a_branch_that_is_taken_fails_at_its_place() -> None:
         )
     p = program(g.b, (*g.inputs, index), element=element)
     session = Session(p, STANDARD)
-    given = values(False, (7, 8), (0, 0)) | {"k": np.array(9)}
-    assert session.run(given)["element"] == 0
+    feeds = values(False, (7, 8), (0, 0)) | {"k": np.array(9)}
+    assert session.run(feeds)["element"] == 0
     with pytest.raises(RunError, match="position 9 does not exist") as caught:
-        session.run(given | {"go": np.array(True)})
+        session.run(feeds | {"go": np.array(True)})
     assert caught.value.findings[0].where == "$.choice"
 
 
@@ -133,27 +133,27 @@ def test_a_branch_that_is_taken_fails_at_its_place() -> None:
 def test_shapes_are_joined(then, otherwise, joined) -> None:
     b = ModelBuilder()
     go, x, y = b.new("bool", (), "go"), b.new("int64", then, "x"), b.new("int64", otherwise, "y")
-    (made,) = choose(b, go, lambda _: [x], lambda _: [y], "made")
-    assert made.type == f"int64{joined}"
+    (chosen,) = choose(b, go, lambda _: [x], lambda _: [y], "chosen")
+    assert chosen.type == f"int64{joined}"
 
 
 @pytest.mark.parametrize("other", [[7.0, 8.0, 9.0], [[7.0]], 7.0])
 def test_branches_of_different_shapes(other: object) -> None:
-    g = Given()
-    (made,) = choose(
-        g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [b.constant(np.array(other))], "made"
+    g = ChoiceInputs()
+    (chosen,) = choose(
+        g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [b.constant(np.array(other))], "chosen"
     )
-    p = g.program(made=made)
-    assert everywhere(p, **values(True))["made"].tolist() == [-1, -2]
-    assert everywhere(p, **values(False))["made"].tolist() == other
+    p = g.program(chosen=chosen)
+    assert everywhere(p, **values(True))["chosen"].tolist() == [-1, -2]
+    assert everywhere(p, **values(False))["chosen"].tolist() == other
 
 
-def test_what_follows_a_choice_knows_the_shape_no_better() -> None:
-    g = Given()
-    (made,) = choose(
-        g.b, g.go, lambda b: [g.x], lambda b: [b.op("Concat", g.x, g.y, axis=0)], "made"
+def test_users_of_a_choice_do_not_know_its_shape() -> None:
+    g = ChoiceInputs()
+    (chosen,) = choose(
+        g.b, g.go, lambda b: [g.x], lambda b: [b.op("Concat", g.x, g.y, axis=0)], "chosen"
     )
-    p = g.program(double=g.b.op("Add", made, made))
+    p = g.program(double=g.b.op("Add", chosen, chosen))
     assert everywhere(p, **values(True))["double"].tolist() == [2, 4]
     assert everywhere(p, **values(False))["double"].tolist() == [2, 4, 6, 10]
 
@@ -165,15 +165,15 @@ def test_any_dtype(dtype: str) -> None:
     x, y = (a.astype(str).astype(object) if dtype == "string" else a.astype(dtype) for a in numbers)
     go = b.new("bool", (), "go")
     left, right = b.new(dtype, (2,), "x"), b.new(dtype, (2,), "y")
-    (made,) = choose(b, go, lambda _: [left], lambda _: [right], "made")
-    p = program(b, (go, left, right), made=made)
-    given = {"x": x, "y": y}
-    assert everywhere(p, go=True, **given)["made"].tolist() == x.tolist()
-    assert everywhere(p, go=False, **given)["made"].tolist() == y.tolist()
+    (chosen,) = choose(b, go, lambda _: [left], lambda _: [right], "chosen")
+    p = program(b, (go, left, right), chosen=chosen)
+    feeds = {"x": x, "y": y}
+    assert everywhere(p, go=True, **feeds)["chosen"].tolist() == x.tolist()
+    assert everywhere(p, go=False, **feeds)["chosen"].tolist() == y.tolist()
 
 
 def test_branches_give_one_dtype() -> None:
-    g = Given()
+    g = ChoiceInputs()
     whole = g.b.new("int64", (2,), "whole")
     with (
         pytest.raises(OperandError) as caught,
@@ -189,13 +189,13 @@ def test_branches_give_one_dtype() -> None:
 
 
 def test_branches_give_equally_many_values() -> None:
-    g = Given()
+    g = ChoiceInputs()
     with pytest.raises(ArityError, match="the then branch gives 2, the else branch 1"):
         choose(g.b, g.go, lambda b: [g.x, g.x], lambda b: [g.x], "rate")
 
 
 def test_two_plain_numbers_give_a_plain_number() -> None:
-    g = Given()
+    g = ChoiceInputs()
     one, two = (g.b.constant(np.array(k), weak=True) for k in (1, 2))
     strong = g.b.constant(np.array(1))
     (plain,) = choose(g.b, g.go, lambda b: [one], lambda b: [two], "plain")
@@ -206,7 +206,7 @@ def test_two_plain_numbers_give_a_plain_number() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "uint8"])
 def test_a_plain_number_takes_the_dtype_of_the_other_side(dtype: str) -> None:
-    g = Given(dtype)
+    g = ChoiceInputs(dtype)
     two = g.b.constant(np.array(2), weak=True)
     x = g.b.op("ReduceMax", g.x, keepdims=0)
     (left,) = choose(g.b, g.go, lambda b: [two], lambda b: [x], "left")
@@ -218,7 +218,7 @@ def test_a_plain_number_takes_the_dtype_of_the_other_side(dtype: str) -> None:
 
 
 def test_a_plain_number_with_a_point_is_no_whole_number() -> None:
-    g = Given("int32")
+    g = ChoiceInputs("int32")
     half = g.b.constant(np.array(0.5), weak=True)
     x = g.b.op("ReduceMax", g.x, keepdims=0)
     with pytest.raises(JoinError, match="Type Join Failed: dtype1 = float64, dtype2 = int32"):
@@ -229,18 +229,18 @@ def test_a_plain_number_with_a_point_is_no_whole_number() -> None:
 
 
 def test_plain_numbers_that_are_computed_take_the_dtype_of_the_other_side() -> None:
-    g = Given("float32")
+    g = ChoiceInputs("float32")
     one, two = (g.b.constant(np.array(k), weak=True) for k in (1, 2))
     x = g.b.op("ReduceMax", g.x, keepdims=0)
     (plain,) = choose(g.b, g.go, lambda b: [one], lambda b: [two], "plain")
-    (made,) = choose(g.b, g.go, lambda b: [plain], lambda b: [x], "made")
+    (chosen,) = choose(g.b, g.go, lambda b: [plain], lambda b: [x], "chosen")
     numbers = np.array([4, 5], np.float32)
-    assert made.dtype == "float32"
-    assert everywhere(g.program(made=made), go=True, x=numbers, y=numbers) == {"made": 1}
+    assert chosen.dtype == "float32"
+    assert everywhere(g.program(chosen=chosen), go=True, x=numbers, y=numbers) == {"chosen": 1}
 
 
 def test_shapes_that_must_join() -> None:
-    g = Given()
+    g = ChoiceInputs()
     three = g.b.constant(np.zeros(3))
     words = BranchNames(("conditions 'c1'", "'default'"), lambda k: f"p[{k}]")
     with pytest.raises(JoinError) as caught:
@@ -252,18 +252,18 @@ def test_shapes_that_must_join() -> None:
 
 
 def test_one_number_gets_the_axis_that_it_has_on_the_other_side() -> None:
-    g = Given()
+    g = ChoiceInputs()
     one = g.b.op("Slice", g.x, *(g.b.constant(np.array([k])) for k in (0, 1)))
     peak = g.b.op("ReduceMax", g.x, keepdims=0)
-    (made,) = choose(g.b, g.go, lambda b: [one], lambda b: [peak], "made", join=join_shapes)
-    assert made.type == "float64[1]"
-    p = g.program(made=made)
-    assert everywhere(p, **values(True))["made"].tolist() == [1]
-    assert everywhere(p, **values(False))["made"].tolist() == [2]
+    (chosen,) = choose(g.b, g.go, lambda b: [one], lambda b: [peak], "chosen", join=join_shapes)
+    assert chosen.type == "float64[1]"
+    p = g.program(chosen=chosen)
+    assert everywhere(p, **values(True))["chosen"].tolist() == [1]
+    assert everywhere(p, **values(False))["chosen"].tolist() == [2]
 
 
 def test_errors_of_both_branches_are_found() -> None:
-    g = Given()
+    g = ChoiceInputs()
 
     def wrong(b: ModelBuilder) -> list[Value]:
         raise OperandError(f"wrong {len(g.b.findings.found)}")
@@ -282,8 +282,8 @@ def odd(b: ModelBuilder, i: Value) -> Value:
 
 
 def test_a_choice_in_a_loop_passes_a_carried_value_through() -> None:
-    """x grows in odd iterations; y is carried on as it is in the others."""
-    g = Given()
+    """x grows in odd iterations. In the others, y is passed on."""
+    g = ChoiceInputs()
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         x, y = entering
@@ -292,15 +292,15 @@ def test_a_choice_in_a_loop_passes_a_carried_value_through() -> None:
 
     (x, y), (rows, numbers) = repeat(g.b, 5, [g.x, g.y], body, rows=2)
     p = g.program(fx=x, fy=y, rows=rows, numbers=numbers)
-    made = everywhere(p, **values(True))
-    assert made["fx"].tolist() == [7, 12]
-    assert made["fy"].tolist() == [4, 7]
-    assert made["rows"].tolist() == [[1, 2], [4, 7], [4, 7], [7, 12], [7, 12]]
-    assert made["numbers"].tolist() == [0, 1, 2, 3, 4]
+    results = everywhere(p, **values(True))
+    assert results["fx"].tolist() == [7, 12]
+    assert results["fy"].tolist() == [4, 7]
+    assert results["rows"].tolist() == [[1, 2], [4, 7], [4, 7], [7, 12], [7, 12]]
+    assert results["numbers"].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_the_iteration_number_leaves_a_branch() -> None:
-    g = Given()
+    g = ChoiceInputs()
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         (k,) = choose(b, odd(b, i), lambda b: [i], lambda b: [b.op("Neg", i)], "k")
@@ -311,7 +311,7 @@ def test_the_iteration_number_leaves_a_branch() -> None:
 
 
 def test_a_loop_in_a_branch() -> None:
-    g = Given()
+    g = ChoiceInputs()
 
     def several(b: ModelBuilder) -> list[Value]:
         finals, rows = repeat(b, 3, [g.x], lambda b, i, v: [b.op("Add", v[0], g.y)] * 2, rows=1)
@@ -329,8 +329,8 @@ def test_a_loop_in_a_branch() -> None:
 
 
 def test_choices_in_choices_in_loops_in_choices() -> None:
-    """The four cases of two truth values, chosen in every iteration of a loop."""
-    g = Given()
+    """Check the four cases of two bools, chosen in every iteration of a loop."""
+    g = ChoiceInputs()
     less = g.b.op("Less", g.b.op("ReduceMax", g.x, keepdims=0), g.b.constant(np.array(2.5)))
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
@@ -350,16 +350,16 @@ def test_choices_in_choices_in_loops_in_choices() -> None:
     def looping(b: ModelBuilder) -> list[Value]:
         return repeat(b, 3, [g.x], body)[0]
 
-    (made,) = choose(g.b, g.go, looping, lambda b: [g.y], "made")
-    p = g.program(made=made)
+    (chosen,) = choose(g.b, g.go, looping, lambda b: [g.y], "chosen")
+    p = g.program(chosen=chosen)
     assert len(choices(p)) == 4
-    assert everywhere(p, **values(True))["made"].tolist() == [22, 23]
-    assert everywhere(p, **values(True, (1.0, 3.0)))["made"].tolist() == [1, 3]
-    assert everywhere(p, **values(False))["made"].tolist() == [3, 5]
+    assert everywhere(p, **values(True))["chosen"].tolist() == [22, 23]
+    assert everywhere(p, **values(True, (1.0, 3.0)))["chosen"].tolist() == [1, 3]
+    assert everywhere(p, **values(False))["chosen"].tolist() == [3, 5]
 
 
-def test_rows_that_a_choice_makes_unequal_are_found() -> None:
-    g = Given()
+def test_rows_of_different_shapes_are_found() -> None:
+    g = ChoiceInputs()
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         longer = b.op("Concat", g.x, g.y, axis=0)
@@ -373,21 +373,21 @@ def test_rows_that_a_choice_makes_unequal_are_found() -> None:
         Session(p, STANDARD).run(values(True))
 
 
-def test_a_while_loop_goes_on_as_a_choice_says() -> None:
+def test_a_choice_as_condition_of_a_while_loop() -> None:
     """x doubles until it passes 20, or 10 in an odd iteration."""
-    g = Given()
-    inside = g.b.body()
-    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    x = inside.new("float64", (2,), "x_in")
-    double = inside.op("Add", x, x)
-    top = inside.op("ReduceMax", double, keepdims=0)
+    g = ChoiceInputs()
+    body = g.b.body()
+    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
+    x = body.new("float64", (2,), "x_in")
+    double = body.op("Add", x, x)
+    top = body.op("ReduceMax", double, keepdims=0)
 
     def below(limit: float):
         return lambda b: [b.op("Less", top, b.constant(np.array(limit)))]
 
-    (more,) = choose(inside, odd(inside, i), below(10.0), below(20.0), "more")
+    (more,) = choose(body, odd(body, i), below(10.0), below(20.0), "more")
     final, count = g.b.new("float64", (2,), "final"), g.b.new("int64", (), "count")
     carried = (Carried(g.x, x, double, final),)
-    g.b.append(Loop("l", None, g.go, i, go, more, carried, (), tuple(inside.ops), count=count))
-    made = everywhere(g.program(final=final, count=count), **values(True))
-    assert (made["final"].tolist(), made["count"]) == ([16, 32], 4)
+    g.b.append(Loop("l", None, g.go, i, go, more, carried, (), tuple(body.ops), count=count))
+    results = everywhere(g.program(final=final, count=count), **values(True))
+    assert (results["final"].tolist(), results["count"]) == ([16, 32], 4)

@@ -1,4 +1,4 @@
-"""modeci_mdf's drift diffusion integrator, beside its own definition with the same numbers."""
+"""modeci_mdf's drift diffusion integrator, compared with its own definition for the same random numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop import streams
 from mdf_loop.errors import LoopError, OperandError
 
 SITE = streams.site("g.A.rt.body.particle#0")
-USUAL: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     "starting_point": 0.0,
     "non_decision_time": 0.2,
     "drift_rate": 0.5,
@@ -26,31 +26,35 @@ USUAL: dict[str, Any] = {
 
 def model(**args: Any) -> dict[str, Any]:
     node = {
-        "functions": {"rt": {"function": "drift_diffusion_integrator", "args": {**USUAL, **args}}},
+        "functions": {
+            "rt": {"function": "drift_diffusion_integrator", "args": {**DEFAULTS, **args}}
+        },
         "parameters": {"d": {"value": 0.5}},
         "output_ports": {"rt": {"value": "rt"}},
     }
     return {"g": {"nodes": {"A": node}}}
 
 
-def theirs(monkeypatch: pytest.MonkeyPatch, count: int, seed: int = 0, **args: Any) -> list[float]:
-    """What modeci_mdf's function gives, again and again, with the numbers of the site."""
+def reference(
+    monkeypatch: pytest.MonkeyPatch, count: int, seed: int = 0, **args: Any
+) -> list[float]:
+    """Return results of modeci_mdf's function with the random numbers of the site."""
     key, counter = streams.keys(seed, SITE), itertools.count()
 
     def normal(loc: float, scale: float) -> Any:
         return loc + scale * streams.normal(streams.uniform(streams.squares(next(counter), key)))
 
     monkeypatch.setattr(np.random, "normal", normal)
-    return [drift_diffusion_integrator(**{**USUAL, **args}) for _ in range(count)]
+    return [drift_diffusion_integrator(**{**DEFAULTS, **args}) for _ in range(count)]
 
 
 @pytest.mark.parametrize("native", ["auto", "off"])
 def test_200_decisions(native: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = mdf_loop.compile(model(drift_rate="d"), native=native)
-    made = compiled.run(steps=200, seed=4)["rt"]
-    assert made.tolist() == theirs(monkeypatch, 200, 4)
-    assert (made < 0).any()
-    assert (made > 0).any()
+    times = compiled.run(steps=200, seed=4)["rt"]
+    assert times.tolist() == reference(monkeypatch, 200, 4)
+    assert (times < 0).any()
+    assert (times > 0).any()
 
 
 @pytest.mark.parametrize(
@@ -67,41 +71,41 @@ def test_200_decisions(native: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ids=str,
 )
 def test_ends(args: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    made = mdf_loop.compile(model(**args)).run()["rt"]
-    assert [made] == theirs(monkeypatch, 1, **args)
+    time = mdf_loop.compile(model(**args)).run()["rt"]
+    assert [time] == reference(monkeypatch, 1, **args)
 
 
-def test_it_is_a_loop_of_the_results() -> None:
-    made = mdf_loop.compile(model(noise=0.0, drift_rate=1.0, dt=0.3)).run()
-    assert made.loops["A.rt"].iterations == 4
-    assert made["rt"] == 0.2 + 4 * 0.3
+def test_results_list_the_loop() -> None:
+    results = mdf_loop.compile(model(noise=0.0, drift_rate=1.0, dt=0.3)).run()
+    assert results.loops["A.rt"].iterations == 4
+    assert results["rt"] == 0.2 + 4 * 0.3
 
 
-def test_what_is_left_out_is_usual() -> None:
-    made = model()
-    args = made["g"]["nodes"]["A"]["functions"]["rt"]["args"]
-    full = mdf_loop.compile(made).run(steps=3)["rt"]
+def test_omitted_arguments_have_defaults() -> None:
+    document = model()
+    args = document["g"]["nodes"]["A"]["functions"]["rt"]["args"]
+    times = mdf_loop.compile(document).run(steps=3)["rt"]
     del args["noise"], args["dt"]
-    assert mdf_loop.compile(made).run(steps=3)["rt"].tolist() == full.tolist()
+    assert mdf_loop.compile(document).run(steps=3)["rt"].tolist() == times.tolist()
     del args["threshold"]
     with pytest.raises(OperandError, match="needs the argument 'threshold'"):
-        mdf_loop.compile(made).run()
+        mdf_loop.compile(document).run()
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ({"drift_rate": [1.0, 2.0]}, "'drift_rate' of the function .* must be one number"),
         ({"drift": 1.0}, "has no argument 'drift'"),
     ],
 )
-def test_refused(args: dict[str, Any], said: str) -> None:
-    with pytest.raises(LoopError, match=said):
+def test_refused(args: dict[str, Any], message: str) -> None:
+    with pytest.raises(LoopError, match=message):
         mdf_loop.compile(model(**args)).run()
 
 
-def test_one_that_does_not_end_is_bounded() -> None:
+def test_max_iterations_bounds_an_endless_decision() -> None:
     compiled = mdf_loop.compile(model(noise=0.0, drift_rate=0.0), max_iterations=50)
-    made = compiled.run()
-    assert made.loops["A.rt"].iterations == 50
-    assert made.stopped_by is mdf_loop.StoppedBy.MAX_ITERATIONS
+    results = compiled.run()
+    assert results.loops["A.rt"].iterations == 50
+    assert results.stopped_by is mdf_loop.StoppedBy.MAX_ITERATIONS

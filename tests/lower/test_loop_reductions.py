@@ -1,7 +1,7 @@
-"""Reductions inside of loops: nan wins among extremes, and sums have one order, in every form.
+"""Reductions inside of loops: extremes propagate nan, and sums have one order, in every form.
 
-"Inside" is meant as the model is written: a loop that is unrolled, an operand that is hoisted or constant,
-one evaluation of a run over time, and members that are computed together are all inside.
+"Inside" refers to the model as it is written. These are inside, too: an unrolled loop, a hoisted or
+constant operand, one evaluation of a run over time, and members that are computed together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def parsed(text: str) -> onnx.ModelProto:
 
 
 def call(word: str, operand: str) -> str:
-    """`y = word(operand)` along axis 1, which is the last."""
+    """Return the text of `y = word(operand)` along axis 1, the last one."""
     if word.startswith("Arg"):
         return f"y = {word} <axis = 1, keepdims = 0> ({operand})"
     return (
@@ -46,7 +46,7 @@ def result(word: str, dtype: str = "double") -> str:
 
 
 def in_loop(word: str, operand: str = "c2", trips: str = "{2}", dtype: str = "double") -> Any:
-    """A loop that doubles its state, and reduces it or what is the same in all iterations."""
+    """Return a loop that doubles its state, and reduces the state or a value that is equal in all iterations."""
     return parsed(f"""m ({dtype}[n,3] x) => ({dtype}[n,3] last, {result(word, dtype)}[t,n] ys) {{
         M = Constant <value = int64 {trips}> ()
         last, ys = Loop (M, "", x) <body = b (int64 i, bool go, {dtype}[n,3] c)
@@ -64,7 +64,7 @@ def in_scan(word: str) -> Any:
 
 
 def in_sequence_map(reduced: str, dtype: str = "double") -> Any:
-    """A map over a sequence of two equal arrays, of whose members the rank is not known."""
+    """Return a map over a sequence of two equal arrays; the rank of its members is unknown."""
     return parsed(f"""m (double[n,k] x) => ({dtype}[n] y) {{
         s = SequenceConstruct (x, x)
         r = SequenceMap <body = b (double[n,k] c) => ({dtype}[n] y0) {{ {reduced} }}> (s)
@@ -77,7 +77,7 @@ def alone(word: str) -> Any:
 
 
 def all_engines(model: Any, feeds: Any, **options: Any) -> list[Any]:
-    """Results: standard, native, interpreted, of the saved file in plain ONNX Runtime."""
+    """Return the results: standard, native, interpreted, and of the saved file in plain ONNX Runtime."""
     opened = mdf_loop.from_onnx(model)
     results = [
         mdf_loop.compile(opened, native=native, **options).run(feeds, engine=engine)
@@ -99,15 +99,15 @@ def all_engines(model: Any, feeds: Any, **options: Any) -> list[Any]:
 
 @pytest.mark.parametrize("operand", ["c2", "x"])
 @pytest.mark.parametrize("word", EXTREMES)
-def test_nan_wins_in_a_loop(word: str, operand: str) -> None:
-    for made in all_engines(in_loop(word, operand), {"x": X}):
+def test_extremes_propagate_nan_in_a_loop(word: str, operand: str) -> None:
+    for results in all_engines(in_loop(word, operand), {"x": X}):
         first = X if operand == "x" else 2 * X
-        np.testing.assert_array_equal(np.asarray(made["ys"])[0], expected(word, first))
+        np.testing.assert_array_equal(np.asarray(results["ys"])[0], expected(word, first))
 
 
 @pytest.mark.parametrize("word", EXTREMES)
 def test_operands_without_nan_have_the_extremes_of_numpy(word: str) -> None:
-    """An `If` chooses the kernel of the runtime for them, by their sum; opposite infinities have the sum nan."""
+    """An `If` selects the runtime's kernel by the sum of the operand; opposite infinities have the sum nan."""
     finite = np.array([[1.0, 7.0, 7.0], [-1.0, -3.0, -3.0]])
     infinite = np.array([[np.inf, 1.0, -np.inf], [-np.inf, 2.0, np.inf]])
     for operand in (finite, infinite):
@@ -116,22 +116,24 @@ def test_operands_without_nan_have_the_extremes_of_numpy(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", EXTREMES)
-def test_nan_wins_in_a_scan_in_float32_and_written_out(word: str) -> None:
-    for made in all_engines(in_scan(word), {"xs": X[np.newaxis]}):
-        np.testing.assert_array_equal(np.asarray(made["ys"])[0], expected(word, X))
+def test_extremes_propagate_nan_in_a_scan_in_float32_and_unrolled(word: str) -> None:
+    for results in all_engines(in_scan(word), {"xs": X[np.newaxis]}):
+        np.testing.assert_array_equal(np.asarray(results["ys"])[0], expected(word, X))
     narrow = {"x": X.astype(np.float32)}
-    made = mdf_loop.compile(mdf_loop.from_onnx(in_loop(word, dtype="float")), unroll=4).run(narrow)
-    np.testing.assert_array_equal(made["ys"][1], expected(word, 4 * X))
-    assert made["ys"].dtype == (np.int64 if word.startswith("Arg") else np.float32)
+    results = mdf_loop.compile(mdf_loop.from_onnx(in_loop(word, dtype="float")), unroll=4).run(
+        narrow
+    )
+    np.testing.assert_array_equal(results["ys"][1], expected(word, 4 * X))
+    assert results["ys"].dtype == (np.int64 if word.startswith("Arg") else np.float32)
 
 
 @pytest.mark.parametrize("word", EXTREMES)
-def test_nan_wins_in_a_map_over_a_sequence(word: str) -> None:
+def test_extremes_propagate_nan_in_a_map_over_a_sequence(word: str) -> None:
     reduced = call(word, "c").replace("y =", "y0 =")
     model = mdf_loop.from_onnx(in_sequence_map(reduced, result(word)))
     for engine in ("onnxruntime", "interpreter"):
-        made = mdf_loop.compile(model).run({"x": X}, engine=engine)["y"]
-        np.testing.assert_array_equal(made, expected(word, X))
+        extremes = mdf_loop.compile(model).run({"x": X}, engine=engine)["y"]
+        np.testing.assert_array_equal(extremes, expected(word, X))
 
 
 @pytest.mark.parametrize("extent", [5, 40])
@@ -141,12 +143,12 @@ def test_sums_in_a_map_over_a_sequence_have_one_order(extent: int) -> None:
     x = np.random.default_rng(9).normal(size=(3, extent))
     expected_sums = ordered_sum(x, (1,), keepdims=False)
     for engine in ("onnxruntime", "interpreter"):
-        made = mdf_loop.compile(model).run({"x": x}, engine=engine)["y"]
-        np.testing.assert_array_equal(made, expected_sums)
+        sums = mdf_loop.compile(model).run({"x": x}, engine=engine)["y"]
+        np.testing.assert_array_equal(sums, expected_sums)
 
 
 @pytest.mark.parametrize("word", EXTREMES)
-def test_nan_wins_over_time_and_among_members(word: str) -> None:
+def test_extremes_propagate_nan_over_time_and_among_members(word: str) -> None:
     model = mdf_loop.from_onnx(alone(word))
     for native in ("off", "auto"):
         compiled = mdf_loop.compile(model, native=native)
@@ -162,21 +164,21 @@ def test_nan_wins_over_time_and_among_members(word: str) -> None:
 def test_a_constant_is_reduced_as_a_computed_operand_is(word: str) -> None:
     model = in_loop(word, "k")
     model.graph.initializer.append(onnx.numpy_helper.from_array(X, "k"))
-    for made in all_engines(model, {"x": X}):
-        np.testing.assert_array_equal(np.asarray(made["ys"])[1], expected(word, X))
+    for results in all_engines(model, {"x": X}):
+        np.testing.assert_array_equal(np.asarray(results["ys"])[1], expected(word, X))
 
 
 @pytest.mark.parametrize("word", EXTREMES)
 def test_outside_of_loops_the_kernel_of_the_runtime_is_kept(word: str) -> None:
     model = alone(word)
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    made = mdf_loop.compile(mdf_loop.from_onnx(model)).run({"x": X})["y"]
-    np.testing.assert_array_equal(made, session.run(None, {"x": X})[0])
+    extremes = mdf_loop.compile(mdf_loop.from_onnx(model)).run({"x": X})["y"]
+    np.testing.assert_array_equal(extremes, session.run(None, {"x": X})[0])
     program = str(mdf_loop.read(mdf_loop.from_onnx(model), {"x": X}))
     assert f"{word}(" in program
 
 
-def test_the_last_nan_is_found_where_the_last_place_is_asked_for() -> None:
+def test_select_last_index_finds_the_last_nan() -> None:
     row = np.array([[1.0, NAN, 7.0, NAN, 2.0, 7.0], [1.0, 7.0, 2.0, 7.0, 0.0, 0.0]])
     for word, places in [("ArgMax", [3, 3]), ("ArgMin", [3, 5])]:
         model = parsed(f"""m (double[2,6] x) => (double[2,6] last, int64[t,2] ys) {{
@@ -186,8 +188,8 @@ def test_the_last_nan_is_found_where_the_last_place_is_asked_for() -> None:
                 more = Identity (go)
                 c2 = Add (c, c)
                 y = {word} <axis = 1, keepdims = 0, select_last_index = 1> (c2) }}> }}""")
-        for made in all_engines(model, {"x": row}):
-            np.testing.assert_array_equal(np.asarray(made["ys"])[0], places)
+        for results in all_engines(model, {"x": row}):
+            np.testing.assert_array_equal(np.asarray(results["ys"])[0], places)
 
 
 # --- sums -----------------------------------------------------------------------------------------
@@ -220,7 +222,7 @@ def model_of(expression: str, extent: int) -> Any:
 
 @pytest.mark.parametrize("native", ["off", "auto"])
 @pytest.mark.parametrize("expression", SUMS)
-def test_a_run_has_its_bits_however_it_is_cut(expression: str, native: str, tmp_path: Path) -> None:
+def test_chunks_of_a_run_have_equal_bits(expression: str, native: str, tmp_path: Path) -> None:
     extent, steps = SUMS[expression], 40
     rows = np.random.default_rng(1).normal(size=(steps, extent))
     compiled = mdf_loop.compile(model_of(expression, extent), native=native)
@@ -230,8 +232,8 @@ def test_a_run_has_its_bits_however_it_is_cut(expression: str, native: str, tmp_
         np.testing.assert_array_equal(again, whole)
     for cut in (1, 3, 20):
         first = compiled.run({"I": rows[:cut]}, steps=cut, seed=3)
-        given = {"I": shifted(rows[cut:], cut % 8)}
-        rest = compiled.run(given, steps=steps - cut, seed=3, state=first.state)
+        feeds = {"I": shifted(rows[cut:], cut % 8)}
+        rest = compiled.run(feeds, steps=steps - cut, seed=3, state=first.state)
         np.testing.assert_array_equal(np.concatenate([first["y"], rest["y"]]), whole)
     thinned = compiled.run({"I": rows}, steps=steps, seed=3, every=10)["y"]
     np.testing.assert_array_equal(thinned, whole[::10])
@@ -246,7 +248,7 @@ def test_every_engine_gives_the_same_sums(expression: str) -> None:
     extent, steps = SUMS[expression], 9
     feeds = {"I": np.random.default_rng(2).normal(size=(steps, extent))}
     model = model_of(expression, extent)
-    made = [
+    sums = [
         mdf_loop.compile(model, native=native).run(feeds, steps=steps, engine=engine)["y"]
         for native, engine in [
             ("off", "onnxruntime"),
@@ -254,8 +256,8 @@ def test_every_engine_gives_the_same_sums(expression: str) -> None:
             ("off", "interpreter"),
         ]
     ]
-    for other in made[1:]:
-        np.testing.assert_array_equal(other, made[0])
+    for other in sums[1:]:
+        np.testing.assert_array_equal(other, sums[0])
 
 
 @pytest.mark.parametrize("expression", ["numpy.sum(I)", "numpy.mean(I)", "numpy.std(I)"])
@@ -289,11 +291,11 @@ def test_unrolling_changes_no_bit_of_a_sum() -> None:
     x = {"x": np.random.default_rng(7).normal(size=(4, 3))}
     for word in ("ReduceSum", "ReduceMean", "ReduceL2"):
         model = mdf_loop.from_onnx(in_loop(word))
-        made = [
+        sums = [
             mdf_loop.compile(model, native="off", unroll=unroll).run(x)["ys"]
             for unroll in (None, 4)
         ]
-        np.testing.assert_array_equal(*made)
+        np.testing.assert_array_equal(*sums)
 
 
 def test_one_evaluation_of_an_imported_graph_keeps_the_kernels() -> None:
@@ -312,5 +314,5 @@ def test_axes_that_are_computed_are_left_to_the_operator() -> None:
             c2 = Add (c, c)
             y = ReduceSum <keepdims = 0> (c2, a) }> }""")
     feeds = {"x": np.arange(6.0).reshape(2, 3), "a": np.array([0])}
-    made = mdf_loop.compile(mdf_loop.from_onnx(model), native="off").run(feeds)["ys"]
-    np.testing.assert_array_equal(made[0], [6.0, 10.0, 14.0])
+    sums = mdf_loop.compile(mdf_loop.from_onnx(model), native="off").run(feeds)["ys"]
+    np.testing.assert_array_equal(sums[0], [6.0, 10.0, 14.0])

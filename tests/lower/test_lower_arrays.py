@@ -257,8 +257,8 @@ def test_what_is_refused(text, sentence):
 def test_empty_arrays_have_no_mean():
     for text in ("numpy.mean(x)", "numpy.var(x)"):
         for dynamic in (False, True):
-            (found,) = lowered(text, dynamic=dynamic, x=np.zeros(0)).interpret()
-            assert np.isnan(found)
+            (mean,) = lowered(text, dynamic=dynamic, x=np.zeros(0)).interpret()
+            assert np.isnan(mean)
     assert_like_python("numpy.any(x)", x=np.zeros(0))
     assert_like_python("numpy.all(x)", x=np.zeros(0))
     assert_like_python("numpy.sum(x, axis=0)", x=np.zeros((0, 3)))
@@ -301,7 +301,7 @@ def test_the_table_of_functions():
     ],
 )
 def test_arrays_of_one_element_are_compared_as_numbers(text, expected):
-    """Of several shapes the result has one; in Python it has that of the one that is chosen."""
+    """The result has the broadcast shape; in Python it has the shape of the selected operand."""
     assert_same(lowered(text, **INPUTS).interpret(), [np.array(expected)])
 
 

@@ -1,4 +1,4 @@
-"""The families `draws` and `poisson`: distributions, by the numbers of their sites."""
+"""The families `draws` and `poisson`: distributions, computed from the numbers of their sites."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mdf_loop.errors import LoopError
 from tests.noisy_models import COUNT, EXPECTED, P, Z
 
 
-def drawn(expression: str, precision: str = "float64", **parameters: Any) -> Any:
-    """What an output that draws gives."""
+def draw(expression: str, precision: str = "float64", **parameters: Any) -> Any:
+    """Return the result of an output that draws random numbers."""
     node = {
         "parameters": {name: {"value": value} for name, value in parameters.items()},
         "output_ports": {"y": {"value": expression}},
@@ -25,19 +25,19 @@ def drawn(expression: str, precision: str = "float64", **parameters: Any) -> Any
 @pytest.mark.parametrize("expression", EXPECTED)
 def test_numbers(expression: str) -> None:
     known = {"means": [0, 1, 2, 3, 4], "list": [5.0, 6.0, 7.0, 8.0], "weights": P}
-    made = drawn(expression, **known)
-    np.testing.assert_array_equal(made, EXPECTED[expression])
-    assert made.dtype == np.asarray(EXPECTED[expression]).dtype
+    numbers = draw(expression, **known)
+    np.testing.assert_array_equal(numbers, EXPECTED[expression])
+    assert numbers.dtype == np.asarray(EXPECTED[expression]).dtype
 
 
 def test_in_float32_they_are_rounded() -> None:
-    made = drawn(f"numpy.random.standard_normal({COUNT})", "float32")
-    np.testing.assert_array_equal(made, Z.astype(np.float32))
-    assert drawn(f"numpy.random.rand({COUNT})", "float32").dtype == np.float32
+    numbers = draw(f"numpy.random.standard_normal({COUNT})", "float32")
+    np.testing.assert_array_equal(numbers, Z.astype(np.float32))
+    assert draw(f"numpy.random.rand({COUNT})", "float32").dtype == np.float32
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("numpy.random.seed(1)", "the seed is given to the run"),
         ("random.seed(1)", "the seed is given to the run"),
@@ -58,11 +58,11 @@ def test_in_float32_they_are_rounded() -> None:
         ("numpy.random.normall(0)", "did you mean 'numpy.random.normal'?"),
     ],
 )
-def test_refused(expression: str, said: str) -> None:
+def test_refused(expression: str, message: str) -> None:
     node = {
         "input_ports": {"x": {"default_value": 3}},
         "output_ports": {"y": {"value": expression}},
     }
     with pytest.raises(LoopError) as caught:
         mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -162,18 +162,18 @@ def test_logarithms_of_whole_powers_are_whole():
         np.array([float(f"1e{k}") for k in range(-300, 309)]),
     )
     for text, x in (("numpy.log2(x)", twos), ("numpy.log10(x)", tens)):
-        (found,) = lowered(text, x=x).interpret()
-        np.testing.assert_array_equal(found, np.rint(found))
-        np.testing.assert_array_equal(found, python_value(text, {"x": x}))
+        (logarithms,) = lowered(text, x=x).interpret()
+        np.testing.assert_array_equal(logarithms, np.rint(logarithms))
+        np.testing.assert_array_equal(logarithms, python_value(text, {"x": x}))
 
 
 def test_signed_zeros_have_angles():
     x, y = np.array([0.0, -0.0, 0.0, -0.0]), np.array([0.0, 0.0, -0.0, -0.0])
     for text in ("numpy.arctan2(y, x)", "numpy.copysign(2.0, x)", "numpy.signbit(x)"):
-        (found,) = lowered(text, x=x, y=y).interpret()
+        (results,) = lowered(text, x=x, y=y).interpret()
         expected = python_value(text, {"x": x, "y": y})
-        np.testing.assert_array_equal(found, expected)
-        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+        np.testing.assert_array_equal(results, expected)
+        np.testing.assert_array_equal(np.signbit(results), np.signbit(expected))
 
 
 @pytest.mark.parametrize(
@@ -351,21 +351,21 @@ def test_what_is_refused(text, kind, sentence):
 
 
 def test_erf_rounds_in_onnx_reference_only():
-    (found,) = lowered("math.erf(x)", x=0.625).interpret()
-    assert found == pytest.approx(math.erf(0.625), rel=1e-7)
-    (found,) = lowered("math.erf(0.625)", x=0.625).interpret()
-    assert found == math.erf(0.625)
+    (error_function,) = lowered("math.erf(x)", x=0.625).interpret()
+    assert error_function == pytest.approx(math.erf(0.625), rel=1e-7)
+    (error_function,) = lowered("math.erf(0.625)", x=0.625).interpret()
+    assert error_function == math.erf(0.625)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int32", "int64", "uint64"])
 def test_whole_numbers_become_numbers_of_the_precision(dtype):
     for precision in ("float64", "float32"):
-        (found,) = lowered("numpy.exp(n)", precision, n=np.array([0, 1], dtype)).interpret()
-        assert found.dtype == precision
-        np.testing.assert_allclose(found, [1, math.e], rtol=1e-7)
+        (powers,) = lowered("numpy.exp(n)", precision, n=np.array([0, 1], dtype)).interpret()
+        assert powers.dtype == precision
+        np.testing.assert_allclose(powers, [1, math.e], rtol=1e-7)
 
 
 def test_precision_of_plain_numbers():
     program = lowered("numpy.exp(n) + 0.1 * math.sin(1.0) + 1 / n", "float32", n=np.array([1, 2]))
-    (found,) = program.interpret()
-    assert found.dtype == np.float32
+    (sums,) = program.interpret()
+    assert sums.dtype == np.float32

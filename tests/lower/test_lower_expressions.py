@@ -85,15 +85,15 @@ def test_promotion_of_arrays_and_plain_numbers(symbol, left):
         program = lowered_unless([REFUSED_BITS], text, **inputs)
         if program is None:
             continue
-        (found,) = program.interpret()
+        (ours,) = program.interpret()
         if np.dtype(left).kind == "b" and right in ("True", "k") and symbol in ("//", "%", "**"):
-            found = found.astype(np.int8)  # numpy computes truth values in 8 bits
+            ours = ours.astype(np.int8)  # numpy computes truth values in 8 bits
         if left == "bool" and symbol == "**":
-            found = found.astype(expected.dtype)
+            ours = ours.astype(expected.dtype)
         if left == "bool" and symbol == "/" and right in ("y8", "y16", "f32"):
-            expected = expected.astype(found.dtype)
+            expected = expected.astype(ours.dtype)
         tolerance = 4e-15 if expected.dtype != np.float16 else 1e-3
-        assert_same([found], [np.asarray(expected)], rtol=tolerance, hint=text)
+        assert_same([ours], [np.asarray(expected)], rtol=tolerance, hint=text)
 
 
 X = {
@@ -139,7 +139,7 @@ v[v > 0] | m[m > 0] | m[c] | m[:, [True, False, False, True]] | f[f != f] | m[n 
 
 
 def rows(table):
-    """Rows are separated by ' | ' and line ends; `|` inside of a row is written without spaces."""
+    """Return the rows of a table, separated by ' | ' or line ends; `|` inside a row has no spaces."""
     return [row.strip() for line in table.strip().splitlines() for row in line.split(" | ")]
 
 
@@ -425,17 +425,17 @@ def test_without_a_near_name_the_first_of_many_are_listed():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "hint"),
     [
         ("20.0mV", "value: 20.0, metadata: {units: mV}"),
         ("-1.5e-3 uS/cm2", "value: -1.5e-3, metadata: {units: uS/cm2}"),
         ("50 %", "value: 50, metadata: {units: '%'}"),
     ],
 )
-def test_a_number_with_a_unit_is_told_where_units_go(text, said):
+def test_a_number_with_a_unit_gets_a_hint(text, hint):
     with pytest.raises(ExpressionError, match="cannot read the expression") as error:
         lowered(text)
-    assert said in str(error.value)
+    assert hint in str(error.value)
 
 
 # --- random expressions ---------------------------------------------------------------------------

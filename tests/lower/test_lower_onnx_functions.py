@@ -31,13 +31,13 @@ NO_REFERENCE = {
     "NonMaxSuppression": "needs its optional inputs",
     "OneHot": "needs a depth without axes",
 }
-"""Operators whose numbers onnx's reference cannot say."""
+"""Operators that onnx's reference cannot compute."""
 ABOUT_SEQUENCES = {
     name
     for name in onnx_schema.operator_names()
     if name.startswith(("Sequence", "Optional")) or name.endswith(("FromSequence", "ToSequence"))
 }
-"""They have tests of their own, in `test_sequences`."""
+"""Operators with tests of their own, in `test_sequences`."""
 CALLABLE = sorted(set(onnx_schema.operator_names()) - set(REFUSED) - ABOUT_SEQUENCES)
 
 
@@ -46,21 +46,21 @@ def called(function, args, precision="float64", **inputs):
 
 
 def _sample(name):
-    """Arguments by name, and arrays, float64 where the schema allows."""
+    """Return arguments by name, and arrays, float64 if the schema allows it."""
     schema, sample = onnx_schema.schema(name), SAMPLES[name]
     dtype = "uint64" if name == "BitShift" else "float64"
     formals = list(schema.inputs)
     args, arrays = dict(sample.attributes), {}
-    for k, given in enumerate(sample.inputs):
-        if given is None:
+    for k, operand in enumerate(sample.inputs):
+        if operand is None:
             continue
         formal = formals[min(k, len(formals) - 1)]
         key = formal.name if formal.option != VARIADIC else f"{formal.name}_{k}"
         allowed = "tensor(double)" in formal.types or name == "BitShift"
         array = (
-            given.array(dtype if allowed else "float32")
-            if isinstance(given, F)
-            else np.asarray(given)
+            operand.array(dtype if allowed else "float32")
+            if isinstance(operand, F)
+            else np.asarray(operand)
         )
         args[key] = f"in_{key}"
         arrays[f"in_{key}"] = array
@@ -76,7 +76,7 @@ def _sample(name):
 
 @pytest.mark.parametrize("name", CALLABLE)
 def test_every_operator_can_be_called(name):
-    """What is built is one operation, whose numbers are those of onnx's reference."""
+    """Check that the call becomes one operation with the results of onnx's reference."""
     _, args, arrays = _sample(name)
     program = called(f"onnx::{name}", args, **arrays)
     if name == "Constant":
@@ -100,10 +100,10 @@ def test_every_operator_can_be_called(name):
     assert len(outputs) == _expected_count(name)
     if name in NO_REFERENCE:
         return
-    found = program.interpret()
+    results = program.interpret()
     feeds = [None if v is None else _given(program, v) for v in op.inputs]
     expected = evaluate(name, feeds, dict(op.attributes), len(outputs))
-    assert_same(found, expected)
+    assert_same(results, expected)
 
 
 def _given(program, value):
@@ -182,13 +182,13 @@ def test_as_many_results_as_the_engine_of_mdf_gives(name, args, inputs, count):
     if args.get("split") == "parts":
         return
     engine = pytest.importorskip("modeci_mdf.functions.onnx")
-    given = {k: inputs.get(v, v) if isinstance(v, str) else v for k, v in args.items()}
+    arguments = {k: inputs.get(v, v) if isinstance(v, str) else v for k, v in args.items()}
     for key in ("K", "split"):
-        given |= {key: np.atleast_1d(given[key])} if key in given else {}
+        arguments |= {key: np.atleast_1d(arguments[key])} if key in arguments else {}
     if name == "Split" and "split" in args:  # the engine asks ONNX Runtime for one part only
         return
-    found = getattr(engine, name.lower())(**given)
-    expected = list(found) if isinstance(found, tuple) else [found]
+    results = getattr(engine, name.lower())(**arguments)
+    expected = list(results) if isinstance(results, tuple) else [results]
     ours_all = program.run() if name == "MaxPool" else program.interpret()
     for ours, theirs in zip(ours_all, expected, strict=True):
         assert ours.shape == np.shape(theirs)
@@ -279,9 +279,9 @@ def test_how_arguments_can_be_written(name, args, expected):
         return lower_function(b, f"onnx::{name}", args, _with(scope, **terms))
 
     program = Lowered(lower, {"a": A, "b": B, "c": np.array(10.0)})
-    found = program.interpret()
-    expected = expected if len(found) > 1 else [expected]
-    for ours, theirs in zip(found, expected, strict=True):
+    results = program.interpret()
+    expected = expected if len(results) > 1 else [expected]
+    for ours, theirs in zip(results, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -301,11 +301,11 @@ def test_texts_and_lists_of_texts():
 
 def test_attributes_come_from_values_of_the_node():
     def lower(b, scope):
-        held = {
+        attributes = {
             "kernel_shape": b.constant(np.array([2, 2])),
             "strides": b.constant(np.array([2, 2])),
         }
-        return lower_function(b, "onnx::MaxPool", {"X": "x"}, _with(scope, **held))
+        return lower_function(b, "onnx::MaxPool", {"X": "x"}, _with(scope, **attributes))
 
     assert Lowered(lower, {"x": IMAGE}).interpret()[0].tolist() == [[[[5, 7], [13, 15]]]]
 

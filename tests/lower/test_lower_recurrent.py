@@ -1,4 +1,4 @@
-"""Recurrent operators with the batch in front: the numbers of those with the sequence in front."""
+"""Recurrent operators with the batch axis first: equal results as with the sequence axis first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEQUENCE, BATCH, SIZE, HIDDEN = 4, 3, 2, 5
 
 
 def model(op_type: str, layout: int) -> onnx.ModelProto:
-    """Y and Y_h of two directions, with initial states."""
+    """Return a model with outputs Y and Y_h of two directions, with initial states."""
     random = np.random.default_rng(1)
     rows = GATES[op_type] * HIDDEN
     arrays = {
@@ -42,18 +42,18 @@ def model(op_type: str, layout: int) -> onnx.ModelProto:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op_type", GATES)
-def test_the_batch_in_front(op_type: str) -> None:
+def test_batch_first_equals_sequence_first(op_type: str) -> None:
     random = np.random.default_rng(2)
-    given = {
+    inputs = {
         "X": random.normal(size=(SEQUENCE, BATCH, SIZE)).astype(np.float32),
         "H": random.normal(size=(2, BATCH, HIDDEN)).astype(np.float32),
         "C": random.normal(size=(2, BATCH, HIDDEN)).astype(np.float32),
     }
     if op_type != "LSTM":
-        del given["C"]
+        del inputs["C"]
     session = onnxruntime.InferenceSession(model(op_type, 0).SerializeToString())
-    rows, final = session.run(None, given)
+    rows, final = session.run(None, inputs)
     compiled = mdf_loop.compile(mdf_loop.from_onnx(model(op_type, 1)), device="cpu")
-    results = compiled.run({name: array.swapaxes(0, 1) for name, array in given.items()})
+    results = compiled.run({name: array.swapaxes(0, 1) for name, array in inputs.items()})
     np.testing.assert_allclose(results["Y"], rows.transpose(2, 0, 1, 3), rtol=1e-6)
     np.testing.assert_allclose(results["Y_h"], final.swapaxes(0, 1), rtol=1e-6)

@@ -1,4 +1,4 @@
-"""MDF's own functions, against MDF's own engine."""
+"""MDF's own functions, compared with MDF's own engine."""
 
 import numpy as np
 import pytest
@@ -11,13 +11,15 @@ from mdf_loop.lower import lower_function
 from mdf_loop.lower.drift_diffusion import DECISIONS
 from tests.lower.lower_machine import Lowered, assert_same
 
-OURS = {"actr.", "ddm."}
+CODE_PREFIXES = {"actr.", "ddm."}
 FORMULAS = [
     name
     for name, entry in mdf_functions.items()
-    if "::" not in name and not entry["expression_string"].startswith(tuple(OURS))
+    if "::" not in name and not entry["expression_string"].startswith(tuple(CODE_PREFIXES))
 ]
-CODE = [name for name in mdf_functions if "::" not in name and name not in (*FORMULAS, *DECISIONS)]
+CODE_FUNCTIONS = [
+    name for name in mdf_functions if "::" not in name and name not in (*FORMULAS, *DECISIONS)
+]
 VALUES = {
     "variable0": 0.5,
     "slope": 2.0,
@@ -43,29 +45,29 @@ def _lowered(name, args, inputs):
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.parametrize("given", [VALUES, ARRAYS], ids=["numbers", "arrays"])
-def test_functions_of_mdf(name, given):
-    if name == "MatMul" and given is VALUES:
+@pytest.mark.parametrize("operands", [VALUES, ARRAYS], ids=["numbers", "arrays"])
+def test_functions_of_mdf(name, operands):
+    if name == "MatMul" and operands is VALUES:
         pytest.skip("matrices have no numbers")
     names = mdf_functions[name]["arguments"]
-    values = {f"in_{key}": given[key] for key in names}
+    values = {f"in_{key}": operands[key] for key in names}
     args = {key: f"in_{key}" for key in names}
     engine = EvaluableFunction(Function(id="f", function=name, args=args))
     engine.evaluate(dict(values))
     expected = np.asarray(engine.curr_value, np.float64)
-    found = _lowered(name, args, values).interpret()
-    assert_same(found, [expected])
-    fixed = {key: np.asarray(given[key]).tolist() for key in names}
+    results = _lowered(name, args, values).interpret()
+    assert_same(results, [expected])
+    fixed = {key: np.asarray(operands[key]).tolist() for key in names}
     program = _lowered(name, fixed, {})
     assert_same(program.interpret(), [expected])
 
 
 def test_there_are_formulas_and_code():
     assert set(FORMULAS) >= {"linear", "logistic", "exponential", "MatMul", "Relu", "arctan"}
-    assert set(CODE) >= {"change_goal", "retrieve_chunk"}
+    assert set(CODE_FUNCTIONS) >= {"change_goal", "retrieve_chunk"}
 
 
-@pytest.mark.parametrize("name", CODE)
+@pytest.mark.parametrize("name", CODE_FUNCTIONS)
 def test_code_of_the_engine_is_refused_by_name(name):
     with pytest.raises(UnsupportedError) as caught:
         _lowered(name, {}, {})

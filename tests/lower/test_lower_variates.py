@@ -1,4 +1,4 @@
-"""The family `variates`: distributions by one formula, for numpy and for graphs."""
+"""The family `variates`: distributions with one formula for numpy and for graphs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def model(expression: str) -> dict[str, Any]:
     return {"m": {"graphs": {"g": {"nodes": {"A": node}}}}}
 
 
-def drawn(expression: str, **asked: Any) -> Any:
-    return mdf_loop.compile(model(expression), **asked).run()["y"]
+def draw(expression: str, **options: Any) -> Any:
+    return mdf_loop.compile(model(expression), **options).run()["y"]
 
 
 # --- one formula, the same bits -----------------------------------------------------------------
@@ -87,48 +87,48 @@ def test_all_are_called() -> None:
     assert {call.partition("(")[0] for call in CALLS} == VARIATES.keys()
 
 
-def same_bits(expression: str, *engines: str, native: str) -> None:
-    """The numbers of the reference, by these engines."""
+def assert_same_bits(expression: str, *engines: str, native: str) -> None:
+    """Check that these engines give the numbers of the reference."""
     expected = [reference(expression, turn) for turn in range(STEPS)]
     with patch.object(choice, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
         compiled = mdf_loop.compile(model(expression), native=native)
         for engine in engines:
-            made = compiled.run(steps=STEPS, engine=engine)["y"]
-            np.testing.assert_array_equal(made, expected, strict=True)
+            numbers = compiled.run(steps=STEPS, engine=engine)["y"]
+            np.testing.assert_array_equal(numbers, expected, strict=True)
 
 
 @pytest.mark.parametrize("expression", CALLS)
 def test_the_reference_and_all_engines_have_the_same_bits(expression: str) -> None:
-    same_bits(expression, "onnxruntime", "interpreter", native="off")
+    assert_same_bits(expression, "onnxruntime", "interpreter", native="off")
 
 
 @pytest.mark.native
 @pytest.mark.soak
 @pytest.mark.parametrize("expression", some(CALLS, 2))
 def test_native_loops_have_the_same_bits(expression: str) -> None:
-    same_bits(expression, "onnxruntime", native="require")
+    assert_same_bits(expression, "onnxruntime", native="require")
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("expression", some(CALLS, 2))
 def test_in_float32_they_are_rounded(expression: str) -> None:
-    made, exact = drawn(expression, precision="float32"), reference(expression)
-    assert made.dtype == (np.int64 if "geometric" in expression else np.float32)
-    np.testing.assert_allclose(made, exact, rtol=1e-5, atol=1e-45)
+    rounded, exact = draw(expression, precision="float32"), reference(expression)
+    assert rounded.dtype == (np.int64 if "geometric" in expression else np.float32)
+    np.testing.assert_allclose(rounded, exact, rtol=1e-5, atol=1e-45)
 
 
 # --- known answers ------------------------------------------------------------------------------
 
 
 def uniforms(part: str, *shape: int) -> Any:
-    """Those of a part of the call."""
+    """Return the uniform numbers of a part of the call."""
     site = SITE.replace("#", f".{part}#")
     counters = np.arange(np.prod(shape)).reshape(shape)
     return streams.uniform(streams.squares(counters, streams.keys(0, streams.site(site))))
 
 
 def gammas(a: float, u: Any, small: Any) -> Any:
-    """By the inverse of a larger shape's distribution, and powers of uniform numbers."""
+    """Return gamma numbers by the inverse of a larger shape's distribution and powers of uniform numbers."""
     powers = (small[k] ** (1.0 / (a + k)) for k in range(6))
     return stats.gamma(a + 6).ppf(u) * np.prod(list(powers), axis=0)
 
@@ -163,14 +163,14 @@ ANSWERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("expression", ANSWERS)
 def test_numbers(expression: str) -> None:
-    np.testing.assert_allclose(drawn(expression), ANSWERS[expression], rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(draw(expression), ANSWERS[expression], rtol=1e-11, atol=1e-13)
 
 
-def test_too_small_for_a_number_it_is_0_and_a_share_is_one_all_the_same() -> None:
-    assert 0.0 in drawn("numpy.random.gamma(0.001, 1.0, 20)")
-    shares = drawn("numpy.random.dirichlet([0.001, 0.001], 20)")
+def test_underflow_gives_0_and_shares_still_sum_to_one() -> None:
+    assert 0.0 in draw("numpy.random.gamma(0.001, 1.0, 20)")
+    shares = draw("numpy.random.dirichlet([0.001, 0.001], 20)")
     np.testing.assert_array_equal(shares.sum(axis=1), 1.0)
-    assert np.isin(drawn("numpy.random.beta(0.001, 0.001, 20)"), [0.0, 1.0]).any()
+    assert np.isin(draw("numpy.random.beta(0.001, 0.001, 20)"), [0.0, 1.0]).any()
 
 
 # --- refused ------------------------------------------------------------------------------------

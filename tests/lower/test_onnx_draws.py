@@ -31,7 +31,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def drawing(op_type: str, **arguments: Any) -> Any:
-    """A model with one function that draws."""
+    """Return a compiled model with one function that draws."""
     node = {
         "input_ports": {"x": {"default_value": [[0.2, 0.3, 0.5]]}},
         "functions": {
@@ -43,7 +43,7 @@ def drawing(op_type: str, **arguments: Any) -> Any:
 
 
 def uniform(site: str, count: int = 3, seed: int = 0) -> np.ndarray:
-    """The first uniform numbers of a site."""
+    """Return the first uniform numbers of a site."""
     key = streams.keys(seed, streams.site(site))
     return streams.uniform(streams.squares(np.arange(count), key))
 
@@ -55,25 +55,26 @@ def test_the_list_has_all_that_onnx_calls_random() -> None:
         for s in schemas
         if any(a.type == defs.OpSchema.AttrType.GRAPH for a in s.attributes.values())
     }
-    called = {s.name for s in schemas if s.non_deterministic}
-    wrongly = with_graphs | {"AffineGrid"}  # which owns a graph in ONNX's definition of it
-    assert called - wrongly == RANDOM_OPS
+    non_deterministic = {s.name for s in schemas if s.non_deterministic}
+    exceptions = with_graphs | {"AffineGrid"}  # which owns a graph in ONNX's definition of it
+    assert non_deterministic - exceptions == RANDOM_OPS
     assert ARGUMENTS.keys() == RANDOM_OPS
 
 
 @pytest.mark.parametrize("op_type", sorted(RANDOM_OPS))
 def test_each_draws_over_time_in_trials_and_with_a_seed(op_type: str) -> None:
     compiled = drawing(op_type)
-    made = compiled.run(steps=20, trials=5)["y"]
+    numbers = compiled.run(steps=20, trials=5)["y"]
     assert (
-        len(np.unique(made.reshape(100, -1), axis=0)) > (3 if op_type == "Multinomial" else 7) - 1
+        len(np.unique(numbers.reshape(100, -1), axis=0))
+        > (3 if op_type == "Multinomial" else 7) - 1
     )
-    np.testing.assert_array_equal(made[0], compiled.run(steps=20)["y"])
-    np.testing.assert_array_equal(made[:, 0], compiled.run(trials=5)["y"])
+    np.testing.assert_array_equal(numbers[0], compiled.run(steps=20)["y"])
+    np.testing.assert_array_equal(numbers[:, 0], compiled.run(trials=5)["y"])
     begun = compiled.run(steps=7)
-    np.testing.assert_array_equal(compiled.run(steps=13, state=begun.state)["y"], made[0, 7:])
-    assert not np.array_equal(compiled.run(steps=20, seed=1)["y"], made[0])
-    np.testing.assert_array_equal(compiled.run(steps=20, engine="interpreter")["y"], made[0])
+    np.testing.assert_array_equal(compiled.run(steps=13, state=begun.state)["y"], numbers[0, 7:])
+    assert not np.array_equal(compiled.run(steps=20, seed=1)["y"], numbers[0])
+    np.testing.assert_array_equal(compiled.run(steps=20, engine="interpreter")["y"], numbers[0])
 
 
 SITE = "g.A.f#0"
@@ -81,18 +82,18 @@ SITE = "g.A.f#0"
 
 def test_numbers_of_a_range_and_of_a_mean() -> None:
     u = uniform(SITE)
-    made = drawing("RandomUniform", shape=[3], low=-1.0, high=3.0, dtype=11).run()["y"]
-    np.testing.assert_array_equal(made, -1.0 + 4.0 * u)
-    made = drawing("RandomNormal", shape=[3], mean=2.0, scale=0.5, dtype=11).run()["y"]
-    np.testing.assert_array_equal(made, 2.0 + 0.5 * streams.normal(u))
+    numbers = drawing("RandomUniform", shape=[3], low=-1.0, high=3.0, dtype=11).run()["y"]
+    np.testing.assert_array_equal(numbers, -1.0 + 4.0 * u)
+    numbers = drawing("RandomNormal", shape=[3], mean=2.0, scale=0.5, dtype=11).run()["y"]
+    np.testing.assert_array_equal(numbers, 2.0 + 0.5 * streams.normal(u))
     narrow = drawing("RandomNormal", shape=[3], mean=2.0, scale=0.5).run()["y"]
-    np.testing.assert_array_equal(narrow, made.astype(np.float32))
+    np.testing.assert_array_equal(narrow, numbers.astype(np.float32))
 
 
 def test_choices() -> None:
     u = uniform(SITE)
-    made = drawing("Bernoulli", input="x").run()["y"]
-    np.testing.assert_array_equal(made, [(u < np.float32([0.2, 0.3, 0.5])).astype(np.float32)])
+    hits = drawing("Bernoulli", input="x").run()["y"]
+    np.testing.assert_array_equal(hits, [(u < np.float32([0.2, 0.3, 0.5])).astype(np.float32)])
     weights = np.exp([0.2, 0.3, 0.5])
     drawn = drawing("Multinomial", input="x", sample_size=200).run()["y"]
     chosen = np.searchsorted(np.cumsum(weights / weights.sum()), uniform(SITE, 200))
@@ -106,15 +107,15 @@ def test_a_seed_of_the_model_is_part_of_the_site() -> None:
         for name in ("f", "g")
     }
     node = {"functions": functions, "output_ports": {"f": {"value": "f"}, "g": {"value": "g"}}}
-    made = mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
-    assert not np.intersect1d(made["f"], made["g"]).size
+    results = mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
+    assert not np.intersect1d(results["f"], results["g"]).size
     functions["f"]["args"]["seed"] = 2.0
     other = mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
-    assert not np.intersect1d(made["f"], other["f"]).size
-    np.testing.assert_array_equal(made["g"], other["g"])
+    assert not np.intersect1d(results["f"], other["f"]).size
+    np.testing.assert_array_equal(results["g"], other["g"])
 
 
-def test_how_many_are_drawn_must_be_known() -> None:
+def test_the_number_of_draws_must_be_known() -> None:
     node = {
         "input_ports": {"x": {"default_value": [1.0, -1.0]}},
         "functions": {
@@ -166,15 +167,15 @@ g (float[2] x, bool go) => (float[2] y) {
 """
 
 
-def test_a_branch_that_is_not_taken_uses_its_numbers_up(tmp_path: Path) -> None:
+def test_a_skipped_branch_consumes_its_numbers(tmp_path: Path) -> None:
     onnx.save(parser.parse_model(IMPORTED), tmp_path / "draws.onnx")
     compiled = mdf_loop.compile(tmp_path / "draws.onnx")
-    given = {"x": np.array([1, 2], np.float32)}
-    always = compiled.run({**given, "go": np.ones(4, bool)}, steps=4)["y"]
-    now_and_then = np.array([True, False, False, True])
-    made = compiled.run({**given, "go": now_and_then}, steps=4)["y"]
-    np.testing.assert_array_equal(made[now_and_then], always[now_and_then])
-    np.testing.assert_array_equal(made[~now_and_then], [[1.0, 2.0]] * 2)
+    inputs = {"x": np.array([1, 2], np.float32)}
+    always = compiled.run({**inputs, "go": np.ones(4, bool)}, steps=4)["y"]
+    is_taken = np.array([True, False, False, True])
+    results = compiled.run({**inputs, "go": is_taken}, steps=4)["y"]
+    np.testing.assert_array_equal(results[is_taken], always[is_taken])
+    np.testing.assert_array_equal(results[~is_taken], [[1.0, 2.0]] * 2)
 
 
 # --- Dropout ------------------------------------------------------------------------------------
@@ -192,9 +193,11 @@ def test_dropout_out_of_training_draws_nothing(more: dict[str, Any]) -> None:
 
 
 def test_dropout_in_training_scales_what_it_keeps() -> None:
-    made = drawing("Dropout", data="x", ratio=0.25, training_mode=True).run()["y"]
-    kept = uniform(SITE) >= 0.25
-    np.testing.assert_allclose(made, [np.where(kept, np.float32([0.2, 0.3, 0.5]) / 0.75, 0)], 1e-6)
+    scaled = drawing("Dropout", data="x", ratio=0.25, training_mode=True).run()["y"]
+    mask = uniform(SITE) >= 0.25
+    np.testing.assert_allclose(
+        scaled, [np.where(mask, np.float32([0.2, 0.3, 0.5]) / 0.75, 0)], 1e-6
+    )
 
 
 def test_dropout_whose_training_is_computed() -> None:
@@ -213,10 +216,10 @@ def test_dropout_whose_training_is_computed() -> None:
     }
     compiled = mdf_loop.compile({"g": {"nodes": {"A": node}}})
     assert compiled.run()["y"].tolist() == [0.5, 0.5, 0.5]
-    made = compiled.run({"training": True})
-    kept = uniform(SITE) >= 0.5
-    assert made["y"].tolist() == np.where(kept, 1.0, 0.0).tolist()
-    assert made["kept"].tolist() == kept.tolist()
+    results = compiled.run({"training": True})
+    mask = uniform(SITE) >= 0.5
+    assert results["y"].tolist() == np.where(mask, 1.0, 0.0).tolist()
+    assert results["kept"].tolist() == mask.tolist()
 
 
 def test_the_mask_of_a_dropout_out_of_training_keeps_all() -> None:
@@ -225,5 +228,5 @@ def test_the_mask_of_a_dropout_out_of_training_keeps_all() -> None:
         "functions": {"f": {"function": "onnx::Dropout", "args": {"data": "x"}}},
         "output_ports": {"y": {"value": "f[0]"}, "kept": {"value": "f[1]"}},
     }
-    made = mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
-    assert (made["y"].tolist(), made["kept"].tolist()) == ([0.5, 0.25], [True, True])
+    results = mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
+    assert (results["y"].tolist(), results["kept"].tolist()) == ([0.5, 0.25], [True, True])

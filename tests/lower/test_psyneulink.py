@@ -28,8 +28,8 @@ NUMBERS = {
 
 
 def lowered(name, metadata, **args):
-    given = {"variable0": "x", **args}
-    return Lowered(lambda b, scope: lower_function(b, name, given, scope, metadata), {"x": X})
+    arguments = {"variable0": "x", **args}
+    return Lowered(lambda b, scope: lower_function(b, name, arguments, scope, metadata), {"x": X})
 
 
 def softmax(x):
@@ -124,5 +124,5 @@ def test_noise_of_strength_0_is_none(operator, strength):
 
 
 def test_other_noise_is_drawn():
-    found = mdf_loop.compile(noisy(0.5)).run({"x": [1.5, 2.5]})["y"]
-    assert not np.any(found == [1.5, 2.5])
+    values = mdf_loop.compile(noisy(0.5)).run({"x": [1.5, 2.5]})["y"]
+    assert not np.any(values == [1.5, 2.5])

@@ -1,4 +1,4 @@
-"""Sequences and optional values as functions of a node: what they give, what is refused."""
+"""Sequences and optional values as functions of a node: results and refusals."""
 
 import re
 
@@ -38,14 +38,14 @@ def apply(run_everywhere):
     return run
 
 
-def same(given, expected):
+def assert_equal_data(results, expected):
     if isinstance(expected, list):
-        assert len(given) == len(expected)
-        for one, other in zip(given, expected, strict=True):
-            same(one, other)
+        assert len(results) == len(expected)
+        for one, other in zip(results, expected, strict=True):
+            assert_equal_data(one, other)
         return
-    assert given.dtype == expected.dtype
-    np.testing.assert_array_equal(given, expected, strict=True)
+    assert results.dtype == expected.dtype
+    np.testing.assert_array_equal(results, expected, strict=True)
 
 
 ROWS = [
@@ -91,13 +91,13 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("function", "args", "inputs", "expected"), ROWS)
-def test_a_function_of_sequences_gives_what_onnx_says(apply, function, args, inputs, expected):
-    same(apply(function, args, s=MEMBERS, **inputs), expected)
+def test_functions_of_sequences_as_in_onnx(apply, function, args, inputs, expected):
+    assert_equal_data(apply(function, args, s=MEMBERS, **inputs), expected)
 
 
 def test_every_such_operator_has_a_row():
-    wanted = {name for name in operator_names() if "Sequence" in name or "Optional" in name}
-    assert wanted - set(REFUSED) - {"ReverseSequence"} == {row[0] for row in ROWS} - {"Identity"}
+    operators = {name for name in operator_names() if "Sequence" in name or "Optional" in name}
+    assert operators - set(REFUSED) - {"ReverseSequence"} == {row[0] for row in ROWS} - {"Identity"}
 
 
 @pytest.mark.parametrize("word", ["float32", "sequence(float32)", "sequence(string)"])
@@ -110,8 +110,8 @@ def test_positions_and_lengths_are_written_as_in_python(run_everywhere, value, e
     text = MODEL.format(function="Identity", args="{input: s}").replace(
         "value: f", f'value: "{value}"'
     )
-    given = run_everywhere(text, {"s": MEMBERS, "k": -1}, engine=False)["y"]
-    assert given.tolist() == expected
+    results = run_everywhere(text, {"s": MEMBERS, "k": -1}, engine=False)["y"]
+    assert results.tolist() == expected
 
 
 # --- what is refused -------------------------------------------------------------------------------
@@ -149,15 +149,15 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize("name", ["s", "o"])
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_arithmetic_on_what_is_no_tensor_is_refused_by_name(mdf, expression, name):
-    """No TypeError of numpy or onnx escapes."""
+def test_arithmetic_on_sequences_and_optional_values_is_refused(mdf, expression, name):
+    """Check that no TypeError of numpy or onnx escapes."""
     text = MODEL.format(function="Identity", args="{input: x}")
     words = re.sub(r"\bs\b", name, expression)
     model = mdf(text.replace("value: f", f'value: "{words}"'))
     with pytest.raises(OperandError) as caught:
         mdf_loop.read(model, {"s": MEMBERS})
-    said = str(caught.value)
-    assert "sequence(float32)" in said if name == "s" else "optional(float32)" in said
+    message = str(caught.value)
+    assert "sequence(float32)" in message if name == "s" else "optional(float32)" in message
 
 
 WRONG = [
@@ -224,7 +224,7 @@ RUNNING = [
 
 
 @pytest.mark.parametrize(("function", "args", "k", "hint"), RUNNING)
-def test_what_fails_while_running_says_where(mdf, function, args, k, hint):
+def test_run_time_errors_state_the_place(mdf, function, args, k, hint):
     from mdf_loop.run.interpret import interpret
 
     compiled = mdf_loop.compile(mdf(MODEL.format(function=function, args="{" + args + "}")))
@@ -268,11 +268,11 @@ def test_a_port_takes_only_what_its_type_says(mdf, word, value, error, sentence)
         ("string", None, np.array("", object)),
     ],
 )
-def test_what_a_port_holds_that_is_not_given(run_everywhere, word, default, expected):
+def test_defaults_of_ports(run_everywhere, word, default, expected):
     port = f"type: {word}" + (f", default_value: {default}" if default else "")
     text = f"nodes: {{n: {{input_ports: {{s: {{{port}}}}}, output_ports: {{y: {{value: s}}}}}}}}"
-    given = run_everywhere(text, {}, engine=False)["y"]
+    results = run_everywhere(text, {}, engine=False)["y"]
     if expected is None:
-        assert given is None
+        assert results is None
     else:
-        same(given, expected)
+        assert_equal_data(results, expected)

@@ -1,4 +1,4 @@
-"""The sign of a zero, and what nan, infinity and the smallest numbers give, as in numpy."""
+"""Signs of zeros, and results for nan, infinity and subnormal numbers, as in numpy."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ ROUNDED = ("numpy.trunc(x)", "numpy.fix(x)", "numpy.ceil(x)", "numpy.rint(x)", "
 SIGNS = ("numpy.copysign(x, y)", "numpy.sign(x)", "numpy.cbrt(x)", "numpy.log1p(x)", "-x", "x * y")
 
 
-def numbers(dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Every pair of numbers that may be divided in a way of its own."""
+def number_pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return all pairs of numbers whose division is a case of its own."""
     kind = np.finfo(dtype)
     sizes = [0, 0.5, 1, 2.5, 3, 7.3, 1e4, kind.tiny, kind.smallest_subnormal, kind.max, np.inf]
     signed = [*sizes, *(-size for size in map(float, sizes)), np.nan]
@@ -43,26 +43,28 @@ def graph(expression: str, dtype: str, shape: list[int]) -> dict[str, object]:
     return {"g": {"nodes": {"A": node}}}
 
 
-def same(made: np.ndarray, expected: np.ndarray, digits: int) -> None:
-    """Equal but for `digits` times the last bit; zeros with their signs."""
-    assert made.dtype == expected.dtype
+def assert_same_signs(results: np.ndarray, expected: np.ndarray, digits: int) -> None:
+    """Check that arrays are equal up to `digits` times the last bit, with the signs of zeros."""
+    assert results.dtype == expected.dtype
     rtol = digits * float(np.finfo(expected.dtype).eps)
-    np.testing.assert_allclose(made, expected, rtol=rtol, atol=0)
+    np.testing.assert_allclose(results, expected, rtol=rtol, atol=0)
     zero = expected == 0
-    np.testing.assert_array_equal(np.signbit(made[zero]), np.signbit(expected[zero]))
+    np.testing.assert_array_equal(np.signbit(results[zero]), np.signbit(expected[zero]))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("expression", REMAINDERS + QUOTIENTS + ROUNDED + SIGNS)
 def test_as_in_numpy(expression: str, dtype: str) -> None:
-    x, y = numbers(dtype)
+    x, y = number_pairs(dtype)
     with np.errstate(all="ignore"):
         expected = eval(expression, {"numpy": np, "x": x, "y": y})
     document = open_document(graph(expression, dtype, [len(x)]))
     program, arrays = read(document), bind(document, {"x": x, "y": y}, Options()).arrays
     digits = 8 if expression in SIGNS else 0
-    same(interpret(program, arrays)["A.z"], expected, digits)
-    same(Session(prepare(program, LEGAL), STANDARD).run(arrays)["A.z"], expected, digits)
+    assert_same_signs(interpret(program, arrays)["A.z"], expected, digits)
+    assert_same_signs(
+        Session(prepare(program, LEGAL), STANDARD).run(arrays)["A.z"], expected, digits
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,6 +78,6 @@ def test_as_in_numpy(expression: str, dtype: str) -> None:
         ("1.0 / numpy.copysign(0.0, x)", -1.0, -np.inf),
     ],
 )
-def test_what_one_over_it_is(expression: str, x: float, expected: float) -> None:
+def test_signs_of_zeros_in_reciprocals(expression: str, x: float, expected: float) -> None:
     model = mdf_loop.compile(graph(expression, "float64", []))
     assert model.run({"x": x, "y": 0.0})["z"] == expected

@@ -1,4 +1,4 @@
-"""Slices: what Python gives, for all ends and steps, known or computed, on any axis, in every form."""
+"""Slices, compared with Python for all ends and steps: known or computed, on any axis, in every form."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ FORMS: list[dict[str, Any]] = [
 
 
 def part_of(writing: str, step: int, a: int, b: int) -> slice:
-    """Return Python's slice for the ends that are written."""
+    """Return Python's slice for the ends in this notation."""
     start, stop = a if "a" in writing else None, b if "b" in writing else None
     return slice(start, stop, step)
 
 
 def measures(part: Any) -> list[int]:
-    """Return what tells apart slices of one array with one step: the number of elements and their sum."""
+    """Return the number of elements and their sum, which identify a slice of one array."""
     return [part.size, int(part.sum())]
 
 
@@ -51,7 +51,7 @@ def measures(part: Any) -> list[int]:
 def over_time(shape: list[int], *, axis: int, step: int, cut: bool) -> dict[str, Any]:
     """Return a model that slices an array along an axis by the ends `a` and `b` of each step.
 
-    `cut` leaves `n` elements of the axis, which are known only when it runs.
+    `cut` keeps `n` elements of the axis, a number that is known only at run time.
     """
     x = np.arange(1, 1 + math.prod(shape)).reshape(shape)
     front = ":, " * axis
@@ -73,12 +73,12 @@ def assert_as_python(
     shape: list[int], ends: np.ndarray, form: dict[str, Any], *, axis: int, step: int, cut: bool
 ) -> None:
     """Compare a model with Python for rows of `a`, `b` and `n`."""
-    given = dict(zip("abn", ends.T, strict=True))
+    feeds = dict(zip("abn", ends.T, strict=True))
     compiled = mdf_loop.compile(
         over_time(shape, axis=axis, step=step, cut=cut), native=form["native"]
     )
     engine = {"engine": form["engine"]} if "engine" in form else {}
-    results = compiled.run(given, steps=len(ends), progress=False, **engine)
+    results = compiled.run(feeds, steps=len(ends), progress=False, **engine)
     x = np.arange(1, 1 + math.prod(shape)).reshape(shape)
     front = (slice(None),) * axis
     for k, writing in enumerate(WRITINGS):
@@ -86,13 +86,13 @@ def assert_as_python(
             measures(x[(*front, slice(n if cut else None))][(*front, part_of(writing, step, a, b))])
             for a, b, n in ends.tolist()
         ]
-        made = np.stack([results[f"size{k}"], results[f"sum{k}"]], axis=1)
-        wrong = ends[np.any(made != expected, axis=1)]
-        assert not len(wrong), (writing, step, wrong[:5])
+        slices = np.stack([results[f"size{k}"], results[f"sum{k}"]], axis=1)
+        mismatches = ends[np.any(slices != expected, axis=1)]
+        assert not len(mismatches), (writing, step, mismatches[:5])
 
 
 def rows(lengths: Iterable[int]) -> np.ndarray:
-    """Return pairs of ends for each length, all of them if soaked."""
+    """Return pairs of ends for each length; all pairs in a soak test."""
     return np.array(some([(a, b, n) for n in lengths for a in ENDS for b in ENDS], 5))
 
 
@@ -125,23 +125,23 @@ def test_all_ends_of_all_lengths(step: int, axis: int, form: dict[str, Any]) -> 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("is_known", [True, False])
 def test_known_ends(step: int, is_known: bool) -> None:
-    """Slices of arrays of every length, whose extents are known or not, by numbers that can be written."""
+    """Slice arrays of every length, with known or unknown extents, by numbers in the expression."""
     pairs = list(itertools.product([None, *ENDS[1:]], repeat=2))
     for length in some(range(9), 3):
         b, x = ModelBuilder(), np.arange(length)
         value = b.new("int64", (length,) if is_known else ("n",), "x")
-        chosen = some(pairs, 30)
+        selected = some(pairs, 30)
         outputs = []
-        for start, stop in chosen:
+        for start, stop in selected:
             text = f"x[{'' if start is None else start}:{'' if stop is None else stop}:{step}]"
             outputs.append(Output(text, lower_expression(b, text, Scope({"x": value}))))
         program = Program("p", (Input(value),), tuple(b.ops), tuple(outputs))
         interpreted = interpret(program, {"x": x})
-        ran = Session(prepare(program, ONNXRUNTIME), STANDARD).run({"x": x})
-        for (start, stop), output in zip(chosen, outputs, strict=True):
+        computed = Session(prepare(program, ONNXRUNTIME), STANDARD).run({"x": x})
+        for (start, stop), output in zip(selected, outputs, strict=True):
             expected = x[start:stop:step]
-            for made in (interpreted, ran):
-                np.testing.assert_array_equal(made[output.name], expected, output.name)
+            for results in (interpreted, computed):
+                np.testing.assert_array_equal(results[output.name], expected, output.name)
 
 
 # --- the operator ---------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_known_ends(step: int, is_known: bool) -> None:
 
 @pytest.mark.parametrize("constant", [(), (1, 2, 3, 4), (0, 1, 2, 3, 4), (4,)])
 def test_the_operator_has_the_ends_of_the_onnx_document(constant: tuple[int, ...]) -> None:
-    """A backward slice from before the first element begins there, unlike Python's."""
+    """Check that a backward slice from before the first element begins there, unlike Python's."""
     x = np.arange(5)
     for start, end, step, expected in (
         (-7, -9, -2, [0]),
@@ -172,14 +172,14 @@ def test_an_unsigned_end_is_never_negative() -> None:
     for text, k in (("x[k::-1]", 2**64 - 3), ("x[:k]", 2**63), ("x[k:]", 2**64 - 1)):
         b = ModelBuilder()
         values = {"x": b.new("int64", (5,), "x"), "k": b.new("uint64", (), "k")}
-        made = lower_expression(b, text, Scope(values))
+        part = lower_expression(b, text, Scope(values))
         inputs = tuple(Input(value) for value in values.values())
-        program = Program("p", inputs, tuple(b.ops), (Output("y", made),))
+        program = Program("p", inputs, tuple(b.ops), (Output("y", part),))
         feeds = {"x": x, "k": np.array(k, np.uint64)}
         expected = eval(text, {}, {"x": x, "k": k})
         assert interpret(program, feeds)["y"].tolist() == expected.tolist()
-        ran = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y"]
-        assert ran.tolist() == expected.tolist()
+        computed = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y"]
+        assert computed.tolist() == expected.tolist()
 
 
 def test_the_exported_file_slices_as_python_does(tmp_path: Any) -> None:

@@ -1,4 +1,4 @@
-"""Texts that `onnx::` functions take, given as parameters: `mode: {value: constant}`."""
+"""Text attributes of `onnx::` functions, given as parameters: `mode: {value: constant}`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Node = dict[str, Any]
 
 
 def node(
-    function: str, args: Node, parameters: Node, x: Any = (1.0, 2.0, 3.0), **more: Any
+    function: str, args: Node, parameters: Node, x: Any = (1.0, 2.0, 3.0), **defaults: Any
 ) -> Node:
-    """A node with `onnx::function` of its port x."""
-    ports = {"x": {"default_value": x}} | {k: {"default_value": v} for k, v in more.items()}
-    held = {name: {"value": value} for name, value in parameters.items()}
+    """Return a node with `onnx::function` of its port x."""
+    ports = {"x": {"default_value": x}} | {k: {"default_value": v} for k, v in defaults.items()}
+    entries = {name: {"value": value} for name, value in parameters.items()}
     call = {"function": f"onnx::{function}", "args": args}
     return {
         "input_ports": ports,
-        "parameters": held | {"y": call},
+        "parameters": entries | {"y": call},
         "output_ports": {"o": {"value": "y"}},
     }
 
 
-def run(one: Node, **asked: Any) -> Any:
-    return mdf_loop.compile({"g": {"nodes": {"n": one}}}, device="cpu").run(**asked)["n.o"]
+def run(node: Node, **options: Any) -> Any:
+    return mdf_loop.compile({"g": {"nodes": {"n": node}}}, device="cpu").run(**options)["n.o"]
 
 
 PADDED = {"data": "x", "pads": "p"}
@@ -72,16 +72,16 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("one", "wanted"), CASES.values(), ids=CASES)
-def test_a_parameter_may_hold_the_text(one: Node, wanted: Any) -> None:
-    assert run(one).tolist() == wanted
+@pytest.mark.parametrize(("node", "expected"), CASES.values(), ids=CASES)
+def test_a_parameter_may_hold_the_text(node: Node, expected: Any) -> None:
+    assert run(node).tolist() == expected
 
 
 def test_several_texts() -> None:
     weights = {"W": np.full((1, 1, 1), 2.0), "R": np.zeros((1, 1, 1))}
-    given = {"X": "x", **{name: name for name in weights}}
-    about = {"hidden_size": 1, "activations": ["Relu"]}
-    one = node("RNN", given, about, np.array([[[3.0]], [[-1.0]]]), **weights)
+    arguments = {"X": "x", **{name: name for name in weights}}
+    attributes = {"hidden_size": 1, "activations": ["Relu"]}
+    one = node("RNN", arguments, attributes, np.array([[[3.0]], [[-1.0]]]), **weights)
     one["output_ports"]["o"] = {"value": "y[0]"}
     assert run(one).reshape(-1).tolist() == [6, 0]
 
@@ -104,12 +104,12 @@ def test_in_functions_bodies_sweeps_and_over_time() -> None:
     assert run({**loop, "output_ports": {"o": {"value": "l"}}}).tolist() == [1, 2, 3]
 
 
-def test_nothing_is_noted_of_a_text_that_is_taken() -> None:
+def test_text_attributes_cause_no_note() -> None:
     one = node("Pad", PADDED, {"p": [1, 0], "mode": "edge"})
     assert not read_annotated({"g": {"nodes": {"n": one}}}).notes
 
 
-def test_other_words_are_refused_as_before() -> None:
+def test_other_unknown_names_are_refused() -> None:
     one = node("Pad", PADDED, {"p": [1, 0], "mode": "edge"})
     one["parameters"]["z"] = {"value": "mode + 1"}
     one["output_ports"]["q"] = {"value": "z"}

@@ -1,20 +1,20 @@
-"""modeci_mdf's own engine, step by step: what every port, parameter and function holds, what ran.
+"""Step-by-step trace of modeci_mdf's own engine: values of all items, and the executed nodes.
 
-The engine is the judge. It is used as it is but for what the project's documents name:
+The engine is the reference. It is unchanged except for these documented points:
 
-- its debug texts are not made (they take 20 to 100 times as long as the numbers);
-- where it goes through Python sets, whose order changes from run to run, it goes in graph order;
-- at the start it looks for an order of the edges, which it never uses; that search, endless for a
-  circle of nodes to which no other node leads, is left out;
-- `reduce: add` and `multiply` make a new value (the engine changes the sender's array in place);
-- a default_value that is a list is an array from the start (the engine's `2 * i` repeats a list);
-- an edge of a node to itself brings nothing before the node has run (the engine brings None, which
-  is no number where there is a weight or a sum);
-- a schedule that does not end is stopped and said to be endless.
+- Debug texts are not formatted (they take 20 to 100 times as long as the numbers).
+- Python sets, whose order changes from run to run, are iterated in graph order.
+- The initial search for an order of the edges is omitted. The engine never uses the order, and the
+  search is endless for a cycle of nodes to which no other node leads.
+- `reduce: add` and `multiply` create a new value (the engine changes the sender's array in place).
+- A default_value that is a list is an array from the start (the engine's `2 * i` repeats a list).
+- An edge of a node to itself delivers nothing before the node has run. (The engine delivers None,
+  which fails with a weight or in a sum.)
+- A schedule that does not end is stopped and reported as endless.
 
-`Rules.KINDS` is the engine without one more rule: there a float stays a float (2.0 is not 2). It
-says which number type is meant where the engine's own depends on the value. `Rules.UP` and `DOWN`
-say how much a result depends on the last bits of sin, exp and the like.
+`Rules.KINDS` is the engine without one more rule: a float stays a float (2.0 is not 2). It defines the
+number type where the engine's own depends on the value. `Rules.UP` and `DOWN` measure how much a
+result depends on the last bits of functions like sin and exp.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from modeci_mdf.mdf import Graph
 from mdf_loop.document.loading import suppress_output
 from mdf_loop.importing.opening import open_document
 
-MOST_TIME_STEPS = 300
-"""In one evaluation; a schedule that takes more is endless."""
+MAX_TIME_STEPS = 300
+"""Maximum number of time steps in one evaluation; a longer schedule counts as endless."""
 
 
 class Rules(Enum):
-    """Which results the engine's expressions give."""
+    """Rule for the results of the engine's expressions."""
 
     AS_SHIPPED = "a float result without fraction becomes an int"
     KINDS = "a float stays a float"
@@ -56,9 +56,9 @@ class EndlessScheduleError(Exception):
 
 @dataclass
 class Trace:
-    """What the engine did: a row of values and the sets of nodes that ran, for each evaluation.
+    """Record of the engine: a row of values and the sets of executed nodes for each evaluation.
 
-    `error` is why it stopped early, None if it did not; `cause` is what Python said then.
+    `error` is the reason of an early stop, or None. `cause` is the message of Python.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -73,33 +73,35 @@ def trace(
     inputs: Mapping[str, Any] | None = None,
     rules: Rules = Rules.AS_SHIPPED,
 ) -> Trace:
-    """Evaluate once for each of `dts`; `inputs` (by `node.port`) are given before each."""
-    made = Trace()
-    said: list[str] = []
-    with suppress_output(), _changed(rules, said), np.errstate(all="ignore"):
+    """Evaluate once for each of `dts`; `inputs` (by `node.port`) are set before each evaluation."""
+    record = Trace()
+    causes: list[str] = []
+    with suppress_output(), _patched_engine(rules, causes), np.errstate(all="ignore"):
         try:
-            graph = _made(open_document(source).graph)
+            graph = _make_graph(open_document(source).graph)
             _in_graph_order(graph)
             for dt in dts:
                 for name, value in (inputs or {}).items():
                     node, port = name.split(".")
                     graph.enodes[node].evaluable_inputs[port].set_input_value(value)
-                ran = len(graph.scheduler.execution_list[None])
+                earlier_sets = len(graph.scheduler.execution_list[None])
                 graph.evaluate(time_increment=dt)
-                made.rows.append(_held(graph))
-                made.schedule.append(_names(graph, graph.scheduler.execution_list[None][ran:]))
+                record.rows.append(_values(graph))
+                record.schedule.append(
+                    _names(graph, graph.scheduler.execution_list[None][earlier_sets:])
+                )
         except Exception as error:  # noqa: BLE001 - the engine raises anything
-            made.error = error
-            made.cause = said[-1] if said else repr(error)
-    return made
+            record.error = error
+            record.cause = causes[-1] if causes else repr(error)
+    return record
 
 
 # --- what the engine holds --------------------------------------------------------------------
 
 
-def _held(graph: EvaluableGraph) -> dict[str, Any]:
+def _values(graph: EvaluableGraph) -> dict[str, Any]:
     return {
-        f"{node_id}.{name}": _copied(item.curr_value)
+        f"{node_id}.{name}": _copy_array(item.curr_value)
         for node_id, node in graph.enodes.items()
         for kind in (
             node.evaluable_outputs,
@@ -110,7 +112,7 @@ def _held(graph: EvaluableGraph) -> dict[str, Any]:
     }
 
 
-def _copied(value: Any) -> Any:
+def _copy_array(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -123,10 +125,10 @@ def _names(graph: EvaluableGraph, sets: Sequence[Any]) -> list[list[str]]:
 
 
 @contextmanager
-def _changed(rules: Rules, said: list[str]) -> Iterator[None]:
+def _patched_engine(rules: Rules, causes: list[str]) -> Iterator[None]:
     def listen(text: str, verbose: bool) -> None:
         if "Returning without altering" in text:
-            said.append(text.partition("(error: ")[2].removesuffix(")"))
+            causes.append(text.partition("(error: ")[2].removesuffix(")"))
 
     with ExitStack() as stack:
         stack.enter_context(patch.object(modelspec.utils, "print_", listen))
@@ -135,7 +137,7 @@ def _changed(rules: Rules, said: list[str]) -> Iterator[None]:
                 stack.enter_context(patch.object(module, name, _no_text))
         stack.enter_context(patch.object(execution_engine, "set", _OrderedSet, create=True))
         stack.enter_context(patch.object(EvaluableInput, "set_input_value", _reduce))
-        stack.enter_context(patch.object(EvaluableInput, "evaluate", _taken))
+        stack.enter_context(patch.object(EvaluableInput, "evaluate", _evaluate_as_array))
         stack.enter_context(patch.object(EvaluableGraph, "evaluate_edge", _pass_on))
         if rules is Rules.KINDS:
             stack.enter_context(patch.object(modelspec.utils, "int", _keeping_floats, create=True))
@@ -151,7 +153,7 @@ def _no_text(*_: Any, **__: Any) -> str:
 
 
 def _keeping_floats(value: Any) -> Any:
-    """`int(value)` for the engine's test `int(v) == v`, which a float passes as itself."""
+    """Return `int(value)` for the engine's test `int(v) == v`, but a float as itself."""
     whole = builtins.int(value)  # fails for inf and nan, as in the engine
     return value if type(value) is float else whole
 
@@ -160,25 +162,25 @@ _NUDGES = {Rules.UP: 1 + 2**-51, Rules.DOWN: 1 - 2**-51}
 _ROUNDING = {
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan", "exp", "sum", "mean", "dot", "cumsum")
 }
-"""Functions whose last bits are free."""
+"""Functions whose last bits may differ."""
 
 
 class _Nudged:
-    """A module whose functions of free last bits give them otherwise."""
+    """Module whose functions of free last bits return slightly different values."""
 
     def __init__(self, module: Any, factor: float) -> None:
         self._module = module
         self._factor = factor
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module, name)
+        original = getattr(self._module, name)
         if name not in _ROUNDING:
-            return found
-        return lambda *args, **kwargs: found(*args, **kwargs) * self._factor
+            return original
+        return lambda *args, **kwargs: original(*args, **kwargs) * self._factor
 
 
 class _OrderedSet(dict[Any, None]):
-    """A set in order of insertion."""
+    """Set in order of insertion."""
 
     def __init__(self, items: Any = ()) -> None:
         super().__init__(dict.fromkeys(items))
@@ -188,7 +190,7 @@ class _OrderedSet(dict[Any, None]):
 
 
 def _reduce(port: EvaluableInput, value: Any) -> None:
-    """`EvaluableInput.set_input_value`, leaving the value that came first alone."""
+    """Replace `EvaluableInput.set_input_value`; the first value is not changed in place."""
     if port.curr_value is None or port.input_port.reduce == "overwrite":
         port.curr_value = value
     elif port.input_port.reduce == "add":
@@ -200,21 +202,21 @@ def _reduce(port: EvaluableInput, value: Any) -> None:
 _EVALUATE, _EVALUATE_EDGE = EvaluableInput.evaluate, EvaluableGraph.evaluate_edge
 
 
-def _taken(port: EvaluableInput, *args: Any, **kwargs: Any) -> Any:
-    """`EvaluableInput.evaluate`, with arrays in the place of lists."""
+def _evaluate_as_array(port: EvaluableInput, *args: Any, **kwargs: Any) -> Any:
+    """Replace `EvaluableInput.evaluate`; lists become arrays."""
     value = _EVALUATE(port, *args, **kwargs)
     return np.array(value) if isinstance(value, list) else value
 
 
 def _pass_on(graph: EvaluableGraph, edge: Any, **kwargs: Any) -> None:
-    """`EvaluableGraph.evaluate_edge`, unless the node's own output is not there yet."""
+    """Replace `EvaluableGraph.evaluate_edge`; a node's own missing output is not delivered."""
     sent = graph.enodes[edge.sender].evaluable_outputs[edge.sender_port].curr_value
     if edge.sender != edge.receiver or sent is not None:
         _EVALUATE_EDGE(graph, edge, **kwargs)
 
 
-def _made(graph: Graph) -> EvaluableGraph:
-    """The engine's graph, made without its search for an order of the edges."""
+def _make_graph(graph: Graph) -> EvaluableGraph:
+    """Return the engine's graph without its search for an order of the edges."""
     edges, needs = graph.edges, graph.dependency_dict
     graph.edges = []
     try:
@@ -225,7 +227,7 @@ def _made(graph: Graph) -> EvaluableGraph:
 
 
 def _in_graph_order(graph: EvaluableGraph) -> None:
-    """Nodes that may run at the same time are asked, and run, in the order of the graph."""
+    """Run nodes of equal time in the order of the graph."""
     order = [node.node for node in graph.enodes.values()]
     queue = graph.scheduler.consideration_queue
     queue[:] = [sorted(nodes, key=order.index) for nodes in queue]
@@ -233,7 +235,7 @@ def _in_graph_order(graph: EvaluableGraph) -> None:
 
     def ordered(*args: Any, **kwargs: Any) -> Iterator[list[Any]]:
         for count, nodes in enumerate(run(*args, **kwargs)):
-            if count > MOST_TIME_STEPS:
+            if count > MAX_TIME_STEPS:
                 raise EndlessScheduleError
             yield sorted(nodes, key=order.index)
 

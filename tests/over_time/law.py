@@ -1,9 +1,9 @@
-"""The law of a run: the compiled model does what modeci_mdf's engine does, or says why not.
+"""Law of a run: the compiled model equals modeci_mdf's engine, or refuses the model with a reason.
 
-`judge` says which of these holds, or raises `BrokenError` with everything one needs to see:
+`judge` returns the case, or raises `BrokenError` with all details:
 
-- `equal`: both give numbers, and they are the same in value, shape and number type;
-- `both refuse`: the engine fails, and we refuse;
+- `equal`: both return numbers of equal value, shape and number type;
+- `both refuse`: the engine fails, and the compiler refuses the model;
 - a refusal or a difference that is listed here, with its reason.
 """
 
@@ -23,17 +23,17 @@ from tests.over_time.engine import EndlessScheduleError, Rules, Trace, trace
 from tests.strategies.models_over_time import Run
 
 TOLERANCE = 1e-12
-"""Relative difference up to which functions such as exp may round apart."""
+"""Relative difference up to which functions such as exp may round differently."""
 
 _ROUNDED = re.compile(
     r"math\.|numpy\.|\*\*|@|%|//|sum\(|round\(|exponential|logistic|sin|cos|tan|MatMul"
 )
-"""What may differ in its last bits; all else is expected bit for bit."""
+"""Operations whose last bits may differ; all others are compared bit for bit."""
 
 REFUSED: tuple[tuple[str, str], ...] = (
     ("a shape that depends on the step", "depending on the step"),
 )
-"""What we refuse though the engine runs it: reason, pattern of the sentence."""
+"""Refusals of models that the engine runs: reason, pattern of the message."""
 
 ENGINE_ONLY: tuple[tuple[str, str], ...] = (
     ("round() of a list", "doesn't define __round__ method"),
@@ -43,20 +43,20 @@ ENGINE_ONLY: tuple[tuple[str, str], ...] = (
     ("@ of what is a number at first", "matmul: Input operand . does not have enough dimensions"),
     ("a number divided by zero, which nothing shows", "float division by zero"),
 )
-"""What the engine cannot compute though we can: reason, pattern of what Python says."""
+"""Failures of the engine for models that we compute: reason, pattern of Python's message."""
 
 
 class BrokenError(AssertionError):
     """The law does not hold."""
 
-    def __init__(self, why: str, run: Run, detail: str = "") -> None:
-        self.why = why
+    def __init__(self, reason: str, run: Run, detail: str = "") -> None:
+        self.reason = reason
         settings = f"steps={run.steps}, dt={run.dt}, inputs={run.inputs}"
-        super().__init__(f"{why}\n{detail}\n{settings}\n{json.dumps(run.model)}")
+        super().__init__(f"{reason}\n{detail}\n{settings}\n{json.dumps(run.model)}")
 
 
 def judge(run: Run) -> str:
-    """The verdict in one or two words; see the module."""
+    """Return the verdict in one or two words; see the module."""
     inputs = {name: np.asarray(value) for name, value in run.inputs.items()}
     theirs = trace(run.model, run.dts, inputs)
     try:
@@ -86,7 +86,7 @@ def _ours(run: Run, inputs: dict[str, Any]) -> mdf_loop.Results:
 
 
 def recorded(model: dict[str, Any]) -> list[str]:
-    """Every output port, parameter and function."""
+    """Return the names of all output ports, parameters and functions."""
     return [
         f"{node}.{name}"
         for node, content in model["g"]["nodes"].items()
@@ -96,7 +96,7 @@ def recorded(model: dict[str, Any]) -> list[str]:
 
 
 def _longer(run: Run) -> list[float | None]:
-    """The run and some steps more: our types and refusals are for any number of steps."""
+    """Return the time increments of the run and of more steps, because types hold for any number of steps."""
     return [*run.dts, *[run.dt] * 4]
 
 
@@ -145,17 +145,17 @@ def _same_rows(run: Run, ours: mdf_loop.Results, theirs: Trace, inputs: dict[str
         for name, value in row.items():
             if name not in ours:
                 raise BrokenError(f"'{name.split('.')[1][0]}' is not recorded", run, name)
-            made = recorded[name][step]
-            where = f"{name} at step {step}: {made!r} against the engine's {value!r}"
+            computed = recorded[name][step]
+            where = f"{name} at step {step}: {computed!r} against the engine's {value!r}"
             if value is None:
                 raise BrokenError("the engine has no value, but we have", run, where)
             expected = np.asarray(value)
-            if _extents(made) != _extents(expected):
-                if not _is_widened(made, expected):
+            if _extents(computed) != _extents(expected):
+                if not _is_widened(computed, expected):
                     raise BrokenError("another shape", run, where)
-                expected = np.broadcast_to(expected, made.shape)
-            if not _same(made, expected, rounded):
-                if rounded and _depends_on_last_bits(run, inputs, step, name, made, expected):
+                expected = np.broadcast_to(expected, computed.shape)
+            if not _same(computed, expected, rounded):
+                if rounded and _depends_on_last_bits(run, inputs, step, name, computed, expected):
                     return "equal up to a step that depends on last bits"
                 if _overlooks_a_state(run):
                     return "the engine overlooks a state, as check says"
@@ -169,34 +169,34 @@ def _overlooks_a_state(run: Run) -> bool:
 
 
 def _depends_on_last_bits(
-    run: Run, inputs: dict[str, Any], step: int, name: str, made: Any, expected: Any
+    run: Run, inputs: dict[str, Any], step: int, name: str, ours: Any, expected: Any
 ) -> bool:
-    """Whether the engine's own value changes as much when sin, exp and the like round otherwise."""
-    apart = 0.0
+    """Return True if the engine's value changes as much when functions like sin and exp round differently."""
+    spread = 0.0
     for rules in (Rules.UP, Rules.DOWN):
         nudged = trace(run.model, run.dts[: step + 1], inputs, rules)
         if len(nudged.rows) <= step:
             return True
         other = np.broadcast_to(np.asarray(nudged.rows[step][name]), expected.shape)
-        apart = max(apart, float(np.max(np.abs(other - expected))))
-    return float(np.max(np.abs(made - expected))) <= 4 * apart
+        spread = max(spread, float(np.max(np.abs(other - expected))))
+    return float(np.max(np.abs(ours - expected))) <= 4 * spread
 
 
 def _extents(array: Any) -> list[int]:
-    """The shape without axes of one element, which the engine adds to plain numbers."""
+    """Return the shape without axes of extent 1, which the engine adds to plain numbers."""
     return [extent for extent in array.shape if extent != 1]
 
 
-def _is_widened(made: Any, expected: Any) -> bool:
-    """Whether a value that gets its full shape later has it from the start."""
+def _is_widened(ours: Any, expected: Any) -> bool:
+    """Return True if a value has from the start the full shape that it gets later in the engine."""
     try:
-        return np.broadcast_shapes(made.shape, expected.shape) == made.shape
+        return np.broadcast_shapes(ours.shape, expected.shape) == ours.shape
     except ValueError:
         return False
 
 
-def _same(made: Any, expected: Any, rounded: bool) -> bool:
-    left = made.reshape(-1).astype(float)
+def _same(ours: Any, expected: Any, rounded: bool) -> bool:
+    left = ours.reshape(-1).astype(float)
     right = expected.reshape(-1).astype(float)
     if np.array_equal(left, right, equal_nan=True):
         return True
@@ -210,21 +210,21 @@ def _same(made: Any, expected: Any, rounded: bool) -> bool:
 
 
 _EITHER = re.compile(r" if |\bor\b|\band\b|\bmin\(|\bmax\(")
-"""Python gives one of several values as it is, an int or a float; we have one type for both."""
+"""Expressions with which Python returns one of several values, an int or a float; we have one type."""
 
 
 def _same_kinds(run: Run, ours: mdf_loop.Results, inputs: dict[str, Any]) -> str:
-    """Whether the number type of each value is the one meant: where floats stay floats."""
-    meant = trace(run.model, _longer(run), inputs, Rules.KINDS)
-    if meant.error is not None:
+    """Check that the number type of each value is the intended one, with which floats stay floats."""
+    intended = trace(run.model, _longer(run), inputs, Rules.KINDS)
+    if intended.error is not None:
         return "equal"
     for name in ours:
-        rows = [np.asarray(row[name]) for row in meant.rows]
+        rows = [np.asarray(row[name]) for row in intended.rows]
         kinds = {np.result_type(*rows[:k]).kind for k in (run.steps, len(rows))}
-        made = np.asarray(ours[name]).dtype.kind
-        if made not in kinds:
-            if made == "f" and _EITHER.search(json.dumps(run.model)):
+        kind = np.asarray(ours[name]).dtype.kind
+        if kind not in kinds:
+            if kind == "f" and _EITHER.search(json.dumps(run.model)):
                 return "equal, a float for one of an int and a float"
             types = [str(row.dtype) for row in rows]
-            raise BrokenError("another number type", run, f"{name}: {made} against {types}")
+            raise BrokenError("another number type", run, f"{name}: {kind} against {types}")
     return "equal"

@@ -1,7 +1,7 @@
-"""Models with scheduler conditions, and what they are compared with: modeci_mdf's engine.
+"""Models with scheduler conditions, and their comparison with modeci_mdf's engine.
 
-Nodes count their runs (`c`), add up what comes in (`a`), and show both, so that a node that runs
-once too often, too late or in the wrong order is seen in the numbers too.
+Nodes count their runs (`c`) and accumulate their inputs (`a`), and both are outputs. Therefore a node
+that runs too often, too late or in the wrong order changes the numbers, too.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PASSES_3 = condition("AfterNPasses", n=3)
 
 
 def counter(inputs: Iterable[str] = (), feedback: Iterable[str] = ()) -> dict[str, Any]:
-    """A node that counts and adds up; ports of `feedback` have a default."""
+    """Return a node that counts and accumulates; ports of `feedback` have a default."""
     ports: dict[str, Any] = {port: {} for port in inputs}
     ports |= {port: {"default_value": 1} for port in feedback}
     return {
@@ -83,7 +83,7 @@ def model(
     nodes: Mapping[str, Any] | None = None,
     termination: Mapping[str, Any] | None = None,
 ) -> Model:
-    """A graph of counters in one of the `SHAPES`; conditions of nodes, and one that ends it."""
+    """Return a graph of counters in one of the `SHAPES`, with conditions of nodes and a termination."""
     ids, edges, feedback = SHAPES[shape]
     written: Model = {
         "nodes": {
@@ -103,7 +103,7 @@ def conditioned(
     nodes: Mapping[str, Any] | None = None,
     termination: Mapping[str, Any] | None = None,
 ) -> Model:
-    """A graph with conditions, as a document."""
+    """Return a graph with conditions as a document."""
     conditions: Model = {}
     if nodes:
         conditions["node_specific"] = dict(nodes)
@@ -136,30 +136,30 @@ class DifferentError(AssertionError):
 
 
 def opened(source: Model) -> Document:
-    """The document; modeci_mdf changes the conditions of a dict that it reads."""
+    """Return the document of a copy, because modeci_mdf changes the conditions of a dict that it reads."""
     return open_document(copy.deepcopy(source))
 
 
 def decides_while_running(source: Model, record: list[str], dt: float | None) -> bool:
-    """Whether the order of execution is not known while reading."""
+    """Return True if the order of execution is not known at compile time."""
     document = opened(source)
-    given = bind(document, {}, Options(), 2)
-    asked = specify(record=tuple(record), steps=2, dt=dt)
-    return None in read_over_time(document, Bound.of(given), Options(), asked).plans
+    bound_inputs = bind(document, {}, Options(), 2)
+    spec = specify(record=tuple(record), steps=2, dt=dt)
+    return None in read_over_time(document, Bound.of(bound_inputs), Options(), spec).plans
 
 
 _EVALUATE_EDGE = EvaluableGraph.evaluate_edge
 
 
-def _pass_on(graph: EvaluableGraph, edge: Any, **given: Any) -> None:
-    """An edge of a node to itself brings nothing before the node has run; the engine brings None."""
+def _pass_on(graph: EvaluableGraph, edge: Any, **options: Any) -> None:
+    """Deliver nothing over an edge of a node to itself before the node has run; the engine delivers None."""
     sent = graph.enodes[edge.sender].evaluable_outputs[edge.sender_port].curr_value
     if edge.sender != edge.receiver or sent is not None:
-        _EVALUATE_EDGE(graph, edge, **given)
+        _EVALUATE_EDGE(graph, edge, **options)
 
 
 def by_engine(source: Model, steps: int, dt: float | None = None) -> EngineRun:
-    """The engine's run, but for what semantics.md names: sums in place, edges of a node to itself."""
+    """Run the engine with the changes in semantics.md: sums in place, edges of a node to itself."""
     with unformatted(), patch.object(EvaluableGraph, "evaluate_edge", _pass_on):
         engine = EngineGraph(opened(source))
         with_copies(engine)
@@ -167,22 +167,22 @@ def by_engine(source: Model, steps: int, dt: float | None = None) -> EngineRun:
 
 
 def _keeping_floats(value: Any) -> Any:
-    """`int(value)` for the engine's test `int(v) == v`, which a float passes as itself."""
+    """Return `int(value)` for the engine's test `int(v) == v`, but a float as itself."""
     whole = builtins.int(value)
     return value if type(value) is float else whole
 
 
 def meant_kinds(source: Model, steps: int, dt: float | None) -> dict[str, str]:
-    """The kinds of numbers where a float stays a float; the engine makes an int of 2.0."""
+    """Return the kinds of numbers if a float stays a float; the engine converts 2.0 to an int."""
     with patch.object(modelspec.utils, "int", _keeping_floats, create=True):
         return {name: a.dtype.kind for name, a in by_engine(source, steps, dt).arrays.items()}
 
 
 def compare(source: Model, steps: int = 20, dt: float | None = None) -> str:
-    """How both ran: `equal`, `both fail`, `engine fails` or `we refuse`.
+    """Compare a run with the engine: `equal`, `both fail`, `engine fails` or `we refuse`.
 
     Raises:
-        DifferentError: they ran, and differ in order, values or kinds of numbers.
+        DifferentError: both ran, and differ in order, values or kinds of numbers.
     """
     failure: LoopError | None
     try:
@@ -215,10 +215,10 @@ def compare(source: Model, steps: int = 20, dt: float | None = None) -> str:
 
 
 def _check_kinds(ours: dict[str, Any], source: Model, steps: int, dt: float | None) -> None:
-    """Number types are those that are meant.
+    """Check that number types are the intended ones.
 
-    Where the order is decided while running, what a port holds may come from an edge or not; then
-    a number has a type that holds for both.
+    If the order is decided while running, the value of a port may or may not come from an edge. Then a
+    number has a type that holds for both cases.
     """
     if decides_while_running(source, list(ours), dt):
         return
@@ -234,7 +234,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluations count as endless sooner, in both engines."""
+    """Reduce the limits at which evaluations count as endless, in both engines."""
     monkeypatch.setattr(engine_graph, "MOST_IDLE", 60)
     monkeypatch.setattr(engine_graph, "MOST_PASSES", 400)
     monkeypatch.setattr(plan, "MOST_PASSES", 400)
@@ -242,5 +242,5 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def decide_while_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No order of execution is planned while reading."""
+    """Disable the planning of the order of execution at compile time."""
     monkeypatch.setattr(plan.Schedule, "plan", lambda *_: None)

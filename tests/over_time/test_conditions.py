@@ -1,7 +1,7 @@
 """Every scheduler condition, compared with modeci_mdf's engine: order, values, kinds of numbers.
 
-Each type stands alone at a node, ends an evaluation, and stands inside others; with every time
-scale and comparator that it takes; on chains, diamonds, circles, without edges, on one node.
+Each type is tested alone at a node, as termination, and inside others. It is tested with every time
+scale and comparator that it accepts, on chains, diamonds, cycles, without edges, and on one node.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _arguments(kind: str) -> Iterator[dict[str, Any]]:
-    """The arguments with which a condition is tried; `dependency` is filled in later."""
+    """Yield the arguments for tests of a condition; `dependency` is filled in later."""
     scaled = [{"n": 1, "time_scale": f"TimeScale.{scale}"} for scale in SCALES]
     if kind == "Threshold":
         for sign, parameter in product(SIGNS, ("c", "a", "o")):
@@ -83,7 +83,7 @@ def _written(kind: str, dependency: str) -> list[Model]:
 
 
 def _models(kind: str) -> Iterator[Model]:
-    """Each form of a condition at a node and as an end, on one shape after the other."""
+    """Yield each form of a condition, at a node and as termination, on one shape after the other."""
     shapes, wraps = cycle(SHAPES), cycle(_WRAPPED)
     for place, shape in zip(range(2 * len(_written(kind, "A"))), shapes, strict=False):
         ids = SHAPES[shape][0]
@@ -112,7 +112,7 @@ _WRAPPED = (
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", SIMPLE)
-def test_it_holds_when_the_engine_says_so(kind: str) -> None:
+def test_conditions_hold_as_in_the_engine(kind: str) -> None:
     verdicts = Counter(compare(source, STEPS) for source in some(_models(kind), 10))
     assert verdicts["equal"] > sum(verdicts.values()) / 4
     assert not verdicts["we refuse"]
@@ -157,7 +157,7 @@ def test_names_of_the_list(kind: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["All", "Any"])
-def test_of_nothing(kind: str) -> None:
+def test_combinations_of_no_condition(kind: str) -> None:
     source = model("chain", {"B": condition(kind), "C": condition("Always")}, PASSES_3)
     assert compare(source, STEPS) == "equal"
 
@@ -184,14 +184,14 @@ _ASKED = [
 @pytest.mark.soak
 @pytest.mark.parametrize("ending", _ASKED)
 @pytest.mark.parametrize("scale", ["environment_state_update", "ENVIRONMENT_SEQUENCE"])
-def test_ends_that_change_by_being_asked(ending: Model, scale: str) -> None:
-    """Ends are asked before a pass, before each layer, and that of the sequence after all."""
+def test_terminations_whose_evaluation_changes_them(ending: Model, scale: str) -> None:
+    """Terminations are evaluated before a pass and before each layer; that of the sequence after all."""
     for shape in some(SHAPES, 4):
         assert compare(model(shape, None, {scale: ending}), STEPS) in ("equal", "both fail")
 
 
 def test_a_node_may_let_another_of_its_layer_run() -> None:
-    """The nodes of a layer are asked again as long as another one starts."""
+    """The nodes of a layer are evaluated again as long as another one starts."""
     written = {
         "A": condition("AfterNCalls", dependency="B", n=1),
         "B": condition("AfterNCalls", dependency="C", n=1),

@@ -68,27 +68,27 @@ def _at_b(type_: str, **arguments: Any) -> Model:
         ("AddEdgeTo", {"nodes": ["A"]}, "changes the order of the graph"),
     ],
 )
-def test_refused_by_name(type_: str, arguments: dict[str, Any], why: str) -> None:
-    said = _refusal(_at_b(type_, **arguments), UnsupportedError)
-    assert f"the scheduler condition '{type_}' cannot be compiled: it {why}" in said
-    assert f"at {AT_B}" in said
-    assert IN_ENGINE in said
+def test_refused_by_name(type_: str, arguments: dict[str, Any], reason: str) -> None:
+    message = _refusal(_at_b(type_, **arguments), UnsupportedError)
+    assert f"the scheduler condition '{type_}' cannot be compiled: it {reason}" in message
+    assert f"at {AT_B}" in message
+    assert IN_ENGINE in message
     assert compare(_at_b(type_, **arguments), 3) in ("both fail", "we refuse")
 
 
 def test_refused_inside_another() -> None:
     inside = condition("Not", condition=condition("WhenFinished", dependency="A"))
     source = model("chain", {"B": condition("All", dependencies=[PASSES_3, inside])})
-    said = _refusal(source, UnsupportedError)
-    assert f"at {AT_B}.dependencies[1].condition" in said
+    message = _refusal(source, UnsupportedError)
+    assert f"at {AT_B}.dependencies[1].condition" in message
 
 
 @pytest.mark.parametrize("kind", ["Not", "NWhen"])
 def test_absolute_time_inside_what_has_no_clock(kind: str) -> None:
     source = _at_b(kind, condition=condition("TimeInterval", repeat=3))
-    said = _refusal(source, UnsupportedError)
-    assert f"a condition on absolute time inside '{kind}' cannot be compiled" in said
-    assert IN_ENGINE in said
+    message = _refusal(source, UnsupportedError)
+    assert f"a condition on absolute time inside '{kind}' cannot be compiled" in message
+    assert IN_ENGINE in message
 
 
 # --- wrong conditions -----------------------------------------------------------------------------
@@ -130,9 +130,9 @@ _WRONG: list[tuple[Model, type[LoopError], str, str]] = [
 
 @pytest.mark.parametrize(("source", "kind", "sentence", "where"), _WRONG)
 def test_wrong_conditions(source: Model, kind: type[LoopError], sentence: str, where: str) -> None:
-    said = _refusal(source, kind)
-    assert sentence in said
-    assert f"at {where}" in said
+    message = _refusal(source, kind)
+    assert sentence in message
+    assert f"at {where}" in message
     assert compare(source, 3) == "both fail"
 
 
@@ -150,7 +150,7 @@ def test_wrong_conditions(source: Model, kind: type[LoopError], sentence: str, w
         ),
     ],
 )
-def test_what_means_nothing_is_refused(source: Model, sentence: str) -> None:
+def test_meaningless_conditions_are_refused(source: Model, sentence: str) -> None:
     assert sentence in _refusal(source, ConditionError)
     assert compare(source, 3) == "we refuse"
 
@@ -158,24 +158,24 @@ def test_what_means_nothing_is_refused(source: Model, sentence: str) -> None:
 def test_a_threshold_on_an_input_port() -> None:
     arguments = {"parameter": "xA", "threshold": 1, "comparator": ">"}
     source = _at_b("Threshold", dependency="B", **arguments)
-    said = _refusal(source, ConditionError)
-    assert "a Threshold on the input port 'xA' never changes" in said
-    assert "compare an output port of the sender" in said
+    message = _refusal(source, ConditionError)
+    assert "a Threshold on the input port 'xA' never changes" in message
+    assert "compare an output port of the sender" in message
     assert compare(source, 3) == "we refuse"
 
 
 @pytest.mark.parametrize("name", ["threshold", "atol"])
 def test_a_threshold_beyond_all_numbers(name: str) -> None:
     arguments = {"parameter": "b", "threshold": 1, "comparator": "==", name: 10**400}
-    said = _refusal(_at_b("Threshold", dependency="B", **arguments), ConditionError)
-    assert f"'{name}' of a Threshold is larger than a number with a point can be" in said
+    message = _refusal(_at_b("Threshold", dependency="B", **arguments), ConditionError)
+    assert f"'{name}' of a Threshold is larger than a number with a point can be" in message
 
 
 # --- the engine fails on what we take -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("source", "ran"),
+    ("source", "executed"),
     [
         # nothing has run yet, so nothing just ran; the engine: list index out of range
         (
@@ -216,11 +216,13 @@ def test_a_threshold_beyond_all_numbers(name: str) -> None:
         ),
     ],
 )
-def test_what_the_engine_fails_on(source: Model, ran: tuple[tuple[str, ...], ...]) -> None:
+def test_conditions_on_which_the_engine_fails(
+    source: Model, executed: tuple[tuple[str, ...], ...]
+) -> None:
     assert compare(source, 3) == "engine fails"
-    made = mdf_loop.compile(copy.deepcopy(source)).run(steps=3, execution_list=True)
-    assert made.execution_list is not None
-    assert made.execution_list[0] == ran
+    results = mdf_loop.compile(copy.deepcopy(source)).run(steps=3, execution_list=True)
+    assert results.execution_list is not None
+    assert results.execution_list[0] == executed
 
 
 def test_nodes_as_python_objects_in_a_list() -> None:
@@ -229,11 +231,11 @@ def test_nodes_as_python_objects_in_a_list() -> None:
     from mdf_loop.importing.opening import open_document
 
     def graph() -> Any:
-        made = open_document(model("chain")).graph
-        both = made.nodes[:2]
+        graph_object = open_document(model("chain")).graph
+        both = graph_object.nodes[:2]
         ending = Condition(type="AfterNCallsCombined", dependencies=both, n=5)
-        made.conditions = ConditionSet(termination={"environment_state_update": ending})
-        return made
+        graph_object.conditions = ConditionSet(termination={"environment_state_update": ending})
+        return graph_object
 
     ours = mdf_loop.compile(graph()).run(steps=20, execution_list=True)
     theirs = mdf_loop.compile(graph()).run(steps=20, execution_list=True, engine="modeci")
@@ -288,18 +290,18 @@ def test_thresholds_on_elements(arguments: dict[str, Any], verdict: str) -> None
 def test_nothing_can_run_any_more(type_: str) -> None:
     arguments = {} if type_ == "Never" else {"n": 2}
     source = model("one", {"A": condition(type_, **arguments)})
-    said = _refusal(source, EndlessLoopError)
-    assert "no node can run any more, and the termination condition does not hold" in said
-    assert "at $.graphs[0].conditions" in said
+    message = _refusal(source, EndlessLoopError)
+    assert "no node can run any more, and the termination condition does not hold" in message
+    assert "at $.graphs[0].conditions" in message
     assert compare(source, 3) == "both fail"
 
 
-def test_nothing_can_run_any_more_as_seen_while_running() -> None:
-    reached = condition("Threshold", dependency="A", parameter="c", threshold=2, comparator="<")
-    source = model("one", {"A": reached}, condition("AfterNCalls", dependency="A", n=3))
-    said = _refusal(source, RunError)
-    assert "an evaluation of the graph never ends: no node can run any more" in said
-    assert "at $.graphs[0].conditions" in said
+def test_nothing_can_run_any_more_detected_at_run_time() -> None:
+    threshold = condition("Threshold", dependency="A", parameter="c", threshold=2, comparator="<")
+    source = model("one", {"A": threshold}, condition("AfterNCalls", dependency="A", n=3))
+    message = _refusal(source, RunError)
+    assert "an evaluation of the graph never ends: no node can run any more" in message
+    assert "at $.graphs[0].conditions" in message
     assert compare(source, 3) == "both fail"
 
 
@@ -316,7 +318,7 @@ def test_a_time_that_does_not_come(governed: Model) -> None:
     assert compare(source, 3) == "both fail"
 
 
-def test_a_value_that_is_not_reached() -> None:
+def test_an_unreachable_threshold() -> None:
     never = condition("Threshold", dependency="A", parameter="c", threshold=-1, comparator="<")
     source = model("chain", None, never)
     assert "it is not over after 400 passes" in _refusal(source, RunError)

@@ -1,4 +1,4 @@
-"""A model that names axes: outputs share them, in files and pictures, too."""
+"""A model that names axes: outputs share them, also in files and pictures."""
 
 from __future__ import annotations
 
@@ -45,43 +45,43 @@ def dims(data: xarray.Dataset) -> dict[str, tuple[str, ...]]:
 
 def test_outputs_share_the_axes_that_the_model_names(tmp_path: Path) -> None:
     compiled = mdf_loop.compile(model())
-    made = compiled.run(steps=3, dt=0.1, record=["A.v"])
-    assert dims(made.to_xarray()) == EXPECTED
-    assert dict(made.to_xarray().sizes) == {"time": 3, "cell": 3, "synapse": 2, "A.own_0": 3}
+    results = compiled.run(steps=3, dt=0.1, record=["A.v"])
+    assert dims(results.to_xarray()) == EXPECTED
+    assert dict(results.to_xarray().sizes) == {"time": 3, "cell": 3, "synapse": 2, "A.own_0": 3}
     assert dims(compiled.run(steps=3, record=["A.v"], engine="modeci").to_xarray()) == EXPECTED
-    made.save(tmp_path / "r.nc")
+    results.save(tmp_path / "r.nc")
     compiled.run(steps=3, dt=0.1, record=["A.v"], output=tmp_path / "r.zarr")
     for path, engine in ((tmp_path / "r.nc", "h5netcdf"), (tmp_path / "r.zarr", "zarr")):
         with xarray.open_dataset(path, engine=engine) as data:
             assert dims(data) == EXPECTED
-    made.save(tmp_path / "r.h5")
+    results.save(tmp_path / "r.h5")
     with h5py.File(tmp_path / "r.h5") as file:
         assert [dim.label for dim in file["A.w"].dims] == ["time", "cell", "synapse"]
 
 
-def test_one_evaluation_sweeps_and_reductions_have_them_too() -> None:
+def test_names_in_one_evaluation_sweeps_and_reductions() -> None:
     compiled = mdf_loop.compile(model())
     assert dims(compiled.run(only=["A.spikes"]).to_xarray()) == {"A.spikes": ("cell",)}
     swept = {"A.v": [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]}
-    made = compiled.run(steps=2, sweep=swept, only=["A.w"], reduce={"A.spikes": "last"})
-    found = dims(made.to_xarray())
-    assert found["A.w"] == ("batch", "time", "cell", "synapse")
-    assert found["A.spikes.last"] == ("batch", "cell")
+    results = compiled.run(steps=2, sweep=swept, only=["A.w"], reduce={"A.spikes": "last"})
+    axis_names = dims(results.to_xarray())
+    assert axis_names["A.w"] == ("batch", "time", "cell", "synapse")
+    assert axis_names["A.spikes.last"] == ("batch", "cell")
 
 
-def test_what_the_run_finds_to_be_another_axis_has_its_own_name() -> None:
+def test_an_axis_of_another_length_has_its_own_name() -> None:
     arrays = {"A.a": np.zeros((2, 3)), "A.b": np.zeros((2, 4)), "A.c": np.zeros((2, 5, 1))}
     stated = {"A.a": ("cell",), "A.b": ("cell",), "A.c": ("other",)}
     time = Axis("time", {"step": np.arange(2)})
-    made = Results(arrays, {}, "cpu", "float64", axes=(time,), dims=stated).to_xarray()
-    assert dims(made) == {
+    dataset = Results(arrays, {}, "cpu", "float64", axes=(time,), dims=stated).to_xarray()
+    assert dims(dataset) == {
         "A.a": ("time", "A.a_0"),
         "A.b": ("time", "A.b_0"),
         "A.c": ("time", "A.c_0", "A.c_1"),
     }
 
 
-def test_a_picture_says_what_elements_are() -> None:
+def test_pictures_use_the_names() -> None:
     arrays = {"A.s": np.ones((2, 6), bool), "A.many": np.ones((2, 5, 6))}
     stated = {"A.s": ("cell",), "A.many": ("post", "pre")}
     time = Axis("time", {"step": np.arange(2)})

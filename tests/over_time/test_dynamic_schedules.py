@@ -75,24 +75,24 @@ def test_waiting_for_a_far_pass(way: str) -> None:
 def test_rows_before_a_node_has_run_are_nan(governed: Model, way: str) -> None:
     source = model("chain", governed, ONE_PASS)
     assert compare(source, 8) == "equal"
-    made = mdf_loop.compile(copy.deepcopy(source)).run(steps=8, record=["C.a", "C.n"])
-    assert made["C.a"].dtype == made["C.n"].dtype == np.float64
-    assert np.isnan(made["C.n"][0])
+    results = mdf_loop.compile(copy.deepcopy(source)).run(steps=8, record=["C.a", "C.n"])
+    assert results["C.a"].dtype == results["C.n"].dtype == np.float64
+    assert np.isnan(results["C.n"][0])
 
 
 @pytest.mark.slow
 def test_kinds_of_numbers(way: str) -> None:
-    """What is whole stays whole; what an edge may bring, or not, has a type for both."""
+    """Integers stay integers; a value that an edge may or may not deliver has a common type."""
     source = model("circle", None, PASSES_3)
-    made = mdf_loop.compile(copy.deepcopy(source)).run(steps=3, record=["A.a", "B.f", "C.n"])
-    assert {array.dtype for array in made.values()} == {np.dtype(np.int64)}
+    results = mdf_loop.compile(copy.deepcopy(source)).run(steps=3, record=["A.a", "B.f", "C.n"])
+    assert {array.dtype for array in results.values()} == {np.dtype(np.int64)}
     widened = model("circle", None, PASSES_3)
     widened["g"]["nodes"]["C"]["parameters"]["c"]["value"] = "c + 0.5"
     assert compare(widened, 5) == "equal"
 
 
-def test_types_widen_through_long_circles(way: str) -> None:
-    """A value that becomes a float far away makes floats of all that follow, step by step."""
+def test_types_widen_through_long_cycles(way: str) -> None:
+    """A value that becomes a float far away converts all that follow to floats, step by step."""
     ids = "ABCDEFGHIJKL"
     nodes: Model = {
         i: {
@@ -113,7 +113,7 @@ def test_types_widen_through_long_circles(way: str) -> None:
 @pytest.mark.parametrize("order", ["first", "last"])
 @pytest.mark.parametrize("governed", [{}, {"C": condition("AfterPass", n=0)}])
 def test_an_edge_to_itself(order: str, governed: Model, way: str) -> None:
-    """It brings nothing before the node has run, as other edges."""
+    """Check that the edge delivers nothing before the node has run, like other edges."""
     own, other = {"cc": edge("C", "C", "b")}, {"ac": edge("A", "C", "b", "n")}
     edges = own | other if order == "first" else other | own
     graph = {"nodes": {"A": counter(), "C": counter((), ["b"])}, "edges": edges}
@@ -141,19 +141,19 @@ def test_every_execution_takes_dt(governed: Model, way: str) -> None:
 
 
 def test_a_derivative_that_first_runs_later(way: str) -> None:
-    """The engine adds to nothing there, and fails; we add to the initial value."""
+    """The engine adds to nothing there and fails; we add to the initial value."""
     source = _growing(PASSES_3, D=ABOVE_3)
     assert compare(source, 6, 0.125) == "engine fails"
-    made = mdf_loop.compile(copy.deepcopy(source)).run(steps=2, dt=0.125, record=["A.a"])
-    assert np.isnan(made["D.o"][0])
+    results = mdf_loop.compile(copy.deepcopy(source)).run(steps=2, dt=0.125, record=["A.a"])
+    assert np.isnan(results["D.o"][0])
 
 
 @pytest.mark.parametrize("termination", [PASSES_3, condition("AfterNPasses", n=100)])
 def test_one_evaluation(termination: Model, way: str) -> None:
     source = model("circle", {"B": condition("AfterCall", dependency="A", n=1)}, termination)
-    made = mdf_loop.compile(copy.deepcopy(source)).run(record=["A.a", "B.a", "C.a"])
+    results = mdf_loop.compile(copy.deepcopy(source)).run(record=["A.a", "B.a", "C.a"])
     theirs = by_engine(source, 1).arrays
-    assert {name: float(made[name]) for name in ("A.a", "B.a", "C.a")} == {
+    assert {name: float(results[name]) for name in ("A.a", "B.a", "C.a")} == {
         name: float(theirs[name][0]) for name in ("A.a", "B.a", "C.a")
     }
 
@@ -176,7 +176,7 @@ GOES_ON = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", GOES_ON)
-def test_going_on_is_the_unbroken_run(source: Model, way: str) -> None:
+def test_a_continued_run_equals_the_unbroken_run(source: Model, way: str) -> None:
     record = sorted(by_engine(source, 1, 0.125).arrays)
     compiled = mdf_loop.compile(copy.deepcopy(source))
     whole = compiled.run(steps=12, dt=0.125, record=record)
@@ -214,7 +214,7 @@ def _loop(body: Model, trip_count: str = "m") -> Model:
 
 
 def _body(conditions: Model | None = None) -> Model:
-    """x -> x + i + 1, through two nodes; the second is the one that conditions govern."""
+    """Return a body x -> x + i + 1 in two nodes; conditions govern the second."""
     body: Model = {
         "metadata": {"inputs": ["i", "go_in", "x_in"], "outputs": ["go", "x_out"]},
         "nodes": {
@@ -286,14 +286,14 @@ IN_BODY: list[tuple[Model, bool]] = [
 @pytest.mark.soak
 @pytest.mark.parametrize(("conditions", "dynamic"), some(IN_BODY, 2))
 def test_conditions_inside_a_body(conditions: Model, dynamic: bool, way: str) -> None:
-    """A body's graph is evaluated anew in every iteration: its conditions count from zero."""
+    """A body's graph is evaluated anew in every iteration, so its conditions count from zero."""
     assert compare(_with_loop(conditions), 6) == "equal"
     assert compare(_with_loop(conditions, L=ABOVE_3), 6) == "equal"
 
 
 @pytest.mark.parametrize("far", [False, True])
 def test_what_conditions_inside_a_body_mean(far: bool, way: str) -> None:
-    """Q takes its default in the first pass, and what P gives in the second."""
+    """Q takes its default in the first pass, and P's value in the second."""
     passes = 90 if far else 2
     body = _body(
         {
@@ -321,12 +321,12 @@ def test_a_body_in_which_nothing_can_run(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-def test_the_order_is_told_step_by_step(way: str) -> None:
+def test_the_order_of_each_step_is_reported(way: str) -> None:
     source = model("chain", {"B": ABOVE_3}, PASSES_3)
-    made = mdf_loop.compile(copy.deepcopy(source)).run(steps=5, execution_list=True)
-    assert made.execution_list == by_engine(source, 5).execution_list
+    results = mdf_loop.compile(copy.deepcopy(source)).run(steps=5, execution_list=True)
+    assert results.execution_list == by_engine(source, 5).execution_list
     silent = mdf_loop.compile(copy.deepcopy(source)).run(steps=5)
-    np.testing.assert_array_equal(silent["C.o"], made["C.o"])
+    np.testing.assert_array_equal(silent["C.o"], results["C.o"])
 
 
 def test_a_model_is_not_changed_by_reading() -> None:

@@ -32,12 +32,12 @@ FAMILIES = {
     "everything": Focus(nodes=(2, 5), edges=(2, 7)),
 }
 MOSTLY = 0.75
-"""The least part of the models that both run: else the test would say little."""
+"""Minimum fraction of models that both run, so that the test is meaningful."""
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_random_model_over_time(family: str) -> None:
-    seen: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
 
     @settings(
         max_examples=EXAMPLES,
@@ -46,8 +46,8 @@ def test_a_random_model_over_time(family: str) -> None:
     )
     @given(runs(FAMILIES[family]))
     def law(run: Run) -> None:
-        seen[judge(run)] += 1
+        verdicts[judge(run)] += 1
 
     law()
-    print(dict(seen))  # noqa: T201 - shown by pytest -s
-    assert seen["equal"] >= MOSTLY * seen.total(), dict(seen)
+    print(dict(verdicts))  # noqa: T201 - shown by pytest -s
+    assert verdicts["equal"] >= MOSTLY * verdicts.total(), dict(verdicts)

@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "parameter-conditions.md"
 
 
 def model() -> dict:
-    """Return the model that the page shows."""
+    """Return the model of the page."""
     (text,) = (
         b.text for b in blocks(PAGE.read_text(encoding="utf-8")) if b.name == "refractory.yaml"
     )

@@ -1,4 +1,4 @@
-"""Machine code pays for many runs of a kind, where it does not for one."""
+"""Machine code pays for many runs of one kind, even if it does not for one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.models.fitted import CELL, compiled
 @pytest.mark.native
 def test_short_runs_are_native_if_there_are_many() -> None:
     prepared = compiled(CELL).prepared
-    asked = specify(steps=300, dt=0.1, only=["cell.V"], progress=False)
-    one, many = (run(prepared, replace(asked, runs=runs)) for runs in (1, 100))
+    spec = specify(steps=300, dt=0.1, only=["cell.V"], progress=False)
+    one, many = (run(prepared, replace(spec, runs=runs)) for runs in (1, 100))
     assert one.native == {"time": "standard: there is little to do"}
     assert many.native == {"time": "native"}
     assert np.array_equal(one["cell.V"], many["cell.V"])
@@ -24,12 +24,16 @@ def test_short_runs_are_native_if_there_are_many() -> None:
 @pytest.mark.native
 def test_short_runs_are_native_when_there_have_been_many() -> None:
     model = compiled(CELL)
-    said, rows = [], []
+    placements, rows = [], []
     for _ in range(300):
         results = model.run(steps=300, dt=0.1, only=["cell.V"], progress=False)
-        said.append(results.native["time"])
+        placements.append(results.native["time"])
         rows.append(results["cell.V"])
-    changes = [k for k in range(1, 300) if said[k] != said[k - 1]]
-    assert (said[0], said[-1], len(changes)) == ("standard: there is little to do", "native", 1)
+    changes = [k for k in range(1, 300) if placements[k] != placements[k - 1]]
+    assert (placements[0], placements[-1], len(changes)) == (
+        "standard: there is little to do",
+        "native",
+        1,
+    )
     assert changes[0] > 100
     assert all(np.array_equal(each, rows[0]) for each in rows)

@@ -25,7 +25,7 @@ Values = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Row:
-    """A model and what it gives."""
+    """Model with its expected values."""
 
     model: dict[str, Any]
     values: Values
@@ -33,12 +33,12 @@ class Row:
 
     @property
     def steps(self) -> int:
-        """How many evaluations the row states."""
+        """Number of evaluations that the row states."""
         return max(map(len, self.values.values()))
 
     @property
     def dts(self) -> list[float | None]:
-        """The time increment of each evaluation."""
+        """Time increments of the evaluations."""
         return [None] + [self.dt] * (self.steps - 1)
 
 
@@ -48,13 +48,13 @@ def node(
     ports: dict[str, Any] | None = None,
     outputs: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A node; functions are texts, outputs are given or `o: "0"`."""
+    """Return a node; functions are texts, and outputs are those in the argument or `o: "0"`."""
     written = {
         name: {"value": f} if isinstance(f, str) else f for name, f in (functions or {}).items()
     }
-    given = {name: {"value": value} for name, value in (outputs or {"o": "0"}).items()}
+    output_ports = {name: {"value": value} for name, value in (outputs or {"o": "0"}).items()}
     parts = {"input_ports": ports, "parameters": parameters, "functions": written}
-    return {**{k: v for k, v in parts.items() if v}, "output_ports": given}
+    return {**{k: v for k, v in parts.items() if v}, "output_ports": output_ports}
 
 
 def state(value: str, initial: Any = None, **more: Any) -> dict[str, Any]:
@@ -74,7 +74,7 @@ COUNTER = node({"n": state("n + 1")}, outputs={"o": "n"})
 
 
 def fed(receiver: dict[str, Any]) -> dict[str, Any]:
-    """A counter that feeds port `i` of node A."""
+    """Return a counter that feeds port `i` of node A."""
     return graph({"e": edge("C", "o", "A", "i")}, C=COUNTER, A=receiver)
 
 
@@ -178,7 +178,7 @@ def constant(value: Any) -> dict[str, Any]:
 
 
 def arriving(weights: list[Any], **port: Any) -> dict[str, Any]:
-    """Senders of 2, 5, ... to port `i` of node A, over edges with weights (None: without)."""
+    """Return senders of 2, 5, ... to port `i` of node A, over edges with weights (None: without)."""
     senders = {f"S{k}": constant(3 * k + 2) for k in range(len(weights))}
     edges = {
         f"e{k}": edge(f"S{k}", "o", "A", "i")
@@ -225,7 +225,7 @@ PORTS = {
 
 
 def circle(**back: Any) -> dict[str, Any]:
-    """A gives a + 1 to B, B gives 2 b back."""
+    """Return a cycle: A sends a + 1 to B, and B sends 2 b back."""
     parameters = {"parameters": back} if back else {}
     return graph(
         {"go": edge("A", "o", "B", "b"), "back": edge("B", "o", "A", "a") | parameters},
@@ -265,26 +265,26 @@ FEEDBACK = {
 ROWS = {**ONE_NODE, **PORTS, **FEEDBACK}
 
 
-def same(given: Any, expected: list[Any]) -> None:
-    np.testing.assert_allclose(np.asarray(given, float), np.asarray(expected, float), rtol=1e-12)
+def assert_close(values: Any, expected: list[Any]) -> None:
+    np.testing.assert_allclose(np.asarray(values, float), np.asarray(expected, float), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_ours(name: str) -> None:
     row = ROWS[name]
     compiled = mdf_loop.compile(row.model, device="cpu")
-    made = compiled.run(steps=row.steps, dt=row.dt, record=list(row.values))
+    results = compiled.run(steps=row.steps, dt=row.dt, record=list(row.values))
     for item, values in row.values.items():
-        same(made[item], values)
+        assert_close(results[item], values)
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_engine(name: str) -> None:
     row = ROWS[name]
-    made = trace(row.model, row.dts)
-    assert made.error is None
+    record = trace(row.model, row.dts)
+    assert record.error is None
     for item, values in row.values.items():
-        same([step[item] for step in made.rows], values)
+        assert_close([step[item] for step in record.rows], values)
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -304,10 +304,10 @@ def test_the_reference(name: str, shared: Path) -> None:
         simulation.step(dt)
         for item, values in rows.items():
             node_id, part = item.split(".")
-            held = simulation.nodes[node_id]
-            values.append({**held.cur, **held.fn, **held.out}[part])
+            node_state = simulation.nodes[node_id]
+            values.append({**node_state.cur, **node_state.fn, **node_state.out}[part])
     for item, expected in row.values.items():
-        same(rows[item], expected)
+        assert_close(rows[item], expected)
 
 
 # --- rows that are refused ----------------------------------------------------------------------
@@ -330,14 +330,14 @@ FAILING = {
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_what_fails_in_both(name: str) -> None:
+def test_models_that_fail_in_both(name: str) -> None:
     model, sentence = FAILING[name]
     assert trace(model, [None, 0.5]).error is not None
     with pytest.raises(LoopError, match=sentence):
         mdf_loop.compile(model, device="cpu").run(steps=2, dt=0.5)
 
 
-def test_a_circle_without_a_default_is_refused() -> None:
+def test_a_cycle_without_a_default_is_refused() -> None:
     model = circle()
     del model["g"]["nodes"]["A"]["input_ports"]["a"]["default_value"]
     with pytest.raises(CycleError, match="wait for each other"):

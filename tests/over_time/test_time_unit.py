@@ -1,4 +1,4 @@
-"""A model that states its unit of time: what `dt` means, and where the unit is said."""
+"""A model that states its unit of time: the meaning of `dt`, and places where the unit is shown."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def decay(metadata: dict[str, Any] | None = None, derivative: str = "-v / 10") -
 
 
 def test_in_a_model_without_a_unit_a_text_is_in_seconds() -> None:
-    made = mdf_loop.compile(decay()).run(steps=3, dt="0.5ms")
+    results = mdf_loop.compile(decay()).run(steps=3, dt="0.5ms")
     same = mdf_loop.compile(decay()).run(steps=3, dt=0.0005)
-    assert made.time.tolist() == same.time.tolist() == [0, 0.0005, 0.001]
-    assert made["o"].tolist() == same["o"].tolist()
-    assert made.units == {"time": "s"}
+    assert results.time.tolist() == same.time.tolist() == [0, 0.0005, 0.001]
+    assert results["o"].tolist() == same["o"].tolist()
+    assert results.units == {"time": "s"}
 
 
 @pytest.mark.parametrize("dt", [0.5, "0.5", "0.5ms", "0.0005s", "500 us"])
-def test_in_one_with_a_unit_all_is_in_that(dt: float | str) -> None:
-    made = mdf_loop.compile(decay(MS)).run(steps=3, dt=dt)
-    assert made.time.tolist() == [0, 0.5, 1.0]
-    assert made["o"].tolist() == [1.0, 0.95, 0.9025]
-    assert made.units == {"time": "ms"}
+def test_in_a_model_with_a_unit_times_are_in_the_unit(dt: float | str) -> None:
+    results = mdf_loop.compile(decay(MS)).run(steps=3, dt=dt)
+    assert results.time.tolist() == [0, 0.5, 1.0]
+    assert results["o"].tolist() == [1.0, 0.95, 0.9025]
+    assert results.units == {"time": "ms"}
 
 
-def test_a_unit_of_time_needs_steps_to_be_of_any_use() -> None:
+def test_dt_without_steps_is_refused() -> None:
     with pytest.raises(InputError, match="dt needs steps"):
         mdf_loop.compile(decay(MS)).run(dt="0.5ms")
 
@@ -89,7 +89,7 @@ def test_rows_that_are_streamed_have_the_unit(tmp_path: Path) -> None:
         assert data["time"].attrs["units"] == "ms"
 
 
-def test_where_it_went_wrong_is_said_in_the_unit() -> None:
+def test_errors_state_the_time_in_the_unit() -> None:
     model = mdf_loop.compile(decay(MS, "1e200 * v * v"))
     with pytest.raises(NotFiniteError, match=r"was infinite at step \d+ \(time [0-9.]+ ms\)"):
         model.run(steps=9, dt=0.5, nan="error")

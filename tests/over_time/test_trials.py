@@ -1,4 +1,4 @@
-"""Trials of different lengths: each step runs a loop, and the path of each is recorded."""
+"""Trials of different lengths: each step runs a loop, and the path of each trial is recorded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATHS = [[float(k * (k + 1) // 2) for k in range(1, m + 1)] for m in M]
 
 
 def trials(**more: Any) -> dict[str, Any]:
-    """A walk of M iterations in each step: 1, 3, 6, ... when it starts at 0."""
+    """Return a walk of M iterations in each step: 1, 3, 6, ... from 0."""
     body = {
         "metadata": {"inputs": ["i", "go_in", "x"], "outputs": ["go", "x_next", "x_next"]},
         "nodes": {
@@ -46,7 +46,7 @@ def trials(**more: Any) -> dict[str, Any]:
 
 
 def decisions() -> dict[str, Any]:
-    """Evidence is added up until it reaches a bound: how soon depends on the input of the step."""
+    """Return a model that accumulates evidence up to a bound, in a number of iterations set by the input."""
     body = {
         "metadata": {"inputs": ["i", "go_in", "x"], "outputs": ["go", "x_next", "x_next"]},
         "nodes": {
@@ -210,7 +210,7 @@ def test_which_rows_are_kept():
 
 
 def test_each_step_is_computed_about_once():
-    """Lengths that always differ do not make the loop begin again and again."""
+    """Lengths that always differ do not restart the loop repeatedly."""
     calls = []
     values = [1, 2, 3, 4, 5, 6, 7, 8] * 4
     run(trials(), values, progress=lambda progress: calls.append(progress.done) or True)
@@ -252,7 +252,7 @@ def test_nan_is_found_in_the_row_that_has_it():
     assert caught.value.results.lengths["trial.path"].tolist() == [1, 2, 2, 3]
 
 
-def test_going_on_from_a_state():
+def test_a_run_continued_from_a_state():
     first = run(trials(), [1, 3])
     later = run(trials(), [2, 1], state=first.state)
     assert later.lengths["trial.path"].tolist() == [2, 1]
@@ -266,7 +266,7 @@ def edge(sender: str, out: str, receiver: str, port: str) -> dict[str, Any]:
 
 
 def passed_on(default: Any) -> dict[str, Any]:
-    """The path goes to a node that runs beside, and comes back in the next step."""
+    """Return a model in which the path goes to a parallel node and comes back in the next step."""
     node = {
         "input_ports": {"p": {"default_value": default}},
         "output_ports": {"q": {"value": "p"}},
@@ -280,8 +280,8 @@ def passed_on(default: Any) -> dict[str, Any]:
     return model
 
 
-def held() -> dict[str, Any]:
-    """The path of a node that does not run in every step is held until it runs again."""
+def persisting() -> dict[str, Any]:
+    """Return a node that does not run in every step; its path persists until it runs again."""
     when = {"type": "EveryNCalls", "kwargs": {"dependency": "clock", "n": 2}}
     ends = {"environment_state_update": {"type": "AfterNPasses", "kwargs": {"n": 1}}}
     return trials(
@@ -291,7 +291,7 @@ def held() -> dict[str, Any]:
 
 
 def by_threshold() -> dict[str, Any]:
-    """Which node runs is decided while running."""
+    """Return a model that decides while running which node runs."""
     when = {"dependency": "clock", "parameter": "n", "threshold": 2, "comparator": ">="}
     model = trials(
         nodes={"clock": CLOCK},
@@ -302,8 +302,8 @@ def by_threshold() -> dict[str, Any]:
     return model
 
 
-def chosen() -> dict[str, Any]:
-    """Two paths of different lengths, of which one is taken."""
+def selected() -> dict[str, Any]:
+    """Return a model that selects one of two paths of different lengths."""
     model = trials()
     ports = model["g"]["nodes"]["trial"]["output_ports"]
     ports["part"] = {"value": "walk[1] if M > 2 else walk[1][0:1]"}
@@ -312,8 +312,8 @@ def chosen() -> dict[str, Any]:
     return model
 
 
-def kept(initial: Any) -> dict[str, Any]:
-    """A state that has the shape of the last path."""
+def state_of_path(initial: Any) -> dict[str, Any]:
+    """Return a state that has the shape of the last path."""
     model = trials()
     trial = model["g"]["nodes"]["trial"]
     trial["parameters"]["kept"] = {
@@ -331,11 +331,11 @@ MODELS = {
     "passed on, from a number": passed_on(0.0),
     "passed on, from an array": passed_on([0.0]),
     "passed on, from a longer array": passed_on([0.0, 1.0]),
-    "held": held(),
+    "held": persisting(),
     "by threshold": by_threshold(),
-    "chosen": chosen(),
-    "kept, from a number": kept(0.0),
-    "kept, from an array": kept([0.0, 0.0]),
+    "chosen": selected(),
+    "kept, from a number": state_of_path(0.0),
+    "kept, from an array": state_of_path([0.0, 0.0]),
 }
 
 
@@ -359,8 +359,8 @@ def repeated(name: str, rows: Any, shape: tuple[int, ...]) -> Any:
     return np.broadcast_to(rows, shape)
 
 
-def test_verify_sees_rows_that_nobody_computed(monkeypatch):
-    """A recorder that repeats what is too short, and says nothing about it."""
+def test_verify_finds_rows_that_were_not_computed(monkeypatch):
+    """A recorder that repeats short rows, without an error."""
     monkeypatch.setattr(rows_module, "padded", lambda _, rows, shape: np.broadcast_to(rows, shape))
     monkeypatch.setattr("mdf_loop.run.recording.keeping.length_names", lambda *_: {})
     verification = mdf_loop.verify(trials(), {"M": np.array([1, 3, 1, 3])}, steps=4)
@@ -419,9 +419,9 @@ def test_paths_can_be_plotted(tmp_path):
 def test_the_lengths_of_a_store_grow_beyond_its_chunks(tmp_path: Path):
     values = [0, 1, 100, 3, 200, 1]
     compiled = mdf_loop.compile(trials())
-    given = {"M": np.array(values)}
-    stored = compiled.run(given, steps=6, output=tmp_path / "x.zarr")
-    whole = compiled.run(given, steps=6)
+    inputs = {"M": np.array(values)}
+    stored = compiled.run(inputs, steps=6, output=tmp_path / "x.zarr")
+    whole = compiled.run(inputs, steps=6)
     assert stored["path"].shape == (6, 200)
     np.testing.assert_array_equal(stored["path"][...], whole["path"])
     assert [row.tolist() for row in stored.rows("path")] == [r.tolist() for r in whole.rows("path")]

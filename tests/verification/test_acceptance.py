@@ -1,4 +1,4 @@
-"""`check` accepts what a run accepts, with these inputs and options, and nothing else."""
+"""`check` accepts exactly what a run accepts with these inputs and options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refused_by_check(source: Any, inputs: Mapping[str, Any], options: Options) -
 
 
 def refused_by_run(source: Any, inputs: Mapping[str, Any], options: Options) -> str:
-    """What is said when the model is made ready to run; it is not run."""
+    """Return the error of a model that is prepared for a run, without the run."""
     try:
         words = {"shapes": options.shapes, "max_iterations": options.max_iterations}
         compiled = mdf_loop.compile(source, device="cpu", precision=options.precision, **words)
@@ -44,29 +44,29 @@ def refused_by_run(source: Any, inputs: Mapping[str, Any], options: Options) -> 
     return ""
 
 
-def same(
+def common_error(
     source: Any, options: Options | None = None, inputs: Mapping[str, Any] | None = None
 ) -> str:
-    """What both say; empty if both accept."""
+    """Return the error of both; empty if both accept the model."""
     options = options or Options()
     try:
         inputs = open_inputs(source) if inputs is None else inputs
     except LoopError:
         inputs = {}
-    said = refused_by_check(source, inputs, options)
-    assert said == refused_by_run(source, inputs, options)
-    return said
+    message = refused_by_check(source, inputs, options)
+    assert message == refused_by_run(source, inputs, options)
+    return message
 
 
 def open_inputs(source: Any) -> dict[str, Any]:
-    """Values of the inputs that a run must be given: two rows along each open axis."""
-    given = {}
+    """Return values of the required inputs: two rows along each open axis."""
+    values = {}
     for port in open_ports(open_document(source)):
         is_open = port.port.default_value is None and -1 in (port.port.shape or ())
         if port.required or is_open:
             shape = [2 if extent == -1 else extent for extent in port.port.shape or ()]
-            given[port.full_name] = np.zeros(shape, numpy_dtype(port.port.type or "float64"))
-    return given
+            values[port.full_name] = np.zeros(shape, numpy_dtype(port.port.type or "float64"))
+    return values
 
 
 def models(folder: Path) -> list[Path]:
@@ -75,7 +75,7 @@ def models(folder: Path) -> list[Path]:
 
 
 def test_shared_models(shared: Path) -> None:
-    accepted = [not same(path) for path in models(shared / "models")]
+    accepted = [not common_error(path) for path in models(shared / "models")]
     assert sum(accepted) > len(accepted) // 2
 
 
@@ -83,15 +83,15 @@ def test_shared_models(shared: Path) -> None:
     "folder", ["examples", "mdf_loop/demo", "tests/drawing/models", "tests/psyneulink/data"]
 )
 def test_own_models(folder: str) -> None:
-    said = [same(path) for path in models(ROOT / folder)]
-    assert "" in said
+    errors = [common_error(path) for path in models(ROOT / folder)]
+    assert "" in errors
 
 
-# --- what one of the two might refuse alone -------------------------------------------------------
+# --- cases that only one of the two might refuse --------------------------------------------------
 
 
 def node(function: str, output: str, **ports: Any) -> dict[str, Any]:
-    """A node with a function of the operator, on the ports; `output` is what its port gives."""
+    """Return a node with a function of the operator on the ports; `output` is its output expression."""
     name, _, args = function.partition(" ")
     inputs = dict(zip(args.split(), ports, strict=True))
     return {
@@ -118,14 +118,14 @@ ROI = {
 }
 
 
-def test_what_nothing_reads_need_not_be_possible() -> None:
+def test_unread_functions_need_no_kernel() -> None:
     models = {
-        said: {"g": {"nodes": {"A": {**ROI, "output_ports": {"y": {"value": said}}}}}}
-        for said in ("2 * x", "f")
+        expression: {"g": {"nodes": {"A": {**ROI, "output_ports": {"y": {"value": expression}}}}}}
+        for expression in ("2 * x", "f")
     }
-    assert same(models["2 * x"]) == ""
-    assert "no float64 kernel for onnx::MaxRoiPool" in same(models["f"])
-    assert same(models["f"], Options(precision="float32")) == ""
+    assert common_error(models["2 * x"]) == ""
+    assert "no float64 kernel for onnx::MaxRoiPool" in common_error(models["f"])
+    assert common_error(models["f"], Options(precision="float32")) == ""
 
 
 @pytest.mark.parametrize("shapes", ["strict", "dynamic"])
@@ -142,11 +142,13 @@ G:
 """
     import yaml
 
-    assert (same(yaml.safe_load(text), Options(shapes=shapes)) == "") is (shapes == "dynamic")
+    assert (common_error(yaml.safe_load(text), Options(shapes=shapes)) == "") is (
+        shapes == "dynamic"
+    )
 
 
-def test_a_model_that_gives_nothing() -> None:
-    assert "there is nothing to compute" in same(
+def test_a_model_without_outputs() -> None:
+    assert "there is nothing to compute" in common_error(
         {"g": {"nodes": {"A": {"input_ports": {"x": {"default_value": 1}}}}}}
     )
 
@@ -154,7 +156,7 @@ def test_a_model_that_gives_nothing() -> None:
 def test_an_open_input_with_a_default_is_that_default() -> None:
     model = node("Softmax input", "f", x=[1.0, 2.0])
     model["g"]["nodes"]["A"]["input_ports"]["x"] |= {"shape": [-1], "type": "float64"}
-    assert same(model) == ""
+    assert common_error(model) == ""
 
 
 def test_an_open_input_without_a_value_is_checked_by_its_type() -> None:
@@ -162,7 +164,7 @@ def test_an_open_input_without_a_value_is_checked_by_its_type() -> None:
     model["g"]["nodes"]["A"]["input_ports"]["x"] = {"shape": [-1], "type": "float64"}
     assert refused_by_check(model, {}, Options()) == ""
     assert "must be given" in refused_by_run(model, {}, Options())
-    assert same(model, inputs={"x": [1.0, 2.0]}) == ""
+    assert common_error(model, inputs={"x": [1.0, 2.0]}) == ""
 
 
 # --- random ---------------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ def test_an_open_input_without_a_value_is_checked_by_its_type() -> None:
 @settings(max_examples=times(60, 5000), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(operators(), st.sampled_from(["float64", "float32"]))
 def test_random_operators(model: dict[str, Any], precision: str) -> None:
-    same(model, Options(precision=precision))
+    common_error(model, Options(precision=precision))
 
 
 @pytest.mark.slow
@@ -181,4 +183,4 @@ def test_random_operators(model: dict[str, Any], precision: str) -> None:
 @settings(max_examples=times(8, 500), suppress_health_check=[HealthCheck.too_slow])
 @given(loops())
 def test_random_loops(loop: dict[str, object]) -> None:
-    assert same(graph(loop)) == ""
+    assert common_error(graph(loop)) == ""

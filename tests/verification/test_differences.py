@@ -1,4 +1,4 @@
-"""Where modeci_mdf's engine gives other numbers: `check` says so, and the engine does give them."""
+"""Differences of modeci_mdf's engine: `check` reports them, and the engine does have them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.models.timed import ALL, edge, graph
 Model = dict[str, Any]
 
 
-def said(model: Any) -> str:
-    """All notes about a model, as `check` prints them."""
+def notes_of(model: Any) -> str:
+    """Return all notes about a model, as `check` prints them."""
     document = open_document(model)
     reading = read_annotated(document)
     notes = (*reading.notes, *differences(document, reading.types))
@@ -29,7 +29,7 @@ def said(model: Any) -> str:
 
 
 def one(expression: str, port: Any = None, **parameters: Any) -> Model:
-    """A node with a port x and an output y."""
+    """Return a node with a port x and an output y."""
     parts = {name: {"value": value} for name, value in parameters.items()}
     node = {"output_ports": {"y": {"value": expression}}}
     if port is not None:
@@ -38,7 +38,7 @@ def one(expression: str, port: Any = None, **parameters: Any) -> Model:
 
 
 def joined(reduce: str, *senders: Any, weights: Any = 1) -> Model:
-    """Parameters of several nodes into one port."""
+    """Return parameters of several nodes that lead into one port."""
     nodes: Model = {
         f"S{k}": {"parameters": {"p": {"value": v}}, "output_ports": {"o": {"value": "p"}}}
         for k, v in enumerate(senders)
@@ -54,7 +54,7 @@ def joined(reduce: str, *senders: Any, weights: Any = 1) -> Model:
 
 
 def itself() -> Model:
-    """An edge of a node to itself, after another one into the same port."""
+    """Return an edge of a node to itself, after another edge into the same port."""
     model = joined("overwrite", 5)
     model["g"]["nodes"]["R"]["input_ports"]["x"]["default_value"] = 7
     model["g"]["edges"]["back"] = edge("R", "y", "R", "x")
@@ -62,7 +62,7 @@ def itself() -> Model:
 
 
 def several() -> Model:
-    """A node that runs twice in an evaluation, with an input."""
+    """Return a node with an input that runs twice in an evaluation."""
     summed = {"s": {"default_initial_value": 0.0, "value": "s + x"}}
     model = graph(
         {"e": edge("A", "out", "B", "i")},
@@ -158,9 +158,9 @@ ROWS: dict[str, tuple[Model, str, dict[str, Any]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
-def test_what_check_says_is_true(name):
+def test_reported_differences_exist(name):
     model, sentence, run = ROWS[name]
-    assert sentence in said(model)
+    assert sentence in notes_of(model)
     compiled = mdf_loop.compile(model, device="cpu")
     ours, theirs = compiled.run(**run), compiled.run(**run, engine="modeci")
     assert any(
@@ -170,12 +170,12 @@ def test_what_check_says_is_true(name):
 
 
 def test_truth_values_of_states():
-    """True + True is True for those of numpy, which the engine has from the second evaluation on."""
+    """True + True is True for numpy's bools, which the engine has from the second evaluation on."""
     state = {"v": {"default_initial_value": 0.0, "time_derivative": "1.0"}}
     model = graph(
         n={"parameters": state, "output_ports": {"y": {"value": "1 * ((v > 0) + (v > 0.5))"}}}
     )
-    assert "truth values are added as numbers" in said(model)
+    assert "truth values are added as numbers" in notes_of(model)
     compiled = mdf_loop.compile(model, device="cpu")
     assert compiled.run(steps=3, dt=1.0)["y"].tolist() == [0, 2, 2]
     assert compiled.run(steps=3, dt=1.0, engine="modeci")["y"].tolist() == [0, 1, 1]
@@ -203,8 +203,8 @@ def test_truth_values_of_states():
         ),
     ],
 )
-def test_where_nothing_differs_nothing_is_said(model):
-    assert said(model) == ""
+def test_equal_models_have_no_notes(model):
+    assert notes_of(model) == ""
 
 
 def test_two_states_that_feed_each_other_grow():
@@ -213,11 +213,11 @@ def test_two_states_that_feed_each_other_grow():
         "b": {"default_initial_value": 1, "value": "a + b"},
     }
     model = graph(n={"parameters": fibonacci, "output_ports": {"y": {"value": "b"}}})
-    assert "'b' is a whole number that may grow" in said(model)
+    assert "'b' is a whole number that may grow" in notes_of(model)
 
 
 def test_random_order():
-    assert "the order of modeci_mdf's engine is random at R.x (2 edges)" in said(
+    assert "the order of modeci_mdf's engine is random at R.x (2 edges)" in notes_of(
         joined("overwrite", 1, 2)
     )
 
@@ -225,7 +225,7 @@ def test_random_order():
 def test_an_imported_file_means_what_its_own_system_does():
     model, _, _ = ROWS["float32 of a function"]
     model["g"]["metadata"] = {"onnx": {"opset": 17}}
-    assert said(model) == ""
+    assert notes_of(model) == ""
 
 
 def test_check_prints_them(tmp_path):

@@ -1,4 +1,4 @@
-"""Limits of a comparison: time and memory, in Python and on the command line."""
+"""Limits of a comparison, of time and memory, in Python and on the command line."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ COUNTER: dict[str, Any] = {
 
 @pytest.fixture
 def three_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine has time for three steps."""
-    looks = iter([None] * 3)
-    monkeypatch.setattr(Limits, "of_engine", lambda _: next(looks, StoppedBy.TIME_LIMIT))
+    """Give the engine time for three steps."""
+    checks = iter([None] * 3)
+    monkeypatch.setattr(Limits, "of_engine", lambda _: next(checks, StoppedBy.TIME_LIMIT))
 
 
-def test_what_the_engine_reached_is_compared(three_steps: None) -> None:
+def test_completed_steps_of_the_engine_are_compared(three_steps: None) -> None:
     verification = mdf_loop.verify(COUNTER, steps=10**12, time_limit="1h")
     assert verification.equal
     note = "the time limit of the comparison was over: 3 of 1000000000000 steps were compared"
@@ -57,29 +57,29 @@ def test_no_time_for_one_step() -> None:
 
 
 def test_the_interpreter_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter checks its limits before each iteration."""
+    """Check that the interpreter tests its limits before each iteration."""
     monkeypatch.setattr(Limits, "remaining", property(lambda _: 0.0))
     with pytest.raises(RunError, match="time limit of the comparison"):
         Limits(1.0).of_interpreter()
-    asked: list[Any] = []
+    callbacks: list[Any] = []
     monkeypatch.setattr(
         side_by_side,
         "interpret",
-        lambda *given: asked.append(given[2]) or (_ for _ in ()).throw(KeyError),
+        lambda *arguments: callbacks.append(arguments[2]) or (_ for _ in ()).throw(KeyError),
     )
     monkeypatch.setattr(Limits, "remaining", property(lambda _: None))
     with pytest.raises(KeyError):
         mdf_loop.verify(COUNTER)
-    assert asked[0].__func__ is Limits.of_interpreter
+    assert callbacks[0].__func__ is Limits.of_interpreter
 
 
 def test_memory_of_the_engine() -> None:
-    """The engine keeps all that it computes."""
+    """Check the memory limit, because the engine stores all that it computes."""
     with pytest.raises(MemoryLimitError, match="the comparison took more memory than its limit"):
         mdf_loop.verify(COUNTER, steps=10**12, memory_limit="10MB")
 
 
-def test_a_limit_that_is_none() -> None:
+def test_invalid_limits_are_refused() -> None:
     with pytest.raises(InputError, match="memory limit"):
         mdf_loop.verify(COUNTER, memory_limit="much")
     with pytest.raises(LoopError, match="time limit"):

@@ -1,4 +1,4 @@
-"""Models that draw random numbers, beside modeci_mdf's engine with the same numbers."""
+"""Models that draw random numbers, compared with modeci_mdf's engine with the same numbers."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ SCHEDULED["m"]["graphs"]["g"]["nodes"]["B"] = {
 
 
 def scheduled(condition: dict[str, Any], termination: dict[str, Any] | None = None) -> Any:
-    """A model of two nodes, of which B waits for something of A."""
-    made = {**SCHEDULED["m"]["graphs"]["g"]}
-    made["conditions"] = {"node_specific": {"A": {"type": "Always"}, "B": condition}}
+    """Return a model of two nodes, of which B waits for a condition on A."""
+    graph = {**SCHEDULED["m"]["graphs"]["g"]}
+    graph["conditions"] = {"node_specific": {"A": {"type": "Always"}, "B": condition}}
     if termination is not None:
-        made["conditions"]["termination"] = {"environment_state_update": termination}
-    return {"m": {"graphs": {"g": made}}}
+        graph["conditions"]["termination"] = {"environment_state_update": termination}
+    return {"m": {"graphs": {"g": graph}}}
 
 
 TWICE = scheduled({"type": "EveryNCalls", "kwargs": {"dependency": "A", "n": 2}})
@@ -95,9 +95,9 @@ MODELS = {
 def test_the_engine_draws_the_same(name: str, steps: int | None) -> None:
     more = {} if steps is None else {"dt": 0.1}
     for seed in (0, 5):
-        made = mdf_loop.verify(MODELS[name], steps=steps, seed=seed, **more)
-        assert made.equal, str(made)
-        assert max(c.max_abs for c in made.comparisons) < 1e-12
+        verification = mdf_loop.verify(MODELS[name], steps=steps, seed=seed, **more)
+        assert verification.equal, str(verification)
+        assert max(c.max_abs for c in verification.comparisons) < 1e-12
 
 
 def test_the_seed_matters() -> None:
@@ -127,8 +127,8 @@ def test_the_reference_gives_what_is_compiled(expression: str) -> None:
     def call(*arguments: Any, **named: Any) -> Any:
         return distributions.FUNCTIONS[name](site, *arguments, **named)
 
-    made = eval(f"call({rest}", {"call": call, **known})
-    np.testing.assert_array_equal(made, EXPECTED[expression])
+    numbers = eval(f"call({rest}", {"call": call, **known})
+    np.testing.assert_array_equal(numbers, EXPECTED[expression])
 
 
 # --- inside of the engine -------------------------------------------------------------------------
@@ -138,21 +138,21 @@ def test_loops_in_the_engine_draw_from_the_same_streams() -> None:
     compiled = mdf_loop.compile(model(LOOP))
     for seed in (0, 7):
         mdf_loop.seed(seed)
-        made = compiled.run(steps=3, engine="modeci")
-        np.testing.assert_array_equal(made["rows"], compiled.run(steps=3, seed=seed)["rows"])
+        results = compiled.run(steps=3, engine="modeci")
+        np.testing.assert_array_equal(results["rows"], compiled.run(steps=3, seed=seed)["rows"])
     mdf_loop.seed(0)
 
 
 @pytest.mark.parametrize(("name", "sites"), [("a walk", 2), ("a loop", 1)])
 def test_keys_are_made_once(name: str, sites: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, make = [], streams.keys
+    calls, make = [], streams.keys
 
-    def keys(*of: Any) -> Any:
-        made.append(of)
-        return make(*of)
+    def keys(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return make(*arguments)
 
     monkeypatch.setattr(streams, "keys", keys)
     seed = 10**9 + list(MODELS).index(name)  # one of which nothing is kept
     compiled = mdf_loop.compile(MODELS[name])
     compiled.run(steps=6, seed=seed, engine="modeci")
-    assert len([of for of in made if of[0] == seed]) == sites
+    assert len([arguments for arguments in calls if arguments[0] == seed]) == sites

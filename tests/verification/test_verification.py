@@ -1,4 +1,4 @@
-"""verify: three engines side by side; a difference is found and named."""
+"""`verify` with three engines: a difference is found and named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WITHOUT_STATE = (
     *("ONNX/abcd.yaml", "MDF/ABCD.yaml", "MDF/Arrays.yaml", "MDF/Simple.yaml"),
 )
 WITH_STATE = ("MDF/States.yaml", "MDF/FN.mdf.json", "NeuroML/FN.mdf.yaml", "MDF/RNN/RNNs.yaml")
-"""Their first evaluation, in which states have their initial values."""
+"""Models compared in their first evaluation, in which states have their initial values."""
 
 
 @pytest.mark.parametrize("demo", DEMOS, ids=lambda d: d.name)
@@ -156,7 +156,7 @@ OVER_TIME = (
     ("MDF/RNN/IAFs.yaml", 50, 1e-3),
     ("NeuroML/ABCD.mdf.yaml", 50, 1e-3),
 )
-"""Arithmetic only: bit for bit."""
+"""Models with arithmetic only, which are equal bit for bit."""
 
 
 @pytest.mark.slow
@@ -196,7 +196,7 @@ nodes:
 
 @pytest.fixture
 def wrongly_compiled(monkeypatch: pytest.MonkeyPatch, mdf):
-    """Makes `verify` compile another model than the one it is asked about."""
+    """Make `verify` compile another model than its argument."""
 
     def wrongly(text: str) -> None:
         wrong = mdf(text)
@@ -376,8 +376,12 @@ conditions:
 """
     wrongly_compiled(PAIR + order.replace("n: 2", "n: 3"))
     verification = mdf_loop.verify(mdf(PAIR + order), steps=4)
-    (found,) = (c for c in verification.comparisons if c.name == "order of execution")
-    assert (found.equal, found.first_step, found.values) == (False, 0, ("A|A|A|B", "A|A|B"))
+    (comparison,) = (c for c in verification.comparisons if c.name == "order of execution")
+    assert (comparison.equal, comparison.first_step, comparison.values) == (
+        False,
+        0,
+        ("A|A|A|B", "A|A|B"),
+    )
 
 
 def test_an_order_that_is_decided_while_running_is_compared(mdf) -> None:
@@ -466,7 +470,7 @@ WRONG = {
     "a kernel": (ROI, {}, "no float64 kernel for onnx::MaxRoiPool"),
     "a kernel over time": (ROI, {"steps": 2}, "no float64 kernel for onnx::MaxRoiPool"),
 }
-"""Models, how they are to be verified, and what is wrong with that."""
+"""Models, keywords of `verify`, and the error."""
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -477,16 +481,16 @@ def test_the_engine_does_not_run_for_what_cannot_be_compiled(
         raise AssertionError("the engine has run")
 
     monkeypatch.setattr(side_by_side, "EngineGraph", engine)
-    model, asked, sentence = WRONG[name]
+    model, keywords, sentence = WRONG[name]
     with pytest.raises(LoopError, match=re.escape(sentence)):
-        mdf_loop.verify(model, **asked)
+        mdf_loop.verify(model, **keywords)
 
 
-def test_the_engine_is_what_that_test_holds_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+def test_verify_builds_the_engine_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = []
     engine = side_by_side.EngineGraph
     monkeypatch.setattr(
-        side_by_side, "EngineGraph", lambda d, *seed: made.append(d) or engine(d, *seed)
+        side_by_side, "EngineGraph", lambda d, *seed: documents.append(d) or engine(d, *seed)
     )
     assert mdf_loop.verify(model_of(), steps=2).equal
-    assert len(made) == 1
+    assert len(documents) == 1
