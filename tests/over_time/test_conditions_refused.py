@@ -54,7 +54,7 @@ def _at_b(type_: str, **arguments: Any) -> Model:
 
 
 @pytest.mark.parametrize(
-    ("type_", "arguments", "why"),
+    ("type_", "arguments", "reason"),
     [
         ("WhenFinished", {"dependency": "A"}, "asks nodes whether they are finished"),
         ("WhenFinishedAny", {}, "asks nodes whether they are finished"),
