@@ -29,12 +29,12 @@ def owned_graph_ids_of_node(node: Any) -> set[str]:
     """Return the ids of other graphs that functions of a node, or of its inline bodies, own."""
     graph_ids: set[str] = set()
     for item in (*node.functions, *node.parameters):
-        for written in written_bodies(item, node).values():
-            if isinstance(written.value, str):
-                graph_ids.add(written.value)
-            elif written.value is not None:
+        for body in written_bodies(item, node).values():
+            if isinstance(body.value, str):
+                graph_ids.add(body.value)
+            elif body.value is not None:
                 with contextlib.suppress(LoopError):  # reading the owner reports the error
-                    graph_ids |= owned_graph_ids(graph_of(written.value, ""))
+                    graph_ids |= owned_graph_ids(graph_of(body.value, ""))
     return graph_ids
 
 
@@ -54,30 +54,30 @@ def written_bodies(item: Any, node: Any) -> dict[str, WrittenBody]:
     """Return every graph that a function owns, by its place in the args: `body`, `branches[1]`."""
     bodies: dict[str, WrittenBody] = {}
     for argument in BODIES.get(graph_function(item.function) or "", ()):
-        written = written_body(item, node, argument)
-        if isinstance(written.value, list | tuple):
-            for k, part in enumerate(written.value if argument == "branches" else ()):
+        body = written_body(item, node, argument)
+        if isinstance(body.value, list | tuple):
+            for k, part in enumerate(body.value if argument == "branches" else ()):
                 bodies[f"{argument}[{k}]"] = _follow_parameters(part, node, item)
-        elif argument != "default" or not is_value(written.value, node):
-            bodies[argument] = written
+        elif argument != "default" or not is_value(body.value, node):
+            bodies[argument] = body
     return bodies
 
 
 def parameters_with_bodies(item: Any, node: Any) -> set[str]:
     """Return the ids of a node's parameters that are graphs of a function, or lists of graphs."""
     arguments = BODIES.get(graph_function(item.function) or "", ())
-    written = [written_body(item, node, argument) for argument in arguments]
-    written += written_bodies(item, node).values()
-    return {name for each in written for name in each.parameters}
+    bodies = [written_body(item, node, argument) for argument in arguments]
+    bodies += written_bodies(item, node).values()
+    return {name for each in bodies for name in each.parameters}
 
 
-def is_value(written: Any, node: Any) -> bool:
+def is_value(text: Any, node: Any) -> bool:
     """Return True if a text in place of a graph is a value: a name of the node, or a formula."""
-    if not isinstance(written, str):
-        return isinstance(written, bool | int | float)
-    own = {x.id for x in (*node.input_ports, *node.functions)}
-    own |= {p.id for p in node.parameters if not _holds_graph(p.value)}
-    return written.strip() in own or not re.fullmatch(r"[\w-]*", _unquoted(written))
+    if not isinstance(text, str):
+        return isinstance(text, bool | int | float)
+    names = {x.id for x in (*node.input_ports, *node.functions)}
+    names |= {p.id for p in node.parameters if not _holds_graph(p.value)}
+    return text.strip() in names or not re.fullmatch(r"[\w-]*", _unquoted(text))
 
 
 def _holds_graph(value: Any) -> bool:

@@ -22,8 +22,8 @@ def content_of(document: Document) -> dict[str, Any]:
     bare.graphs = []
     with suppress_output():
         content: dict[str, Any] = bare.to_dict()
-    (written,) = content.values()
-    written["graphs"] = {graph.id: _graph(graph) for graph in model.graphs}
+    (model_content,) = content.values()
+    model_content["graphs"] = {graph.id: _graph(graph) for graph in model.graphs}
     return content
 
 
@@ -31,20 +31,20 @@ def _graph(graph: Any) -> Any:
     with suppress_output():
         (content,) = _writable(graph).to_dict().values()
     for part, path in _parts(graph):
-        written: Any = content
+        entry: Any = content
         for key in path:
-            written = written[key]
+            entry = entry[key]
         values = _raw_values(part)
-        written.update((name, _values(value)) for name, value in values.items())
-        if "conditions" in written and "conditions" not in values:
-            written["conditions"] = _by_name(written["conditions"])
+        entry.update((name, _values(value)) for name, value in values.items())
+        if "conditions" in entry and "conditions" not in values:
+            entry["conditions"] = _by_name(entry["conditions"])
     return content
 
 
 def _by_name(conditions: list[dict[str, Any]]) -> Any:
     """Return conditions by name, as in files; modeci_mdf cannot read a list of them."""
-    named = {each["id"]: {k: v for k, v in each.items() if k != "id"} for each in conditions}
-    return named if len(named) == len(conditions) else conditions
+    by_name = {each["id"]: {k: v for k, v in each.items() if k != "id"} for each in conditions}
+    return by_name if len(by_name) == len(conditions) else conditions
 
 
 _PLACEHOLDERS: dict[str, Any] = {

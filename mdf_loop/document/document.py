@@ -72,14 +72,14 @@ def graph_by_id(graph_id: str, where: str, document: Document, owner: str, word:
         )
     visited, waiting = {graph_id}, [graph_id]
     while waiting:
-        named = owned_graph_ids(document.siblings[waiting.pop()]) & document.siblings.keys()
-        if graph_id in named:
+        inner_ids = owned_graph_ids(document.siblings[waiting.pop()]) & document.siblings.keys()
+        if graph_id in inner_ids:
             raise ModelError(
                 f"the {owner} {word} '{graph_id}' contains a {owner} whose {word} is "
                 f"'{graph_id}' again",
                 where,
                 "a body cannot contain itself: carry what it needs, or write another graph",
             )
-        waiting += named - visited
-        visited |= named
+        waiting += inner_ids - visited
+        visited |= inner_ids
     return graph

@@ -127,8 +127,8 @@ def _reasons(error: BaseException) -> Iterator[str]:
             yield from _reasons(child)
         return
     notes = [note for note in getattr(error, "__notes__", []) if "structur" in note.lower()]
-    about = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
-    message = " ".join(about.split("\n")[:3]) or type(error).__name__
+    detail = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
+    message = " ".join(detail.split("\n")[:3]) or type(error).__name__
     message = _CLASS.sub(lambda match: _TYPE_NAMES.get(match[1], match[1]), message)
     type_error = _PYTHON_ERROR.match(message)
     if type_error:

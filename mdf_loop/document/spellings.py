@@ -34,7 +34,9 @@ def _model(model: Any) -> Any:
     normalized = _map_section(model, "graphs", graph_as_mdf)
     if not str(_part(model, "generating_application")).lower().startswith("psyneulink"):
         return normalized
-    return _map_section(normalized, "graphs", lambda graph: _map_section(graph, "nodes", _untyped))
+    return _map_section(
+        normalized, "graphs", lambda graph: _map_section(graph, "nodes", _drop_integer_types)
+    )
 
 
 def _node(node: Any) -> Any:
@@ -48,9 +50,9 @@ def _port(port: Any) -> Any:
     if not isinstance(shape, str):
         return port
     with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-        written = ast.literal_eval(shape)
-        if isinstance(written, tuple | list) and all(type(extent) is int for extent in written):
-            return {**port, "shape": list(written)}
+        extents = ast.literal_eval(shape)
+        if isinstance(extents, tuple | list) and all(type(extent) is int for extent in extents):
+            return {**port, "shape": list(extents)}
     return port
 
 
@@ -58,7 +60,7 @@ def _parameter(parameter: Any) -> Any:
     return {"value": parameter} if isinstance(parameter, bool | int | float) else parameter
 
 
-def _untyped(node: Any) -> Any:
+def _drop_integer_types(node: Any) -> Any:
     """Return a node whose input ports do not state integer types."""
     return _map_section(node, "input_ports", _without_integer_type)
 

@@ -57,9 +57,9 @@ def _normalized(written: Any) -> str:
 def _stated(word: str, precision: str) -> str | None:
     if not word.startswith(_WRAPPERS):
         return _tensor_dtype(word, precision)
-    wrappers, opened, rest = word.rpartition("(")
+    wrappers, parenthesis, rest = word.rpartition("(")
     member = rest.rstrip(")")
-    return f"{wrappers}{opened}{_tensor_dtype(member, precision)}{rest[len(member) :]}"
+    return f"{wrappers}{parenthesis}{_tensor_dtype(member, precision)}{rest[len(member) :]}"
 
 
 def _tensor_dtype(word: str, precision: str) -> str | None:

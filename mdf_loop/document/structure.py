@@ -278,9 +278,9 @@ def _nested_condition(condition: Mapping[str, Any]) -> Mapping[str, Any]:
     own = {key: value for key, value in condition.items() if key in ("type", "kwargs", "metadata")}
     if isinstance(condition.get("args"), Mapping):
         own["args"] = condition["args"]
-    further = {key: value for key, value in condition.items() if key not in own}
+    extra_keys = {key: value for key, value in condition.items() if key not in own}
     kwargs = own.get("kwargs")
-    return {**own, "kwargs": {**further, **(kwargs if isinstance(kwargs, Mapping) else {})}}
+    return {**own, "kwargs": {**extra_keys, **(kwargs if isinstance(kwargs, Mapping) else {})}}
 
 
 _CONDITIONS = "write conditions: {name: {test: ..., value: ...}}"
@@ -306,9 +306,9 @@ def _condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
 # --- helpers ------------------------------------------------------------------------------------
 
 
-def _is_extent(written: Any) -> bool:
+def _is_extent(extent: Any) -> bool:
     """Return True for an integer of at most 63 bits, also as text."""
-    text = str(written)[:40]
+    text = str(extent)[:40]
     return text.lstrip("-").isdecimal() and abs(int(text)) < 2**63
 
 

@@ -56,9 +56,9 @@ def check(program: Program) -> tuple[Finding, ...]:
 
 
 def _check_scope(
-    ops: Iterable[Operation], outside: set[Value], true_values: set[Value]
+    ops: Iterable[Operation], outer_values: set[Value], true_values: set[Value]
 ) -> Iterator[Finding]:
-    known = set(outside)
+    known = set(outer_values)
     for operation in ops:
         for value in operands(operation):
             if value not in known:
@@ -95,11 +95,11 @@ def _names_used_twice(program: Program) -> Iterator[Finding]:
 
 
 def _check_body(
-    body: Body, outside: set[Value], true_values: set[Value], where: str
+    body: Body, outer_values: set[Value], true_values: set[Value], where: str
 ) -> Iterator[Finding]:
-    inside = outside | set(body.inputs)
-    yield from _check_scope(body.ops, inside, true_values)
-    defined = inside | {value for operation in body.ops for value in results(operation)}
+    visible = outer_values | set(body.inputs)
+    yield from _check_scope(body.ops, visible, true_values)
+    defined = visible | {value for operation in body.ops for value in results(operation)}
     for value in body.outputs:
         if value not in defined:
             yield _not_here(value, where)
@@ -127,8 +127,8 @@ def _check_recorded(loop: Loop, recorded: Recorded) -> Iterator[Finding]:
     name = f"the recorded value '{recorded.name or recorded.row.name}'"
     kind = kind_of(recorded.row.dtype)
     if kind in _UNRECORDED:
-        what, hint = _UNRECORDED[kind]
-        sentence = f"{name} is {what}, which cannot be recorded"
+        description, hint = _UNRECORDED[kind]
+        sentence = f"{name} is {description}, which cannot be recorded"
         yield Finding("UnsupportedError", sentence, loop.where, hint)
 
 
@@ -227,12 +227,12 @@ def _check_choice(choice: If) -> Iterator[Finding]:
             f"the condition of '{choice.name}' must be bool[], not {choice.condition.type}",
             choice.where,
         )
-    for word, branch in (("true", choice.then), ("false", choice.otherwise)):
+    for outcome, branch in (("true", choice.then), ("false", choice.otherwise)):
         if len(branch.leaves) != len(choice.outputs):
             yield Finding(
                 "ArityError",
                 f"'{choice.name}' has {len(choice.outputs)} values, but if its condition is "
-                f"{word} there are {len(branch.leaves)}",
+                f"{outcome} there are {len(branch.leaves)}",
                 choice.where,
             )
             continue
@@ -241,7 +241,7 @@ def _check_choice(choice: If) -> Iterator[Finding]:
                 yield Finding(
                     "OperandError",
                     f"'{output.name}' is {output.type}, but if the condition of '{choice.name}' "
-                    f"is {word} it is '{leaf.name}': {leaf.type}",
+                    f"is {outcome} it is '{leaf.name}': {leaf.type}",
                     choice.where,
                     "both branches must give one dtype, and shapes that the result allows",
                 )

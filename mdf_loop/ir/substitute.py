@@ -30,21 +30,21 @@ def substitute(node: _Node, swaps: Mapping[Value, Value]) -> _Node:
 
     If nothing is replaced, the same object is returned.
     """
-    return cast(_Node, _substituted(node, swaps)) if swaps else node
+    return cast(_Node, _substitute(node, swaps)) if swaps else node
 
 
-def _substituted(node: Any, swaps: Mapping[Value, Value]) -> Any:
+def _substitute(node: Any, swaps: Mapping[Value, Value]) -> Any:
     kind = type(node)
     if kind is Value:
         return swaps.get(node, node)
     if kind is tuple:
-        parts = tuple(_substituted(part, swaps) for part in node)
+        parts = tuple(_substitute(part, swaps) for part in node)
         return parts if any(p is not q for p, q in zip(parts, node, strict=True)) else node
     if kind in _WITH_VALUES:
         changed = {}
         for name in node.__struct_fields__:
             part = getattr(node, name)
-            new = _substituted(part, swaps)
+            new = _substitute(part, swaps)
             if new is not part:
                 changed[name] = new
         return replace(node, **changed) if changed else node

@@ -33,8 +33,10 @@ def _arguments_text(operation: Op) -> str:
     def one(value: Any) -> str:
         return array_text(value) if isinstance(value, np.ndarray) else str(value)
 
-    read = ["-" if value is None else f"%{value.name}" for value in operation.inputs]
-    return ", ".join([*read, *(f"{k}={one(v)}" for k, v in sorted(operation.attributes.items()))])
+    operands = ["-" if value is None else f"%{value.name}" for value in operation.inputs]
+    return ", ".join(
+        [*operands, *(f"{k}={one(v)}" for k, v in sorted(operation.attributes.items()))]
+    )
 
 
 def loop_header(loop: Loop) -> str:
@@ -56,8 +58,8 @@ def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
             f"to %{carried.leave.name} giving %{carried.final.name}"
         )
     for scanned in loop.scanned:
-        way = " backward" if scanned.backward else ""
-        yield f"{inner}scan {scanned.row} of %{scanned.rows.name} axis {scanned.axis}{way}"
+        direction = " backward" if scanned.backward else ""
+        yield f"{inner}scan {scanned.row} of %{scanned.rows.name} axis {scanned.axis}{direction}"
     yield from _print_ops(loop.ops, inner)
     for recorded in loop.recorded:
         yield f"{inner}record %{recorded.row.name} giving {recorded.stack}"

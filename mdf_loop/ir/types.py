@@ -81,17 +81,17 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     return "string" if dtype.kind in "USOT" else str(dtype)
 
 
-def numpy_dtype(word: str) -> np.dtype[Any]:
+def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the numpy dtype of a dtype name; text is an array of objects.
 
     Raises:
         OperandError: the name is not a tensor dtype.
     """
-    if word == "string":
+    if name == "string":
         return np.dtype(object)
-    if not is_tensor(word):
-        raise OperandError(f"{word} is no dtype of a tensor")
-    return np.dtype(ml_dtypes.bfloat16 if word == "bfloat16" else word)
+    if not is_tensor(name):
+        raise OperandError(f"{name} is no dtype of a tensor")
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
 def kind_of(dtype: str) -> str:
@@ -109,11 +109,11 @@ def promoted_dtype(dtypes: Iterable[str]) -> str:
     Raises:
         OperandError: the dtypes have no common dtype.
     """
-    words = tuple(dict.fromkeys(dtypes))
-    if all(kind_of(word) in "biufc" for word in words):
+    names = tuple(dict.fromkeys(dtypes))
+    if all(kind_of(name) in "biufc" for name in names):
         with contextlib.suppress(TypeError):
-            return str(np.result_type(*map(numpy_dtype, words)))
-    raise OperandError(f"there is no common dtype of {' and '.join(words)}", hint="use onnx::Cast")
+            return str(np.result_type(*map(numpy_dtype, names)))
+    raise OperandError(f"there is no common dtype of {' and '.join(names)}", hint="use onnx::Cast")
 
 
 # --- sequences and optional values ------------------------------------------------------------
@@ -225,7 +225,9 @@ def wrong_kind_error(
 ) -> OperandError:
     """Return the error for a sequence or optional value in place of a tensor, or the reverse."""
     kind = onnx_type_text(value.dtype).partition("(")[0]
-    expected = " or ".join(words for word, words in _KINDS.items() if word in kinds)
+    expected = " or ".join(
+        description for kind_name, description in _KINDS.items() if kind_name in kinds
+    )
     is_one = f"'{value.name}' is {_KINDS[kind]}, {value.type}"
     sentence = (
         f"{place} must be {expected}, but {is_one}" if place else f"{is_one}: {expected} is needed"

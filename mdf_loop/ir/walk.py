@@ -100,14 +100,16 @@ def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> 
 
 def captures(operation: Operation) -> tuple[Value, ...]:
     """Return the outer values that the bodies read (nested ones, too), in order of first use."""
-    outside: dict[Value, None] = {}
+    outer_values: dict[Value, None] = {}
     for body in bodies(operation):
-        inside: set[Value] = set(body.inputs)
+        local_values: set[Value] = set(body.inputs)
         for inner in body.ops:
-            outside.update((value, None) for value in reads(inner) if value not in inside)
-            inside.update(results(inner))
-        outside.update((value, None) for value in body.outputs if value not in inside)
-    return tuple(outside)
+            outer_values.update(
+                (value, None) for value in reads(inner) if value not in local_values
+            )
+            local_values.update(results(inner))
+        outer_values.update((value, None) for value in body.outputs if value not in local_values)
+    return tuple(outer_values)
 
 
 def reads(operation: Operation) -> tuple[Value, ...]:

@@ -57,11 +57,11 @@ def known_array(b: ModelBuilder, argument: Argument) -> Array:
     return array
 
 
-def _known(kinds: str, words: str, convert: Callable[[Any], Any]) -> Callable[..., Any]:
+def _known(kinds: str, description: str, convert: Callable[[Any], Any]) -> Callable[..., Any]:
     def read(b: ModelBuilder, argument: Argument) -> Any:
         array = known_array(b, argument)
         if array.shape != () or array.dtype.kind not in kinds:
-            raise OperandError(f"must be {words}, not {_shown(argument)}")
+            raise OperandError(f"must be {description}, not {_shown(argument)}")
         return convert(array.item())
 
     return read

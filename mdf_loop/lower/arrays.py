@@ -24,7 +24,7 @@ def array(b: ModelBuilder, x: Value, /, dtype: Dtype | None = None) -> Value:
     return value if dtype is None else cast(b, value, dtype)
 
 
-def _type(dtype: str) -> None:
+def _register_dtype(dtype: str) -> None:
     @names(*(name for name, spelled in DTYPES.items() if spelled == dtype and "numpy." in name))
     def call(b: ModelBuilder, x: Value, /) -> Value:
         if not fits_dtype(b, x, dtype):
@@ -36,7 +36,7 @@ def _type(dtype: str) -> None:
 
 for _dtype in dict.fromkeys(DTYPES.values()):
     if _dtype != "float":
-        _type(_dtype)
+        _register_dtype(_dtype)
 
 
 # --- filled arrays -----------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def full(
     return b.op("Expand", fill, shape)
 
 
-def _filled(number: int, name: str) -> None:
+def _register_filled(number: int, name: str) -> None:
     @names(f"numpy.{name}")
     def call(b: ModelBuilder, shape: Extents, /, dtype: Dtype | None = None) -> Value:
         return full(b, shape, b.constant(np.array(number, dtype or b.float_dtype)))
@@ -75,8 +75,8 @@ def full_like(b: ModelBuilder, a: Value, fill_value: Value, /, dtype: Dtype | No
     return b.op("Expand", fill, shape_of(b, a))
 
 
-_filled(0, "zeros")
-_filled(1, "ones")
+_register_filled(0, "zeros")
+_register_filled(1, "ones")
 
 
 def shape_of(b: ModelBuilder, value: Value) -> Value:
@@ -127,7 +127,7 @@ def arange(
     known = [b.constant_of(part) if kind(part) == "i" else b.evaluated(part) for part in parts]
     if all(array is not None for array in known):
         numbers = [array.item() for array in known if array is not None]
-        _refuse_large("numpy.arange", _count(*numbers))
+        _refuse_large("numpy.arange", _element_count(*numbers))
         series = np.arange(*numbers)
         return b.constant(
             series.astype(dtype or (b.float_dtype if series.dtype.kind == "f" else series.dtype))
@@ -140,7 +140,7 @@ def arange(
     return computed if dtype is None else cast(b, computed, dtype)
 
 
-def _count(start: float, stop: float, step: float = 1) -> float:
+def _element_count(start: float, stop: float, step: float = 1) -> float:
     if step == 0:
         raise OperandError("the step of numpy.arange is 0")
     return abs((stop - start) / step)
@@ -153,7 +153,7 @@ def _refuse_large(name: str, count: float) -> None:
         )
 
 
-def _spaced(name: str, compute: Callable[..., Any]) -> None:
+def _register_spaced(name: str, compute: Callable[..., Any]) -> None:
     @names(name)
     def call(
         b: ModelBuilder, start: float, stop: float, /, num: int = 50, endpoint: bool = True
@@ -166,6 +166,6 @@ def _spaced(name: str, compute: Callable[..., Any]) -> None:
     call.__doc__ = f"Return `{name}(start, stop, num)` of numbers known at compile time."
 
 
-_spaced("numpy.linspace", np.linspace)
-_spaced("numpy.logspace", np.logspace)
-_spaced("numpy.geomspace", np.geomspace)
+_register_spaced("numpy.linspace", np.linspace)
+_register_spaced("numpy.logspace", np.logspace)
+_register_spaced("numpy.geomspace", np.geomspace)

@@ -53,7 +53,7 @@ def _is_one(value: Value) -> bool:
     return value.shape is not None and all(extent == 1 for extent in value.shape)
 
 
-def _extreme(name: str, better: Callable[[ModelBuilder, Value, Value], Value]) -> None:
+def _register_extreme(name: str, better: Callable[[ModelBuilder, Value, Value], Value]) -> None:
     @names(name)
     def call(b: ModelBuilder, /, *terms: Term) -> Value:
         parts = [tensor(b, term) for term in terms]
@@ -81,8 +81,8 @@ def _extreme(name: str, better: Callable[[ModelBuilder, Value, Value], Value]) -
     )
 
 
-_extreme("max", ops.greater)
-_extreme("min", ops.less)
+_register_extreme("max", ops.greater)
+_register_extreme("min", ops.less)
 
 
 @names("sum")
@@ -100,7 +100,7 @@ def total(b: ModelBuilder, iterable: Term, start: Value | None = None, /) -> Val
 # --- int, float, bool, len, round ----------------------------------------------------------------
 
 
-def _one(b: ModelBuilder, name: str, value: Value) -> Value:
+def _single_number(b: ModelBuilder, name: str, value: Value) -> Value:
     if value.shape is None or any(dim != 1 for dim in value.shape):
         raise OperandError(
             f"'{name}' makes one number, not {value.type}", hint="write numpy.int64(x) for arrays"
@@ -112,7 +112,7 @@ def _one(b: ModelBuilder, name: str, value: Value) -> Value:
 def to_int(b: ModelBuilder, x: Value, /) -> Value:
     """Return `int(x)` of one number, truncated toward zero."""
     plain = plain_result(b, int, (x,))
-    return plain or _as_int(b, "int", _one(b, "int", x))
+    return plain or _as_int(b, "int", _single_number(b, "int", x))
 
 
 def _as_int(b: ModelBuilder, name: str, x: Value) -> Value:
@@ -122,7 +122,7 @@ def _as_int(b: ModelBuilder, name: str, x: Value) -> Value:
 @names("float")
 def to_float(b: ModelBuilder, x: Value, /) -> Value:
     """Return `float(x)` of one number."""
-    return as_plain(b, _one(b, "float", x), b.float_dtype)
+    return as_plain(b, _single_number(b, "float", x), b.float_dtype)
 
 
 @names("bool")

@@ -57,7 +57,7 @@ def choose(
     otherwise: Reader,
     name: str,
     *,
-    words: BranchNames | None = None,
+    names: BranchNames | None = None,
     join: Join = any_shape,
 ) -> tuple[Value, ...]:
     """Return `then() if condition else otherwise()`, value by value, under the given name.
@@ -75,17 +75,17 @@ def choose(
     known = b.constant_of(condition)
     if known is not None and condition.type == "bool[]":
         return tuple((then if known else otherwise)(b))
-    words = words or BranchNames()
+    names = names or BranchNames()
     left, right = _side(b, then), _side(b, otherwise)
     if left is None or right is None:
         raise Poisoned
     if len(left.leaves) != len(right.leaves):
         raise ArityError(
             f"both branches of '{name}' must give the same number of values, but "
-            f"{words.sides[0]} gives {len(left.leaves)}, {words.sides[1]} {len(right.leaves)}"
+            f"{names.sides[0]} gives {len(left.leaves)}, {names.sides[1]} {len(right.leaves)}"
         )
     outputs = tuple(
-        _join_values(b, (left, right), k, words.value(k) if words.value else name, words, join)
+        _join_values(b, (left, right), k, names.value(k) if names.value else name, names, join)
         for k in range(len(left.leaves))
     )
     b.append(If(name, condition, left.branch(), right.branch(), outputs, b.where))
@@ -119,13 +119,13 @@ def _side(b: ModelBuilder, read: Reader) -> _Side | None:
 
 
 def _join_values(
-    b: ModelBuilder, sides: tuple[_Side, _Side], k: int, name: str, words: BranchNames, join: Join
+    b: ModelBuilder, sides: tuple[_Side, _Side], k: int, name: str, names: BranchNames, join: Join
 ) -> Value:
     """Return the k-th value of the choice; both branches cast their leaf to its type first."""
     pair = sides[0].leaves[k], sides[1].leaves[k]
     place = (
-        f"Cannot join the values of '{name}' from {words.sides[0]} ({pair[0].type}) "
-        f"and {words.sides[1]} ({pair[1].type})"
+        f"Cannot join the values of '{name}' from {names.sides[0]} ({pair[0].type}) "
+        f"and {names.sides[1]} ({pair[1].type})"
     )
     dtype = _join_dtypes(b, *pair, place)
     shape = _join_shapes(pair[0].shape, pair[1].shape, place, join)

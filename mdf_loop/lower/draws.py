@@ -159,11 +159,11 @@ def _draw_integers(b: ModelBuilder, first: Value, end: Value, shape: Size) -> Va
         b.op("LessOrEqual", count, scalar(b, _TWO_TO_32 - 1, "int64")),
     )
     count = ops.check_value(b, count, fits, OperandError(parameter_rules.WHOLE))
-    word, many = draw_numbers(b, "RandomWord", shape), cast(b, count, "uint64")
-    high = _shifted(b, word)
+    word, factor = draw_numbers(b, "RandomWord", shape), cast(b, count, "uint64")
+    high = _high_half(b, word)
     low = b.op("Sub", word, b.op("Mul", high, scalar(b, _TWO_TO_32, "uint64")))
-    part = b.op("Add", b.op("Mul", high, many), _shifted(b, b.op("Mul", low, many)))
-    return b.op("Add", first, cast(b, _shifted(b, part), "int64"))
+    part = b.op("Add", b.op("Mul", high, factor), _high_half(b, b.op("Mul", low, factor)))
+    return b.op("Add", first, cast(b, _high_half(b, part), "int64"))
 
 
 def _check_integers(value: Value) -> Value:
@@ -172,7 +172,7 @@ def _check_integers(value: Value) -> Value:
     return value
 
 
-def _shifted(b: ModelBuilder, word: Value) -> Value:
+def _high_half(b: ModelBuilder, word: Value) -> Value:
     return b.op("BitShift", word, scalar(b, 32, "uint64"), direction="RIGHT")
 
 
@@ -201,15 +201,15 @@ def choice(
     """Return random elements of a list, or integers below `a`; `p` states the probabilities."""
     if not replace:
         raise OperandError("what was chosen can be chosen again: replace=False is not supported")
-    count = _choices(b, a)
+    count = _choice_count(b, a)
     if p is None:
         index = _draw_integers(b, literal(b, 0), literal(b, count), size_of(size))
     else:
-        index = _weighted(b, as_float(b, p), count, size_of(size))
+        index = _draw_weighted(b, as_float(b, p), count, size_of(size))
     return index if a.shape == () else b.op("Gather", a, index, axis=0)
 
 
-def _choices(b: ModelBuilder, a: Value) -> int:
+def _choice_count(b: ModelBuilder, a: Value) -> int:
     """Return the number of elements to choose from."""
     known = b.evaluated(a)
     if a.shape == () and known is not None and known.dtype.kind in "iu" and known > 0:
@@ -222,13 +222,13 @@ def _choices(b: ModelBuilder, a: Value) -> int:
     return a.shape[0]
 
 
-def _weighted(b: ModelBuilder, p: Value, count: int, shape: Size) -> Value:
+def _draw_weighted(b: ModelBuilder, p: Value, count: int, shape: Size) -> Value:
     """Return random indices with probabilities `p`: the number of partial sums not above u."""
     if p.shape != (count,):
         raise OperandError(f"there are {count} elements to choose from, but p is {p.type}")
     total = Symbolic(b, b.op("ReduceSum", p, keepdims=0))
-    near = parameter_rules.tolerance(p.dtype)
-    p = parameter_rules.probabilities(DrawSite(b), Symbolic(b, p), total, near).value
+    tolerance = parameter_rules.tolerance(p.dtype)
+    p = parameter_rules.probabilities(DrawSite(b), Symbolic(b, p), total, tolerance).value
     return choose_index(b, p, draw_floats(b, "Uniform", shape), count)
 
 
@@ -291,7 +291,7 @@ def laplace(
 @names("numpy.random.multivariate_normal")
 def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = None) -> Value:
     """Return normal vectors of known means and covariances, along the last axis."""
-    means, root = _root(b, mean, cov)
+    means, root = _means_and_cholesky(b, mean, cov)
     count = len(means)
     z = draw_numbers(b, "Normal", (*(() if size is None else size_of(size)), count))
     normals = [b.op("Gather", z, ints(b, k), axis=-1) for k in range(count)]
@@ -306,7 +306,7 @@ def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = N
     return cast(b, joined, b.float_dtype)
 
 
-def _root(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array, Array]:
+def _means_and_cholesky(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array, Array]:
     """Return the means and the Cholesky factor of the covariances."""
     means, covariances = b.evaluated(mean), b.evaluated(cov)
     if means is None or covariances is None:

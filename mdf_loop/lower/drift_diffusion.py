@@ -31,7 +31,7 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
     limits loops (`max_iterations`).
     """
     start, non_decision_time, rate, threshold, noise, dt = (
-        _one(b, name, arguments) for name in DRIFT_DIFFUSION
+        _number_argument(b, name, arguments) for name in DRIFT_DIFFUSION
     )
     mean = ops.multiply(b, rate, dt)
     noise = not_negative(b, noise, "the noise of drift_diffusion_integrator")
@@ -42,9 +42,9 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
         particle = body.new(start.dtype, (), f"{name}.particle")
         t = body.new("int64", (), f"{name}.t")
         z = draw_floats(body, "Normal", ())
-        moved = ops.add(body, particle, ops.add(body, mean, ops.multiply(body, scale, z)))
+        next_particle = ops.add(body, particle, ops.add(body, mean, ops.multiply(body, scale, z)))
         next_t = body.op("Add", t, scalar(body, 1, "int64"))
-        continues = body.op("Less", body.op("Abs", moved), threshold)
+        continues = body.op("Less", body.op("Abs", next_particle), threshold)
     zero = scalar(b, 0, "int64")
     loop = b.append(
         Loop(
@@ -55,7 +55,7 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
             condition_in=body.new("bool", (), f"{name}.go"),
             condition_out=continues,
             carried=(
-                Carried(start, particle, moved, b.new(start.dtype, (), name), "particle"),
+                Carried(start, particle, next_particle, b.new(start.dtype, (), name), "particle"),
                 Carried(zero, t, next_t, b.new("int64", (), f"{name}.t"), "t"),
             ),
             recorded=(),
@@ -77,7 +77,7 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
     )
 
 
-def _one(b: ModelBuilder, name: str, arguments: Mapping[str, Term]) -> Value:
+def _number_argument(b: ModelBuilder, name: str, arguments: Mapping[str, Term]) -> Value:
     default = DRIFT_DIFFUSION[name]
     if name not in arguments and default is None:
         raise OperandError(

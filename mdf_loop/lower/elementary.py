@@ -93,7 +93,7 @@ def log1p(b: ModelBuilder, x: Value, /) -> Value:
     return b.op("Where", grows, exact, x)  # x may be -0.0, whose sign only the else branch keeps
 
 
-def _logarithm(base: int) -> None:
+def _register_logarithm(base: int) -> None:
     @names(f"numpy.log{base}")
     def call(b: ModelBuilder, x: Value, /) -> Value:
         x = as_float(b, x)
@@ -108,8 +108,8 @@ def _logarithm(base: int) -> None:
     )
 
 
-_logarithm(2)
-_logarithm(10)
+_register_logarithm(2)
+_register_logarithm(10)
 
 
 @names("numpy.logaddexp")
@@ -206,10 +206,10 @@ def arctan2(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return the angle of the point (x2, x1): `arctan |x1 / x2|`, moved into its quadrant."""
     y, x = floats(b, x1, x2)
     up, side = b.op("Abs", y), b.op("Abs", x)
-    same = b.op("Equal", up, side)  # 0/0 and inf/inf have an angle too
-    ratio = b.op("Where", same, _like(b, 1, x), b.op("Div", up, side))
-    none = b.op("Equal", b.op("Max", up, side), _like(b, 0, x))
-    angle = b.op("Where", none, _like(b, 0, x), b.op("Atan", ratio))
+    is_diagonal = b.op("Equal", up, side)  # 0/0 and inf/inf have an angle too
+    ratio = b.op("Where", is_diagonal, _like(b, 1, x), b.op("Div", up, side))
+    is_origin = b.op("Equal", b.op("Max", up, side), _like(b, 0, x))
+    angle = b.op("Where", is_origin, _like(b, 0, x), b.op("Atan", ratio))
     mirrored = b.op("Where", signbit(b, x), b.op("Sub", _like(b, math.pi, x), angle), angle)
     return copysign(b, mirrored, y)
 

@@ -22,7 +22,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import constants, function, qualified_hint
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.subscripts import Index, SliceIndex, subscript
-from mdf_loop.lower.syntax import dotted, drawing_calls, parse, parse_number, shortened
+from mdf_loop.lower.syntax import dotted_name, drawing_calls, parse, parse_number, shorten
 from mdf_loop.lower.terms import Term, literal, tensor
 from mdf_loop.numbers_only import only_numbers
 from mdf_loop.ops.words import is_scalar, kind, scalar
@@ -105,7 +105,7 @@ def lower_expression(b: ModelBuilder, expression: Any, scope: Scope, part: str =
             return _lower(b, expression, scope)
     except RecursionError:
         raise ExpressionError(
-            f"{shortened(expression)} is nested too deeply",
+            f"{shorten(expression)} is nested too deeply",
             hint="split it: give parts of it to parameters of their own",
         ) from None
 
@@ -113,8 +113,8 @@ def lower_expression(b: ModelBuilder, expression: Any, scope: Scope, part: str =
 def _lower(b: ModelBuilder, expression: Any, scope: Scope) -> Term:
     if isinstance(expression, str):
         return _lower_text(b, expression, scope)
-    if isinstance(expression, list | tuple) and _holds_text(expression):
-        return tuple(_listed(b, k, part, scope) for k, part in enumerate(expression))
+    if isinstance(expression, list | tuple) and _contains_text(expression):
+        return tuple(_lower_member(b, k, part, scope) for k, part in enumerate(expression))
     if expression is None or isinstance(expression, dict):
         raise ExpressionError(
             "there is no value here" if expression is None else "a dict is not a value",
@@ -123,14 +123,14 @@ def _lower(b: ModelBuilder, expression: Any, scope: Scope) -> Term:
     return literal(b, expression)
 
 
-def _listed(b: ModelBuilder, k: int, expression: Any, scope: Scope) -> Term:
+def _lower_member(b: ModelBuilder, k: int, expression: Any, scope: Scope) -> Term:
     with b.part(str(k)):
         return _lower(b, expression, scope)
 
 
-def _holds_text(parts: Any) -> bool:
+def _contains_text(parts: Any) -> bool:
     return not only_numbers(parts) and any(
-        isinstance(p, str) or (isinstance(p, list | tuple) and _holds_text(p)) for p in parts
+        isinstance(p, str) or (isinstance(p, list | tuple) and _contains_text(p)) for p in parts
     )
 
 
@@ -151,9 +151,9 @@ def _lower_text(b: ModelBuilder, text: str, scope: Scope) -> Term:
 
 
 def _with_expression(error: LoopError, text: str) -> LoopError:
-    marked = f" (in '{shortened(text)}')"
+    suffix = f" (in '{shorten(text)}')"
     error.findings = tuple(
-        f if f.where or marked in f.what else replace(f, what=f.what + marked)
+        f if f.where or suffix in f.what else replace(f, what=f.what + suffix)
         for f in error.findings
     )
     return error
@@ -188,7 +188,7 @@ class _Lowering:
     def visit_Constant(self, node: ast.Constant) -> Term:
         if not isinstance(node.value, bool | int | float):
             raise ExpressionError(
-                f"{shortened(repr(node.value))} is not a number or truth value",
+                f"{shorten(repr(node.value))} is not a number or truth value",
                 hint="names are written without quotes" if isinstance(node.value, str) else "",
             )
         return literal(self.b, node.value)
@@ -200,7 +200,7 @@ class _Lowering:
         return self.scope.get(node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> Term:
-        name = dotted(node)
+        name = dotted_name(node)
         term = self.scope.find(name) if name else None
         if term is not None:
             return term
@@ -271,13 +271,15 @@ class _Lowering:
 
     def _if_read(self, test: Value, when: bool, node: ast.expr) -> Value:
         """Lower a part that Python evaluates only under a condition; otherwise it cannot fail."""
-        before = self.b.read
+        outer_condition = self.b.read
         condition = ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
-        self.b.read = condition if before is None else self.b.op("And", before, condition)
+        self.b.read = (
+            condition if outer_condition is None else self.b.op("And", outer_condition, condition)
+        )
         try:
             return self.value(node)
         finally:
-            self.b.read = before
+            self.b.read = outer_condition
 
     def _harmless(self, value: Value, number: int) -> Value:
         """Replace a divisor or subscript where Python would not evaluate it, so that it cannot fail."""
@@ -304,7 +306,7 @@ class _Lowering:
     def _index(self, node: ast.expr) -> Index:
         if isinstance(node, ast.Constant) and (node.value is None or node.value is ...):
             return None if node.value is None else ...
-        if isinstance(node, ast.Attribute) and dotted(node) == "numpy.newaxis":
+        if isinstance(node, ast.Attribute) and dotted_name(node) == "numpy.newaxis":
             return None
         if not isinstance(node, ast.Slice):
             return self._harmless(self.value(node), 0)
@@ -312,15 +314,15 @@ class _Lowering:
         return SliceIndex(*(None if end is None else self.value(end) for end in ends))
 
     def visit_Call(self, node: ast.Call) -> Term:
-        name = dotted(node.func)
+        name = dotted_name(node.func)
         if not name:
             raise ExpressionError(
-                f"'{shortened(ast.unparse(node.func))}' is not a function",
+                f"'{shorten(ast.unparse(node.func))}' is not a function",
                 hint="call a function by its name, e.g. numpy.exp(x)",
             )
         if name.split(".", 1)[0] in self.scope:
             raise ExpressionError(
-                f"'{shortened(name)}' is a value, not a function",
+                f"'{shorten(name)}' is a value, not a function",
                 hint=_instead_of_attribute(node.func),
             )
         call = function(name)
@@ -337,7 +339,7 @@ class _Lowering:
     def _argument(self, node: ast.expr) -> Argument:
         if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
             return node.value
-        name = dotted(node)
+        name = dotted_name(node)
         if name in DTYPES and self.scope.find(name) is None:
             return name
         return self.visit(node)
@@ -347,7 +349,8 @@ def _refuse_list(node: ast.BinOp, left: Value, right: Value) -> None:
     """Raise an error for operators with which Python would join or repeat a list."""
     is_list = [isinstance(side, ast.List | ast.Tuple) for side in (node.left, node.right)]
     if any(is_list) and all(
-        listed or is_scalar(value) for listed, value in zip(is_list, (left, right), strict=True)
+        is_listed or is_scalar(value)
+        for is_listed, value in zip(is_list, (left, right), strict=True)
     ):
         raise ExpressionError(
             "Python would join or repeat the list here instead of calculating",
@@ -361,4 +364,4 @@ def _instead_of_attribute(node: ast.expr) -> str:
         return ""
     attribute = {"flatten": "ravel", "astype": "array"}.get(node.attr, node.attr)
     known = qualified_hint(f"numpy.{attribute}")
-    return f"write 'numpy.{attribute}({shortened(ast.unparse(node.value))})'" if known else ""
+    return f"write 'numpy.{attribute}({shorten(ast.unparse(node.value))})'" if known else ""

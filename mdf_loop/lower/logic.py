@@ -58,7 +58,7 @@ def negative(b: ModelBuilder, x: Value, /) -> Value:
 # --- logic ---------------------------------------------------------------------------------------
 
 
-def _logical(op_type: str) -> None:
+def _register_logical(op_type: str) -> None:
     @names(f"numpy.logical_{op_type.lower()}")
     def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         return b.op(op_type, ops.truths(b, x1), ops.truths(b, x2))
@@ -67,7 +67,7 @@ def _logical(op_type: str) -> None:
 
 
 for _op_type in ("And", "Or", "Xor"):
-    _logical(_op_type)
+    _register_logical(_op_type)
 
 
 @names("numpy.logical_not")

@@ -69,20 +69,20 @@ def _axes(
 
     If the rank is known, axes are counted from 0.
     """
-    listed = attributes.get("axes")
+    axis_numbers = attributes.get("axes")
     operand = inputs[1] if len(inputs) > 1 else None
-    if listed is None and operand is not None:
+    if axis_numbers is None and operand is not None:
         known = b.constant_of(operand)
         if known is None:
             return None
-        listed = known.ravel().tolist()
-    if not listed:
+        axis_numbers = known.ravel().tolist()
+    if not axis_numbers:
         return None if attributes.get("noop_with_empty_axes") else ()
     if rank is None:
-        return tuple(sorted({int(axis) for axis in listed}))
-    if not all(-rank <= axis < rank for axis in listed):
+        return tuple(sorted({int(axis) for axis in axis_numbers}))
+    if not all(-rank <= axis < rank for axis in axis_numbers):
         return None
-    return tuple(sorted({int(axis) % rank for axis in listed}))
+    return tuple(sorted({int(axis) % rank for axis in axis_numbers}))
 
 
 def _own_operation(word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:

@@ -98,16 +98,16 @@ def _text_attribute(
     """Return a text attribute, written with or without quotes, or by the name of a parameter."""
     if isinstance(expression, str):
         expression = _named_text(b, expression, scope, formal.name)
-    several = formal.type == defs.OpSchema.AttrType.STRINGS
-    if several and isinstance(expression, str):
+    is_list = formal.type == defs.OpSchema.AttrType.STRINGS
+    if is_list and isinstance(expression, str):
         expression = expression.strip("[]() ").split(",")
-    texts = expression if several and isinstance(expression, list | tuple) else [expression]
+    texts = expression if is_list and isinstance(expression, list | tuple) else [expression]
     if not all(isinstance(text, str) for text in texts):
         raise OperandError(
             f"the attribute '{formal.name}' of onnx::{schema.name} is a text, not {expression!r}"
         )
-    plain = tuple(text.strip("'\" ") for text in texts)
-    return plain if several else plain[0]
+    stripped = tuple(text.strip("'\" ") for text in texts)
+    return stripped if is_list else stripped[0]
 
 
 def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute: str) -> Any:
@@ -134,12 +134,12 @@ def _plain_attribute(
 ) -> Any:
     kinds = defs.OpSchema.AttrType
     if formal.type in (kinds.INT, kinds.INTS):
-        whole = known.astype(np.int64)
-        if not np.array_equal(whole, known):
+        integers = known.astype(np.int64)
+        if not np.array_equal(integers, known):
             raise OperandError(
                 f"the attribute '{formal.name}' of onnx::{schema.name} is a whole number, not {known}"
             )
-        known = whole
+        known = integers
     elif formal.type in (kinds.FLOAT, kinds.FLOATS):
         known = known.astype(np.float64)
     if formal.type in (kinds.INT, kinds.FLOAT, kinds.STRING):

@@ -33,14 +33,14 @@ def onnx_draw(
     operands = [value for value in inputs if value is not None]
     if not operands and "shape" not in attributes:
         raise OperandError(f"onnx::{op_type} needs the argument 'shape'")
-    with _part(b, attributes):
+    with _seed_part(b, attributes):
         return RANDOM_OPERATORS[op_type](b, operands, attributes)
 
 
 def _normal(b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes) -> tuple[Value, ...]:
     scale = scalar(b, float(attributes.get("scale", 1.0)), "float64")
     not_negative(b, scale, "the scale of onnx::RandomNormal")
-    return _scaled(b, "Normal", inputs, attributes, ("mean", 0.0), ("scale", 1.0))
+    return _scaled_sample(b, "Normal", inputs, attributes, ("mean", 0.0), ("scale", 1.0))
 
 
 def _uniform(b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes) -> tuple[Value, ...]:
@@ -48,10 +48,10 @@ def _uniform(b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes) -
     ends = (Symbolic(b, scalar(b, end, "float64")) for end in (low, high))
     parameter_rules.width(DrawSite(b), *ends)
     resolved = {**attributes, "low": low, "width": high - low}
-    return _scaled(b, "Uniform", inputs, resolved, ("low", 0.0), ("width", 1.0))
+    return _scaled_sample(b, "Uniform", inputs, resolved, ("low", 0.0), ("width", 1.0))
 
 
-def _scaled(
+def _scaled_sample(
     b: ModelBuilder,
     kind: str,
     inputs: Sequence[Value],
@@ -101,7 +101,7 @@ def drop_elements(
 
     A `ratio` outside of [0, 1) is an error if `training` is true or None.
     """
-    with _part(b, attributes):
+    with _seed_part(b, attributes):
         u = draw_numbers(b, "Uniform", size_of(None, data))
     rate = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
     zero, one = (scalar(b, end, "float64") for end in (0.0, 1.0))
@@ -115,7 +115,7 @@ def drop_elements(
     return b.op("Where", mask, b.op("Div", data, scale), scalar(b, 0.0, data.dtype)), mask
 
 
-def _part(b: ModelBuilder, attributes: Attributes) -> AbstractContextManager[None]:
+def _seed_part(b: ModelBuilder, attributes: Attributes) -> AbstractContextManager[None]:
     """Return a context for the part of the item that the seed names, if there is a seed."""
     seed = attributes.get("seed")
     return b.part("" if seed is None else f"seed {seed}")

@@ -102,9 +102,9 @@ def _schema_version(
     """
     first = onnx_schema.schema(op_type, args)
     for name in first.attributes:
-        later = onnx_schema.with_operand(op_type, name)
-        if later is not None and not is_known(b, name, args, scope):
-            return later
+        later_schema = onnx_schema.with_operand(op_type, name)
+        if later_schema is not None and not is_known(b, name, args, scope):
+            return later_schema
     return first
 
 

@@ -88,9 +88,10 @@ def _as_input(
     value = tensor(b, term)
     if not is_tensor(value.dtype):
         return value
-    listed = formal.name in _LISTS or f"{schema.name}.{formal.name}" in _LISTS
-    listed = listed and schema.name != "SplitToSequence"  # one number is the length of all parts
-    if listed and value.shape is not None and len(value.shape) != 1:
+    is_vector = formal.name in _LISTS or f"{schema.name}.{formal.name}" in _LISTS
+    # For SplitToSequence, one number is the length of all parts.
+    is_vector = is_vector and schema.name != "SplitToSequence"
+    if is_vector and value.shape is not None and len(value.shape) != 1:
         value = b.op("Reshape", value, ints(b, -1))
     if schema.name == "Range" and value.shape == (1,):  # exporters write it, every runtime takes it
         value = b.op("Reshape", value, ints(b))
@@ -119,12 +120,12 @@ def _variadic(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> list[Value]:
     """Return all arguments that are neither attributes nor other inputs; lists are flattened."""
-    named = {f.name for f in schema.inputs if f.option != VARIADIC} | set(schema.attributes)
+    other_names = {f.name for f in schema.inputs if f.option != VARIADIC} | set(schema.attributes)
     values: list[Value] = []
     for key, expression in args.items():
-        if key in named:
+        if key in other_names:
             continue
-        term = lower_expression(b, _unquoted(expression), scope, key)
+        term = lower_expression(b, _parse_name_list(expression), scope, key)
         parts = (
             term if isinstance(term, tuple) and not isinstance(term, OperatorResults) else (term,)
         )
@@ -134,20 +135,20 @@ def _variadic(
     return values
 
 
-def _unquoted(expression: Any) -> Any:
+def _parse_name_list(expression: Any) -> Any:
     """Return the list of names in a text like `"['a', 'b']"`, which MDF's importers write."""
-    names = _texts(expression) if isinstance(expression, str) else None
+    names = _quoted_texts(expression) if isinstance(expression, str) else None
     return expression if names is None else names
 
 
-def _texts(expression: str) -> list[str] | None:
+def _quoted_texts(expression: str) -> list[str] | None:
     """Return the members of a list of quoted texts; None for other texts."""
     try:
         parts = ast.literal_eval(expression.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
-    listed = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
-    return list(parts) if listed and parts else None
+    is_text_list = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
+    return list(parts) if is_text_list and parts else None
 
 
 def _one_type_per_group(
@@ -174,11 +175,11 @@ def _one_type_per_group(
 
 
 def _group_dtype(b: ModelBuilder, members: list[Value]) -> str | None:
-    fixed = [v for v in members if b.constant_of(v) is None and not b.is_weak(v)]
-    kinds = {kind(v) for v in fixed}
+    typed_values = [v for v in members if b.constant_of(v) is None and not b.is_weak(v)]
+    kinds = {kind(v) for v in typed_values}
     if len(kinds) > 1:
         return None
-    dtype = common_dtype(b, fixed or members)
+    dtype = common_dtype(b, typed_values or members)
     for value in members:
         known = b.constant_of(value)
         if known is None:

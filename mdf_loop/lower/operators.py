@@ -141,25 +141,25 @@ def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
 def _float_quotient(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `floor(left / right)`, exactly, with the sign of `left / right` also if it is 0.
 
-        rest = fmod(left, right)
-        Round((left - rest) / right - (1 if rest * Sign(right) < 0 else 0))
+        remainder = fmod(left, right)
+        Round((left - remainder) / right - (1 if remainder * Sign(right) < 0 else 0))
 
-    `left - rest` is a multiple of `right`, so the quotient is an integer except for rounding errors.
+    `left - remainder` is a multiple of `right`, so the quotient is an integer except for rounding errors.
     """
     zero, one = scalar(b, 0, left.dtype), scalar(b, 1, left.dtype)
-    rest = b.op("Mod", left, right, fmod=1)
-    below = b.op("Less", b.op("Mul", rest, b.op("Sign", right)), zero)
-    quotient = b.op("Div", b.op("Sub", left, rest), right)
-    whole = b.op("Round", b.op("Sub", quotient, b.op("Where", below, one, zero)))
+    remainder = b.op("Mod", left, right, fmod=1)
+    below = b.op("Less", b.op("Mul", remainder, b.op("Sign", right)), zero)
+    quotient = b.op("Div", b.op("Sub", left, remainder), right)
+    rounded = b.op("Round", b.op("Sub", quotient, b.op("Where", below, one, zero)))
     exact = b.op("Div", left, right)
-    size = b.op("Abs", b.op("Where", b.op("Equal", right, zero), exact, whole))
+    size = b.op("Abs", b.op("Where", b.op("Equal", right, zero), exact, rounded))
     return with_sign_of(b, size, exact)
 
 
 def _python_power(base: Any, exponent: Any) -> Any:
     """Return `base ** exponent`, or raise if the result is an integer far beyond 64 bits."""
-    whole = isinstance(base, int) and isinstance(exponent, int)
-    if whole and exponent > 1 and (abs(base).bit_length() - 1) * exponent >= 64:
+    are_integers = isinstance(base, int) and isinstance(exponent, int)
+    if are_integers and exponent > 1 and (abs(base).bit_length() - 1) * exponent >= 64:
         raise OverflowError
     return base**exponent
 

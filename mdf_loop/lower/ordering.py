@@ -22,7 +22,7 @@ def _ascending(b: ModelBuilder, value: Value, axis: int) -> tuple[Value, Value]:
     return values, places
 
 
-def _key(b: ModelBuilder, value: Value) -> Value:
+def _sort_key(b: ModelBuilder, value: Value) -> Value:
     """Return the sort key: numbers, with infinity in place of nan."""
     if kind(value) != "f":
         return cast(b, value, "int64")
@@ -40,7 +40,7 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     nan is sorted as infinity. Then as many of the last elements as there are nan become nan.
     """
     a, axis = _flat(b, a, axis)
-    values, _ = _ascending(b, _key(b, a), axis)
+    values, _ = _ascending(b, _sort_key(b, a), axis)
     if kind(a) != "f":
         return cast(b, values, a.dtype)
     missing = cast(b, b.op("IsNaN", a), "int64")
@@ -57,7 +57,7 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
 def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     """Return the indices that sort the elements in ascending order; the sort is stable."""
     a, axis = _flat(b, a, axis)
-    _, places = _ascending(b, _key(b, a), axis)
+    _, places = _ascending(b, _sort_key(b, a), axis)
     if kind(a) != "f":
         return places
     missing = cast(b, b.op("IsNaN", a), "int64")

@@ -79,9 +79,9 @@ def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> V
     summed = []
     for k, (word, x) in enumerate(zip(words, operands, strict=True)):
         others = "".join((right, *words[:k], *words[k + 1 :]))
-        lone = [axis for axis, c in enumerate(word) if c not in others and word.count(c) == 1]
-        summed.append(sum_of(b, x, lone) if lone else x)
-        words[k] = "".join(c for axis, c in enumerate(word) if axis not in lone)
+        lone_axes = [axis for axis, c in enumerate(word) if c not in others and word.count(c) == 1]
+        summed.append(sum_of(b, x, lone_axes) if lone_axes else x)
+        words[k] = "".join(c for axis, c in enumerate(word) if axis not in lone_axes)
     if words == [right]:
         return summed[0]
     return b.op("Einsum", *summed, equation=f"{','.join(words)}->{right}")
@@ -96,7 +96,7 @@ def det(b: ModelBuilder, a: Value, /) -> Value:
 # --- triangles and diagonals ---------------------------------------------------------------------
 
 
-def _triangle(upper: int, name: str) -> Callable[..., Value]:
+def _register_triangle(upper: int, name: str) -> Callable[..., Value]:
     @names(f"numpy.{name}")
     def call(b: ModelBuilder, m: Value, /, k: int = 0) -> Value:
         return b.op("Trilu", m, b.constant(np.array(k)), upper=upper)
@@ -106,8 +106,8 @@ def _triangle(upper: int, name: str) -> Callable[..., Value]:
     return call
 
 
-_triangle(0, "tril")
-_triangle(1, "triu")
+_register_triangle(0, "tril")
+_register_triangle(1, "triu")
 
 
 def _on_diagonal(b: ModelBuilder, matrix: Value) -> Value:

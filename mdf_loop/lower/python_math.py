@@ -29,7 +29,7 @@ _SAME_IN_NUMPY = {
     **{name: name for name in ("degrees", "radians", "fabs", "atan2", "copysign", "fmod")},
     **{"pow": "float_power", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"},
 }
-_WHOLE = {"floor": rounding.floor, "ceil": rounding.ceil, "trunc": rounding.trunc}
+_INTEGER_FUNCTIONS = {"floor": rounding.floor, "ceil": rounding.ceil, "trunc": rounding.trunc}
 _PLAIN_ONLY = {
     **dict.fromkeys(("gcd", "lcm", "comb", "perm", "nextafter", "remainder"), 2),
     **dict.fromkeys(("factorial", "gamma", "lgamma", "erfc", "ulp"), 1),
@@ -60,7 +60,7 @@ def _exists(name: str) -> bool:
     return True
 
 
-def _same(name: str, numpy_name: str) -> None:
+def _register_numpy_function(name: str, numpy_name: str) -> None:
     lower: Callable[..., Value] = function(f"numpy.{numpy_name}").lower  # type: ignore[assignment]
     python = getattr(math, name)
 
@@ -82,10 +82,10 @@ def _same(name: str, numpy_name: str) -> None:
 
 
 for _name, _numpy_name in _SAME_IN_NUMPY.items():
-    _same(_name, _numpy_name)
+    _register_numpy_function(_name, _numpy_name)
 
 
-def _whole(name: str, lower: Callable[[ModelBuilder, Value], Value]) -> None:
+def _register_integer_function(name: str, lower: Callable[[ModelBuilder, Value], Value]) -> None:
     @names(f"math.{name}")
     def call(b: ModelBuilder, x: Value, /) -> Value:
         plain = plain_result(b, getattr(math, name), (x,))
@@ -99,11 +99,11 @@ def _whole(name: str, lower: Callable[[ModelBuilder, Value], Value]) -> None:
     call.__doc__ = f"Return `math.{name}(x)`, an integer."
 
 
-for _name, _lower in _WHOLE.items():
-    _whole(_name, _lower)
+for _name, _lower in _INTEGER_FUNCTIONS.items():
+    _register_integer_function(_name, _lower)
 
 
-def _bounded(name: str) -> Callable[..., Any]:
+def _limit_arguments(name: str) -> Callable[..., Any]:
     def compute(*numbers: Any) -> Any:
         if name in ("factorial", "comb", "perm") and max(numbers) > _MAX_FACTORIAL_ARGUMENT:
             raise OverflowError
@@ -112,9 +112,9 @@ def _bounded(name: str) -> Callable[..., Any]:
     return compute
 
 
-def _plain_only(name: str, count: int) -> None:
+def _register_plain_function(name: str, count: int) -> None:
     def apply(b: ModelBuilder, *values: Value) -> Value:
-        plain = plain_result(b, _bounded(name), values)
+        plain = plain_result(b, _limit_arguments(name), values)
         if plain is None:
             raise UnsupportedError(
                 f"'math.{name}' can only be compiled for numbers known when the model is compiled",
@@ -132,7 +132,7 @@ def _plain_only(name: str, count: int) -> None:
 
 
 for _name, _count in _PLAIN_ONLY.items():
-    _plain_only(_name, _count)
+    _register_plain_function(_name, _count)
 
 
 @names("math.log")
@@ -168,8 +168,8 @@ def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
 @names("math.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
     """Return the fraction and the integer part, both with the sign of x."""
-    rest, whole = rounding.modf(b, *_reals(b, "modf", (x,)))
-    return mark_plain(b, rest), mark_plain(b, whole)
+    fraction, integer_part = rounding.modf(b, *_reals(b, "modf", (x,)))
+    return mark_plain(b, fraction), mark_plain(b, integer_part)
 
 
 @names("math.isclose")

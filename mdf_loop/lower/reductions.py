@@ -17,12 +17,12 @@ from mdf_loop.lower.terms import as_float
 from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, scalar, sum_of
 
 
-def axis_of(value: Value, axis: int, more: int = 0) -> int:
-    """Return an axis counted from 0; `more` is the number of axes that will be added."""
-    count = len(extents(value)) + more
+def axis_of(value: Value, axis: int, added: int = 0) -> int:
+    """Return an axis counted from 0; `added` is the number of axes that will be added."""
+    count = len(extents(value)) + added
     if not -count <= axis < count:
         raise OperandError(
-            f"axis {axis} does not exist: {value.type} has {count - more} axes",
+            f"axis {axis} does not exist: {value.type} has {count - added} axes",
             hint=f"axes are numbered {-count} to {count - 1}" if count else "leave out the axis",
         )
     return axis % count

@@ -20,7 +20,7 @@ from mdf_loop.ops.words import cast, kind, scalar
 # --- rounding ----------------------------------------------------------------------------------
 
 
-def _rounding(op_type: str, *spellings: str) -> Callable[[ModelBuilder, Value], Value]:
+def _register_rounding(op_type: str, *spellings: str) -> Callable[[ModelBuilder, Value], Value]:
     @names(*spellings)
     def call(b: ModelBuilder, x: Value, /) -> Value:
         return b.op(op_type, x) if kind(x) == "f" else x
@@ -29,8 +29,8 @@ def _rounding(op_type: str, *spellings: str) -> Callable[[ModelBuilder, Value], 
     return call
 
 
-floor = _rounding("Floor", "numpy.floor")
-ceil = _rounding("Ceil", "numpy.ceil")
+floor = _register_rounding("Floor", "numpy.floor")
+ceil = _register_rounding("Ceil", "numpy.ceil")
 
 
 @names("numpy.trunc", "numpy.fix")
@@ -58,8 +58,8 @@ def round_decimals(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
     if decimals == 0:
         return b.op("Round", a)
     scale = scalar(b, 10.0 ** abs(decimals), a.dtype)
-    there, back = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
-    return b.op(back, b.op("Round", b.op(there, a, scale)), scale)
+    scaling, unscaling = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return b.op(unscaling, b.op("Round", b.op(scaling, a, scale)), scale)
 
 
 # --- signs -------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def heaviside(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 # --- minimum and maximum ------------------------------------------------------------------------
 
 
-def _extreme(
+def _register_extreme(
     op_type: str, logic: str, *spellings: str
 ) -> Callable[[ModelBuilder, Value, Value], Value]:
     @names(*spellings)
@@ -116,11 +116,13 @@ def _extreme(
     return call
 
 
-maximum = _extreme("Max", "Or", "numpy.maximum")
-minimum = _extreme("Min", "And", "numpy.minimum")
+maximum = _register_extreme("Max", "Or", "numpy.maximum")
+minimum = _register_extreme("Min", "And", "numpy.minimum")
 
 
-def _extreme_but_nan(extreme: Callable[[ModelBuilder, Value, Value], Value], name: str) -> None:
+def _register_nan_ignoring(
+    extreme: Callable[[ModelBuilder, Value, Value], Value], name: str
+) -> None:
     @names(name)
     def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         x1, x2 = promote(b, x1, x2)
@@ -132,8 +134,8 @@ def _extreme_but_nan(extreme: Callable[[ModelBuilder, Value, Value], Value], nam
     call.__doc__ = f"Return `{name}(x1, x2)`; nan only if both are nan."
 
 
-_extreme_but_nan(maximum, "numpy.fmax")
-_extreme_but_nan(minimum, "numpy.fmin")
+_register_nan_ignoring(maximum, "numpy.fmax")
+_register_nan_ignoring(minimum, "numpy.fmin")
 
 
 @names("numpy.clip")
@@ -165,7 +167,7 @@ def isnan(b: ModelBuilder, x: Value, /) -> Value:
     return b.op("IsNaN", as_float(b, x))
 
 
-def _is_infinity(number: float, name: str) -> None:
+def _register_infinity_test(number: float, name: str) -> None:
     @names(name)
     def call(b: ModelBuilder, x: Value, /) -> Value:
         x = as_float(b, x)
@@ -174,8 +176,8 @@ def _is_infinity(number: float, name: str) -> None:
     call.__doc__ = f"Return True where x is {number}."
 
 
-_is_infinity(math.inf, "numpy.isposinf")
-_is_infinity(-math.inf, "numpy.isneginf")
+_register_infinity_test(math.inf, "numpy.isposinf")
+_register_infinity_test(-math.inf, "numpy.isneginf")
 
 
 @names("numpy.isinf")
@@ -229,10 +231,12 @@ def fmod(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
     """Return the fraction and the integer part of x, both with its sign."""
     x = as_float(b, x)
-    whole = trunc(b, x)
+    integer_part = trunc(b, x)
     is_infinite = isinf(b, x)
-    size = b.op("Where", is_infinite, scalar(b, 0, x.dtype), b.op("Abs", b.op("Sub", x, whole)))
-    return with_sign_of(b, size, x), whole
+    size = b.op(
+        "Where", is_infinite, scalar(b, 0, x.dtype), b.op("Abs", b.op("Sub", x, integer_part))
+    )
+    return with_sign_of(b, size, x), integer_part
 
 
 @names("numpy.divmod", "divmod")

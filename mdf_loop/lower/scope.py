@@ -64,8 +64,8 @@ class Scope:
         return scope.texts[name]() if scope is not None and name in scope.texts else None
 
     def __contains__(self, name: object) -> bool:
-        here = name in self._entries
-        return here or (self.parent is not None and name in self.parent)
+        is_here = name in self._entries
+        return is_here or (self.parent is not None and name in self.parent)
 
     def inner(self, entries: Mapping[str, Term | Callable[[], Term]] | None = None) -> Scope:
         """Return a scope inside this one."""
@@ -73,8 +73,8 @@ class Scope:
 
     def names(self) -> tuple[str, ...]:
         """Return all names that can be used here."""
-        outside = self.parent.names() if self.parent else ()
-        return (*self._entries, *(name for name in outside if name not in self._entries))
+        outer_names = self.parent.names() if self.parent else ()
+        return (*self._entries, *(name for name in outer_names if name not in self._entries))
 
     def get(self, name: str) -> Term:
         """Return the term of a name, or raise an error with a suggestion."""

@@ -88,7 +88,7 @@ def expand_dims(b: ModelBuilder, a: Value, axis: Axes, /) -> Value:
     return b.op("Unsqueeze", a, ints(b, *(axis_of(a, k, len(axes)) for k in axes)))
 
 
-def _at_least(count: int) -> None:
+def _register_at_least(count: int) -> None:
     @names(f"numpy.atleast_{count}d")
     def call(b: ModelBuilder, a: Value, /) -> Value:
         missing = max(count - rank(a), 0)
@@ -97,8 +97,8 @@ def _at_least(count: int) -> None:
     call.__doc__ = f"Return the array with leading axes added up to rank {count}."
 
 
-_at_least(1)
-_at_least(2)
+_register_at_least(1)
+_register_at_least(2)
 
 
 @names("numpy.transpose", "numpy.permute_dims")
@@ -160,25 +160,25 @@ def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
 @names("numpy.hstack")
 def hstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined along axis 1, or along axis 0 if they have only one."""
-    parts = [_raised(b, part, 1) for part in _tensors(b, arrays)]
+    parts = [_add_leading_axes(b, part, 1) for part in _tensors(b, arrays)]
     return b.op("Concat", *parts, axis=int(rank(parts[0]) > 1))
 
 
 @names("numpy.vstack")
 def vstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined as rows."""
-    return b.op("Concat", *(_raised(b, part, 2) for part in _tensors(b, arrays)), axis=0)
+    return b.op("Concat", *(_add_leading_axes(b, part, 2) for part in _tensors(b, arrays)), axis=0)
 
 
 @names("numpy.column_stack")
 def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined as columns."""
-    parts = [_raised(b, part, 1) for part in _tensors(b, arrays)]
+    parts = [_add_leading_axes(b, part, 1) for part in _tensors(b, arrays)]
     columns = [b.op("Unsqueeze", p, ints(b, 1)) if rank(p) == 1 else p for p in parts]
     return b.op("Concat", *columns, axis=1)
 
 
-def _raised(b: ModelBuilder, part: Value, axes: int) -> Value:
+def _add_leading_axes(b: ModelBuilder, part: Value, axes: int) -> Value:
     """Return the array with leading axes added up to a rank."""
     missing = max(axes - rank(part), 0)
     return b.op("Unsqueeze", part, ints(b, *range(missing))) if missing else part
@@ -200,7 +200,7 @@ def tile(b: ModelBuilder, a: Value, reps: Extents, /) -> Value:
     counts = extents(reps)[0]
     if not isinstance(counts, int) or (known is not None and np.any(known < 0)):
         raise OperandError("numpy.tile needs one whole number of repetitions for each axis")
-    a = _raised(b, a, counts)
+    a = _add_leading_axes(b, a, counts)
     missing = rank(a) - counts
     return b.op("Tile", a, b.op("Concat", ints(b, *(1,) * missing), reps, axis=0))
 

@@ -123,7 +123,7 @@ def _element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index, ...]
         known = b.constant_of(index) if isinstance(index, Value) else None
         if known is None or known.shape != ():
             return subscript(b, tensor(b, term), indices)
-        position = _whole(known.item())
+        position = _as_position(known.item())
         if not -len(term) <= position < len(term):
             raise ArityError(
                 f"result {position} does not exist: there are {len(term)} results "
@@ -142,10 +142,10 @@ def _known_end(b: ModelBuilder, end: Value | None) -> int | None:
             "which results are meant must be known when the model is compiled",
             hint="take them one by one",
         )
-    return None if known is None else _whole(known.item())
+    return None if known is None else _as_position(known.item())
 
 
-def _whole(number: object) -> int:
+def _as_position(number: object) -> int:
     if not isinstance(number, int):
         raise OperandError(f"a subscript is a whole number, not {number}")
     return number
@@ -159,11 +159,11 @@ def _check_parts(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) -> Non
     axis = 0
     for part in parts:
         if isinstance(part, Value) and part.dtype != "bool":
-            _check_whole(b, value, axis, part)
+            _check_integer(b, value, axis, part)
         axis += _consumed_axes((part,))
 
 
-def _check_whole(b: ModelBuilder, value: Value, axis: int, index: Value) -> None:
+def _check_integer(b: ModelBuilder, value: Value, axis: int, index: Value) -> None:
     if kind(index) not in "iu":
         raise OperandError(
             f"a subscript is a whole number, not {index.type}",
@@ -172,10 +172,10 @@ def _check_whole(b: ModelBuilder, value: Value, axis: int, index: Value) -> None
     known = b.constant_of(index)
     extent = extents(value)[axis]
     if known is not None and isinstance(extent, int):
-        outside = known[(known < -extent) | (known >= extent)]
-        if outside.size:
+        out_of_range = known[(known < -extent) | (known >= extent)]
+        if out_of_range.size:
             raise OperandError(
-                f"subscript {outside.flat[0]} is outside of axis {axis} of {value.type}",
+                f"subscript {out_of_range.flat[0]} is outside of axis {axis} of {value.type}",
                 hint=f"subscripts go from {-extent} to {extent - 1}" if extent else "",
             )
 
@@ -258,21 +258,21 @@ def _refuse_separated_indices(parts: tuple[Index, ...]) -> None:
 
 def _gather_elements(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) -> Value:
     """Return `value[i, j]` of index arrays: the elements at (i[0], j[0]), (i[1], j[1]) ..."""
-    whole = [part for part in parts if isinstance(part, Value)]
-    if parts[: len(whole)] != tuple(whole) or any(
-        part != SliceIndex() for part in parts[len(whole) :]
+    index_arrays = [part for part in parts if isinstance(part, Value)]
+    if parts[: len(index_arrays)] != tuple(index_arrays) or any(
+        part != SliceIndex() for part in parts[len(index_arrays) :]
     ):
         raise ExpressionError(
             "several index arrays must stand first in a subscript",
             hint="write x[i, j] or x[i][:, j]",
         )
-    if any(index.dtype == "bool" for index in whole):
+    if any(index.dtype == "bool" for index in index_arrays):
         raise ExpressionError("truth values cannot choose together with other index arrays")
     _check_parts(b, value, parts)
-    shaped = promote(b, *(cast(b, index, "int64") for index in whole))
+    int_arrays = promote(b, *(cast(b, index, "int64") for index in index_arrays))
     zero = b.constant(np.array(0))
-    shape = shaped[0]
-    for index in shaped[1:]:
+    shape = int_arrays[0]
+    for index in int_arrays[1:]:
         shape = b.op("Add", b.op("Mul", shape, zero), b.op("Mul", index, zero))
-    spread = [b.op("Unsqueeze", b.op("Add", index, shape), ints(b, -1)) for index in shaped]
-    return b.op("GatherND", value, b.op("Concat", *spread, axis=-1))
+    columns = [b.op("Unsqueeze", b.op("Add", index, shape), ints(b, -1)) for index in int_arrays]
+    return b.op("GatherND", value, b.op("Concat", *columns, axis=-1))

@@ -52,18 +52,20 @@ def parse(text: str) -> ast.Expression:
             return ast.parse(text.strip(), mode="eval")
     except (RecursionError, MemoryError):
         raise ExpressionError(
-            f"'{shortened(text)}' is nested too deeply",
+            f"'{shorten(text)}' is nested too deeply",
             hint="split it: give parts of it to parameters of their own",
         ) from None
     except (SyntaxError, ValueError) as error:
         column = getattr(error, "offset", None)
         place = f" at column {column}" if column else ""
-        word = _keyword_as_name(text)
-        reason = f": '{word}' is a Python keyword and cannot be a name" if word else ""
+        keyword_name = _keyword_as_name(text)
+        reason = (
+            f": '{keyword_name}' is a Python keyword and cannot be a name" if keyword_name else ""
+        )
         raise ExpressionError(
-            f"cannot read the expression '{shortened(text)}'{place}{reason}",
-            hint=f"rename it where it is defined and wherever it is used, e.g. to '{word}_'"
-            if word
+            f"cannot read the expression '{shorten(text)}'{place}{reason}",
+            hint=f"rename it where it is defined and wherever it is used, e.g. to '{keyword_name}_'"
+            if keyword_name
             else _unit_hint(text) or "expressions are Python arithmetic on the names of the node",
         ) from None
 
@@ -79,9 +81,9 @@ def _unit_hint(text: str) -> str:
     if match is None:
         return ""
     number, unit = match.groups()
-    written = unit if unit[0].isalpha() else f"'{unit}'"
+    quoted_unit = unit if unit[0].isalpha() else f"'{unit}'"
     return (
-        f"a unit belongs into the metadata: value: {number}, metadata: {{units: {written}}}; "
+        f"a unit belongs into the metadata: value: {number}, metadata: {{units: {quoted_unit}}}; "
         "a product is written with *"
     )
 
@@ -116,7 +118,7 @@ def names_in(expression: Any) -> set[str]:
         tree = parse(expression)
     except ExpressionError:
         return {expression.strip()}
-    chains = {dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    chains = {dotted_name(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     plain = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return {expression.strip()} | plain | {name for name in chains if name}
 
@@ -124,7 +126,7 @@ def names_in(expression: Any) -> set[str]:
 def drawing_calls(tree: ast.Expression) -> list[ast.Call]:
     """Return the calls that draw random numbers, in the order of the text."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    drawing = (call for call in calls if "random" in (*dotted(call.func).split(".")[:2],))
+    drawing = (call for call in calls if "random" in (*dotted_name(call.func).split(".")[:2],))
     return sorted(drawing, key=lambda call: (call.lineno, call.col_offset))
 
 
@@ -140,13 +142,13 @@ def draws_numbers(expression: Any) -> bool:
         return False
 
 
-def shortened(expression: Any) -> str:
+def shorten(expression: Any) -> str:
     """Return the beginning of an expression for an error message."""
     text = expression if isinstance(expression, str) else f"a {type(expression).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def dotted(node: ast.expr) -> str:
+def dotted_name(node: ast.expr) -> str:
     """Return a chain of attributes as text, `numpy.linalg.norm`; empty without a first name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):

@@ -172,8 +172,8 @@ def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
     for other in weak if strong else ():
         if _KIND_RANK[kind_of(other)] > _KIND_RANK[kind_of(dtype)]:
             dtype = b.float_dtype if kind_of(other) == "f" else other
-    stated = any(value.dtype == "float64" for value in values)
-    if dtype == "float64" and b.float_dtype == "float32" and not stated:
+    has_float64 = any(value.dtype == "float64" for value in values)
+    if dtype == "float64" and b.float_dtype == "float32" and not has_float64:
         return "float32"
     return dtype
 
@@ -197,8 +197,8 @@ def promote(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
 def fits_dtype(b: ModelBuilder, value: Value, dtype: str) -> bool:
     """Return False if a weakly typed integer is out of the range of the dtype, else True."""
     array = b.constant_of(value)
-    whole = array is not None and b.is_weak(value) and array.dtype.kind == "i"
-    if array is None or not whole or kind_of(dtype) not in "iu":
+    is_weak_int = array is not None and b.is_weak(value) and array.dtype.kind == "i"
+    if array is None or not is_weak_int or kind_of(dtype) not in "iu":
         return True
     target = np.dtype(dtype)
     return bool(np.iinfo(target).min <= int(array) <= np.iinfo(target).max)

@@ -16,10 +16,10 @@ from mdf_loop.ops.words import ints
 def equal_texts(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left == right`, element by element, with broadcasting."""
     flat = [b.op("Reshape", value, ints(b, -1)) for value in (left, right)]
-    together = b.op("Concat", *flat, axis=0)
-    numbers = b.multi("Unique", together, n_outputs=3)[2]
+    concatenated = b.op("Concat", *flat, axis=0)
+    numbers = b.multi("Unique", concatenated, n_outputs=3)[2]
     extent = b.op("Shape", flat[0])
-    end = b.op("Shape", together)
+    end = b.op("Shape", concatenated)
     parts = (
         b.op("Slice", numbers, ints(b, 0), extent, ints(b, 0)),
         b.op("Slice", numbers, extent, end, ints(b, 0)),

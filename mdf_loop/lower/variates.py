@@ -17,7 +17,7 @@ from mdf_loop.ops.words import cast
 from mdf_loop.variates import VARIATES, Variate
 
 
-def _lowered(variate: Variate) -> Callable[..., Value]:
+def _lower_variate(variate: Variate) -> Callable[..., Value]:
     """Return the lowering of a distribution: computed in float64, cast to the compilation's precision."""
 
     def draw(b: ModelBuilder, /, *arguments: Any, **keywords: Any) -> Value:
@@ -50,4 +50,4 @@ def _wide(b: ModelBuilder, parameter: Value | float) -> Symbolic:
 
 
 for _name, _variate in VARIATES.items():
-    names(_name)(_lowered(_variate))
+    names(_name)(_lower_variate(_variate))

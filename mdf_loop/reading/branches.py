@@ -311,7 +311,7 @@ class _Choice:
 
         with b.at(self.where, self.name):
             left, right = (side.read for side in sides)
-            return choose(b, condition, left, right, self.name, words=words, join=join)
+            return choose(b, condition, left, right, self.name, names=words, join=join)
 
     def taken(self, index: int, branches: Sequence[_Branch], default: _Branch | None) -> _Branch:
         """The branch of an index that is known now."""

@@ -236,7 +236,7 @@ class PassesLoop:
             (f"'{node}' running", "its last run"), lambda k: ".".join([*made][k][1:])
         )
         with memory.b.at(f"{self.executor.where}.nodes['{node}']"):
-            results = choose(memory.b, runs, executed, held, f"{node} runs", words=words)
+            results = choose(memory.b, runs, executed, held, f"{node} runs", names=words)
         for state, result in zip(made, results, strict=True):
             memory.put(state, result)
         memory.has_run(node, either(memory.b, ran, runs))

@@ -42,9 +42,9 @@ class Comparison:
     @property
     def kinds(self) -> tuple[str, str] | None:
         """Dtypes of both sides if exactly one of them is an integer type, else None."""
-        here, there = (text.partition("[")[0] for text in self.types)
-        words = {dtype.rstrip("0123456789") for dtype in (here, there)}
-        return (here, there) if len(words) == 2 and words < _KINDS else None
+        ours, theirs = (text.partition("[")[0] for text in self.types)
+        kinds = {dtype.rstrip("0123456789") for dtype in (ours, theirs)}
+        return (ours, theirs) if len(kinds) == 2 and kinds < _KINDS else None
 
     def __str__(self) -> str:
         verdict = "equal" if self.equal else "DIFFERENT"
@@ -235,11 +235,11 @@ def _differences(left: Array, right: Array) -> tuple[Array, Array]:
     least_difference, eps = (
         (1.0, 0.0) if are_integers else (0.0, max(_last_bit(left), _last_bit(right)))
     )
-    same = left == right
+    is_equal = left == right
     left, right = left.astype(np.float64), right.astype(np.float64)
     with np.errstate(all="ignore"):
-        same |= np.isnan(left) & np.isnan(right)
-        absolute = np.where(same, 0, np.maximum(np.abs(left - right), least_difference))
+        is_equal |= np.isnan(left) & np.isnan(right)
+        absolute = np.where(is_equal, 0, np.maximum(np.abs(left - right), least_difference))
         absolute = np.nan_to_num(absolute, nan=np.inf, posinf=np.inf)
         magnitude = np.maximum(np.abs(left), np.abs(right))
         rounding = 8 * eps * np.max(magnitude, where=np.isfinite(magnitude), initial=0)

@@ -81,10 +81,10 @@ def _is_array(document: Document, types: Types, edge: Any) -> bool:
     """Return True if an edge carries a numpy array, and not a Python number."""
     sender = document.graph.get_node(edge.sender)
     has_conditions = any(parameter.conditions for parameter in sender.parameters)
-    return has_conditions or not _is_number(_sent(document, types, edge))
+    return has_conditions or not _is_number(_sent_term(document, types, edge))
 
 
-def _sent(document: Document, types: Types, edge: Any) -> Any:
+def _sent_term(document: Document, types: Types, edge: Any) -> Any:
     return types.get(f"{document.where}.nodes['{edge.sender}'].output_ports['{edge.sender_port}']")
 
 
@@ -95,7 +95,7 @@ def _is_number(term: Any) -> bool:
 def _repeated_by_weight(document: Document, types: Types) -> _Notes:
     for edge in document.graph.edges:
         weight = (edge.parameters or {}).get("weight")
-        if isinstance(weight, list) and _is_number(_sent(document, types, edge)):
+        if isinstance(weight, list) and _is_number(_sent_term(document, types, edge)):
             yield (
                 "in modeci_mdf's engine a whole number times a weight that is a list is the list so "
                 "many times; here it is the product",
@@ -103,12 +103,14 @@ def _repeated_by_weight(document: Document, types: Types) -> _Notes:
             )
 
 
-def _emptied_by_itself(document: Document, types: Types) -> _Notes:
+def _port_emptied_by_self_edge(document: Document, types: Types) -> _Notes:
     edges = document.graph.edges
     for position, edge in enumerate(edges):
-        before = [e for e in edges[:position] if e.receiver_port == edge.receiver_port]
-        itself = edge.sender == edge.receiver and (edge.parameters or {}).get("weight", 1) == 1
-        if itself and any(other.receiver == edge.receiver for other in before):
+        earlier_edges = [e for e in edges[:position] if e.receiver_port == edge.receiver_port]
+        is_self_edge = (
+            edge.sender == edge.receiver and (edge.parameters or {}).get("weight", 1) == 1
+        )
+        if is_self_edge and any(other.receiver == edge.receiver for other in earlier_edges):
             yield (
                 f"in modeci_mdf's engine this edge empties the port '{edge.receiver_port}' before "
                 f"'{edge.sender}' has run; here it brings nothing then",
@@ -116,7 +118,7 @@ def _emptied_by_itself(document: Document, types: Types) -> _Notes:
             )
 
 
-def _python(document: Document, types: Types) -> _Notes:
+def _python_expressions(document: Document, types: Types) -> _Notes:
     for node in document.graph.nodes:
         where = f"{document.where}.nodes['{node.id}']"
         lists = {p.id for p in node.input_ports if isinstance(p.default_value, list)}
@@ -126,8 +128,8 @@ def _python(document: Document, types: Types) -> _Notes:
             for item in getattr(node, kind)
         }
         for place, text in _expressions(node):
-            for what in python_differences(text, terms, lists):
-                yield what, f"{where}.{place}"
+            for statement in python_differences(text, terms, lists):
+                yield statement, f"{where}.{place}"
 
 
 def _expressions(node: Any) -> Iterator[tuple[str, str]]:
@@ -166,7 +168,7 @@ def _narrow_ports(document: Document, types: Types) -> _Notes:
             )
 
 
-def _growing(document: Document, types: Types) -> _Notes:
+def _unbounded_integers(document: Document, types: Types) -> _Notes:
     for node in document.graph.nodes:
         values = {p.id: p.value for p in node.parameters if isinstance(p.value, str)}
         for name in growing_states(values):
@@ -235,10 +237,10 @@ _COMPENSATED: tuple[_Row, ...] = (_order, _added_in_place, _float32)
 
 _REMAINING: tuple[_Row, ...] = (
     _repeated_by_weight,
-    _emptied_by_itself,
-    _python,
+    _port_emptied_by_self_edge,
+    _python_expressions,
     _narrow_ports,
-    _growing,
+    _unbounded_integers,
     _overlooked_state,
     _early_readers,
 )

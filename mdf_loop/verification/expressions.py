@@ -16,7 +16,7 @@ import numpy as np
 from mdf_loop.errors import ExpressionError
 from mdf_loop.ir import Value
 from mdf_loop.lower import names_in
-from mdf_loop.lower.syntax import dotted, parse, parse_number
+from mdf_loop.lower.syntax import dotted_name, parse, parse_number
 
 Terms = Mapping[str, Any]
 """Terms of the names of a node."""
@@ -38,7 +38,7 @@ def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Itera
             yield from _lists((part.left, *part.comparators), terms, lists)
         elif isinstance(part, ast.Call) and _is_float16(part, terms):
             yield (
-                f"{dotted(part.func)} of a truth value is computed in float64; numpy, and so "
+                f"{dotted_name(part.func)} of a truth value is computed in float64; numpy, and so "
                 "modeci_mdf's engine, computes it in float16"
             )
 
@@ -53,10 +53,10 @@ def _parts(text: str) -> Iterator[ast.AST]:
 def _lists(sides: Iterable[ast.expr], terms: Terms, lists: Collection[str]) -> Iterator[str]:
     """Yield a note on lists that are combined without an array, which would convert them to arrays."""
     sides = tuple(sides)
-    named = [side.id for side in sides if isinstance(side, ast.Name) and side.id in lists]
-    if named and not any(_has_array(side, terms, lists) for side in sides):
+    list_ports = [side.id for side in sides if isinstance(side, ast.Name) and side.id in lists]
+    if list_ports and not any(_has_array(side, terms, lists) for side in sides):
         yield (
-            f"the default of '{named[0]}' is an array here; in modeci_mdf's engine it is a list of "
+            f"the default of '{list_ports[0]}' is an array here; in modeci_mdf's engine it is a list of "
             "Python, which * repeats, + joins and == compares as a whole"
         )
 
@@ -82,7 +82,7 @@ def _is_not(side: ast.expr) -> bool:
 
 def _is_float16(call: ast.Call, terms: Terms) -> bool:
     """Return True if numpy computes a function of bools in float16."""
-    function = getattr(np, dotted(call.func).removeprefix("numpy."), None)
+    function = getattr(np, dotted_name(call.func).removeprefix("numpy."), None)
     if not isinstance(function, np.ufunc) or len(call.args) != function.nin:
         return False
     if not all(_is_truth(argument, terms) for argument in call.args):

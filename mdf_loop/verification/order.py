@@ -31,8 +31,8 @@ def random_places(document: Document) -> list[str]:
         if arrivals[node, port] > (1 if content.reduce == "overwrite" else 2)
     ]
     for edge in graph.edges:
-        together = layers.get(edge.sender) == layers.get(edge.receiver)
-        if together and edge.sender != edge.receiver:
+        are_parallel = layers.get(edge.sender) == layers.get(edge.receiver)
+        if are_parallel and edge.sender != edge.receiver:
             places.append(
                 f"{edge.receiver}.{edge.receiver_port} (runs together with {edge.sender})"
             )

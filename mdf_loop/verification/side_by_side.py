@@ -161,9 +161,9 @@ def _verify(document: Document, compiled: Compiled, spec: RunSpecification) -> V
         program = read(document, inputs, record=record, options=compiled.options)
         arrays = bound.drawing(program).arrays
         computed = interpret(program, arrays, limits.of_interpreter)
-        interpreted = with_missing(computed, program.output_names(OutputRole.HAS_RUN))
+        interpreter_results = with_missing(computed, program.output_names(OutputRole.HAS_RUN))
         engines = {
-            "interpreter": interpreted,
+            "interpreter": interpreter_results,
             "modeci_mdf": _with_result_names(document, theirs.arrays),
         }
         comparisons = _compare_values(document, ours, engines, tolerance)
@@ -235,7 +235,7 @@ def _run_engine(
         except LoopError as error:
             notes.append(_engine_note(error))
             return EngineRun({}, (), {}, error)
-        copied = with_copies(engine)
+        copied_ports = with_copies(engine)
         input_ports = [port for port in open_ports(document) if port.name in inputs.arrays]
         with_kept(engine, ((port.node, port.port.id) for port in input_ports))
         limits.begin()
@@ -246,16 +246,16 @@ def _run_engine(
             f"; the {completed} steps before step {completed} were compared" if completed else ""
         )
         notes.append(f"{_engine_note(engine_run.failure)}{until}")
-    if copied:
+    if copied_ports:
         notes.append(
             "modeci_mdf's engine adds up in place, in the sender's array; here it was given "
-            f"copies: {', '.join(copied)}"
+            f"copies: {', '.join(copied_ports)}"
         )
     repeated = {node for sets in engine_run.execution_list for node in _repeated_nodes(sets)}
-    if retained := [port.full_name for port in input_ports if port.node in repeated]:
+    if retained_inputs := [port.full_name for port in input_ports if port.node in repeated]:
         notes.append(
             "modeci_mdf's engine empties an input when its node has run, and the node runs several "
-            f"times in an evaluation; here it kept what it was given: {', '.join(retained)}"
+            f"times in an evaluation; here it kept what it was given: {', '.join(retained_inputs)}"
         )
     if places := random_places(document):
         notes.append(
@@ -267,7 +267,7 @@ def _run_engine(
 
 def _repeated_nodes(evaluation: Iterable[Collection[str]]) -> list[str]:
     """Return the nodes that ran more than once."""
-    times = Counter(node for together in evaluation for node in together)
+    times = Counter(node for node_set in evaluation for node in node_set)
     return [node for node, count in times.items() if count > 1]
 
 
@@ -360,19 +360,19 @@ def _expected_rows(
     """
     expected: list[Array] = []
     is_initial = True
-    for row, own in zip_longest(theirs, ours, fillvalue=np.empty(0)):
+    for row, our_row in zip_longest(theirs, ours, fillvalue=np.empty(0)):
         if row is None:
-            expected.append(np.full(own.shape, np.nan))
+            expected.append(np.full(our_row.shape, np.nan))
             continue
-        is_initial &= extents(row) != extents(own)
-        is_spread = settled and (is_initial or not row.shape) and _broadcasts_to(row, own)
-        expected.append(np.broadcast_to(row, own.shape) if is_spread else row)
+        is_initial &= extents(row) != extents(our_row)
+        is_spread = settled and (is_initial or not row.shape) and _broadcasts_to(row, our_row)
+        expected.append(np.broadcast_to(row, our_row.shape) if is_spread else row)
     return expected
 
 
-def _broadcasts_to(row: Array, own: Array) -> bool:
+def _broadcasts_to(row: Array, our_row: Array) -> bool:
     try:
-        return np.broadcast_shapes(row.shape, own.shape) == own.shape
+        return np.broadcast_shapes(row.shape, our_row.shape) == our_row.shape
     except ValueError:
         return False
 

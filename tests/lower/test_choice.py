@@ -244,7 +244,7 @@ def test_shapes_that_must_join() -> None:
     three = g.b.constant(np.zeros(3))
     words = BranchNames(("conditions 'c1'", "'default'"), lambda k: f"p[{k}]")
     with pytest.raises(JoinError) as caught:
-        choose(g.b, g.go, lambda b: [g.x], lambda b: [three], "p", words=words, join=join_shapes)
+        choose(g.b, g.go, lambda b: [g.x], lambda b: [three], "p", names=words, join=join_shapes)
     assert caught.value.findings[0].what == (
         "Cannot join the values of 'p[0]' from conditions 'c1' (float64[2]) and 'default' "
         "(float64[3]): Shape Join Failed: shape1 = (2), shape2 = (3)"

@@ -23,7 +23,7 @@ from mdf_loop.document.changes import replace_fields
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import ExpressionError, OperandError
-from mdf_loop.lower.syntax import dotted, drawing_calls, parse
+from mdf_loop.lower.syntax import dotted_name, drawing_calls, parse
 from mdf_loop.numbers_only import only_numbers
 from mdf_loop.run.modeci.seeds import seeded
 
@@ -138,7 +138,7 @@ class EngineDraws:
         return ast.unparse(tree) if calls else expression
 
     def _number(self, call: ast.Call, site: str) -> None:
-        function = dotted(call.func)
+        function = dotted_name(call.func)
         if function not in FUNCTIONS:
             return
         call.args.insert(0, ast.Constant(self._numbered(function, site)))
