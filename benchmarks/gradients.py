@@ -51,7 +51,7 @@ from native_peers.systems import hh_with
 import mdf_loop
 import mdf_loop.run.gradient.loaded as loaded
 import mdf_loop.run.onnxruntime.session as onnxruntime_session
-from mdf_loop.passes.gradient.plain import plain
+from mdf_loop.passes.gradient.loop_backward import loop_backward
 
 onnxruntime_session.THREADS = 1
 
@@ -189,7 +189,7 @@ def by_jax(name: str, case: Case) -> Callable[[], Any]:
 def everything_in_one_loop() -> Any:
     """Backward loops in their plain form."""
     kept = loaded.for_kernels
-    loaded.for_kernels = plain
+    loaded.for_kernels = loop_backward
     try:
         yield
     finally:

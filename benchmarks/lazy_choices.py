@@ -20,7 +20,7 @@ import onnxruntime
 from mdf_loop.ir import Carried, Input, Loop, Output, Program, Value
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
-from mdf_loop.passes.simplify.lazy_choices import lazy_choices
+from mdf_loop.passes.simplify.sink_into_branches import sink_into_branches
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.session import Session
@@ -77,7 +77,7 @@ def program(way: Way, work: Work, size: int) -> Program:
 
 def prepared(made: Program) -> Program:
     """The program after all passes but the one that this is about."""
-    return prepare(made, tuple(apply for apply in ONNXRUNTIME if apply is not lazy_choices))
+    return prepare(made, tuple(apply for apply in ONNXRUNTIME if apply is not sink_into_branches))
 
 
 def medians(

@@ -3,7 +3,7 @@
     as read
       program(%x: float64[2])
         ...
-    after drop_unused: nothing
+    after eliminate_dead_code: nothing
     after hoist_invariants: 1 line moved
       +   %Mul: float64[2] = Mul(%a, %a)
           loop %i < %n
@@ -11,7 +11,7 @@
       -     %Mul: float64[2] = Mul(%a, %a)
             %Add: float64[2] = Add(%x, %Mul)
         ...
-    after lazy_choices: nothing
+    after sink_into_branches: nothing
 
 The lines are those of `print(program)`.
 """

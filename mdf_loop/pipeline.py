@@ -8,7 +8,7 @@
 
 A pass is a function `Program -> Program` (see `mdf_loop.passes`); an order is a tuple of passes,
 first to last. Nothing else in this library puts passes in a row. Every order keeps results bit for
-bit, but for `compose` and `widen`, which say what they keep.
+bit, but for `decompose` and `promote_unsupported_dtypes`, which say what they keep.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from mdf_loop.ir import Op, Program, walk
 from mdf_loop.ops.registry import title
 from mdf_loop.passes import Pass
 from mdf_loop.passes.batching.batch import batch
-from mdf_loop.passes.batching.rows_alike import rows_alike
-from mdf_loop.passes.legal.backward_slices import backward_slices
-from mdf_loop.passes.legal.casts_apart import casts_apart
-from mdf_loop.passes.legal.compose import compose
-from mdf_loop.passes.legal.expansions import expansions
-from mdf_loop.passes.legal.float32_ends import with_float32_ends
-from mdf_loop.passes.legal.for_cuda import for_cuda
-from mdf_loop.passes.legal.guard_zero_divisors import guard_zero_divisors
-from mdf_loop.passes.legal.masked import all_masked
-from mdf_loop.passes.legal.near_neutral import near_neutral
-from mdf_loop.passes.legal.protect_clips import protect_clips
-from mdf_loop.passes.legal.protect_reshapes import protect_reshapes
-from mdf_loop.passes.legal.safe_divisions import safe_divisions
-from mdf_loop.passes.legal.widen import widen
-from mdf_loop.passes.record_every import record_every
+from mdf_loop.passes.batching.refuse_ragged_outputs import refuse_ragged_outputs
+from mdf_loop.passes.legalize.cast_bfloat16_io import cast_bfloat16_io
+from mdf_loop.passes.legalize.decompose import decompose
+from mdf_loop.passes.legalize.for_cuda import for_cuda
+from mdf_loop.passes.legalize.guard_integer_division import guard_integer_division
+from mdf_loop.passes.legalize.guard_zero_divisors import guard_zero_divisors
+from mdf_loop.passes.legalize.keep_double_casts import keep_double_casts
+from mdf_loop.passes.legalize.mask_finished_members import mask_finished_members
+from mdf_loop.passes.legalize.promote_unsupported_dtypes import promote_unsupported_dtypes
+from mdf_loop.passes.legalize.protect_backward_slices import protect_backward_slices
+from mdf_loop.passes.legalize.protect_clips import protect_clips
+from mdf_loop.passes.legalize.protect_expands import protect_expands
+from mdf_loop.passes.legalize.protect_identities import protect_identities
+from mdf_loop.passes.legalize.protect_reshapes import protect_reshapes
 from mdf_loop.passes.report_loops import report_loops, report_needed_loops
-from mdf_loop.passes.rows_in_front import rows_in_front
-from mdf_loop.passes.simplify.absorb_signs import absorb_signs
+from mdf_loop.passes.scan_axis_first import scan_axis_first
 from mdf_loop.passes.simplify.drop_empty_loops import drop_empty_loops
-from mdf_loop.passes.simplify.drop_neutral import drop_neutral
 from mdf_loop.passes.simplify.drop_true_conditions import drop_true_conditions
-from mdf_loop.passes.simplify.drop_unused import drop_unused
-from mdf_loop.passes.simplify.fast_products import fast_products
+from mdf_loop.passes.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
+from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from mdf_loop.passes.simplify.fast_matrix_vector_products import fast_matrix_vector_products
+from mdf_loop.passes.simplify.fold_constant_branches import fold_constant_branches
+from mdf_loop.passes.simplify.fold_negations import fold_negations
 from mdf_loop.passes.simplify.fuse_axis_changes import fuse_axis_changes
 from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
-from mdf_loop.passes.simplify.known_choices import known_choices
-from mdf_loop.passes.simplify.lazy_choices import lazy_choices
-from mdf_loop.passes.simplify.logical_choices import logical_choices
-from mdf_loop.passes.simplify.merge_equal import merge_equal
+from mdf_loop.passes.simplify.select_to_logic import select_to_logic
+from mdf_loop.passes.simplify.simplify_identities import simplify_identities
+from mdf_loop.passes.simplify.sink_into_branches import sink_into_branches
+from mdf_loop.passes.subsample_recordings import subsample_recordings
 
 Order: TypeAlias = tuple[Pass, ...]
 """Passes, first to last."""
@@ -60,7 +60,7 @@ MAX_ROUNDS = 50
 """Rounds of passes in turn after which they have no end: what they make needs at most a few."""
 
 
-def in_turn(*passes: Pass) -> Pass:
+def fixed_point(*passes: Pass) -> Pass:
     """Passes one after the other, again and again, until none has anything to do.
 
     Raises:
@@ -91,33 +91,34 @@ def _replaced_endlessly(before: Program, after: Program) -> UnsupportedError:
 
 
 SIMPLIFY: Order = (
-    known_choices,  # first: what is on the side that is not taken is wanted by nobody
+    fold_constant_branches,  # first: what is on the side that is not taken is wanted by nobody
     drop_empty_loops,  # nor is what loops without iterations would have computed
     drop_true_conditions,  # a condition left out needs nothing computed for it
-    drop_unused,  # before the others, so that nothing is rewritten in vain
-    logical_choices,
-    drop_neutral,
-    absorb_signs,  # after drop_neutral: what is left of a product may be only its sign
-    fast_products,
+    eliminate_dead_code,  # before the others, so that nothing is rewritten in vain
+    select_to_logic,
+    simplify_identities,
+    fold_negations,  # after simplify_identities: what is left of a product may be only its sign
+    fast_matrix_vector_products,
     fuse_axis_changes,
-    merge_equal,  # after the new spellings, which may make more operations equal
+    eliminate_common_subexpressions,  # after the new spellings, which may make more operations equal
     hoist_invariants,
-    lazy_choices,  # after hoisting too: what is computed once stays outside of the choice
-    drop_unused,  # what the new spellings no longer read
+    sink_into_branches,  # after hoisting too: what is computed once stays outside of the choice
+    eliminate_dead_code,  # what the new spellings no longer read
 )
 """The same numbers by less work, whoever computes them."""
 
 LEGAL: Order = (
-    in_turn(compose, widen),  # first: what they make is looked at, too, by each other and by others
-    expansions,  # what is composed spreads elements, too
-    near_neutral,  # compositions have constants, too
-    casts_apart,  # what is made wider is cast, too
-    backward_slices,  # decompositions slice, too
+    # First, and to a fixed point: each of the two creates operations that the other one replaces.
+    fixed_point(decompose, promote_unsupported_dtypes),
+    protect_expands,  # what is composed spreads elements, too
+    protect_identities,  # compositions have constants, too
+    keep_double_casts,  # what is made wider is cast, too
+    protect_backward_slices,  # decompositions slice, too
     protect_reshapes,  # decompositions reshape, too
     protect_clips,  # decompositions clip, too
     guard_zero_divisors,  # compositions and wider dtypes divide whole numbers, too
-    safe_divisions,  # compositions and wider dtypes divide whole numbers, too
-    merge_equal,  # divisions by one divisor look at it once
+    guard_integer_division,  # compositions and wider dtypes divide whole numbers, too
+    eliminate_common_subexpressions,  # divisions by one divisor look at it once
     hoist_invariants,  # what belongs to a divisor from outside of a loop is computed there
 )
 """Nothing but operations that ONNX Runtime's CPU provider can run, runs as meant, and cannot trap."""
@@ -127,22 +128,22 @@ LEGAL: Order = (
 
 def evaluation(swept: Collection[str] = ()) -> Order:
     """One evaluation, which says how its loops went; `swept` are inputs of many values."""
-    return (report_needed_loops, *_at_once(swept)) if swept else (report_loops,)
+    return (report_needed_loops, *_batched(swept)) if swept else (report_loops,)
 
 
 def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
     """A model over time; `thinned`: rows of every so-many-th step only."""
-    rows = (record_every,) if thinned else ()
-    return (*rows, *_at_once(swept), rows_alike) if swept else rows
+    rows = (subsample_recordings,) if thinned else ()
+    return (*rows, *_batched(swept), refuse_ragged_outputs) if swept else rows
 
 
-def _at_once(swept: Collection[str]) -> Order:
+def _batched(swept: Collection[str]) -> Order:
     @functools.wraps(batch)
     def batch_swept(program: Program) -> Program:
         return batch(program, swept)
 
     return (
-        drop_unused,  # first: what nobody reads need not be computable for many values
+        eliminate_dead_code,  # first: what nobody reads need not be computable for many values
         batch_swept,
     )
 
@@ -151,7 +152,7 @@ def _at_once(swept: Collection[str]) -> Order:
 
 ONNXRUNTIME: Order = (
     *SIMPLIFY,
-    rows_in_front,  # before the last `hoist_invariants`: rows from outside are turned once
+    scan_axis_first,  # before the last `hoist_invariants`: rows from outside are turned once
     *LEGAL,  # after simplifying: what is left out needs no kernel
 )
 """For a run on ONNX Runtime."""
@@ -168,11 +169,11 @@ INTERPRET: Order = ()
 What simplifies a program, and what composes operations of others, is compared with what it gives.
 """
 
-LOADED: Order = (with_float32_ends,)
+LOADED: Order = (cast_bfloat16_io,)
 """What ONNX Runtime's own form needs when it loads a program: a whole one, or a segment of one."""
 
 CUDA: Order = (
-    all_masked,  # first: what masks is written otherwise, too
+    mask_finished_members,  # first: what masks is written otherwise, too
     for_cuda,
 )
 """What is loaded, for ONNX Runtime's CUDA provider, whose kernels do what those of the CPU do not."""

@@ -16,7 +16,7 @@ from mdf_loop.ir.check import check
 from mdf_loop.ops import names as op_names
 from mdf_loop.ops import row_of
 from mdf_loop.passes.rewrite import rewrite
-from mdf_loop.passes.rows_in_front import rows_in_front
+from mdf_loop.passes.scan_axis_first import scan_axis_first
 from mdf_loop.pipeline import (
     CHECK,
     INTERPRET,
@@ -27,7 +27,7 @@ from mdf_loop.pipeline import (
     SIMPLIFY,
     after_each,
     evaluation,
-    in_turn,
+    fixed_point,
     over_time,
     prepare,
 )
@@ -45,16 +45,21 @@ def names(order) -> list[str]:
 
 def test_what_a_run_accepts_is_what_check_accepts() -> None:
     assert CHECK == ONNXRUNTIME == PROGRAM_BACKENDS["onnxruntime"].order
-    assert (*SIMPLIFY, rows_in_front, *LEGAL) == ONNXRUNTIME
+    assert (*SIMPLIFY, scan_axis_first, *LEGAL) == ONNXRUNTIME
     assert (*SIMPLIFY, *LEGAL) == PORTABLE
 
 
 def test_one_evaluation_reports_its_loops() -> None:
     assert names(evaluation()) == ["report_loops"]
-    assert names(evaluation({"x"})) == ["report_needed_loops", "drop_unused", "batch"]
+    assert names(evaluation({"x"})) == ["report_needed_loops", "eliminate_dead_code", "batch"]
     assert names(over_time()) == []
     swept = names(over_time({"x"}, thinned=True))
-    assert swept == ["record_every", "drop_unused", "batch", "rows_alike"]
+    assert swept == [
+        "subsample_recordings",
+        "eliminate_dead_code",
+        "batch",
+        "refuse_ragged_outputs",
+    ]
 
 
 def test_prepared_is_after_all_passes() -> None:
@@ -91,7 +96,7 @@ def test_passes_that_replace_an_operation_again_and_again_end_with_an_error() ->
     def again(b: Builder, op: Op) -> tuple[Value, ...] | None:
         return (b.op("Tan", *op.inputs),) if op.op_type == "Tan" else None
 
-    endless = in_turn(lambda program: rewrite(program, again))
+    endless = fixed_point(lambda program: rewrite(program, again))
     with pytest.raises(UnsupportedError, match="no float64 kernel for onnx::Tan") as refusal:
         endless(in_a_loop("Tan", X))
     assert refusal.value.findings[0].where == "$.here"
@@ -121,7 +126,7 @@ def test_no_composition_is_a_meaning_and_only_four_rooms_ask_for_one() -> None:
         "native/composing.py",
         "ops/derivatives/sweep.py",
         "ops/native/composed.py",
-        "passes/legal/compose.py",
-        "passes/legal/kernel_needed.py",
-        "passes/legal/widen.py",
+        "passes/legalize/decompose.py",
+        "passes/legalize/kernel_needed.py",
+        "passes/legalize/promote_unsupported_dtypes.py",
     }

@@ -22,10 +22,10 @@ from mdf_loop.ir import Array, Program
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.losses import Loss
 from mdf_loop.native.choice import NATIVE
-from mdf_loop.passes.gradient.forms import for_kernels
-from mdf_loop.passes.gradient.plain import plain
-from mdf_loop.passes.gradient.reverse import Through
-from mdf_loop.passes.held_fixed import changing_in_steps
+from mdf_loop.passes.dependence import piecewise_constant_outputs
+from mdf_loop.passes.gradient.backward_strategy import backward_for_onnxruntime
+from mdf_loop.passes.gradient.loop_backward import loop_backward
+from mdf_loop.passes.gradient.reverse import LoopBackward
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.recent import Recent
@@ -148,7 +148,7 @@ class Differentiated:
         In the matrix of an iteration an infinite slope makes all derivatives nan that it is multiplied
         by 0 for, also those by parameters that do not pass through it.
         """
-        _, others = self._made(asked, bound, plain).run(bound)
+        _, others = self._made(asked, bound, loop_backward).run(bound)
         return {n: np.where(np.isfinite(a), a, others[n]) for n, a in changes.items()}
 
     def _names_in_steps(
@@ -165,7 +165,7 @@ class Differentiated:
             steps = frozenset(
                 name
                 for name, target in self.named.inputs.items()
-                if outputs & changing_in_steps(program, [target])
+                if outputs & piecewise_constant_outputs(program, [target])
             )
             self._in_steps.put(bound.types, steps)
         return tuple(name for name in zero if name in steps)
@@ -197,7 +197,10 @@ class Differentiated:
         return checked(gradient, at, self.losses, self.named.outputs, runs, int(trials), in_steps)
 
     def _made(
-        self, asked: RunSpecification, bound: Bound, through_kernels: Through = for_kernels
+        self,
+        asked: RunSpecification,
+        bound: Bound,
+        through_kernels: LoopBackward = backward_for_onnxruntime,
     ) -> GradientInOne | GradientOverTime:
         key = (bound.types, through_kernels)
         with self._lock:
@@ -208,7 +211,7 @@ class Differentiated:
             return ready
 
     def _read(
-        self, asked: RunSpecification, bound: Bound, through_kernels: Through
+        self, asked: RunSpecification, bound: Bound, through_kernels: LoopBackward
     ) -> GradientInOne | GradientOverTime:
         prepared = self.named.prepared
         terms = terms_of(self.losses, self.named.outputs)

@@ -15,7 +15,7 @@ from mdf_loop.errors import Finding, Findings, UnknownNameError, raise_findings
 from mdf_loop.ir import Array, Op, Program, walk
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.gradients import STOP
-from mdf_loop.passes.whole import controls, whole_run
+from mdf_loop.passes.whole_run import control_inputs, whole_run
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item, named_items
@@ -137,7 +137,7 @@ class Named:
 
     def controls(self, asked: RunSpecification) -> dict[str, Array]:
         """How far that program runs."""
-        return controls(asked.steps, asked.dt, self.prepared.options.precision)
+        return control_inputs(asked.steps, asked.dt, self.prepared.options.precision)
 
     def _refuse_unread(self, program: Program) -> None:
         """Refuse ports that are to stop derivatives, and that nothing of the model is."""

@@ -8,8 +8,8 @@ from typing import Any
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, InputRole, OutputRole, Program
-from mdf_loop.passes.rows_for_steps import rows_for_steps
-from mdf_loop.passes.whole import controls, whole_run
+from mdf_loop.passes.check_row_counts import check_row_counts
+from mdf_loop.passes.whole_run import control_inputs, whole_run
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading import read
 from mdf_loop.reading.binding import Bound
@@ -45,10 +45,10 @@ def run_as_onnx(prepared: Prepared, asked: RunSpecification) -> Any:
     recorded = (*programs.recorded, *(flags[n] for n in programs.recorded if n in flags))
     rows = frozenset(bound.given.over_time)
     program = whole_run(programs.first, programs.later, recorded, rows)
-    program = rows_for_steps(program, {name: name for name in sorted(rows)}, "steps")
+    program = check_row_counts(program, {name: name for name in sorted(rows)}, "steps")
     held = {
         **bound.drawing(program).arrays,
-        **controls(asked.steps, asked.dt, prepared.options.precision),
+        **control_inputs(asked.steps, asked.dt, prepared.options.precision),
     }
     known = [e.value.name for e in program.inputs if e.role is not InputRole.PORT]
     return _written(program, {name: held[name] for name in known}, {})

@@ -12,9 +12,9 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, InputRole, OutputRole, Program
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.losses import Loss
-from mdf_loop.passes.gradient.forms import for_kernels
+from mdf_loop.passes.check_row_counts import check_row_counts
+from mdf_loop.passes.gradient.backward_strategy import backward_for_onnxruntime
 from mdf_loop.passes.gradient.objective import Term
-from mdf_loop.passes.rows_for_steps import rows_for_steps
 from mdf_loop.reading.binding import Bound
 from mdf_loop.run.device import USUAL
 from mdf_loop.run.gradient.loaded import Differentiation
@@ -40,7 +40,9 @@ def program_of_file(
         for term, loss in zip(whole_terms(losses, named.outputs), losses, strict=True)
     )
     names = {target: name for name, target in named.inputs.items()}
-    made = Differentiation(terms, tuple(names), USUAL, most).program(source, for_kernels)
+    made = Differentiation(terms, tuple(names), USUAL, most).program(
+        source, backward_for_onnxruntime
+    )
     data = Data.of(losses, terms, source, asked.steps)
     held = {**bound.drawing(source).arrays, **data.arrays, **named.controls(asked)}
     names |= _names_of_data(terms)
@@ -58,7 +60,9 @@ def _checked(program: Program, given: Collection[str | None], names: Mapping[str
     """The program that fails where what has a row for each step has more of them, or fewer."""
     rows = {e.value.name for e in program.inputs if e.value.name in given}
     (steps,) = (e for e in program.inputs if e.role is InputRole.CONTROL and e.of == "steps")
-    return rows_for_steps(program, {name: names.get(name, name) for name in rows}, steps.value.name)
+    return check_row_counts(
+        program, {name: names.get(name, name) for name in rows}, steps.value.name
+    )
 
 
 def _names_of_data(terms: Sequence[Term]) -> dict[str, str]:

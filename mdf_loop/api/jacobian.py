@@ -26,8 +26,13 @@ from mdf_loop.ir import Array, Program, Value
 from mdf_loop.losses import Loss
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.gradient.differentiate import change_of, differentiate
-from mdf_loop.passes.gradient.forward import UNIT, jacobian_forward, tangent_of, units
-from mdf_loop.passes.gradient.objective import VALUE, with_value
+from mdf_loop.passes.gradient.forward import (
+    UNIT_EXTENT,
+    jacobian_forward,
+    tangent_of,
+    unit_tangents,
+)
+from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT, add_objective
 from mdf_loop.pipeline import prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.recent import Recent
@@ -132,7 +137,7 @@ def hessian(named: Named, losses: Sequence[Loss], asked: RunSpecification) -> De
     source = named.program(asked, bound)
     terms = whole_terms(losses, named.outputs)
     targets = tuple(named.inputs.values())
-    program = differentiate(with_value(source, terms), VALUE, targets)
+    program = differentiate(add_objective(source, terms), OBJECTIVE_OUTPUT, targets)
     data = Data.of(losses, terms, source, asked.steps)
     feeds = {**bound.drawing(source).arrays, **named.controls(asked), **data.arrays}
     changes = {name: change_of(target) for name, target in named.inputs.items()}
@@ -185,7 +190,7 @@ class _Reverse:
         targets = tuple(named.inputs.values())
         made = differentiate(program, None, targets, tuple(outputs.values()))
         given = {change_of(outputs[name]): shape for name, shape in of.items()}
-        batched = batch(made, names, UNIT)
+        batched = batch(made, names, UNIT_EXTENT)
         self._units = _Units(named, batched, tuple(self._changes.values()), given)
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
@@ -211,7 +216,9 @@ class _Units:
         self._loaded = backend.load(self._program, named.prepared.placement)
         self._total = _total(given)
         dtypes = {entry.value.name: entry.value.dtype for entry in program.inputs}
-        self._units = units({name: np.empty(shape, dtypes[name]) for name, shape in given.items()})
+        self._units = unit_tangents(
+            {name: np.empty(shape, dtypes[name]) for name, shape in given.items()}
+        )
 
     @property
     def native(self) -> Mapping[str, str]:

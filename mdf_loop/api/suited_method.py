@@ -9,7 +9,7 @@ from mdf_loop.api.differentiation import Named
 from mdf_loop.api.members import with_member
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Program
-from mdf_loop.passes.held_fixed import changing_in_steps, reached
+from mdf_loop.passes.dependence import dependent_outputs, piecewise_constant_outputs
 from mdf_loop.reading.draws import KEYS
 from mdf_loop.specification import Values
 from mdf_loop.user_warnings import warn_user
@@ -28,7 +28,7 @@ def refuse_draws(program: Program) -> None:
     Raises:
         InputError: there is such an output.
     """
-    drawn = sorted(reached(program, [KEYS]))
+    drawn = sorted(dependent_outputs(program, [KEYS]))
     if drawn:
         raise InputError(
             f"'{drawn[0]}' is drawn with random numbers: the squares between one draw and the data tell "
@@ -40,7 +40,7 @@ def refuse_draws(program: Program) -> None:
 
 def warn_of_steps(named: Named, program: Program) -> None:
     """Warn if outputs change with free parameters only in steps, where derivatives are 0.0."""
-    outputs = sorted(changing_in_steps(program, named.inputs.values()))
+    outputs = sorted(piecewise_constant_outputs(program, named.inputs.values()))
     if outputs:
         listed = ", ".join(f"'{name}'" for name in outputs)
         warn_user(

@@ -23,7 +23,7 @@ from mdf_loop.emit import row_shapes
 from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape, value_type
 from mdf_loop.ir import Loop, Recorded, Scanned, Shape, Value, body_inputs, is_fixed, results
 from mdf_loop.onnx_writer import oir
-from mdf_loop.passes.legal.masked import masked
+from mdf_loop.passes.legalize.mask_finished_members import mask_loop
 
 ENDLESS = np.iinfo(np.int64).max
 """Trip count of a loop that only its condition terminates."""
@@ -33,7 +33,7 @@ def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
     """Append a Loop node, and the nodes before and after it, to a scope."""
     if loop.members is not None:
         b = Builder()
-        loop = masked(b, loop, outer.writer.known)
+        loop = mask_loop(b, loop, outer.writer.known)
         write(outer, b.ops)
     parts = LoopParts(outer, loop)
     outputs = parts.outputs()

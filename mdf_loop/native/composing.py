@@ -18,7 +18,7 @@ from mdf_loop.ir import Array, Constant, Loop, Op, Program, Value, walk
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative
 from mdf_loop.ops.registry import title
-from mdf_loop.passes.legal.safe_divisions import safe_divisions
+from mdf_loop.passes.legalize.guard_integer_division import guard_integer_division
 from mdf_loop.passes.rewrite import rewrite
 
 
@@ -51,7 +51,7 @@ def composed(loop: Loop, known: Mapping[Value, Array]) -> Composed:
     origins: dict[Value, Op] = {}
     while (following := rewrite(made, partial(_rule, origins))) is not made:
         made = following
-    *others, whole = safe_divisions(made).ops
+    *others, whole = guard_integer_division(made).ops
     assert isinstance(whole, Loop)
     constants_of = {op.value: op.array for op in others if isinstance(op, Constant)}
     return Composed(whole, constants_of, origins)

@@ -169,7 +169,7 @@ def _check_loop(loop: Loop) -> None:
     ends = (loop.trip_count, loop.condition, loop.condition_out)
     if loop.members is None and any(v is not None and not is_single(v) for v in ends):
         raise NotNative("what ends it is an array")
-    if any(scanned.axis != 0 for scanned in loop.scanned):  # that `rows_in_front` cannot turn
+    if any(scanned.axis != 0 for scanned in loop.scanned):  # that `scan_axis_first` cannot turn
         raise NotNative("it scans an axis that is not the first")
 
 

@@ -1,6 +1,6 @@
 """Program -> Program. One file is one function; `mdf_loop.pipeline` says in which order they come.
 
-`simplify/` does with less work, `legal/` with the kernels there are; `batching/` computes many values at
+`simplify/` does with less work, `legalize/` with the kernels there are; `batching/` computes many values at
 once, `segments/` cuts a program into parts that are run one after the other.
 """
 

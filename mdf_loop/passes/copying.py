@@ -18,7 +18,7 @@ from mdf_loop.ir import Constant, Guard, Operation, Value, bodies, results, with
 from mdf_loop.ir.substitute import substitute
 
 
-def copied(
+def copy_operations(
     b: Builder,
     ops: Iterable[Operation],
     swaps: Mapping[Value, Value],
@@ -63,7 +63,7 @@ class _Copies(Struct, frozen=True):
         return replace(value, name=self.b.name(value.name), shape=shape)
 
 
-def unguarded(
+def without_guards(
     ops: Iterable[Operation],
 ) -> tuple[tuple[Operation, ...], dict[Value, Value]]:
     """Operations that have run once, and what guarded values stand for.

@@ -14,7 +14,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mdf_loop.ir import If, Loop, Output, OutputRole, Program, Value, loops, walk
-from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 
 _REPORTS = (OutputRole.ITERATIONS, OutputRole.CONDITION)
 
@@ -39,7 +39,7 @@ def report_loops(program: Program) -> Program:
 
 def report_needed_loops(program: Program) -> Program:
     """The same, of loops that are needed for other outputs, too: none is computed for its report."""
-    needed = {loop.name for loop in loops(drop_unused(program))}
+    needed = {loop.name for loop in loops(eliminate_dead_code(program))}
     made = report_loops(program)
     outputs = (o for o in made.outputs if o.role not in _REPORTS or o.of in needed)
     return replace(made, outputs=tuple(outputs))

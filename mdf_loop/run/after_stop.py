@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Data, Loop, Output, Program, Value, reads, results
-from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from mdf_loop.run.backend import Runnable
 
 
@@ -85,6 +85,6 @@ def _inputs(program: Program) -> set[Value]:
 
 def _only(program: Program, outputs: tuple[Output, ...]) -> Program:
     """The program with these outputs alone, and the inputs that they need."""
-    small = drop_unused(replace(program, outputs=outputs))
+    small = eliminate_dead_code(replace(program, outputs=outputs))
     read = {output.value for output in outputs} | {v for op in small.ops for v in reads(op)}
     return replace(small, inputs=tuple(entry for entry in small.inputs if entry.value in read))

@@ -1,4 +1,4 @@
-"""One evaluation of a model whose loops are followed in chunks (see `passes.in_segments`).
+"""One evaluation of a model whose loops are followed in chunks (see `passes.segments`).
 
     for segment in segments:
         straight part: values |= session.run(values)
@@ -34,17 +34,17 @@ from mdf_loop.ir import (
 )
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.native.choice import NATIVE
-from mdf_loop.passes.segments.ahead import (
-    DRAWN_AT_ONCE,
-    FEWEST_AT_ONCE,
-    ahead,
-    drawn_by,
-    size_of,
-)
-from mdf_loop.passes.segments.in_segments import Segment, Straight
 from mdf_loop.passes.segments.loop_segment import LoopSegment
-from mdf_loop.passes.segments.of_all_members import of_all_members
-from mdf_loop.passes.segments.run_on import FARTHEST, run_on
+from mdf_loop.passes.segments.member_aggregates import member_aggregates
+from mdf_loop.passes.segments.pregenerate_random_numbers import (
+    MAX_PREGENERATED_NUMBERS,
+    MIN_PREGENERATED_ITERATIONS,
+    pregenerate_random_numbers,
+    pregenerated_rows,
+    total_elements,
+)
+from mdf_loop.passes.segments.run_past_termination import MAX_ITERATIONS, run_past_termination
+from mdf_loop.passes.segments.split_into_segments import Segment, StraightSegment
 from mdf_loop.run.after_stop import Incomplete, what_can_be
 from mdf_loop.run.backend import Backend, Runnable
 from mdf_loop.run.control.chunks import follow
@@ -134,16 +134,18 @@ class Segments:
             return made
         if made.native.get(segment.loop.name, NATIVE) == NATIVE:
             return made
-        before = ahead(segment.program, segment.most)
-        rows = drawn_by(segment.program, before)
+        before = pregenerate_random_numbers(segment.program, segment.most)
+        rows = pregenerated_rows(segment.program, before)
         if not rows or not (of_members or all(is_fixed(row.shape) for row in rows)):
             return made
         if not of_members:
-            self._at_once[segment] = max(FEWEST_AT_ONCE, DRAWN_AT_ONCE // size_of(rows, 1))
+            self._at_once[segment] = max(
+                MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // total_elements(rows, 1)
+            )
             return self.session_of(before)
-        running = run_on(before, segment.most)
+        running = run_past_termination(before, segment.most)
         if running is not before:
-            self._at_once[segment] = FARTHEST
+            self._at_once[segment] = MAX_ITERATIONS
         return self.session_of(running)
 
     def most_at_once(self, segment: LoopSegment) -> int:
@@ -158,7 +160,7 @@ class Segments:
         members = segment.loop.members
         if members is None:
             return False
-        return of_all_members(self.program, members).isdisjoint(segment.captured)
+        return member_aggregates(self.program, members).isdisjoint(segment.captured)
 
     def session_of(self, part: Program) -> Runnable:
         """A new session of a part of the program."""
@@ -246,7 +248,7 @@ class _Evaluation:
         for place in range(self.first, len(self.segments.segments)):
             segment = self.segments.segments[place]
             self._keep(place)
-            if isinstance(segment, Straight):
+            if isinstance(segment, StraightSegment):
                 self._run_straight(place, segment.program)
             else:
                 self._run_loop(place, segment)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from mdf_loop.errors import MemoryLimitError, RunError
 from mdf_loop.ir import Array, Data, Program, StoppedBy, bodies, is_fixed, loops, results
 from mdf_loop.locks import ForkSafeLock
-from mdf_loop.passes.segments.in_segments import in_segments
+from mdf_loop.passes.segments.split_into_segments import split_into_segments
 from mdf_loop.pipeline import evaluation, prepare
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend
 from mdf_loop.run.control.controller import RunController
@@ -141,7 +141,7 @@ class SingleRun:
             return self._segments[watch]
         with self._lock:
             if watch not in self._segments:
-                cut = in_segments(self._program, watch)
+                cut = split_into_segments(self._program, watch)
                 self._segments[watch] = (
                     None
                     if cut is None

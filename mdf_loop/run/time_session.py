@@ -17,7 +17,13 @@ from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
 from mdf_loop.native.choice import BRIEF, LITTLE, NATIVE, refuse_standard_loops, work_of
 from mdf_loop.native.support import constants_in
-from mdf_loop.passes.segments.ahead import DRAWN_AT_ONCE, FEWEST_AT_ONCE, ahead, drawn_by, size_of
+from mdf_loop.passes.segments.pregenerate_random_numbers import (
+    MAX_PREGENERATED_NUMBERS,
+    MIN_PREGENERATED_ITERATIONS,
+    pregenerate_random_numbers,
+    pregenerated_rows,
+    total_elements,
+)
 from mdf_loop.pipeline import LOADED, over_time, prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.memory import PLACES, label
@@ -177,17 +183,21 @@ class TimeSession:
         loaded = None if self._backend.is_standard(placement) else load(ready, placement)
         if loaded is not None and loaded.native.get(loop.name, BRIEF) in (NATIVE, BRIEF):
             return loaded
-        made = ahead(ready, steps)
+        made = pregenerate_random_numbers(ready, steps)
         if made is ready:
             return loaded or load(ready, placement)
         drawing = load(made, self._placement)
-        self._drawn[drawing.program] = drawn_by(ready, made)
+        self._drawn[drawing.program] = pregenerated_rows(ready, made)
         return drawing
 
     def most_at_once(self, session: Runnable, members: int) -> int:
         """How many evaluations a loop may do at once, for the memory of what is drawn before it."""
-        drawn = size_of(self._drawn.get(session.program, ()), members)
-        return max(FEWEST_AT_ONCE, DRAWN_AT_ONCE // drawn) if drawn else sys.maxsize
+        drawn = total_elements(self._drawn.get(session.program, ()), members)
+        return (
+            max(MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // drawn)
+            if drawn
+            else sys.maxsize
+        )
 
     def thinned(self, keeping: Keeping, controls: RunControls, members: int) -> int:
         """How many evaluations lie from one row to the next that is looked at, or `LAST_ONLY`."""

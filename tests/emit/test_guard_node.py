@@ -16,9 +16,9 @@ from mdf_loop.ir import Guard, Input, Op, Output, Program, Value
 from mdf_loop.ir.check import check
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.passes.batching.batch import batch
+from mdf_loop.passes.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
 from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
-from mdf_loop.passes.simplify.lazy_choices import lazy_choices
-from mdf_loop.passes.simplify.merge_equal import merge_equal
+from mdf_loop.passes.simplify.sink_into_branches import sink_into_branches
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
@@ -153,14 +153,14 @@ def test_passes_move_no_guard_out_of_its_loop_or_into_a_branch() -> None:
     assert hoist_invariants(with_guard) is with_guard
     arrays = {"n": np.array(0), "x0": np.zeros(2), "a": np.array([1.0, 10.0])}
     assert on_runtime(with_guard, arrays)["x"].tolist() == [0, 0]
-    assert lazy_choices(with_guard) is with_guard
+    assert sink_into_branches(with_guard) is with_guard
 
 
 def test_equal_guards_are_merged() -> None:
     b = Builder()
     x, ok = b.new("float64", (2,), "x"), b.new("bool", (), "ok")
     one, two = b.guard(x, ok, "first"), b.guard(x, ok, "second")
-    merged = merge_equal(program(b, (x, ok), y=b.op("Add", one, two)))
+    merged = eliminate_common_subexpressions(program(b, (x, ok), y=b.op("Add", one, two)))
     assert [type(op) for op in merged.ops] == [Guard, Op]
     assert merged.ops[1].inputs == (one, one)  # type: ignore[union-attr]
 

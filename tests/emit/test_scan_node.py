@@ -13,7 +13,7 @@ from mdf_loop.emit import SessionModel, to_onnx
 from mdf_loop.emit.scan_node import MAX_SCAN_ITERATIONS
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Carried, Program, Scanned
-from mdf_loop.passes.segments.in_segments import in_segments
+from mdf_loop.passes.segments.split_into_segments import split_into_segments
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
@@ -90,7 +90,7 @@ def the_scan(proto: onnx.ModelProto) -> tuple[onnx.NodeProto, onnx.GraphProto]:
 
 @pytest.mark.parametrize(("most", "done"), [(0, 4), (1, 0), (1, 9), (6, 9), (6, -9)])
 def test_iteration_numbers_that_begin_later_need_no_operation(most: int, done: int) -> None:
-    pieces = in_segments(prepare(recording(), ONNXRUNTIME))
+    pieces = split_into_segments(prepare(recording(), ONNXRUNTIME))
     assert pieces is not None
     program = pieces[0].program
     _, body = the_scan(SessionModel(program).for_cpu)

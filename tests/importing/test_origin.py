@@ -185,7 +185,7 @@ def test_what_a_pass_has_changed_comes_back_as_it_was(model: dict[str, Any]) -> 
 
 
 def test_what_a_pass_has_turned_is_not_stored_again() -> None:
-    """A matrix that stands on the left of a vector is transposed (see `passes.fast_products`)."""
+    """A matrix that stands on the left of a vector is transposed (see `passes.simplify.fast_matrix_vector_products`)."""
     for weights in (RANDOM, RANDOM.tolist()):
         proto = exported(of_passes("w @ x", w=weights))
         entries = entries_of(proto)

@@ -11,7 +11,7 @@ from mdf_loop.errors import OperandError, UnknownFunctionError
 from mdf_loop.lower import lower_function
 from mdf_loop.lower.psyneulink import FORMULAS
 from mdf_loop.lower.syntax import draws_numbers
-from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from tests.lower.lower_machine import Lowered, assert_same
 
 X = np.array([[0.5, -1.0, 2.0], [0.0, 0.25, -0.75]])
@@ -119,7 +119,7 @@ def noisy(strength, operator="onnx::RandomNormal", args=None):
 def test_noise_of_strength_0_is_none(operator, strength):
     model = noisy(strength, operator)
     assert mdf_loop.compile(model).run({"x": [1.5, 2.5]})["y"].tolist() == [1.5, 2.5]
-    ops = drop_unused(mdf_loop.read(model)).ops
+    ops = eliminate_dead_code(mdf_loop.read(model)).ops
     assert not [op for op in ops if isinstance(op, ir.Op) and op.op_type.startswith("Random")]
 
 

@@ -12,7 +12,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Branch, If, Loop, Value, walk
 from mdf_loop.passes.batching.batch import batch
-from mdf_loop.passes.legal.masked import masked
+from mdf_loop.passes.legalize.mask_finished_members import mask_loop
 from tests.passes.batch_models import Model, Turning, same, text
 
 
@@ -68,7 +68,7 @@ def test_a_while_loop_is_one_of_members() -> None:
     ]
     b = Builder.resume(many)
     (own,) = (op for op in many.ops if isinstance(op, Loop))
-    plain = masked(b, own, lambda value: None)
+    plain = mask_loop(b, own, lambda value: None)
     assert text(replace(many, ops=(*b.ops, plain)))[-16:-2] == [
         "  loop %i while %A.f:Cast_6",
         "    carry %x: float64[batch] from %s to %A.f:Where giving %x_end",

@@ -10,7 +10,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
 from mdf_loop.passes.report_loops import report_loops
 from mdf_loop.passes.simplify.drop_true_conditions import drop_true_conditions
-from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
 from tests.models.choices import choices, everywhere, program, repeat
 
@@ -46,7 +46,7 @@ def test_drop_unused_outputs_of_a_choice() -> None:
         "y",
     )
     program = g.program(second=second)
-    assert text(drop_unused(program)) == [
+    assert text(eliminate_dead_code(program)) == [
         "  if %go giving %y_2: float64[2]",
         "    %Neg: float64[2] = Neg(%x)",
         "    give %Neg",
@@ -65,7 +65,7 @@ def test_drop_unused_choices_and_operations_of_branches() -> None:
         return [b.op("Neg", g.x)]
 
     (y,) = choose(g.b, g.go, wasteful, lambda b: [g.x], "y")
-    after = text(drop_unused(g.program(y=y)))
+    after = text(eliminate_dead_code(g.program(y=y)))
     assert not any(word in line for line in after for word in ("Exp", "Abs", "unread"))
 
 
@@ -74,7 +74,7 @@ def test_drop_unused_leaves_a_choice_in_use() -> None:
     kept = g.b.op("Abs", g.a)
     (y,) = choose(g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [kept], "y")
     program = g.program(y=y)
-    assert drop_unused(program) is program
+    assert eliminate_dead_code(program) is program
 
 
 def test_drop_unused_keeps_a_carried_value_that_only_a_branch_reads() -> None:
@@ -86,7 +86,7 @@ def test_drop_unused_keeps_a_carried_value_that_only_a_branch_reads() -> None:
         return [new, b.op("Neg", u), b.op("Abs", v)]
 
     (final, *_), _ = repeat(g.b, 3, [g.x, g.a, g.a], body)
-    after = "\n".join(text(drop_unused(g.program(final=final))))
+    after = "\n".join(text(eliminate_dead_code(g.program(final=final))))
     assert after.count("carry") == 2
     assert "Abs" not in after
 

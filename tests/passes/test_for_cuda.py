@@ -12,7 +12,7 @@ from mdf_loop.ir import Carried, Guard, Loop, Op, Program, Scanned, body_outputs
 from mdf_loop.ir.check import check
 from mdf_loop.ir.types import element_type
 from mdf_loop.ops.for_cuda import DIVIDED_BY_ZERO, NO_POSITION
-from mdf_loop.passes.legal.for_cuda import for_cuda
+from mdf_loop.passes.legalize.for_cuda import for_cuda
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.ops.op_running import program_of

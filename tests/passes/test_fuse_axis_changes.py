@@ -10,7 +10,7 @@ import pytest
 from mdf_loop.build import Builder
 from mdf_loop.ir import Value
 from mdf_loop.ops.words import ints
-from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from mdf_loop.passes.simplify.fuse_axis_changes import fuse_axis_changes
 from tests.passes.sketch import same_bits, straight, text
 
@@ -25,7 +25,7 @@ def test_golden() -> None:
     b = Builder()
     v = b.new("float64", (3,), "v")
     program = straight(b, (v,), y=_chain(b, v, "Unsqueeze", (0,), (0,), (-1,)))
-    assert text(drop_unused(fuse_axis_changes(program)))[1:] == [
+    assert text(eliminate_dead_code(fuse_axis_changes(program)))[1:] == [
         "  %Unsqueeze_3_2: int64[3] = [0, 1, 3]",
         "  %Unsqueeze_3: float64[1, 1, 3, 1] = Unsqueeze(%v, %Unsqueeze_3_2)",
         "  output y = %Unsqueeze_3",
@@ -47,7 +47,7 @@ def test_all_insertions(first: tuple[int, ...], second: tuple[int, ...]) -> None
     v = b.new("float64", (2, 3), "v")
     program = straight(b, (v,), y=_chain(b, v, "Unsqueeze", first, second))
     same_bits(fuse_axis_changes, program, v=np.arange(6.0).reshape(2, 3))
-    assert str(text(drop_unused(fuse_axis_changes(program)))).count("= Unsqueeze(") == 1
+    assert str(text(eliminate_dead_code(fuse_axis_changes(program)))).count("= Unsqueeze(") == 1
 
 
 EXTENTS = (1, 2, 1, 1, 3, 1)
@@ -65,7 +65,7 @@ def test_all_removals(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     v = b.new("float64", EXTENTS, "v")
     program = straight(b, (v,), y=_chain(b, v, "Squeeze", first, second))
     same_bits(fuse_axis_changes, program, v=np.arange(6.0).reshape(EXTENTS))
-    assert str(text(drop_unused(fuse_axis_changes(program)))).count("= Squeeze(") == 1
+    assert str(text(eliminate_dead_code(fuse_axis_changes(program)))).count("= Squeeze(") == 1
 
 
 def test_other_chains_stay() -> None:

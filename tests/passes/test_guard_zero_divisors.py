@@ -11,7 +11,7 @@ import mdf_loop
 from mdf_loop.build import Builder
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Program
-from mdf_loop.passes.legal.guard_zero_divisors import guard_zero_divisors
+from mdf_loop.passes.legalize.guard_zero_divisors import guard_zero_divisors
 from mdf_loop.pipeline import LEGAL, prepare
 from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.interpret import interpret

@@ -11,7 +11,7 @@ from mdf_loop.ir import Carried, Input, Loop, Op, Output, Program, walk
 from mdf_loop.ir.check import check
 from mdf_loop.ir.text import print_program
 from mdf_loop.ops.kernels import has_kernel
-from mdf_loop.passes.legal.kernel_needed import main_dtype
+from mdf_loop.passes.legalize.kernel_needed import main_dtype
 from mdf_loop.pipeline import LEGAL, prepare
 from tests.ops.op_running import in_a_loop, legal_run, only_op, program_of, run
 

@@ -10,7 +10,7 @@ import pytest
 import mdf_loop
 from mdf_loop.build import Builder
 from mdf_loop.ir import Program
-from mdf_loop.passes.legal.protect_clips import protect_clips
+from mdf_loop.passes.legalize.protect_clips import protect_clips
 from tests.passes.sketch import same_bits, straight, text
 
 X = np.array([-0.0, 0.0, 0.2, 7.0, -3.0, np.nan, np.inf, -np.inf])

@@ -12,7 +12,7 @@ from mdf_loop.emit.onnx_model import to_onnx
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Program
 from mdf_loop.ops.words import ints
-from mdf_loop.passes.legal.protect_reshapes import protect_reshapes
+from mdf_loop.passes.legalize.protect_reshapes import protect_reshapes
 from tests.passes.sketch import same_bits, straight, text
 
 

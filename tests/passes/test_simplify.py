@@ -8,7 +8,7 @@ import pytest
 from mdf_loop.ir import Carried
 from mdf_loop.passes.report_loops import report_loops
 from mdf_loop.passes.simplify.drop_true_conditions import drop_true_conditions
-from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
 from mdf_loop.pipeline import SIMPLIFY, prepare
 from tests.passes.sketch import Sketch, text
@@ -61,7 +61,7 @@ def test_drop_unused_operations_records_and_carried_values() -> None:
     leave = s.body.op("Add", s.x, s.a)
     unused = Carried(s.a, u, s.body.op("Neg", u), s.b.new("float64", (2,), "u_final"))
     program = s.program(y=s.loop(leave, s.x, more=[unused]).carried[0].final)
-    assert text(drop_unused(program)) == [
+    assert text(eliminate_dead_code(program)) == [
         "program(%n: int64[], %x0: float64[2], %a: float64[2])",
         "  loop %i < %n",
         "    carry %x: float64[2] from %x0 to %Add giving %final",
@@ -75,15 +75,15 @@ def test_drop_keeps_a_carried_value_that_another_one_reads() -> None:
     u = s.body.new("float64", (2,), "u")
     leave = s.body.op("Add", s.x, u)
     helper = Carried(s.a, u, s.body.op("Neg", u), s.b.new("float64", (2,), "u_final"))
-    program = drop_unused(s.program(y=s.loop(leave, more=[helper]).carried[0].final))
+    program = eliminate_dead_code(s.program(y=s.loop(leave, more=[helper]).carried[0].final))
     assert sum("carry" in line for line in text(program)) == 2
-    assert drop_unused(program) is program
+    assert eliminate_dead_code(program) is program
 
 
 def test_drop_removes_a_whole_loop() -> None:
     s = Sketch()
     s.loop(s.body.op("Add", s.x, s.a))
-    assert text(drop_unused(s.program(y=s.a)))[1:] == ["  output y = %a"]
+    assert text(eliminate_dead_code(s.program(y=s.a)))[1:] == ["  output y = %a"]
 
 
 def test_a_condition_that_is_always_true_is_left_out() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import mdf_loop
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Data, Program
-from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from mdf_loop.pipeline import prepare
 from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.interpret import interpret
@@ -66,7 +66,7 @@ def all_forms(
     except LoopError as error:
         raise RefusedError(str(error)) from error
     words: dict[str, str] = {}
-    program = drop_unused(program)  # an operation that nothing reads cannot fail
+    program = eliminate_dead_code(program)  # an operation that nothing reads cannot fail
     outcomes = {
         "interpreter": outcome(lambda: interpret(program, arrays)),
         "standard": outcome(lambda: dict(compiled.run(inputs))),

@@ -11,8 +11,8 @@ from mdf_loop.importing.opening import open_document
 from mdf_loop.ir import Program, StoppedBy
 from mdf_loop.ir.check import check
 from mdf_loop.lower.builder import Options
-from mdf_loop.passes.segments.in_segments import in_segments
 from mdf_loop.passes.segments.loop_segment import LoopSegment
+from mdf_loop.passes.segments.split_into_segments import split_into_segments
 from mdf_loop.pipeline import ONNXRUNTIME, evaluation, prepare
 from mdf_loop.reading import bind, read
 from mdf_loop.run.backend import PROGRAM_BACKENDS
@@ -139,7 +139,7 @@ def ready(program: Program) -> Program:
 
 def cut(program: Program, *, watch: bool = False) -> Segments | None:
     """A ready program in segments, each of which is a sound program."""
-    segments = in_segments(program, watch)
+    segments = split_into_segments(program, watch)
     if segments is None:
         return None
     for segment in segments:

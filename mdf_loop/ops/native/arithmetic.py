@@ -190,7 +190,7 @@ def of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
 def divided(code: Code, op: Op, a: str, b: str) -> str:
     """Write `a / b`, rounded towards zero for integers.
 
-    The pass `safe_divisions` excludes overflow of integers.
+    The pass `guard_integer_division` excludes overflow of integers.
     """
     dtype = first(op)
     if is_float(dtype):
@@ -227,7 +227,7 @@ def rest(code: Code, op: Op, a: str, b: str) -> str:
     if is_float(dtype):
         return code.library("fmod", dtype, a, b)
     _refuse_zero(code, op, b)
-    if op.attributes.get("fmod"):  # for which `safe_divisions` inserts no guard
+    if op.attributes.get("fmod"):  # for which `guard_integer_division` inserts no guard
         by_one = code.compare("eq", dtype, b, code.number(-1, dtype))
         b = code.choose(by_one, dtype, code.number(1, dtype), b) if is_signed(dtype) else b
     remainder = _by_divider(code, "rem", dtype, a, b)

@@ -2,7 +2,7 @@
 
     Tan(x: float32)   ->   float32(tan(float64(x))), by the operations that `compositions.elementary.tan` appends
 
-For the runtime, `passes.legal.compose` decomposes the functions of float64. The runtime has kernels for
+For the runtime, `passes.legalize.decompose` decomposes the functions of float64. The runtime has kernels for
 functions of float32. Machine code computes functions of float32 in float64 and rounds once.
 """
 

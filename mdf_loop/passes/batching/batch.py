@@ -51,15 +51,15 @@ from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops import row_of
 from mdf_loop.ops.batching.lane import HINT, Lane, Operand, refusal, refuse_sequence
 from mdf_loop.ops.words import all_true, rank
-from mdf_loop.passes.batching.by_condition import (
-    by_condition,
+from mdf_loop.passes.batching.branch_as_loop import branch_as_loop, refuse_two_shapes
+from mdf_loop.passes.batching.per_member_exit import (
+    carry_last_condition,
+    ragged_rows_error,
     refuse_changing_shapes,
-    refuse_numbers,
-    rows_of_its_own,
-    with_last_condition_carried,
+    refuse_varying_first_iteration,
+    trip_count_to_condition,
 )
-from mdf_loop.passes.batching.once import once, refuse_shapes
-from mdf_loop.passes.batching.varying import read_by, spread_varying, stops_apart
+from mdf_loop.passes.batching.varying import has_per_member_exit, propagate_varying, values_read
 from mdf_loop.passes.failing import first_that_may_fail
 
 
@@ -93,7 +93,7 @@ class _Batcher:
         self.varying = {entry.value for entry in old.inputs if entry.value.name in names}
         self.now: dict[Value, Value] = {}
         """What has become of values that changed."""
-        self.read = {value for op in walk(old.ops) for value in read_by(op)}
+        self.read = {value for op in walk(old.ops) for value in values_read(op)}
         self.rows: dict[Value, Value] = {}
         """Records of the outermost loops as these make them, the axis of the runs behind."""
         self.ragged: dict[Value, Loop] = {}
@@ -102,7 +102,7 @@ class _Batcher:
         """What is missing because of an error that is in the findings."""
         self.lane = Lane(self.b, self.b, self.axis, self._count)
         self._known_count: Value | None = None
-        spread_varying(old.ops, self.varying)
+        propagate_varying(old.ops, self.varying)
 
     def program(self) -> Program:
         """The program for all runs."""
@@ -166,7 +166,7 @@ class _Batcher:
     def _read(self, value: Value) -> Value:
         """What a value has become, for what computes with it."""
         if value in self.ragged:
-            raise rows_of_its_own(value, self.ragged[value])
+            raise ragged_rows_error(value, self.ragged[value])
         return self._new(value)
 
     def _operand(self, value: Value) -> Operand:
@@ -249,7 +249,7 @@ class _Batcher:
 
     def _loop(self, lane: Lane, loop: Loop) -> None:
         loop = self._deciding(lane, loop)
-        apart = stops_apart(loop, self.varying)
+        apart = has_per_member_exit(loop, self.varying)
         body = lane.inside(lane.b.body())
         for value in body_inputs(loop):
             if value in self.varying:
@@ -283,21 +283,21 @@ class _Batcher:
 
     def _deciding(self, lane: Lane, loop: Loop) -> Loop:
         """The loop, ended by what ends it in one run; where runs stop apart, by a condition."""
-        refuse_numbers(loop, self.varying)
+        refuse_varying_first_iteration(loop, self.varying)
         before: Sequence[Operation] = ()
         if loop.trip_count in self.varying:
-            before, loop = by_condition(lane.b, loop)
+            before, loop = trip_count_to_condition(lane.b, loop)
         elif loop.condition is None and loop.condition_out in self.varying:
-            loop = with_last_condition_carried(lane.b, loop)
+            loop = carry_last_condition(lane.b, loop)
         if loop.condition is None and loop.last_condition is None:
             loop = replace(loop, condition_out=None)
-        spread_varying((*before, loop), self.varying)
-        if stops_apart(loop, self.varying):
+        propagate_varying((*before, loop), self.varying)
+        if has_per_member_exit(loop, self.varying):
             refuse_changing_shapes(loop)
             if loop.recorded and loop.count is None:
                 loop = replace(loop, count=lane.b.new("int64", (), f"{loop.name} iterations"))
             loop = replace(loop, condition_out=loop.condition_out or loop.condition_in)
-            spread_varying((loop,), self.varying)
+            propagate_varying((loop,), self.varying)
         self._scope(lane, before)
         for value in (loop.count, loop.last_condition):
             if value in self.varying:
@@ -382,7 +382,7 @@ class _Batcher:
             strict=True,
         )
         for output, then, otherwise in pairs:
-            refuse_shapes(choice, output, then, otherwise)
+            refuse_two_shapes(choice, output, then, otherwise)
             where = Op("Where", (choice.condition, then, otherwise), (output,), where=choice.where)
             self._op(lane, where)
 
@@ -395,7 +395,7 @@ class _Batcher:
             self._scope(lane, branch.ops)
             return branch.leaves
         truth = negation[0].outputs[0] if negation else choice.condition
-        loop = once(lane.b, choice, branch, truth, failing)
-        spread_varying((*negation, loop), self.varying)
+        loop = branch_as_loop(lane.b, choice, branch, truth, failing)
+        propagate_varying((*negation, loop), self.varying)
         self._scope(lane, (*negation, loop))
         return tuple(carried.final for carried in loop.carried)

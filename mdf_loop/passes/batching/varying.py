@@ -8,7 +8,7 @@ from mdf_loop.ir import Guard, If, Loop, Op, Operation, Value, bodies, operands
 from mdf_loop.ops import row_of
 
 
-def spread_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
+def propagate_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
     """Add to `varying` all that depends on it."""
     for operation in ops:
         if isinstance(operation, Loop):
@@ -22,7 +22,7 @@ def spread_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
             varying.update(made if not varying.isdisjoint(operands(operation)) else ())
 
 
-def stops_apart(loop: Loop, varying: set[Value]) -> bool:
+def has_per_member_exit(loop: Loop, varying: set[Value]) -> bool:
     """Whether runs may need different numbers of iterations."""
     if loop.trip_count in varying:
         return True
@@ -34,9 +34,9 @@ def _through_loop(loop: Loop, varying: set[Value]) -> None:
     varying.update(c.enter for c in loop.carried if c.initial in varying)
     varying.update(s.row for s in loop.scanned if s.rows in varying)
     while True:
-        spread_varying(loop.ops, varying)
+        propagate_varying(loop.ops, varying)
         more = {c.enter for c in loop.carried if c.leave in varying}
-        if stops_apart(loop, varying):
+        if has_per_member_exit(loop, varying):
             more |= {loop.condition_in, *(c.enter for c in loop.carried)}
         if more <= varying:
             break
@@ -44,7 +44,7 @@ def _through_loop(loop: Loop, varying: set[Value]) -> None:
     varying.update(c.final for c in loop.carried if c.enter in varying)
     varying.update(r.stack for r in loop.recorded if r.row in varying)
     told = {loop.condition, loop.condition_out}
-    if stops_apart(loop, varying):
+    if has_per_member_exit(loop, varying):
         varying.update(r.stack for r in loop.recorded)
         varying.update(() if loop.count is None else (loop.count,))
         told |= varying
@@ -54,14 +54,14 @@ def _through_loop(loop: Loop, varying: set[Value]) -> None:
 
 def _through_choice(choice: If, varying: set[Value]) -> None:
     for branch in (choice.then, choice.otherwise):
-        spread_varying(branch.ops, varying)
+        propagate_varying(branch.ops, varying)
     leaves = zip(choice.outputs, choice.then.leaves, choice.otherwise.leaves, strict=True)
     varying.update(
         output for output, *pair in leaves if not varying.isdisjoint((choice.condition, *pair))
     )
 
 
-def read_by(operation: Operation) -> Iterator[Value]:
+def values_read(operation: Operation) -> Iterator[Value]:
     """What an operation reads, and its bodies give."""
     yield from operands(operation)
     for body in bodies(operation):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from mdf_loop.ir import If, Loop, Op, Operation, Value, reads, results
 
 
-def chosen_in(ops: Iterable[Operation]) -> set[Value]:
+def selected_values(ops: Iterable[Operation]) -> set[Value]:
     """All values that go into one of both sides of a `Where`, at any depth."""
     chosen: set[Value] = set()
     size = -1

@@ -19,12 +19,12 @@ from mdf_loop.build import Builder
 from mdf_loop.ir import Input, InputRole, Output, OutputRole, Program
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.words import scalar
-from mdf_loop.passes.batching.varying import spread_varying
-from mdf_loop.passes.gradient.activity import chosen_in
-from mdf_loop.passes.gradient.plain import plain
-from mdf_loop.passes.gradient.refused import naming_all
-from mdf_loop.passes.gradient.reverse import Reverse, Through
-from mdf_loop.passes.gradient.spell_out import spell_out
+from mdf_loop.passes.batching.varying import propagate_varying
+from mdf_loop.passes.gradient.activity import selected_values
+from mdf_loop.passes.gradient.decompose_for_derivatives import decompose_for_derivatives
+from mdf_loop.passes.gradient.derivative_errors import report_all_underivable
+from mdf_loop.passes.gradient.loop_backward import loop_backward
+from mdf_loop.passes.gradient.reverse import LoopBackward, Reverse
 
 
 def change_of(name: str) -> str:
@@ -37,7 +37,7 @@ def differentiate(
     number: str | None,
     wrt: Collection[str],
     of: Collection[str] = (),
-    through_loop: Through = plain,
+    through_loop: LoopBackward = loop_backward,
     most: int | None = None,
 ) -> Program:
     """The program that also gives how a number changes with inputs.
@@ -53,13 +53,13 @@ def differentiate(
     Raises:
         UnsupportedError: something between them has no derivative; the sentence names it.
     """
-    program = spell_out(program, frozenset(wrt))
+    program = decompose_for_derivatives(program, frozenset(wrt))
     b = Builder.resume(program)
     inputs = {entry.value.name: entry.value for entry in program.inputs}
     outputs = {output.name: output for output in program.outputs}
     active = {inputs[name] for name in wrt}
-    spread_varying(program.ops, active)
-    reverse = Reverse(active, chosen_in(program.ops), through_loop, most)
+    propagate_varying(program.ops, active)
+    reverse = Reverse(active, selected_values(program.ops), through_loop, most)
     ops = reverse.forward(b, program.ops)
     sweep = reverse.sweep(b, {})
     given = []
@@ -70,7 +70,7 @@ def differentiate(
         change = b.new(value.dtype, value.shape, change_of(name))
         given.append(Input(change, role=InputRole.CHANGE, of=name))
         sweep.add(value, change)
-    with naming_all(program, active.copy()):
+    with report_all_underivable(program, active.copy()):
         reverse.back(sweep, ops)
     made = [
         Output(

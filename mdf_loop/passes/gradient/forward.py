@@ -46,12 +46,12 @@ from mdf_loop.ops.derivatives.rule import hides_floats, is_float
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import rule_of
 from mdf_loop.passes.batching.batch import batch
-from mdf_loop.passes.batching.varying import spread_varying
-from mdf_loop.passes.gradient.refused import naming_all
+from mdf_loop.passes.batching.varying import propagate_varying
+from mdf_loop.passes.gradient.decompose_for_derivatives import decompose_for_derivatives
+from mdf_loop.passes.gradient.derivative_errors import report_all_underivable
 from mdf_loop.passes.gradient.reverse import refuse_sequence
-from mdf_loop.passes.gradient.spell_out import spell_out
 
-UNIT = "unit"
+UNIT_EXTENT = "unit"
 """What the extent is called of an axis of tangents that are looked at together."""
 
 
@@ -71,7 +71,7 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
     Raises:
         UnsupportedError: something between them has no derivative; the sentence names it.
     """
-    program = spell_out(program, frozenset(wrt))
+    program = decompose_for_derivatives(program, frozenset(wrt))
     b = Builder.resume(program)
     inputs = {entry.value.name: entry.value for entry in program.inputs}
     outputs = {output.name: output.value for output in program.outputs}
@@ -82,9 +82,9 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
         _refuse_whole(name, value)
     given = {inputs[name]: _tangent(b, inputs[name], tangent_of(name)) for name in wrt}
     active = set(given)
-    spread_varying(program.ops, active)
+    propagate_varying(program.ops, active)
     forward = _Forward(active, dict(given))
-    with naming_all(program, active):
+    with report_all_underivable(program, active):
         forward.scope(b, program.ops)
     made = [
         Output(tangent_of(name), forward.known(b, outputs[name]), OutputRole.CHANGE, name)
@@ -106,10 +106,10 @@ def jacobian_forward(program: Program, wrt: Collection[str], of: Collection[str]
 
     Given `units`, what an output changes by are the columns of its Jacobian.
     """
-    return batch(tangents(program, wrt, of), [tangent_of(name) for name in wrt], UNIT)
+    return batch(tangents(program, wrt, of), [tangent_of(name) for name in wrt], UNIT_EXTENT)
 
 
-def units(arrays: Mapping[str, Array]) -> dict[str, Array]:
+def unit_tangents(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Changes of values, of which in each unit one element of all changes by one."""
     total = sum(np.size(array) for array in arrays.values())
     rows, made = np.eye(total), {}

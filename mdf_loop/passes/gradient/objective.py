@@ -25,7 +25,7 @@ from mdf_loop.losses import WITH_DATA
 from mdf_loop.ops.derivatives.rule import is_float
 from mdf_loop.ops.words import mean_of, scalar, sum_of
 
-VALUE = "value"
+OBJECTIVE_OUTPUT = "value"
 """What the output is called that gives the number."""
 
 
@@ -48,7 +48,7 @@ class Term(Struct, frozen=True):
         return f"{self.word} {self.number} of {self.output}" if has_some else None
 
 
-def with_value(program: Program, terms: Sequence[Term]) -> Program:
+def add_objective(program: Program, terms: Sequence[Term]) -> Program:
     """The program that also gives the number that these terms are together; of none it is 0.
 
     Raises:
@@ -65,7 +65,7 @@ def with_value(program: Program, terms: Sequence[Term]) -> Program:
         if term.data is not None:
             data = b.new(y.dtype, () if term.scaled or term.alike else y.shape, term.data)
             inputs[term.data] = Input(data, role=InputRole.DATA, of=term.data)
-        with b.at(y.where, VALUE):
+        with b.at(y.where, OBJECTIVE_OUTPUT):
             part = _part(b, term, y, data)
             total = part if total is None else b.op("Add", total, part)
     value = b.constant(np.zeros(())) if total is None else total
@@ -73,7 +73,7 @@ def with_value(program: Program, terms: Sequence[Term]) -> Program:
         program,
         inputs=(*program.inputs, *inputs.values()),
         ops=tuple(b.ops),
-        outputs=(*program.outputs, Output(VALUE, value)),
+        outputs=(*program.outputs, Output(OBJECTIVE_OUTPUT, value)),
     )
 
 

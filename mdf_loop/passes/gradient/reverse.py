@@ -35,12 +35,12 @@ from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops.derivatives.rule import is_float
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
-from mdf_loop.passes.copying import copied, unguarded
+from mdf_loop.passes.copying import copy_operations, without_guards
 
 Tape: TypeAlias = Mapping[Value, Value]
 """By what enters an iteration the record of it, a row for each iteration."""
 
-Through: TypeAlias = "Callable[[Reverse, Sweep, Loop], None]"
+LoopBackward: TypeAlias = "Callable[[Reverse, Sweep, Loop], None]"
 """Gives what a loop reads what it gets of the cotangents of its results."""
 
 
@@ -57,16 +57,16 @@ class Reverse(Struct):
 
     active: set[Value]
     chosen: set[Value]
-    through_loop: Through
+    through_loop: LoopBackward
     most: int | None = None
     tapes: dict[Loop, Tape] = field(default_factory=dict)
 
-    def copied(
+    def copy_operations(
         self, b: Builder, ops: Iterable[Operation], swaps: Mapping[Value, Value]
     ) -> tuple[list[Operation], dict[Value, Value]]:
         """Operations that have run once more, of which the same is known."""
-        kept, passed = unguarded(ops)
-        made, new = copied(b, kept, swaps)
+        kept, passed = without_guards(ops)
+        made, new = copy_operations(b, kept, swaps)
         new |= {guarded: new.get(value, value) for guarded, value in passed.items()}
         self.active.update(copy for value, copy in new.items() if value in self.active)
         self.chosen.update(copy for value, copy in new.items() if value in self.chosen)
@@ -154,7 +154,7 @@ class Reverse(Struct):
         wanted: Iterable[Value],
     ) -> Branch:
         inside = b.body()
-        ops, new = self.copied(b, branch.ops, {})
+        ops, new = self.copy_operations(b, branch.ops, {})
         ops = self.forward(inside, ops)
         sweep = self.sweep(inside, {})
         for leaf, output in zip(branch.leaves, choice.outputs, strict=True):

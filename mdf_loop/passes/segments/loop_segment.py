@@ -1,4 +1,4 @@
-"""One loop as a program that runs some further iterations of it (see `in_segments`).
+"""One loop as a program that runs some further iterations of it (see `split_into_segments`).
 
     loop %i < %n                        loop %i < %most after %done
       carry %x from %b to %y     ->       carry %x from %x_before to %y

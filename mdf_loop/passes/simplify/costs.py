@@ -18,7 +18,7 @@ _GUARD = 4 * CALL
 """A guard is four operations there (`emit.guard_node`)."""
 
 
-def cost(b: Builder, operations: Iterable[Operation]) -> float:
+def estimate_cost(b: Builder, operations: Iterable[Operation]) -> float:
     """What they cost at least; `b` knows the constants."""
     return sum(_one(b, operation) for operation in operations)
 
@@ -30,7 +30,7 @@ def _one(b: Builder, operation: Operation) -> float:
         return CALL + row_of(operation.op_type).work(operation)
     if isinstance(operation, Guard):
         return _GUARD
-    inner = [cost(b, body.ops) for body in bodies(operation)]
+    inner = [estimate_cost(b, body.ops) for body in bodies(operation)]
     if isinstance(operation, If):
         return CALL + min(inner)
     assert isinstance(operation, Loop)

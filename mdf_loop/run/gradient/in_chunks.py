@@ -22,8 +22,8 @@ from mdf_loop.ir import Array, InputRole, Output, OutputRole, Value
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.registry import elements
 from mdf_loop.passes.gradient.differentiate import change_of
-from mdf_loop.passes.gradient.objective import VALUE
-from mdf_loop.passes.whole import first_rows, whole_run
+from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT
+from mdf_loop.passes.whole_run import first_evaluation_rows, whole_run
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.over_time import OverTime
 from mdf_loop.run.backend import Runnable
@@ -209,7 +209,7 @@ class GradientOverTime:
     def _first(self) -> Runnable:
         """The first evaluation backward, ready to run."""
         programs, swept = self._programs, self._session.swept
-        rows = first_rows(programs.first, programs.later, programs.recorded)
+        rows = first_evaluation_rows(programs.first, programs.later, programs.recorded)
         outputs = [output.name for output in self._held_first.values()]
         changed = map(change_of, outputs) if swept else ()
         return self._asked.before_the_end.loaded(rows, {*swept, *changed}, (), outputs)
@@ -227,7 +227,7 @@ class _Sums:
 
     def add(self, made: Mapping[str, Array], wrt: tuple[str, ...], chunk: range) -> None:
         """Add what some steps have given."""
-        self.value = self.value + made[VALUE]
+        self.value = self.value + made[OBJECTIVE_OUTPUT]
         for name in wrt:
             change = made.get(change_of(name))
             if change is None:

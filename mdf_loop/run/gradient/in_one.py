@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, Program
 from mdf_loop.passes.gradient.differentiate import change_of
-from mdf_loop.passes.gradient.objective import VALUE
+from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT
 from mdf_loop.reading.binding import Bound
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.gradient.loaded import Differentiation
@@ -66,4 +66,4 @@ class GradientInOne:
     def _one(self, runnable: Runnable, feeds: Mapping[str, Any]) -> tuple[Array, dict[str, Array]]:
         names = [entry.value.name for entry in runnable.program.inputs]
         made = runnable.run({name: feeds[name] for name in names})
-        return made[VALUE], {name: made[change_of(name)] for name in self._wrt}
+        return made[OBJECTIVE_OUTPUT], {name: made[change_of(name)] for name in self._wrt}

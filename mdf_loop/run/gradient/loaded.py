@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from mdf_loop.ir import OutputRole, Program
 from mdf_loop.native.choice import NATIVE, said_before, unavailable
+from mdf_loop.passes.gradient.backward_strategy import backward_for_native, backward_for_onnxruntime
 from mdf_loop.passes.gradient.differentiate import differentiate
-from mdf_loop.passes.gradient.forms import for_kernels, for_machine_code
-from mdf_loop.passes.gradient.objective import VALUE, Term, with_value
-from mdf_loop.passes.gradient.reverse import Through
+from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT, Term, add_objective
+from mdf_loop.passes.gradient.reverse import LoopBackward
 from mdf_loop.pipeline import over_time, prepare
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Runnable
 from mdf_loop.run.device import Placement
@@ -34,7 +34,7 @@ class Differentiation(Struct, frozen=True):
     wrt: tuple[str, ...]
     placement: Placement
     most: int | None = None
-    through_kernels: Through = for_kernels
+    through_kernels: LoopBackward = backward_for_onnxruntime
 
     @property
     def before_the_end(self) -> Differentiation:
@@ -44,16 +44,18 @@ class Differentiation(Struct, frozen=True):
     def program(
         self,
         program: Program,
-        through_loop: Through,
+        through_loop: LoopBackward,
         wrt: Sequence[str] = (),
         of: Sequence[str] = (),
     ) -> Program:
         """The program that gives the number and its derivatives: also by `wrt`, and of outputs `of`."""
         given = {entry.value.name for entry in program.inputs}
         known = [name for name in self.wrt if name in given]
-        number = with_value(program, self.terms)
-        made = differentiate(number, VALUE, (*known, *wrt), of, through_loop, self.most)
-        kept = [o for o in made.outputs if o.name == VALUE or o.role is OutputRole.CHANGE]
+        number = add_objective(program, self.terms)
+        made = differentiate(number, OBJECTIVE_OUTPUT, (*known, *wrt), of, through_loop, self.most)
+        kept = [
+            o for o in made.outputs if o.name == OBJECTIVE_OUTPUT or o.role is OutputRole.CHANGE
+        ]
         return replace(made, outputs=tuple(kept))
 
     def loaded(
@@ -67,7 +69,7 @@ class Differentiation(Struct, frozen=True):
         backend = PROGRAM_BACKENDS["onnxruntime"]
         ready = None
         if self.placement.native != "off" and not self.placement.brief and unavailable() is None:
-            made = self.program(program, for_machine_code, wrt, of)
+            made = self.program(program, backward_for_native, wrt, of)
             ready = prepare(made, backend.order, over_time(swept))
             said = set(said_before(ready).values())
             if said != {NATIVE} and self.placement.native != "require":

@@ -11,7 +11,7 @@ from mdf_loop.ir import Array, Data, Program
 from mdf_loop.ir.types import dtype_name, element_type, numpy_dtype
 
 _WORD = "bfloat16"
-"""What is fed and given as float32 (see `passes.legal.float32_ends`)."""
+"""What is fed and given as float32 (see `passes.legalize.cast_bfloat16_io`)."""
 
 _NARROW = numpy_dtype(_WORD)
 

@@ -9,13 +9,17 @@ import numpy as np
 from mdf_loop.ir import Loop, Program
 from mdf_loop.ir.check import check
 from mdf_loop.ops.derivatives.sweep import Sweep
+from mdf_loop.passes.gradient.backward_strategy import (
+    apply_or_fall_back,
+    backward_for_native,
+    backward_for_onnxruntime,
+)
 from mdf_loop.passes.gradient.differentiate import change_of, differentiate
-from mdf_loop.passes.gradient.forms import for_kernels, for_machine_code, tried
 from mdf_loop.passes.gradient.forward import tangent_of, tangents
-from mdf_loop.passes.gradient.jacobian_form import is_small, jacobian_form
-from mdf_loop.passes.gradient.plain import plain
-from mdf_loop.passes.gradient.reverse import Reverse, Through
-from mdf_loop.passes.gradient.split import split
+from mdf_loop.passes.gradient.jacobian_backward import has_small_state, jacobian_backward
+from mdf_loop.passes.gradient.loop_backward import loop_backward
+from mdf_loop.passes.gradient.reverse import LoopBackward, Reverse
+from mdf_loop.passes.gradient.split_backward import split_backward
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.device import Placement
 from mdf_loop.run.interpret import interpret
@@ -27,24 +31,29 @@ STEPS = (6e-6, 2e-6, 1e-6)
 
 
 def all_at_once(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    tried(split, reverse, outside, loop)
+    apply_or_fall_back(split_backward, reverse, outside, loop)
 
 
 def matrices(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    tried(jacobian_form if is_small(reverse, loop) else plain, reverse, outside, loop)
+    apply_or_fall_back(
+        jacobian_backward if has_small_state(reverse, loop) else loop_backward,
+        reverse,
+        outside,
+        loop,
+    )
 
 
-FORMS: Mapping[str, Through] = {
-    "plain": plain,
+FORMS: Mapping[str, LoopBackward] = {
+    "plain": loop_backward,
     "split": all_at_once,
     "matrices": matrices,
-    "kernels": for_kernels,
-    "machine code": for_machine_code,
+    "kernels": backward_for_onnxruntime,
+    "machine code": backward_for_native,
 }
 
 
 def slopes_of(
-    program: Program, arrays: Arrays, wrt: Collection[str], form: Through
+    program: Program, arrays: Arrays, wrt: Collection[str], form: LoopBackward
 ) -> dict[str, np.ndarray]:
     gradient = differentiate(program, VALUE, wrt, through_loop=form)
     assert check(gradient) == ()
@@ -89,7 +98,7 @@ def assert_near_differences(program: Program, arrays: Arrays, moves: Arrays, slo
 def assert_all_forms(program: Program, arrays: Arrays, wrt: Collection[str]) -> None:
     """All by the interpreter."""
     assert check(program) == ()
-    slopes = slopes_of(program, arrays, wrt, plain)
+    slopes = slopes_of(program, arrays, wrt, loop_backward)
     for name, form in FORMS.items():
         assert_same(slopes_of(program, arrays, wrt, form), slopes, 1e-10, name)
     moves = directions(arrays, wrt)
@@ -103,11 +112,15 @@ def assert_all_forms(program: Program, arrays: Arrays, wrt: Collection[str]) -> 
 
 
 def assert_on_runtime(
-    program: Program, arrays: Arrays, wrt: Collection[str], *forms: tuple[Through, Placement]
+    program: Program, arrays: Arrays, wrt: Collection[str], *forms: tuple[LoopBackward, Placement]
 ) -> None:
     """ONNX Runtime gives what the interpreter does, by its own loops and by machine code."""
-    expected = slopes_of(program, arrays, wrt, plain)
-    for form, placement in ((for_kernels, STANDARD), (for_machine_code, NATIVE), *forms):
+    expected = slopes_of(program, arrays, wrt, loop_backward)
+    for form, placement in (
+        (backward_for_onnxruntime, STANDARD),
+        (backward_for_native, NATIVE),
+        *forms,
+    ):
         gradient = differentiate(program, VALUE, wrt, through_loop=form)
         made = Session(prepare(gradient, ONNXRUNTIME), placement).run(arrays)
         assert_same(slopes_in(made, wrt), expected, 1e-9, f"{form.__name__} {placement.native}")

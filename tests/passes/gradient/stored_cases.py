@@ -11,8 +11,8 @@ import numpy as np
 import mdf_loop
 from mdf_loop.ir import Program
 from mdf_loop.ir.check import check
-from mdf_loop.passes.gradient.objective import Term, with_value
-from mdf_loop.passes.whole import whole_run
+from mdf_loop.passes.gradient.objective import Term, add_objective
+from mdf_loop.passes.whole_run import whole_run
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.settings import input_name
@@ -64,7 +64,7 @@ def program_of(case: dict[str, Any]) -> tuple[Program, dict[str, np.ndarray], di
         terms.append(Term(entry["output"], entry["reduce"], number=k))
         if (name := terms[-1].data) is not None:
             data[name] = np.asarray(given, float)
-    program = with_value(program, terms)
+    program = add_objective(program, terms)
     known = {**bound.arrays, **data, **more}
     arrays = {e.value.name: known.get(e.value.name, e.default) for e in program.inputs}
     targets = {name: name if name in ports else input_name(name) for name in case["wrt"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdf_loop.passes.gradient.plain import plain
+from mdf_loop.passes.gradient.loop_backward import loop_backward
 from tests.passes.gradient.all_forms import assert_same, slopes_of
 from tests.passes.gradient.both_ways import VALUE
 from tests.passes.gradient.by_jax import slopes_by_jax
@@ -21,5 +21,5 @@ pytest.importorskip("jax")
 def test_the_same_gradient(seed: int) -> None:
     program = differentiable(seed)
     with np.errstate(all="ignore"):
-        slopes = slopes_of(program, GIVEN, list(GIVEN), plain)
+        slopes = slopes_of(program, GIVEN, list(GIVEN), loop_backward)
         assert_same(slopes_by_jax(program, VALUE, GIVEN, list(GIVEN)), slopes, 1e-9, "jax")

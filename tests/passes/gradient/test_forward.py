@@ -16,7 +16,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
 from mdf_loop.ops.words import cast, scalar
 from mdf_loop.passes.gradient.differentiate import change_of, differentiate
-from mdf_loop.passes.gradient.forward import jacobian_forward, tangent_of, tangents, units
+from mdf_loop.passes.gradient.forward import jacobian_forward, tangent_of, tangents, unit_tangents
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.members import members_in_front
 from tests.models.choices import program, repeat
@@ -157,7 +157,9 @@ def test_all_units_at_once(written: Written) -> None:
     for engine in (interpret, on_runtime):
         made = members_in_front(
             many,
-            engine(many, {**ARRAYS, **units({tangent_of(n): a for n, a in ARRAYS.items()})}),
+            engine(
+                many, {**ARRAYS, **unit_tangents({tangent_of(n): a for n, a in ARRAYS.items()})}
+            ),
             12,
         )
         hessian = np.concatenate([made[tangent_of(n)].reshape(12, -1) for n in names], axis=1)
@@ -207,7 +209,7 @@ def _assert_hessian(
     wrt = list(targets.values())
     slopes = [change_of(name) for name in wrt]
     many = jacobian_forward(differentiate(made, VALUE, wrt), wrt, slopes)
-    given = units({tangent_of(name): np.asarray(arrays[name], float) for name in wrt})
+    given = unit_tangents({tangent_of(name): np.asarray(arrays[name], float) for name in wrt})
     count = len(next(iter(given.values())))
     found = members_in_front(many, interpret(many, {**arrays, **given}), count)
     rows = [np.asarray([expected[a][c] for a in targets]).ravel() for c in targets]

@@ -1,0 +1,73 @@
+"""A branch that may fail, for the runs that choose it: a loop of one iteration, or none.
+
+    if %go giving %y                    loop while %go
+      %q = Div(%a, %b)         ->         carry %none from 0 to %q giving %then
+      give %q                             continue if false
+    else ...                            ...; %y = Where(%go, %then, %else)
+
+Runs that do not choose it stop before it (see `Loop.members`), so it cannot fail for them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Branch, Carried, If, Loop, Operation, Value, is_fixed
+from mdf_loop.ir.types import is_tensor, numpy_dtype
+from mdf_loop.ops.batching.lane import HINT
+from mdf_loop.passes.failing import name_of
+
+
+def branch_as_loop(
+    b: Builder, choice: If, branch: Branch, truth: Value, failing: Operation
+) -> Loop:
+    """The branch as a loop, whose finals are its leaves where the truth holds.
+
+    Raises:
+        UnsupportedError: what it gives has a shape that nobody knows before.
+    """
+    inside = b.body()
+    if not all(is_tensor(leaf.dtype) and is_fixed(leaf.shape) for leaf in branch.leaves):
+        raise UnsupportedError(
+            f"'{choice.name}' chooses for each of many values, which computes both "
+            f"branches, and {name_of(failing)} in one of them may fail",
+            choice.where,
+            HINT,
+        )
+    with b.at(choice.where, choice.name):
+        return Loop(
+            name=choice.name,
+            trip_count=None,
+            condition=truth,
+            iteration=inside.new("int64", (), "iteration"),
+            condition_in=inside.new("bool", (), "chosen"),
+            condition_out=b.constant(np.array(False)),
+            carried=tuple(_carried(b, inside, leaf) for leaf in branch.leaves),
+            recorded=(),
+            ops=branch.ops,
+            where=choice.where,
+        )
+
+
+def _carried(b: Builder, inside: Builder, leaf: Value) -> Carried:
+    nothing = "" if leaf.dtype == "string" else 0
+    initial = b.constant(np.full(leaf.shape or (), nothing, numpy_dtype(leaf.dtype)))
+    enter = inside.new(leaf.dtype, leaf.shape, f"no {leaf.name}")
+    return Carried(initial, enter, leaf, b.new(leaf.dtype, leaf.shape, leaf.name))
+
+
+def refuse_two_shapes(choice: If, output: Value, then: Value, otherwise: Value) -> None:
+    """Refuse what a choice gives in one of two shapes.
+
+    Raises:
+        UnsupportedError: each run would have its own.
+    """
+    if then.shape is None or then.shape != otherwise.shape:
+        raise UnsupportedError(
+            f"'{choice.name}' gives '{output.name}' in two shapes, "
+            f"{then.type} and {otherwise.type}, which many values cannot choose from",
+            choice.where,
+            HINT,
+        )

@@ -1,0 +1,51 @@
+"""Hide the maker of an operand from ONNX Runtime, which would fuse it with the operation that reads it.
+
+    a = Maker(x)                           a = Maker(x)
+    y = Reader(a)                 ->       b = Max(a)
+                                           y = Reader(b)
+
+`Max` of one operand changes nothing, and ONNX Runtime does not remove it. Results keep their bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Op, Program, Value
+from mdf_loop.ops.compositions.words import operand
+from mdf_loop.ops.without_effect import possibly_unchanged
+from mdf_loop.passes.rewrite import rewrite
+
+
+def hide_producer(
+    program: Program, maker_type: str, position_of: Callable[[Op], int | None]
+) -> Program:
+    """Return the program in which no operand that is to be hidden comes directly from a maker.
+
+    ONNX Runtime first removes operations that change nothing, so it also sees a maker through them.
+
+    Args:
+        program: The program.
+        maker_type: The operator of the makers.
+        position_of: Returns the position of the operand to hide, or None for other operations.
+    """
+    makers: dict[Value, Op] = {}
+
+    def is_made(b: Builder, value: Value) -> bool:
+        maker = makers.get(value)
+        if maker is None or maker.op_type == maker_type:
+            return maker is not None
+        source = possibly_unchanged(maker, b.constant_of)
+        return source is not None and is_made(b, source)
+
+    def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
+        makers[op.outputs[0]] = op
+        position = position_of(op)
+        if position is None or not is_made(b, operand(op, position)):
+            return None
+        inputs = list(op.inputs)
+        inputs[position] = b.op("Max", operand(op, position))
+        return (b.op(op.op_type, *inputs, **op.attributes),)
+
+    return rewrite(program, rule)

@@ -1,0 +1,112 @@
+"""Casts of casts that ONNX Runtime would make one cast of, which has other numbers, or none.
+
+    i: int64 = Cast(x)                     i: int64 = Cast(x)
+    y: int32 = Cast(i)           ->        j: int64 = Max(i)
+                                           y: int32 = Cast(j)
+
+Three billions are a number of int64, of which int32 has the last bits; a float of three billions it
+makes the smallest int32. So a cast to whole numbers that reads a cast is kept apart from it, other than
+where one is as good as both. Keeps: results bit for bit.
+
+    d: float64 = Cast(x: float32)          d: float64 = Cast(x)
+    y: float32 = Cast(d)         ->        (y is x)
+
+A cast back to the dtype that nothing is lost of gives its source. ONNX Runtime leaves such casts of an input
+out, and forgets the loops and choices that read the result.
+
+ONNX Runtime first leaves out the operations between two casts that change nothing. So two casts with such
+operations between them are treated as neighbours.
+
+Source: onnxruntime 1.32, which removes casts that it takes for lossless (RemoveDuplicateCastTransformer).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Op, Program, Value
+from mdf_loop.ir.types import kind_of, numpy_dtype
+from mdf_loop.ops.compositions.words import operand
+from mdf_loop.ops.kernels import has_kernel
+from mdf_loop.ops.without_effect import MOVES, possibly_unchanged
+from mdf_loop.passes.rewrite import rewrite
+
+_REMOVED = ("float64", "float32", "float16", "int64", "uint64", "int32", "uint32")
+"""The dtypes between two casts without which ONNX Runtime tries to do; it has `Max` of all of them."""
+
+
+def keep_double_casts(program: Program) -> Program:
+    """Separate casts that ONNX Runtime must not merge, and drop casts back to the first dtype."""
+    return rewrite(program, _Casts().rule)
+
+
+class _Casts:
+    """A rule for casts that knows the operations in front of each cast."""
+
+    def __init__(self) -> None:
+        self.makers: dict[Value, Op] = {}
+
+    def rule(self, b: Builder, op: Op) -> tuple[Value, ...] | None:
+        """Return the value that takes the place of a cast, or None to keep the cast."""
+        self.makers[op.outputs[0]] = op
+        if op.op_type != "Cast":
+            return None
+        path = self._path(b, operand(op))
+        if path is None:
+            return None
+        *between, first = path
+        source, middle = operand(first), first.outputs[0].dtype
+        is_moved_only = all(each.op_type in MOVES for each in between)
+        if is_moved_only and source.dtype == op.outputs[0].dtype and _keeps(source.dtype, middle):
+            if all(_can_move(move, source) for move in between):
+                return (_moved(b, source, between),)
+            return None
+        if middle not in _REMOVED or _are_one(source.dtype, middle, op.outputs[0].dtype):
+            return None
+        return (b.op("Cast", b.op("Max", operand(op)), **op.attributes),)
+
+    def _path(self, b: Builder, value: Value) -> list[Op] | None:
+        """Return the operations that lead to a value from the cast before it, last to first.
+
+        None means that no cast precedes the value, or that one of the operations changes numbers.
+        """
+        path: list[Op] = []
+        while (op := self.makers.get(value)) is not None:
+            path.append(op)
+            if op.op_type == "Cast":
+                return path
+            source = possibly_unchanged(op, b.constant_of)
+            if source is None:
+                return None
+            value = source
+        return None
+
+
+def _can_move(move: Op, source: Value) -> bool:
+    """Return True if ONNX Runtime has a kernel for a move in the dtype of another value."""
+    inputs = (replace(operand(move), dtype=source.dtype), *move.inputs[1:])
+    outputs = (replace(move.outputs[0], dtype=source.dtype),)
+    return has_kernel(replace(move, inputs=inputs, outputs=outputs))
+
+
+def _moved(b: Builder, source: Value, moves: list[Op]) -> Value:
+    """Build the moves, listed last to first, of another value."""
+    for move in reversed(moves):
+        source = b.op(move.op_type, source, *move.inputs[1:], **move.attributes)
+    return source
+
+
+def _are_one(source: str, between: str, target: str) -> bool:
+    """Return True if one cast gives the numbers of two, and ONNX Runtime makes one of them."""
+    if kind_of(target) not in "iu" or source == "bool":
+        return True
+    return kind_of(between) != "f" and _keeps(source, between)
+
+
+def _keeps(source: str, target: str) -> bool:
+    """Return True if a cast loses no number. NumPy says so of 64-bit integers to float64, too."""
+    if source in ("int64", "uint64") and kind_of(target) == "f":
+        return False
+    return bool(np.can_cast(numpy_dtype(source), numpy_dtype(target), "safe"))

@@ -1,0 +1,75 @@
+"""Keep ONNX Runtime from taking the largest integers as ends of backward slices for no end at all.
+
+    y = Slice(x, start, end, axes, -1)    ->    e = Min(end, 2147483646)
+                                                y = Slice(x, start, e, axes, -1)
+
+ONNX moves an end that lies behind an axis to its last element, at which a backward slice ends at once.
+ONNX Runtime takes the ends 2**31 - 1 and 2**63 - 1 for "down to the first element". Results keep their
+bits, for axes of up to 2**31 - 1 elements.
+
+Source: onnxruntime 1.32, `slice_helper.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Array, Op, Program, Value
+from mdf_loop.ops.compositions.words import operand
+from mdf_loop.passes.rewrite import rewrite
+
+_SPECIAL = np.array([2**31 - 1, 2**63 - 1])
+"""Ends that ONNX Runtime does not take for positions."""
+
+_LAST = 2**31 - 2
+"""The largest end of a backward slice."""
+
+
+def protect_backward_slices(program: Program) -> Program:
+    """Return the program whose backward slices have no such ends."""
+    makers: dict[Value, Op] = {}
+
+    def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
+        makers[op.outputs[0]] = op
+        if op.op_type != "Slice" or len(op.inputs) < 5 or op.inputs[4] is None:
+            return None
+        ends, steps = operand(op, 2), operand(op, 4)
+        known, strides = b.constant_of(ends), b.constant_of(steps)
+        if strides is not None and np.all(strides > 0):
+            return None
+        if known is not None and not np.isin(known, _SPECIAL).any():
+            return None
+        if _is_capped(b, makers, ends, strides):
+            return None
+        capped = b.op("Min", ends, _limits(b, ends, steps, strides))
+        return (b.op("Slice", *op.inputs[:2], capped, *op.inputs[3:]),)
+
+    return rewrite(program, rule)
+
+
+def _is_capped(b: Builder, makers: Mapping[Value, Op], ends: Value, strides: Array | None) -> bool:
+    """Return True if no end of a backward slice can be special, because it is the smaller of two."""
+    smaller = makers.get(ends)
+    if smaller is None or smaller.op_type != "Min" or len(smaller.inputs) != 2:
+        return False
+    limits = operand(smaller, 1)
+    if strides is not None:
+        known = b.constant_of(limits)
+        return known is not None and bool(np.all((known <= _LAST) | (strides > 0)))
+    choice = makers.get(limits)
+    if choice is None or choice.op_type != "Where":
+        return False
+    backward = b.constant_of(operand(choice, 1))
+    return backward is not None and bool(np.all(backward == _LAST))
+
+
+def _limits(b: Builder, ends: Value, steps: Value, strides: Array | None) -> Value:
+    """Return the largest end that ONNX Runtime reads as an end; a forward slice has no such limit."""
+    last, any_end = (np.array(k, ends.dtype) for k in (_LAST, np.iinfo(ends.dtype).max))
+    if strides is not None:
+        return b.constant(np.where(strides < 0, last, any_end))
+    is_backward = b.op("Less", steps, b.constant(np.array(0, steps.dtype)))
+    return b.op("Where", is_backward, b.constant(last), b.constant(any_end))

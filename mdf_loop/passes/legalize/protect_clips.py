@@ -1,0 +1,32 @@
+"""Keep ONNX Runtime from fusing a Relu with the Clip that reads it, for dtypes that the fusion does not know.
+
+    r: float64 = Relu(x)                   r: float64 = Relu(x)
+    y = Clip(r, low)              ->       s: float64 = Max(r)
+                                           y = Clip(s, low)
+
+The fusion raises the lower bound of the Clip to 0. For another dtype than float32 and float16 it ends with an
+error, and the program cannot be loaded. The single-operand `Max` hides the Relu from it. Results keep their bits.
+
+Source: onnxruntime 1.32, ReluClipFusion.
+"""
+
+from __future__ import annotations
+
+from mdf_loop.ir import Op, Program
+from mdf_loop.ops.compositions.words import operand, optional
+from mdf_loop.passes.legalize.hide_producer import hide_producer
+
+_FUSED = frozenset(("float32", "float16"))
+"""The dtypes that the fusion knows."""
+
+
+def protect_clips(program: Program) -> Program:
+    """Return the program in which no Clip with a lower bound reads a Relu of another dtype directly."""
+    return hide_producer(program, "Relu", _position)
+
+
+def _position(op: Op) -> int | None:
+    """Return the position of the clipped operand if the fusion would fail."""
+    if op.op_type != "Clip" or operand(op).dtype in _FUSED or optional(op, 1) is None:
+        return None
+    return 0

@@ -1,0 +1,28 @@
+"""Keep ONNX Runtime from replacing a computed extent of a Reshape by -1.
+
+    s: int64[2] = Concat(2, n)             s: int64[2] = Concat(2, n)
+    y = Reshape(x, s)             ->       t: int64[2] = Max(s)
+                                           y = Reshape(x, t)
+
+ONNX Runtime replaces the one extent that it cannot read from a concatenated shape by -1, which
+means "whatever is left". A wrong `n` then passes unnoticed, and an array without elements cannot be
+reshaped, because -1 is undetermined. The single-operand `Max` hides the Concat from that rewrite.
+Results keep their bits.
+
+Source: onnxruntime 1.32, ReshapeFusion (it skips operations with `allowzero=1`).
+"""
+
+from __future__ import annotations
+
+from mdf_loop.ir import Op, Program
+from mdf_loop.passes.legalize.hide_producer import hide_producer
+
+
+def protect_reshapes(program: Program) -> Program:
+    """Return the program in which no Reshape reads a concatenated shape directly."""
+    return hide_producer(program, "Concat", _position)
+
+
+def _position(op: Op) -> int | None:
+    """Return the position of the shape if the rewrite of ONNX Runtime would change it."""
+    return 1 if op.op_type == "Reshape" and not op.attributes.get("allowzero") else None

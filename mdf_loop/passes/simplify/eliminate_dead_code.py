@@ -1,0 +1,99 @@
+"""Drop what no output needs: operations, carried and scanned values, records, whole loops and choices.
+
+    loop: carry x, u; record y  (only x is read)   ->   loop: carry x
+    if go giving x, u           (only x is read)   ->   if go giving x
+
+Keeps: results bit for bit. ONNX Runtime runs dead operations of a body and stacks dead records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from mdf_loop.ir import (
+    Branch,
+    If,
+    Loop,
+    Operation,
+    Program,
+    Value,
+    reads,
+    results,
+)
+
+
+def eliminate_dead_code(program: Program) -> Program:
+    """The program without what no output needs."""
+    ops = _live_ops(program.ops, {output.value for output in program.outputs})
+    return program if ops == program.ops else replace(program, ops=ops)
+
+
+def _live_ops(ops: tuple[Operation, ...], needed: Iterable[Value]) -> tuple[Operation, ...]:
+    live = set(needed)
+    kept: list[Operation] = []
+    for operation in reversed(ops):
+        if not live.intersection(results(operation)):
+            continue
+        if isinstance(operation, Loop):
+            operation = _live_loop(operation, live)
+        elif isinstance(operation, If):
+            operation = _live_choice(operation, live)
+        live.update(reads(operation))
+        kept.append(operation)
+    return tuple(reversed(kept))
+
+
+def _live_loop(loop: Loop, live: set[Value]) -> Loop:
+    """The loop with only the results that are read outside and what they need inside."""
+    last_condition = loop.last_condition if loop.last_condition in live else None
+    keeps_condition = loop.condition is not None or last_condition is not None
+    recorded = tuple(r for r in loop.recorded if r.stack in live)
+    wanted = {r.row for r in recorded}
+    if keeps_condition and loop.condition_out is not None:
+        wanted.add(loop.condition_out)
+    carried = {c for c in loop.carried if c.final in live}
+    while True:
+        ops = _live_ops(loop.ops, wanted | {c.leave for c in carried})
+        read = {value for op in ops for value in reads(op)} | wanted | {c.leave for c in carried}
+        more = {c for c in loop.carried if c.enter in read} - carried
+        if not more:
+            break
+        carried |= more
+    smaller = replace(
+        loop,
+        ops=ops,
+        carried=tuple(c for c in loop.carried if c in carried),
+        recorded=recorded,
+        first=loop.first if loop.iteration in read else None,
+        scanned=tuple(s for s in loop.scanned if s.row in read),
+        condition_out=loop.condition_out if keeps_condition else None,
+        count=loop.count if loop.count in live else None,
+        last_condition=last_condition,
+    )
+    return loop if _same(loop, smaller) else smaller
+
+
+def _live_choice(choice: If, live: set[Value]) -> If:
+    """The choice with only the outputs that are read outside and what they need inside."""
+    places = [k for k, output in enumerate(choice.outputs) if output in live]
+
+    def smaller(branch: Branch) -> Branch:
+        leaves = tuple(branch.leaves[k] for k in places)
+        return Branch(_live_ops(branch.ops, leaves), leaves)
+
+    then, otherwise = smaller(choice.then), smaller(choice.otherwise)
+    fewer = len(places) < len(choice.outputs)
+    if not fewer and (then.ops, otherwise.ops) == (choice.then.ops, choice.otherwise.ops):
+        return choice
+    outputs = tuple(choice.outputs[k] for k in places)
+    return replace(choice, then=then, otherwise=otherwise, outputs=outputs)
+
+
+def _same(left: Loop, right: Loop) -> bool:
+    fields = (
+        *("ops", "carried", "recorded", "scanned", "first"),
+        *("condition_out", "count", "last_condition"),
+    )
+    return all(getattr(left, name) == getattr(right, name) for name in fields)

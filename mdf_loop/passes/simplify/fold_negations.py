@@ -1,0 +1,120 @@
+"""Let neighbours take over changes of sign.
+
+    -1 * x            ->   -x
+    a + -x, -x + a    ->   a - x          a - -x   ->   a + x
+    -x / 8, -x * 8    ->   x / -8, x * -8
+    a + -x * y        ->   a - x * y      (where -x * y is read nowhere else)
+
+Keeps: results bit for bit, as signs do not take part in rounding; a value that is not a number
+stays one, with either sign bit. The usual `-1 * (v - e) / tau + i` loses two of its operations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Op, Program, Value, bodies, operands, walk
+from mdf_loop.passes.rewrite import rewrite
+
+_FLOATS = ("float64", "float32")
+
+
+def fold_negations(program: Program) -> Program:
+    """The program with as few operations as can be that only change a sign."""
+    while True:
+        fewer = rewrite(program, _Signs(program).rule)
+        if fewer is program:
+            return program
+        program = fewer
+
+
+class _Signs:
+    """Knows which values can be given with the sign changed, at no cost."""
+
+    def __init__(self, program: Program) -> None:
+        self.negated: dict[Value, Value] = {}
+        self.scaled: dict[Value, tuple[Op, int]] = {}
+        self.readers = _readers(program)
+
+    def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
+        """The operation without a change of sign, if it can do without."""
+        made = op.outputs[0]
+        if made.dtype not in _FLOATS:
+            return None
+        if op.op_type == "Neg":
+            return self._negation(b, made, _operand(op, 0))
+        if op.op_type in ("Mul", "Div"):
+            return self._scale(b, op)
+        if op.op_type in ("Add", "Sub"):
+            return self._sum(b, op)
+        return None
+
+    def _negation(self, b: Builder, made: Value, operand: Value) -> tuple[Value] | None:
+        opposite = self._opposite(b, operand)
+        if opposite is None:
+            self.negated[made] = operand
+            return None
+        return (opposite,)
+
+    def _scale(self, b: Builder, op: Op) -> tuple[Value] | None:
+        """A product or quotient: a factor -1 is a negation, a constant takes the sign."""
+        made = op.outputs[0]
+        for place in (0, 1):
+            factor, other = _operand(op, place), _operand(op, 1 - place)
+            constant = b.constant_of(factor)
+            if constant is None:
+                continue
+            if op.op_type == "Mul" and np.all(constant == -1) and other.shape == made.shape:
+                self.negated[made] = other
+                return (b.op("Neg", other),)
+            opposite = self._opposite(b, other)
+            if opposite is not None:
+                parts = [b.constant(-constant), opposite]
+                return (b.op(op.op_type, parts[place], parts[1 - place]),)
+        for place in (0, 1):
+            if self._has_opposite(_operand(op, place)):
+                self.scaled[made] = (op, place)
+        return None
+
+    def _sum(self, b: Builder, op: Op) -> tuple[Value] | None:
+        left, right = _operand(op, 0), _operand(op, 1)
+        opposite = self._opposite(b, right)
+        if opposite is not None:
+            return (b.op("Sub" if op.op_type == "Add" else "Add", left, opposite),)
+        opposite = self._opposite(b, left) if op.op_type == "Add" else None
+        return None if opposite is None else (b.op("Sub", right, opposite),)
+
+    def _has_opposite(self, value: Value) -> bool:
+        return value in self.negated or (value in self.scaled and self.readers[value] == 1)
+
+    def _opposite(self, b: Builder, value: Value) -> Value | None:
+        """The value with its sign changed, if that needs no operation more."""
+        if value in self.negated:
+            return self.negated[value]
+        if not self._has_opposite(value):
+            return None
+        op, place = self.scaled[value]
+        operands = [_operand(op, 0), _operand(op, 1)]
+        opposite = self._opposite(b, operands[place])
+        assert opposite is not None
+        operands[place] = opposite
+        return b.op(op.op_type, *operands)
+
+
+def _operand(op: Op, place: int) -> Value:
+    value = op.inputs[place]
+    assert value is not None
+    return value
+
+
+def _readers(program: Program) -> Counter[Value]:
+    """How often each value is read."""
+    count = Counter(output.value for output in program.outputs)
+    for operation in walk(program.ops):
+        count.update(operands(operation))
+        for body in bodies(operation):
+            count.update(body.outputs)
+    return count

@@ -1,0 +1,100 @@
+"""Choices whose truth is known are the side that is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import RunError
+from mdf_loop.ir import Branch, Carried, If, Loop, Value, walk
+from mdf_loop.passes.simplify.fold_constant_branches import fold_constant_branches
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.interpret import interpret
+from mdf_loop.run.onnxruntime.session import Session
+from tests.passes.sketch import Sketch, same_bits, straight, text
+from tests.placements import STANDARD
+
+
+def chosen(b: Builder, truth: Value, x: Value, y: Value) -> Value:
+    """`exp(x) if truth else y`."""
+    then = b.body()
+    power = then.op("Exp", x)
+    made = b.new(x.dtype, x.shape, "made")
+    b.append(If("choice", truth, Branch(tuple(then.ops), (power,)), Branch((), (y,)), (made,)))
+    return made
+
+
+def test_golden() -> None:
+    b = Builder()
+    x, y = b.new("float64", (2,), "x"), b.new("float64", (2,), "y")
+    first = chosen(b, b.constant(np.array(True)), x, y)
+    second = chosen(b, b.constant(np.array(False)), x, first)
+    program = straight(b, (x, y), z=b.op("Add", first, second), second=second)
+    assert text(fold_constant_branches(program)) == [
+        "program(%x: float64[2], %y: float64[2])",
+        "  %const: bool[] = True",
+        "  %Exp: float64[2] = Exp(%x)",
+        "  %const_2: bool[] = False",
+        "  %Add: float64[2] = Add(%Exp, %Exp)",
+        "  output z = %Add",
+        "  output second = %Exp",
+    ]
+    same_bits(fold_constant_branches, program, x=np.array([0.5, 1.0]), y=np.array([-0.0, np.nan]))
+
+
+def test_one_that_is_not_known_stays() -> None:
+    b = Builder()
+    truth, x = b.new("bool", (), "truth"), b.new("float64", (2,), "x")
+    program = straight(b, (truth, x), made=chosen(b, truth, x, x))
+    assert fold_constant_branches(program) is program
+
+
+@pytest.mark.parametrize("truth", [False, True])
+def test_in_each_other_and_in_a_loop_that_gives_what_they_give(truth: bool) -> None:
+    s = Sketch()
+    known = s.b.constant(np.array(truth))
+    then = s.body.body()
+    inner = chosen(then, known, s.x, s.a)
+    outer = s.body.new("float64", (2,), "outer")
+    sides = Branch(tuple(then.ops), (inner,)), Branch((), (s.x,))
+    s.body.append(If("outer", s.b.constant(np.array(True)), *sides, (outer,)))
+    loop = s.loop(outer, outer)
+    program = s.program(x=loop.carried[0].final, rows=loop.recorded[0].stack)
+    assert not any(isinstance(op, If) for op in walk(fold_constant_branches(program).ops))
+    arrays = {"n": np.array(2), "x0": np.zeros(2), "a": np.array([1.5, -2.0])}
+    same_bits(fold_constant_branches, program, **arrays)
+
+
+def test_a_choice_whose_shape_is_read_is_not_lost_by_the_runtime() -> None:
+    s = Sketch()
+    made = chosen(s.body, s.b.constant(np.array(False)), s.a, s.x0)
+    shape = s.body.op("Shape", made)
+    row = s.body.op("Reshape", made, shape, allowzero=1)
+    loop = s.loop(s.x, row)
+    program = s.program(rows=loop.recorded[0].stack)
+    arrays = {"n": np.array(2), "x0": np.array([3.0, 4.0]), "a": np.ones(2)}
+    ready = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
+    np.testing.assert_array_equal(ready["rows"], interpret(program, arrays)["rows"])
+
+
+def test_a_loop_without_a_condition_goes_on() -> None:
+    """ONNX Runtime finds that out when it loads the model, and divides by the zero of a side that is taken."""
+    b = Builder()
+    x, trips = b.new("int64", (1,), "x"), b.new("int64", (), "trips")
+    inside = b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    divisor = inside.new("int64", (1,), "divisor")
+    zero, one = (b.constant(np.array([number])) for number in (0, 1))
+    inside.append(If("choice", go, Branch((), (zero,)), Branch((), (one,)), (divisor,)))
+    enter, final = inside.new("int64", (1,), "enter"), b.new("int64", (1,), "final")
+    leave = inside.op("Mod", enter, divisor)
+    carried = (Carried(x, enter, leave, final),)
+    b.append(Loop("loop", trips, None, i, go, None, carried, (), tuple(inside.ops), ()))
+    program = straight(b, (x, trips), y=final)
+    assert not any(isinstance(op, If) for op in walk(fold_constant_branches(program).ops))
+    session = Session(prepare(program, ONNXRUNTIME), STANDARD)
+    feeds = {"x": np.array([7]), "trips": np.array(0)}
+    assert session.run(feeds)["y"] == [7]
+    with pytest.raises(RunError, match="divided by zero"):
+        session.run({**feeds, "trips": np.array(1)})
