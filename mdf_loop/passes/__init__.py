@@ -1,7 +1,10 @@
-"""Program -> Program. One file is one function; `mdf_loop.pipeline` says in which order they come.
+"""Transformations of programs (`Program -> Program`), one in each file. `mdf_loop.pipeline` has their order.
 
-`simplify/` does with less work, `legalize/` with the kernels there are; `batching/` computes many values at
-once, `segments/` cuts a program into parts that are run one after the other.
+- `simplify/`: compute the same results with fewer and cheaper operations.
+- `legalize/`: replace operations that ONNX Runtime has no kernel for, or computes wrongly.
+- `batching/`: compute many values of some inputs at once.
+- `gradient/`: add derivatives, in forward and reverse mode.
+- `segments/`: cut a program into parts that run one after the other.
 """
 
 from __future__ import annotations
@@ -12,4 +15,4 @@ from typing import TypeAlias
 from mdf_loop.ir import Program
 
 Pass: TypeAlias = Callable[[Program], Program]
-"""A new program, or the same object where there is nothing to change."""
+"""Returns a new program, or the same object if there is nothing to change."""

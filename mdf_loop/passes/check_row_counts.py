@@ -1,10 +1,10 @@
-"""Inputs with a row for each step are checked to have as many: the run of a file fails otherwise.
+"""Check that inputs with a row for each step have as many rows as there are steps, so that a file fails otherwise.
 
                                         ok = Shape(x)[0] == steps
     y = f(x, steps)             ->      x' = x if ok else fail "'x' must have a row for each step"
                                         y = f(x', steps)
 
-Results stay the same bit for bit. What this library runs itself it has checked before.
+Keeps: results bit for bit. Runs by this library do not need the check: it checks inputs before a run.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from mdf_loop.ops.words import scalar
 
 
 def check_row_counts(program: Program, rows: Mapping[str, str], steps: str) -> Program:
-    """The program that fails where an input has not as many rows as there are steps.
+    """Return the program that fails if the number of rows of an input differs from the number of steps.
 
     Args:
-        program: one that computes all steps.
-        rows: the inputs that have a row for each, and what a modeller calls them.
-        steps: the input that says how many steps there are.
+        program: A program that computes all steps.
+        rows: Inputs that have a row for each step, with the name that the error message shows.
+        steps: The input that holds the number of steps.
     """
     b = Builder.resume(program)
     values = {entry.value.name: entry.value for entry in program.inputs}
     swaps: dict[Value, Value] = {}
-    for name, shown in rows.items():
+    for name, label in rows.items():
         x = values[name]
         with b.at(x.where, name):
-            many = b.op("Gather", b.op("Shape", x), scalar(b, 0, "int64"), axis=0)
-            ok = b.op("Equal", many, values[steps])
-            swaps[x] = b.guard(x, ok, f"'{shown}' must have a row for each of the steps")
+            row_count = b.op("Gather", b.op("Shape", x), scalar(b, 0, "int64"), axis=0)
+            is_equal = b.op("Equal", row_count, values[steps])
+            swaps[x] = b.guard(x, is_equal, f"'{label}' must have a row for each of the steps")
     for operation in program.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)

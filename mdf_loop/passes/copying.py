@@ -1,8 +1,8 @@
-"""Operations once more, with values of their own.
+"""Copies of operations, with values of their own.
 
     %y = Exp(%x); loop %i < %n ...   ->   %y_2 = Exp(%a); loop %i_2 < %n ...
 
-Where `a` stands for `x`.
+Here `a` replaces `x`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ def copy_operations(
     swaps: Mapping[Value, Value],
     extents: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[Operation], dict[Value, Value]]:
-    """Copies of operations, and what stands for each value in them.
+    """Copy operations; return the copies, and a mapping from each value to its copy.
 
     Args:
-        b: gives the names; constants are the program's own.
-        ops: what is copied.
-        swaps: what stands for values from outside.
-        extents: what stands for names of extents.
+        b: Makes the names. Constants become constants of this builder.
+        ops: The operations to copy.
+        swaps: Replacements of values that the operations read from outside.
+        extents: Replacements of extent names.
     """
     copies = _Copies(b, dict(swaps), extents)
-    return copies.of(ops), copies.new
+    return copies.copy_all(ops), copies.new
 
 
 class _Copies(Struct, frozen=True):
@@ -41,24 +41,24 @@ class _Copies(Struct, frozen=True):
     new: dict[Value, Value]
     extents: Mapping[str, str]
 
-    def of(self, ops: Iterable[Operation]) -> list[Operation]:
-        made: list[Operation] = []
+    def copy_all(self, ops: Iterable[Operation]) -> list[Operation]:
+        copies: list[Operation] = []
         for operation in ops:
             if isinstance(operation, Constant):
                 self.new[operation.value] = self.b.constant(operation.array)
             else:
-                made.append(self._one(operation))
-        return made
+                copies.append(self._copy_one(operation))
+        return copies
 
-    def _one(self, operation: Operation) -> Operation:
+    def _copy_one(self, operation: Operation) -> Operation:
         inner = []
         for body in bodies(operation):
-            self.new.update({value: self._fresh(value) for value in body.inputs})
-            inner.append(tuple(self.of(body.ops)))
-        self.new.update({value: self._fresh(value) for value in results(operation)})
+            self.new.update({value: self._fresh_value(value) for value in body.inputs})
+            inner.append(tuple(self.copy_all(body.ops)))
+        self.new.update({value: self._fresh_value(value) for value in results(operation)})
         return substitute(with_bodies(operation, inner), self.new)
 
-    def _fresh(self, value: Value) -> Value:
+    def _fresh_value(self, value: Value) -> Value:
         shape = value.shape and tuple(self.extents.get(str(e), e) for e in value.shape)
         return replace(value, name=self.b.name(value.name), shape=shape)
 
@@ -66,20 +66,20 @@ class _Copies(Struct, frozen=True):
 def without_guards(
     ops: Iterable[Operation],
 ) -> tuple[tuple[Operation, ...], dict[Value, Value]]:
-    """Operations that have run once, and what guarded values stand for.
+    """Remove the guards of operations that ran before; return the operations, and what replaces guarded values.
 
-    What guards look at has held, so none is needed again.
+    The first run has checked the conditions of all guards, so no check is needed again.
     """
     passed: dict[Value, Value] = {}
-    return _unguarded(ops, passed), passed
+    return _remove_guards(ops, passed), passed
 
 
-def _unguarded(ops: Iterable[Operation], passed: dict[Value, Value]) -> tuple[Operation, ...]:
-    kept = []
+def _remove_guards(ops: Iterable[Operation], passed: dict[Value, Value]) -> tuple[Operation, ...]:
+    unguarded = []
     for operation in ops:
         if isinstance(operation, Guard):
             passed[operation.output] = passed.get(operation.value, operation.value)
             continue
-        inner = [_unguarded(body.ops, passed) for body in bodies(operation)]
-        kept.append(substitute(with_bodies(operation, inner), passed))
-    return tuple(kept)
+        inner = [_remove_guards(body.ops, passed) for body in bodies(operation)]
+        unguarded.append(substitute(with_bodies(operation, inner), passed))
+    return tuple(unguarded)

@@ -1,7 +1,7 @@
-"""Which operations may fail for some values of their operands, or may never end.
+"""Detection of operations that may fail for some operands, or may never end.
 
-What may not fail can be computed where it would not have been: before a loop of no iterations, on
-the side of a choice that is not taken. Rows of operations (`ops.failing`) say it for one of them.
+An operation that cannot fail can also be computed where the program would not compute it: before a loop of
+no iterations, or in the branch that is not chosen. The row of an operation (`ops.failing`) has its rule.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from mdf_loop.ops.registry import Known, title
 
 
 def constants_of(ops: Iterable[Operation]) -> Callable[[Value | None], Array | None]:
-    """What is known of values by the constants among operations, those in bodies too."""
-    found: dict[Value | None, Array]
-    found = {op.value: op.array for op in walk(ops) if isinstance(op, Constant)}
-    return found.get
+    """Return a function that looks up the array of a constant, also of constants in bodies (None for other values)."""
+    arrays: dict[Value | None, Array]
+    arrays = {op.value: op.array for op in walk(ops) if isinstance(op, Constant)}
+    return arrays.get
 
 
 def first_that_may_fail(ops: Iterable[Operation], known: Known) -> Operation | None:
-    """The first operation that may fail, or may never end; None if there is none."""
+    """Return the first operation that may fail or may never end, or None if there is none."""
     for operation in ops:
         if isinstance(operation, Op) and row_of(operation.op_type).may_fail(operation, known):
             return operation
@@ -30,19 +30,19 @@ def first_that_may_fail(ops: Iterable[Operation], known: Known) -> Operation | N
         if isinstance(operation, Loop) and operation.trip_count is None:
             return operation
         for body in bodies(operation):
-            found = first_that_may_fail(body.ops, known)
-            if found is not None:
-                return found
+            failing = first_that_may_fail(body.ops, known)
+            if failing is not None:
+                return failing
     return None
 
 
 def can_move(operation: Operation, known: Known) -> bool:
-    """Whether an operation may be computed where it would not have been: it cannot fail."""
+    """Return True if an operation can be computed where the program would not compute it: it cannot fail."""
     return first_that_may_fail((operation,), known) is None
 
 
 def name_of(operation: Operation) -> str:
-    """What an operation is called in an error."""
+    """Return the name of an operation in error messages."""
     if isinstance(operation, Op):
         return title(operation.op_type)
     if isinstance(operation, Guard):

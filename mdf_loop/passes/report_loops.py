@@ -1,12 +1,11 @@
-"""Make iterations and last condition of each outermost loop outputs of the program.
+"""Report the iteration count and last condition of each outermost loop as outputs of the program.
 
     output y   ->   output y; output node.loop.iterations; output node.loop.condition
 
-The condition is asked for only where it tells something: a loop with a condition and a limit.
-Of a loop that stands in the program several times, since its node runs several times, the last
-is reported, as it is the last that makes the node's outputs. A loop that stands in a branch is
-not: whether it runs is known only then.
-Keeps: results bit for bit.
+The condition is reported only for a loop with a condition and a limit, since only there it is not known.
+A node that runs several times has several copies of its loop in the program. The last copy is reported,
+because it computes the outputs of the node. A loop in a branch is not reported: only the run decides
+whether it runs. Keeps: results bit for bit.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _REPORTS = (OutputRole.ITERATIONS, OutputRole.CONDITION)
 
 
 def report_loops(program: Program) -> Program:
-    """The program with what `Results.loops` needs as further outputs."""
+    """Return the program with the outputs that `Results.loops` needs."""
     reports: dict[tuple[OutputRole, str], Output] = {}
     branches = (op for op in program.ops if isinstance(op, If))
-    chosen = {op.name for op in walk(branches) if isinstance(op, Loop)}
+    in_branches = {op.name for op in walk(branches) if isinstance(op, Loop)}
     for loop in loops(program):
-        if loop.name in chosen:
+        if loop.name in in_branches:
             continue
         if loop.count is not None:
             _report(reports, OutputRole.ITERATIONS, f"{loop.name}.iterations", loop, loop.count)
@@ -38,11 +37,11 @@ def report_loops(program: Program) -> Program:
 
 
 def report_needed_loops(program: Program) -> Program:
-    """The same, of loops that are needed for other outputs, too: none is computed for its report."""
+    """Report only the loops that other outputs need, so that no loop is computed for its report alone."""
     needed = {loop.name for loop in loops(eliminate_dead_code(program))}
-    made = report_loops(program)
-    outputs = (o for o in made.outputs if o.role not in _REPORTS or o.of in needed)
-    return replace(made, outputs=tuple(outputs))
+    reporting = report_loops(program)
+    outputs = (o for o in reporting.outputs if o.role not in _REPORTS or o.of in needed)
+    return replace(reporting, outputs=tuple(outputs))
 
 
 def _report(

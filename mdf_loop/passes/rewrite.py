@@ -1,4 +1,4 @@
-"""Replace operations of a program, one by one, at any depth.
+"""Replace operations of a program one by one, at any depth.
 
     rule: y = Tan(x)  ->  s = Sin(x); c = Cos(x); y = Div(s, c)
 
@@ -8,9 +8,8 @@
                                            %y = Div(%y:Sin, %y:Cos)
                                            %z = Neg(%y)
 
-What a rule makes takes the place of the old value itself, so names stay, and with them loops,
-later operations and outputs. Only where a rule answers with a value that was there before
-(an input, a constant) do the readers change.
+The new operations compute the old value itself. Its name stays, and with it loops, later operations
+and outputs. The readers change only if a rule returns a value that existed before (an input, a constant).
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from mdf_loop.ir import (
 from mdf_loop.ir.substitute import substitute
 
 Rule: TypeAlias = Callable[[Builder, Op], tuple[Value | None, ...] | None]
-"""What replaces an operation, output by output (None for one not wanted); None keeps it."""
+"""Returns a replacement for each output of an operation (None for an unused one), or None to keep the operation."""
 
 
 def rewrite(program: Program, rule: Rule) -> Program:
-    """The program with every operation for which `rule` has an answer replaced by it."""
+    """Replace every operation for which `rule` returns new values."""
     b = Builder.resume(program)
     swaps: dict[Value, Value] = {}
-    _scope(b, program.ops, rule, swaps)
+    _rewrite_scope(b, program.ops, rule, swaps)
     ops = tuple(b.ops)
     if ops == program.ops:
         return program
@@ -52,17 +51,17 @@ def rewrite(program: Program, rule: Rule) -> Program:
 
 
 LoopRule: TypeAlias = Callable[[Builder, Loop], Loop]
-"""The loop that stands for one; what is computed before it is appended to the builder."""
+"""Returns the replacement of a loop, and appends the operations that must run before it to the builder."""
 
 
 def rewrite_loops(program: Program, rule: LoopRule) -> Program:
-    """The program with every loop as `rule` makes it, from outside in."""
+    """Replace every loop by the one that `rule` returns, from the outermost to the innermost."""
     b = Builder.resume(program)
-    _loops(b, program.ops, rule)
+    _rewrite_loops(b, program.ops, rule)
     return replace(program, ops=tuple(b.ops))
 
 
-def _loops(b: Builder, ops: Iterable[Operation], rule: LoopRule) -> None:
+def _rewrite_loops(b: Builder, ops: Iterable[Operation], rule: LoopRule) -> None:
     for operation in ops:
         if isinstance(operation, Constant):
             b.adopt(operation)
@@ -72,43 +71,47 @@ def _loops(b: Builder, ops: Iterable[Operation], rule: LoopRule) -> None:
         inner = []
         for body in bodies(operation):
             inside = b.body()
-            _loops(inside, body.ops, rule)
+            _rewrite_loops(inside, body.ops, rule)
             inner.append(tuple(inside.ops))
         b.ops.append(with_bodies(operation, inner))
 
 
-def _scope(b: Builder, ops: Iterable[Operation], rule: Rule, swaps: dict[Value, Value]) -> None:
+def _rewrite_scope(
+    b: Builder, ops: Iterable[Operation], rule: Rule, swaps: dict[Value, Value]
+) -> None:
     for operation in ops:
         operation = substitute(operation, swaps)
         if isinstance(operation, Constant):
             b.adopt(operation)
         elif isinstance(operation, Op):
-            _op(b, operation, rule, swaps)
+            _rewrite_op(b, operation, rule, swaps)
         else:
-            inner = [_body(b, body, rule, swaps) for body in bodies(operation)]
+            inner = [_rewrite_body(b, body, rule, swaps) for body in bodies(operation)]
             b.append(with_bodies(substitute(operation, swaps), inner))
 
 
-def _body(b: Builder, body: Body, rule: Rule, swaps: dict[Value, Value]) -> tuple[Operation, ...]:
+def _rewrite_body(
+    b: Builder, body: Body, rule: Rule, swaps: dict[Value, Value]
+) -> tuple[Operation, ...]:
     inside = b.body()
-    _scope(inside, body.ops, rule, swaps)
+    _rewrite_scope(inside, body.ops, rule, swaps)
     return tuple(inside.ops)
 
 
-def _op(b: Builder, op: Op, rule: Rule, swaps: dict[Value, Value]) -> None:
+def _rewrite_op(b: Builder, op: Op, rule: Rule, swaps: dict[Value, Value]) -> None:
     before = len(b.ops)
     with b.at(op.where, op.outputs[0].name):
-        answer = rule(b, op)
-    if answer is None:
+        replacements = rule(b, op)
+    if replacements is None:
         b.ops.append(op)
         return
-    fresh = [operation for operation in b.ops[before:] if not isinstance(operation, Constant)]
-    made = {value for operation in fresh for value in results(operation)}
+    new_ops = [operation for operation in b.ops[before:] if not isinstance(operation, Constant)]
+    new_values = {value for operation in new_ops for value in results(operation)}
     renamed: dict[Value, Value] = {}
-    for old, new in zip(op.outputs, answer, strict=True):
+    for old, new in zip(op.outputs, replacements, strict=True):
         if new is None:
             continue
-        if new in made and new not in renamed:
+        if new in new_values and new not in renamed:
             renamed[new] = old
         else:
             swaps[old] = renamed.get(new, new)

@@ -1,10 +1,10 @@
-"""What a loop scans, with its rows along the first axis.
+"""Transpose scanned arrays so that loops scan their first axis.
 
     loop i < M                                    turned = Transpose(xs, perm=[1, 0])
       scan x: [n] of xs: [n, M] axis 1      ->    loop i < M
                                                     scan x: [n] of turned axis 0
 
-A row lies together then, as machine code wants it; ONNX Runtime's Scan does the same itself.
+Each row is then contiguous in memory, as native code needs. ONNX Runtime's Scan transposes, too.
 
 Keeps: results bit for bit.
 """
@@ -30,37 +30,37 @@ from mdf_loop.ir import (
 
 
 def scan_axis_first(program: Program) -> Program:
-    """The program whose loops scan first axes only."""
+    """Return the program whose loops scan first axes only."""
     if not any(
-        _is_behind(s) for op in walk(program.ops) if isinstance(op, Loop) for s in op.scanned
+        _scans_later_axis(s) for op in walk(program.ops) if isinstance(op, Loop) for s in op.scanned
     ):
         return program
-    ops = tuple(_turned(Builder.resume(program), program.ops))
+    ops = tuple(_transpose_scans(Builder.resume(program), program.ops))
     return replace(program, ops=ops)
 
 
-def _is_behind(scanned: Scanned) -> bool:
+def _scans_later_axis(scanned: Scanned) -> bool:
     return scanned.axis != 0 and scanned.rows.shape is not None
 
 
-def _turned(b: Builder, ops: Iterable[Operation]) -> Iterable[Operation]:
+def _transpose_scans(b: Builder, ops: Iterable[Operation]) -> Iterable[Operation]:
     for operation in ops:
-        inner = [tuple(_turned(b, body.ops)) for body in bodies(operation)]
+        inner = [tuple(_transpose_scans(b, body.ops)) for body in bodies(operation)]
         operation = with_bodies(operation, inner)
         if isinstance(operation, Loop):
-            turns = [_turn(b, scanned, operation.where) for scanned in operation.scanned]
-            yield from (turn for turn, _ in turns if turn is not None)
-            operation = replace(operation, scanned=tuple(scanned for _, scanned in turns))
+            pairs = [_transpose_scan(b, scanned, operation.where) for scanned in operation.scanned]
+            yield from (transpose for transpose, _ in pairs if transpose is not None)
+            operation = replace(operation, scanned=tuple(scanned for _, scanned in pairs))
         yield operation
 
 
-def _turn(b: Builder, scanned: Scanned, where: str) -> tuple[Op | None, Scanned]:
-    """What turns the rows of a scan to the front, if it must, and the scan of them."""
+def _transpose_scan(b: Builder, scanned: Scanned, where: str) -> tuple[Op | None, Scanned]:
+    """Return the Transpose that moves the scanned axis to the front (None if not needed), and the new scan."""
     rows, axis = scanned.rows, scanned.axis
-    if not _is_behind(scanned):
+    if not _scans_later_axis(scanned):
         return None, scanned
     order = (axis, *(k for k in range(len(rows.shape or ())) if k != axis))
     shape = tuple((rows.shape or ())[k] for k in order)
-    made = Value(b.name(f"{rows.name} along axis {axis}"), rows.dtype, shape, rows.where)
-    turn = Op("Transpose", (rows,), (made,), {"perm": order}, where)
-    return turn, replace(scanned, rows=made, axis=0)
+    transposed = Value(b.name(f"{rows.name} along axis {axis}"), rows.dtype, shape, rows.where)
+    transpose = Op("Transpose", (rows,), (transposed,), {"perm": order}, where)
+    return transpose, replace(scanned, rows=transposed, axis=0)

@@ -1,4 +1,4 @@
-"""Record only every k-th iteration: what lies between is computed, but not kept.
+"""Record only every k-th iteration of a loop over time. The iterations between are computed, but not recorded.
 
     loop i < steps: scan u of us; x' = f(x, i, u); record x'
     ->
@@ -20,34 +20,36 @@ from mdf_loop.ops.words import ints
 
 
 def subsample_recordings(program: Program) -> Program:
-    """The program whose last loop records every `every`-th iteration, `every` being an input."""
+    """Return the program whose last loop records every `every`-th iteration; `every` becomes an input."""
     *before, loop = program.ops
     assert isinstance(loop, Loop)
     b = Builder.resume(program)
     every = b.new("int64", (), "every")
     block = b.body()
-    number = block.new("int64", (), "row")
-    first = block.op("Mul", number, every)
-    steps, rows = _parts(b, block, loop)
+    row_number = block.new("int64", (), "row")
+    first = block.op("Mul", row_number, every)
+    states, rows = _inner_carried(b, block, loop)
     block.append(
         replace(
             loop,
             name=f"{loop.name}, between rows",
             trip_count=every,
             first=first,
-            scanned=tuple(_of_row(block, scanned, first, every) for scanned in loop.scanned),
-            carried=(*steps, *(carried for _, carried in rows)),
+            scanned=tuple(
+                _slice_of_block(block, scanned, first, every) for scanned in loop.scanned
+            ),
+            carried=(*states, *(carried for _, carried in rows)),
             recorded=(),
         )
     )
     outer = replace(
         loop,
-        iteration=number,
+        iteration=row_number,
         scanned=(),
         condition_in=block.new("bool", (), "go"),
         carried=tuple(
             replace(old, enter=new.initial, leave=new.final)
-            for old, new in zip(loop.carried, steps, strict=True)
+            for old, new in zip(loop.carried, states, strict=True)
         ),
         recorded=tuple(replace(old, row=carried.final) for old, carried in rows),
         ops=tuple(block.ops),
@@ -60,8 +62,8 @@ def subsample_recordings(program: Program) -> Program:
     )
 
 
-def _of_row(block: Builder, scanned: Scanned, first: Value, every: Value) -> Scanned:
-    """What the iterations of one row scan."""
+def _slice_of_block(block: Builder, scanned: Scanned, first: Value, every: Value) -> Scanned:
+    """Return the scan of the rows that belong to one recorded iteration."""
     axis = scanned.axis
     start = block.op("Reshape", first, ints(block, 1))
     end = block.op("Add", start, every)
@@ -71,21 +73,21 @@ def _of_row(block: Builder, scanned: Scanned, first: Value, every: Value) -> Sca
     return replace(scanned, rows=block.op("Slice", scanned.rows, start, end, ints(block, axis)))
 
 
-def _parts(
+def _inner_carried(
     b: Builder, block: Builder, loop: Loop
 ) -> tuple[list[Carried], list[tuple[Recorded, Carried]]]:
-    """What the inner loop carries: the old carried values, and the last row of each record."""
-    steps = []
+    """Return the carried values of the inner loop: the original ones, and the last row of each recording."""
+    states = []
     for old in loop.carried:
         enter = block.new(old.enter.dtype, old.enter.shape, f"{old.enter.name}_at_row")
         final = block.new(old.final.dtype, old.final.shape, f"{old.enter.name}_after_row")
-        steps.append(replace(old, initial=enter, final=final))
+        states.append(replace(old, initial=enter, final=final))
     rows = []
     for recorded in loop.recorded:
         row = recorded.row
         extents = tuple(extent if isinstance(extent, int) else 0 for extent in row.shape or ())
-        nothing = b.constant(np.zeros(extents, object if row.dtype == "string" else row.dtype))
+        zeros = b.constant(np.zeros(extents, object if row.dtype == "string" else row.dtype))
         enter = block.new(row.dtype, row.shape, f"{row.name}_before")
         final = block.new(row.dtype, row.shape, f"{row.name}_last")
-        rows.append((recorded, Carried(nothing, enter, row, final, recorded.name)))
-    return steps, rows
+        rows.append((recorded, Carried(zeros, enter, row, final, recorded.name)))
+    return states, rows

@@ -1,4 +1,4 @@
-"""A model over time as one program: its first evaluation, then the loop over all others.
+"""Join a model over time into one program: the first evaluation, then the loop over the others.
 
 first:  y, s = evaluate(x)                          whole:  y0, s = evaluate(x[0])
 later:  ys, s = loop(steps, s, xs)            ->            ys, s = loop(steps - 1, s, x[1:])
@@ -20,7 +20,7 @@ from mdf_loop.ops.words import cast, ints, scalar
 from mdf_loop.passes.copying import copy_operations
 
 TIME_EXTENT = "time"
-"""What reading calls the extent of rows, be it of all steps or of all but the first."""
+"""Extent name that the reader gives to rows, both of all steps and of all steps but the first."""
 
 _ALL = int(np.iinfo(np.int64).max)
 
@@ -28,16 +28,16 @@ _ALL = int(np.iinfo(np.int64).max)
 def whole_run(
     first: Program, later: Program, recorded: Sequence[str], over_time: Collection[str]
 ) -> Program:
-    """Both programs as one, which gives what is `recorded` of all steps.
+    """Join both programs into one, whose recorded outputs have a row for each step.
 
     Args:
-        first: one evaluation, the first.
-        later: the loop over further ones.
-        recorded: the outputs that are wanted.
-        over_time: inputs that have a row for each step.
+        first: The first evaluation.
+        later: The loop over the other evaluations.
+        recorded: Names of the outputs to keep.
+        over_time: Inputs that have a row for each step.
     """
     b = Builder.resume(first)
-    steps, further = b.name("all"), b.name("further")
+    steps, later_steps = b.name("all"), b.name("further")
     swaps: dict[Value, Value] = {}
     inputs = [_input(b, entry, later, over_time, swaps, steps) for entry in first.inputs]
     for operation in first.ops:
@@ -45,41 +45,41 @@ def whole_run(
             b.adopt(operation)
         else:
             b.ops.append(substitute(operation, swaps))
-    begun = {o.name: replace(o, value=swaps.get(o.value, o.value)) for o in first.outputs}
-    held = {o.of: o.value for o in begun.values()}
-    given = {entry.value.name: entry.value for entry in inputs}
+    first_outputs = {o.name: replace(o, value=swaps.get(o.value, o.value)) for o in first.outputs}
+    state = {o.of: o.value for o in first_outputs.values()}
+    values = {entry.value.name: entry.value for entry in inputs}
     feeds: dict[Value, Value] = {}
     for entry in later.inputs:
         if entry.role is InputRole.STATE:
-            feeds[entry.value] = _in_type(b, held[entry.of], entry.value)
+            feeds[entry.value] = _cast_state(b, state[entry.of], entry.value)
         elif entry.value.name in over_time:
-            feeds[entry.value] = _others(b, given[entry.value.name], further)
-        elif entry.value.name in given:
-            feeds[entry.value] = given[entry.value.name]
+            feeds[entry.value] = _rows_after_first(b, values[entry.value.name], later_steps)
+        elif entry.value.name in values:
+            feeds[entry.value] = values[entry.value.name]
         else:
             inputs.append(replace(entry, value=b.new(entry.value.dtype, (), entry.value.name)))
             feeds[entry.value] = inputs[-1].value
             if entry.of == "steps":
                 feeds[entry.value] = b.op("Sub", inputs[-1].value, scalar(b, 1, "int64"))
-    ops, new = copy_operations(b, later.ops, feeds, {TIME_EXTENT: further})
+    ops, new = copy_operations(b, later.ops, feeds, {TIME_EXTENT: later_steps})
     b.ops += ops
     outputs = []
     for output in later.outputs:
         if output.name in recorded:
             rows = new.get(output.value, output.value)
             with b.at(rows.where, output.name):
-                row = _as_row(b, begun[output.name].value, output.value)
-                joined = b.op("Concat", row, rows, axis=0)
-            outputs.append(replace(output, value=_along(b, joined, steps)))
+                first_row = _as_row(b, first_outputs[output.name].value, output.value)
+                joined = b.op("Concat", first_row, rows, axis=0)
+            outputs.append(replace(output, value=_name_extent(b, joined, steps)))
     return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
 
 
 def control_inputs(steps: int | None, dt: float | None, precision: str) -> dict[str, Array]:
-    """How far a whole run goes: what its inputs `steps` and `dt` are given; nothing for one evaluation."""
+    """Return the arrays for the inputs `steps` and `dt` of a whole run (empty for a single evaluation)."""
     if steps is None:
         return {}
-    given = {"steps": np.array(steps)}
-    return given if dt is None else {**given, "dt": np.array(dt, precision)}
+    controls = {"steps": np.array(steps)}
+    return controls if dt is None else {**controls, "dt": np.array(dt, precision)}
 
 
 def _input(
@@ -90,7 +90,7 @@ def _input(
     swaps: dict[Value, Value],
     steps: str,
 ) -> Input:
-    """An input of the first evaluation; of one over time that is the first row."""
+    """Return an input of the joined program. The first evaluation reads the first row of an input over time."""
     if entry.value.name not in over_time:
         return entry
     (rows,) = (e.value for e in later.inputs if e.value.name == entry.value.name)
@@ -100,27 +100,27 @@ def _input(
     return replace(entry, value=rows)
 
 
-def _others(b: Builder, rows: Value, further: str) -> Value:
-    """All rows but the first."""
-    made = b.op("Slice", rows, ints(b, 1), ints(b, _ALL), ints(b, 0))
-    return _along(b, made, further)
+def _rows_after_first(b: Builder, rows: Value, extent: str) -> Value:
+    """Return all rows but the first."""
+    others = b.op("Slice", rows, ints(b, 1), ints(b, _ALL), ints(b, 0))
+    return _name_extent(b, others, extent)
 
 
-def _along(b: Builder, rows: Value, extent: str) -> Value:
-    """Rows that were made last, with a name for how many there are."""
+def _name_extent(b: Builder, rows: Value, extent: str) -> Value:
+    """Name the extent of the rows that the last operation computed."""
     return typed(b, rows, replace(rows, shape=(extent, *(rows.shape or (TIME_EXTENT,))[1:])))
 
 
-def _in_type(b: Builder, held: Value, wanted: Value) -> Value:
-    """What is held after the first evaluation, in the type that holds for all."""
-    held = cast(b, held, wanted.dtype)
-    if wanted.shape is None or held.shape == wanted.shape:
-        return held
-    return b.op("Expand", held, shape_of(b, wanted)) if is_fixed(wanted.shape) else held
+def _cast_state(b: Builder, state: Value, entry: Value) -> Value:
+    """Convert a state after the first evaluation to the type that holds for all evaluations."""
+    state = cast(b, state, entry.dtype)
+    if entry.shape is None or state.shape == entry.shape:
+        return state
+    return b.op("Expand", state, shape_of(b, entry)) if is_fixed(entry.shape) else state
 
 
 def first_evaluation_rows(first: Program, later: Program, recorded: Collection[str]) -> Program:
-    """The first evaluation, which gives what is recorded as one row of all."""
+    """Return the first evaluation with each recorded output as an array of one row."""
     b = Builder.continued(first)
     rows = {output.name: output.value for output in later.outputs if output.name in recorded}
     outputs = []
@@ -133,10 +133,10 @@ def first_evaluation_rows(first: Program, later: Program, recorded: Collection[s
     return replace(first, ops=tuple(b.ops), outputs=tuple(outputs))
 
 
-def _as_row(b: Builder, made: Value, rows: Value) -> Value:
-    """What the first evaluation gives as a row of what all others give."""
-    own = (rows.shape or ("time",))[1:]
-    made = cast(b, made, rows.dtype)
-    if made.shape != own and is_fixed(own):
-        made = b.op("Expand", made, ints(b, *own))
-    return b.op("Unsqueeze", made, ints(b, 0))
+def _as_row(b: Builder, value: Value, rows: Value) -> Value:
+    """Convert a value of the first evaluation to an array of one row, of the type of the other rows."""
+    shape = (rows.shape or ("time",))[1:]
+    value = cast(b, value, rows.dtype)
+    if value.shape != shape and is_fixed(shape):
+        value = b.op("Expand", value, ints(b, *shape))
+    return b.op("Unsqueeze", value, ints(b, 0))

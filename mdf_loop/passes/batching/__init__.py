@@ -1,1 +1,1 @@
-"""Many runs at once: one program for all members of a sweep."""
+"""Batching: one program that computes all members of a sweep."""

@@ -1,4 +1,4 @@
-"""Many values of some inputs at once: every operation gets an axis for the runs in front.
+"""Batching: compute many values of some inputs at once, with a leading axis for the runs.
 
     program(%x: float64[n], %w: float64[n])        program(%x: float64[batch, n], %w: float64[n])
       loop %i < %steps                               loop %i < %steps
@@ -7,13 +7,13 @@
         record %next giving %trace                     record %next giving %rows
       output y = %trace                              output y = %rows members along axis 1
 
-Only what depends on these inputs gets the axis; outputs say where they have it. A loop records
-`[iterations, batch, n]`, which is turned to `[batch, iterations, n]` after the loop for those that
-read it.
+Only values that depend on these inputs get the axis, and outputs state its position. A loop records
+`[iterations, batch, n]`. Operations after the loop read the recording transposed to
+`[batch, iterations, n]`.
 
-Keeps: arithmetic bit for bit; elementary functions, sums and matrix products within a few ulp,
-since ONNX Runtime computes arrays of other lengths in another order. What fails for one value
-fails for all.
+Keeps: arithmetic bit for bit. Elementary functions, sums and matrix products are within a few ulp,
+since ONNX Runtime computes arrays of other lengths in another order. A failure for one value fails
+all runs.
 
 Source: jax.vmap (Bradbury et al. 2018), on our operations.
 """
@@ -64,16 +64,16 @@ from mdf_loop.passes.failing import first_that_may_fail
 
 
 def batch(program: Program, names: Collection[str], size: str = "batch") -> Program:
-    """The program for many values of some inputs at once: every operation gets a leading axis.
+    """Return the program for many values of some inputs at once, with a leading axis for the runs.
 
     Args:
-        program: what one run computes.
-        names: the inputs that get an axis for the runs in front; they must be given to a run.
-        size: what the extent of that axis is called.
+        program: The program of one run.
+        names: The inputs that get a leading axis for the runs. A batched run must provide them.
+        size: The name of the extent of that axis.
 
     Raises:
-        UnknownNameError: the program has no such input.
-        UnsupportedError: what cannot be computed for all values at once, by name; all of it.
+        UnknownNameError: The program has no such input.
+        UnsupportedError: Some operations cannot be computed for all values at once. The error lists all.
     """
     known = [entry.value.name for entry in program.inputs]
     for name in (name for name in names if name not in known):
@@ -83,7 +83,7 @@ def batch(program: Program, names: Collection[str], size: str = "batch") -> Prog
 
 
 class _Batcher:
-    """Rebuilds a program, scope by scope."""
+    """Builder of a batched program, scope by scope."""
 
     def __init__(self, old: Program, names: frozenset[str], size: str) -> None:
         self.old = old
@@ -91,43 +91,43 @@ class _Batcher:
         self.findings = Findings()
         self.axis = self.b.name(size)
         self.varying = {entry.value for entry in old.inputs if entry.value.name in names}
-        self.now: dict[Value, Value] = {}
-        """What has become of values that changed."""
+        self.replacements: dict[Value, Value] = {}
+        """Replacements of values that changed."""
         self.read = {value for op in walk(old.ops) for value in values_read(op)}
         self.rows: dict[Value, Value] = {}
-        """Records of the outermost loops as these make them, the axis of the runs behind."""
+        """Recordings of the outermost loops, with the run axis behind the iteration axis."""
         self.ragged: dict[Value, Loop] = {}
-        """Records of loops in which runs stop apart: each run has a number of rows of its own."""
-        self.lost: set[Value] = set()
-        """What is missing because of an error that is in the findings."""
+        """Recordings of loops with per-member exit, in which each run has its own number of rows."""
+        self.poisoned: set[Value] = set()
+        """Values that are missing because of an error in the findings."""
         self.lane = Lane(self.b, self.b, self.axis, self._count)
         self._known_count: Value | None = None
         propagate_varying(old.ops, self.varying)
 
     def program(self) -> Program:
-        """The program for all runs."""
+        """Return the program for all runs."""
         inputs = tuple(map(self._input, self.old.inputs))
-        self._at_home(self.lane, (entry.value for entry in self.old.inputs))
+        self._register_home(self.lane, (entry.value for entry in self.old.inputs))
         self._scope(self.lane, self.old.ops)
         self.findings.raise_any()
         outputs = (*map(self._output, self.old.outputs), *self._lengths())
         return replace(self.old, inputs=inputs, ops=tuple(self.b.ops), outputs=outputs)
 
     def _lengths(self) -> Iterator[Output]:
-        """Of outputs that are rows of loops in which runs stop apart, how many each run has."""
+        """Yield outputs with the number of rows of each run, for recordings of loops with per-member exit."""
         for output in self.old.outputs:
             loop = self.ragged.get(output.value)
             if loop is not None and loop.count is not None:
-                count, name = self.now[loop.count], f"length of {output.name}"
+                count, name = self.replacements[loop.count], f"length of {output.name}"
                 yield Output(name, count, OutputRole.LENGTH, output.name, members=0)
 
     def _output(self, output: Output) -> Output:
-        """The output as it is made, and where its axis of the runs is."""
+        """Return the batched output, with the position of its run axis."""
         value = output.value
         if value in self.rows:
             return replace(output, value=self.rows[value], members=1)
         if value not in self.varying and is_tensor(value.dtype):
-            return replace(output, value=self._new(value))
+            return replace(output, value=self._replacement(value))
         return replace(output, value=self._spread(self.lane, value), members=0)
 
     def _input(self, entry: Input) -> Input:
@@ -137,40 +137,40 @@ class _Batcher:
             return replace(entry, value=self._batched(entry.value), default=None)
 
     def _count(self) -> Value:
-        """The number of runs, as an array of one element; asked of the first batched input."""
+        """Return the number of runs as an array of one element, read from the first batched input."""
         if self._known_count is None:
             first = next(e.value for e in self.old.inputs if e.value in self.varying)
-            self._known_count = self.b.op("Shape", self.now[first], start=0, end=1)
+            self._known_count = self.b.op("Shape", self.replacements[first], start=0, end=1)
         return self._known_count
 
     # --- values --------------------------------------------------------------------------------
 
     def _batched(self, value: Value) -> Value:
-        """The value of one run with the axis of the runs in front; it stands for it from now on."""
+        """Return a value with a leading run axis, and use it in place of `value` from now on."""
         refuse_sequence(value)
         new = Value(value.name, value.dtype, (self.axis, *(value.shape or ())), value.where)
-        self.now[value] = new
+        self.replacements[value] = new
         return new
 
-    def _new(self, value: Value) -> Value:
-        if value in self.lost:
+    def _replacement(self, value: Value) -> Value:
+        if value in self.poisoned:
             raise Poisoned
-        return self.now.get(value, value)
+        return self.replacements.get(value, value)
 
     def _optional(self, value: Value | None) -> Value | None:
-        return None if value is None else self._new(value)
+        return None if value is None else self._replacement(value)
 
-    def _truth(self, lane: Lane, value: Value | None, apart: bool) -> Value | None:
-        return self._spread(lane, value) if apart and value else self._optional(value)
+    def _loop_condition(self, lane: Lane, value: Value | None, has_own_exit: bool) -> Value | None:
+        return self._spread(lane, value) if has_own_exit and value else self._optional(value)
 
-    def _read(self, value: Value) -> Value:
-        """What a value has become, for what computes with it."""
+    def _readable_replacement(self, value: Value) -> Value:
+        """Return the replacement of a value for an operation that reads it."""
         if value in self.ragged:
             raise ragged_rows_error(value, self.ragged[value])
-        return self._new(value)
+        return self._replacement(value)
 
     def _operand(self, value: Value) -> Operand:
-        return Operand(value, self._read(value), value in self.varying)
+        return Operand(value, self._readable_replacement(value), value in self.varying)
 
     def _spread(self, lane: Lane, value: Value) -> Value:
         with lane.b.at(lane.b.where, value.name):
@@ -182,18 +182,18 @@ class _Batcher:
                 lane.b.adopt(operation)
                 lane.homes[operation.value] = lane.b
                 continue
-            made = False
+            is_built = False
             with self.findings.catch(), lane.b.at(operation.where):
                 self._operation(lane, operation)
-                made = True
-            if made:
-                self._at_home(lane, results(operation))
+                is_built = True
+            if is_built:
+                self._register_home(lane, results(operation))
             else:
-                self.lost.update(results(operation))
+                self.poisoned.update(results(operation))
 
-    def _at_home(self, lane: Lane, values: Iterable[Value]) -> None:
+    def _register_home(self, lane: Lane, values: Iterable[Value]) -> None:
         for value in values:
-            new = self._new(value)
+            new = self._replacement(value)
             if lane.b.constant_of(new) is None:
                 lane.homes.setdefault(new, lane.b)
 
@@ -221,54 +221,56 @@ class _Batcher:
             raise refusal(op, row.not_batched)
         before = len(lane.b.ops)
         with lane.b.at(op.where, op.outputs[0].name):
-            made = row.batched(lane, op, operands)
-        self._named(lane.b, before, op.outputs, made)
+            outputs = row.batched(lane, op, operands)
+        self._rename_results(lane.b, before, op.outputs, outputs)
 
     def _guard(self, lane: Lane, guard: Guard) -> None:
-        """What does not hold for one run fails for all."""
-        made, value = guard.output, self._read(guard.value)
-        with lane.b.at(guard.where, made.name):
-            ok = all_true(lane.b, self._new(guard.ok))
-        if made in self.varying:
-            made = self._batched(made)
-        lane.b.append(replace(guard, value=value, ok=ok, output=made))
+        """Batch a guard: it fails for all runs if it fails for one."""
+        output, value = guard.output, self._readable_replacement(guard.value)
+        with lane.b.at(guard.where, output.name):
+            ok = all_true(lane.b, self._replacement(guard.ok))
+        if output in self.varying:
+            output = self._batched(output)
+        lane.b.append(replace(guard, value=value, ok=ok, output=output))
 
-    def _named(self, b: Builder, before: int, old: Sequence[Value], made: Sequence[Value]) -> None:
-        """Let what was made since `before` stand for the old values, under their names."""
+    def _rename_results(
+        self, b: Builder, before: int, old: Sequence[Value], new_values: Sequence[Value]
+    ) -> None:
+        """Let the results of the operations since `before` replace the old values under their names."""
         fresh = [operation for operation in b.ops[before:] if not isinstance(operation, Constant)]
-        own = {value for operation in fresh for value in results(operation)}
+        fresh_values = {value for operation in fresh for value in results(operation)}
         renamed: dict[Value, Value] = {}
-        for value, new in zip(old, made, strict=True):
-            if new in own and new not in renamed:
+        for value, new in zip(old, new_values, strict=True):
+            if new in fresh_values and new not in renamed:
                 renamed[new] = self._batched(value) if value in self.varying else value
             else:
-                self.now[value] = renamed.get(new, new)
+                self.replacements[value] = renamed.get(new, new)
         b.ops[before:] = [substitute(operation, renamed) for operation in b.ops[before:]]
 
     # --- loops ---------------------------------------------------------------------------------
 
     def _loop(self, lane: Lane, loop: Loop) -> None:
-        loop = self._deciding(lane, loop)
-        apart = has_per_member_exit(loop, self.varying)
+        loop = self._normalize_exit(lane, loop)
+        has_own_exit = has_per_member_exit(loop, self.varying)
         body = lane.inside(lane.b.body())
         for value in body_inputs(loop):
             if value in self.varying:
                 self._batched(value)
-        self._at_home(body, body_inputs(loop))
+        self._register_home(body, body_inputs(loop))
         self._scope(body, loop.ops)
         new = replace(
             loop,
             trip_count=self._optional(loop.trip_count),
-            condition=self._truth(lane, loop.condition, apart),
-            condition_in=self._new(loop.condition_in),
-            condition_out=self._truth(body, loop.condition_out, apart),
+            condition=self._loop_condition(lane, loop.condition, has_own_exit),
+            condition_in=self._replacement(loop.condition_in),
+            condition_out=self._loop_condition(body, loop.condition_out, has_own_exit),
             carried=tuple(self._carried(lane, body, carried) for carried in loop.carried),
             recorded=tuple(self._recorded(lane, body, recorded) for recorded in loop.recorded),
             scanned=tuple(self._scanned(scanned) for scanned in loop.scanned),
             first=self._optional(loop.first),
             count=self._optional(loop.count),
             last_condition=self._optional(loop.last_condition),
-            members=self.axis if apart else None,
+            members=self.axis if has_own_exit else None,
         )
         lane.b.append(replace(new, ops=tuple(body.b.ops)))
         for before, after in zip(loop.recorded, new.recorded, strict=True):
@@ -276,13 +278,13 @@ class _Batcher:
                 continue
             if lane is self.lane:
                 self.rows[before.stack] = after.stack
-            if apart:
+            if has_own_exit:
                 self.ragged[before.stack] = loop
             elif before.stack in self.read:
-                self._turned(lane, before.stack, after.stack)
+                self._move_run_axis_first(lane, before.stack, after.stack)
 
-    def _deciding(self, lane: Lane, loop: Loop) -> Loop:
-        """The loop, ended by what ends it in one run; where runs stop apart, by a condition."""
+    def _normalize_exit(self, lane: Lane, loop: Loop) -> Loop:
+        """Return the loop in a form whose exit can be batched: per-member exit needs a condition."""
         refuse_varying_first_iteration(loop, self.varying)
         before: Sequence[Operation] = ()
         if loop.trip_count in self.varying:
@@ -306,7 +308,7 @@ class _Batcher:
 
     def _carried(self, outside: Lane, inside: Lane, carried: Carried) -> Carried:
         if carried.enter not in self.varying:
-            initial, leave = self._new(carried.initial), self._new(carried.leave)
+            initial, leave = self._replacement(carried.initial), self._replacement(carried.leave)
             return replace(carried, initial=initial, leave=leave)
         if len({rank(v) for v in (carried.initial, carried.enter, carried.leave)}) > 1:
             raise CarryShapeError(
@@ -317,43 +319,43 @@ class _Batcher:
         return replace(
             carried,
             initial=self._spread(outside, carried.initial),
-            enter=self._new(carried.enter),
+            enter=self._replacement(carried.enter),
             leave=self._spread(inside, carried.leave),
             final=self._batched(carried.final),
         )
 
     def _recorded(self, outside: Lane, inside: Lane, recorded: Recorded) -> Recorded:
-        """The rows as they are recorded, with the axis of the runs behind that of iterations."""
+        """Return the batched recording, with the run axis behind the iteration axis."""
         if recorded.stack not in self.varying:
-            return replace(recorded, row=self._new(recorded.row))
+            return replace(recorded, row=self._replacement(recorded.row))
         iterations, *rest = recorded.stack.shape or ("iterations",)
         shape = (iterations, self.axis, *rest)
         stack = outside.b.new(recorded.stack.dtype, shape, recorded.stack.name)
         return replace(recorded, row=self._spread(inside, recorded.row), stack=stack)
 
     def _scanned(self, scanned: Scanned) -> Scanned:
-        """What is scanned, along an axis that is one further back behind that of the runs."""
-        rows, row = self._read(scanned.rows), self._new(scanned.row)
+        """Return the batched scan. The run axis comes first, so the scanned axis moves by one."""
+        rows, row = self._readable_replacement(scanned.rows), self._replacement(scanned.row)
         behind = int(scanned.row in self.varying)
         return replace(scanned, rows=rows, row=row, axis=scanned.axis + behind)
 
-    def _turned(self, lane: Lane, old: Value, rows: Value) -> None:
-        """The axis of the runs in front; no iterations have no rows, but as many runs."""
+    def _move_run_axis_first(self, lane: Lane, old: Value, rows: Value) -> None:
+        """Transpose stacked rows to [runs, iterations, ...]; keep the run axis if there are no iterations."""
         b, before = lane.b, len(lane.b.ops)
         with b.at(b.where, old.name):
-            turned = b.op("Transpose", rows, perm=(1, 0, *range(2, rank(rows))))
-            shape = b.op("Concat", lane.count(), b.op("Shape", turned, start=1), axis=0)
-            result = b.op("Reshape", turned, shape, allowzero=1)
-        self._named(b, before, (old,), (result,))
+            transposed = b.op("Transpose", rows, perm=(1, 0, *range(2, rank(rows))))
+            shape = b.op("Concat", lane.count(), b.op("Shape", transposed, start=1), axis=0)
+            reshaped = b.op("Reshape", transposed, shape, allowzero=1)
+        self._rename_results(b, before, (old,), (reshaped,))
 
     # --- choices -------------------------------------------------------------------------------
 
     def _choice(self, lane: Lane, choice: If) -> None:
-        """All runs choose the same branch."""
+        """Batch a choice for which all runs choose the same branch."""
         batched = [output in self.varying for output in choice.outputs]
         new = replace(
             choice,
-            condition=self._new(choice.condition),
+            condition=self._replacement(choice.condition),
             then=self._branch(lane, choice.then, batched),
             otherwise=self._branch(lane, choice.otherwise, batched),
             outputs=tuple(
@@ -367,18 +369,18 @@ class _Batcher:
         inside = lane.inside(lane.b.body())
         self._scope(inside, branch.ops)
         leaves = tuple(
-            self._spread(inside, leaf) if spread else self._new(leaf)
+            self._spread(inside, leaf) if spread else self._replacement(leaf)
             for leaf, spread in zip(branch.leaves, batched, strict=True)
         )
         return Branch(tuple(inside.b.ops), leaves)
 
     def _both_branches(self, lane: Lane, choice: If) -> None:
-        """Each run chooses its own: both branches are computed; what may fail, for those that choose it."""
+        """Batch a choice by varying condition: compute both branches, then select for each run."""
         false = Op("Not", (choice.condition,), (lane.b.new("bool", (), f"not {choice.name}"),))
         pairs = zip(
             choice.outputs,
-            self._chosen(lane, choice, choice.then, ()),
-            self._chosen(lane, choice, choice.otherwise, (false,)),
+            self._branch_leaves(lane, choice, choice.then, ()),
+            self._branch_leaves(lane, choice, choice.otherwise, (false,)),
             strict=True,
         )
         for output, then, otherwise in pairs:
@@ -386,16 +388,16 @@ class _Batcher:
             where = Op("Where", (choice.condition, then, otherwise), (output,), where=choice.where)
             self._op(lane, where)
 
-    def _chosen(
+    def _branch_leaves(
         self, lane: Lane, choice: If, branch: Branch, negation: tuple[Op, ...]
     ) -> tuple[Value, ...]:
-        """What a branch gives, at least for the runs that choose it."""
+        """Return the leaves of a branch, computed at least for the runs that choose it."""
         failing = first_that_may_fail(branch.ops, lane.b.constant_of)
         if failing is None:
             self._scope(lane, branch.ops)
             return branch.leaves
-        truth = negation[0].outputs[0] if negation else choice.condition
-        loop = branch_as_loop(lane.b, choice, branch, truth, failing)
+        condition = negation[0].outputs[0] if negation else choice.condition
+        loop = branch_as_loop(lane.b, choice, branch, condition, failing)
         propagate_varying((*negation, loop), self.varying)
         self._scope(lane, (*negation, loop))
         return tuple(carried.final for carried in loop.carried)

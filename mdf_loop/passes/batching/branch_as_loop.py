@@ -1,11 +1,11 @@
-"""A branch that may fail, for the runs that choose it: a loop of one iteration, or none.
+"""Convert a branch that may fail into a loop of one iteration, which only the runs that choose it execute.
 
     if %go giving %y                    loop while %go
       %q = Div(%a, %b)         ->         carry %none from 0 to %q giving %then
       give %q                             continue if false
     else ...                            ...; %y = Where(%go, %then, %else)
 
-Runs that do not choose it stop before it (see `Loop.members`), so it cannot fail for them.
+Runs that do not choose the branch stop before the first iteration (see `Loop.members`), so they cannot fail.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mdf_loop.passes.failing import name_of
 
 
 def branch_as_loop(
-    b: Builder, choice: If, branch: Branch, truth: Value, failing: Operation
+    b: Builder, choice: If, branch: Branch, condition: Value, failing: Operation
 ) -> Loop:
-    """The branch as a loop, whose finals are its leaves where the truth holds.
+    """Return the branch as a loop. Its final values are the leaves of the branch if `condition` holds.
 
     Raises:
-        UnsupportedError: what it gives has a shape that nobody knows before.
+        UnsupportedError: A leaf has a shape that is not known before the run.
     """
     inside = b.body()
     if not all(is_tensor(leaf.dtype) and is_fixed(leaf.shape) for leaf in branch.leaves):
@@ -40,7 +40,7 @@ def branch_as_loop(
         return Loop(
             name=choice.name,
             trip_count=None,
-            condition=truth,
+            condition=condition,
             iteration=inside.new("int64", (), "iteration"),
             condition_in=inside.new("bool", (), "chosen"),
             condition_out=b.constant(np.array(False)),
@@ -59,10 +59,10 @@ def _carried(b: Builder, inside: Builder, leaf: Value) -> Carried:
 
 
 def refuse_two_shapes(choice: If, output: Value, then: Value, otherwise: Value) -> None:
-    """Refuse what a choice gives in one of two shapes.
+    """Refuse a choice whose branches return different shapes.
 
     Raises:
-        UnsupportedError: each run would have its own.
+        UnsupportedError: Each run would have its own shape.
     """
     if then.shape is None or then.shape != otherwise.shape:
         raise UnsupportedError(

@@ -1,6 +1,6 @@
-"""Loops of which each run decides for itself, said in a way that can be computed for many runs.
+"""Preparation of loops with per-member early exit for batching.
 
-A trip count is a condition:
+A trip count becomes a condition:
 
     loop %i < %n while %go                 %goes = And(Greater(%n, 0), %go)
       ...                          ->      loop %i while %goes
@@ -8,7 +8,7 @@ A trip count is a condition:
                                              %next = And(Less(Add(%i, 1), %n), %c)
                                              continue if %next
 
-A last condition that does not end the loop is carried. Keeps: results bit for bit.
+A last condition that does not end the loop becomes a carried value. Keeps: results bit for bit.
 """
 
 from __future__ import annotations
@@ -26,24 +26,28 @@ from mdf_loop.ops.words import scalar
 
 
 def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation], Loop]:
-    """Operations before the loop, and the loop without its trip count."""
+    """Return the operations before the loop, and the loop with a condition in place of its trip count."""
     assert loop.trip_count is not None
     loop = carry_last_condition(b, loop)
     before, inside = b.body(), b.body()
     with before.at(loop.where, loop.name), inside.at(loop.where, loop.name):
         number = inside.op("Add", loop.iteration, scalar(inside, 1, "int64"))
-        goes = before.op("Greater", loop.trip_count, scalar(before, 0, "int64"))
-        more = inside.op("Less", number, loop.trip_count)
+        initial_condition = before.op("Greater", loop.trip_count, scalar(before, 0, "int64"))
+        next_condition = inside.op("Less", number, loop.trip_count)
         if loop.condition is not None:
-            goes = before.op("And", goes, loop.condition)
-            more = inside.op("And", more, loop.condition_out or loop.condition_in)
+            initial_condition = before.op("And", initial_condition, loop.condition)
+            next_condition = inside.op(
+                "And", next_condition, loop.condition_out or loop.condition_in
+            )
     ops = (*loop.ops, *inside.ops)
-    changed = replace(loop, trip_count=None, condition=goes, condition_out=more, ops=ops)
-    return before.ops, changed
+    conditional_loop = replace(
+        loop, trip_count=None, condition=initial_condition, condition_out=next_condition, ops=ops
+    )
+    return before.ops, conditional_loop
 
 
 def carry_last_condition(b: Builder, loop: Loop) -> Loop:
-    """The loop, which carries its last condition if that is asked for."""
+    """Return the loop with its last condition as a carried value, if that is read."""
     if loop.last_condition is None:
         return loop
     first = loop.condition or scalar(b, True, "bool")
@@ -54,14 +58,14 @@ def carry_last_condition(b: Builder, loop: Loop) -> Loop:
     return replace(loop, carried=(*loop.carried, carried), last_condition=None)
 
 
-# --- refused --------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> None:
-    """Refuse a first iteration number of each run.
+    """Refuse a first iteration number that differs from run to run.
 
     Raises:
-        UnsupportedError: iterations of one loop would have several numbers.
+        UnsupportedError: The iterations of one loop would have several numbers.
     """
     if loop.first in varying:
         what = f"the first iteration number of '{loop.name}' depends on the values"
@@ -69,10 +73,10 @@ def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> No
 
 
 def refuse_changing_shapes(loop: Loop) -> None:
-    """Refuse carried values of runs that stop apart, if they are no arrays, or may have other shapes then.
+    """Refuse carried values of a loop with per-member exit that are not arrays of one shape.
 
     Raises:
-        UnsupportedError: the first of them, by name.
+        UnsupportedError: The error names the first such value.
     """
     for carried in loop.carried:
         is_array = is_tensor(carried.enter.dtype)
@@ -87,7 +91,7 @@ def refuse_changing_shapes(loop: Loop) -> None:
 
 
 def ragged_rows_error(value: Value, loop: Loop) -> UnsupportedError:
-    """The error for what reads records of runs that stop apart."""
+    """Return the error for reading recordings whose number of rows differs from run to run."""
     return UnsupportedError(
         f"'{value.name}' has a row for each iteration of '{loop.name}', and each member of the "
         "sweep would need its own number of rows",

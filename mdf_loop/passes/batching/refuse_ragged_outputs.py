@@ -1,4 +1,4 @@
-"""Refuse outputs of which each member has a number of rows of its own, where they must be alike."""
+"""Refusal of outputs whose number of rows differs from member to member, if one array must hold them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mdf_loop.ops.batching.lane import HINT
 
 
 def refuse_ragged_outputs(program: Program) -> Program:
-    """The program itself.
+    """Return the program unchanged if all members have the same number of rows.
 
     Raises:
-        UnsupportedError: members would have different numbers of rows; all such outputs.
+        UnsupportedError: Members would have different numbers of rows. The error lists all such outputs.
     """
     names = program.output_names(OutputRole.LENGTH)
     raise_findings(

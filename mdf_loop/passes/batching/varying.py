@@ -1,4 +1,4 @@
-"""Which values of a program differ from run to run: those that read one that does."""
+"""Values of a program that differ from run to run, because they depend on inputs that do."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from mdf_loop.ops import row_of
 
 
 def propagate_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
-    """Add to `varying` all that depends on it."""
+    """Add all values to `varying` that depend on varying values."""
     for operation in ops:
         if isinstance(operation, Loop):
-            _through_loop(operation, varying)
+            _propagate_in_loop(operation, varying)
         elif isinstance(operation, If):
-            _through_choice(operation, varying)
+            _propagate_in_choice(operation, varying)
         elif isinstance(operation, Guard):
             varying.update({operation.output} if operation.value in varying else ())
         elif isinstance(operation, Op) and not row_of(operation.op_type).by_shape:
-            made = operation.outputs
-            varying.update(made if not varying.isdisjoint(operands(operation)) else ())
+            outputs = operation.outputs
+            varying.update(outputs if not varying.isdisjoint(operands(operation)) else ())
 
 
 def has_per_member_exit(loop: Loop, varying: set[Value]) -> bool:
-    """Whether runs may need different numbers of iterations."""
+    """Return True if runs may need different numbers of iterations."""
     if loop.trip_count in varying:
         return True
     return loop.condition is not None and bool({loop.condition, loop.condition_out} & varying)
 
 
-def _through_loop(loop: Loop, varying: set[Value]) -> None:
-    """Once more for each carried value that an iteration makes vary."""
+def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
+    """Propagate through the body again until no further carried value varies."""
     varying.update(c.enter for c in loop.carried if c.initial in varying)
     varying.update(s.row for s in loop.scanned if s.rows in varying)
     while True:
         propagate_varying(loop.ops, varying)
-        more = {c.enter for c in loop.carried if c.leave in varying}
+        newly_varying = {c.enter for c in loop.carried if c.leave in varying}
         if has_per_member_exit(loop, varying):
-            more |= {loop.condition_in, *(c.enter for c in loop.carried)}
-        if more <= varying:
+            newly_varying |= {loop.condition_in, *(c.enter for c in loop.carried)}
+        if newly_varying <= varying:
             break
-        varying.update(more)
+        varying.update(newly_varying)
     varying.update(c.final for c in loop.carried if c.enter in varying)
     varying.update(r.stack for r in loop.recorded if r.row in varying)
-    told = {loop.condition, loop.condition_out}
+    conditions = {loop.condition, loop.condition_out}
     if has_per_member_exit(loop, varying):
         varying.update(r.stack for r in loop.recorded)
         varying.update(() if loop.count is None else (loop.count,))
-        told |= varying
-    if loop.last_condition is not None and told & varying:
+        conditions |= varying
+    if loop.last_condition is not None and conditions & varying:
         varying.add(loop.last_condition)
 
 
-def _through_choice(choice: If, varying: set[Value]) -> None:
+def _propagate_in_choice(choice: If, varying: set[Value]) -> None:
     for branch in (choice.then, choice.otherwise):
         propagate_varying(branch.ops, varying)
     leaves = zip(choice.outputs, choice.then.leaves, choice.otherwise.leaves, strict=True)
@@ -62,7 +62,7 @@ def _through_choice(choice: If, varying: set[Value]) -> None:
 
 
 def values_read(operation: Operation) -> Iterator[Value]:
-    """What an operation reads, and its bodies give."""
+    """Yield the values that an operation reads, and the outputs of its bodies."""
     yield from operands(operation)
     for body in bodies(operation):
         yield from body.outputs

@@ -1,1 +1,1 @@
-"""Derivatives of programs: what goes backward through loops and choices, and what goes forward."""
+"""Derivatives of programs in forward and reverse mode, through loops and choices."""

@@ -1,4 +1,4 @@
-"""What can change, and what a choice may leave out."""
+"""Analysis of the values that a selection may leave out."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from mdf_loop.ir import If, Loop, Op, Operation, Value, reads, results
 
 
 def selected_values(ops: Iterable[Operation]) -> set[Value]:
-    """All values that go into one of both sides of a `Where`, at any depth."""
-    chosen: set[Value] = set()
+    """Return all values that flow into one side of a `Where`, at any depth."""
+    selected: set[Value] = set()
     size = -1
-    listed = tuple(ops)
-    while size < len(chosen):
-        size = len(chosen)
-        _scope(listed, chosen)
-    return chosen
+    all_ops = tuple(ops)
+    while size < len(selected):
+        size = len(selected)
+        _add_selected(all_ops, selected)
+    return selected
 
 
-def _scope(ops: tuple[Operation, ...], chosen: set[Value]) -> None:
-    """What goes into values that are chosen, last to first."""
+def _add_selected(ops: tuple[Operation, ...], selected: set[Value]) -> None:
+    """Add the values that flow into selected values, from the last operation to the first."""
     for operation in reversed(ops):
         if isinstance(operation, Op) and operation.op_type == "Where":
-            chosen.update(value for value in operation.inputs[1:] if value is not None)
+            selected.update(value for value in operation.inputs[1:] if value is not None)
         elif isinstance(operation, Loop):
-            _loop(operation, chosen)
+            _add_selected_of_loop(operation, selected)
         elif isinstance(operation, If):
             for branch in (operation.then, operation.otherwise):
                 pairs = zip(branch.leaves, operation.outputs, strict=True)
-                chosen.update(leaf for leaf, output in pairs if output in chosen)
-                _scope(branch.ops, chosen)
-        elif not chosen.isdisjoint(results(operation)):
-            chosen.update(reads(operation))
+                selected.update(leaf for leaf, output in pairs if output in selected)
+                _add_selected(branch.ops, selected)
+        elif not selected.isdisjoint(results(operation)):
+            selected.update(reads(operation))
 
 
-def _loop(loop: Loop, chosen: set[Value]) -> None:
+def _add_selected_of_loop(loop: Loop, selected: set[Value]) -> None:
     for c in loop.carried:
-        if chosen & {c.final, c.enter}:
-            chosen.add(c.leave)
-    chosen.update(r.row for r in loop.recorded if r.stack in chosen)
-    _scope(loop.ops, chosen)
-    chosen.update(c.initial for c in loop.carried if c.enter in chosen)
-    chosen.update(s.rows for s in loop.scanned if s.row in chosen)
+        if selected & {c.final, c.enter}:
+            selected.add(c.leave)
+    selected.update(r.row for r in loop.recorded if r.stack in selected)
+    _add_selected(loop.ops, selected)
+    selected.update(c.initial for c in loop.carried if c.enter in selected)
+    selected.update(s.rows for s in loop.scanned if s.row in selected)

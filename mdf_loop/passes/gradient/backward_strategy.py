@@ -1,14 +1,14 @@
-"""How a loop is gone through backward, chosen for what will compute it.
+"""Choice of the backward form of a loop, by the engine that will compute it.
 
     ONNX Runtime's own kernels     each operation of an iteration costs a call
-        few carried numbers        a matrix for each iteration
-        many                       the recursion of adjoints alone in the loop
-        large arrays               everything in the loop: of all iterations at once they fit no cache
-    machine code                   operations cost next to nothing
-        large sums                 the recursion alone: a sum of products is one product
+        few carried numbers        a Jacobian matrix for each iteration
+        many                       only the adjoint recursion in the loop
+        large arrays               everything in the loop: all iterations at once would not fit the cache
+    native code                    operations cost next to nothing
+        large sums                 only the adjoint recursion in the loop: a sum of products is one product
         all else                   everything in the loop
 
-What cannot be computed for all iterations at once is in the loop.
+If an operation cannot be computed for all iterations at once, everything stays in the loop.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mdf_loop.passes.gradient.reverse import LoopBackward, Reverse
 from mdf_loop.passes.gradient.split_backward import split_backward
 
 MIN_LARGE_ELEMENTS = 2048
-"""Numbers of one carried array from which on a row of it is computed as fast alone as with others."""
+"""Elements of a carried array from which computing single rows is as fast as computing many rows at once."""
 
 
 def backward_for_onnxruntime(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Go through a loop as ONNX Runtime's own kernels do best."""
+    """Append the backward form of a loop that ONNX Runtime's kernels compute fastest."""
     if any(
         elements((c.enter,)) >= MIN_LARGE_ELEMENTS for c in loop.carried if reverse.changes(c.enter)
     ):
@@ -42,7 +42,7 @@ def backward_for_onnxruntime(reverse: Reverse, outside: Sweep, loop: Loop) -> No
 
 
 def backward_for_native(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Go through a loop as machine code does best."""
+    """Append the backward form of a loop that native code computes fastest."""
     carried = elements([c.enter for c in loop.carried if reverse.changes(c.enter)])
     read = elements([value for value in captures(loop) if reverse.changes(value)])
     if read > carried > 0:
@@ -52,14 +52,14 @@ def backward_for_native(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
 
 
 def apply_or_fall_back(form: LoopBackward, reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Go through a loop in a form, or where that cannot be, with everything in the loop."""
+    """Append the backward form `form` of a loop, or the plain form if `form` is not supported."""
     b, before = outside.b, len(outside.b.ops)
-    given = dict(outside.of)
+    earlier_cotangents = dict(outside.of)
     try:
         form(reverse, outside, loop)
     except UnsupportedError:
         b.discard(op for op in b.ops[before:] if not isinstance(op, Constant))
         b.ops[before:] = [op for op in b.ops[before:] if isinstance(op, Constant)]
         outside.of.clear()
-        outside.of.update(given)
+        outside.of.update(earlier_cotangents)
         loop_backward(reverse, outside, loop)

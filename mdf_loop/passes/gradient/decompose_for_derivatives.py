@@ -1,4 +1,4 @@
-"""What is differentiated as a composition of others is written as that.
+"""Decompose operations whose derivative is that of their decomposition.
 
     y = Gelu(x)   ->   part = Mul(x, ...); curve = Erf(part); ...; y = Mul(x, ...)
 
@@ -18,14 +18,14 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def decompose_for_derivatives(program: Program, names: frozenset[str]) -> Program:
-    """The program in which all that depends on these inputs has a rule of its own, or none at all."""
-    while (made := rewrite(program, _Spelling(program, names).rule)) is not program:
-        program = made
+    """Return the program whose active operations have a derivative rule of their own, or none at all."""
+    while (rewritten := rewrite(program, _ActiveDecomposition(program, names).rule)) is not program:
+        program = rewritten
     return program
 
 
-class _Spelling:
-    """What of a program depends on inputs, and what of it is read."""
+class _ActiveDecomposition:
+    """Rewrite rule that tracks which values depend on the inputs, and which are read."""
 
     def __init__(self, program: Program, names: frozenset[str]) -> None:
         self._active = {entry.value for entry in program.inputs if entry.value.name in names}
@@ -34,12 +34,12 @@ class _Spelling:
         self._read |= {output.value for output in program.outputs}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """The composition of an operation; outputs that nobody reads are left out."""
-        changes = any(is_float(value) and value in self._active for value in op.inputs)
-        found = derivative_of(op) if changes and any(map(is_float, op.outputs)) else None
-        if not isinstance(found, Through):
+        """Return the decomposition of an operation, without outputs that are not read."""
+        is_active = any(is_float(value) and value in self._active for value in op.inputs)
+        derivative = derivative_of(op) if is_active and any(map(is_float, op.outputs)) else None
+        if not isinstance(derivative, Through):
             return None
         last = max((k for k, output in enumerate(op.outputs) if output in self._read), default=0)
-        made = found.composition(b, replace(op, outputs=op.outputs[: last + 1]))
-        given = made if isinstance(made, tuple) else (made,)
-        return (*given, *(None,) * (len(op.outputs) - len(given)))
+        outputs = derivative.composition(b, replace(op, outputs=op.outputs[: last + 1]))
+        replacements = outputs if isinstance(outputs, tuple) else (outputs,)
+        return (*replacements, *(None,) * (len(op.outputs) - len(replacements)))

@@ -1,4 +1,4 @@
-"""All that has no derivative, where something has none: told at once."""
+"""Errors about missing derivatives, which list all such operations of a program."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from mdf_loop.ops.derivatives.sweep import rule_of
 
 @contextmanager
 def report_all_underivable(program: Program, active: Collection[Value]) -> Iterator[None]:
-    """Let an error about one operation without a derivative name all of a program.
+    """Extend an error about one operation without a derivative by all others of the program.
 
-    `active` is what depends on that by which is differentiated.
+    `active` holds the values that depend on the inputs to differentiate by.
     """
     try:
         yield
     except UnsupportedError as error:
-        others = (finding for finding in _without(program, active) if finding not in error.findings)
+        others = (
+            finding
+            for finding in _missing_derivatives(program, active)
+            if finding not in error.findings
+        )
         raise_findings((*error.findings, *others))
 
 
-def _without(program: Program, active: Collection[Value]) -> Iterator[Finding]:
-    told: set[tuple[str, str]] = set()
+def _missing_derivatives(program: Program, active: Collection[Value]) -> Iterator[Finding]:
+    reported: set[tuple[str, str]] = set()
     for op in walk(program.ops):
-        if not isinstance(op, Op) or (op.op_type, op.where) in told:
+        if not isinstance(op, Op) or (op.op_type, op.where) in reported:
             continue
-        changes = [any(is_float(v) and v in active for v in vs) for vs in (op.inputs, op.outputs)]
-        if not all(changes):
+        is_active = [any(is_float(v) and v in active for v in vs) for vs in (op.inputs, op.outputs)]
+        if not all(is_active):
             continue
         try:
             rule_of(op)
         except LoopError as error:
-            told.add((op.op_type, op.where))
+            reported.add((op.op_type, op.where))
             yield from error.findings

@@ -1,4 +1,4 @@
-"""Reverse mode of a program: it also gives the cotangents of inputs, for those of outputs.
+"""Reverse mode: extend a program by the cotangents of inputs, from the cotangents of outputs.
 
     program(%x, %w)               program(%x, %w, %change of y)
       %y = Mul(%x, %w)      ->      %y = Mul(%x, %w)
@@ -6,7 +6,7 @@
                                     output y = %y
                                     output change of x = %gx
 
-What `y` is part of changes with `x` by `change of x`, where it changes with `y` by `change of y`.
+`change of y` is the derivative of a scalar objective by `y`, and `change of x` the derivative by `x`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mdf_loop.passes.gradient.reverse import LoopBackward, Reverse
 
 
 def change_of(name: str) -> str:
-    """What the cotangent of an input or an output is called."""
+    """Return the name of the cotangent of an input or an output."""
     return f"change of {name}"
 
 
@@ -40,18 +40,18 @@ def differentiate(
     through_loop: LoopBackward = loop_backward,
     most: int | None = None,
 ) -> Program:
-    """The program that also gives how a number changes with inputs.
+    """Return the program that also computes the gradient of a scalar objective.
 
     Args:
-        program: as it was read.
-        number: the output that is that number, or that gives a part of it; None: none does.
-        wrt: inputs; how the number changes with each is an output of the new program.
-        of: outputs with which the rest of the number changes; how is an input of the new program.
-        through_loop: how loops are gone through.
-        most: through how many iterations of outermost loops, the last ones; None: all of them.
+        program: The program as it was read.
+        number: The output that is the objective, or a part of it; None if no output is.
+        wrt: Inputs to differentiate by. Each gradient becomes an output of the new program.
+        of: Outputs that the rest of the objective depends on. Each cotangent becomes an input of the new program.
+        through_loop: The rule that differentiates loops.
+        most: The number of last iterations of outermost loops to differentiate through; None: all of them.
 
     Raises:
-        UnsupportedError: something between them has no derivative; the sentence names it.
+        UnsupportedError: An operation between them has no derivative. The message names it.
     """
     program = decompose_for_derivatives(program, frozenset(wrt))
     b = Builder.resume(program)
@@ -62,17 +62,17 @@ def differentiate(
     reverse = Reverse(active, selected_values(program.ops), through_loop, most)
     ops = reverse.forward(b, program.ops)
     sweep = reverse.sweep(b, {})
-    given = []
+    cotangent_inputs = []
     if number is not None:
         sweep.add(outputs[number].value, scalar(b, 1, outputs[number].value.dtype))
     for name in of:
         value = outputs[name].value
         change = b.new(value.dtype, value.shape, change_of(name))
-        given.append(Input(change, role=InputRole.CHANGE, of=name))
+        cotangent_inputs.append(Input(change, role=InputRole.CHANGE, of=name))
         sweep.add(value, change)
     with report_all_underivable(program, active.copy()):
         reverse.back(sweep, ops)
-    made = [
+    gradients = [
         Output(
             change_of(name),
             sweep.of.get(inputs[name]) or zeros(b, inputs[name]),
@@ -83,7 +83,7 @@ def differentiate(
     ]
     return replace(
         program,
-        inputs=(*program.inputs, *given),
+        inputs=(*program.inputs, *cotangent_inputs),
         ops=tuple(b.ops),
-        outputs=(*program.outputs, *made),
+        outputs=(*program.outputs, *gradients),
     )

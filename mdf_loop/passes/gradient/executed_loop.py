@@ -1,6 +1,6 @@
-"""A loop that has run: what it has recorded, how often it ran, and just the rows that it was given.
+"""A loop after its execution: its recordings, its iteration count, and exactly the rows that it scanned.
 
-Where derivatives are truncated, it is the last iterations of it: what these begin with is a constant.
+If derivatives are truncated, only its last iterations count, and their initial values are constants.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _ALL = int(np.iinfo(np.int64).max)
 
 
 class ExecutedLoop(Struct, frozen=True):
-    """A loop with as many rows as it had iterations.
+    """A loop whose arrays have as many rows as it had iterations.
 
     Attributes:
-        loop: that loop.
-        count: how many iterations there were, of those that are looked at.
-        skipped: how many there were before these; None: none.
-        tape: what entered each of them.
-        extent: the name of the number of rows.
-        cuts: the operations that make rows of what was given.
+        loop: The loop.
+        count: Number of differentiated iterations.
+        skipped: Number of iterations before them; None if there are none.
+        tape: Values that entered each of them.
+        extent: Name of the number of rows.
+        cuts: Operations that slice the scanned rows from the arrays.
     """
 
     loop: Loop
@@ -41,11 +41,11 @@ class ExecutedLoop(Struct, frozen=True):
     extent: str
     cuts: Sequence[Op]
 
-    def back(self, reverse: Reverse, outside: Sweep) -> None:
-        """Give what rows were cut from what these have got."""
+    def back_through_cuts(self, reverse: Reverse, outside: Sweep) -> None:
+        """Propagate the cotangents of the sliced rows to the arrays."""
         reverse.back(outside, self.cuts)
 
-    def backward(
+    def append_backward(
         self,
         b: Builder,
         carried: Iterable[Carried],
@@ -54,7 +54,7 @@ class ExecutedLoop(Struct, frozen=True):
         scanned: Iterable[Scanned],
         iteration: Value | None = None,
     ) -> None:
-        """Append the loop that goes back over the iterations, whatever its body is."""
+        """Append a loop over the iterations in reverse order, with this body."""
         b.append(
             Loop(
                 name=b.name(f"{self.loop.name} backward"),
@@ -71,12 +71,12 @@ class ExecutedLoop(Struct, frozen=True):
             )
         )
 
-    def changes(self, outside: Sweep, recorded: Recorded) -> Value:
-        """The cotangents of the rows that a loop has recorded."""
-        return _after(outside.b, outside.of[recorded.stack], self.skipped)
+    def recording_cotangents(self, outside: Sweep, recorded: Recorded) -> Value:
+        """Return the cotangents of the rows that a loop has recorded."""
+        return _rows_after(outside.b, outside.of[recorded.stack], self.skipped)
 
-    def give(self, outside: Sweep, carried: Carried, change: Value) -> None:
-        """Give what a carried value begins with what it gets; a constant gets nothing."""
+    def add_initial_cotangent(self, outside: Sweep, carried: Carried, change: Value) -> None:
+        """Add the cotangent of the initial value of a carried value; a truncated loop adds zero."""
         b = outside.b
         if self.skipped is not None:
             is_first = b.op("Equal", self.skipped, scalar(b, 0, "int64"))
@@ -85,7 +85,7 @@ class ExecutedLoop(Struct, frozen=True):
 
 
 def executed_loop(reverse: Reverse, outside: Sweep, loop: Loop) -> ExecutedLoop:
-    """What is known of a loop that records what it carries."""
+    """Return the executed form of a loop that records its carried values."""
     assert loop.count is not None
     b, tape = outside.b, reverse.tapes[loop]
     names = [stack.shape[0] for stack in tape.values() if stack.shape]
@@ -94,18 +94,18 @@ def executed_loop(reverse: Reverse, outside: Sweep, loop: Loop) -> ExecutedLoop:
     if reverse.most is not None and b.parent is None:
         count = b.op("Min", loop.count, scalar(b, reverse.most, "int64"))
         skipped = b.op("Sub", loop.count, count)
-        tape = {value: _after(b, stack, skipped) for value, stack in tape.items()}
+        tape = {value: _rows_after(b, stack, skipped) for value, stack in tape.items()}
     before = len(b.ops)
-    ran = executed_rows(b, loop, skipped, reverse.active)
+    executed = executed_rows(b, loop, skipped, reverse.active)
     if skipped is not None:
         first = skipped if loop.first is None else b.op("Add", loop.first, skipped)
-        ran = replace(ran, first=first)
+        executed = replace(executed, first=first)
     cuts = [op for op in b.ops[before:] if isinstance(op, Op)]
-    return ExecutedLoop(ran, count, skipped, tape, extent, cuts)
+    return ExecutedLoop(executed, count, skipped, tape, extent, cuts)
 
 
-def _after(b: Builder, rows: Value, skipped: Value | None) -> Value:
-    """The rows behind those that are skipped."""
+def _rows_after(b: Builder, rows: Value, skipped: Value | None) -> Value:
+    """Return the rows behind the skipped ones."""
     if skipped is None:
         return rows
     first = b.op("Reshape", skipped, ints(b, 1))

@@ -1,4 +1,4 @@
-"""What a loop that has run was given row by row: just as many rows as there were iterations."""
+"""Arrays that an executed loop reads row by row, cut to as many rows as there were iterations."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from mdf_loop.ops.words import ints, rank
 
 
 def executed_rows(b: Builder, loop: Loop, skipped: Value | None, active: set[Value]) -> Loop:
-    """The loop with the rows that it was given, and of what it has indexed by the iteration's number.
+    """Return the loop that scans exactly the rows it has read, also where it indexed by the iteration number.
 
-    Indexing gives a cotangent of all that is indexed, in each iteration; scanning one of a row. Rows of
-    iterations that are `skipped` are left out.
+    An indexing operation has a cotangent of the whole array in each iteration, while a scan has one of a row.
+    Rows of `skipped` iterations are left out.
     """
     assert loop.count is not None
     end = b.op("Reshape", loop.count, ints(b, 1))
     begin = ints(b, 0) if skipped is None else b.op("Reshape", skipped, ints(b, 1))
-    indexed = {op: s for op in loop.ops if (s := _indexed(loop, op, active)) is not None}
-    scanned = [_given(b, s, begin, end, active) for s in loop.scanned]
-    scanned += [_numbered(b, loop, s, begin, end, active) for s in indexed.values()]
+    indexed = {op: s for op in loop.ops if (s := _scan_of_indexing(loop, op, active)) is not None}
+    scanned = [_cut_scan(b, s, begin, end, active) for s in loop.scanned]
+    scanned += [_cut_indexed(b, loop, s, begin, end, active) for s in indexed.values()]
     ops = tuple(op for op in loop.ops if op not in indexed)
     return replace(loop, ops=ops, scanned=tuple(scanned))
 
 
-def _indexed(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
-    """What an operation takes by the number of the iteration, as the row of a scan."""
+def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
+    """Return a scan in place of an operation that indexes an active array by the iteration number, else None."""
     if not (isinstance(op, Op) and op.op_type == "Gather" and op.inputs[1] is loop.iteration):
         return None
     rows = op.inputs[0]
@@ -37,25 +37,25 @@ def _indexed(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
     return Scanned(rows, op.outputs[0], int(op.attributes.get("axis", 0)) % len(rows.shape))
 
 
-def _numbered(
+def _cut_indexed(
     b: Builder, loop: Loop, s: Scanned, begin: Value, end: Value, active: set[Value]
 ) -> Scanned:
-    """The rows from the number of the first iteration on."""
+    """Return the scan of an indexed array, whose rows begin at the first iteration number."""
     if loop.first is None:
-        return _given(b, s, begin, end, active)
+        return _cut_scan(b, s, begin, end, active)
     first = b.op("Reshape", loop.first, ints(b, 1))
-    return _cut(b, s, b.op("Add", first, begin), b.op("Add", first, end), active)
+    return _slice_rows(b, s, b.op("Add", first, begin), b.op("Add", first, end), active)
 
 
-def _given(b: Builder, s: Scanned, begin: Value, end: Value, active: set[Value]) -> Scanned:
-    """The rows of these iterations; those of a scan that goes backward are counted from the end."""
+def _cut_scan(b: Builder, s: Scanned, begin: Value, end: Value, active: set[Value]) -> Scanned:
+    """Return the scan of the rows of these iterations; a backward scan counts them from the end."""
     if not s.backward:
-        return _cut(b, s, begin, end, active)
+        return _slice_rows(b, s, begin, end, active)
     extent = b.op("Shape", s.rows, start=s.axis, end=s.axis + 1)
-    return _cut(b, s, b.op("Sub", extent, end), b.op("Sub", extent, begin), active)
+    return _slice_rows(b, s, b.op("Sub", extent, end), b.op("Sub", extent, begin), active)
 
 
-def _cut(b: Builder, s: Scanned, first: Value, end: Value, active: set[Value]) -> Scanned:
+def _slice_rows(b: Builder, s: Scanned, first: Value, end: Value, active: set[Value]) -> Scanned:
     rows = b.op("Slice", s.rows, first, end, ints(b, s.axis))
     if s.rows in active:
         active.add(rows)
@@ -63,7 +63,7 @@ def _cut(b: Builder, s: Scanned, first: Value, end: Value, active: set[Value]) -
 
 
 def rows_along_first_axis(b: Builder, scanned: Scanned) -> Value:
-    """Rows that were scanned, in the order of iterations, along the first axis."""
+    """Return the scanned rows in the order of iterations, along the first axis."""
     rows, axis = scanned.rows, scanned.axis
     if axis:
         others = [k for k in range(rank(rows)) if k != axis]
@@ -72,7 +72,7 @@ def rows_along_first_axis(b: Builder, scanned: Scanned) -> Value:
 
 
 def restore_scan_axis(b: Builder, stack: Value, scanned: Scanned) -> Value:
-    """What iterations give rows that were scanned, in their order, as these rows lie."""
+    """Move stacked cotangents of scanned rows into the order and to the axis of the scanned array."""
     stack = reverse_rows(b, stack) if scanned.backward else stack
     if scanned.axis == 0:
         return stack
@@ -81,12 +81,12 @@ def restore_scan_axis(b: Builder, stack: Value, scanned: Scanned) -> Value:
 
 
 def repeat_rows(b: Builder, value: Value, count: Value) -> Value:
-    """A row for each of so many iterations, of what is the same in all of them."""
+    """Repeat a value that is the same in all iterations, as a row for each of them."""
     rows = b.op("Reshape", count, ints(b, 1))
     return b.op("Expand", value, b.op("Concat", rows, shape_of(b, value), axis=0))
 
 
 def reverse_rows(b: Builder, rows: Value) -> Value:
-    """The last row first."""
+    """Reverse the order of rows."""
     least = ints(b, int(np.iinfo(np.int64).min))
     return b.op("Slice", rows, ints(b, -1), least, ints(b, 0), ints(b, -1))

@@ -1,4 +1,4 @@
-"""Forward mode of a program: it also gives the tangents of outputs, for those of inputs.
+"""Forward mode: extend a program by the tangents of outputs, from the tangents of inputs.
 
     program(%x, %w)               program(%x, %w, %tangent of x)
       %y = Mul(%x, %w)      ->      %y = Mul(%x, %w)
@@ -6,8 +6,8 @@
                                     output y = %y
                                     output tangent of y = %ty
 
-`y` changes by `tangent of y` where `x` changes by `tangent of x`. A loop carries, scans and records
-tangents beside what it carries, scans and records; how often it runs is held fixed.
+`tangent of y` is the first-order change of `y` when `x` changes by `tangent of x`. A loop also carries, scans
+and records the tangents of its values. Its iteration count is treated as fixed.
 
 Source: forward accumulation (Wengert 1964).
 """
@@ -52,24 +52,24 @@ from mdf_loop.passes.gradient.derivative_errors import report_all_underivable
 from mdf_loop.passes.gradient.reverse import refuse_sequence
 
 UNIT_EXTENT = "unit"
-"""What the extent is called of an axis of tangents that are looked at together."""
+"""Extent name of the axis of tangents that are computed together."""
 
 
 def tangent_of(name: str) -> str:
-    """What the tangent of an input or an output is called."""
+    """Return the name of the tangent of an input or an output."""
     return f"tangent of {name}"
 
 
 def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Program:
-    """The program that also gives how outputs change when inputs do.
+    """Return the program that also computes the tangents of outputs.
 
     Args:
-        program: as it was read, or one that gives derivatives already.
-        wrt: inputs; how each changes is an input of the new program.
-        of: outputs; how each changes is an output of the new program.
+        program: The program as it was read, or one that already computes derivatives.
+        wrt: Inputs to differentiate by. Each tangent becomes an input of the new program.
+        of: Outputs to differentiate. Each tangent becomes an output of the new program.
 
     Raises:
-        UnsupportedError: something between them has no derivative; the sentence names it.
+        UnsupportedError: An operation between them has no derivative. The message names it.
     """
     program = decompose_for_derivatives(program, frozenset(wrt))
     b = Builder.resume(program)
@@ -79,80 +79,85 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
         *((name, inputs[name]) for name in wrt),
         *((name, outputs[name]) for name in of),
     ):
-        _refuse_whole(name, value)
-    given = {inputs[name]: _tangent(b, inputs[name], tangent_of(name)) for name in wrt}
-    active = set(given)
+        _refuse_non_float(name, value)
+    input_tangents = {inputs[name]: _tangent(b, inputs[name], tangent_of(name)) for name in wrt}
+    active = set(input_tangents)
     propagate_varying(program.ops, active)
-    forward = _Forward(active, dict(given))
+    builder = _TangentBuilder(active, dict(input_tangents))
     with report_all_underivable(program, active):
-        forward.scope(b, program.ops)
-    made = [
-        Output(tangent_of(name), forward.known(b, outputs[name]), OutputRole.CHANGE, name)
+        builder.scope(b, program.ops)
+    output_tangents = [
+        Output(
+            tangent_of(name), builder.tangent_or_zeros(b, outputs[name]), OutputRole.CHANGE, name
+        )
         for name in of
     ]
     return replace(
         program,
         inputs=(
             *program.inputs,
-            *(Input(t, role=InputRole.CHANGE, of=value.name) for value, t in given.items()),
+            *(
+                Input(t, role=InputRole.CHANGE, of=value.name)
+                for value, t in input_tangents.items()
+            ),
         ),
         ops=tuple(b.ops),
-        outputs=(*program.outputs, *made),
+        outputs=(*program.outputs, *output_tangents),
     )
 
 
 def jacobian_forward(program: Program, wrt: Collection[str], of: Collection[str]) -> Program:
-    """The program of many tangents at once: as `tangents`, which have an axis of units in front.
+    """Return the program of `tangents` for many tangents at once, with a leading axis of units.
 
-    Given `units`, what an output changes by are the columns of its Jacobian.
+    For `unit_tangents`, the tangents of an output are the columns of its Jacobian.
     """
     return batch(tangents(program, wrt, of), [tangent_of(name) for name in wrt], UNIT_EXTENT)
 
 
 def unit_tangents(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Changes of values, of which in each unit one element of all changes by one."""
+    """Return tangents of several values; in each unit, one element of all values has the tangent 1."""
     total = sum(np.size(array) for array in arrays.values())
-    rows, made = np.eye(total), {}
+    rows, tangents_by_name = np.eye(total), {}
     for name, array in arrays.items():
-        own, rows = np.split(rows, [np.size(array)], axis=1)
-        made[name] = own.reshape(total, *np.shape(array)).astype(array.dtype)
-    return made
+        part, rows = np.split(rows, [np.size(array)], axis=1)
+        tangents_by_name[name] = part.reshape(total, *np.shape(array)).astype(array.dtype)
+    return tangents_by_name
 
 
-class _Forward:
-    """Tangents of values, gathered scope by scope; of what has none they are zeros.
+class _TangentBuilder:
+    """Builder of tangents, scope by scope. Values without a tangent have a tangent of zeros.
 
-    `active` is what depends on that by which is differentiated.
+    `active` holds the values that depend on the inputs to differentiate by.
     """
 
     def __init__(self, active: Collection[Value], of: dict[Value, Value]) -> None:
         self._active = active
         self._of = of
 
-    def known(self, b: Builder, value: Value) -> Value:
-        """The tangent of a value."""
+    def tangent_or_zeros(self, b: Builder, value: Value) -> Value:
+        """Return the tangent of a value, or zeros."""
         return self._of.get(value) or zeros(b, value)
 
     def scope(self, b: Builder, ops: Iterable[Operation]) -> None:
-        """Append the operations, each with what makes the tangents of its results."""
+        """Append the operations, each followed by the operations for the tangents of its results."""
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
-            elif not any(map(self._changes, results(operation))):
+            elif not any(map(self._may_have_tangent, results(operation))):
                 b.ops.append(operation)
             else:
                 with b.at(operation.where, "change"):
-                    self._through(b, operation)
+                    self._append(b, operation)
 
-    def _changes(self, value: Value) -> bool:
-        """Whether a value may have a tangent, or may hold what would need one."""
-        return (is_float(value) and value in self._active) or self._hides(value)
+    def _may_have_tangent(self, value: Value) -> bool:
+        """Return True if a value may have a tangent, or may contain arrays that would need one."""
+        return (is_float(value) and value in self._active) or self._may_contain_tangents(value)
 
-    def _hides(self, value: Value) -> bool:
-        """Whether it is a sequence, or optional, and may hold what changes."""
+    def _may_contain_tangents(self, value: Value) -> bool:
+        """Return True for an active sequence or optional value that may contain floats."""
         return hides_floats(value) and value in self._active
 
-    def _through(self, b: Builder, operation: Operation) -> None:
+    def _append(self, b: Builder, operation: Operation) -> None:
         if isinstance(operation, Loop):
             self._loop(b, operation)
         elif isinstance(operation, If):
@@ -165,17 +170,19 @@ class _Forward:
                 self._of[operation.output] = self._of[operation.value]
 
     def _op(self, b: Builder, op: Op) -> None:
-        if not any(value in self._of or self._hides(value) for value in operands(op)):
+        if not any(
+            value in self._of or self._may_contain_tangents(value) for value in operands(op)
+        ):
             return
-        given = [None if value is None else self._of.get(value) for value in op.inputs]
-        changes = rule_of(op).tangents(b, op, given)
+        input_tangents = [None if value is None else self._of.get(value) for value in op.inputs]
+        changes = rule_of(op).tangents(b, op, input_tangents)
         pairs = zip(op.outputs, changes, strict=True)
         self._of.update((value, t) for value, t in pairs if t is not None)
 
     def _loop(self, b: Builder, loop: Loop) -> None:
         body = b.body()
         scanned = [self._scanned(b, s) for s in loop.scanned if s.rows in self._of]
-        entering = [c for c in loop.carried if self._changes(c.enter)]
+        entering = [c for c in loop.carried if self._may_have_tangent(c.enter)]
         for c in entering:
             refuse_sequence(loop, c.enter, c.name)
             self._of[c.enter] = _tangent(b, c.enter)
@@ -197,7 +204,7 @@ class _Forward:
         return replace(s, rows=self._of[s.rows], row=row)
 
     def _carried(self, b: Builder, body: Builder, c: Carried) -> Carried:
-        initial, leave = self.known(b, c.initial), self.known(body, c.leave)
+        initial, leave = self.tangent_or_zeros(b, c.initial), self.tangent_or_zeros(body, c.leave)
         final = self._of[c.final] = _tangent(b, c.final)
         return Carried(initial, self._of[c.enter], leave, final, final.name)
 
@@ -206,7 +213,7 @@ class _Forward:
         return Recorded(self._of[r.row], stack, stack.name)
 
     def _choice(self, b: Builder, choice: If) -> None:
-        """The branch that is taken gives tangents, too."""
+        """Append a choice whose branches also return tangents."""
         branches = (choice.then, choice.otherwise)
         inner = [b.body() for _ in branches]
         for inside, branch in zip(inner, branches, strict=True):
@@ -220,26 +227,29 @@ class _Forward:
         then, otherwise = (
             Branch(
                 tuple(inside.ops),
-                (*branch.leaves, *(self.known(inside, branch.leaves[k]) for k, _ in changing)),
+                (
+                    *branch.leaves,
+                    *(self.tangent_or_zeros(inside, branch.leaves[k]) for k, _ in changing),
+                ),
             )
             for inside, branch in zip(inner, branches, strict=True)
         )
-        made = {output: _tangent(b, output) for _, output in changing}
-        outputs = (*choice.outputs, *made.values())
+        output_tangents = {output: _tangent(b, output) for _, output in changing}
+        outputs = (*choice.outputs, *output_tangents.values())
         b.append(replace(choice, then=then, otherwise=otherwise, outputs=outputs))
-        self._of.update(made)
+        self._of.update(output_tangents)
 
 
 def _tangent(b: Builder, value: Value, name: str = "") -> Value:
-    """What stands for the tangent of a value: it has its type."""
+    """Return a new value of the same type, for the tangent of a value."""
     return b.new(value.dtype, value.shape, name or f"{value.name} tangent")
 
 
-def _refuse_whole(name: str, value: Value) -> None:
-    """Refuse what has no tangent.
+def _refuse_non_float(name: str, value: Value) -> None:
+    """Refuse a value that has no tangent.
 
     Raises:
-        UnsupportedError: it is of whole numbers, of truths, or no array.
+        UnsupportedError: The value is an integer, a boolean, or not an array.
     """
     if not is_float(value):
         raise UnsupportedError(

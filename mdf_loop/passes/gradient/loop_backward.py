@@ -1,4 +1,4 @@
-"""A loop gone through backward: its body recomputed from what was recorded, and transposed.
+"""Backward form of a loop as one loop: recompute the body from the recording, and transpose it.
 
     loop %i < %n                                   loop %k < %count
       carry %x from %x0 to %y                        carry %gx from %g_final to %g_x
@@ -7,7 +7,7 @@
                                                      %g_x = Mul(%gx, %w)
                                                      %more = Add(%sum, Mul(%gx, %x))
 
-`gx` is how the number changes with what is carried into an iteration, `sum` how it changes with `w`.
+`gx` is the derivative of the objective by the value carried into an iteration, and `sum` the derivative by `w`.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from mdf_loop.passes.gradient.transpose_body import TransposedBody, transpose_bo
 
 
 def loop_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Everything in one loop, last iteration to first."""
-    ran = executed_loop(reverse, outside, loop)
-    made = transpose_body(reverse, outside, ran.loop)
-    _Backward(outside, ran, made).append()
-    ran.back(reverse, outside)
+    """Append one loop that computes everything, from the last iteration to the first."""
+    executed = executed_loop(reverse, outside, loop)
+    body = transpose_body(reverse, outside, executed.loop)
+    _BackwardLoop(outside, executed, body).append()
+    executed.back_through_cuts(reverse, outside)
 
 
-class _Backward:
-    """One iteration backward, as the body of a loop."""
+class _BackwardLoop:
+    """Builder of a loop whose body is one iteration backward."""
 
-    def __init__(self, outside: Sweep, ran: ExecutedLoop, body: TransposedBody) -> None:
+    def __init__(self, outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> None:
         self.b = outside.b
         self.outside = outside
-        self.ran = ran
+        self.executed = executed
         self.body = body
 
     def append(self) -> None:
-        """Append the loop, and give what it gives."""
-        b, body, loop = self.b, self.body, self.ran.loop
+        """Append the loop, and add the cotangents that it computes."""
+        b, body, loop = self.b, self.body, self.executed.loop
         number = b.new("int64", (), "iteration backward")
-        carried = [*map(self._adjoint, body.leaving), *map(self._sum, body.captured)]
-        recorded = [self._recorded(scanned) for scanned in loop.scanned]
+        carried = [*map(self._carry_adjoint, body.leaving), *map(self._carry_sum, body.captured)]
+        recorded = [self._record_row_cotangent(scanned) for scanned in loop.scanned]
         rows = [record for record in recorded if record is not None]
-        ops = (*self._numbered(number), *body.ops)
-        self.ran.backward(b, carried, rows, ops, self._scanned(), number)
+        ops = (*self._iteration_number(number), *body.ops)
+        self.executed.append_backward(b, carried, rows, ops, self._scans(), number)
         for c, backward in zip(body.leaving, carried, strict=False):
-            self.ran.give(self.outside, c, backward.final)
+            self.executed.add_initial_cotangent(self.outside, c, backward.final)
         sums = carried[len(body.leaving) :]
         for value, backward in zip(body.captured, sums, strict=True):
             self.outside.add(value, backward.final)
@@ -60,46 +60,53 @@ class _Backward:
                     scanned.rows, restore_scan_axis(b, reverse_rows(b, stack.stack), scanned)
                 )
 
-    def _adjoint(self, carried: Carried) -> Carried:
-        """The cotangent of what is carried, from that of the final value to that of the initial one."""
+    def _carry_adjoint(self, carried: Carried) -> Carried:
+        """Return the carried cotangent, from that of the final value to that of the initial one."""
         enter = self.body.leaving[carried]
         first = self.outside.of.get(carried.final) or zeros(self.b, carried.final)
         leave = self.body.of(carried.enter) or zeros(self.body.b, enter)
         final = self.b.new(enter.dtype, carried.initial.shape, f"{carried.enter.name} change")
         return Carried(first, enter, leave, final, enter.name)
 
-    def _sum(self, value: Value) -> Carried:
-        """What all iterations together give what they all read."""
-        b, made = self.b, self.body.of(value)
-        assert made is not None
+    def _carry_sum(self, value: Value) -> Carried:
+        """Return the carried sum of the cotangents of a captured value over all iterations."""
+        b, cotangent = self.b, self.body.of(value)
+        assert cotangent is not None
         enter = b.new(value.dtype, value.shape, f"{value.name} sum")
-        leave = self.body.b.op("Add", enter, made)
+        leave = self.body.b.op("Add", enter, cotangent)
         final = b.new(value.dtype, value.shape, f"{value.name} change")
         return Carried(zeros(b, value), enter, leave, final, enter.name)
 
-    def _recorded(self, scanned: Scanned) -> Recorded | None:
-        """What each iteration gives the row that it was given."""
-        made = self.body.of(scanned.row)
-        if made is None:
+    def _record_row_cotangent(self, scanned: Scanned) -> Recorded | None:
+        """Return the recording of the cotangents of a scanned row, or None if the row has none."""
+        cotangent = self.body.of(scanned.row)
+        if cotangent is None:
             return None
-        shape = (self.ran.extent, *(scanned.row.shape or ()))
+        shape = (self.executed.extent, *(scanned.row.shape or ()))
         stack = self.b.new(scanned.row.dtype, shape, f"{scanned.row.name} change")
-        return Recorded(made, stack)
+        return Recorded(cotangent, stack)
 
-    def _scanned(self) -> tuple[Scanned, ...]:
-        """What was recorded, what was scanned, and the cotangents of records: last row first."""
-        inside, loop = self.body.inside, self.ran.loop
-        given = [Scanned(self.ran.tape[c.enter], inside[c.enter], 0, True) for c in loop.carried]
-        given += [Scanned(s.rows, inside[s.row], s.axis, not s.backward) for s in loop.scanned]
+    def _scans(self) -> tuple[Scanned, ...]:
+        """Return scans, last row first, of the tape, of the scanned rows, and of the cotangents of recordings."""
+        inside, loop = self.body.inside, self.executed.loop
+        scans = [
+            Scanned(self.executed.tape[c.enter], inside[c.enter], 0, True) for c in loop.carried
+        ]
+        scans += [Scanned(s.rows, inside[s.row], s.axis, not s.backward) for s in loop.scanned]
         rows = self.body.rows.items()
-        given += [Scanned(self.ran.changes(self.outside, r), g, 0, True) for r, g in rows]
-        return tuple(given)
+        scans += [
+            Scanned(self.executed.recording_cotangents(self.outside, r), g, 0, True)
+            for r, g in rows
+        ]
+        return tuple(scans)
 
-    def _numbered(self, number: Value) -> list[Operation]:
-        """The number that the iteration had."""
-        inside, loop = self.b.body(), self.ran.loop
-        last = self.b.op("Sub", self.ran.count, scalar(self.b, 1, "int64"))
+    def _iteration_number(self, number: Value) -> list[Operation]:
+        """Return operations that compute the number of the iteration in the forward loop."""
+        inside, loop = self.b.body(), self.executed.loop
+        last = self.b.op("Sub", self.executed.count, scalar(self.b, 1, "int64"))
         if loop.first is not None:
             last = self.b.op("Add", last, loop.first)
-        was = inside.op("Sub", last, number)
-        return [substitute(op, {was: self.body.inside[loop.iteration]}) for op in inside.ops]
+        forward_number = inside.op("Sub", last, number)
+        return [
+            substitute(op, {forward_number: self.body.inside[loop.iteration]}) for op in inside.ops
+        ]

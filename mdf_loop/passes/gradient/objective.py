@@ -1,12 +1,12 @@
-"""The number that is differentiated: sums over outputs, added up.
+"""The scalar objective to differentiate: a sum of terms, one for each output.
 
     sum         all elements
     mean        their mean
-    last        those of the last row
-    sse         the squares of what lies between them and `data`
+    last        the elements of the last row
+    sse         the squared differences from `data`
     weighted    all elements times `data`
 
-A mean may be a part of one over more rows: a factor, `data` without axes, says which.
+A mean may be a part of a mean over more rows. Then a factor, `data` without axes, states its share.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from mdf_loop.ops.derivatives.rule import is_float
 from mdf_loop.ops.words import mean_of, scalar, sum_of
 
 OBJECTIVE_OUTPUT = "value"
-"""What the output is called that gives the number."""
+"""Name of the output that holds the objective."""
 
 
 class Term(Struct, frozen=True):
-    """A sum over an output, by its word; a `scaled` one has a factor. `number` tells it from others.
+    """A term of the objective: a sum over an output, of the kind `word`.
 
-    The data of one that is `alike` are one number for all elements.
+    A `scaled` term has a factor. `number` distinguishes terms of the same kind.
+    The data of an `alike` term are one number for all elements.
     """
 
     output: str
@@ -43,30 +44,30 @@ class Term(Struct, frozen=True):
 
     @property
     def data(self) -> str | None:
-        """The input that is given its data, or its factor."""
+        """Name of the input for its data or its factor, or None."""
         has_some = self.scaled or self.word in WITH_DATA
         return f"{self.word} {self.number} of {self.output}" if has_some else None
 
 
 def add_objective(program: Program, terms: Sequence[Term]) -> Program:
-    """The program that also gives the number that these terms are together; of none it is 0.
+    """Return the program that also computes the sum of these terms (0 if there are none).
 
     Raises:
-        UnsupportedError: an output does not change a little: it is of whole numbers, or no array.
+        UnsupportedError: An output is not differentiable: it has integers, or is not an array.
     """
-    given = {output.name: output.value for output in program.outputs}
-    raise_findings(_findings(given, terms))
+    outputs = {output.name: output.value for output in program.outputs}
+    raise_findings(_findings(outputs, terms))
     b = Builder.continued(program)
     inputs: dict[str, Input] = {}
     total: Value | None = None
     for term in terms:
-        y = given[term.output]
+        y = outputs[term.output]
         data = None
         if term.data is not None:
             data = b.new(y.dtype, () if term.scaled or term.alike else y.shape, term.data)
             inputs[term.data] = Input(data, role=InputRole.DATA, of=term.data)
         with b.at(y.where, OBJECTIVE_OUTPUT):
-            part = _part(b, term, y, data)
+            part = _term_value(b, term, y, data)
             total = part if total is None else b.op("Add", total, part)
     value = b.constant(np.zeros(())) if total is None else total
     return replace(
@@ -77,9 +78,9 @@ def add_objective(program: Program, terms: Sequence[Term]) -> Program:
     )
 
 
-def _findings(given: Mapping[str, Value], terms: Sequence[Term]) -> Iterator[Finding]:
-    for y in dict.fromkeys(given[term.output] for term in terms):
-        name = next(term.output for term in terms if given[term.output] is y)
+def _findings(outputs: Mapping[str, Value], terms: Sequence[Term]) -> Iterator[Finding]:
+    for y in dict.fromkeys(outputs[term.output] for term in terms):
+        name = next(term.output for term in terms if outputs[term.output] is y)
         if not is_float(y) or not is_tensor(y.dtype):
             yield Finding(
                 "UnsupportedError",
@@ -90,17 +91,17 @@ def _findings(given: Mapping[str, Value], terms: Sequence[Term]) -> Iterator[Fin
             )
 
 
-def _part(b: Builder, term: Term, y: Value, data: Value | None) -> Value:
+def _term_value(b: Builder, term: Term, y: Value, data: Value | None) -> Value:
     word = term.word
     if word == "mean":
-        made = mean_of(b, y)
-        return made if data is None else b.op("Mul", made, data)
+        mean = mean_of(b, y)
+        return mean if data is None else b.op("Mul", mean, data)
     if data is None:
         return _sum(b, _last(b, y) if word == "last" else y)
     if word == "weighted":
         return _sum(b, b.op("Mul", y, data))
-    off = b.op("Sub", y, data)
-    return _sum(b, b.op("Mul", off, off))
+    residual = b.op("Sub", y, data)
+    return _sum(b, b.op("Mul", residual, residual))
 
 
 def _last(b: Builder, y: Value) -> Value:

@@ -1,8 +1,8 @@
-"""Reverse mode: from the cotangents of what a scope makes to those of what it reads.
+"""Reverse mode in one scope: from the cotangents of its results to those of the values that it reads.
 
-    forward    the operations as they are; each loop also records what it carries into each iteration
-    backward   last to first, each operation gives its operands what they get; a loop is one that goes
-               backward over these records, a choice is one of the same condition
+    forward    append the operations; each loop also records its carried values in each iteration
+    backward   from last to first, each operation adds the cotangents of its operands; a loop becomes a loop
+               backward over these recordings, and a choice becomes a choice with the same condition
 
 Source: reverse accumulation (Linnainmaa 1970), checkpoint by recomputing the body (Griewank 1992).
 """
@@ -38,21 +38,21 @@ from mdf_loop.ops.derivatives.sweep import Sweep
 from mdf_loop.passes.copying import copy_operations, without_guards
 
 Tape: TypeAlias = Mapping[Value, Value]
-"""By what enters an iteration the record of it, a row for each iteration."""
+"""Maps a value that enters an iteration to its recording, with a row for each iteration."""
 
 LoopBackward: TypeAlias = "Callable[[Reverse, Sweep, Loop], None]"
-"""Gives what a loop reads what it gets of the cotangents of its results."""
+"""Adds the cotangents of the values that a loop reads, from the cotangents of its results."""
 
 
 class Reverse(Struct):
-    """What is known of a program while it is differentiated.
+    """State of the differentiation of a program.
 
     Attributes:
-        active: what depends on that by which is differentiated, and copies of it.
-        chosen: what a choice may leave out.
-        through_loop: how a loop is gone through.
-        most: through how many iterations of an outermost loop, the last ones; None: all of them.
-        tapes: of each loop that is gone through.
+        active: Values that depend on the inputs to differentiate by, and copies of them.
+        chosen: Values that a selection may leave out.
+        through_loop: Rule that differentiates loops.
+        most: Number of last iterations of outermost loops to differentiate through; None: all of them.
+        tapes: Recordings of each differentiated loop.
     """
 
     active: set[Value]
@@ -64,34 +64,34 @@ class Reverse(Struct):
     def copy_operations(
         self, b: Builder, ops: Iterable[Operation], swaps: Mapping[Value, Value]
     ) -> tuple[list[Operation], dict[Value, Value]]:
-        """Operations that have run once more, of which the same is known."""
-        kept, passed = without_guards(ops)
-        made, new = copy_operations(b, kept, swaps)
-        new |= {guarded: new.get(value, value) for guarded, value in passed.items()}
+        """Copy operations that ran before; the copies inherit what is known of the originals."""
+        unguarded, guarded_values = without_guards(ops)
+        copies, new = copy_operations(b, unguarded, swaps)
+        new |= {guarded: new.get(value, value) for guarded, value in guarded_values.items()}
         self.active.update(copy for value, copy in new.items() if value in self.active)
         self.chosen.update(copy for value, copy in new.items() if value in self.chosen)
-        return made, new
+        return copies, new
 
     def changes(self, value: Value) -> bool:
-        """Whether a value is a number with a point that depends on what is differentiated by."""
+        """Return True if a value is a float that depends on the inputs to differentiate by."""
         return is_float(value) and value in self.active
 
     # --- forward --------------------------------------------------------------------------------
 
     def forward(self, b: Builder, ops: Iterable[Operation]) -> list[Operation]:
-        """Append the operations; loops record what they carry. What was appended, constants left out."""
+        """Append the operations with recording loops, and return the appended ones without constants."""
         appended: list[Operation] = []
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
                 continue
             if isinstance(operation, Loop) and not self.active.isdisjoint(results(operation)):
-                operation = self._recording(b, operation)
+                operation = self._with_tape(b, operation)
             b.ops.append(operation)
             appended.append(operation)
         return appended
 
-    def _recording(self, b: Builder, loop: Loop) -> Loop:
+    def _with_tape(self, b: Builder, loop: Loop) -> Loop:
         records, extent = [], b.name("tape")
         for c in loop.carried:
             _refuse_changing(loop, c)
@@ -105,75 +105,77 @@ class Reverse(Struct):
     # --- backward -------------------------------------------------------------------------------
 
     def back(self, sweep: Sweep, ops: Iterable[Operation]) -> None:
-        """Go backward over operations, last to first."""
+        """Append the backward operations of these operations, from last to first."""
         for operation in reversed(list(ops)):
             if not isinstance(operation, Constant) and sweep.reaches(operation):
                 with sweep.b.at(operation.where, "change"):
-                    self._through(sweep, operation)
+                    self._back_through(sweep, operation)
 
     def sweep(self, b: Builder, of: Mapping[Value, Value]) -> Sweep:
-        """Cotangents in a scope, which begin with these."""
+        """Return the cotangents of a scope, with the initial cotangents `of`."""
         sweep = Sweep(b, self.active, self.chosen)
         for value, change in of.items():
             sweep.add(value, change)
         return sweep
 
-    def _through(self, sweep: Sweep, operation: Operation) -> None:
+    def _back_through(self, sweep: Sweep, operation: Operation) -> None:
         if isinstance(operation, Op):
             sweep.through(operation)
         elif isinstance(operation, Guard):
             sweep.add(operation.value, sweep.of.get(operation.output))
         elif isinstance(operation, If):
-            self._through_choice(sweep, operation)
+            self._back_through_choice(sweep, operation)
         elif isinstance(operation, Loop):
             self.through_loop(self, sweep, operation)
 
-    def _through_choice(self, sweep: Sweep, choice: If) -> None:
-        """The same branch, backward: the one that was not taken gives zeros."""
+    def _back_through_choice(self, sweep: Sweep, choice: If) -> None:
+        """Append the same choice backward; values that only the other branch reads get zeros."""
         b = sweep.b
-        wanted = [value for value in captures(choice) if sweep.wants(value)]
-        if not wanted:
+        active_captures = [value for value in captures(choice) if sweep.wants(value)]
+        if not active_captures:
             return
-        given = {o: sweep.of[o] for o in choice.outputs if o in sweep.of}
+        output_cotangents = {o: sweep.of[o] for o in choice.outputs if o in sweep.of}
         then, otherwise = (
-            self._branch(b, branch, choice, given, wanted)
+            self._backward_branch(b, branch, choice, output_cotangents, active_captures)
             for branch in (choice.then, choice.otherwise)
         )
-        outputs = tuple(b.new(value.dtype, value.shape, f"{value.name} change") for value in wanted)
+        outputs = tuple(
+            b.new(value.dtype, value.shape, f"{value.name} change") for value in active_captures
+        )
         name = b.name(f"{choice.name} backward")
         b.append(If(name, choice.condition, then, otherwise, outputs, choice.where))
-        for value, change in zip(wanted, outputs, strict=True):
+        for value, change in zip(active_captures, outputs, strict=True):
             sweep.add(value, change)
 
-    def _branch(
+    def _backward_branch(
         self,
         b: Builder,
         branch: Branch,
         choice: If,
-        given: Mapping[Value, Value],
-        wanted: Iterable[Value],
+        output_cotangents: Mapping[Value, Value],
+        active_captures: Iterable[Value],
     ) -> Branch:
         inside = b.body()
         ops, new = self.copy_operations(b, branch.ops, {})
         ops = self.forward(inside, ops)
         sweep = self.sweep(inside, {})
         for leaf, output in zip(branch.leaves, choice.outputs, strict=True):
-            sweep.add(new.get(leaf, leaf), given.get(output))
+            sweep.add(new.get(leaf, leaf), output_cotangents.get(output))
         self.back(sweep, ops)
-        leaves = tuple(_leaf(inside, sweep, value) for value in wanted)
+        leaves = tuple(_cotangent_leaf(inside, sweep, value) for value in active_captures)
         return Branch(tuple(inside.ops), leaves)
 
 
-def _leaf(inside: Builder, sweep: Sweep, value: Value) -> Value:
-    """What a branch gives a value; a leaf is made in its branch."""
+def _cotangent_leaf(inside: Builder, sweep: Sweep, value: Value) -> Value:
+    """Return the cotangent of a value as a leaf that is computed within its branch."""
     return inside.op("Identity", sweep.of.get(value) or zeros(inside, value))
 
 
 def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:
-    """Refuse what does not change element by element.
+    """Refuse a carried value that does not change element by element.
 
     Raises:
-        UnsupportedError: it is no array.
+        UnsupportedError: The value is not an array.
     """
     if not is_tensor(enter.dtype):
         raise UnsupportedError(
@@ -185,10 +187,10 @@ def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:
 
 
 def _refuse_changing(loop: Loop, carried: Carried) -> None:
-    """Refuse what cannot be recorded row by row.
+    """Refuse a carried value that cannot be recorded row by row.
 
     Raises:
-        UnsupportedError: it is no array, or may change its shape.
+        UnsupportedError: The value is not an array, or may change its shape.
     """
     refuse_sequence(loop, carried.enter, carried.name)
     if carried.enter.shape is None or (loop.dynamic_shapes and not carried.keeps_shape):

@@ -1,12 +1,12 @@
-"""A loop gone through backward, in which only the recursion of adjoints stays.
+"""Backward form of a loop in which only the adjoint recursion stays in the loop.
 
-    for all iterations at once     what the body computes, and the local derivatives
-    in a loop, last to first       adjoints of what is carried, from those of the next iteration
-    for all iterations at once     what captured values get, summed; what scanned rows get
+    for all iterations at once     the values of the body, and the local derivatives
+    in a loop, last to first       adjoints of carried values, from those of the next iteration
+    for all iterations at once     cotangents of captured values, summed, and of scanned rows
 
 A sum of products over iterations is one product.
 
-Keeps: the numbers of one backward loop, but for the last bits: sums are made in another order.
+Keeps: the numbers of `loop_backward`, except for the last bits, since sums have another order.
 """
 
 from __future__ import annotations
@@ -32,122 +32,141 @@ from mdf_loop.passes.gradient.vectorize_iterations import vectorize_iterations
 
 
 def split_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """The recursion of adjoints in a loop, all else for all iterations at once.
+    """Append the adjoint recursion in a loop, and compute all else for all iterations at once.
 
     Raises:
-        UnsupportedError: something cannot be computed for all iterations at once.
+        UnsupportedError: An operation cannot be computed for all iterations at once.
     """
-    ran = executed_loop(reverse, outside, loop)
-    made = transpose_body(reverse, outside, ran.loop)
-    parts = SplitBody(outside, ran, made)
-    adjoints = _recursion(outside, ran, made, parts)
-    parts.give(outside, adjoints)
-    ran.back(reverse, outside)
+    executed = executed_loop(reverse, outside, loop)
+    body = transpose_body(reverse, outside, executed.loop)
+    parts = SplitBody(outside, executed, body)
+    adjoints = _recursion(outside, executed, body, parts)
+    parts.add_cotangents(outside, adjoints)
+    executed.back_through_cuts(reverse, outside)
 
 
 class SplitBody:
-    """An iteration backward, in parts: what needs no adjoint is computed for all iterations.
+    """An iteration backward in two parts: operations that need no adjoint run for all iterations at once.
 
     Attributes:
-        rows: of all iterations what is given to one, or was computed for all.
-        same: what stands for values that are the same in all iterations.
-        core: the operations of the recursion.
+        rows: Stacked values of all iterations, read by an iteration or computed for all.
+        same: Replacements of values that are the same in all iterations.
+        core: Operations of the recursion.
     """
 
-    def __init__(self, outside: Sweep, ran: ExecutedLoop, body: TransposedBody) -> None:
+    def __init__(self, outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> None:
         self.b = outside.b
-        self.ran = ran
+        self.executed = executed
         self.body = body
-        self.rows = iteration_rows(outside, ran, body)
-        adjoints = _made_of(body.ops, body.leaving.values())
+        self.rows = iteration_rows(outside, executed, body)
+        adjoints = _dependent_values(body.ops, body.leaving.values())
         known = [op for op in body.ops if adjoints.isdisjoint(results(op))]
-        self._own = [op for op in body.ops if not adjoints.isdisjoint(results(op))]
+        self._adjoint_ops = [op for op in body.ops if not adjoints.isdisjoint(results(op))]
         entering = [body.of(c.enter) for c in body.leaving]
-        given = [body.of(value) for value in (*body.captured, *(s.row for s in ran.loop.scanned))]
-        self.core = _needed(self._own, entering)
-        self._after = _needed(self._own, given)
-        made = {value for op in known for value in results(op)}
-        wanted = [v for op in (*self.core, *self._after) for v in reads(op) if v in made]
-        wanted += [v for v in (*entering, *given) if v is not None and v in made]
-        found, along = vectorize_iterations(self.b, known, wanted, self.rows, ran.extent)
-        self.rows |= {value: found[value] for value in along}
-        self.same = {value: new for value, new in found.items() if value not in along}
+        cotangents = [
+            body.of(value) for value in (*body.captured, *(s.row for s in executed.loop.scanned))
+        ]
+        self.core = _producers_of(self._adjoint_ops, entering)
+        self._ops_after_recursion = _producers_of(self._adjoint_ops, cotangents)
+        known_values = {value for op in known for value in results(op)}
+        values = [
+            v
+            for op in (*self.core, *self._ops_after_recursion)
+            for v in reads(op)
+            if v in known_values
+        ]
+        values += [v for v in (*entering, *cotangents) if v is not None and v in known_values]
+        computed, stacked = vectorize_iterations(self.b, known, values, self.rows, executed.extent)
+        self.rows |= {value: computed[value] for value in stacked}
+        self.same = {value: new for value, new in computed.items() if value not in stacked}
         self.core = [substitute(op, self.same) for op in self.core]
-        self._after = [substitute(op, self.same) for op in self._after]
+        self._ops_after_recursion = [substitute(op, self.same) for op in self._ops_after_recursion]
 
-    def give(self, outside: Sweep, adjoints: Mapping[Value, Value]) -> None:
-        """Give captured values and scanned rows what they get; `adjoints` are those of all iterations."""
+    def add_cotangents(self, outside: Sweep, adjoints: Mapping[Value, Value]) -> None:
+        """Add the cotangents of captured values and scanned rows; `adjoints` are those of all iterations."""
         rows, b = {**self.rows, **adjoints}, self.b
-        captured = {value: self._made(value) for value in self.body.captured}
-        count, extent = self.ran.count, self.ran.extent
-        sums = sum_over_iterations(b, self._after, captured.values(), rows, count, extent)
-        for value, made in captured.items():
-            outside.add(value, sums[made])
-        scanned = [s for s in self.ran.loop.scanned if self.body.of(s.row) is not None]
-        wanted = [self._made(s.row) for s in scanned]
-        found, along = vectorize_iterations(b, self._after, wanted, rows, extent)
-        for each, made in zip(scanned, wanted, strict=True):
-            stack = found[made] if made in along else repeat_rows(b, found[made], count)
+        captured = {value: self._cotangent(value) for value in self.body.captured}
+        count, extent = self.executed.count, self.executed.extent
+        sums = sum_over_iterations(
+            b, self._ops_after_recursion, captured.values(), rows, count, extent
+        )
+        for value, cotangent in captured.items():
+            outside.add(value, sums[cotangent])
+        scanned = [s for s in self.executed.loop.scanned if self.body.of(s.row) is not None]
+        row_cotangents = [self._cotangent(s.row) for s in scanned]
+        computed, stacked = vectorize_iterations(
+            b, self._ops_after_recursion, row_cotangents, rows, extent
+        )
+        for each, cotangent in zip(scanned, row_cotangents, strict=True):
+            stack = (
+                computed[cotangent]
+                if cotangent in stacked
+                else repeat_rows(b, computed[cotangent], count)
+            )
             outside.add(each.rows, restore_scan_axis(b, stack, each))
 
-    def _made(self, value: Value) -> Value:
-        """What an iteration gives what it reads."""
-        made = self.body.of(value)
-        assert made is not None
-        return self.same.get(made, made)
+    def _cotangent(self, value: Value) -> Value:
+        """Return the cotangent of a value that an iteration reads."""
+        cotangent = self.body.of(value)
+        assert cotangent is not None
+        return self.same.get(cotangent, cotangent)
 
 
-def iteration_rows(outside: Sweep, ran: ExecutedLoop, body: TransposedBody) -> dict[Value, Value]:
-    """What an iteration is given, of all iterations, in their order and with their axis in front."""
-    b, loop, inside = outside.b, ran.loop, body.inside
+def iteration_rows(
+    outside: Sweep, executed: ExecutedLoop, body: TransposedBody
+) -> dict[Value, Value]:
+    """Return the values that an iteration reads, stacked over all iterations along the first axis."""
+    b, loop, inside = outside.b, executed.loop, body.inside
     zero, one = scalar(b, 0, "int64"), scalar(b, 1, "int64")
-    numbers = b.op("Range", zero, ran.count, one)
+    numbers = b.op("Range", zero, executed.count, one)
     if loop.first is not None:
         numbers = b.op("Add", numbers, loop.first)
     rows = {inside[loop.iteration]: numbers}
-    rows |= {inside[c.enter]: ran.tape[c.enter] for c in loop.carried}
+    rows |= {inside[c.enter]: executed.tape[c.enter] for c in loop.carried}
     rows |= {inside[s.row]: rows_along_first_axis(b, s) for s in loop.scanned}
-    return rows | {change: ran.changes(outside, r) for r, change in body.rows.items()}
+    return rows | {
+        change: executed.recording_cotangents(outside, r) for r, change in body.rows.items()
+    }
 
 
 def _recursion(
-    outside: Sweep, ran: ExecutedLoop, body: TransposedBody, parts: SplitBody
+    outside: Sweep, executed: ExecutedLoop, body: TransposedBody, parts: SplitBody
 ) -> dict[Value, Value]:
-    """Append the loop of adjoints; those of all iterations, in their order."""
+    """Append the loop of adjoints, and return the adjoints of all iterations, in their order."""
     b = outside.b
     read = {value for op in parts.core for value in reads(op)}
     carried, recorded = [], []
     for c, change in body.leaving.items():
-        made = body.of(c.enter)
-        read.update({made} if made is not None else ())
-        leave = zeros(b, change) if made is None else parts.same.get(made, made)
+        cotangent = body.of(c.enter)
+        read.update({cotangent} if cotangent is not None else ())
+        leave = zeros(b, change) if cotangent is None else parts.same.get(cotangent, cotangent)
         first = outside.of.get(c.final) or zeros(b, c.final)
         final = b.new(change.dtype, c.initial.shape, f"{c.enter.name} change")
         carried.append(Carried(first, change, leave, final, change.name))
-        stack = b.new(change.dtype, (ran.extent, *(change.shape or ())), f"{change.name} rows")
+        stack = b.new(change.dtype, (executed.extent, *(change.shape or ())), f"{change.name} rows")
         recorded.append(Recorded(change, stack))
     scanned = [Scanned(rows, value, 0, True) for value, rows in parts.rows.items() if value in read]
-    ran.backward(b, carried, recorded, parts.core, scanned)
+    executed.append_backward(b, carried, recorded, parts.core, scanned)
     for c, backward in zip(body.leaving, carried, strict=True):
-        ran.give(outside, c, backward.final)
+        executed.add_cotangents(outside, c, backward.final)
     return {record.row: reverse_rows(b, record.stack) for record in recorded}
 
 
-def _made_of(ops: Iterable[Operation], given: Iterable[Value]) -> set[Value]:
-    """What is given, and all that operations make of it, shapes as well."""
-    found = set(given)
+def _dependent_values(ops: Iterable[Operation], values: Iterable[Value]) -> set[Value]:
+    """Return these values and all that depend on them, also through shapes."""
+    dependent = set(values)
     for op in ops:
-        if not found.isdisjoint(reads(op)):
-            found.update(results(op))
-    return found
+        if not dependent.isdisjoint(reads(op)):
+            dependent.update(results(op))
+    return dependent
 
 
-def _needed(ops: Sequence[Operation], wanted: Iterable[Value | None]) -> list[Operation]:
-    """Those operations that make what is wanted."""
-    read = {value for value in wanted if value is not None}
-    kept: list[Operation] = []
+def _producers_of(ops: Sequence[Operation], values: Iterable[Value | None]) -> list[Operation]:
+    """Return the operations that these values need, in their order."""
+    read = {value for value in values if value is not None}
+    producers: list[Operation] = []
     for op in reversed(ops):
         if not isinstance(op, Constant) and not read.isdisjoint(results(op)):
-            kept.append(op)
+            producers.append(op)
             read.update(reads(op))
-    return kept[::-1]
+    return producers[::-1]

@@ -1,8 +1,10 @@
-"""What all iterations give a value together: a sum over their axis.
+"""Sums of cotangents over the iterations of a loop.
 
 sum over i of  A[i] @ B[i]       =  one product of a wide and a deep matrix
 sum over i of  g[i][:, 1] * x[i] =  the same
 sum over i of  (u[i] + v[i]).T   =  (sum of u[i] + sum of v[i]).T
+
+A sum of products over the iterations is a single matrix product.
 """
 
 from __future__ import annotations
@@ -25,32 +27,34 @@ def sum_over_iterations(
     count: Value,
     extent: str,
 ) -> dict[Value, Value]:
-    """Append the sums over all iterations of what operations of one make.
+    """Append the sums of values of a loop body over all iterations.
 
     Args:
-        b: where they are appended.
-        ops: those of one iteration.
-        values: what is summed.
-        rows: what differs from iteration to iteration, of all of them.
-        count: how many there are.
-        extent: the name of that number.
+        b: The builder to append to.
+        ops: The operations of one iteration.
+        values: The values to sum.
+        rows: Values that differ from iteration to iteration, stacked over all of them.
+        count: The number of iterations.
+        extent: The name of that number.
     """
     makers = {op.outputs[0]: op for op in ops if isinstance(op, Op)}
     sums, values = _Sums(b, makers, count), tuple(values)
-    wanted = [leaf for value in values for leaf in sums.leaves(value)]
-    sums.found, sums.along = vectorize_iterations(b, ops, wanted, rows, extent)
-    return {value: sums.of(value) for value in values}
+    leaves = [leaf for value in values for leaf in sums.leaves(value)]
+    sums.computed, sums.stacked = vectorize_iterations(b, ops, leaves, rows, extent)
+    return {value: sums.sum_of_value(value) for value in values}
 
 
 class _Sums(Struct):
+    """Builder of sums over iterations."""
+
     b: Builder
     makers: Mapping[Value, Op]
     count: Value
-    found: Mapping[Value, Value] = field(default_factory=dict)
-    along: set[Value] = field(default_factory=set)
+    computed: Mapping[Value, Value] = field(default_factory=dict)
+    stacked: set[Value] = field(default_factory=set)
 
     def leaves(self, value: Value) -> Iterator[Value]:
-        """What must be known of all iterations."""
+        """Yield the values that must be computed for all iterations."""
         factors = self._factors(value)
         if factors is not None:
             yield from factors
@@ -60,27 +64,27 @@ class _Sums(Struct):
         else:
             yield value
 
-    def of(self, value: Value) -> Value:
-        """The sum of a value."""
+    def sum_of_value(self, value: Value) -> Value:
+        """Return the sum of a value over all iterations."""
         b, factors, parts = self.b, self._factors(value), self._parts(value)
         if factors is not None:
             return self._product(*factors)
         if parts is None:
-            return self._total(value)
+            return self._sum_of_rows(value)
         op = self.makers[value]
-        return b.op(op.op_type, *map(self.of, parts), **op.attributes)
+        return b.op(op.op_type, *map(self.sum_of_value, parts), **op.attributes)
 
     def _parts(self, value: Value) -> Sequence[Value] | None:
-        """The values whose sums make this one."""
+        """Return the operands whose sums determine the sum of this value, or None."""
         op = self.makers.get(value)
         if op is None or op.op_type not in ("Add", "Transpose"):
             return None
         parts = [x for x in op.inputs if x is not None]
-        alike = op.op_type == "Transpose" or all(x.shape == value.shape for x in parts)
-        return parts if alike and is_fixed(value.shape) else None
+        is_linear = op.op_type == "Transpose" or all(x.shape == value.shape for x in parts)
+        return parts if is_linear and is_fixed(value.shape) else None
 
     def _factors(self, value: Value) -> tuple[Value, Value] | None:
-        """The matrices, or column and row, whose products are summed."""
+        """Return the two matrices, or the column and the row, whose products are summed, or None."""
         op = self.makers.get(value)
         if op is None or op.op_type not in ("MatMul", "Mul") or len(value.shape or ()) != 2:
             return None
@@ -102,18 +106,18 @@ class _Sums(Struct):
     def _product(self, left: Value, right: Value) -> Value:
         b = self.b
         (n, k), m = left.shape or (0, 0), (right.shape or (0,))[-1]
-        wide, deep = self.found[left], self.found[right]
-        if left in self.along and right in self.along:
+        wide, deep = self.computed[left], self.computed[right]
+        if left in self.stacked and right in self.stacked:
             wide = b.op("Reshape", b.op("Transpose", wide, perm=(1, 0, 2)), ints(b, int(n), -1))
             return b.op("MatMul", wide, b.op("Reshape", deep, ints(b, -1, int(m))))
-        once = left in self.along and right not in self.along
-        deep = self.found[right] if once else self._total(right)
-        wide = self._total(left) if once else self.found[left]
+        once = left in self.stacked and right not in self.stacked
+        deep = self.computed[right] if once else self._sum_of_rows(right)
+        wide = self._sum_of_rows(left) if once else self.computed[left]
         return b.op("MatMul", wide, b.op("Reshape", deep, ints(b, int(k), int(m))))
 
-    def _total(self, value: Value) -> Value:
-        """The sum over rows, or as often the same."""
-        b, made = self.b, self.found[value]
-        if value in self.along:
-            return sum_of(b, made, (0,))
-        return b.op("Mul", made, cast(b, self.count, made.dtype))
+    def _sum_of_rows(self, value: Value) -> Value:
+        """Return the sum over the rows, or the product with the count if all iterations have the same value."""
+        b, computed = self.b, self.computed[value]
+        if value in self.stacked:
+            return sum_of(b, computed, (0,))
+        return b.op("Mul", computed, cast(b, self.count, computed.dtype))

@@ -1,4 +1,4 @@
-"""The body of a loop once more, and what goes backward through it."""
+"""Transposition of a loop body: a copy of the body, followed by its backward operations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mdf_loop.passes.gradient.reverse import Reverse
 
 
 class TransposedBody(Struct, frozen=True):
-    """One iteration backward, on values of its own.
+    """One iteration backward, with values of its own.
 
     Attributes:
-        inside: what stands for values of the body.
-        leaving: the cotangents that an iteration is given of what it has carried on.
-        rows: those of what it has recorded.
-        captured: what it reads from outside, and gives cotangents.
-        sweep: the cotangents that it gives; its builder has the operations.
+        inside: Copies of the values of the body.
+        leaving: Cotangents of the carried values that leave the iteration.
+        rows: Cotangents of the rows that the iteration records.
+        captured: Values from outside that the iteration adds cotangents to.
+        sweep: Cotangents that the iteration computes; its builder has the operations.
     """
 
     inside: Mapping[Value, Value]
@@ -33,16 +33,16 @@ class TransposedBody(Struct, frozen=True):
 
     @property
     def b(self) -> Builder:
-        """Where the operations are."""
+        """Builder of the operations."""
         return self.sweep.b
 
     @property
     def ops(self) -> list[Operation]:
-        """The body once more, then what goes backward."""
+        """Operations: the copied body, then the backward operations."""
         return self.sweep.b.ops
 
     def of(self, value: Value) -> Value | None:
-        """The cotangent of what a body reads."""
+        """Return the cotangent of a value that the body reads, or None."""
         return self.sweep.of.get(self.inside.get(value, value))
 
 
@@ -54,21 +54,21 @@ def transpose_body(
     leaving: Iterable[Carried] | None = None,
     rows: Iterable[Recorded] | None = None,
 ) -> TransposedBody:
-    """The body of a loop transposed.
+    """Return the transposed body of a loop.
 
     Args:
-        reverse: what is known of the program.
-        outside: the cotangents of what the loop gives.
-        loop: it has run.
-        leaving: what of it that is carried on is given cotangents; all that changes, if it is not said.
-        rows: what of it that is recorded is given cotangents; all that has some outside.
+        reverse: The state of the differentiation.
+        outside: The cotangents of the results of the loop.
+        loop: The executed loop.
+        leaving: Carried values that have a cotangent when they leave; by default, all active ones.
+        rows: Recordings that have cotangents; by default, all that have some outside.
     """
     b = outside.b
     body = b.body()
-    given = {loop.condition_in: b.constant(np.array(True))}
+    replacements = {loop.condition_in: b.constant(np.array(True))}
     for value in (loop.iteration, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned)):
-        given[value] = replace(value, name=b.name(value.name))
-    ops, new = reverse.copy_operations(b, loop.ops, given)
+        replacements[value] = replace(value, name=b.name(value.name))
+    ops, copies = reverse.copy_operations(b, loop.ops, replacements)
     ops = reverse.forward(body, ops)
     if leaving is None:
         leaving = (c for c in loop.carried if reverse.changes(c.enter))
@@ -78,12 +78,12 @@ def transpose_body(
     row_changes = {r: _change(b, r.row) for r in rows}
     sweep = reverse.sweep(body, {})
     for c, change in changes.items():
-        sweep.add(new.get(c.leave, c.leave), change)
+        sweep.add(copies.get(c.leave, c.leave), change)
     for r, change in row_changes.items():
-        sweep.add(new.get(r.row, r.row), change)
+        sweep.add(copies.get(r.row, r.row), change)
     reverse.back(sweep, ops)
     captured = tuple(v for v in captures(loop) if v in sweep.of)
-    return TransposedBody(new, changes, row_changes, captured, sweep)
+    return TransposedBody(copies, changes, row_changes, captured, sweep)
 
 
 def _change(b: Builder, value: Value) -> Value:

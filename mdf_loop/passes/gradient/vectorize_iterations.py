@@ -1,4 +1,4 @@
-"""What is computed in each iteration of a loop, computed for all of them.
+"""Vectorization of operations of a loop body over all iterations of the loop.
 
 %y = Mul(%x, %w)   ->   %ys: float64[tape, n] = Mul(%xs, %w)
 """
@@ -16,56 +16,57 @@ from mdf_loop.passes.copying import copy_operations
 from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 
 Rows = Mapping[Value, Value]
-"""By a value of one iteration that of all, with their axis in front."""
+"""Maps a value of one iteration to its values in all iterations, stacked along the first axis."""
 
 
 def vectorize_iterations(
-    b: Builder, ops: Sequence[Operation], wanted: Iterable[Value], rows: Rows, extent: str
+    b: Builder, ops: Sequence[Operation], values: Iterable[Value], rows: Rows, extent: str
 ) -> tuple[dict[Value, Value], set[Value]]:
-    """Append what operations give in all iterations, for values that differ from one to the next.
+    """Append operations that compute values of a loop body for all iterations at once.
 
     Args:
-        b: where it is appended.
-        ops: those of one iteration.
-        wanted: what of it is wanted.
-        rows: what differs, of all iterations.
-        extent: the name of how many there are.
+        b: The builder to append to.
+        ops: The operations of one iteration.
+        values: The values to compute.
+        rows: Values that differ from iteration to iteration, with their stacked values.
+        extent: The name of the number of iterations.
 
     Returns:
-        What is wanted, and which of it has the axis: all else is the same in all iterations.
+        The computed values, and the set of those that have the iteration axis. All others are the same in
+        all iterations.
 
     Raises:
-        UnsupportedError: something cannot be computed for many values at once.
+        UnsupportedError: An operation cannot be computed for many values at once.
     """
-    wanted = tuple(dict.fromkeys(wanted))
-    program = _program(b, ops, wanted)
+    values = tuple(dict.fromkeys(values))
+    program = _body_program(b, ops, values)
     names = [e.value.name for e in program.inputs if e.value in rows]
-    made = batch(program, names, extent)
-    if len(made.outputs) > len(wanted):
+    batched = batch(program, names, extent)
+    if len(batched.outputs) > len(values):
         raise UnsupportedError(
             "inner loops record as many rows as they have iterations, which is not the same each time",
             b.where,
         )
-    pairs = list(zip(program.inputs, made.inputs, strict=True))
-    given = {new.value: rows.get(old.value, old.value) for old, new in pairs}
+    pairs = list(zip(program.inputs, batched.inputs, strict=True))
+    replacements = {new.value: rows.get(old.value, old.value) for old, new in pairs}
     axes = {str((new.value.shape or ("",))[0]) for old, new in pairs if old.value in rows}
-    own, new = copy_operations(b, made.ops, given, dict.fromkeys(axes, extent))
-    b.ops += own
-    found: dict[Value, Value] = {}
-    along: set[Value] = set()
-    for value, output in zip(wanted, made.outputs, strict=True):
-        result = new.get(output.value) or given.get(output.value, output.value)
+    batched_ops, copies = copy_operations(b, batched.ops, replacements, dict.fromkeys(axes, extent))
+    b.ops += batched_ops
+    computed: dict[Value, Value] = {}
+    stacked: set[Value] = set()
+    for value, output in zip(values, batched.outputs, strict=True):
+        copy = copies.get(output.value) or replacements.get(output.value, output.value)
         if output.members == 1:
-            result = _turned(b, result, next(iter(rows.values())))
-        found[value] = result
-        along.update({value} if output.members is not None else ())
-    return found, along
+            copy = _iteration_axis_first(b, copy, next(iter(rows.values())))
+        computed[value] = copy
+        stacked.update({value} if output.members is not None else ())
+    return computed, stacked
 
 
-def _turned(b: Builder, recorded: Value, like: Value) -> Value:
-    """What an inner loop has recorded, with the axis of all iterations in front, as in `like`.
+def _iteration_axis_first(b: Builder, recorded: Value, like: Value) -> Value:
+    """Move the iteration axis of an inner recording to the front, with the number of iterations of `like`.
 
-    An inner loop of no iterations has no rows, but there are as many outer ones.
+    An inner loop of no iterations records no rows, but the outer loop has iterations.
     """
     turned = b.op("Transpose", recorded, perm=(1, 0, *range(2, rank(recorded))))
     inner = b.op("Shape", turned, start=1)
@@ -73,13 +74,13 @@ def _turned(b: Builder, recorded: Value, like: Value) -> Value:
     return b.op("Reshape", turned, shape, allowzero=1)
 
 
-def _program(b: Builder, ops: Sequence[Operation], wanted: Sequence[Value]) -> Program:
-    """Operations of one iteration as a program, given all that they read from outside."""
-    made = {value for operation in ops for value in results(operation)}
-    read = dict.fromkeys(v for operation in ops for v in reads(operation) if v not in made)
-    read |= dict.fromkeys(v for v in wanted if v not in made)
-    known = {v: array for v in read if (array := b.constant_of(v)) is not None}
-    constants = [Constant(value, array) for value, array in known.items()]
-    inputs = tuple(Input(value) for value in read if value not in known)
-    outputs = tuple(Output(f"wanted {k}", value) for k, value in enumerate(wanted))
+def _body_program(b: Builder, ops: Sequence[Operation], values: Sequence[Value]) -> Program:
+    """Return the operations of one iteration as a program whose inputs are all values from outside."""
+    computed = {value for operation in ops for value in results(operation)}
+    read = dict.fromkeys(v for operation in ops for v in reads(operation) if v not in computed)
+    read |= dict.fromkeys(v for v in values if v not in computed)
+    constant_arrays = {v: array for v in read if (array := b.constant_of(v)) is not None}
+    constants = [Constant(value, array) for value, array in constant_arrays.items()]
+    inputs = tuple(Input(value) for value in read if value not in constant_arrays)
+    outputs = tuple(Output(f"wanted {k}", value) for k, value in enumerate(values))
     return eliminate_dead_code(Program("", inputs, (*constants, *ops), outputs))

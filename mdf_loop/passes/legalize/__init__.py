@@ -1,1 +1,1 @@
-"""Operations that ONNX Runtime can run, for those that it cannot."""
+"""Legalization: replace operations that ONNX Runtime cannot run, or computes wrongly."""

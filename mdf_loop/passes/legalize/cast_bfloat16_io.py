@@ -1,10 +1,10 @@
-"""bfloat16 at the ends of a session, where ONNX Runtime's Python interface does not have it.
+"""Use float32 for inputs and outputs of bfloat16, which the Python interface of ONNX Runtime does not support.
 
     x: bfloat16 -> ... -> y: bfloat16
       ->
     x: float32 -> Cast -> ... -> Cast -> y: float32
 
-float32 holds every bfloat16 exactly, so nothing is lost on the way in and out.
+float32 holds every bfloat16 exactly, so the casts lose nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WORD = "bfloat16"
 
 
 def cast_bfloat16_io(program: Program) -> Program:
-    """The program with inputs and outputs of float32 where they are bfloat16."""
+    """Return the program with float32 inputs and outputs in place of bfloat16 ones."""
     before: list[Op] = []
     after: list[Op] = []
     inputs: list[Input] = []
@@ -42,5 +42,5 @@ def cast_bfloat16_io(program: Program) -> Program:
     return replace(program, inputs=tuple(inputs), ops=ops, outputs=tuple(outputs))
 
 
-def _cast(value: Value, made: Value) -> Op:
-    return Op("Cast", (value,), (made,), {"to": element_type(made.dtype)}, value.where)
+def _cast(source: Value, target: Value) -> Op:
+    return Op("Cast", (source,), (target,), {"to": element_type(target.dtype)}, source.where)

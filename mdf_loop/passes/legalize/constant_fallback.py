@@ -1,4 +1,4 @@
-"""Operations of constants that no kernel takes in any form: numpy computes them."""
+"""Evaluation of constant operations by NumPy if they have no form with kernels."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mdf_loop.ir import Op, Value
 def build_or_evaluate(
     b: Builder, op: Op, build: Callable[[Builder, Op], tuple[Value | None, ...]]
 ) -> tuple[Value | None, ...]:
-    """Return the results of an operation in a form that has kernels, or by numpy if there is none.
+    """Return the results of an operation in a form that has kernels, or evaluate it by NumPy.
 
     Args:
-        b: the builder of the program.
-        op: the operation.
-        build: appends the form that has kernels, and returns its results.
+        b: The builder of the program.
+        op: The operation.
+        build: Appends the form that has kernels, and returns its results.
 
     Raises:
-        UnsupportedError: there is no such form, and an operand is no constant.
+        UnsupportedError: There is no such form, and an operand is not constant.
     """
     try:
         return build(b, op)

@@ -1,12 +1,12 @@
-"""Make operations for which ONNX Runtime has no kernel of others.
+"""Decompose operations for which ONNX Runtime has no kernel into operations that have one.
 
     y: float64[n] = Tan(x)    ->   n = Round(x * 2/pi); ...; y = Where(...)
     y: float64[n] = Exp(x)    ->   the same
 
-Keeps: the values of ONNX's definition, in the dtype of the model; elementary functions within
-4 ulp, everything else as exact as its sums. float64 never passes through float32. Attributes
-are used as the model has them, where an ONNX file would round them to float32. Constants whose
-composition is refused are computed by numpy.
+Keeps: the values of ONNX's definition, in the dtype of the model. Elementary functions are within
+4 ulp, all other operations as exact as their sums. float64 never passes through float32. Attributes
+keep the precision of the model, while an ONNX file would round them to float32. If a decomposition
+is refused for constant operands, NumPy computes the result.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def decompose(program: Program) -> Program:
-    """The program with what has no kernel, but a composition, composed.
+    """Return the program without operations that have a decomposition, but no kernel.
 
     Raises:
-        UnsupportedError: a composition cannot be made here; the sentence says why, and where.
+        UnsupportedError: A decomposition is not possible here. The message states the reason and the place.
     """
-    return rewrite(program, _rule)
+    return rewrite(program, _decompose_op)
 
 
-def _rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
+def _decompose_op(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
     composed = row_of(op.op_type).composed
     if composed is None or not (lacks_kernel(op) and is_decomposed(op)):
         return None

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's CUDA provider computes otherwise than the one for the CPU, so that it does not.
+"""Rewrite operations that ONNX Runtime's CUDA provider computes differently from its CPU provider.
 
     y = Gather(x, i)             ->   j = i guarded by -n <= i < n; y = Gather(x, j)
     s = Sign(x)                  ->   s = Where(x == x, Sign(x), x)   # and others: see `ops.for_cuda`
@@ -15,7 +15,7 @@
       record %x                         carry %x to %y
                                         record %y
 
-What surely holds is not looked at. Keeps: results bit for bit, and which runs fail.
+A check that always holds is left out. Keeps: results bit for bit, and which runs fail.
 """
 
 from __future__ import annotations
@@ -39,51 +39,53 @@ from mdf_loop.passes.rewrite import rewrite, rewrite_loops
 
 
 def for_cuda(program: Program) -> Program:
-    """The program in which all that may fail is a guard, or looks at shapes."""
+    """Return the program in which guards or shape checks make the failures that the CPU kernels make."""
     known = constants_of(program.ops)
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
-        written = row_of(op.op_type).for_cuda
-        made = None if written is None else written(b, op, known)
-        return None if made is None else (made,)
+        rewrite_op = row_of(op.op_type).for_cuda
+        replacement = None if rewrite_op is None else rewrite_op(b, op, known)
+        return None if replacement is None else (replacement,)
 
-    return rewrite_loops(rewrite(program, rule), lambda b, loop: _loop(b, loop, known))
+    return rewrite_loops(rewrite(program, rule), lambda b, loop: _rewrite_loop(b, loop, known))
 
 
-def _loop(b: Builder, loop: Loop, known: Known) -> Loop:
-    before, behind = b.body(), b.body()
+def _rewrite_loop(b: Builder, loop: Loop, known: Known) -> Loop:
+    before, after = b.body(), b.body()
     for each in loop.scanned:
         with b.at(loop.where, each.row.name), before.at(loop.where, each.row.name):
-            loop = _checked(b, before, loop, each, known)
-    passed = {value: behind.op("Identity", value) for value in _passed(loop)}
+            loop = _check_scan_length(b, before, loop, each, known)
+    copies = {value: after.op("Identity", value) for value in _passed_through(loop)}
     return replace(
         loop,
-        carried=tuple(replace(c, leave=passed.get(c.leave, c.leave)) for c in loop.carried),
-        recorded=tuple(replace(r, row=passed.get(r.row, r.row)) for r in loop.recorded),
-        ops=(*before.ops, *loop.ops, *behind.ops),
+        carried=tuple(replace(c, leave=copies.get(c.leave, c.leave)) for c in loop.carried),
+        recorded=tuple(replace(r, row=copies.get(r.row, r.row)) for r in loop.recorded),
+        ops=(*before.ops, *loop.ops, *after.ops),
     )
 
 
-def _passed(loop: Loop) -> set[Value]:
-    """What enters an iteration and leaves it as it is."""
+def _passed_through(loop: Loop) -> set[Value]:
+    """Return the carried values that leave an iteration unchanged."""
     return {carried.enter for carried in loop.carried}.intersection(body_outputs(loop))
 
 
-def _checked(b: Builder, inside: Builder, loop: Loop, each: Scanned, known: Known) -> Loop:
-    """The loop, the rows of a scan of which are counted: before it, or one by one where it may stop sooner."""
-    trip, shape = known(loop.trip_count), each.rows.shape
-    extent = None if shape is None else shape[each.axis]
+def _check_scan_length(
+    b: Builder, inside: Builder, loop: Loop, scan: Scanned, known: Known
+) -> Loop:
+    """Check the number of scanned rows: before the loop, or in each iteration if the loop may stop sooner."""
+    trip, shape = known(loop.trip_count), scan.rows.shape
+    extent = None if shape is None else shape[scan.axis]
     if isinstance(extent, int) and trip is not None and trip <= extent:
         return loop
-    rows = extent_of(b, each.rows, each.axis)
+    rows = extent_of(b, scan.rows, scan.axis)
     if loop.trip_count is not None and loop.condition is None:
         ok = b.op("LessOrEqual", loop.trip_count, rows)
         return replace(loop, trip_count=b.guard(loop.trip_count, ok, NO_POSITION))
     number = loop.iteration
     if loop.first is not None:
         number = inside.op("Sub", number, loop.first)
-    unchecked = b.new(each.row.dtype, each.row.shape, each.row.name)
-    guard = Guard(unchecked, inside.op("Less", number, rows), each.row, NO_POSITION, loop.where)
+    unchecked = b.new(scan.row.dtype, scan.row.shape, scan.row.name)
+    guard = Guard(unchecked, inside.op("Less", number, rows), scan.row, NO_POSITION, loop.where)
     inside.append(guard)
-    scanned = tuple(replace(s, row=unchecked) if s is each else s for s in loop.scanned)
+    scanned = tuple(replace(s, row=unchecked) if s is scan else s for s in loop.scanned)
     return replace(loop, scanned=scanned)

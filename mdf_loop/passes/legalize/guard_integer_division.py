@@ -1,13 +1,13 @@
-"""Whole numbers divided by -1, of which the smallest number's ends the process in ONNX Runtime.
+"""Guard integer divisions by -1: ONNX Runtime crashes if it divides the smallest integer by -1.
 
     q: int64[n] = Div(a, b)   ->   turns = Equal(b, -1); divisor = Where(turns, 1, b)
                                    q = Mul(Div(a, divisor), Where(turns, -1, 1))
     r: int64[n] = Mod(a, b)   ->   r = Mod(a, divisor)
 
-The quotient of -2**63 and -1 wraps, as in numpy: it is -2**63; the rest is 0. Keeps: results bit
-for bit, errors (a division by zero is one). Where an operand shows that the two cannot meet, the
-division stays as it is. What looks at a divisor from outside of a loop stands in the loop, from
-which `hoist_invariants` takes it, and for each division, which `eliminate_common_subexpressions` makes one.
+The quotient of -2**63 and -1 wraps to -2**63, as in NumPy, and the remainder is 0. Keeps: results bit
+for bit, errors (such as a division by zero). A division stays as it is if an operand shows that the
+overflow cannot happen. The checks of a divisor are added at each division, also inside of a loop:
+`hoist_invariants` moves them out, and `eliminate_common_subexpressions` merges them.
 
 Source: the processor's own division traps where the quotient overflows (Intel SDM, IDIV).
 """
@@ -27,33 +27,34 @@ from mdf_loop.ops.registry import row_of
 from mdf_loop.passes.rewrite import rewrite
 
 _TRAPPING = ("int32", "int64")
-"""Dtypes whose kernels leave the overflow to the processor; smaller ones divide as int32."""
+"""Dtypes whose kernels leave the overflow to the processor. Smaller dtypes are divided as int32."""
 
 
 def guard_integer_division(program: Program) -> Program:
-    """The program without divisions that could end the process."""
-    if not any(_traps(operation) for operation in walk(program.ops)):
+    """Return the program without divisions that could crash the process."""
+    if not any(_may_trap(operation) for operation in walk(program.ops)):
         return program
-    known = _Known()
-    known.learn(walk(program.ops))
+    facts = _DivisionFacts()
+    facts.learn(walk(program.ops))
 
     def rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        return None if not _traps(op) or known.excludes(op) else (_divided(b, op),)
+        return None if not _may_trap(op) or facts.excludes(op) else (_guarded_division(b, op),)
 
     return rewrite(program, rule)
 
 
-def _traps(operation: Operation) -> bool:
-    """Whether an operation divides whole numbers of a dtype where that may trap.
+def _may_trap(operation: Operation) -> bool:
+    """Return True if an operation divides integers of a dtype for which the division may trap.
 
-    The kernel of `fmod` divides in float64 (where 64 bits matter it is never asked).
+    The kernel of `fmod` divides in float64, and is never used where all 64 bits matter.
     """
     if not isinstance(operation, Op) or operation.op_type not in ("Div", "Mod"):
         return False
     return operation.outputs[0].dtype in _TRAPPING and not operation.attributes.get("fmod")
 
 
-def _divided(b: Builder, op: Op) -> Value:
+def _guarded_division(b: Builder, op: Op) -> Value:
+    """Build a division that cannot overflow."""
     dividend, divisor = operand(op, 0), operand(op, 1)
     one, minus_one = number(b, 1, divisor), number(b, -1, divisor)
     if divisor.shape == () and b.constant_of(divisor) is not None:  # it is -1
@@ -65,8 +66,8 @@ def _divided(b: Builder, op: Op) -> Value:
     return b.op("Mul", quotient, b.op("Where", turns, minus_one, one))
 
 
-class _Known(Struct):
-    """Values that are never -1, values that never hold the smallest number of their dtype."""
+class _DivisionFacts(Struct):
+    """Values that are never -1, and values that never hold the smallest number of their dtype."""
 
     never_minus_one: set[Value] = field(default_factory=set)
     never_smallest: set[Value] = field(default_factory=set)
@@ -74,11 +75,11 @@ class _Known(Struct):
     _turns: set[tuple[Value, Value | None]] = field(default_factory=set)
 
     def excludes(self, op: Op) -> bool:
-        """Whether the smallest number can never be divided by -1 here."""
+        """Return True if a division can never divide the smallest number by -1."""
         return op.inputs[0] in self.never_smallest or op.inputs[1] in self.never_minus_one
 
     def learn(self, operations: Iterable[Operation]) -> None:
-        """What can be told of values without knowing them; operands come before results."""
+        """Derive facts about values from operations, in which operands come before results."""
         for operation in operations:
             if isinstance(operation, Constant):
                 self._learn_constant(operation)
@@ -115,22 +116,22 @@ class _Known(Struct):
             self._turns.add((op.outputs[0], op.inputs[0]))
 
     def _learn_cast(self, op: Op) -> None:
-        """Whole numbers of a smaller dtype."""
-        (source,), (made,) = op.inputs, op.outputs
-        before = kind_of(source.dtype) if source is not None else ""
-        if source is None or before not in "biu" or kind_of(made.dtype) != "i":
+        """Derive facts about a cast to a wider integer dtype."""
+        (source,), (target,) = op.inputs, op.outputs
+        kind = kind_of(source.dtype) if source is not None else ""
+        if source is None or kind not in "biu" or kind_of(target.dtype) != "i":
             return
-        if np.dtype(made.dtype).itemsize <= np.dtype(source.dtype).itemsize:
+        if np.dtype(target.dtype).itemsize <= np.dtype(source.dtype).itemsize:
             return
-        self.never_smallest.add(made)
-        if before != "i" or source in self.never_minus_one:
-            self.never_minus_one.add(made)
+        self.never_smallest.add(target)
+        if kind != "i" or source in self.never_minus_one:
+            self.never_minus_one.add(target)
 
     def _learn_move(self, op: Op, parts: Iterable[Value | None]) -> None:
-        """What holds numbers of these operands only."""
+        """Derive facts about a result that holds only elements of the operands `parts`."""
         if self.never_smallest.issuperset(parts):
             self.never_smallest.update(op.outputs)
         if op.op_type == "Where" and (op.inputs[0], op.inputs[2]) in self._turns:
-            parts = op.inputs[1:2]  # the other one is taken where it is not -1
+            parts = op.inputs[1:2]  # the other operand is selected only where it is not -1
         if self.never_minus_one.issuperset(parts):
             self.never_minus_one.update(op.outputs)

@@ -1,4 +1,4 @@
-"""Let an integer division by zero fail in the run, and only where something is divided.
+"""Make an integer division by zero fail at run time, and only if an element is divided.
 
     q: int64[2] = Div(a, 0)      ->      q' = Div(a, 1);  q = guard(q', false)
 
@@ -6,8 +6,8 @@
     q: int64[n] = Div(a, b)      ->      q = Div(a, Where(Size(a) == 0, 1, b))
 
 ONNX Runtime's kernels refuse a constant divisor of 0 when the model is loaded, even in a branch or
-a loop that never runs. A guard fails only where the quotient is computed and read, with its place.
-They look at computed divisors before they divide, and fail where there is nothing to divide; an empty
+a loop that never runs. A guard fails only if the quotient is computed and read, and names its place.
+The kernels check computed divisors before they divide, so they also fail for an empty dividend. An empty
 product has the shape of the quotient. Keeps: results bit for bit, errors.
 
 Source: onnxruntime 1.32, the constructors and checks of Div and Mod in `element_wise_ops.cc`.
@@ -34,18 +34,18 @@ def guard_zero_divisors(program: Program) -> Program:
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
         makers[op.outputs[0]] = op
-        return _guarded(b, op, makers)
+        return _guard_division(b, op, makers)
 
     return rewrite(program, rule)
 
 
-def _guarded(b: Builder, op: Op, makers: Mapping[Value, Op]) -> tuple[Value, ...] | None:
-    """Return what stands for an operation; `makers` has the operations before it by their results."""
+def _guard_division(b: Builder, op: Op, makers: Mapping[Value, Op]) -> tuple[Value, ...] | None:
+    """Return the replacement of a division, or None; `makers` maps results to the operations before it."""
     if op.op_type not in ("Div", "Mod") or kind_of(op.outputs[0].dtype) not in "iu":
         return None
     divisor = b.constant_of(operand(op, 1))
     if divisor is None:
-        return _of_nothing(b, op, makers)
+        return _guard_empty_division(b, op, makers)
     if np.all(divisor):
         return None
     harmless = b.constant(np.where(divisor == 0, np.array(1, divisor.dtype), divisor))
@@ -58,8 +58,10 @@ def _guarded(b: Builder, op: Op, makers: Mapping[Value, Op]) -> tuple[Value, ...
     return (b.guard(quotient, divides_nothing, DIVIDED_BY_ZERO),)
 
 
-def _of_nothing(b: Builder, op: Op, makers: Mapping[Value, Op]) -> tuple[Value, ...] | None:
-    """Return a quotient whose computed divisor may be zero where the dividend is empty."""
+def _guard_empty_division(
+    b: Builder, op: Op, makers: Mapping[Value, Op]
+) -> tuple[Value, ...] | None:
+    """Return a quotient that allows a computed divisor of zero if the dividend is empty, or None."""
     dividend, divisor = operand(op), operand(op, 1)
     if _is_guarded(makers, divisor, dividend):
         return None
@@ -71,7 +73,7 @@ def _of_nothing(b: Builder, op: Op, makers: Mapping[Value, Op]) -> tuple[Value, 
 
 
 def _is_guarded(makers: Mapping[Value, Op], divisor: Value, dividend: Value) -> bool:
-    """Return True if a divisor is 1, or what other passes make of it, where the dividend is empty."""
+    """Return True if the divisor is already replaced by 1 for an empty dividend (also below other rewrites)."""
     choice = makers.get(divisor)
     if choice is None or choice.op_type != "Where":
         return False

@@ -1,6 +1,6 @@
-"""Hide the maker of an operand from ONNX Runtime, which would fuse it with the operation that reads it.
+"""Hide the producer of an operand from ONNX Runtime, which would fuse it with the operation that reads it.
 
-    a = Maker(x)                           a = Maker(x)
+    a = Producer(x)                        a = Producer(x)
     y = Reader(a)                 ->       b = Max(a)
                                            y = Reader(b)
 
@@ -19,30 +19,30 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def hide_producer(
-    program: Program, maker_type: str, position_of: Callable[[Op], int | None]
+    program: Program, producer_type: str, position_of: Callable[[Op], int | None]
 ) -> Program:
-    """Return the program in which no operand that is to be hidden comes directly from a maker.
+    """Return the program in which no operand to hide comes directly from a producer of this type.
 
-    ONNX Runtime first removes operations that change nothing, so it also sees a maker through them.
+    ONNX Runtime first removes operations that change nothing, so it also sees a producer through them.
 
     Args:
         program: The program.
-        maker_type: The operator of the makers.
+        producer_type: The operator of the producers.
         position_of: Returns the position of the operand to hide, or None for other operations.
     """
-    makers: dict[Value, Op] = {}
+    producers: dict[Value, Op] = {}
 
-    def is_made(b: Builder, value: Value) -> bool:
-        maker = makers.get(value)
-        if maker is None or maker.op_type == maker_type:
-            return maker is not None
-        source = possibly_unchanged(maker, b.constant_of)
-        return source is not None and is_made(b, source)
+    def is_produced(b: Builder, value: Value) -> bool:
+        producer = producers.get(value)
+        if producer is None or producer.op_type == producer_type:
+            return producer is not None
+        source = possibly_unchanged(producer, b.constant_of)
+        return source is not None and is_produced(b, source)
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
-        makers[op.outputs[0]] = op
+        producers[op.outputs[0]] = op
         position = position_of(op)
-        if position is None or not is_made(b, operand(op, position)):
+        if position is None or not is_produced(b, operand(op, position)):
             return None
         inputs = list(op.inputs)
         inputs[position] = b.op("Max", operand(op, position))

@@ -1,20 +1,20 @@
-"""Casts of casts that ONNX Runtime would make one cast of, which has other numbers, or none.
+"""Keep ONNX Runtime from merging two casts into one cast with other results.
 
     i: int64 = Cast(x)                     i: int64 = Cast(x)
     y: int32 = Cast(i)           ->        j: int64 = Max(i)
                                            y: int32 = Cast(j)
 
-Three billions are a number of int64, of which int32 has the last bits; a float of three billions it
-makes the smallest int32. So a cast to whole numbers that reads a cast is kept apart from it, other than
-where one is as good as both. Keeps: results bit for bit.
+For x = 3e9, the two casts return the last 32 bits of the int64, while one cast from float returns the
+smallest int32. So a cast to integers that reads another cast is separated from it by `Max`, unless one
+cast gives the same numbers as both. Keeps: results bit for bit.
 
     d: float64 = Cast(x: float32)          d: float64 = Cast(x)
     y: float32 = Cast(d)         ->        (y is x)
 
-A cast back to the dtype that nothing is lost of gives its source. ONNX Runtime leaves such casts of an input
-out, and forgets the loops and choices that read the result.
+A lossless cast and the cast back are replaced by their source. ONNX Runtime removes such casts of an input,
+too, but does not update the loops and choices that read the result.
 
-ONNX Runtime first leaves out the operations between two casts that change nothing. So two casts with such
+ONNX Runtime first removes operations between two casts that change nothing. So two casts with such
 operations between them are treated as neighbours.
 
 Source: onnxruntime 1.32, which removes casts that it takes for lossless (RemoveDuplicateCastTransformer).
@@ -34,16 +34,16 @@ from mdf_loop.ops.without_effect import MOVES, possibly_unchanged
 from mdf_loop.passes.rewrite import rewrite
 
 _REMOVED = ("float64", "float32", "float16", "int64", "uint64", "int32", "uint32")
-"""The dtypes between two casts without which ONNX Runtime tries to do; it has `Max` of all of them."""
+"""Intermediate dtypes that ONNX Runtime tries to remove. It has a `Max` kernel for each of them."""
 
 
 def keep_double_casts(program: Program) -> Program:
     """Separate casts that ONNX Runtime must not merge, and drop casts back to the first dtype."""
-    return rewrite(program, _Casts().rule)
+    return rewrite(program, _CastSeparator().rule)
 
 
-class _Casts:
-    """A rule for casts that knows the operations in front of each cast."""
+class _CastSeparator:
+    """Rewrite rule that tracks the producers in front of each cast."""
 
     def __init__(self) -> None:
         self.makers: dict[Value, Op] = {}
@@ -59,11 +59,15 @@ class _Casts:
         *between, first = path
         source, middle = operand(first), first.outputs[0].dtype
         is_moved_only = all(each.op_type in MOVES for each in between)
-        if is_moved_only and source.dtype == op.outputs[0].dtype and _keeps(source.dtype, middle):
+        if (
+            is_moved_only
+            and source.dtype == op.outputs[0].dtype
+            and _is_lossless(source.dtype, middle)
+        ):
             if all(_can_move(move, source) for move in between):
-                return (_moved(b, source, between),)
+                return (_apply_moves(b, source, between),)
             return None
-        if middle not in _REMOVED or _are_one(source.dtype, middle, op.outputs[0].dtype):
+        if middle not in _REMOVED or _is_one_cast_equal(source.dtype, middle, op.outputs[0].dtype):
             return None
         return (b.op("Cast", b.op("Max", operand(op)), **op.attributes),)
 
@@ -91,21 +95,21 @@ def _can_move(move: Op, source: Value) -> bool:
     return has_kernel(replace(move, inputs=inputs, outputs=outputs))
 
 
-def _moved(b: Builder, source: Value, moves: list[Op]) -> Value:
+def _apply_moves(b: Builder, source: Value, moves: list[Op]) -> Value:
     """Build the moves, listed last to first, of another value."""
     for move in reversed(moves):
         source = b.op(move.op_type, source, *move.inputs[1:], **move.attributes)
     return source
 
 
-def _are_one(source: str, between: str, target: str) -> bool:
-    """Return True if one cast gives the numbers of two, and ONNX Runtime makes one of them."""
+def _is_one_cast_equal(source: str, between: str, target: str) -> bool:
+    """Return True if a single cast has the same results as both casts."""
     if kind_of(target) not in "iu" or source == "bool":
         return True
-    return kind_of(between) != "f" and _keeps(source, between)
+    return kind_of(between) != "f" and _is_lossless(source, between)
 
 
-def _keeps(source: str, target: str) -> bool:
+def _is_lossless(source: str, target: str) -> bool:
     """Return True if a cast loses no number. NumPy says so of 64-bit integers to float64, too."""
     if source in ("int64", "uint64") and kind_of(target) == "f":
         return False

@@ -1,4 +1,4 @@
-"""A loop whose members stop each for itself, as one that goes on while any of them goes.
+"""Convert a loop with per-member early exit into a plain loop that masks finished members.
 
     loop %i while %go for each batch                  %any = ReduceSum(%go)
       carry %x: float64[batch] from %a to %b          loop %i while %any
@@ -8,8 +8,8 @@
                                                         %still = And(%going, %c)
                                                         continue if ReduceSum(%still)
 
-Where the body may fail, or may never end, members that have stopped are given what the first one is
-given that goes on. Keeps: results bit for bit.
+The plain loop runs while any member is active. If the body may fail, or may never end, finished members
+compute with the values of the first active member. Keeps: results bit for bit.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from mdf_loop.passes.failing import constants_of, first_that_may_fail
 from mdf_loop.passes.rewrite import rewrite_loops
 
 SELECT_DTYPES = ("float64", "float32", "int64", "int32", "uint8", "string")
-"""Dtypes of which the runtime has a choice by truths."""
+"""Dtypes for which the runtime has a `Where` kernel."""
 
 _WIDE = {"i": "int64", "u": "int64", "f": "float32"}
-"""What others are chosen in, without loss: of uint64 int64 has the same bits."""
+"""Dtypes in which values of other dtypes are selected without loss: int64 has the bits of uint64."""
 
 
 def mask_finished_members(program: Program) -> Program:
-    """The program without loops whose members stop each for itself."""
+    """Return the program without loops that have per-member early exit."""
     if not any(isinstance(op, Loop) and op.members is not None for op in walk(program.ops)):
         return program
     known = constants_of(program.ops)
@@ -52,24 +52,31 @@ def mask_finished_members(program: Program) -> Program:
 
 
 def mask_loop(b: Builder, loop: Loop, known: Known) -> Loop:
-    """The loop as a plain one; what it begins with is appended to `b`."""
+    """Return the loop as a plain one, and append the operations that must run before it to `b`."""
     assert loop.condition is not None
     assert loop.condition_out is not None
     inside = b.body()
     with b.at(loop.where, loop.name), inside.at(loop.where, loop.name):
-        going = loop.condition_in
-        still = inside.op("And", going, loop.condition_out)
-        carried = [_kept(inside, each, going) for each in loop.carried]
-        carried.append(Carried(loop.condition, going, still, _made(b, loop.last_condition, going)))
-        goes_on = _any(inside, still)
+        is_active = loop.condition_in
+        is_still_active = inside.op("And", is_active, loop.condition_out)
+        carried = [_keep_finished(inside, each, is_active) for each in loop.carried]
+        carried.append(
+            Carried(
+                loop.condition,
+                is_active,
+                is_still_active,
+                _new_if_none(b, loop.last_condition, is_active),
+            )
+        )
+        is_any_active = _any(inside, is_still_active)
         if loop.count is not None:
-            carried.append(_counted(b, inside, loop.condition, going, loop.count))
-        ops = _fed(b, loop) if _may_fail(loop, known) else loop.ops
+            carried.append(_carry_counts(b, inside, loop.condition, is_active, loop.count))
+        ops = _feed_active_members(b, loop) if _may_body_fail(loop, known) else loop.ops
         return replace(
             loop,
             condition=_any(b, loop.condition),
             condition_in=b.new("bool", (), "any going"),
-            condition_out=goes_on,
+            condition_out=is_any_active,
             carried=tuple(carried),
             ops=(*ops, *inside.ops),
             count=None,
@@ -79,54 +86,57 @@ def mask_loop(b: Builder, loop: Loop, known: Known) -> Loop:
 
 
 def _any(b: Builder, truths: Value) -> Value:
-    """Whether one of some truths holds; of none, none does (their largest would be one)."""
+    """Return a scalar that is true if any member is true. The sum of no members is 0, while their maximum would be 1."""
     return cast(b, b.op("ReduceSum", cast(b, truths, "int32"), keepdims=0), "bool")
 
 
-def _made(b: Builder, value: Value | None, like: Value) -> Value:
-    return b.new(like.dtype, like.shape, f"{like.name}_end") if value is None else value
+def _new_if_none(b: Builder, final: Value | None, like: Value) -> Value:
+    """Return the value, or a new one of the type of `like`."""
+    return b.new(like.dtype, like.shape, f"{like.name}_end") if final is None else final
 
 
-def _counted(b: Builder, inside: Builder, goes: Value, going: Value, count: Value) -> Carried:
-    """The iterations of each member."""
-    zeros = b.op("Mul", cast(b, goes, "int64"), scalar(b, 0, "int64"))
+def _carry_counts(
+    b: Builder, inside: Builder, initial_condition: Value, is_active: Value, count: Value
+) -> Carried:
+    """Return the carried iteration count of each member."""
+    zeros = b.op("Mul", cast(b, initial_condition, "int64"), scalar(b, 0, "int64"))
     enter = inside.new("int64", count.shape, "iterations")
-    return Carried(zeros, enter, inside.op("Add", enter, cast(inside, going, "int64")), count)
+    return Carried(zeros, enter, inside.op("Add", enter, cast(inside, is_active, "int64")), count)
 
 
-def _kept(b: Builder, carried: Carried, going: Value) -> Carried:
-    """A carried value, which stays what it was in members that have stopped."""
+def _keep_finished(b: Builder, carried: Carried, is_active: Value) -> Carried:
+    """Return the carried value that stays unchanged in finished members."""
     leave = carried.leave
-    return replace(carried, leave=_chosen(b, going, leave, carried.enter, 0))
+    return replace(carried, leave=_select_active(b, is_active, leave, carried.enter, 0))
 
 
-def _chosen(b: Builder, going: Value, then: Value, otherwise: Value, axis: int) -> Value:
-    """Of members that go the one, of others the other, which have their axis there."""
+def _select_active(b: Builder, is_active: Value, then: Value, otherwise: Value, axis: int) -> Value:
+    """Select `then` for active members and `otherwise` for finished ones; `axis` is the axis of the members."""
     rank = len(otherwise.shape or ())
     axes = [k for k in range(rank) if k != axis]
-    mask = b.op("Unsqueeze", going, b.constant(np.array(axes, np.int64))) if axes else going
+    mask = b.op("Unsqueeze", is_active, b.constant(np.array(axes, np.int64))) if axes else is_active
     dtype = otherwise.dtype
     if dtype == "bool":
-        kept = b.op("And", b.op("Not", mask), otherwise)
-        return b.op("Or", b.op("And", mask, then), kept)
+        unchanged = b.op("And", b.op("Not", mask), otherwise)
+        return b.op("Or", b.op("And", mask, then), unchanged)
     wide = dtype if dtype in SELECT_DTYPES else _WIDE.get(kind_of(dtype), dtype)
-    made = b.op("Where", mask, cast(b, then, wide), cast(b, otherwise, wide))
-    return cast(b, made, dtype)
+    selected = b.op("Where", mask, cast(b, then, wide), cast(b, otherwise, wide))
+    return cast(b, selected, dtype)
 
 
 # --- bodies that may fail -------------------------------------------------------------------------
 
 
-def _may_fail(loop: Loop, known: Known) -> bool:
+def _may_body_fail(loop: Loop, known: Known) -> bool:
     has_loops = any(isinstance(each, Loop) for each in walk(loop.ops))
     return has_loops or first_that_may_fail(loop.ops, known) is not None
 
 
-def _fed(b: Builder, loop: Loop) -> tuple[Operation, ...]:
-    """The operations of the body, which are given nothing of members that have stopped."""
-    feeding, going = b.body(), loop.condition_in
-    first = feeding.op("ArgMax", cast(feeding, going, "int32"), axis=0, keepdims=1)
-    fed: dict[Value, Value] = {}
+def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
+    """Return the body with the values of the first active member in place of those of finished members."""
+    selection, is_active = b.body(), loop.condition_in
+    first = selection.op("ArgMax", cast(selection, is_active, "int32"), axis=0, keepdims=1)
+    replacements: dict[Value, Value] = {}
     for value in (
         *captures(loop),
         *(c.enter for c in loop.carried),
@@ -134,6 +144,6 @@ def _fed(b: Builder, loop: Loop) -> tuple[Operation, ...]:
     ):
         if loop.members in (value.shape or ()):
             axis = (value.shape or ()).index(loop.members)
-            one = feeding.op("Gather", value, first, axis=axis)
-            fed[value] = _chosen(feeding, going, value, one, axis)
-    return (*feeding.ops, *(substitute(operation, fed) for operation in loop.ops))
+            one = selection.op("Gather", value, first, axis=axis)
+            replacements[value] = _select_active(selection, is_active, value, one, axis)
+    return (*selection.ops, *(substitute(operation, replacements) for operation in loop.ops))

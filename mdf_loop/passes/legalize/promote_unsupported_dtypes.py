@@ -1,9 +1,9 @@
-"""Compute in a wider dtype what ONNX Runtime has no kernel for, and cast back.
+"""Promote operations without a kernel to a wider dtype, and cast the results back.
 
     y: int16[n] = Max(a, b)   ->   y = Cast(Max(Cast(a), Cast(b)))      in int32
 
-Keeps: the values of ONNX's definition; whole numbers wrap as numpy's do, floats are rounded once.
-Constants that no dtype has a kernel for are computed by numpy.
+Keeps: the values of ONNX's definition. Integers wrap as in NumPy, and floats are rounded once.
+If no dtype has a kernel for constant operands, NumPy computes the result.
 """
 
 from __future__ import annotations
@@ -38,48 +38,48 @@ _WIDER = {
     "float16": ("float32",),
     "bfloat16": ("float32",),
 }
-"""Dtypes that hold all values of a small one; cast back, results wrap as numpy's do."""
+"""Dtypes that hold all values of a smaller one. Results that are cast back wrap as in NumPy."""
 
 
 def promote_unsupported_dtypes(program: Program) -> Program:
-    """The program with what has neither kernel nor composition computed in a wider dtype.
+    """Return the program with operations in a wider dtype that have neither kernel nor decomposition.
 
     Raises:
-        UnsupportedError: there is none; the sentence names the operation, its dtype and place.
+        UnsupportedError: No wider dtype has a kernel. The message names the operation, its dtype and place.
     """
-    return rewrite(program, _rule)
+    return rewrite(program, _promote_op)
 
 
-def _rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
+def _promote_op(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
     if is_decomposed(op) or not lacks_kernel(op):
         return None
-    return build_or_evaluate(b, op, _widened)
+    return build_or_evaluate(b, op, _compute_wider)
 
 
-def _widened(b: Builder, op: Op) -> tuple[Value, ...]:
-    """The operation in the first wider dtype that can be run, cast back.
+def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
+    """Return the results of the first wider dtype that can run, cast back.
 
-    Of bfloat16 only what is rounded once at most: float32 has more than twice the digits, so rounding
-    its result again changes nothing; only below 2**-126, where float32 has fewer digits, it may be
-    rounded twice, as it is in onnx's reference implementation.
+    bfloat16 is promoted only for operations that round at most once. float32 has more than twice as many
+    digits, so rounding its result again changes nothing. Only below 2**-126, where float32 has fewer digits,
+    the result may be rounded twice, as in onnx's reference implementation.
 
     Source: Figueroa, When is double rounding innocuous? (1995): p digits of 2p + 2 or more.
     """
     if main_dtype(op) == "bfloat16" and row_of(op.op_type).bits is Bits.OPEN:
-        raise _not_rounded_once(op)
-    wide = next((dtype for dtype in _wider(op) if _runs(_retyped(op, dtype))), None)
+        raise _rounded_twice_error(op)
+    wide = next((dtype for dtype in _wider_dtypes(op) if _can_run(_retyped(op, dtype))), None)
     if wide is None:
-        raise _refusal(op)
+        raise _no_kernel_error(op)
     places = set(main_inputs(op))
     inputs = [
         cast(b, v, wide) if v is not None and k in places else v for k, v in enumerate(op.inputs)
     ]
-    made = b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
-    pairs = zip(made, op.outputs, strict=True)
+    wide_outputs = b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
+    pairs = zip(wide_outputs, op.outputs, strict=True)
     return tuple(cast(b, new, old.dtype) for new, old in pairs)
 
 
-def _wider(op: Op) -> tuple[str, ...]:
+def _wider_dtypes(op: Op) -> tuple[str, ...]:
     row = row_of(op.op_type)
     if row.small_matters:
         return ()
@@ -89,7 +89,7 @@ def _wider(op: Op) -> tuple[str, ...]:
 
 
 def _retyped(op: Op, dtype: str) -> Op | None:
-    """The operation with its main type changed; None if ONNX does not define it."""
+    """Return the operation with another main dtype, or None if ONNX does not define it."""
     schema = onnx_schema.schema_of(op)
     places = set(main_inputs(op))
     formal = schema.inputs[min(places)]
@@ -107,11 +107,11 @@ def _retyped(op: Op, dtype: str) -> Op | None:
     return replace(op, inputs=inputs, outputs=outputs)
 
 
-def _runs(op: Op | None) -> bool:
+def _can_run(op: Op | None) -> bool:
     return op is not None and (row_of(op.op_type).composed is not None or has_kernel(op))
 
 
-def _not_rounded_once(op: Op) -> UnsupportedError:
+def _rounded_twice_error(op: Op) -> UnsupportedError:
     return UnsupportedError(
         f"{title(op.op_type)} of bfloat16 has no kernel, and would be rounded differently in float32",
         op.where,
@@ -119,7 +119,7 @@ def _not_rounded_once(op: Op) -> UnsupportedError:
     )
 
 
-def _refusal(op: Op) -> UnsupportedError:
+def _no_kernel_error(op: Op) -> UnsupportedError:
     dtype = main_dtype(op)
     reason = row_of(op.op_type).not_composed
     sentence = f"ONNX Runtime has no {dtype} kernel for {title(op.op_type)}"

@@ -1,4 +1,4 @@
-"""Keep ONNX Runtime from taking the largest integers as ends of backward slices for no end at all.
+"""Keep ONNX Runtime from ignoring the ends 2**31 - 1 and 2**63 - 1 of backward slices.
 
     y = Slice(x, start, end, axes, -1)    ->    e = Min(end, 2147483646)
                                                 y = Slice(x, start, e, axes, -1)
@@ -22,14 +22,14 @@ from mdf_loop.ops.compositions.words import operand
 from mdf_loop.passes.rewrite import rewrite
 
 _SPECIAL = np.array([2**31 - 1, 2**63 - 1])
-"""Ends that ONNX Runtime does not take for positions."""
+"""Ends that ONNX Runtime does not treat as positions."""
 
 _LAST = 2**31 - 2
 """The largest end of a backward slice."""
 
 
 def protect_backward_slices(program: Program) -> Program:
-    """Return the program whose backward slices have no such ends."""
+    """Return the program without ends of backward slices that ONNX Runtime ignores."""
     makers: dict[Value, Op] = {}
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
@@ -51,7 +51,7 @@ def protect_backward_slices(program: Program) -> Program:
 
 
 def _is_capped(b: Builder, makers: Mapping[Value, Op], ends: Value, strides: Array | None) -> bool:
-    """Return True if no end of a backward slice can be special, because it is the smaller of two."""
+    """Return True if a `Min` already keeps the ends of backward slices below the special values."""
     smaller = makers.get(ends)
     if smaller is None or smaller.op_type != "Min" or len(smaller.inputs) != 2:
         return False
@@ -67,7 +67,7 @@ def _is_capped(b: Builder, makers: Mapping[Value, Op], ends: Value, strides: Arr
 
 
 def _limits(b: Builder, ends: Value, steps: Value, strides: Array | None) -> Value:
-    """Return the largest end that ONNX Runtime reads as an end; a forward slice has no such limit."""
+    """Return the largest end that ONNX Runtime treats as a position; a forward slice has no such limit."""
     last, any_end = (np.array(k, ends.dtype) for k in (_LAST, np.iinfo(ends.dtype).max))
     if strides is not None:
         return b.constant(np.where(strides < 0, last, any_end))

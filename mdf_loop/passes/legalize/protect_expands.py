@@ -1,15 +1,15 @@
-"""Elements spread over none, which ONNX Runtime may keep.
+"""Keep ONNX Runtime from removing an Expand to an array without elements.
 
     y: float64[n, 3] = Expand(x: float64[1, 3], s)   ->   wide: float64[1, n, 3] = Expand(x, [1, *s])
                                                           y = Squeeze(wide, axes=[0])
 
-Where a file lets it see that `s` is `[0, 3]`, it takes the Expand for one that changes nothing and
-leaves it out; then `y` has a row. One that adds an axis it leaves alone. Where no extent can be 0
-that is not so in `x`, nothing changes.
+If a file shows that `s` is `[0, 3]`, ONNX Runtime takes the Expand for an identity and removes it. Then `y`
+has one row instead of none. ONNX Runtime keeps an Expand that adds an axis. Nothing changes if no extent
+can become 0 that is not 0 in `x`.
 
 Keeps: results bit for bit.
 
-Source: onnxruntime 1.32, its rule for Expand, which looks for extents of at most 1.
+Source: onnxruntime 1.32, its rule for Expand, which compares extents of at most 1.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def protect_expands(program: Program) -> Program:
-    """The program without an Expand to no elements that could be taken for no change."""
-    return rewrite(program, _rule)
+    """Return the program in which ONNX Runtime cannot take an Expand to no elements for an identity."""
+    return rewrite(program, _protect_expand)
 
 
-def _rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
+def _protect_expand(b: Builder, op: Op) -> tuple[Value, ...] | None:
     if op.op_type != "Expand":
         return None
     source, target = operand(op, 0), operand(op, 1)
     if source.shape is None or not is_fixed(target.shape):
         return None
     more = 1 + len(source.shape) - target.shape[0]
-    if more < 1 or not _may_empty(source.shape, op.outputs[0].shape):
+    if more < 1 or not _may_become_empty(source.shape, op.outputs[0].shape):
         return None
     shape = b.op("Concat", ints(b, *(1,) * more), target, axis=0)
     return (b.op("Squeeze", b.op("Expand", source, shape), ints(b, 0)),)
 
 
-def _may_empty(own: tuple[int | str, ...], wide: Shape) -> bool:
-    """Whether an extent may become 0 that was another one; the ranks are equal."""
+def _may_become_empty(own: tuple[int | str, ...], wide: Shape) -> bool:
+    """Return True if an extent of `wide` may be 0 where that of `own` is not; the ranks are equal."""
     if wide is None:
         return True
     pairs = zip(own, wide, strict=True)

@@ -1,1 +1,1 @@
-"""A program cut at its loops, so that these can be run a few iterations at a time."""
+"""Segments of a program, cut at its loops, so that a loop can run a few iterations at a time."""

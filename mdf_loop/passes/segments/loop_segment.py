@@ -1,12 +1,12 @@
-"""One loop as a program that runs some further iterations of it (see `split_into_segments`).
+"""Build a program that runs some further iterations of one loop (see `split_into_segments`).
 
     loop %i < %n                        loop %i < %most after %done
       carry %x from %b to %y     ->       carry %x from %x_before to %y
       scan %row of %rows                  scan %row of %rows_of_chunk
       %y = Add(%x, %row)                  %y = Add(%x, %row)
 
-What it gives enters it again; of what is scanned it is given the rows of its iterations. Keeps:
-results bit for bit, names and places.
+The final values of one run are the inputs of the next run. The caller passes the scanned rows of these
+iterations. Keeps: results bit for bit, names and places.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from mdf_loop.ops.words import ints
 
 
 class LoopSegment(Struct, frozen=True, eq=False):
-    """Some further iterations of a loop.
+    """A program that runs some further iterations of a loop.
 
     Attributes:
-        loop: as the whole program has it.
-        program: the loop alone. Its outputs are finals, stacks, and what follows here.
-        captured: inputs that are the same in every run of the segment.
-        most: the input that says how many iterations there may be.
-        done: the input that says which number the first has; None where none needs its number.
-        condition: the input that is the condition so far, of each member; None for a loop without one.
-        carried: the inputs that enter, in the order of `loop.carried`.
-        rows: the inputs of which rows are scanned, in the order of `loop.scanned`.
-        count: how many iterations were run; None without a condition, where it is `most`.
-        last_condition: the condition after them; None where it cannot change or is not asked for.
-        watched: floats of every iteration, in the order in which they are computed.
+        loop: The loop of the whole program.
+        program: The loop alone. Its outputs are final values, stacks, and the values below.
+        captured: Inputs that are the same in every run of the segment.
+        most: Input for the maximum number of iterations.
+        done: Input for the number of the first iteration; None if no iteration reads its number.
+        condition: Input for the condition so far, of each member; None for a loop without a condition.
+        carried: Inputs for the carried values, in the order of `loop.carried`.
+        rows: Inputs for the scanned rows, in the order of `loop.scanned`.
+        count: Number of iterations that ran; None without a condition, because it is `most`.
+        last_condition: Condition after the last iteration; None if it cannot change or is not needed.
+        watched: Floats of every iteration, in the order in which they are computed.
     """
 
     loop: Loop
@@ -70,23 +70,23 @@ class LoopSegment(Struct, frozen=True, eq=False):
 
 
 def loop_segment(b: Builder, program: Program, loop: Loop, watch: bool) -> LoopSegment:
-    """The piece of a loop; `program` has the constants and the inputs that it captures."""
+    """Build the segment of a loop; `program` has the constants and inputs that the loop captures."""
     with b.at(loop.where):
-        return _Maker(b, loop, watch).segment(program)
+        return _SegmentBuilder(b, loop, watch).segment(program)
 
 
-class _Maker:
-    """Makes the piece of one loop."""
+class _SegmentBuilder:
+    """Builder of the segment of one loop."""
 
     def __init__(self, b: Builder, loop: Loop, watch: bool) -> None:
-        self.b = b.body()  # whose constants come before the loop
+        self.b = b.body()  # its constants come before the loop
         self.root = b
         self.loop = loop
         self.most = b.new("int64", (), "most")
         own = () if loop.members is None else (loop.members,)
         self.condition = b.new("bool", own, "condition_before") if loop.condition else None
-        self.carried = tuple(_entering(b, carried) for carried in loop.carried)
-        self.rows = tuple(_rows(b, scanned) for scanned in loop.scanned)
+        self.carried = tuple(_carried_input(b, carried) for carried in loop.carried)
+        self.rows = tuple(_rows_input(b, scanned) for scanned in loop.scanned)
         self.done = b.new("int64", (), "done") if _is_numbered(loop) else None
         self.count = (loop.count or b.new("int64", own, "count")) if loop.condition else None
         self.last_condition = self._last_condition(own)
@@ -120,9 +120,9 @@ class _Maker:
         )
 
     def _new_constants(self) -> list[Operation]:
-        made = [op for op in self.root.ops if isinstance(op, Constant)]
+        constants = [op for op in self.root.ops if isinstance(op, Constant)]
         read = {value for operation in self.b.ops for value in reads(operation)}
-        return [constant for constant in made if constant.value in read]
+        return [constant for constant in constants if constant.value in read]
 
     def _chunk(self) -> Loop:
         loop = self.loop
@@ -148,13 +148,13 @@ class _Maker:
             return None
         return loop.last_condition or self.b.new("bool", shape, "last_condition")
 
-    # --- what is watched ------------------------------------------------------------------------
+    # --- watched floats -------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Give the floats of every iteration, each once."""
+        """Record the floats of every iteration, each once."""
         stacks = {recorded.row: recorded.stack for recorded in self.loop.recorded}
-        made = [value for operation in self.loop.ops for value in results(operation)]
-        order = {value: at for at, value in enumerate(made)}
+        computed = [value for operation in self.loop.ops for value in results(operation)]
+        order = {value: at for at, value in enumerate(computed)}
         names = {r.row: r.name or r.row.name for r in self.loop.recorded}
         names |= {c.leave: c.name or c.leave.name for c in self.loop.carried}
         floats = [value for value in names if kind_of(value.dtype) == "f" and value in order]
@@ -164,26 +164,30 @@ class _Maker:
             self.watched[label if label not in self.watched else value.name] = stack
 
     def _stack(self, value: Value) -> Value:
-        """The values of every iteration; of one whose shape may change, whether it is finite."""
-        row = value if is_fixed(value.shape) else self._mark(self._of_going(value))
+        """Record the value of every iteration, or a finiteness mark if its shape may change."""
+        row = (
+            value
+            if is_fixed(value.shape)
+            else self._finiteness_mark(self._zero_finished_members(value))
+        )
         stack = self.b.new(row.dtype, ("iterations", *(row.shape or ())), f"{value.name}_watched")
         self.extra.append(Recorded(row, stack, value.name))
         return stack
 
-    def _of_going(self, value: Value) -> Value:
-        """The value, with 0 in the place of members that have stopped: what is there is nobody's."""
+    def _zero_finished_members(self, value: Value) -> Value:
+        """Replace the elements of finished members by 0, because they have no meaning."""
         members, shape = self.loop.members, value.shape or ()
         if members not in shape:
             return value
         with self.b.at(value.where, value.name):
             if value.dtype not in ("float64", "float32"):
                 value = self.b.op("Cast", value, to=element_type("float32"))
-            going, behind = self.loop.condition_in, range(1, len(shape) - shape.index(members))
-            mask = self.b.op("Unsqueeze", going, ints(self.b, *behind)) if behind else going
+            is_active, behind = self.loop.condition_in, range(1, len(shape) - shape.index(members))
+            mask = self.b.op("Unsqueeze", is_active, ints(self.b, *behind)) if behind else is_active
             return self.b.op("Where", mask, value, self.b.constant(np.array(0.0, value.dtype)))
 
-    def _mark(self, value: Value) -> Value:
-        """0.0, or nan if something is not finite: `sum(0.0 * value)`."""
+    def _finiteness_mark(self, value: Value) -> Value:
+        """Return 0.0, or NaN if an element is not finite: `sum(0.0 * value)`."""
         with self.b.at(value.where, value.name):
             wide = "float64" if value.dtype == "float64" else "float32"
             if value.dtype != wide:
@@ -193,13 +197,13 @@ class _Maker:
 
 
 def _is_numbered(loop: Loop) -> bool:
-    """Whether an iteration needs its number."""
+    """Return True if an iteration reads its number."""
     read = {value for operation in loop.ops for value in reads(operation)}
     return loop.iteration in read or loop.iteration in body_outputs(loop)
 
 
-def _rows(b: Builder, scanned: Scanned) -> Value:
-    """An input for the rows of some iterations."""
+def _rows_input(b: Builder, scanned: Scanned) -> Value:
+    """Return an input for the rows of some iterations."""
     rows, shape = scanned.rows, scanned.rows.shape
     if shape is not None:
         extent = b.name("iterations")
@@ -207,14 +211,14 @@ def _rows(b: Builder, scanned: Scanned) -> Value:
     return b.new(rows.dtype, shape, f"{rows.name}_of_chunk")
 
 
-def _entering(b: Builder, carried: Carried) -> Value:
-    """An input for what enters: at first the initial value, then what left the last iteration."""
-    shape = _covering(b, carried.initial.shape, carried.leave.shape)
+def _carried_input(b: Builder, carried: Carried) -> Value:
+    """Return an input for a carried value: first the initial value, then the value of the last iteration."""
+    shape = _common_shape(b, carried.initial.shape, carried.leave.shape)
     return b.new(carried.enter.dtype, shape, f"{carried.enter.name}_before")
 
 
-def _covering(b: Builder, initial: Shape, leave: Shape) -> Shape:
-    """A shape that both have."""
+def _common_shape(b: Builder, initial: Shape, leave: Shape) -> Shape:
+    """Return the most specific shape that covers both shapes."""
     if initial is None or leave is None or len(initial) != len(leave):
         return None
     pairs = zip(initial, leave, strict=True)

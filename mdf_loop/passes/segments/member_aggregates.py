@@ -1,7 +1,7 @@
-"""What a program computes of all members at once: that is no longer right for some of them.
+"""Values that a program computes from all members together. They become wrong when members are removed.
 
-%n = Shape(%x: float64[batch])      how many members there are
-%y: float64[batch] = Exp(%x)        of each member its own: rows can be taken out
+%n = Shape(%x: float64[batch])      the number of members
+%y: float64[batch] = Exp(%x)        each member has its own row, so rows can be removed
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from mdf_loop.ir import Program, Value, reads, results
 
 
 def member_aggregates(program: Program, members: str) -> frozenset[Value]:
-    """The values outside of bodies that depend on members, but have no axis of them."""
+    """Return the values outside of bodies that depend on members, but have no member axis."""
 
     def has_axis(value: Value) -> bool:
         return (value.shape or ()).count(members) == 1
 
-    found: set[Value] = set()
+    aggregates: set[Value] = set()
     for operation in program.ops:
-        if any(has_axis(value) or value in found for value in reads(operation)):
-            found.update(value for value in results(operation) if not has_axis(value))
-    return frozenset(found)
+        if any(has_axis(value) or value in aggregates for value in reads(operation)):
+            aggregates.update(value for value in results(operation) if not has_axis(value))
+    return frozenset(aggregates)

@@ -1,4 +1,4 @@
-"""Random numbers of some iterations at once, before these: in a loop each operation costs a call.
+"""Generate the random numbers of many iterations at once, before the loop, to save calls of kernels.
 
     loop %i < %most                                  %turns = Add(%n, Range(0, %most))
       carry %n: int64[batch] from %n0 to %more       %zs: float64[most, batch] = Normal(%turns, %key)
@@ -8,8 +8,8 @@
       count giving %count                              count giving %count
                                                      %n_final = Add(%n0, Mul(%count, 1))
 
-So is all that is computed number by number of what counts iterations, and of what is the same in all of
-them. Numbers of iterations that a member does not come to are not read. Keeps: results bit for bit.
+The pass moves every elementwise operation that depends only on iteration counters and on loop invariants.
+A member that stops early does not read the numbers of later iterations. Keeps: results bit for bit.
 """
 
 from __future__ import annotations
@@ -42,26 +42,33 @@ from mdf_loop.passes.segments.vectorize_elementwise import (
 )
 
 MAX_PREGENERATED_NUMBERS, MIN_PREGENERATED_ITERATIONS = 1 << 18, 16
-"""Numbers that are drawn before a loop begins, and of how many iterations at least."""
+"""Most numbers to generate before a loop begins, and fewest iterations to generate them for."""
 
 MIN_MOVED_OPERATIONS = 16
-"""Operations from which on it pays: a number has forty or more."""
+"""Fewest operations for which moving pays: one random number takes forty or more."""
 
 
 def pregenerate_random_numbers(program: Program, most: Value) -> Program:
-    """The program of one loop, its last operation, which runs so many iterations at most."""
+    """Return the program with random numbers generated before its loop.
+
+    Args:
+        program: A program whose last operation is its only loop.
+        most: The largest number of iterations that the loop runs.
+    """
     *before, loop = program.ops
     assert isinstance(loop, Loop)
     assert loop.count is not None or loop.condition is None
-    steps = _steps(loop, {op.value for op in before if isinstance(op, Constant)})
-    moved = _moved(loop, steps)
+    steps = _counters(loop, {op.value for op in before if isinstance(op, Constant)})
+    moved = _operations_to_move(loop, steps)
     if len(moved) < MIN_MOVED_OPERATIONS:
         return program
     b = Builder.resume(program)
     with b.at(loop.where, loop.name):
-        rows = _rows(b, loop, most, steps, moved)
+        rows = _rows_of_moved(b, loop, most, steps, moved)
     inside = [op for op in loop.ops if op not in moved]
-    counted = [c for c in loop.carried if c.enter in steps and _only_counts(c, loop, inside)]
+    counted = [
+        c for c in loop.carried if c.enter in steps and _is_used_only_to_count(c, loop, inside)
+    ]
     inside = [op for op in inside if not {*results(op)} & {c.leave for c in counted}]
     smaller = replace(
         loop,
@@ -72,101 +79,105 @@ def pregenerate_random_numbers(program: Program, most: Value) -> Program:
     scanned = [Scanned(rows[op.outputs[0]], op.outputs[0]) for op in moved if op.outputs[0] in read]
     changed = replace(smaller, scanned=(*loop.scanned, *scanned))
     count = most if loop.count is None else loop.count
-    after = [op for c in counted for op in _total(b, loop, c, count, steps[c.enter])]
+    after = [op for c in counted for op in _final_counter(b, loop, c, count, steps[c.enter])]
     return replace(program, ops=(*before, *b.ops, changed, *after))
 
 
-def _only_counts(carried: Carried, loop: Loop, inside: Sequence[Operation]) -> bool:
-    """Whether nothing in an iteration reads it, other than what makes the next one."""
-    (grows,) = (op for op in inside if carried.leave in results(op))
-    others = (value for op in inside if op is not grows for value in reads(op))
-    given = [value for value in body_outputs(loop) if value in (carried.enter, carried.leave)]
-    return not {carried.enter, carried.leave} & {*others} and len(given) == 1
+def _is_used_only_to_count(carried: Carried, loop: Loop, inside: Sequence[Operation]) -> bool:
+    """Return True if only the increment reads a counter in an iteration."""
+    (increment,) = (op for op in inside if carried.leave in results(op))
+    others = (value for op in inside if op is not increment for value in reads(op))
+    leaving = [value for value in body_outputs(loop) if value in (carried.enter, carried.leave)]
+    return not {carried.enter, carried.leave} & {*others} and len(leaving) == 1
 
 
-def pregenerated_rows(program: Program, made: Program) -> tuple[Value, ...]:
-    """What an iteration is given of what is computed ahead, in the program that was made of one."""
-    before, after = ({*_scanned(each)} for each in (program, made))
+def pregenerated_rows(program: Program, rewritten: Program) -> tuple[Value, ...]:
+    """Return the row values that the loop of the rewritten program scans, but the loop of `program` does not."""
+    before, after = ({*_scanned_rows(each)} for each in (program, rewritten))
     return tuple(after - before)
 
 
-def _scanned(program: Program) -> list[Value]:
+def _scanned_rows(program: Program) -> list[Value]:
     loops = (operation for operation in program.ops if isinstance(operation, Loop))
     return [scanned.row for loop in loops for scanned in loop.scanned]
 
 
 def total_elements(rows: Iterable[Value], members: int) -> int:
-    """How many numbers these are together, of so many members."""
+    """Return the total number of elements of these rows for so many members."""
     shapes = (row.shape or () for row in rows)
     return sum(math.prod(e if isinstance(e, int) else members for e in shape) for shape in shapes)
 
 
-def _total(b: Builder, loop: Loop, carried: Carried, count: Value, step: Value) -> tuple[Op, Op]:
-    """What a count has become, of each member after its own iterations."""
-    made = b.new("int64", carried.final.shape, f"{carried.final.name} more")
+def _final_counter(
+    b: Builder, loop: Loop, carried: Carried, count: Value, step: Value
+) -> tuple[Op, Op]:
+    """Return operations that compute the final counter of each member from its own iteration count."""
+    growth = b.new("int64", carried.final.shape, f"{carried.final.name} more")
     return (
-        Op("Mul", (count, step), (made,), where=loop.where),
-        Op("Add", (carried.initial, made), (carried.final,), where=loop.where),
+        Op("Mul", (count, step), (growth,), where=loop.where),
+        Op("Add", (carried.initial, growth), (carried.final,), where=loop.where),
     )
 
 
-def _steps(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
-    """Carried whole numbers that grow by one and the same constant, and that."""
+def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
+    """Return the carried integers that grow by a constant in each iteration, with that constant."""
     makers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
-    found = {}
+    steps = {}
     for carried in loop.carried:
         maker, enter = makers.get(carried.leave), carried.enter
         if maker is None or maker.op_type != "Add" or enter.dtype != "int64":
             continue
-        if enter.shape != _own(loop):
+        if enter.shape != _member_shape(loop):
             continue
         first, step = maker.inputs
         if first is enter and step in constants and step is not None and step.shape in ((), (1,)):
-            found[enter] = step
-    return found
+            steps[enter] = step
+    return steps
 
 
-def _own(loop: Loop) -> tuple[str, ...]:
-    """The shape of one number of an iteration: of all members, if there are some."""
+def _member_shape(loop: Loop) -> tuple[str, ...]:
+    """Return the shape of a counter: one axis of members if the loop has members, else no axis."""
     return () if loop.members is None else (loop.members,)
 
 
-def _moved(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
-    """The operations that need nothing of an iteration but how many there were before it."""
-    made = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
+def _operations_to_move(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
+    """Return the operations that depend only on counters and on values from outside of the loop."""
+    inside = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
     leaves = {carried.leave for carried in loop.carried if carried.enter in steps}
     counted = set(steps)
     moved: list[Op] = []
     for op in loop.ops:
         if not isinstance(op, Op) or not is_exact_elementwise(op) or op.outputs[0] in leaves:
             continue
-        given = [value for value in op.inputs if value is not None]
-        alike = all(v in counted or (v not in made and v.shape is not None) for v in given)
-        if alike and op.outputs[0].shape is not None and not counted.isdisjoint(given):
+        operands = [value for value in op.inputs if value is not None]
+        is_movable = all(
+            v in counted or (v not in inside and v.shape is not None) for v in operands
+        )
+        if is_movable and op.outputs[0].shape is not None and not counted.isdisjoint(operands):
             moved.append(op)
             counted.add(op.outputs[0])
     return moved
 
 
-def _rows(
+def _rows_of_moved(
     b: Builder, loop: Loop, most: Value, steps: Mapping[Value, Value], moved: list[Op]
 ) -> Mapping[Value, Value]:
-    """What the operations give in all iterations, by what they give in one."""
+    """Compute the moved operations for all iterations; return the stacked results by the value of one iteration."""
     numbers = b.op("Range", scalar(b, 0, "int64"), most, scalar(b, 1, "int64"))
-    column = insert_axes(b, numbers, 0, len(_own(loop)))
+    column = insert_axes(b, numbers, 0, len(_member_shape(loop)))
     rows = {}
     for carried in loop.carried:
         if carried.enter not in steps:
             continue
         before, more = carried.initial, b.op("Mul", column, steps[carried.enter])
-        casts = [op for op in moved if op.inputs == (carried.enter,) and _wraps(op)]
-        for op in casts:  # of few numbers, not of all of them
+        casts = [op for op in moved if op.inputs == (carried.enter,) and _is_cast_to_words(op)]
+        for op in casts:  # cast the few addends instead of all sums
             rows[op.outputs[0]] = b.op("Add", cast(b, before, "uint64"), cast(b, more, "uint64"))
         if any(carried.enter in op.inputs for op in moved if op not in casts):
             rows[carried.enter] = b.op("Add", before, more)
     return vectorize_elementwise(b, [op for op in moved if op.outputs[0] not in rows], rows)
 
 
-def _wraps(op: Op) -> bool:
-    """Whether it is the cast of a whole number to words: a sum of such is that of what it sums."""
+def _is_cast_to_words(op: Op) -> bool:
+    """Return True for a cast of integers to uint64, which may be applied to the addends instead of the sum."""
     return op.op_type == "Cast" and op.outputs[0].dtype == "uint64"

@@ -1,21 +1,21 @@
-"""A program cut at its outermost loops, so that a loop can be run a few iterations at a time.
+"""Split a program at its outermost loops, so that a loop can run a few iterations at a time.
 
     %b = Mul(%a, %a)                    straight part: %b = Mul(%a, %a)
     %c = Neg(%a)
     loop %i < %n carry %x from %b  ->   loop segment:    loop %k < %most carry %x from %x_before
     %z = Add(%x_final, %c)              straight part: %c = Neg(%a); %z = Add(%x_final, %c)
 
-Every segment is a program of its own, whose inputs are values made before it and whose outputs are
-named as values are. Constants are in every segment that reads them.
+Each segment is a program. Its inputs are values of earlier segments, and its outputs have the names of
+their values. Each segment has the constants that it reads.
 
-Keeps: results bit for bit, names and places. ONNX Runtime makes one operation of several where
-nothing else reads what is between them, and that one may round otherwise (a product and a sum of
-float32). So an operation stands in the piece of the first one that reads it: what is between two
-segments is read, or given, before the cut too.
+Keeps: results bit for bit, names and places. ONNX Runtime fuses operations if nothing else reads the value
+between them, and a fused operation may round differently (a product and a sum of float32). So an operation
+stands in the segment of its first reader. A value that passes between two segments is then read by
+several operations, or is an output, in the uncut program too.
 
-A loop stays whole, inside of a straight part, where it carries and records nothing and has no
-condition, where it carries a sequence or an optional value, or where one would have to go from
-segment to segment: only arrays can be kept for later.
+A loop stays whole, inside of a straight part, in three cases. It carries and records nothing and has no
+condition. It carries a sequence or an optional value. Or such a value would have to pass from segment to
+segment, where only arrays can be stored.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from mdf_loop.passes.segments.loop_segment import LoopSegment, loop_segment
 
 
 class StraightSegment(Struct, frozen=True, eq=False):
-    """What lies between two loops."""
+    """Operations between two loops."""
 
     program: Program
 
@@ -54,20 +54,20 @@ Segment: TypeAlias = StraightSegment | LoopSegment
 
 
 def split_into_segments(program: Program, watch: bool = False) -> tuple[Segment, ...] | None:
-    """The program as a sequence of straight parts and loops; None if no loop can be cut out.
+    """Split the program into straight parts and loops; return None if no loop can be cut out.
 
     Args:
-        program: what ONNX Runtime can run: the last pass was made.
-        watch: also give the floats of each iteration: carried ones after it, recorded ones. Of
-            those whose shape is not known a number is given that is nan where they are not finite.
+        program: A program that ONNX Runtime can run, after all passes.
+        watch: Also return the floats of each iteration: carried ones after it, and recorded ones. A value of
+            unknown shape is represented by a number that is NaN if an element is not finite.
     """
     cuts = tuple(loop for loop in loops(program) if _can_be_cut(loop))
     while cuts:
-        places = _places(program, cuts)
-        kept = _without_crossings(program, cuts, places)
-        if kept == cuts:
-            return _Cutter(program, cuts, places, watch).segments()
-        cuts = kept
+        parts = _assign_parts(program, cuts)
+        remaining = _loops_without_crossings(program, cuts, parts)
+        if remaining == cuts:
+            return _Cutter(program, cuts, parts, watch).segments()
+        cuts = remaining
     return None
 
 
@@ -76,33 +76,33 @@ def _can_be_cut(loop: Loop) -> bool:
     return runs and all(is_tensor(carried.enter.dtype) for carried in loop.carried)
 
 
-# --- where operations stand -----------------------------------------------------------------------
+# --- assignment to segments ----------------------------------------------------------------------
 
 
-def _places(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Operation, int]:
-    """For each operation the number of the straight part that it stands in; 0 is before all loops.
+def _assign_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Operation, int]:
+    """Return the number of the straight part of each operation; part 0 is before all loops.
 
-    The loop with the number k lies after part k. An operation stands in the part of the first one
-    that reads it; what the program gives is made as soon as it can be.
+    The loop with the number k follows part k. An operation stands in the part of its first reader.
+    The outputs of the program are computed as early as possible.
     """
-    earliest = _earliest(program, cuts)
-    given = [output.value for output in program.outputs if is_tensor(output.value.dtype)]
-    wanted = {value: earliest.get(value, 0) for value in given}
-    places: dict[Operation, int] = {}
+    earliest = _earliest_parts(program, cuts)
+    outputs = [output.value for output in program.outputs if is_tensor(output.value.dtype)]
+    latest_part = {value: earliest.get(value, 0) for value in outputs}
+    parts: dict[Operation, int] = {}
     for operation in reversed(program.ops):
         if isinstance(operation, Loop) and operation in cuts:
-            place = cuts.index(operation)
+            part = cuts.index(operation)
         else:
-            readers = (wanted.get(value, len(cuts)) for value in results(operation))
-            place = min(readers, default=len(cuts))
-        places[operation] = place
+            reader_parts = (latest_part.get(value, len(cuts)) for value in results(operation))
+            part = min(reader_parts, default=len(cuts))
+        parts[operation] = part
         for value in reads(operation):
-            wanted[value] = min(place, wanted.get(value, place))
-    return places
+            latest_part[value] = min(part, latest_part.get(value, part))
+    return parts
 
 
-def _earliest(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Value, int]:
-    """For each value the first part in which it is known."""
+def _earliest_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Value, int]:
+    """Return for each value the first part in which it can be computed."""
     earliest: dict[Value, int] = {}
     for operation in program.ops:
         if isinstance(operation, Loop) and operation in cuts:
@@ -113,20 +113,20 @@ def _earliest(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Value, int]:
     return earliest
 
 
-def _without_crossings(
-    program: Program, cuts: tuple[Loop, ...], places: Mapping[Operation, int]
+def _loops_without_crossings(
+    program: Program, cuts: tuple[Loop, ...], parts: Mapping[Operation, int]
 ) -> tuple[Loop, ...]:
-    """The loops over which nothing has to be handed that is no array."""
-    made = {v: operation for operation in program.ops for v in results(operation)}
+    """Return the loops over which only arrays have to be passed."""
+    makers = {v: operation for operation in program.ops for v in results(operation)}
     last_read = {output.value: len(cuts) for output in program.outputs}
     for operation in program.ops:
         after = 1 if operation in cuts else 0  # what a loop reads goes into it
         for value in reads(operation):
-            last_read[value] = max(last_read.get(value, 0), places[operation] + after)
+            last_read[value] = max(last_read.get(value, 0), parts[operation] + after)
     spans = [
-        range(places[made[value]], last)
+        range(parts[makers[value]], last)
         for value, last in last_read.items()
-        if value in made and not is_tensor(value.dtype)
+        if value in makers and not is_tensor(value.dtype)
     ]
     return tuple(loop for k, loop in enumerate(cuts) if not any(k in span for span in spans))
 
@@ -135,64 +135,68 @@ def _without_crossings(
 
 
 class _Cutter:
-    """Makes the pieces of one program, from the last to the first."""
+    """Builder of the segments of one program, from the last to the first."""
 
     def __init__(
         self,
         program: Program,
         cuts: tuple[Loop, ...],
-        places: Mapping[Operation, int],
+        parts: Mapping[Operation, int],
         watch: bool,
     ) -> None:
         self.program = program
         self.cuts = cuts
-        self.places = places
+        self.parts = parts
         self.watch = watch
         self.b = Builder.resume(program)
         self.constants = {op.value: op for op in program.ops if isinstance(op, Constant)}
         self.entries = {entry.value: entry for entry in program.inputs}
 
     def segments(self) -> tuple[Segment, ...]:
-        given = self.entries.keys() | self.constants.keys()
+        available = self.entries.keys() | self.constants.keys()
         outputs = dict.fromkeys(output.value for output in self.program.outputs)
         needed = set(outputs)
-        made: list[Segment | None] = []
-        wanted = [value for value in outputs if value in given]  # copied by the last part
+        segments: list[Segment | None] = []
+        part_outputs = [
+            value for value in outputs if value in available
+        ]  # the last part copies these values
         for part in reversed(self._parts()):
             if isinstance(part, Loop):
-                made.append(self._loop(part))
+                segments.append(self._loop_segment(part))
                 needed.update(reads(part))
                 continue
-            wanted += [v for operation in part for v in results(operation) if v in needed]
-            made.append(self._straight(part, wanted))
+            part_outputs += [v for operation in part for v in results(operation) if v in needed]
+            segments.append(self._straight_segment(part, part_outputs))
             needed.update(value for operation in part for value in reads(operation))
-            wanted = []
-        return tuple(segment for segment in reversed(made) if segment is not None)
+            part_outputs = []
+        return tuple(segment for segment in reversed(segments) if segment is not None)
 
     def _parts(self) -> list[Loop | list[Operation]]:
         straight: list[list[Operation]] = [[] for _ in range(len(self.cuts) + 1)]
         for operation in self.program.ops:
             if operation not in self.cuts and not isinstance(operation, Constant):
-                straight[self.places[operation]].append(operation)
+                straight[self.parts[operation]].append(operation)
         parts: list[Loop | list[Operation]] = [straight[0]]
         for loop, after in zip(self.cuts, straight[1:], strict=True):
             parts += [loop, after]
         return parts
 
-    def _loop(self, loop: Loop) -> LoopSegment:
-        return loop_segment(self.b, self._given(captures(loop)), loop, self.watch)
+    def _loop_segment(self, loop: Loop) -> LoopSegment:
+        return loop_segment(self.b, self._inputs_and_constants(captures(loop)), loop, self.watch)
 
-    def _straight(self, ops: list[Operation], wanted: list[Value]) -> StraightSegment | None:
-        if not wanted:
+    def _straight_segment(
+        self, ops: list[Operation], part_outputs: list[Value]
+    ) -> StraightSegment | None:
+        if not part_outputs:
             return None
         inside = {value for operation in ops for value in results(operation)}
-        read = (*(value for operation in ops for value in reads(operation)), *wanted)
-        given = self._given(value for value in read if value not in inside)
-        outputs = tuple(Output(value.name, value) for value in wanted)
-        return StraightSegment(replace(given, ops=(*given.ops, *ops), outputs=outputs))
+        read = (*(value for operation in ops for value in reads(operation)), *part_outputs)
+        start = self._inputs_and_constants(value for value in read if value not in inside)
+        outputs = tuple(Output(value.name, value) for value in part_outputs)
+        return StraightSegment(replace(start, ops=(*start.ops, *ops), outputs=outputs))
 
-    def _given(self, read: Iterable[Value]) -> Program:
-        """What a segment needs from outside: a program of constants and inputs."""
+    def _inputs_and_constants(self, read: Iterable[Value]) -> Program:
+        """Return a program that has only the inputs and constants which a segment reads."""
         needed = dict.fromkeys(read)
         constants = (constant for value, constant in self.constants.items() if value in needed)
         others = (value for value in needed if value not in self.constants)

@@ -1,6 +1,6 @@
-"""What operations make of one iteration, made of all iterations at once.
+"""Vectorization of elementwise operations of a loop body over all iterations.
 
-%y: float64[n] = Add(%x, %z)     ->     %ys: float64[rows, n] = Add(%xs, %zs)
+    %y: float64[n] = Add(%x, %z)     ->     %ys: float64[rows, n] = Add(%xs, %zs)
 
 Keeps: results bit for bit.
 """
@@ -17,7 +17,7 @@ from mdf_loop.ops.words import ints
 
 
 def is_exact_elementwise(op: Op) -> bool:
-    """Whether an operation is computed number by number, with the same bits wherever they stand."""
+    """Return True for an elementwise operation that has the same bits at every position of an array."""
     row = row_of(op.op_type)
     surely = not row.may_fail(op, lambda value: None) and len(op.outputs) == 1
     return row.elementwise and row.bits is Bits.FIXED and surely
@@ -26,18 +26,20 @@ def is_exact_elementwise(op: Op) -> bool:
 def vectorize_elementwise(
     b: Builder, ops: Iterable[Op], rows: Mapping[Value, Value]
 ) -> dict[Value, Value]:
-    """The rows of all that exact operations read and make; what has none is the same for all."""
-    made = dict(rows)
+    """Compute operations for all iterations; return the stacked values. Values without rows are loop invariants."""
+    stacked = dict(rows)
     for op in ops:
         rank = len(op.outputs[0].shape or ())
-        given = [
-            insert_axes(b, made[value], len(value.shape or ()), rank) if value in made else value
+        operands = [
+            insert_axes(b, stacked[value], len(value.shape or ()), rank)
+            if value in stacked
+            else value
             for value in op.inputs
         ]
-        made[op.outputs[0]] = b.op(op.op_type, *given, **op.attributes)
-    return made
+        stacked[op.outputs[0]] = b.op(op.op_type, *operands, **op.attributes)
+    return stacked
 
 
 def insert_axes(b: Builder, rows: Value, own: int, rank: int) -> Value:
-    """Rows of values of so many axes of their own, with axes before these, so that there are more."""
+    """Insert axes behind the first one of stacked rows, from `own` axes of each row up to `rank`."""
     return rows if own == rank else b.op("Unsqueeze", rows, ints(b, *range(1, 1 + rank - own)))

@@ -1,1 +1,1 @@
-"""Fewer and cheaper operations, the same bits."""
+"""Simplifications: fewer and cheaper operations with bit-identical results."""

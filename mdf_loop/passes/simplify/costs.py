@@ -1,7 +1,7 @@
-"""What operations cost on ONNX Runtime: a lower bound in microseconds.
+"""Cost estimates for ONNX Runtime: lower bounds in microseconds.
 
-Measured with `benchmarks/lazy_choices.py` (onnxruntime 1.31.1, AMD EPYC, one core): an operation
-costs 0.2 us besides its work (`ops.costs`), a loop 3 us, and each of its iterations 1.5 us and its body.
+Measured with `benchmarks/lazy_choices.py` (onnxruntime 1.31.1, AMD EPYC, one core). An operation
+costs 0.2 us besides its work (`ops.costs`). A loop costs 3 us, and each iteration 1.5 us and its body.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from mdf_loop.ops.costs import CALL
 
 _LOOP, _ITERATION = 3.0, 1.5
 _GUARD = 4 * CALL
-"""A guard is four operations there (`emit.guard_node`)."""
+"""Cost of a guard, which is written as four operations (`emit.guard_node`)."""
 
 
 def estimate_cost(b: Builder, operations: Iterable[Operation]) -> float:
-    """What they cost at least; `b` knows the constants."""
-    return sum(_one(b, operation) for operation in operations)
+    """Return a lower bound of the cost of operations in microseconds; `b` knows the constants."""
+    return sum(_operation_cost(b, operation) for operation in operations)
 
 
-def _one(b: Builder, operation: Operation) -> float:
+def _operation_cost(b: Builder, operation: Operation) -> float:
     if isinstance(operation, Constant):
         return 0.0
     if isinstance(operation, Op):
@@ -38,6 +38,6 @@ def _one(b: Builder, operation: Operation) -> float:
 
 
 def _iterations(b: Builder, loop: Loop) -> int:
-    """How often a loop runs for sure."""
+    """Return the number of iterations that a loop runs at least."""
     known = b.constant_of(loop.trip_count)
     return 0 if known is None or loop.condition is not None else max(int(known), 0)

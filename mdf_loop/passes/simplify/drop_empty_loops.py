@@ -1,14 +1,14 @@
-"""A loop that never runs is no loop.
+"""Replace loops that never run by the values that they would return.
 
     loop %i < 0                                         %rows: float64[n, 3] = []
       carry %x from %x0 to %next giving %final    ->    %count = 0
       record %row giving %rows                          (%final is %x0)
       count giving %count
 
-So is one whose condition is false at the start.
+A loop whose initial condition is false never runs either.
 
-Keeps: results bit for bit. A recording whose rows have an extent known only at run time keeps its
-loop, and so does a final value whose type says less than that of its initial value.
+Keeps: results bit for bit. A loop stays if the row shape of a recording is known only at run time.
+It also stays if the type of a final value is less specific than the type of its initial value.
 """
 
 from __future__ import annotations
@@ -34,27 +34,31 @@ from mdf_loop.ir.types import is_tensor, numpy_dtype
 
 
 def drop_empty_loops(program: Program) -> Program:
-    """The program without loops that never run."""
+    """Return the program without loops that never run."""
     known = {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
     swaps: dict[Value, Value] = {}
-    ops = _kept(program.ops, known, swaps)
+    ops = _replace_empty_loops(program.ops, known, swaps)
     if ops == program.ops:
         return program
     outputs = substitute(program.outputs, swaps)
     return replace(program, ops=ops, outputs=outputs)
 
 
-def _kept(
+def _replace_empty_loops(
     ops: Iterable[Operation], known: Mapping[Value, Array], swaps: dict[Value, Value]
 ) -> tuple[Operation, ...]:
-    """The operations, constants in place of loops; `swaps` are the finals of those."""
+    """Replace empty loops by constants, and map their final values to the initial ones in `swaps`."""
     out: list[Operation] = []
     for operation in (substitute(operation, swaps) for operation in ops):
-        if isinstance(operation, Loop) and _is_empty(operation, known) and _is_known(operation):
+        if (
+            isinstance(operation, Loop)
+            and _is_empty(operation, known)
+            and _has_known_results(operation)
+        ):
             swaps |= {carried.final: carried.initial for carried in operation.carried}
-            out += _told(operation, swaps)
+            out += _results_of_empty_loop(operation, swaps)
             continue
-        inner = [_kept(body.ops, known, swaps) for body in bodies(operation)]
+        inner = [_replace_empty_loops(body.ops, known, swaps) for body in bodies(operation)]
         out.append(with_bodies(substitute(operation, swaps), inner))
     return tuple(out)
 
@@ -68,30 +72,30 @@ def _is_empty(loop: Loop, known: Mapping[Value, Array]) -> bool:
     return never or (condition is not None and not condition.any())
 
 
-def _is_known(loop: Loop) -> bool:
-    """Whether what it gives can be said without it."""
+def _has_known_results(loop: Loop) -> bool:
+    """Return True if all results of an empty loop are known without running it."""
     finals = all(
         (c.final.dtype, c.final.shape) == (c.initial.dtype, c.initial.shape) for c in loop.carried
     )
     return finals and all(
-        is_tensor(recorded.stack.dtype) and _rows(recorded.stack) is not None
+        is_tensor(recorded.stack.dtype) and _row_shape(recorded.stack) is not None
         for recorded in loop.recorded
     )
 
 
-def _rows(stack: Value) -> tuple[int, ...] | None:
-    """The shape of a row, if it is known."""
+def _row_shape(stack: Value) -> tuple[int, ...] | None:
+    """Return the shape of a row, or None if it is not known."""
     if not stack.shape:
         return None
     extents = tuple(extent for extent in stack.shape[1:] if isinstance(extent, int))
     return extents if len(extents) == len(stack.shape) - 1 else None
 
 
-def _told(loop: Loop, swaps: dict[Value, Value]) -> Iterable[Constant]:
-    """Empty recordings, the count, and the last condition, which is the first one."""
+def _results_of_empty_loop(loop: Loop, swaps: dict[Value, Value]) -> Iterable[Constant]:
+    """Yield the empty recordings, the count 0, and the last condition, which is the initial one."""
     for recorded in loop.recorded:
         dtype = numpy_dtype(recorded.stack.dtype)
-        yield Constant(recorded.stack, np.zeros((0, *(_rows(recorded.stack) or ())), dtype))
+        yield Constant(recorded.stack, np.zeros((0, *(_row_shape(recorded.stack) or ())), dtype))
     if loop.count is not None:
         yield Constant(loop.count, np.array(0, np.int64))
     if loop.last_condition is not None and loop.condition is not None:

@@ -1,8 +1,8 @@
-"""A loop whose condition is always true is a plain `for` loop.
+"""Remove loop conditions that are always true, so that the loop becomes a plain `for` loop.
 
     loop i < M while True; continue if True   ->   loop i < M
 
-Keeps: results bit for bit. Needs a trip count or a bound, else the loop would be endless.
+Keeps: results bit for bit. The loop needs a trip count or a bound, else it would be endless.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from mdf_loop.ir import (
 
 
 def drop_true_conditions(program: Program) -> Program:
-    """The program with conditions that say nothing left out."""
-    ops = _rewritten(program.ops, true_constants(program.ops))
+    """Return the program without loop conditions that are always true."""
+    ops = _drop_conditions(program.ops, true_constants(program.ops))
     return program if ops == program.ops else replace(program, ops=ops)
 
 
-def _rewritten(ops: tuple[Operation, ...], true_values: set[Value]) -> tuple[Operation, ...]:
+def _drop_conditions(ops: tuple[Operation, ...], true_values: set[Value]) -> tuple[Operation, ...]:
     out: list[Operation] = []
     for operation in ops:
-        inner = [_rewritten(body.ops, true_values) for body in bodies(operation)]
+        inner = [_drop_conditions(body.ops, true_values) for body in bodies(operation)]
         operation = with_bodies(operation, inner)
         if isinstance(operation, Loop):
             ends = operation.trip_count is not None or operation.bound is not None

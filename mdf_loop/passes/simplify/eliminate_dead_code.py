@@ -1,9 +1,10 @@
-"""Drop what no output needs: operations, carried and scanned values, records, whole loops and choices.
+"""Dead code elimination: remove all that no output needs, also inside of loops and branches.
 
     loop: carry x, u; record y  (only x is read)   ->   loop: carry x
     if go giving x, u           (only x is read)   ->   if go giving x
 
-Keeps: results bit for bit. ONNX Runtime runs dead operations of a body and stacks dead records.
+Dead are operations, carried and scanned values, recordings, whole loops and choices. Keeps: results bit
+for bit. ONNX Runtime itself runs dead operations of a body, and stacks dead recordings.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from mdf_loop.ir import (
 
 
 def eliminate_dead_code(program: Program) -> Program:
-    """The program without what no output needs."""
+    """Return the program with only the parts that its outputs need."""
     ops = _live_ops(program.ops, {output.value for output in program.outputs})
     return program if ops == program.ops else replace(program, ops=ops)
 
 
 def _live_ops(ops: tuple[Operation, ...], needed: Iterable[Value]) -> tuple[Operation, ...]:
     live = set(needed)
-    kept: list[Operation] = []
+    live_ops: list[Operation] = []
     for operation in reversed(ops):
         if not live.intersection(results(operation)):
             continue
@@ -41,26 +42,26 @@ def _live_ops(ops: tuple[Operation, ...], needed: Iterable[Value]) -> tuple[Oper
         elif isinstance(operation, If):
             operation = _live_choice(operation, live)
         live.update(reads(operation))
-        kept.append(operation)
-    return tuple(reversed(kept))
+        live_ops.append(operation)
+    return tuple(reversed(live_ops))
 
 
 def _live_loop(loop: Loop, live: set[Value]) -> Loop:
-    """The loop with only the results that are read outside and what they need inside."""
+    """Return the loop with only the results that are read outside, and the operations that they need."""
     last_condition = loop.last_condition if loop.last_condition in live else None
     keeps_condition = loop.condition is not None or last_condition is not None
     recorded = tuple(r for r in loop.recorded if r.stack in live)
-    wanted = {r.row for r in recorded}
+    needed = {r.row for r in recorded}
     if keeps_condition and loop.condition_out is not None:
-        wanted.add(loop.condition_out)
+        needed.add(loop.condition_out)
     carried = {c for c in loop.carried if c.final in live}
     while True:
-        ops = _live_ops(loop.ops, wanted | {c.leave for c in carried})
-        read = {value for op in ops for value in reads(op)} | wanted | {c.leave for c in carried}
-        more = {c for c in loop.carried if c.enter in read} - carried
-        if not more:
+        ops = _live_ops(loop.ops, needed | {c.leave for c in carried})
+        read = {value for op in ops for value in reads(op)} | needed | {c.leave for c in carried}
+        newly_needed = {c for c in loop.carried if c.enter in read} - carried
+        if not newly_needed:
             break
-        carried |= more
+        carried |= newly_needed
     smaller = replace(
         loop,
         ops=ops,
@@ -72,26 +73,26 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
         count=loop.count if loop.count in live else None,
         last_condition=last_condition,
     )
-    return loop if _same(loop, smaller) else smaller
+    return loop if _is_same_loop(loop, smaller) else smaller
 
 
 def _live_choice(choice: If, live: set[Value]) -> If:
-    """The choice with only the outputs that are read outside and what they need inside."""
-    places = [k for k, output in enumerate(choice.outputs) if output in live]
+    """Return the choice with only the outputs that are read outside, and the operations that they need."""
+    positions = [k for k, output in enumerate(choice.outputs) if output in live]
 
     def smaller(branch: Branch) -> Branch:
-        leaves = tuple(branch.leaves[k] for k in places)
+        leaves = tuple(branch.leaves[k] for k in positions)
         return Branch(_live_ops(branch.ops, leaves), leaves)
 
     then, otherwise = smaller(choice.then), smaller(choice.otherwise)
-    fewer = len(places) < len(choice.outputs)
+    fewer = len(positions) < len(choice.outputs)
     if not fewer and (then.ops, otherwise.ops) == (choice.then.ops, choice.otherwise.ops):
         return choice
-    outputs = tuple(choice.outputs[k] for k in places)
+    outputs = tuple(choice.outputs[k] for k in positions)
     return replace(choice, then=then, otherwise=otherwise, outputs=outputs)
 
 
-def _same(left: Loop, right: Loop) -> bool:
+def _is_same_loop(left: Loop, right: Loop) -> bool:
     fields = (
         *("ops", "carried", "recorded", "scanned", "first"),
         *("condition_out", "count", "last_condition"),

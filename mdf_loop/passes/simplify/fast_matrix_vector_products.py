@@ -1,11 +1,11 @@
-"""Spell the product of a matrix and a vector as ONNX Runtime computes it fast.
+"""Rewrite products of a matrix and a vector into the form that ONNX Runtime computes fast.
 
     MatMul(W[m, k], r[k])   ->   MatMul(r, Wt)                                W constant, k <= 128
                             ->   Squeeze(MatMul(W, Unsqueeze(r, -1)), -1)     m >= 16
 
-Keeps: results bit for bit, as measured for float64 up to 1000 x 1000 (ONNX Runtime 1.31, x86);
-float32, whose sums then have another order, is left alone. A vector on the right costs ONNX
-Runtime one tiny product for each row: 5 to 7 times the time for 100 rows or more.
+Keeps: results bit for bit, as measured for float64 up to 1000 x 1000 (ONNX Runtime 1.31, x86).
+float32 stays as it is, because its sums would get another order. ONNX Runtime computes a vector on the
+right by one tiny product for each row, which takes 5 to 7 times as long for 100 rows or more.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from mdf_loop.ir import Op, Program, Value
 from mdf_loop.passes.rewrite import rewrite
 
 MAX_UNBLOCKED_LENGTH = 128
-"""Longer sums are cut into blocks of this length, others for a vector on the left."""
+"""Longest sum that ONNX Runtime computes in the same order for a vector on the left: it cuts longer sums into blocks."""
 
 MIN_ROWS = 16
-"""With fewer rows the plain spelling costs no more."""
+"""Fewest rows for which the column form is faster."""
 
 
 def fast_matrix_vector_products(program: Program) -> Program:
-    """The program with products of matrix and vector in their fast spelling."""
-    return rewrite(program, _rule)
+    """Return the program with each product of a matrix and a vector in its fast form."""
+    return rewrite(program, _fast_product)
 
 
-def _rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
+def _fast_product(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
+    """Return the fast form of a product of a matrix and a vector, or None for other operations."""
     if op.op_type != "MatMul":
         return None
     matrix, vector = (value for value in op.inputs if value is not None)

@@ -1,4 +1,4 @@
-"""A choice whose truth is known is the side that is taken.
+"""Replace choices by one of their branches if the condition is constant.
 
     if True giving %y                    %a = Exp(%x)
       %a = Exp(%x)                ->     ... %a where %y was read
@@ -7,7 +7,7 @@
       give %x
 
 The condition that enters an iteration is true in a loop without a condition. Keeps: results bit for bit.
-ONNX Runtime does the same, but loses what such a choice in a body gives, if
+ONNX Runtime also folds such choices. But for a choice in a body, it loses the result if
 its shape is read, too (onnxruntime 1.32, its constant folding).
 """
 
@@ -25,17 +25,17 @@ from mdf_loop.passes.failing import constants_of
 
 
 def fold_constant_branches(program: Program) -> Program:
-    """The program without choices between what is taken and what is not."""
-    known = _known_truths(program.ops)
+    """Return the program without choices whose condition is constant."""
+    known = _constant_conditions(program.ops)
     if not any(_is_known(operation, known) for operation in walk(program.ops)):
         return program
     swaps: dict[Value, Value] = {}
-    ops = tuple(_taken(program.ops, known, swaps))
+    ops = tuple(_fold_scope(program.ops, known, swaps))
     return replace(program, ops=ops, outputs=substitute(program.outputs, swaps))
 
 
-def _known_truths(ops: Iterable[Operation]) -> Known:
-    """Return what tells constants, and the conditions that enter iterations of loops without one."""
+def _constant_conditions(ops: Iterable[Operation]) -> Known:
+    """Return a lookup of constants, and of the conditions that enter iterations of loops without a condition."""
     constants = constants_of(ops)
     loops = (operation for operation in walk(ops) if isinstance(operation, Loop))
     always = {loop.condition_in for loop in loops if loop.condition is None}
@@ -50,16 +50,16 @@ def _is_known(operation: Operation, known: Known) -> bool:
     return isinstance(operation, If) and known(operation.condition) is not None
 
 
-def _taken(
+def _fold_scope(
     ops: Iterable[Operation], known: Known, swaps: dict[Value, Value]
 ) -> Iterator[Operation]:
-    """The operations, with what stands for values that choices gave."""
+    """Yield the operations with the chosen branches in place of the choices, and add their outputs to `swaps`."""
     for operation in ops:
-        if isinstance(operation, If) and (truth := known(operation.condition)) is not None:
-            branch = operation.then if truth.item() else operation.otherwise
-            yield from _taken(branch.ops, known, swaps)
+        if isinstance(operation, If) and (condition := known(operation.condition)) is not None:
+            branch = operation.then if condition.item() else operation.otherwise
+            yield from _fold_scope(branch.ops, known, swaps)
             leaves = substitute(branch.leaves, swaps)
             swaps.update(zip(operation.outputs, leaves, strict=True))
             continue
-        inner = [tuple(_taken(body.ops, known, swaps)) for body in bodies(operation)]
+        inner = [tuple(_fold_scope(body.ops, known, swaps)) for body in bodies(operation)]
         yield substitute(with_bodies(operation, inner), swaps)

@@ -1,12 +1,12 @@
-"""Let neighbours take over changes of sign.
+"""Fold changes of sign into neighbouring operations.
 
     -1 * x            ->   -x
     a + -x, -x + a    ->   a - x          a - -x   ->   a + x
     -x / 8, -x * 8    ->   x / -8, x * -8
     a + -x * y        ->   a - x * y      (where -x * y is read nowhere else)
 
-Keeps: results bit for bit, as signs do not take part in rounding; a value that is not a number
-stays one, with either sign bit. The usual `-1 * (v - e) / tau + i` loses two of its operations.
+Keeps: results bit for bit, since rounding does not depend on signs. NaN stays NaN, with either sign
+bit. The common expression `-1 * (v - e) / tau + i` loses two of its operations.
 """
 
 from __future__ import annotations
@@ -23,52 +23,52 @@ _FLOATS = ("float64", "float32")
 
 
 def fold_negations(program: Program) -> Program:
-    """The program with as few operations as can be that only change a sign."""
+    """Return the program with as few negations as possible."""
     while True:
-        fewer = rewrite(program, _Signs(program).rule)
-        if fewer is program:
+        rewritten = rewrite(program, _NegationFolder(program).rule)
+        if rewritten is program:
             return program
-        program = fewer
+        program = rewritten
 
 
-class _Signs:
-    """Knows which values can be given with the sign changed, at no cost."""
+class _NegationFolder:
+    """Rewrite rule that tracks which values can be negated without an extra operation."""
 
     def __init__(self, program: Program) -> None:
         self.negated: dict[Value, Value] = {}
         self.scaled: dict[Value, tuple[Op, int]] = {}
-        self.readers = _readers(program)
+        self.readers = _count_readers(program)
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """The operation without a change of sign, if it can do without."""
-        made = op.outputs[0]
-        if made.dtype not in _FLOATS:
+        """Return the operation without a change of sign, or None to keep it."""
+        output = op.outputs[0]
+        if output.dtype not in _FLOATS:
             return None
         if op.op_type == "Neg":
-            return self._negation(b, made, _operand(op, 0))
+            return self._negation(b, output, _operand(op, 0))
         if op.op_type in ("Mul", "Div"):
             return self._scale(b, op)
         if op.op_type in ("Add", "Sub"):
             return self._sum(b, op)
         return None
 
-    def _negation(self, b: Builder, made: Value, operand: Value) -> tuple[Value] | None:
+    def _negation(self, b: Builder, output: Value, operand: Value) -> tuple[Value] | None:
         opposite = self._opposite(b, operand)
         if opposite is None:
-            self.negated[made] = operand
+            self.negated[output] = operand
             return None
         return (opposite,)
 
     def _scale(self, b: Builder, op: Op) -> tuple[Value] | None:
-        """A product or quotient: a factor -1 is a negation, a constant takes the sign."""
-        made = op.outputs[0]
+        """Fold a product or quotient: a factor -1 becomes a negation, another constant takes the sign."""
+        output = op.outputs[0]
         for place in (0, 1):
             factor, other = _operand(op, place), _operand(op, 1 - place)
             constant = b.constant_of(factor)
             if constant is None:
                 continue
-            if op.op_type == "Mul" and np.all(constant == -1) and other.shape == made.shape:
-                self.negated[made] = other
+            if op.op_type == "Mul" and np.all(constant == -1) and other.shape == output.shape:
+                self.negated[output] = other
                 return (b.op("Neg", other),)
             opposite = self._opposite(b, other)
             if opposite is not None:
@@ -76,7 +76,7 @@ class _Signs:
                 return (b.op(op.op_type, parts[place], parts[1 - place]),)
         for place in (0, 1):
             if self._has_opposite(_operand(op, place)):
-                self.scaled[made] = (op, place)
+                self.scaled[output] = (op, place)
         return None
 
     def _sum(self, b: Builder, op: Op) -> tuple[Value] | None:
@@ -91,7 +91,7 @@ class _Signs:
         return value in self.negated or (value in self.scaled and self.readers[value] == 1)
 
     def _opposite(self, b: Builder, value: Value) -> Value | None:
-        """The value with its sign changed, if that needs no operation more."""
+        """Return the negated value if no extra operation is needed, else None."""
         if value in self.negated:
             return self.negated[value]
         if not self._has_opposite(value):
@@ -110,8 +110,8 @@ def _operand(op: Op, place: int) -> Value:
     return value
 
 
-def _readers(program: Program) -> Counter[Value]:
-    """How often each value is read."""
+def _count_readers(program: Program) -> Counter[Value]:
+    """Count how often the program reads each value."""
     count = Counter(output.value for output in program.outputs)
     for operation in walk(program.ops):
         count.update(operands(operation))

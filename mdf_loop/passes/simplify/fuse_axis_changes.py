@@ -64,7 +64,7 @@ def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
 
 
 def _fuse(first: _AxisChange, second: _AxisChange) -> _AxisChange:
-    """Return the one change that two changes of the same kind are, the second one after the first.
+    """Return the single change that equals `first` followed by `second`, which is of the same kind.
 
     The axes of a change are positions in the array of higher rank. An insertion therefore shifts the axes
     of the insertion before it, and a removal shifts the axes of the removal after it.

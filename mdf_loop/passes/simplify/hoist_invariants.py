@@ -1,11 +1,11 @@
-"""Compute once, before the loop, what every iteration computes alike.
+"""Loop-invariant code motion: compute operations before the loop if all iterations compute the same.
 
     loop: t = a * b; x' = x + t   ->   t = a * b; loop: x' = x + t
 
-Keeps: results bit for bit. Only operations that cannot fail move, since a loop of zero
-iterations must not fail for what it never computed. A choice stays where it is, and so does
-what stands in its branches: it is computed only when it is chosen. A loop in a branch puts its
-invariants before itself, in the branch. ONNX Runtime hoists nothing.
+Keeps: results bit for bit. Only operations that cannot fail move, because a loop of zero iterations
+must not fail for operations that it never computes. A choice stays in the loop, and so do the
+operations of its branches, which are computed only if the branch is chosen. The invariants of a loop
+inside a branch move before that loop, within the branch. ONNX Runtime hoists nothing.
 """
 
 from __future__ import annotations
@@ -30,31 +30,33 @@ from mdf_loop.passes.failing import can_move, constants_of
 
 
 def hoist_invariants(program: Program) -> Program:
-    """The program with invariants before the loops that need them."""
-    ops = _hoisted(program.ops, constants_of(program.ops))
+    """Return the program with loop-invariant operations before their loops."""
+    ops = _hoist_scope(program.ops, constants_of(program.ops))
     return program if ops == program.ops else replace(program, ops=ops)
 
 
-def _hoisted(ops: tuple[Operation, ...], known: Known) -> tuple[Operation, ...]:
+def _hoist_scope(ops: tuple[Operation, ...], known: Known) -> tuple[Operation, ...]:
     out: list[Operation] = []
     for operation in ops:
-        inner = [_hoisted(body.ops, known) for body in bodies(operation)]
+        inner = [_hoist_scope(body.ops, known) for body in bodies(operation)]
         operation = with_bodies(operation, inner)
         if isinstance(operation, Loop):
-            before, operation = _split(operation, known)
+            before, operation = _split_invariants(operation, known)
             out += before
         out.append(operation)
     return tuple(out)
 
 
-def _split(loop: Loop, known: Known) -> tuple[list[Operation], Loop]:
-    """What can stand before the loop, and the loop without it."""
+def _split_invariants(loop: Loop, known: Known) -> tuple[list[Operation], Loop]:
+    """Return the operations that can move before the loop, and the loop without them."""
     varying: set[Value] = set(body_inputs(loop))
     before: list[Operation] = []
     inside: list[Operation] = []
     for operation in loop.ops:
-        plain = isinstance(operation, Constant | Op) and varying.isdisjoint(operands(operation))
-        if plain and can_move(operation, known):
+        is_invariant = isinstance(operation, Constant | Op) and varying.isdisjoint(
+            operands(operation)
+        )
+        if is_invariant and can_move(operation, known):
             before.append(operation)
         else:
             inside.append(operation)

@@ -1,14 +1,14 @@
-"""A choice by one truth value computes only the side that is wanted, where that is expensive.
+"""Sink an expensive operand of a selection into a branch, so that only the selected side is computed.
 
     t = MatMul(a, b); y = Where(go, t, x)   ->   if go giving y: give MatMul(a, b)  else: give x
 
-Keeps: results bit for bit. What moves into the `If` is read by nothing else, and is none of
-these: random numbers, guards, operations that can fail, loops that may not end. So the program fails
-for the same inputs as before. Choices by the same truth value become one `If`.
+Keeps: results bit for bit. An operation moves only if nothing else reads its results. Random numbers,
+guards, operations that can fail and loops that may not end never move. So the program fails
+for the same inputs as before. Selections by the same condition become one `If`.
 
-Rule: a side moves if it costs 3 us or more (`passes.simplify.costs`), and each choice is looked at alone
-where not all by one truth value can move. Measured (onnxruntime 1.31.1, AMD EPYC, one core,
-`benchmarks/lazy_choices.py`, us for each iteration of a loop, wanted in 0, 50, 100 %):
+Rule: a side moves if it costs 3 us or more (`passes.simplify.costs`). If the selections by one condition
+cannot all move together, each is tried alone. Measured (onnxruntime 1.31.1, AMD EPYC, one core,
+`benchmarks/lazy_choices.py`, us for each iteration of a loop, selected in 0, 50, 100 %):
 
     side                         both sides            one side
     4 Abs of 3 elements          3.3   3.3   3.3       2.1   2.8   3.4     stays
@@ -16,7 +16,7 @@ where not all by one truth value can move. Measured (onnxruntime 1.31.1, AMD EPY
     Tanh of 1000 elements        6.3   6.3   8.0       2.2   4.1   7.5     moves
     MatMul 300 x 300            18    33    30         2.1  18    33       moves
 
-If its side is always wanted, an `If` costs about what the choice costs that it replaces, at most a
+If its side is always selected, an `If` costs about as much as the selection that it replaces, at most a
 tenth more. (Not measured on a GPU, where an `If` waits for its condition.)
 """
 
@@ -45,41 +45,46 @@ from mdf_loop.passes.failing import can_move
 from mdf_loop.passes.simplify.costs import estimate_cost
 
 MIN_SUNK_MICROSECONDS = 3.0
-"""From so many microseconds on a side is worth an `If`."""
+"""Cost from which a side is moved into an `If`."""
 
 
 def sink_into_branches(program: Program) -> Program:
-    """The program with expensive sides of choices computed only where they are wanted."""
+    """Return the program that computes expensive sides of selections only if they are selected."""
     b = Builder.resume(program)
     for operation in program.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)
-    ops = _scope(b, program.ops, [output.value for output in program.outputs])
+    ops = _sink_in_scope(b, program.ops, [output.value for output in program.outputs])
     return program if ops == program.ops else replace(program, ops=ops)
 
 
-def _scope(
+def _sink_in_scope(
     b: Builder, ops: tuple[Operation, ...], leaves: Iterable[Value]
 ) -> tuple[Operation, ...]:
-    """The operations of one scope; `leaves` are read after them."""
+    """Return the operations of one scope with selections sunk into branches; `leaves` are read after them."""
     read_after = set(leaves)
     while True:
-        moved = next(
-            filter(None, (_moved(b, ops, group, read_after) for group in _groups(ops))), None
+        rewritten = next(
+            filter(
+                None,
+                (_sink_group(b, ops, group, read_after) for group in _groups_by_condition(ops)),
+            ),
+            None,
         )
-        if moved is None:
+        if rewritten is None:
             break
-        ops = moved
+        ops = rewritten
     return tuple(
-        with_bodies(op, [_scope(b, body.ops, body.outputs) for body in bodies(op)]) for op in ops
+        with_bodies(op, [_sink_in_scope(b, body.ops, body.outputs) for body in bodies(op)])
+        for op in ops
     )
 
 
-def _groups(ops: Sequence[Operation]) -> list[list[int]]:
-    """Positions of choices that can be one, the last first; then each alone."""
+def _groups_by_condition(ops: Sequence[Operation]) -> list[list[int]]:
+    """Return positions of selections: groups by condition, the last group first, then each selection alone."""
     by_condition: dict[Value, list[int]] = {}
     for k, op in enumerate(ops):
-        if isinstance(op, Op) and _is_choice(op):
+        if isinstance(op, Op) and _is_scalar_selection(op):
             condition = op.inputs[0]
             assert condition is not None
             by_condition.setdefault(condition, []).append(k)
@@ -88,41 +93,41 @@ def _groups(ops: Sequence[Operation]) -> list[list[int]]:
     return together + alone
 
 
-def _is_choice(op: Op) -> bool:
-    """Whether it is a `Where` by one truth value between two values of the result's shape."""
+def _is_scalar_selection(op: Op) -> bool:
+    """Return True for a `Where` with a scalar condition and two operands of the result's shape."""
     if op.op_type != "Where":
         return False
     condition, then, otherwise = op.inputs
     assert condition is not None
     assert then is not None
     assert otherwise is not None
-    made = op.outputs[0].shape
-    same = made is not None and then.shape == made == otherwise.shape
+    shape = op.outputs[0].shape
+    same = shape is not None and then.shape == shape == otherwise.shape
     return same and condition.shape == ()
 
 
 class _Side(Struct, frozen=True):
-    """What one side of choices reads, and the positions of what only it needs."""
+    """Operands of one side of the selections, and positions of the operations that only this side needs."""
 
     leaves: tuple[Value, ...]
     positions: tuple[int, ...]
 
 
-def _moved(
+def _sink_group(
     b: Builder, ops: tuple[Operation, ...], group: Sequence[int], read_after: set[Value]
 ) -> tuple[Operation, ...] | None:
-    """The operations with these choices as one `If` at the last's place; None if that is no good."""
+    """Return the operations with these selections as one `If` at the last position, or None if that does not pay."""
     sides = [_side(b, ops, group, place, read_after) for place in (1, 2)]
     inside = {k for side in sides for k in side.positions}
     if all(
         estimate_cost(b, (ops[k] for k in side.positions)) < MIN_SUNK_MICROSECONDS for side in sides
     ):
         return None
-    chosen = {value for k in group for value in results(ops[k])}
+    selected = {value for k in group for value in results(ops[k])}
     between = (ops[k] for k in range(group[0], group[-1]) if k not in inside and k not in group)
     needed = [value for op in (*between, *(ops[k] for k in inside)) for value in reads(op)]
     needed += [leaf for side in sides for leaf in side.leaves]
-    if not chosen.isdisjoint(needed):
+    if not selected.isdisjoint(needed):
         return None
     last = ops[group[-1]]
     assert isinstance(last, Op)
@@ -131,9 +136,11 @@ def _moved(
     then, otherwise = (Branch(tuple(ops[k] for k in s.positions), s.leaves) for s in sides)
     outputs = tuple(ops[k].outputs[0] for k in group if isinstance(ops[k], Op))  # type: ignore[union-attr]
     choice = If(outputs[0].name, condition, then, otherwise, outputs, last.where)
-    placed = {group[-1]: choice}
-    gone = inside | set(group)
-    return tuple(placed.get(k, op) for k, op in enumerate(ops) if k in placed or k not in gone)
+    replacements = {group[-1]: choice}
+    removed = inside | set(group)
+    return tuple(
+        replacements.get(k, op) for k, op in enumerate(ops) if k in replacements or k not in removed
+    )
 
 
 def _side(
@@ -143,7 +150,7 @@ def _side(
     place: int,
     read_after: set[Value],
 ) -> _Side:
-    """One side of the choices, with the operations before them that nothing else needs."""
+    """Return one side of the selections, with the operations before them that nothing else needs."""
     leaves = []
     others = set(read_after)
     for k in group:
@@ -157,8 +164,8 @@ def _side(
     for k in reversed(range(len(ops))):
         if k in group:
             continue
-        mine = k < group[-1] and others.isdisjoint(results(ops[k])) and _is_movable(b, ops[k])
-        if mine and _is_needed(ops, k, leaves, positions):
+        can_sink = k < group[-1] and others.isdisjoint(results(ops[k])) and _is_movable(b, ops[k])
+        if can_sink and _is_needed(ops, k, leaves, positions):
             positions.append(k)
         else:
             others.update(reads(ops[k]))
@@ -168,11 +175,11 @@ def _side(
 def _is_needed(
     ops: Sequence[Operation], k: int, leaves: Sequence[Value], positions: Sequence[int]
 ) -> bool:
-    """Whether the side reads what the operation makes."""
+    """Return True if the side reads a result of the operation."""
     read = {*leaves, *(value for p in positions for value in reads(ops[p]))}
     return not read.isdisjoint(results(ops[k]))
 
 
 def _is_movable(b: Builder, operation: Operation) -> bool:
-    """Whether an operation may be left out where nobody wants it."""
+    """Return True if an operation may be skipped when its results are not read."""
     return not isinstance(operation, Constant) and can_move(operation, b.constant_of)
