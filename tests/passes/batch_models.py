@@ -88,14 +88,14 @@ class Turning:
 
 
 def arrays(**batched: np.ndarray) -> dict[str, np.ndarray]:
-    given = {"v": V[0], "w": np.array([2.0, -3.0]), "s": S[0], "n": np.array(4)}
-    return {**given, **batched}
+    defaults = {"v": V[0], "w": np.array([2.0, -3.0]), "s": S[0], "n": np.array(4)}
+    return {**defaults, **batched}
 
 
 def same(program: Program, *names: str, **changes: np.ndarray) -> Program:
     many = {"v": V, "s": S, "w": V[::-1] * 2, "n": np.array([1, 2, 3])}
-    given = arrays(**{name: many[name] for name in names}, **changes)
-    return assert_same(program, given, names)
+    feeds = arrays(**{name: many[name] for name in names}, **changes)
+    return assert_same(program, feeds, names)
 
 
 def text(program: Program) -> list[str]:

@@ -27,8 +27,8 @@ def singly(arrays: Arrays, names: Collection[str]) -> list[dict[str, np.ndarray]
 def on_runtime(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
     """What ONNX Runtime gives."""
     names = [output.name for output in program.outputs]
-    wanted = {entry.value.name for entry in program.inputs}
-    feeds = {k: np.asarray(a) for k, a in arrays.items() if k in wanted}
+    input_names = {entry.value.name for entry in program.inputs}
+    feeds = {k: np.asarray(a) for k, a in arrays.items() if k in input_names}
     return dict(zip(names, session_of(program).run(names, feeds), strict=True))
 
 
@@ -51,12 +51,12 @@ def assert_same(
     shapes = {o.name: o.value.shape for o in many.outputs}
     if interpreted:
         after = prepare(program, SIMPLIFY)
-        for given, at_once in ((program, many), (after, batch(after, names))):
-            _same_on(interpret, given, at_once, arrays, names, exact)
+        for before, batched in ((program, many), (after, batch(after, names))):
+            _same_on(interpret, before, batched, arrays, names, exact)
     alone, together = prepare(program, LEGAL), prepare(many, ONNXRUNTIME)
-    made = _same_on(on_runtime, alone, together, arrays, names, exact)
+    batched_outputs = _same_on(on_runtime, alone, together, arrays, names, exact)
     shared = {output.name for output in many.outputs if output.members is None}
-    for name, array in made.items():
+    for name, array in batched_outputs.items():
         assert shapes[name] is None or len(shapes[name]) + (name in shared) == array.ndim
     return many
 
@@ -69,23 +69,24 @@ def _same_on(
     names: Collection[str],
     exact: bool,
 ) -> dict[str, np.ndarray]:
-    parts = [engine(alone, given) for given in singly(arrays, names)]
-    made = members(engine, together, arrays)
+    parts = [engine(alone, feeds) for feeds in singly(arrays, names)]
+    batched_outputs = members(engine, together, arrays)
     lengths = {
-        name: made.pop(length) for name, length in together.output_names(OutputRole.LENGTH).items()
+        name: batched_outputs.pop(length)
+        for name, length in together.output_names(OutputRole.LENGTH).items()
     }
-    for name, array in made.items():
+    for name, array in batched_outputs.items():
         if name in lengths:
             assert lengths[name].tolist() == [len(part[name]) for part in parts]
             assert array.shape[1] == max(lengths[name])
             array = np.concatenate([own[:k] for own, k in zip(array, lengths[name], strict=True)])
-            wanted = np.concatenate([part[name] for part in parts])
+            expected = np.concatenate([part[name] for part in parts])
         else:
-            wanted = np.stack([part[name] for part in parts])
-        assert array.dtype == wanted.dtype
+            expected = np.stack([part[name] for part in parts])
+        assert array.dtype == expected.dtype
         if exact or array.dtype.kind not in "fc":
-            np.testing.assert_array_equal(array, wanted)
+            np.testing.assert_array_equal(array, expected)
         else:
-            assert array.shape == wanted.shape
-            np.testing.assert_allclose(array, wanted, rtol=1e-12, atol=1e-14)
-    return made
+            assert array.shape == expected.shape
+            np.testing.assert_allclose(array, expected, rtol=1e-12, atol=1e-14)
+    return batched_outputs

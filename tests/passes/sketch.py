@@ -78,11 +78,11 @@ def same_bits(apply: Pass, program: Program, **arrays: np.ndarray) -> None:
     """The pass keeps all numbers, signs of zeros too, and rests when applied again."""
     after = apply(program)
     assert not check(after)
-    made, kept = interpret(after, arrays), interpret(program, arrays)
-    for name, array in kept.items():
-        assert (made[name].dtype, made[name].shape) == (array.dtype, array.shape)
-        np.testing.assert_array_equal(made[name], array)
+    actual, expected = interpret(after, arrays), interpret(program, arrays)
+    for name, array in expected.items():
+        assert (actual[name].dtype, actual[name].shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(actual[name], array)
         if array.dtype.kind == "f":
             numbers = ~np.isnan(array)
-            assert (np.signbit(made[name]) == np.signbit(array))[numbers].all()
+            assert (np.signbit(actual[name]) == np.signbit(array))[numbers].all()
     assert apply(after) is after

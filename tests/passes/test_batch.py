@@ -25,8 +25,10 @@ def test_rows_of_each_member_are_scanned(names: list[str], backward: bool) -> No
     kick, other = loop.scan(m.v, "kick", backward=backward), loop.scan(m.w, "other")
     loop.leave(loop.body.op("Add", loop.body.op("Mul", x, kick), other))
     loop.record(kick, "kicks")
-    made = loop.done()
-    batched = same(m.program(x=made.carried[0].final, kicks=made.recorded[0].stack), *names)
+    built_loop = loop.done()
+    batched = same(
+        m.program(x=built_loop.carried[0].final, kicks=built_loop.recorded[0].stack), *names
+    )
     (after,) = loops(batched)
     assert [scanned.axis for scanned in after.scanned] == [int(n in names) for n in ("v", "w")]
 
@@ -76,9 +78,9 @@ def test_no_names_leave_the_program_alone() -> None:
 
 def test_the_extent_has_a_name_that_nothing_else_has() -> None:
     m = Model()
-    taken = m.b.new("float64", ("batch",), "u")
+    occupied = m.b.new("float64", ("batch",), "u")
     program = replace(
-        m.program(y=m.b.op("Neg", m.v)), inputs=(Input(m.v), Input(taken), Input(m.w))
+        m.program(y=m.b.op("Neg", m.v)), inputs=(Input(m.v), Input(occupied), Input(m.w))
     )
     assert batch(program, ["v"]).inputs[0].value.type == "float64[batch_2, 2]"
     assert batch(program, ["v"], size="member").inputs[0].value.type == "float64[member, 2]"
@@ -242,9 +244,14 @@ def test_what_is_repeated_is_made_before_the_loop() -> None:
     program = m.program(x=loop.carried[0].final)
     for names in (("v",), ("v", "s"), ("s",)):
         many = same(program, *names)
-        (made,) = (operation for operation in many.ops if isinstance(operation, Loop))
-        assert [op.op_type for op in made.ops if isinstance(op, Op)] == ["Add", "Mul", "Add", "Sub"]
-        for op in made.ops:
+        (batched_loop,) = (operation for operation in many.ops if isinstance(operation, Loop))
+        assert [op.op_type for op in batched_loop.ops if isinstance(op, Op)] == [
+            "Add",
+            "Mul",
+            "Add",
+            "Sub",
+        ]
+        for op in batched_loop.ops:
             shapes = {v.shape for v in op.inputs} - {(1, 1)}  # type: ignore[union-attr]
             assert all(shape[1:] != (1,) for shape in shapes), op
 

@@ -15,7 +15,7 @@ from tests.passes.batch_models import Model, Turning, arrays, same
 from tests.passes.batch_running import assert_same
 
 
-def choice(m: Model, condition: Value, **kept: Value) -> Program:
+def choice(m: Model, condition: Value, **captured: Value) -> Program:
     """`if condition: a = v * s, b = w else: a = -w, b = v`."""
     then, otherwise = m.b.body(), m.b.body()
     doubled, turned = then.op("Mul", m.v, m.s), otherwise.op("Neg", m.w)
@@ -30,7 +30,7 @@ def choice(m: Model, condition: Value, **kept: Value) -> Program:
             "$.graphs[0].nodes['A']",
         )
     )
-    return m.program(a=outputs[0], b=outputs[1], **kept)
+    return m.program(a=outputs[0], b=outputs[1], **captured)
 
 
 @pytest.mark.parametrize("names", [("v",), ("s",), ("v", "s"), ("w",)])
@@ -58,11 +58,11 @@ def one_branch(op_type: str, *operands: str, **attributes: Any) -> Program:
     table["shape"] = m.b.constant(np.array([1, 2]))
     then = m.b.body()
     with then.at("$.branch"):
-        made = then.op(op_type, *(table[name] for name in operands), **attributes)
+        quotient = then.op(op_type, *(table[name] for name in operands), **attributes)
     otherwise = m.b.body()
-    other = otherwise.op("Mul", made_like(otherwise, made), made_like(otherwise, made))
-    out = m.b.new(made.dtype, made.shape, "out")
-    branches = Branch(tuple(then.ops), (made,)), Branch(tuple(otherwise.ops), (other,))
+    other = otherwise.op("Mul", made_like(otherwise, quotient), made_like(otherwise, quotient))
+    out = m.b.new(quotient.dtype, quotient.shape, "out")
+    branches = Branch(tuple(then.ops), (quotient,)), Branch(tuple(otherwise.ops), (other,))
     m.b.append(If("A", condition, *branches, (out,), "$.graphs[0].nodes['A']"))
     return m.program(out=out)
 
@@ -74,8 +74,8 @@ def made_like(b: Builder, value: Value) -> Value:
 def test_a_branch_that_may_fail_is_computed_for_those_that_choose_it() -> None:
     """Others would fail in it: they have no such element, and divide by 0."""
     for op_type, first, n in (("Gather", "v", [1, 5, 0]), ("Div", "seven", [2, 0, 3])):
-        given = arrays(s=np.array([0.3, -0.7, 1.1]), n=np.array(n))
-        assert_same(one_branch(op_type, first, "n"), given, ("s", "n"))
+        feeds = arrays(s=np.array([0.3, -0.7, 1.1]), n=np.array(n))
+        assert_same(one_branch(op_type, first, "n"), feeds, ("s", "n"))
 
 
 def test_a_loop_that_would_never_end_is_run_for_those_that_choose_it() -> None:
@@ -101,9 +101,9 @@ def test_a_branch_that_may_fail_is_refused_if_nobody_knows_its_shape() -> None:
     condition = m.b.op("Greater", m.s, m.b.constant(np.array(0.0)))
     then = m.b.body()
     length = then.op("Unsqueeze", m.n, then.constant(np.array([0])))
-    made = then.op("Expand", m.s, length)
+    expanded = then.op("Expand", m.s, length)
     out = m.b.new("float64", None, "out")
-    m.b.append(If("A", condition, Branch(tuple(then.ops), (made,)), Branch((), (m.v,)), (out,)))
+    m.b.append(If("A", condition, Branch(tuple(then.ops), (expanded,)), Branch((), (m.v,)), (out,)))
     with pytest.raises(UnsupportedError) as caught:
         batch(m.program(out=out), ["s"])
     assert (

@@ -40,12 +40,15 @@ def stopping(
     more = body.op("Add", x, number(body, 1.0))
     less = body.op("Sub", k, body.constant(np.array(1)))
     loop.leave(more, body.op("Mul", v, number(body, 2.0)), less)
-    told = {"count": m.b.new("int64", (), "count"), "last_condition": m.b.new("bool", (), "last")}
+    reports = {
+        "count": m.b.new("int64", (), "count"),
+        "last_condition": m.b.new("bool", (), "last"),
+    }
     condition = first if isinstance(first, Value | None) else m.truth(first)
     out = below(body, more, bound)
-    loop.done(condition=condition, condition_out=out, **told, bound=most)
+    loop.done(condition=condition, condition_out=out, **reports, bound=most)
     finals = {carried.name: carried.final for carried in loop.carried}
-    return loop, {**finals, **told}
+    return loop, {**finals, **reports}
 
 
 def test_a_while_loop_is_one_of_members() -> None:
@@ -54,10 +57,10 @@ def test_a_while_loop_is_one_of_members() -> None:
     x = loop.carry(m.s, "x")
     more = loop.body.op("Add", x, number(loop.body, 0.5))
     loop.leave(more)
-    told = {"count": m.b.new("int64", (), "count")}
+    reports = {"count": m.b.new("int64", (), "count")}
     out = below(loop.body, more, 2.0)
-    loop.done(condition=below(m.b, m.s, 1.0), condition_out=out, **told)
-    many = same(m.program(x_end=loop.carried[0].final, count=told["count"]), "s")
+    loop.done(condition=below(m.b, m.s, 1.0), condition_out=out, **reports)
+    many = same(m.program(x_end=loop.carried[0].final, count=reports["count"]), "s")
     assert text(many)[-8:-2] == [
         "  loop %i while %Less_2 for each batch",
         "    carry %x: float64[batch] from %s to %Add giving %x_end",
@@ -92,30 +95,30 @@ def test_a_while_loop_is_one_of_members() -> None:
 @pytest.mark.parametrize("trip", [None, 0, 1, 2, 100])
 def test_all_that_a_loop_gives(names: tuple[str, ...], bound: float, trip: int | None) -> None:
     m = Model()
-    _, made = stopping(m, bound=bound, trip=None if trip is None else m.n)
-    same(m.program(**made), *names, **({} if trip is None else {"n": np.array(trip)}))
+    _, outputs = stopping(m, bound=bound, trip=None if trip is None else m.n)
+    same(m.program(**outputs), *names, **({} if trip is None else {"n": np.array(trip)}))
 
 
 @pytest.mark.parametrize("names", [("n",), ("n", "s"), ("n", "v")])
 @pytest.mark.parametrize("first", [True, False, None])
 def test_a_trip_count_of_each(names: tuple[str, ...], first: bool | None) -> None:
     m = Model()
-    _, made = stopping(m, first=first, bound=1.5, trip=m.n)
-    same(m.program(**made), *names)
+    _, outputs = stopping(m, first=first, bound=1.5, trip=m.n)
+    same(m.program(**outputs), *names)
 
 
 def test_a_trip_count_that_is_not_positive() -> None:
     m = Model()
-    _, made = stopping(m, first=None, trip=m.b.op("Sub", m.n, m.b.constant(np.array(2))))
-    same(m.program(**made), "n")
+    _, outputs = stopping(m, first=None, trip=m.b.op("Sub", m.n, m.b.constant(np.array(2))))
+    same(m.program(**outputs), "n")
 
 
 @pytest.mark.parametrize("trip", [None, 3])
 def test_a_condition_that_is_false_at_first(trip: int | None) -> None:
     m = Model()
     positive = m.b.op("Greater", m.s, number(m.b, 0.0))
-    _, made = stopping(m, first=positive, trip=None if trip is None else m.n)
-    same(m.program(**made), "s", n=np.array(3))
+    _, outputs = stopping(m, first=positive, trip=None if trip is None else m.n)
+    same(m.program(**outputs), "s", n=np.array(3))
 
 
 def test_a_first_condition_alone() -> None:
@@ -132,15 +135,15 @@ def test_a_first_condition_alone() -> None:
 
 def test_a_last_condition_that_ends_nothing() -> None:
     m = Model()
-    _, made = stopping(m, first=None, bound=3.5, trip=m.n)
-    same(m.program(**made), "s", n=np.array(3))
-    same(m.program(**made), "s", n=np.array(0))
+    _, outputs = stopping(m, first=None, bound=3.5, trip=m.n)
+    same(m.program(**outputs), "s", n=np.array(3))
+    same(m.program(**outputs), "s", n=np.array(0))
 
 
 def test_a_bound_is_that_of_each() -> None:
     m = Model()
-    _, made = stopping(m, bound=3.5, most=3)
-    same(m.program(**made), "s")
+    _, outputs = stopping(m, bound=3.5, most=3)
+    same(m.program(**outputs), "s")
 
 
 @pytest.mark.parametrize("kind", ["while", "trip count"])
@@ -222,8 +225,8 @@ def test_a_loop_in_a_loop(names: tuple[str, ...]) -> None:
     inner.leave(more)
     count = outer.body.new("int64", (), "inner_count")
     whole = outer.body.op("Ceil", x)
-    goes = outer.body.op("Less", x, whole)
-    inner.done(condition=goes, condition_out=inner.body.op("Less", more, whole), count=count)
+    condition = outer.body.op("Less", x, whole)
+    inner.done(condition=condition, condition_out=inner.body.op("Less", more, whole), count=count)
     far = outer.body.op("Mul", inner.carried[0].final, number(outer.body, 1.5))
     outer.leave(far, outer.body.op("Add", c, count))
     outer.done(condition=m.truth(True), condition_out=below(outer.body, far, 9.0))
@@ -241,8 +244,8 @@ def test_a_body_that_fails_behind_the_last_iteration() -> None:
     divided = loop.body.op("Div", loop.body.constant(np.array(60)), k)
     place = loop.body.op("Sub", k, loop.body.constant(np.array(1)))
     table = m.b.constant(np.array([5.0, 6.0, 7.0]))
-    found = loop.body.op("Gather", table, place, axis=0)
-    safe = loop.body.guard(found, loop.body.op("Greater", k, zero), "k is not positive")
+    element = loop.body.op("Gather", table, place, axis=0)
+    safe = loop.body.guard(element, loop.body.op("Greater", k, zero), "k is not positive")
     q, f = loop.carry(m.n, "q"), loop.carry(m.s, "f")
     assert q is not f
     loop.leave(place, divided, safe)
@@ -275,12 +278,12 @@ def test_each_chooses_in_the_body() -> None:
     body = loop.body
     then, otherwise = body.body(), body.body()
     left, right = then.op("Neg", v), otherwise.op("Mul", v, m.w)
-    made = body.new("float64", (2,), "made")
+    selected = body.new("float64", (2,), "made")
     positive = body.op("Greater", x, number(body, 0.0))
     branches = Branch(tuple(then.ops), (left,)), Branch(tuple(otherwise.ops), (right,))
-    body.append(If("A.h", positive, *branches, (made,)))
+    body.append(If("A.h", positive, *branches, (selected,)))
     more = body.op("Add", x, number(body, 0.5))
-    loop.leave(more, made)
+    loop.leave(more, selected)
     loop.done(condition=m.truth(True), condition_out=below(body, more, 1.7))
     same(m.program(**{carried.name: carried.final for carried in loop.carried}), "s", "w")
 
@@ -306,8 +309,8 @@ def test_values_of_all_dtypes_stay_what_they_are(dtype: str) -> None:
     loop.leave(more, loop.body.op("Cast", loop.body.op("Abs", more), to=element[dtype]))
     assert k.dtype == dtype
     loop.done(condition=m.truth(True), condition_out=below(loop.body, more, 4.0))
-    made = {carried.name: carried.final for carried in loop.carried}
-    same(m.program(**made), "s")
+    finals = {carried.name: carried.final for carried in loop.carried}
+    same(m.program(**finals), "s")
 
 
 def test_no_plain_loop_is_one_of_members() -> None:

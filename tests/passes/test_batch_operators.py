@@ -44,9 +44,9 @@ def check_rows(
     program = program_of(op_type, arrays, **rest)
     feeds = {f"x{k}": a for k, a in enumerate(arrays) if a is not None}
     names = {f"x{k}" for k in batched}
-    given = {k: many(a) if k in names else a for k, a in feeds.items()}
+    batched_feeds = {k: many(a) if k in names else a for k, a in feeds.items()}
     interpreted = op_type not in NOT_IN_REFERENCE
-    assert_same(program, given, names, exact=exact, interpreted=interpreted)
+    assert_same(program, batched_feeds, names, exact=exact, interpreted=interpreted)
 
 
 def subsets(*places: int) -> list[tuple[int, ...]]:
@@ -105,10 +105,10 @@ def test_an_operator_with_a_rule_takes_no_runs_at_all(op_type: str) -> None:
 
 
 def test_every_rule_has_a_row() -> None:
-    asked = {"And", "BitCast", "BitShift", "Not", "Or", "Where", "Xor"}
-    asked |= {f"Bitwise{name}" for name in ("And", "Not", "Or", "Xor")}
-    asked |= {row.name for row in noise.ROWS}
-    assert set(WITH_RULE) | asked >= RULES
+    boolean_operators = {"And", "BitCast", "BitShift", "Not", "Or", "Where", "Xor"}
+    boolean_operators |= {f"Bitwise{name}" for name in ("And", "Not", "Or", "Xor")}
+    boolean_operators |= {row.name for row in noise.ROWS}
+    assert set(WITH_RULE) | boolean_operators >= RULES
 
 
 @pytest.mark.parametrize("op_type", sorted(set(SAMPLES) - RULES - NOT_TENSORS))
@@ -139,7 +139,7 @@ def test_the_same_value_at_several_positions(op_type: str) -> None:
                 [on_runtime(prepare(program, LEGAL), {"x0": row}) for row in rows]
             except Exception:  # noqa: BLE001 - ONNX Runtime raises anything
                 continue  # another run has numbers that it does not take
-            if len({tuple(array.shape for array in made.values()) for made in alone}) > 1:
+            if len({tuple(array.shape for array in outputs.values()) for outputs in alone}) > 1:
                 continue
             with suppress(UnsupportedError, OperandError):
                 assert_same(program, {"x0": rows}, {"x0"})
@@ -243,8 +243,8 @@ REDUCTIONS += ("ReduceProd", "ReduceSumSquare")
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_reductions(axes: Any, keepdims: int) -> None:
     for op_type in REDUCTIONS:
-        given = {} if axes is None else {"axes": axes}
-        check_rows(op_type, [STACK + 0.1], (0,), keepdims=keepdims, **given)
+        axes_input = {} if axes is None else {"axes": axes}
+        check_rows(op_type, [STACK + 0.1], (0,), keepdims=keepdims, **axes_input)
     arrays = [STACK] if axes is None else [STACK, np.array(axes)]
     check_rows("ReduceSum", arrays, (0,), constant=(1,), keepdims=keepdims)
 

@@ -16,9 +16,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 @settings(max_examples=times(14, 1500), suppress_health_check=[HealthCheck.too_slow])
 @given(loops(), st.sets(st.sampled_from(GIVEN), min_size=1), st.integers(0, 2**32 - 1))
-def test_random_loops(loop: dict[str, object], wanted: set[str], seed: int) -> None:
+def test_random_loops(loop: dict[str, object], expected_names: set[str], seed: int) -> None:
     program, arrays = opened(loop)
-    names = wanted & set(arrays)
+    names = expected_names & set(arrays)
     if not names:
         return
     rng = np.random.default_rng(seed)
@@ -26,8 +26,8 @@ def test_random_loops(loop: dict[str, object], wanted: set[str], seed: int) -> N
     assert_same(program, {**arrays, **many}, names)
 
 
-@pytest.mark.parametrize("wanted", [{"a"}, {"x_0", "b"}])
-def test_loops_without_a_condition(wanted: set[str]) -> None:
+@pytest.mark.parametrize("names", [{"a"}, {"x_0", "b"}])
+def test_loops_without_a_condition(names: set[str]) -> None:
     loop = {
         "names": ("x", "y"),
         "initial": {"x": [0.5, -1.0, 2.0], "y": [0.5, -1.0, 2.0]},
@@ -39,5 +39,5 @@ def test_loops_without_a_condition(wanted: set[str]) -> None:
     }
     program, arrays = opened(loop)
     rng = np.random.default_rng(1)
-    many = {k: rng.uniform(-2, 2, (RUNS, *arrays[k].shape)) for k in sorted(wanted)}
-    assert_same(program, {**arrays, **many}, wanted, exact=True)
+    many = {k: rng.uniform(-2, 2, (RUNS, *arrays[k].shape)) for k in sorted(names)}
+    assert_same(program, {**arrays, **many}, names, exact=True)

@@ -21,9 +21,9 @@ def summed() -> Program:
 
 
 def test_golden() -> None:
-    made = check_row_counts(summed(), {"x": "net.x"}, "steps")
-    assert not check(made)
-    assert text(made) == [
+    checked = check_row_counts(summed(), {"x": "net.x"}, "steps")
+    assert not check(checked)
+    assert text(checked) == [
         "program(%x: float64[all, 2], %steps: int64[])",
         "  %x:Shape: int64[2] = Shape(%x)",
         "  %const: int64[] = 0",
@@ -42,8 +42,8 @@ def test_without_rows_it_stays() -> None:
 
 @pytest.mark.parametrize("rows", [0, 2, 4])
 def test_other_rows_than_steps_fail(rows: int) -> None:
-    made = check_row_counts(summed(), {"x": "net.x"}, "steps")
+    checked = check_row_counts(summed(), {"x": "net.x"}, "steps")
     x = np.ones((3, 2))
-    assert interpret(made, {"x": x, "steps": np.array(3)})["y"] == 6.0
+    assert interpret(checked, {"x": x, "steps": np.array(3)})["y"] == 6.0
     with pytest.raises(RunError, match=r"'net\.x' must have a row for each of the steps"):
-        interpret(made, {"x": np.ones((rows, 2)), "steps": np.array(3)})
+        interpret(checked, {"x": np.ones((rows, 2)), "steps": np.array(3)})

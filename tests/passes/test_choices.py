@@ -25,10 +25,10 @@ class Given:
         self.a = self.b.new("float64", (2,), "a")
 
     def program(self, **outputs: Value) -> Program:
-        made = program(self.b, (self.go, self.x, self.a), **outputs)
+        built_program = program(self.b, (self.go, self.x, self.a), **outputs)
         for go in (True, False):
-            everywhere(made, go=go, x=[1.0, 2.0], a=[0.5, -4.0])
-        return made
+            everywhere(built_program, go=go, x=[1.0, 2.0], a=[0.5, -4.0])
+        return built_program
 
 
 def text(program: Program) -> list[str]:
@@ -71,8 +71,8 @@ def test_drop_unused_choices_and_operations_of_branches() -> None:
 
 def test_drop_unused_leaves_a_choice_in_use() -> None:
     g = Given()
-    kept = g.b.op("Abs", g.a)
-    (y,) = choose(g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [kept], "y")
+    absolute = g.b.op("Abs", g.a)
+    (y,) = choose(g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [absolute], "y")
     program = g.program(y=y)
     assert eliminate_dead_code(program) is program
 

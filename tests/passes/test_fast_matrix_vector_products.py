@@ -52,8 +52,8 @@ def test_the_same_sums(rows: int, length: int, constant: bool) -> None:
     arrays = {"r": RNG.normal(size=length)}
     if not constant:
         arrays["W"] = RNG.normal(size=(rows, length))
-    plain, made = (Session(p, STANDARD).run(arrays)["y"] for p in (program, fast))
-    np.testing.assert_allclose(made, plain, rtol=0, atol=1e-12 * np.abs(plain).max())
+    plain, rewritten = (Session(p, STANDARD).run(arrays)["y"] for p in (program, fast))
+    np.testing.assert_allclose(rewritten, plain, rtol=0, atol=1e-12 * np.abs(plain).max())
 
 
 def few_rows(b: Builder) -> tuple[Value, Value]:
@@ -76,6 +76,6 @@ def vector_first(b: Builder) -> tuple[Value, Value]:
 def test_other_products_stay(operands) -> None:
     b = Builder()
     left, right = operands(b)
-    given = tuple(v for v in (left, right) if b.constant_of(v) is None)
-    program = straight(b, given, y=b.op("MatMul", left, right))
+    inputs = tuple(v for v in (left, right) if b.constant_of(v) is None)
+    program = straight(b, inputs, y=b.op("MatMul", left, right))
     assert fast_matrix_vector_products(program) is program

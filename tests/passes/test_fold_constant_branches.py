@@ -20,9 +20,9 @@ def chosen(b: Builder, truth: Value, x: Value, y: Value) -> Value:
     """`exp(x) if truth else y`."""
     then = b.body()
     power = then.op("Exp", x)
-    made = b.new(x.dtype, x.shape, "made")
-    b.append(If("choice", truth, Branch(tuple(then.ops), (power,)), Branch((), (y,)), (made,)))
-    return made
+    selected = b.new(x.dtype, x.shape, "made")
+    b.append(If("choice", truth, Branch(tuple(then.ops), (power,)), Branch((), (y,)), (selected,)))
+    return selected
 
 
 def test_golden() -> None:
@@ -68,9 +68,9 @@ def test_in_each_other_and_in_a_loop_that_gives_what_they_give(truth: bool) -> N
 
 def test_a_choice_whose_shape_is_read_is_not_lost_by_the_runtime() -> None:
     s = Sketch()
-    made = chosen(s.body, s.b.constant(np.array(False)), s.a, s.x0)
-    shape = s.body.op("Shape", made)
-    row = s.body.op("Reshape", made, shape, allowzero=1)
+    selected = chosen(s.body, s.b.constant(np.array(False)), s.a, s.x0)
+    shape = s.body.op("Shape", selected)
+    row = s.body.op("Reshape", selected, shape, allowzero=1)
     loop = s.loop(s.x, row)
     program = s.program(rows=loop.recorded[0].stack)
     arrays = {"n": np.array(2), "x0": np.array([3.0, 4.0]), "a": np.ones(2)}

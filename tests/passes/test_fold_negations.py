@@ -25,9 +25,9 @@ class _Case:
     def minus(self, value: Value) -> Value:
         return self.b.op("Mul", self.number(-1.0), value)
 
-    def becomes(self, made: Value) -> list[str]:
+    def becomes(self, output: Value) -> list[str]:
         """The operations that are left, and the numbers compared."""
-        program = straight(self.b, (self.x, self.y), made=made)
+        program = straight(self.b, (self.x, self.y), made=output)
         same_bits(fold_negations, program, x=GRID[0], y=GRID[1])
         lines = text(eliminate_dead_code(fold_negations(program)))
         return [line.split(" = ")[1] for line in lines[1:] if "(" in line]
@@ -102,10 +102,10 @@ def test_a_product_that_is_read_twice_stays() -> None:
 def test_other_factors_shapes_and_whole_numbers_stay() -> None:
     case = _Case()
     n = case.b.new("int64", (), "n")
-    made = {
+    outputs = {
         "a": case.b.op("Mul", case.number(-1.5), case.x),
         "b": case.b.op("Mul", case.number(-np.ones((2, 64))), case.x),
         "c": case.b.op("Mul", case.number(-1), n),
     }
-    program = straight(case.b, (case.x, case.y, n), **made)
+    program = straight(case.b, (case.x, case.y, n), **outputs)
     assert fold_negations(program) is program

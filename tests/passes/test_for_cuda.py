@@ -28,19 +28,19 @@ def guards(program: Program) -> list[str]:
 
 def same_or_failing(program: Program, arrays: dict[str, Any], sentence: str = "") -> None:
     """The program does what it did; or it fails in these words, and fails without checks, too."""
-    made = for_cuda(program)
-    assert not check(made)
+    rewritten = for_cuda(program)
+    assert not check(rewritten)
     with written_for_cuda():
         session = Session(program, STANDARD)
     if not sentence:
         expected = interpret(program, arrays)
-        for ready in (interpret(made, arrays), session.run(arrays)):
+        for ready in (interpret(rewritten, arrays), session.run(arrays)):
             for name, array in expected.items():
                 np.testing.assert_array_equal(ready[name], array)
         return
     with pytest.raises(RunError):
         Session(program, STANDARD).run(arrays)
-    for run in (lambda: interpret(made, arrays), lambda: session.run(arrays)):
+    for run in (lambda: interpret(rewritten, arrays), lambda: session.run(arrays)):
         with pytest.raises(RunError) as caught:
             run()
         assert caught.value.findings[0].what == sentence
@@ -152,15 +152,15 @@ def test_what_is_written_otherwise_gives_the_same(name: str, open_: bool) -> Non
     shapes = [("n", "m")[: arrays[0].ndim], *(a.shape for a in arrays[1:])] if open_ else None
     constant = (1,) if len(arrays) > 1 else ()
     program = program_of(op_type, arrays, shapes=shapes, constant=constant, **attributes)
-    made = for_cuda(program)
-    assert not check(made)
-    given = {"x0": arrays[0]}
-    expected = Session(program, STANDARD).run(given)["y0"]
+    rewritten = for_cuda(program)
+    assert not check(rewritten)
+    feeds = {"x0": arrays[0]}
+    expected = Session(program, STANDARD).run(feeds)["y0"]
     with written_for_cuda():
-        ready = Session(program, STANDARD).run(given)["y0"]
-    for found in (interpret(made, given)["y0"], ready):
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        np.testing.assert_allclose(found, expected, rtol=0 if "int" in name else 1e-14)
+        ready = Session(program, STANDARD).run(feeds)["y0"]
+    for outputs in (interpret(rewritten, feeds)["y0"], ready):
+        assert (outputs.dtype, outputs.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(outputs, expected, rtol=0 if "int" in name else 1e-14)
 
 
 @pytest.mark.parametrize("array", [np.zeros((2, 0)), ROWS], ids=["nothing", "rows"])
@@ -184,23 +184,25 @@ def test_what_passes_through_a_loop_is_copied_in_it() -> None:
     delay = Carried(s.a, u, s.x, s.b.new("float64", (2,), "u_final"))
     loop = s.loop(leave, u, s.x, more=[delay])
     program = s.program(x=loop.carried[0].final, u=loop.carried[1].final, us=loop.recorded[0].stack)
-    made = for_cuda(program)
-    (copied,) = (op for op in made.ops if isinstance(op, Loop))
+    rewritten = for_cuda(program)
+    (copied,) = (op for op in rewritten.ops if isinstance(op, Loop))
     entering = {carried.enter for carried in copied.carried}
     assert entering.isdisjoint(body_outputs(copied))
     arrays = {"n": np.array(3), "x0": np.zeros(2), "a": np.ones(2)}
     for name, array in interpret(program, arrays).items():
-        np.testing.assert_array_equal(interpret(made, arrays)[name], array)
+        np.testing.assert_array_equal(interpret(rewritten, arrays)[name], array)
 
 
-def scanning(*, trips: int | None = None, goes: bool = False, backward: bool = False) -> Program:
+def scanning(
+    *, trips: int | None = None, is_conditional: bool = False, backward: bool = False
+) -> Program:
     """x' = x + row, of rows of an input, or of four; if it `goes`, as long as x < 10."""
     s = Sketch()
     shape = ("k", 2) if trips is None else (trips, 2)
     rows, row = s.b.new("float64", shape, "rows"), s.body.new("float64", (2,), "row")
     leave = s.body.op("Add", s.x, row)
     fields: dict[str, Any] = {"scanned": (Scanned(rows, row, backward=backward),)}
-    if goes:
+    if is_conditional:
         largest = s.body.op("ReduceMax", leave, keepdims=0)
         fields["condition"] = s.b.constant(np.array(True))
         fields["condition_out"] = s.body.op("Less", largest, s.b.constant(np.array(10.0)))
@@ -216,19 +218,21 @@ def given(count: int, rows: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("goes", [False, True])
-def test_rows_of_a_loop(goes: bool, backward: bool) -> None:
-    program = scanning(goes=goes, backward=backward)
+@pytest.mark.parametrize("is_conditional", [False, True])
+def test_rows_of_a_loop(is_conditional: bool, backward: bool) -> None:
+    program = scanning(is_conditional=is_conditional, backward=backward)
     assert guards(program) == [NO_POSITION]
     for count, rows in ((3, 3), (2, 3), (0, 0), (-1, 0)):
         same_or_failing(program, given(count, rows))
-    if not goes:  # else what reads the row fails before the guard does, but for a kernel of CUDA
+    if (
+        not is_conditional
+    ):  # else what reads the row fails before the guard does, but for a kernel of CUDA
         same_or_failing(program, given(4, 3), NO_POSITION)
 
 
 def test_rows_that_a_loop_does_not_come_to_may_lack() -> None:
-    same_or_failing(scanning(goes=True), given(100, 6))
-    same_or_failing(scanning(goes=False), given(100, 6), NO_POSITION)
+    same_or_failing(scanning(is_conditional=True), given(100, 6))
+    same_or_failing(scanning(is_conditional=False), given(100, 6), NO_POSITION)
 
 
 def test_rows_that_are_surely_there_are_not_looked_at() -> None:

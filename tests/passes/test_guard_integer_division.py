@@ -54,11 +54,13 @@ def test_the_smallest_number_divided_by_minus_one_ends_no_process(expression: st
         x, k = np.array([-(2**63), -(2**63), 7]), np.array([-1, 2, -1])
         print(compiled.run({{"x": x, "k": k}})["y"].tolist())
     """)
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     x, k = np.array([lowest("int64"), lowest("int64"), 7]), np.array([-1, 2, -1])
     with np.errstate(all="ignore"):
         expected = x % k if "%" in expression else x // k
-    assert ran.stdout.strip() == str(expected.tolist())
+    assert process.stdout.strip() == str(expected.tolist())
 
 
 @pytest.mark.parametrize("dtype", TRAPPING)
@@ -68,10 +70,10 @@ def test_it_wraps_as_numpy_does(op_type: str, dtype: str) -> None:
     x = np.array([low, low, low, low + 1, 7, -7, 0], dtype)
     y = np.array([-1, low, 2, -1, -1, 2, -1], dtype)
     program = program_of(op_type, [x, y])
-    (made,) = run(prepare(program, LEGAL), [x, y])
+    (quotient,) = run(prepare(program, LEGAL), [x, y])
     (expected,) = interpret(program, {"x0": x, "x1": y}).values()
-    np.testing.assert_array_equal(made, expected)
-    assert made[0] == (low if op_type == "Div" else 0)
+    np.testing.assert_array_equal(quotient, expected)
+    assert quotient[0] == (low if op_type == "Div" else 0)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
@@ -80,8 +82,8 @@ def test_small_numbers_need_nothing(op_type: str, dtype: str) -> None:
     x, y = np.array([lowest(dtype), 7], dtype), np.array([-1, -1], dtype)
     program = program_of(op_type, [x, y])
     assert "Where" not in used(prepare(program, LEGAL))
-    (made,) = run(prepare(program, LEGAL), [x, y])
-    assert made.tolist() == ([lowest(dtype), -7] if op_type == "Div" else [0, 0])
+    (quotient,) = run(prepare(program, LEGAL), [x, y])
+    assert quotient.tolist() == ([lowest(dtype), -7] if op_type == "Div" else [0, 0])
 
 
 # --- what is made ---------------------------------------------------------------------------------
@@ -132,8 +134,8 @@ def test_a_divisor_known_to_be_minus_one(op_type: str, *, scalar: bool) -> None:
     program = program_of(op_type, [x, y], constant=[1])
     legal = prepare(program, LEGAL)
     assert prepare(legal, LEGAL) is legal
-    (made,) = run(legal, [x, y])
-    np.testing.assert_array_equal(made, *interpret(program, {"x0": x}).values())
+    (quotient,) = run(legal, [x, y])
+    np.testing.assert_array_equal(quotient, *interpret(program, {"x0": x}).values())
     if scalar:
         assert used(legal) == ["Neg" if op_type == "Div" else "Mod"]
 
@@ -310,6 +312,6 @@ def test_a_model_divides_by_an_input_in_a_sweep() -> None:
         "output_ports": {"q": {"value": "x // k"}, "r": {"value": "x % k"}},
     }
     compiled = mdf_loop.compile({"g": {"nodes": {"A": node}, "edges": {}}})
-    made = compiled.run(sweep={"k": [[-1], [2]]})
-    assert made["q"].ravel().tolist() == [-(2**63), -(2**62)]
-    assert made["r"].ravel().tolist() == [0, 0]
+    results = compiled.run(sweep={"k": [[-1], [2]]})
+    assert results["q"].ravel().tolist() == [-(2**63), -(2**62)]
+    assert results["r"].ravel().tolist() == [0, 0]

@@ -74,9 +74,9 @@ def between_casts(*middle: str) -> Program:
 )
 def test_operations_that_change_nothing_do_not_join_casts(middle: tuple[str, ...]) -> None:
     program, x = between_casts(*middle), numbers("float64")
-    made = computed(keep_double_casts(program), x)
+    actual = computed(keep_double_casts(program), x)
     with np.errstate(all="ignore"):
-        assert made.tobytes() == x.astype(np.int64).astype(np.int32).tobytes()
+        assert actual.tobytes() == x.astype(np.int64).astype(np.int32).tobytes()
         same_bits(keep_double_casts, program, x=x)
 
 
@@ -115,8 +115,12 @@ def test_numbers_are_the_same_in_onnx_runtime() -> None:
 
     for source, between, target in CHAINS:
         program, x = chain(source, between, target), numbers(source)
-        made = computed(keep_double_casts(program), x)
-        assert made.tobytes() == cast(cast(x, between), target).tobytes(), (source, between, target)
+        actual = computed(keep_double_casts(program), x)
+        assert actual.tobytes() == cast(cast(x, between), target).tobytes(), (
+            source,
+            between,
+            target,
+        )
 
 
 def test_the_pass_keeps_the_numbers() -> None:
@@ -134,5 +138,5 @@ def numbers(dtype: str) -> np.ndarray:
 
 def computed(program: Program, x: np.ndarray) -> np.ndarray:
     session = inference_session(to_onnx(program).SerializeToString(), None)
-    (made,) = session.run(None, {"x": x})
-    return np.asarray(made)
+    (array,) = session.run(None, {"x": x})
+    return np.asarray(array)

@@ -36,8 +36,8 @@ def segment_of(source: Any, swept: str = "random_keys") -> LoopSegment:
     program = read(open_document(source), options=Options())
     segments = split_into_segments(prepare(program, ONNXRUNTIME, evaluation({swept})))
     assert segments is not None
-    (made,) = (segment for segment in segments if isinstance(segment, LoopSegment))
-    return made
+    (segment,) = (segment for segment in segments if isinstance(segment, LoopSegment))
+    return segment
 
 
 def inside(program: Program) -> list[str]:
@@ -47,10 +47,10 @@ def inside(program: Program) -> list[str]:
 
 def test_numbers_are_drawn_before_the_loop() -> None:
     segment = segment_of(model())
-    made = pregenerate_random_numbers(segment.program, segment.most)
-    assert not check(made)
-    assert sorted(inside(made)) == ["Abs", "Add", "Add", "Add", "Less"]
-    (loop,) = (op for op in made.ops if isinstance(op, Loop))
+    rewritten = pregenerate_random_numbers(segment.program, segment.most)
+    assert not check(rewritten)
+    assert sorted(inside(rewritten)) == ["Abs", "Add", "Add", "Add", "Less"]
+    (loop,) = (op for op in rewritten.ops if isinstance(op, Loop))
     assert [carried.name for carried in loop.carried] == ["x_next", "y_next"]
     (scanned,) = loop.scanned
     assert scanned.row.type == "float64[batch]"
@@ -61,30 +61,30 @@ def test_numbers_are_drawn_before_the_loop() -> None:
 )
 def test_what_has_the_same_numbers_either_way(step: str) -> None:
     segment = segment_of(model(step, "y + numpy.random.normal()"))
-    made = pregenerate_random_numbers(segment.program, segment.most)
+    rewritten = pregenerate_random_numbers(segment.program, segment.most)
     members = 5
     rng = np.random.default_rng(1)
-    given: dict[str, Any] = {}
+    feeds: dict[str, Any] = {}
     for entry in segment.program.inputs:
         value = entry.value
         shape = tuple(members if extent == "batch" else extent for extent in value.shape or ())
         if value.dtype == "uint64":
-            given[value.name] = rng.integers(1, 2**63, shape).astype(np.uint64)
+            feeds[value.name] = rng.integers(1, 2**63, shape).astype(np.uint64)
         elif value.dtype == "bool":
-            given[value.name] = np.array([True, True, False, True, True])
+            feeds[value.name] = np.array([True, True, False, True, True])
         else:
-            given[value.name] = np.zeros(shape, value.dtype)
+            feeds[value.name] = np.zeros(shape, value.dtype)
     for most in (0, 1, 7):
-        given[segment.most.name] = np.array(most)
+        feeds[segment.most.name] = np.array(most)
         for engine in (interpret, by_runtime):
-            wanted, found = engine(segment.program, given), engine(made, given)
-            for name, array in wanted.items():
-                assert found[name].tobytes() == array.tobytes(), name
+            expected, actual = engine(segment.program, feeds), engine(rewritten, feeds)
+            for name, array in expected.items():
+                assert actual[name].tobytes() == array.tobytes(), name
 
 
-def by_runtime(program: Program, given: dict[str, Any]) -> dict[str, Any]:
+def by_runtime(program: Program, feeds: dict[str, Any]) -> dict[str, Any]:
     names = [output.name for output in program.outputs]
-    return dict(zip(names, session_of(program).run(names, given), strict=True))
+    return dict(zip(names, session_of(program).run(names, feeds), strict=True))
 
 
 def test_a_few_operations_stay() -> None:
@@ -104,7 +104,7 @@ def test_a_run_draws_ahead() -> None:
     source = model()
     off = mdf_loop.compile(source, device="cpu", native="off")
     auto = mdf_loop.compile(source, device="cpu")
-    made, wanted = off.run(trials=300), auto.run(trials=300, engine="interpreter")
-    for name in wanted:
-        np.testing.assert_array_equal(made[name], wanted[name])
-    assert made.loops == wanted.loops
+    actual, expected = off.run(trials=300), auto.run(trials=300, engine="interpreter")
+    for name in expected:
+        np.testing.assert_array_equal(actual[name], expected[name])
+    assert actual.loops == expected.loops

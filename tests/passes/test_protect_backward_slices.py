@@ -25,8 +25,8 @@ def sliced(end: int | None, step: int | None, *, dtype: str = "int64") -> Progra
 
     minus_one = b.constant(np.array([-1], dtype))
     axes = b.constant(np.array([0], dtype))
-    made = b.op("Slice", x, minus_one, operand(end, "end"), axes, operand(step, "step"))
-    return straight(b, tuple(inputs), y=made)
+    part = b.op("Slice", x, minus_one, operand(end, "end"), axes, operand(step, "step"))
+    return straight(b, tuple(inputs), y=part)
 
 
 def test_before_and_after() -> None:

@@ -21,8 +21,8 @@ def with_constant(
     x = b.new(dtype, ("n",), "x")
     constant = b.constant(np.array(number, dtype))
     inside = b.op("Neg", x)
-    made = b.op(op_type, *((constant, inside) if first else (inside, constant)))
-    return straight(b, (x,), y=b.op("Neg", made))
+    computed = b.op(op_type, *((constant, inside) if first else (inside, constant)))
+    return straight(b, (x,), y=b.op("Neg", computed))
 
 
 def test_before_and_after() -> None:

@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.soak]
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(programs())
-def test_all_engines_agree(made: Program) -> None:
-    everywhere(made, **GIVEN)
+def test_all_engines_agree(program: Program) -> None:
+    everywhere(program, **GIVEN)
 
 
 @settings(
@@ -36,8 +36,8 @@ def test_all_engines_agree(made: Program) -> None:
 )
 @given(programs())
 @pytest.mark.parametrize("apply", tuple(dict.fromkeys(SIMPLIFY)), ids=lambda p: p.__name__)
-def test_each_pass_keeps_results_and_rests(apply: Pass, made: Program) -> None:
-    once = apply(made)
+def test_each_pass_keeps_results_and_rests(apply: Pass, program: Program) -> None:
+    once = apply(program)
     assert check(once) == ()
-    agree(interpret(once, GIVEN), interpret(made, GIVEN))
+    agree(interpret(once, GIVEN), interpret(program, GIVEN))
     assert apply(once) is once

@@ -46,10 +46,10 @@ def test_all_engines_agree(loop: dict[str, object]) -> None:
         np.testing.assert_array_equal(after[name], array)
     ready = [(backend.load, backend.order) for backend in PROGRAM_BACKENDS.values()]
     for load, order in (*ready, (Session, LEGAL)):
-        made = load(prepare(report_loops(program), order), STANDARD).run(arrays)
+        outputs = load(prepare(report_loops(program), order), STANDARD).run(arrays)
         for name, array in plain.items():
-            agree(made[name], array)
-            assert made[name].dtype == array.dtype
+            agree(outputs[name], array)
+            assert outputs[name].dtype == array.dtype
 
 
 @settings(max_examples=times(6, 600), suppress_health_check=[HealthCheck.too_slow])

@@ -161,15 +161,15 @@ def test_old_constants_are_used_again_and_values_known():
     minus = b.constant(np.array(-1.0))
     y = b.op("Neg", b.op("Mul", x, minus))
     program = Program("p", (Input(x),), tuple(b.ops), (Output("y", y),))
-    seen = []
+    arrays = []
 
     def rule(b, op):
-        seen.extend(b.constant_of(v) for v in op.inputs)
+        arrays.extend(b.constant_of(v) for v in op.inputs)
         return negative_as_product(b, op)
 
     after = rewrite(program, rule)
     assert [o.value for o in after.ops if isinstance(o, Constant)] == [minus]
-    assert seen == [None, np.array(-1.0), None]
+    assert arrays == [None, np.array(-1.0), None]
 
 
 def test_new_names_are_free():

@@ -69,10 +69,12 @@ AFTER = """\
 def test_nothing_stops_in_the_loop_and_ends_are_found_after_it() -> None:
     before, segment = drawn(model(more="y * 0.5"))
     assert "while %condition_before for each batch" in str(before)
-    made = run_past_termination(before, segment.most)
-    assert not check(made)
-    assert AFTER in str(made)
-    assert [output.name for output in made.outputs] == [output.name for output in before.outputs]
+    rewritten = run_past_termination(before, segment.most)
+    assert not check(rewritten)
+    assert AFTER in str(rewritten)
+    assert [output.name for output in rewritten.outputs] == [
+        output.name for output in before.outputs
+    ]
 
 
 SUMS = """\
@@ -87,10 +89,10 @@ SUMS = """\
 
 def test_what_only_adds_is_a_running_sum() -> None:
     before, segment = drawn(model())
-    made = run_past_termination(before, segment.most)
-    assert not check(made)
-    assert not any(isinstance(op, Loop) for op in made.ops)
-    assert SUMS in str(made)
+    rewritten = run_past_termination(before, segment.most)
+    assert not check(rewritten)
+    assert not any(isinstance(op, Loop) for op in rewritten.ops)
+    assert SUMS in str(rewritten)
 
 
 @pytest.mark.parametrize(
@@ -157,28 +159,28 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_numbers_are_the_same(name: str) -> None:
     before, segment = drawn(MODELS[name])
-    made = run_past_termination(before, segment.most)
-    assert made is not before
-    assert not check(made)
+    rewritten = run_past_termination(before, segment.most)
+    assert rewritten is not before
+    assert not check(rewritten)
     rng = np.random.default_rng(1)
-    given: dict[str, Any] = {}
+    feeds: dict[str, Any] = {}
     for entry in before.inputs:
         value = entry.value
         shape = tuple(6 if extent == "batch" else extent for extent in value.shape or ())
-        given[value.name] = np.zeros(shape, value.dtype)
+        feeds[value.name] = np.zeros(shape, value.dtype)
         if value.dtype == "uint64":
-            given[value.name] = rng.integers(1, 2**63, shape).astype(np.uint64)
+            feeds[value.name] = rng.integers(1, 2**63, shape).astype(np.uint64)
         if value.dtype == "bool":
-            given[value.name] = np.array([True, True, False, True, True, True])
+            feeds[value.name] = np.array([True, True, False, True, True, True])
     for most in (0, 1, 2, 40):
-        given[segment.most.name] = np.array(most)
-        wanted = interpret(before, given)
+        feeds[segment.most.name] = np.array(most)
+        expected = interpret(before, feeds)
         for engine in (interpret, by_runtime):
-            found = engine(made, given)
-            for output, array in wanted.items():
-                assert found[output].tobytes() == array.tobytes(), (output, most)
+            actual = engine(rewritten, feeds)
+            for output, array in expected.items():
+                assert actual[output].tobytes() == array.tobytes(), (output, most)
 
 
-def by_runtime(program: Program, given: dict[str, Any]) -> dict[str, Any]:
+def by_runtime(program: Program, feeds: dict[str, Any]) -> dict[str, Any]:
     names = [output.name for output in program.outputs]
-    return dict(zip(names, session_of(program).run(names, given), strict=True))
+    return dict(zip(names, session_of(program).run(names, feeds), strict=True))

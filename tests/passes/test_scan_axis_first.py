@@ -45,10 +45,10 @@ def test_rows_are_turned_to_the_front() -> None:
 def test_they_are_native(axis: int, shape: tuple[int, ...], backward: bool) -> None:
     program = prepare(scanning(axis, shape, backward=backward), ONNXRUNTIME)
     known = tuple(5 if extent == "rows" else extent for extent in shape)
-    given = {**GIVEN, "kicks": np.arange(float(np.prod(known))).reshape(known)}
-    made, expected = (Session(program, where).run(given) for where in (REQUIRED, STANDARD))
+    feeds = {**GIVEN, "kicks": np.arange(float(np.prod(known))).reshape(known)}
+    actual, expected = (Session(program, where).run(feeds) for where in (REQUIRED, STANDARD))
     for name, array in expected.items():
-        np.testing.assert_array_equal(made[name], array, strict=True)
+        np.testing.assert_array_equal(actual[name], array, strict=True)
 
 
 def test_first_axes_stay() -> None:

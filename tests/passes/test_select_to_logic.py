@@ -41,9 +41,9 @@ def test_the_condition_may_be_the_only_element(values: list[bool]) -> None:
 def test_other_choices_stay() -> None:
     b = Builder()
     a, c, x = b.new("bool", (4,), "a"), b.new("bool", (4,), "c"), b.new("float64", (4,), "x")
-    made = {
+    outputs = {
         "numbers": b.op("Where", a, x, b.op("Neg", x)),
         "third": b.op("Where", a, c, b.op("Not", a)),
     }
-    program = straight(b, (a, c, x), **made)
+    program = straight(b, (a, c, x), **outputs)
     assert select_to_logic(program) is program

@@ -59,17 +59,17 @@ def test_members_are_swept_and_differentiated(
     for engine in ("onnxruntime", "interpreter"):
         rows = [model.run({"x": x, "w": W}, engine=engine)["y"].tolist() for x in X]
         assert rows == members
-    given = model.gradient({"y": "sum"}, ["x"], inputs={"x": X[0], "w": W})
-    assert given.arrays["x"].tolist() == gradient
+    gradients = model.gradient({"y": "sum"}, ["x"], inputs={"x": X[0], "w": W})
+    assert gradients.arrays["x"].tolist() == gradient
 
 
 def test_a_place_that_is_computed_may_lie_outside() -> None:
     model = compiled("s = SequenceConstruct (x, w)  y = SequenceAt (s, k)", ", int64 k")
-    given = {"x": X[0], "w": W}
-    assert model.run({**given, "k": np.array(-2)})["y"].tolist() == [1, 2]
+    inputs = {"x": X[0], "w": W}
+    assert model.run({**inputs, "k": np.array(-2)})["y"].tolist() == [1, 2]
     for place in (2, -3):
         with pytest.raises(LoopError):
-            model.run({**given, "k": np.array(place)})
+            model.run({**inputs, "k": np.array(place)})
 
 
 REFUSED = {
@@ -85,9 +85,9 @@ REFUSED = {
 @pytest.mark.parametrize("nodes", REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_done_is_said_of_the_sequence(nodes: str) -> None:
     model = compiled(nodes, ", bool c", "float[k] y")
-    given = {"w": W, "c": np.array(True)}
+    inputs = {"w": W, "c": np.array(True)}
     with pytest.raises(LoopError, match="cannot be computed for many values at once") as caught:
-        model.run(given, sweep={"x": X})
+        model.run(inputs, sweep={"x": X})
     assert "run the values one after the other" in str(caught.value)
     with pytest.raises(LoopError, match=r"sequence|no shape is known"):
-        model.gradient({"y": "sum"}, ["x"], inputs={"x": X[0], **given})
+        model.gradient({"y": "sum"}, ["x"], inputs={"x": X[0], **inputs})

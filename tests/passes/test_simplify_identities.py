@@ -101,17 +101,20 @@ def test_not_neutral(op_type: str, number: object, first: bool) -> None:
 )
 def test_zero_is_neutral_for_what_is_never_minus_zero(make) -> None:
     case = _Case()
-    made = make(case)
+    operand = make(case)
     zero = case.number(0.0)
-    sums = (case.b.op("Add", made, zero), case.b.op("Add", zero, made))
-    assert case.ends_as(*sums, case.b.op("Sub", made, case.number(-0.0))) == [f"%{made.name}"] * 3
+    sums = (case.b.op("Add", operand, zero), case.b.op("Add", zero, operand))
+    assert (
+        case.ends_as(*sums, case.b.op("Sub", operand, case.number(-0.0)))
+        == [f"%{operand.name}"] * 3
+    )
 
 
 def test_zero_stays_behind_what_can_be_minus_zero() -> None:
     case = _Case()
-    made = case.b.op("Sub", case.v, case.number(0.5))
-    made = case.b.op("Mul", made, case.number(1e-300))
-    assert case.ends_as(case.b.op("Add", made, case.number(0.0))) == ["%Add"]
+    difference = case.b.op("Sub", case.v, case.number(0.5))
+    difference = case.b.op("Mul", difference, case.number(1e-300))
+    assert case.ends_as(case.b.op("Add", difference, case.number(0.0))) == ["%Add"]
 
 
 def test_whole_numbers_have_one_zero() -> None:
@@ -124,14 +127,14 @@ def test_whole_numbers_have_one_zero() -> None:
 def test_a_choice_that_is_known_goes() -> None:
     case = _Case()
     other = case.number(np.arange(8.0))
-    made = [
+    selections = [
         case.b.op("Where", case.number([True]), case.v, other),
         case.b.op("Where", case.number(False), other, case.v),
         case.b.op("Where", case.b.op("Less", case.v, other), case.v, case.v),
         case.b.op("Where", case.number([True] * 7 + [False]), case.v, other),
         case.b.op("Where", case.number([True]), case.number(1.0), case.v),  # another shape
     ]
-    assert case.ends_as(*made) == ["%v", "%v", "%v", "%Where_4", "%Where_5"]
+    assert case.ends_as(*selections) == ["%v", "%v", "%v", "%Where_4", "%Where_5"]
 
 
 def test_an_operand_that_is_left_out_stays_out() -> None:

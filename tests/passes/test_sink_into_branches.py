@@ -176,8 +176,8 @@ def test_random_numbers_guards_and_what_can_fail_stay() -> None:
     assert [op.op_type for op in choice.then.ops] == ["Sqrt"]
     p = Segments()
     index = p.b.new("int64", (N,), "index")
-    taken = p.b.op("Gather", p.x, index, axis=0)
-    program = straight(p.b, (p.go, p.x, index), y=p.choose(taken, p.x))
+    element = p.b.op("Gather", p.x, index, axis=0)
+    program = straight(p.b, (p.go, p.x, index), y=p.choose(element, p.x))
     assert stays(program)
 
 
@@ -275,5 +275,5 @@ def test_random_programs(data: st.DataObject) -> None:
     finals, _ = repeat(b, 2, [grower.pick(pool)], body)
     pool = grower.grow(b, [*pool, *finals], [go, on])
     program = whole(b, [x, y, go, on], last=pool[-1], some=grower.pick(pool))
-    given = {"x": np.linspace(-2, 2, 20000), "y": np.linspace(3, -1, 20000)}
-    everywhere(program, go=draw(st.booleans()), on=draw(st.booleans()), **given)
+    feeds = {"x": np.linspace(-2, 2, 20000), "y": np.linspace(3, -1, 20000)}
+    everywhere(program, go=draw(st.booleans()), on=draw(st.booleans()), **feeds)

@@ -28,9 +28,9 @@ def test_golden() -> None:
     loop = s.loop(s.body.op("Add", s.x, step), s.x)
     double = s.b.op("Add", loop.carried[0].final, loop.carried[0].final)
     program = s.program(y=double, rows=loop.recorded[0].stack, n=loop.count, a=s.a)  # type: ignore[arg-type]
-    made = split_into_segments(program)
-    assert made is not None
-    segment, last = made
+    segments = split_into_segments(program)
+    assert segments is not None
+    segment, last = segments
     assert isinstance(segment, LoopSegment)
     assert isinstance(last, StraightSegment)
     assert text(segment.program) == [
@@ -59,11 +59,11 @@ def test_golden() -> None:
 def test_a_condition_goes_in_and_comes_out() -> None:
     s = Sketch()
     small = s.body.op("Less", s.body.op("ReduceMax", s.x, keepdims=0), s.b.constant(9.0))
-    asked = {"condition": s.true, "condition_out": small, "count": None, "last_condition": None}
-    loop = s.loop(s.body.op("Add", s.x, s.a), **asked)
-    made = split_into_segments(s.program(y=loop.carried[0].final))
-    assert made is not None
-    (segment,) = made
+    options = {"condition": s.true, "condition_out": small, "count": None, "last_condition": None}
+    loop = s.loop(s.body.op("Add", s.x, s.a), **options)
+    segments = split_into_segments(s.program(y=loop.carried[0].final))
+    assert segments is not None
+    (segment,) = segments
     assert isinstance(segment, LoopSegment)
     assert "  loop %i < %most while %condition_before" in text(segment.program)
     assert segment.done is None
@@ -157,28 +157,28 @@ def watched(program: Program, arrays: Mapping[str, Any], most: int = 3) -> dict[
     """The watched floats of the first loop, and the run is as without."""
     segments = cut(program, watch=True)
     assert segments is not None
-    seen: list[Mapping[str, np.ndarray]] = []
+    chunks: list[Mapping[str, np.ndarray]] = []
 
     def follower(stepper: Any, stopping: Stopping) -> None:
         while not stepper.finished:
             block = stepper.advance(most, stopping)
             assert all(len(rows) == len(block.numbers) for rows in block.watched.values())
-            seen.append(block.watched)
+            chunks.append(block.watched)
             stepper.take(block)
 
-    reached = run(segments, arrays, follower)
-    same_outputs(reached.outputs, Session(program, STANDARD).run(arrays))
-    return {name: np.concatenate([part[name] for part in seen]) for name in seen[0]}
+    outputs = run(segments, arrays, follower)
+    same_outputs(outputs.outputs, Session(program, STANDARD).run(arrays))
+    return {name: np.concatenate([part[name] for part in chunks]) for name in chunks[0]}
 
 
 def test_floats_are_watched_in_order_of_computation() -> None:
     args = {"M": 5, "v_initial": "(1.0, 2, [1.0, 2.0])"}
     body = {"y": "w * 2", "k_next": "k + 1", "x_next": "x * 0.5", "w_next": "w / x"}
     program, arrays = opened(loop_model(args, body, carried="x k w", recorded="y"))
-    made = watched(program, arrays)
-    assert list(made) == ["A.loop.y", "A.loop.x_next", "A.loop.w_next"]
-    assert made["A.loop.x_next"].tolist() == [0.5**k for k in range(1, 6)]
-    assert made["A.loop.w_next"].shape == (5, 2)
+    chunks = watched(program, arrays)
+    assert list(chunks) == ["A.loop.y", "A.loop.x_next", "A.loop.w_next"]
+    assert chunks["A.loop.x_next"].tolist() == [0.5**k for k in range(1, 6)]
+    assert chunks["A.loop.w_next"].shape == (5, 2)
 
 
 def test_a_value_whose_shape_changes_is_watched_by_a_number() -> None:
@@ -208,8 +208,8 @@ def test_watching_costs_no_bits() -> None:
     program, arrays = opened(model)
     segments = cut(program, watch=True)
     assert segments is not None
-    reached = run(segments, arrays, by_chance(np.random.default_rng(0)))
-    same_outputs(reached.outputs, Session(program, STANDARD).run(arrays))
+    outputs = run(segments, arrays, by_chance(np.random.default_rng(0)))
+    same_outputs(outputs.outputs, Session(program, STANDARD).run(arrays))
 
 
 def test_what_is_scanned_is_given_chunk_by_chunk() -> None:

@@ -104,8 +104,8 @@ def file_outputs(model: RandomModel, compiled: Compiled) -> Arrays:
     rows = in_plain_runtime(file, feeds)
     outputs = {name: a for name, a in rows.items() if not name.startswith("has run: ")}
     for name, array in outputs.items():
-        ran = rows.get(f"has run: {name}")
-        if ran is not None and not ran.all():
-            front = ran.reshape(-1, *[1] * (array.ndim - 1))
+        has_run = rows.get(f"has run: {name}")
+        if has_run is not None and not has_run.all():
+            front = has_run.reshape(-1, *[1] * (array.ndim - 1))
             outputs[name] = np.where(front, array, np.array(np.nan, dtype))
     return outputs

@@ -81,14 +81,14 @@ def loop(d: Drawing, names: Names) -> Drawn:
     kinds = [d.kind() for _ in range(d.rng.randint(1, 2))]
     carried = {f"c{k}": kind for k, kind in enumerate(kinds)}
     outer = _captured(d, names)
-    seen = {**outer, **carried, "i": "in"}
-    ports = {f"{name}_next": {"value": d.small(kind, seen)} for name, kind in carried.items()}
+    visible = {**outer, **carried, "i": "in"}
+    ports = {f"{name}_next": {"value": d.small(kind, visible)} for name, kind in carried.items()}
     for name, kind in carried.items():
         if kind[0] == "f":
-            ports[f"{name}_next"]["value"] = f"0.5 * {name} + 0.5 * {d.small(kind, seen)}"
+            ports[f"{name}_next"]["value"] = f"0.5 * {name} + 0.5 * {d.small(kind, visible)}"
     has_test = d.chance(0.35)
-    ports["go"] = {"value": d.simple("bn", seen) if has_test else "True"}
-    step = {"input_ports": {name: {} for name in seen}, "output_ports": ports}
+    ports["go"] = {"value": d.simple("bn", visible) if has_test else "True"}
+    step = {"input_ports": {name: {} for name in visible}, "output_ports": ports}
     body = {
         "metadata": {
             "inputs": ["i", "go_in", *carried],

@@ -170,22 +170,22 @@ class _Examination:
     # --- two forms ------------------------------------------------------------------------------
 
     def _far_from(self, more: Mapping[str, Any]) -> Callable[[Outcome, Outcome], list[str]]:
-        return lambda given, expected: self._far(given, expected, more)
+        return lambda actual, expected: self._far(actual, expected, more)
 
-    def _far(self, given: Outcome, expected: Outcome, more: Mapping[str, Any]) -> list[str]:
+    def _far(self, actual: Outcome, expected: Outcome, more: Mapping[str, Any]) -> list[str]:
         """Return what differs by more than two forms may; a model that amplifies is counted instead."""
         if self.model.is_exact:
-            return differences(given, expected)
-        sizes = largest_of({"given": given, "expected": expected})
-        problems = differences(given, expected, sizes)
-        if not problems or isinstance(given, Failure) or isinstance(expected, Failure):
+            return differences(actual, expected)
+        sizes = largest_of({"given": actual, "expected": expected})
+        problems = differences(actual, expected, sizes)
+        if not problems or isinstance(actual, Failure) or isinstance(expected, Failure):
             return problems
 
         def compute() -> Mapping[str, Any]:
             return arrays_of(self.forms.standard.run(**more, engine="interpreter"))
 
         largest = traced(compute, {}).largest
-        problems = differences(given, expected, largest)
+        problems = differences(actual, expected, largest)
         if problems and amplifies(compute, compute(), largest):
             self.counts.add("amplified")
             return []

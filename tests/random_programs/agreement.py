@@ -17,78 +17,78 @@ SHARES = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-1, "bfloat16": 1e-1}
 """By how much of the largest absolute value in a program a number may differ between two forms."""
 
 
-def differences(given: Outcome, expected: Outcome, largest: float | None = None) -> list[str]:
+def differences(actual: Outcome, expected: Outcome, largest: float | None = None) -> list[str]:
     """Return sentences about what differs between two outcomes; none if they agree.
 
     Without `largest`, the largest absolute value in the program, bits must be equal.
     """
-    if isinstance(expected, Failure) or isinstance(given, Failure):
-        if type(given) is type(expected):
+    if isinstance(expected, Failure) or isinstance(actual, Failure):
+        if type(actual) is type(expected):
             return []
-        failure = given if isinstance(given, Failure) else expected
+        failure = actual if isinstance(actual, Failure) else expected
         return [f"only one of two forms fails: {failure.reason}"]  # type: ignore[union-attr]
-    if set(given) != set(expected):
-        return [f"other outputs: {sorted(given)}, not {sorted(expected)}"]
+    if set(actual) != set(expected):
+        return [f"other outputs: {sorted(actual)}, not {sorted(expected)}"]
     return [
         f"{name}: {sentence}"
         for name in expected
-        for sentence in array_differences(given[name], expected[name], largest)
+        for sentence in array_differences(actual[name], expected[name], largest)
     ]
 
 
-def array_differences(given: Numbers, expected: Numbers, largest: float | None) -> Iterator[str]:
+def array_differences(actual: Numbers, expected: Numbers, largest: float | None) -> Iterator[str]:
     """Yield what differs between two arrays, as `differences` says it."""
-    types = dtype_name(given), dtype_name(expected)
-    if types[0] != types[1] or given.shape != expected.shape:
-        yield f"{types[0]}{given.shape}, not {types[1]}{expected.shape}"
+    types = dtype_name(actual), dtype_name(expected)
+    if types[0] != types[1] or actual.shape != expected.shape:
+        yield f"{types[0]}{actual.shape}, not {types[1]}{expected.shape}"
     elif types[0] not in SHARES or largest is None:
-        if not same_bits(given, expected):
-            yield _shown(given, expected, ~_equal(given, expected))
+        if not same_bits(actual, expected):
+            yield _shown(actual, expected, ~_equal(actual, expected))
     else:
-        given, expected = given.astype(np.float64), expected.astype(np.float64)
+        actual, expected = actual.astype(np.float64), expected.astype(np.float64)
         bound = SHARES[types[0]] * largest
         with np.errstate(all="ignore"):
-            is_close = np.abs(given - expected) <= bound
-        wrong = ~(is_close | _equal_number(given, expected))
+            is_close = np.abs(actual - expected) <= bound
+        wrong = ~(is_close | _equal_number(actual, expected))
         if wrong.any():
-            yield _shown(given, expected, wrong)
+            yield _shown(actual, expected, wrong)
 
 
-def same_bits(given: Numbers, expected: Numbers) -> bool:
+def same_bits(actual: Numbers, expected: Numbers) -> bool:
     """Return True if dtypes, shapes and bits are equal; all nan count as one number."""
-    types = dtype_name(given), dtype_name(expected)
+    types = dtype_name(actual), dtype_name(expected)
     return types[0] == types[1] and bool(
-        given.shape == expected.shape and _equal(given, expected).all()
+        actual.shape == expected.shape and _equal(actual, expected).all()
     )
 
 
-def _equal_number(given: Numbers, expected: Numbers) -> NDArray[np.bool_]:
-    both_nan = np.isnan(given) & np.isnan(expected)
-    return np.asarray((given == expected) | both_nan)
+def _equal_number(actual: Numbers, expected: Numbers) -> NDArray[np.bool_]:
+    both_nan = np.isnan(actual) & np.isnan(expected)
+    return np.asarray((actual == expected) | both_nan)
 
 
-def _equal(given: Numbers, expected: Numbers) -> NDArray[np.bool_]:
-    if dtype_name(given) not in SHARES:
-        return np.asarray(given == expected)
-    given, expected = given.astype(np.float64), expected.astype(np.float64)
+def _equal(actual: Numbers, expected: Numbers) -> NDArray[np.bool_]:
+    if dtype_name(actual) not in SHARES:
+        return np.asarray(actual == expected)
+    actual, expected = actual.astype(np.float64), expected.astype(np.float64)
     return np.asarray(
-        _equal_number(given, expected)
-        & ((np.signbit(given) == np.signbit(expected)) | np.isnan(given))
+        _equal_number(actual, expected)
+        & ((np.signbit(actual) == np.signbit(expected)) | np.isnan(actual))
     )
 
 
-def _shown(given: Numbers, expected: Numbers, wrong: NDArray[np.bool_]) -> str:
+def _shown(actual: Numbers, expected: Numbers, wrong: NDArray[np.bool_]) -> str:
     count = int(np.count_nonzero(wrong))
     where = tuple(int(k) for k in np.argwhere(wrong)[0])
-    return f"{count} of {wrong.size} numbers differ: {given[where]!r}, not {expected[where]!r} at {where}"
+    return f"{count} of {wrong.size} numbers differ: {actual[where]!r}, not {expected[where]!r} at {where}"
 
 
-def close_by_ulps(given: Numbers, expected: Numbers, ulps: float) -> bool:
+def close_by_ulps(actual: Numbers, expected: Numbers, ulps: float) -> bool:
     """Return True if numbers differ by so many units in the last place at most."""
     with np.errstate(all="ignore"):
-        unit = np.spacing(np.maximum(np.abs(given), np.abs(expected)))
+        unit = np.spacing(np.maximum(np.abs(actual), np.abs(expected)))
         return bool(
-            np.all((np.abs(given - expected) <= ulps * unit) | _equal_number(given, expected))
+            np.all((np.abs(actual - expected) <= ulps * unit) | _equal_number(actual, expected))
         )
 
 

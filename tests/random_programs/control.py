@@ -87,9 +87,9 @@ def _leave(d: Drawing, body: Scope, initial: Known, enter: Known) -> Known:
         return v.dtype == initial.dtype and v.name != enter.name
 
     if d.changes_shapes and d.chance(0.4):
-        found = d.maybe(body, lambda v: other(v) and len(v.shape) == len(initial.shape))
-        if found is not None:
-            return found
+        candidate = d.maybe(body, lambda v: other(v) and len(v.shape) == len(initial.shape))
+        if candidate is not None:
+            return candidate
     own = [v for v in body.own if other(v) and v.shape == initial.shape]
     if own and d.chance(0.95):
         return own[-1 - int(len(own) * d.rng.random() ** 2)]

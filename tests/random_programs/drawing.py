@@ -96,8 +96,8 @@ class Drawing:
                 raise NotPossibleError
         values = [Known(self.name(), dtype, tuple(shape)) for dtype, shape in outputs]
         names = ["" if value is None else value.name for value in inputs]
-        made = helper.make_node(op_type, names, [value.name for value in values], **attributes)
-        scope.nodes.append(made)
+        onnx_node = helper.make_node(op_type, names, [value.name for value in values], **attributes)
+        scope.nodes.append(onnx_node)
         scope.own += values
         self.op_types.add(op_type)
         return values

@@ -157,9 +157,9 @@ def cast(d: Drawing, s: Scope) -> None:
         s.own.remove(short)
         d.one(s, "Cast", [short], x.dtype, x.shape, to=element_type(x.dtype))
         return
-    made = d.one(s, "Cast", [x], target, x.shape, to=element_type(target))
+    casted = d.one(s, "Cast", [x], target, x.shape, to=element_type(target))
     if d.chance(0.15):
-        d.one(s, "Cast", [made], x.dtype, x.shape, to=element_type(x.dtype))
+        d.one(s, "Cast", [casted], x.dtype, x.shape, to=element_type(x.dtype))
 
 
 def clip(d: Drawing, s: Scope) -> None:

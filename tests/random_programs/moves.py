@@ -33,8 +33,8 @@ def _positions(d: Drawing, s: Scope, extent: int | str, fits: Extents | None = N
     def usable(v: Known) -> bool:
         return v.dtype in INTEGERS and (len(v.shape) < 2 if fits is None else v.shape == fits)
 
-    found = d.maybe(s, usable)
-    if found is None or d.chance(0.15):
+    candidate = d.maybe(s, usable)
+    if candidate is None or d.chance(0.15):
         shape = d.rng.choice(((), (1,), (2,), (3,))) if fits is None else fits
         if not is_fixed(shape) or extent == 0:
             raise NotPossibleError
@@ -44,30 +44,37 @@ def _positions(d: Drawing, s: Scope, extent: int | str, fits: Extents | None = N
         )
         return d.constant(s, numbers.reshape(shape))
     if not isinstance(extent, int) or d.chance(0.05):
-        return found
-    divisor = d.constant(s, max(extent, 1), found.dtype)
-    return d.one(s, "Mod", [found, divisor], found.dtype, found.shape)
+        return candidate
+    divisor = d.constant(s, max(extent, 1), candidate.dtype)
+    return d.one(s, "Mod", [candidate, divisor], candidate.dtype, candidate.shape)
 
 
 def gather(d: Drawing, s: Scope) -> None:
     """Add a gather of whole parts along an axis."""
     x = d.pick(s, lambda v: len(v.shape) > 0)
-    axis, said = _axis(d, x)
+    axis, axis_attribute = _axis(d, x)
     if d.chance(0.08) and x.dtype in INTEGERS and len(x.shape) == 1 and x.shape[0]:
         divisor = d.constant(s, x.shape[0] if isinstance(x.shape[0], int) else 1, x.dtype)
         x = d.one(s, "Mod", [x, divisor], x.dtype, x.shape)
         d.one(s, "Gather", [x, x], x.dtype, x.shape)
         return
     positions = _positions(d, s, x.shape[axis])
-    d.one(s, "Gather", [x, positions], x.dtype, _with(x.shape, axis, *positions.shape), axis=said)
+    d.one(
+        s,
+        "Gather",
+        [x, positions],
+        x.dtype,
+        _with(x.shape, axis, *positions.shape),
+        axis=axis_attribute,
+    )
 
 
 def gather_elements(d: Drawing, s: Scope) -> None:
     """Add a gather of single elements along an axis, sometimes of an array by itself."""
     x = d.pick(s, lambda v: len(v.shape) > 0 and is_fixed(v.shape))
-    axis, said = _axis(d, x)
+    axis, axis_attribute = _axis(d, x)
     positions = _positions(d, s, x.shape[axis], x.shape)
-    d.one(s, "GatherElements", [x, positions], x.dtype, positions.shape, axis=said)
+    d.one(s, "GatherElements", [x, positions], x.dtype, positions.shape, axis=axis_attribute)
 
 
 def scatter(d: Drawing, s: Scope) -> None:
@@ -79,11 +86,11 @@ def scatter(d: Drawing, s: Scope) -> None:
     if d.chance(0.5):
         _scatter_rows(d, s, x, reduction)
         return
-    axis, said = _axis(d, x)
+    axis, axis_attribute = _axis(d, x)
     positions = _positions(d, s, x.shape[axis], x.shape)
     rows = _like(d, s, x.dtype, positions.shape)
     _scattered(d, x, reduction)
-    options = {"axis": said, "reduction": reduction}
+    options = {"axis": axis_attribute, "reduction": reduction}
     d.one(s, "ScatterElements", [x, positions, rows], x.dtype, x.shape, **options)
 
 
@@ -111,9 +118,9 @@ def _scatter_rows(d: Drawing, s: Scope, x: Known, reduction: str) -> None:
 
 
 def _like(d: Drawing, s: Scope, dtype: str, shape: Extents) -> Known:
-    found = d.maybe(s, lambda v: v.dtype == dtype and v.shape == shape)
-    if found is not None:
-        return found
+    candidate = d.maybe(s, lambda v: v.dtype == dtype and v.shape == shape)
+    if candidate is not None:
+        return candidate
     if not is_fixed(shape):
         raise NotPossibleError
     return d.random_constant(s, dtype, shape)  # type: ignore[arg-type]
@@ -122,8 +129,11 @@ def _like(d: Drawing, s: Scope, dtype: str, shape: Extents) -> Known:
 def slice_(d: Drawing, s: Scope) -> None:
     """Add a slice with constant or computed ends and a step of either sign."""
     x = d.pick(s, lambda v: len(v.shape) > 0)
-    axis, said = _axis(d, x)
-    axes, steps = _ints(d, s, (said,)), _ints(d, s, (d.rng.choice((1, 1, 1, 2, 3, -1, -2, -3)),))
+    axis, axis_attribute = _axis(d, x)
+    axes, steps = (
+        _ints(d, s, (axis_attribute,)),
+        _ints(d, s, (d.rng.choice((1, 1, 1, 2, 3, -1, -2, -3)),)),
+    )
     start, end = _end(d, s), _end(d, s)
     shape = _with(x.shape, axis, d.extent())
     d.one(s, "Slice", [x, start, end, axes, steps], x.dtype, shape)
@@ -141,17 +151,17 @@ def _end(d: Drawing, s: Scope) -> Known:
 def window(d: Drawing, s: Scope) -> None:
     """Add a slice of a known length that begins at a computed position."""
     x = d.pick(s, lambda v: len(v.shape) > 0)
-    axis, said = _axis(d, x)
+    axis, axis_attribute = _axis(d, x)
     first = d.one(*(s, "Unsqueeze", [d.zero_or_more(s, 4), _ints(d, s, (0,))], "int64", (1,)))
     end = d.one(s, "Add", [first, _ints(d, s, (d.rng.choice((1, 2, 3)),))], "int64", (1,))
     shape = _with(x.shape, axis, d.extent())
-    d.one(s, "Slice", [x, first, end, _ints(d, s, (said,))], x.dtype, shape)
+    d.one(s, "Slice", [x, first, end, _ints(d, s, (axis_attribute,))], x.dtype, shape)
 
 
 def concat(d: Drawing, s: Scope) -> None:
     """Add a concatenation of two or three values, often of one with itself."""
     x = d.pick(s, lambda v: len(v.shape) > 0)
-    axis, said = _axis(d, x)
+    axis, axis_attribute = _axis(d, x)
 
     def fits(v: Known) -> bool:
         same = v.dtype == x.dtype and len(v.shape) == len(x.shape)
@@ -160,7 +170,7 @@ def concat(d: Drawing, s: Scope) -> None:
     parts = [x, *(x if d.chance(0.3) else d.pick(s, fits) for _ in range(d.rng.choice((1, 1, 2))))]
     extents = [part.shape[axis] for part in parts]
     whole = sum(extents) if is_fixed(tuple(extents)) else d.extent()  # type: ignore[arg-type]
-    d.one(s, "Concat", parts, x.dtype, _with(x.shape, axis, whole), axis=said)
+    d.one(s, "Concat", parts, x.dtype, _with(x.shape, axis, whole), axis=axis_attribute)
 
 
 def transpose(d: Drawing, s: Scope) -> None:

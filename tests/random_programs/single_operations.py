@@ -52,13 +52,13 @@ def operation_differences(trace: Trace, most: int = 6) -> list[str]:
         for placement in (STANDARD, NATIVE):
             row = np.asarray(backend.load(program, placement).run(feeds)["y"])[0]
             if not _agree(op_type, operands, attributes, row, results[0]):
-                shown = f"{op_type}{[a.tolist() for a in operands]} {dict(attributes)}"
-                sentences.append(f"{placement.native}: {row!r}, not {results[0]!r}: {shown}"[:900])
+                call = f"{op_type}{[a.tolist() for a in operands]} {dict(attributes)}"
+                sentences.append(f"{placement.native}: {row!r}, not {results[0]!r}: {call}"[:900])
     return sentences
 
 
 def _distinct(trace: Trace, most: int) -> list[Any]:
-    seen: dict[tuple[Any, ...], Any] = {}
+    first_cases: dict[tuple[Any, ...], Any] = {}
     for call in trace.calls:
         op_type, operands, attributes, results = call
         if any(not isinstance(a, np.ndarray) or a.size > 100 for a in operands):
@@ -66,19 +66,19 @@ def _distinct(trace: Trace, most: int) -> list[Any]:
         if dtype_name(results[0]) not in ("float64", "float32"):
             continue
         key = (op_type, *(f"{a.dtype}{a.shape}" for a in operands), str(attributes))
-        seen.setdefault(key, call)
-    return list(seen.values())[:most]
+        first_cases.setdefault(key, call)
+    return list(first_cases.values())[:most]
 
 
-def _agree(op_type: str, operands: Any, attributes: Any, given: Any, expected: Any) -> bool:
-    if given.shape != expected.shape or given.dtype != expected.dtype:
+def _agree(op_type: str, operands: Any, attributes: Any, actual: Any, expected: Any) -> bool:
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return False
     if op_type in ELEMENTARY and op_type not in KNOWN_ERRORS:
-        return close_by_ulps(given, expected, 4)
+        return close_by_ulps(actual, expected, 4)
     with np.errstate(all="ignore"):
         error = allowed_error(op_type, operands, attributes, expected)
         if error is None:
-            return same_bits(given, expected)
-        difference = np.abs(given.astype(np.float64) - expected.astype(np.float64))
-        both_nan = np.isnan(given) & np.isnan(expected)
-        return bool(np.all((difference <= error) | (given == expected) | both_nan))
+            return same_bits(actual, expected)
+        difference = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
+        both_nan = np.isnan(actual) & np.isnan(expected)
+        return bool(np.all((difference <= error) | (actual == expected) | both_nan))

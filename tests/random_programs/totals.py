@@ -50,8 +50,10 @@ def reduction(d: Drawing, s: Scope) -> None:
         d.one(s, operation, [x, none], x.dtype, x.shape, keepdims=1, noop_with_empty_axes=1)
         return
     axes = _axes(d, rank)
-    said = d.constant(s, [axis - rank if d.chance(0.3) else axis for axis in axes])
-    d.one(s, operation, [x, said], x.dtype, _reduced(x.shape, axes, keepdims), keepdims=keepdims)
+    axes_input = d.constant(s, [axis - rank if d.chance(0.3) else axis for axis in axes])
+    d.one(
+        s, operation, [x, axes_input], x.dtype, _reduced(x.shape, axes, keepdims), keepdims=keepdims
+    )
 
 
 def place(d: Drawing, s: Scope) -> None:

@@ -58,13 +58,13 @@ def verdict(program: RandomProgram, tally: Tally, seed: int) -> list[str]:
 
     trace = None if program.is_exact else traced(compute, forms.arrays)
     largest = None if trace is None else trace.largest
-    found = _differences(forms, expected, largest)
+    problems = _differences(forms, expected, largest)
     if trace is None:
-        return _but_open_zeros(forms, compute, tally) if found else []
-    if found and amplifies(compute, expected, trace.largest):
+        return _but_open_zeros(forms, compute, tally) if problems else []
+    if problems and amplifies(compute, expected, trace.largest):
         tally.counts["amplified"] += 1
         return operation_differences(trace)
-    return found + (operation_differences(trace) if seed % 10 == 0 else [])
+    return problems + (operation_differences(trace) if seed % 10 == 0 else [])
 
 
 def _but_open_zeros(forms: Forms, compute: Compute, tally: Tally) -> list[str]:
@@ -73,11 +73,11 @@ def _but_open_zeros(forms: Forms, compute: Compute, tally: Tally) -> list[str]:
     if not amplifies(compute, expected, None):
         return _differences(forms, expected, None)
     tally.counts["open signs of zeros"] += 1
-    found = _differences(forms, expected, 0.0)
-    if found and amplifies(compute, expected, 0.0):
+    problems = _differences(forms, expected, 0.0)
+    if problems and amplifies(compute, expected, 0.0):
         tally.counts["amplified"] += 1
         return []
-    return found
+    return problems
 
 
 def _differences(forms: Forms, expected: Outcome, largest: float | None) -> list[str]:
@@ -97,9 +97,9 @@ def tried(draw: Draw, first: int, count: int, judge: Judge = verdict) -> Tally:
     """Try the programs of so many seeds."""
     tally = Tally()
     for seed in range(first, first + count):
-        found = judge(draw(seed), tally, seed)
+        judgement = judge(draw(seed), tally, seed)
         tally.counts["programs"] += 1
-        if found:
+        if judgement:
             tally.counts["differ"] += 1
-            tally.failures.append(f"seed {seed}: " + "; ".join(found[:3]))
+            tally.failures.append(f"seed {seed}: " + "; ".join(judgement[:3]))
     return tally

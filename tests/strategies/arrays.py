@@ -36,16 +36,16 @@ def arrays(draw: Any) -> Any:
     kind = draw(st.sampled_from([*NUMBERS, *SMALL_FLOATS, "texts", "U"]))
     if kind in ("texts", "U"):
         texts = draw(st.lists(st.text(max_size=5), min_size=size, max_size=size))
-        made = np.empty(size, object)
-        made[:] = texts
-        made = made if kind == "texts" else made.astype("<U7")
+        array = np.empty(size, object)
+        array[:] = texts
+        array = array if kind == "texts" else array.astype("<U7")
     else:
         dtype = np.dtype(kind)
         bits = draw(st.binary(min_size=size * dtype.itemsize, max_size=size * dtype.itemsize))
-        made = np.frombuffer(bits, dtype) if kind != "?" else np.frombuffer(bits, "u1") > 127
-    made = made.reshape(shape)
+        array = np.frombuffer(bits, dtype) if kind != "?" else np.frombuffer(bits, "u1") > 127
+    array = array.reshape(shape)
     return draw(st.sampled_from([lambda a: a, lambda a: a.T, lambda a: a[::-1] if a.ndim else a]))(
-        made
+        array
     )
 
 

@@ -63,10 +63,10 @@ class Grower(Values):
 
         if s.wholes and self.below(2):
             even = s.b.op("Mod", s.wholes[self.below(len(s.wholes))], scalar(s.b, 2, "int64"))
-            asked = s.b.op("Equal", even, scalar(s.b, 0, "int64"))
+            condition = s.b.op("Equal", even, scalar(s.b, 0, "int64"))
         else:
-            asked = self.less(s)
-        s.values += choose(s.b, asked, branch, branch, "choice")
+            condition = self.less(s)
+        s.values += choose(s.b, condition, branch, branch, "choice")
 
     # --- loops ----------------------------------------------------------------------------------
 
@@ -85,7 +85,9 @@ class Grower(Values):
         inner.wholes += [number, *wholes]
         if frame.kind == "for" and first is None:
             inner.places.append(number)
-        half, said = self.condition(inner, enters[0]) if frame.start is not None else (None, None)
+        half, condition = (
+            self.condition(inner, enters[0]) if frame.start is not None else (None, None)
+        )
         self.grow(inner, depth - 1)
         leaves = [self.shaped(inside, self.pick(inner), e.shape or ()) for e in enters]
         leaves[len(initials) :] = [inside.op("Add", whole, number) for whole in wholes]
@@ -102,7 +104,7 @@ class Grower(Values):
             condition=frame.start,
             iteration=number,
             condition_in=go,
-            condition_out=said,
+            condition_out=condition,
             carried=tuple(
                 Carried(*each)
                 for each in zip((*initials, *counted), enters, leaves, finals, strict=True)
@@ -167,8 +169,8 @@ class Grower(Values):
         b, axis = s.b, ints(s.b, 0)
         way = self.one("total", "squares", "running", "last", "backward")
         if way == "squares" and len(stack.shape or ()) == 2:
-            made = b.op("MatMul", b.op("Transpose", stack, perm=(1, 0)), stack)
-            return b.op("Tanh", made)
+            product = b.op("MatMul", b.op("Transpose", stack, perm=(1, 0)), stack)
+            return b.op("Tanh", product)
         if way == "running":
             stack = b.op("Sin", b.op("CumSum", stack, scalar(b, 0, "int64")))
         elif way == "last":

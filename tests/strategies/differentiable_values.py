@@ -107,22 +107,24 @@ class Values:
 
     def select(self, s: Scope) -> Value:
         x, y, z = (self.of_shape(s, (3,)) for _ in range(3))
-        taken = s.b.op(self.one("Less", "Greater"), x, y)
-        return s.b.op("Where", taken, self.beside(s.b, x, self.pick(s)), z)
+        condition = s.b.op(self.one("Less", "Greater"), x, y)
+        return s.b.op("Where", condition, self.beside(s.b, x, self.pick(s)), z)
 
     def safe(self, s: Scope) -> Value:
         """What has no number, or no slope, or none that is finite, on the side that is not taken."""
         b, x = s.b, self.of_shape(s, SHAPES[self.below(5)])
-        taken = b.op("Greater", x, self.number(b, 0.05))
+        condition = b.op("Greater", x, self.number(b, 0.05))
         word = self.one("Sqrt", "Log", "Reciprocal", "Pow", "Exp")
         if word == "Exp":  # infinite where x is not taken
             x = b.op("Mul", b.op("Sub", self.number(b, 0.05), x), self.number(b, 1e4))
-            made = b.op("Exp", x)
+            exponential = b.op("Exp", x)
         elif word == "Pow":
-            made = b.op("Pow", x, self.number(b, 0.7))
+            exponential = b.op("Pow", x, self.number(b, 0.7))
         else:
-            made = b.op(word, x)
-        return b.op("Where", taken, b.op("Tanh", made), self.shaped(b, self.pick(s), (3,)))
+            exponential = b.op(word, x)
+        return b.op(
+            "Where", condition, b.op("Tanh", exponential), self.shaped(b, self.pick(s), (3,))
+        )
 
     def guarded(self, s: Scope) -> Value:
         b, x = s.b, self.pick(s)
@@ -150,18 +152,20 @@ class Values:
         x = self.of_shape(s, (3,))
         match self.one("left", "right", "rows", "both", "vectors", "gemm"):
             case "left":
-                made = b.op("MatMul", m, x)
+                product = b.op("MatMul", m, x)
             case "right":
-                made = b.op("MatMul", x, m)
+                product = b.op("MatMul", x, m)
             case "rows":
-                made = b.op("MatMul", self.of_shape(s, (2, 3)), m)
+                product = b.op("MatMul", self.of_shape(s, (2, 3)), m)
             case "both":
-                made = b.op("MatMul", m, self.matrix(s))
+                product = b.op("MatMul", m, self.matrix(s))
             case "vectors":
-                made = b.op("MatMul", x, self.of_shape(s, (3,)))
+                product = b.op("MatMul", x, self.of_shape(s, (3,)))
             case _:
-                made = b.op("Gemm", self.of_shape(s, (2, 3)), m, x, alpha=0.5, beta=2.0, transB=1)
-        return b.op("Tanh", b.op("Mul", made, self.number(b, 0.5)))
+                product = b.op(
+                    "Gemm", self.of_shape(s, (2, 3)), m, x, alpha=0.5, beta=2.0, transB=1
+                )
+        return b.op("Tanh", b.op("Mul", product, self.number(b, 0.5)))
 
     def reduced(self, s: Scope) -> Value:
         b, x = s.b, self.of_shape(s, SHAPES[1 + self.below(4)])
@@ -169,10 +173,10 @@ class Values:
         words = {"keepdims": self.below(2)}
         word = self.one("Sum", "Mean", "Max", "Min", "LogSumExp", "SumSquare", "Prod")
         if word == "Sum":
-            made = b.op("ReduceSum", x, ints(b, *axes) if axes else None, **words)
+            reduced = b.op("ReduceSum", x, ints(b, *axes) if axes else None, **words)
         else:
-            made = b.op(f"Reduce{word}", x, **words, **({"axes": axes} if axes else {}))
-        return b.op("Tanh", made)
+            reduced = b.op(f"Reduce{word}", x, **words, **({"axes": axes} if axes else {}))
+        return b.op("Tanh", reduced)
 
     def softmax(self, s: Scope) -> Value:
         x = self.of_shape(s, SHAPES[1 + self.below(4)])
@@ -199,8 +203,8 @@ class Values:
                 return b.op("Transpose", m, perm=(1, 0))
             case "running":
                 words = {"exclusive": self.below(2), "reverse": self.below(2)}
-                made = b.op("CumSum", m, scalar(b, self.below(2), "int64"), **words)
-                return b.op("Mul", made, self.number(b, 0.5))
+                sums = b.op("CumSum", m, scalar(b, self.below(2), "int64"), **words)
+                return b.op("Mul", sums, self.number(b, 0.5))
             case "gathered":
                 return b.op("Gather", m, b.constant(np.array([2, 0, -3])), axis=self.below(2))
             case "flat":

@@ -35,11 +35,11 @@ class InlineTasks:
             if stopped() is not None:
                 return
             self.blocks.append(block.number)
-            made = self._job.made(block.first, block.last)
+            outcome = self._job.made(block.first, block.last)
             if self._job.store is not None:
-                write(self._job.store, block, made)
-                made = MadeBlock((), made.failures, made.not_finite)
-            yield Outcome(block, made, None)
+                write(self._job.store, block, outcome)
+                outcome = MadeBlock((), outcome.failures, outcome.not_finite)
+            yield Outcome(block, outcome, None)
 
 
 class InlineConnecting:

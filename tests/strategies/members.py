@@ -58,11 +58,11 @@ def noisy_loop(seed: int, *, records: bool = True) -> tuple[dict[str, Any], dict
             args["cond"] = True
     if ends == "exit":
         args["cond"] = True
-    given = {"start": 0.0, "drift": 0.5, "times": 6, "begins": True}
+    parameters = {"start": 0.0, "drift": 0.5, "times": 6, "begins": True}
     model = loop_model(
         args,
         body,
-        given=given,
+        given=parameters,
         carried="x y k",
         recorded=one("", "row", "row number") if records else "",
         go=go if ends != "for" else "True",

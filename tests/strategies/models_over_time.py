@@ -275,8 +275,8 @@ def _parameter(draw: st.DrawFn, name: str, names: _Names, focus: Focus) -> dict[
     way, kind, others = names.ways[name], names.kinds[name], names.others(name)
     parameter = _way(draw, name, names, focus)
     if way == "conditions" or draw(st.integers(0, 3)) == 0:
-        seen = others if way in _LATE else {**others, name: kind}
-        parameter["conditions"] = _conditions(draw, seen, kind, focus)
+        visible = others if way in _LATE else {**others, name: kind}
+        parameter["conditions"] = _conditions(draw, visible, kind, focus)
     return parameter
 
 
@@ -296,8 +296,8 @@ def _way(draw: st.DrawFn, name: str, names: _Names, focus: Focus) -> dict[str, A
                 draw, name, others, kind, started=way == "initial", depth=depth
             )
         case "derivative":
-            seen = {**others, name: kind}
-            written["time_derivative"] = expression(draw, seen, kind, focus.depth)
+            visible = {**others, name: kind}
+            written["time_derivative"] = expression(draw, visible, kind, focus.depth)
         case "function":
             written |= _called(draw, others, kind)
         case "started function":

@@ -70,9 +70,9 @@ class Open(Stepping):
         j, go = inside.new("int64", (), "j"), inside.new("bool", (), "go")
         initial = self.pick(pool)
         enter = self.entering(inside, initial)
-        made = self.grow(inside, [*pool, j, go, enter], depth - 1, 1)
-        leave = self.leaving(inside, made, enter)
-        row = self.pick(made[-4:])
+        body_values = self.grow(inside, [*pool, j, go, enter], depth - 1, 1)
+        leave = self.leaving(inside, body_values, enter)
+        row = self.pick(body_values[-4:])
         counted = self.draw(st.booleans())
         number = self.small(b, pool)
         more = inside.op("Less", inside.op("Add", j, b.constant(np.array(1))), number)
@@ -90,8 +90,8 @@ class Open(Stepping):
                 dynamic_shapes=enter in self.changing,
             )
         )
-        made = [final, *([stack] if self.keeps(stack) else [])]
-        return made if count is None else [*made, count]
+        body_values = [final, *([stack] if self.keeps(stack) else [])]
+        return body_values if count is None else [*body_values, count]
 
     def entering(self, inside: Builder, initial: Value) -> Value:
         """Sometimes of extents that may change."""
@@ -102,13 +102,13 @@ class Open(Stepping):
         self.changing.add(enter)
         return enter
 
-    def leaving(self, inside: Builder, made: Sequence[Value], enter: Value) -> Value:
+    def leaving(self, inside: Builder, values: Sequence[Value], enter: Value) -> Value:
         """If they may, anything with as many axes."""
         rank = len(enter.shape or ())
-        fitting = [v for v in made if v.dtype == enter.dtype and len(v.shape or ()) == rank]
+        fitting = [v for v in values if v.dtype == enter.dtype and len(v.shape or ()) == rank]
         if enter in self.changing and fitting:
             return self.pick(fitting)
-        return super().leaving(inside, made, enter)
+        return super().leaving(inside, values, enter)
 
     def ending(self, b: Builder, enter: Value) -> Value:
         """Of other extents, then."""
@@ -118,9 +118,9 @@ class Open(Stepping):
 
     def small(self, b: Builder, pool: Sequence[Value]) -> Value:
         """A whole number from 0 to 4, rather the same in all iterations."""
-        given = [v for v in self.inputs if v.dtype == "int64" and v.shape == ()]
+        sizes = [v for v in self.inputs if v.dtype == "int64" and v.shape == ()]
         varies = [v for v in pool if v.dtype == "int64" and v.shape == ()]
-        number = self.pick(varies if not given or not self.draw(st.integers(0, 3)) else given)
+        number = self.pick(varies if not sizes or not self.draw(st.integers(0, 3)) else sizes)
         return b.op("Mod", number, b.constant(np.array(5)))
 
     def whole_array(self, b: Builder, pool: list[Value]) -> list[Value]:
@@ -135,10 +135,10 @@ class Open(Stepping):
         if x.dtype.startswith("int"):
             kinds += [self.reduced, self.reduced, self.multiplied]
         self.checks += 1
-        made: list[Value] = []
+        computed: list[Value] = []
         with b.at(f"$.ops[{self.checks}]"), suppress(OperandError):  # nothing fits no elements
-            made = self.draw(st.sampled_from(kinds))(b, pool, x, axis)
-        return [value for value in made if self.keeps(value)]
+            computed = self.draw(st.sampled_from(kinds))(b, pool, x, axis)
+        return [value for value in computed if self.keeps(value)]
 
     # --- operations on whole arrays -----------------------------------------------------------
 
@@ -190,11 +190,11 @@ class Open(Stepping):
             return [b.op("Reshape", x, b.constant(np.array([-1])))]
         if kind == 1:
             order = b.constant(np.arange(len(x.shape or ()))[::-1].copy())
-            wanted = b.op("Gather", shape, order, axis=0)
-            return [b.op("Reshape", x, wanted, allowzero=1)]
+            shape_value = b.op("Gather", shape, order, axis=0)
+            return [b.op("Reshape", x, shape_value, allowzero=1)]
         part = b.op("Shape", x, start=0, end=1)
-        wanted = b.op("Concat", part, b.constant(np.array([-1])), axis=0)
-        return [b.op("Reshape", x, wanted)]
+        shape_value = b.op("Concat", part, b.constant(np.array([-1])), axis=0)
+        return [b.op("Reshape", x, shape_value)]
 
     def chosen(self, b: Builder, pool: list[Value], x: Value, axis: int) -> list[Value]:
         """Elements by one number or several, known or computed."""

@@ -150,12 +150,12 @@ class Grower:
         initials = [self.pick(pool) for _ in range(draw(st.integers(1, 4)))]
         enters = [self.entering(inside, v) for v in initials]
         around = [*pool, i, go, *enters, *(each.row for each in scanned)]
-        made = self.grow(inside, around, 2, draw(st.integers(1, 6)))
-        leaves = [self.leaving(inside, made, v) for v in enters]
-        rows = [self.pick(made[-6:]) for _ in range(draw(st.integers(0, 2)))]
+        body_values = self.grow(inside, around, 2, draw(st.integers(1, 6)))
+        leaves = [self.leaving(inside, body_values, v) for v in enters]
+        rows = [self.pick(body_values[-6:]) for _ in range(draw(st.integers(0, 2)))]
         out = None
         if condition is not None or draw(st.integers(0, 3)) == 0:
-            out = self.flag(inside, made)
+            out = self.flag(inside, body_values)
         if ends == "while":
             assert out is not None
             more = inside.op("Less", i, b.constant(np.array(begin + most - 1)))
@@ -185,16 +185,16 @@ class Grower:
                 dynamic_shapes=any(v in self.changing for v in enters),
             )
         )
-        told = [value for value in (count, last) if value is not None]
-        return [*finals, *(r.stack for r in stacks), *told]
+        reports = [value for value in (count, last) if value is not None]
+        return [*finals, *(r.stack for r in stacks), *reports]
 
     def entering(self, inside: Builder, initial: Value) -> Value:
         """What enters an iteration."""
         return inside.new(initial.dtype, initial.shape, "enter")
 
-    def leaving(self, inside: Builder, made: Sequence[Value], enter: Value) -> Value:
+    def leaving(self, inside: Builder, values: Sequence[Value], enter: Value) -> Value:
         """What leaves it."""
-        return self.fit(inside, made, enter.dtype, enter.shape)
+        return self.fit(inside, values, enter.dtype, enter.shape)
 
     def ending(self, b: Builder, enter: Value) -> Value:
         """What is there after the last one."""
@@ -255,9 +255,9 @@ class Grower:
     def filled(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
         """A single number in another shape."""
         single = next(value for value in pool if value.shape in ((), (1,)))  # at least a constant
-        wanted = b.constant(np.array(shape, np.int64))
+        shape_value = b.constant(np.array(shape, np.int64))
         op_type = "Reshape" if shape in ((), (1,)) else "Expand"
-        return self.converted(b, b.op(op_type, single, wanted), dtype)
+        return self.converted(b, b.op(op_type, single, shape_value), dtype)
 
     def flag(self, b: Builder, pool: Sequence[Value]) -> Value:
         """One truth."""
@@ -287,19 +287,19 @@ class Grower:
             operands[1] = b.op("Where", b.op("Less", operands[1], nothing), nothing, operands[1])
         self.checks += 1
         with b.at(f"$.ops[{self.checks}]"):
-            made = call.made(b, *operands)
-        return [made] if self.keeps(made) else []
+            computed = call.made(b, *operands)
+        return [computed] if self.keeps(computed) else []
 
     def operands(self, b: Builder, pool: list[Value], call: Call) -> list[Value]:
         """What an operation is given: each alone, or what fits the first."""
-        made: list[Value] = []
+        chosen_operands: list[Value] = []
         for place, dtype in zip(call.places, call.dtypes, strict=True):
             fits = pool
-            if made and call.is_shaped_by_first:
-                shapes = [()] if call.is_single(place) else [(), made[0].shape]
+            if chosen_operands and call.is_shaped_by_first:
+                shapes = [()] if call.is_single(place) else [(), chosen_operands[0].shape]
                 fits = [value for value in pool if value.shape in shapes]
-            made.append(self.operand(b, fits, dtype))
-        return made
+            chosen_operands.append(self.operand(b, fits, dtype))
+        return chosen_operands
 
     def keeps(self, value: Value) -> bool:
         """Whether a value has a shape that the loop may have."""
@@ -332,33 +332,35 @@ class Grower:
             return [b.guard(self.pick(pool), ok, f"check {self.checks} is none")]
 
     def choice(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
-        wanted = [self.pick(pool) for _ in range(self.draw(st.integers(1, 2)))]
+        chosen_values = [self.pick(pool) for _ in range(self.draw(st.integers(1, 2)))]
         branches = []
         condition = self.flag(b, pool)
         for _ in range(2):
             inside = b.body()
-            made = self.grow(inside, pool, depth - 1, 0)
-            leaves = tuple(self.fit(inside, made, v.dtype, v.shape) for v in wanted)
+            branch_values = self.grow(inside, pool, depth - 1, 0)
+            leaves = tuple(self.fit(inside, branch_values, v.dtype, v.shape) for v in chosen_values)
             branches.append(Branch(tuple(inside.ops), leaves))
-        outputs = tuple(b.new(v.dtype, v.shape, "chosen") for v in wanted)
+        outputs = tuple(b.new(v.dtype, v.shape, "chosen") for v in chosen_values)
         b.append(If(b.name("choice"), condition, *branches, outputs, "$.choice"))
         return list(outputs)
 
     def inner(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
         """A loop inside: counted, with a condition, or both."""
         initials = [self.pick(pool) for _ in range(self.draw(st.integers(1, 2)))]
-        counted, asked = self.draw(st.sampled_from([(True, False), (False, True), (True, True)]))
+        counted, has_condition = self.draw(
+            st.sampled_from([(True, False), (False, True), (True, True)])
+        )
         trip = b.constant(np.array(self.draw(st.integers(0, 3)))) if counted else None
-        condition = self.flag(b, pool) if asked else None
+        condition = self.flag(b, pool) if has_condition else None
         inside = b.body()
         j, go = inside.new("int64", (), "j"), inside.new("bool", (), "go")
         enters = [self.entering(inside, v) for v in initials]
-        made = self.grow(inside, [*pool, j, go, *enters], depth - 1, 1)
-        leaves = [self.leaving(inside, made, v) for v in enters]
+        body_values = self.grow(inside, [*pool, j, go, *enters], depth - 1, 1)
+        leaves = [self.leaving(inside, body_values, v) for v in enters]
         out = None
-        if asked:
+        if has_condition:
             most = b.constant(np.array(self.draw(st.integers(0, 3))))
-            out = inside.op("And", self.flag(inside, made), inside.op("Less", j, most))
+            out = inside.op("And", self.flag(inside, body_values), inside.op("Less", j, most))
         finals = [self.ending(b, v) for v in enters]
         carried = tuple(map(Carried, initials, enters, leaves, finals))
         count = b.new("int64", (), "count") if self.draw(st.booleans()) else None

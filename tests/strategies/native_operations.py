@@ -102,8 +102,8 @@ class Call:
 
     def made(self, b: Builder, *operands: Value) -> Value:
         """Its result."""
-        given = dict(zip(self.places, operands, strict=True))
-        inputs = [given.get(k) for k in range(max(given) + 1)]
+        operands_by_place = dict(zip(self.places, operands, strict=True))
+        inputs = [operands_by_place.get(k) for k in range(max(operands_by_place) + 1)]
         return b.op(self.name, *inputs, **self.attributes)
 
     def __str__(self) -> str:
@@ -120,14 +120,14 @@ def _words(formal: Any, constraints: Mapping[str, list[str]]) -> list[str]:
 
 def _typed(name: str) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
     """The dtypes of operands that the schema takes, and their places; of any number, one to `MOST`."""
-    said = schema(name)
-    constraints = {c.type_param_str: c.allowed_type_strs for c in said.type_constraints}
-    formals = list(said.inputs)
+    op_schema = schema(name)
+    constraints = {c.type_param_str: c.allowed_type_strs for c in op_schema.type_constraints}
+    formals = list(op_schema.inputs)
     letters = list(dict.fromkeys(formal.type_str for formal in formals))
     choices = [_words(next(f for f in formals if f.type_str == x), constraints) for x in letters]
     for combination in itertools.product(*choices):
         dtypes = dict(zip(letters, combination, strict=True))
-        for places in _places(formals, said.max_input > len(formals)):
+        for places in _places(formals, op_schema.max_input > len(formals)):
             kinds = (formals[min(k, len(formals) - 1)].type_str for k in places)
             yield tuple(dtypes[kind] for kind in kinds), places
 
@@ -174,16 +174,16 @@ _SLOPES = {
 """Attributes that are not the default."""
 
 
-def calls(wanted: Callable[[Call], bool] = lambda call: True) -> list[Call]:
+def calls(is_included: Callable[[Call], bool] = lambda call: True) -> list[Call]:
     """All calls of operations with a form, in a fixed order."""
     names = sorted(row.name for row in rows() if row.native)
-    found = (
+    candidates = (
         Call(name, dtypes, attributes, places)
         for name in names
         for dtypes, places in _typed(name)
         for attributes in _attributes(name, dtypes)
     )
-    return [call for call in found if wanted(call)]
+    return [call for call in candidates if is_included(call)]
 
 
 # --- numbers ----------------------------------------------------------------------------------
@@ -221,11 +221,11 @@ def combined(dtypes: tuple[str, ...]) -> list[np.ndarray]:
     return [np.ascontiguousarray(grid.ravel()) for grid in grids]
 
 
-def same_bits(made: np.ndarray, expected: np.ndarray) -> bool:
+def same_bits(actual: np.ndarray, expected: np.ndarray) -> bool:
     """Whether all bits are equal; one nan is as good as another."""
-    if made.dtype != expected.dtype or made.shape != expected.shape:
+    if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return False
-    return made.tobytes() == expected.tobytes() or _plain(made) == _plain(expected)
+    return actual.tobytes() == expected.tobytes() or _plain(actual) == _plain(expected)
 
 
 def _plain(array: np.ndarray) -> bytes:

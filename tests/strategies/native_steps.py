@@ -44,8 +44,8 @@ class Stepping(Grower):
         value = self.pick(late) if late and self.draw(st.booleans()) else None
         if value is None or not fits(value.shape or (), shape or ()):
             return super().fit(b, pool, dtype, shape)
-        wanted = b.constant(np.array(shape, np.int64))
-        return value if value.shape == shape else b.op("Expand", value, wanted)
+        shape_value = b.constant(np.array(shape, np.int64))
+        return value if value.shape == shape else b.op("Expand", value, shape_value)
 
     def keeps(self, value: Value) -> bool:
         return is_fixed(value.shape) and np.prod(value.shape) < 200
@@ -59,8 +59,8 @@ class Stepping(Grower):
         axis = self.draw(st.integers(0, len(x.shape) - 1))
         wholes = (*OF_ALL, *OF_NUMBERS) if x.dtype in SUMMED else OF_ALL
         if self.draw(st.booleans()):
-            made = self.draw(st.sampled_from(wholes))(self.draw, b, x, axis)
-            return [made] if self.keeps(made) else []
+            array = self.draw(st.sampled_from(wholes))(self.draw, b, x, axis)
+            return [array] if self.keeps(array) else []
         kinds = ["Transpose", "Slice", "Gather", "Concat", "Reshape", "Reversed"]
         if x.dtype in ("int64", "int32"):
             kinds += ["ReduceSum", "ReduceMin", "ReduceMax"]  # of floats ONNX Runtime forgets nan
@@ -72,30 +72,30 @@ class Stepping(Grower):
         extent = x.shape[axis]
         match kind:
             case "Transpose":
-                made = b.op(
+                array = b.op(
                     "Transpose", x, perm=tuple(self.draw(st.permutations(range(len(x.shape)))))
                 )
             case "Slice":
                 begin = self.draw(st.integers(0, extent - 1))
                 end = self.draw(st.integers(begin + 1, extent))
-                made = b.op("Slice", x, one(begin), one(end), one(axis))
+                array = b.op("Slice", x, one(begin), one(end), one(axis))
             case "Reversed":
-                made = b.op("Slice", x, one(-1), one(-(2**62)), one(axis), one(-1))
+                array = b.op("Slice", x, one(-1), one(-(2**62)), one(axis), one(-1))
             case "Gather":
                 places = self.draw(
                     st.lists(st.integers(-extent, extent - 1), min_size=1, max_size=3)
                 )
-                made = b.op("Gather", x, one(*places), axis=axis)
+                array = b.op("Gather", x, one(*places), axis=axis)
             case "Concat":
                 other = self.pick([v for v in arrays if (v.dtype, v.shape) == (x.dtype, x.shape)])
-                made = b.op("Concat", x, other, axis=axis)
+                array = b.op("Concat", x, other, axis=axis)
             case "Reshape":
-                made = b.op("Reshape", x, one(*reversed(x.shape)))
+                array = b.op("Reshape", x, one(*reversed(x.shape)))
             case "ReduceSum":
-                made = b.op("ReduceSum", x, one(axis), keepdims=self.draw(st.integers(0, 1)))
+                array = b.op("ReduceSum", x, one(axis), keepdims=self.draw(st.integers(0, 1)))
             case _:
-                made = b.op(kind, x, axes=(axis,), keepdims=self.draw(st.integers(0, 1)))
-        return [made] if self.keeps(made) else []
+                array = b.op(kind, x, axes=(axis,), keepdims=self.draw(st.integers(0, 1)))
+        return [array] if self.keeps(array) else []
 
 
 def fits(one: tuple[int | str, ...], other: tuple[int | str, ...]) -> bool:

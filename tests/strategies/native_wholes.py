@@ -16,8 +16,8 @@ Whole = Callable[[Draw, Builder, Value, int], Value]
 """`made(draw, b, x, axis)`."""
 
 
-def numbers(b: Builder, *given: int) -> Value:
-    return b.constant(np.array(given, np.int64))
+def numbers(b: Builder, *integers: int) -> Value:
+    return b.constant(np.array(integers, np.int64))
 
 
 def _shape(x: Value) -> tuple[int, ...]:
@@ -78,8 +78,8 @@ def gather_nd(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
 
 def scatter_nd(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
     where = _rows_of_positions(draw, b, x, axis)
-    taken = b.op("GatherND", x, where)
-    return b.op("ScatterND", x, where, b.op("Identity", taken))
+    slices = b.op("GatherND", x, where)
+    return b.op("ScatterND", x, where, b.op("Identity", slices))
 
 
 def gather(draw: Draw, b: Builder, x: Value, axis: int) -> Value:

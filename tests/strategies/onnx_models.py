@@ -69,10 +69,10 @@ class Maker:
     def add(
         self, g: Graph, op: str, inputs: list[str], dtype: int, shape: Extents, **more: Any
     ) -> Known:
-        made = Known(self.name(), dtype, shape)
-        g.nodes.append(helper.make_node(op, inputs, [made.name], **more))
-        g.own.append(made)
-        return made
+        known = Known(self.name(), dtype, shape)
+        g.nodes.append(helper.make_node(op, inputs, [known.name], **more))
+        g.own.append(known)
+        return known
 
     def number(self, g: Graph, array: Any) -> Known:
         array = np.asarray(array)
@@ -81,9 +81,9 @@ class Maker:
 
     def pick(self, g: Graph, *dtypes: int, test: Callable[[Known], bool] = lambda _: True) -> Known:
         """A visible value, late ones first; a new constant if there is none."""
-        found = [v for v in g.visible if v.dtype in (dtypes or DTYPES) and test(v)]
-        if found:
-            return found[-1 - min(int(self.rng.expovariate(0.4)), len(found) - 1)]
+        candidates = [v for v in g.visible if v.dtype in (dtypes or DTYPES) and test(v)]
+        if candidates:
+            return candidates[-1 - min(int(self.rng.expovariate(0.4)), len(candidates) - 1)]
         dtype = self.rng.choice(dtypes or DTYPES)
         for shape in ((), (2,), (3, 2), (2, 3)):
             if test(Known("", dtype, shape)):
@@ -133,16 +133,16 @@ class Maker:
             size = self.add(g, "Abs", [y.name], y.dtype, y.shape)
             one = self.number(g, np.ones((), NUMPY[y.dtype]))
             y = self.add(g, "Add", [size.name, one.name], y.dtype, y.shape)
-        made = self.add(g, op, [x.name, y.name], x.dtype, shape)
+        computed = self.add(g, op, [x.name, y.name], x.dtype, shape)
         if x.dtype in FLOATS and self.rng.random() < 0.5:
-            self.add(g, "Tanh", [made.name], x.dtype, shape)
+            self.add(g, "Tanh", [computed.name], x.dtype, shape)
 
     def compare(self, g: Graph, depth: int) -> None:
         x, y, shape = self._pair(g, F32, F64, I32, I64)
         op = self.rng.choice(["Less", "Greater", "LessOrEqual", "Equal"])
-        made = self.add(g, op, [x.name, y.name], BOOL, shape)
+        comparison = self.add(g, op, [x.name, y.name], BOOL, shape)
         if shape:
-            number = self.add(g, "Cast", [made.name], I64, shape, to=I64)
+            number = self.add(g, "Cast", [comparison.name], I64, shape, to=I64)
             total = self.add(g, "ReduceSum", [number.name], I64, (), keepdims=0)
             self.add(g, "Cast", [total.name], BOOL, (), to=BOOL)
 
@@ -262,17 +262,19 @@ class Maker:
 
     def branch(self, g: Graph, depth: int) -> None:
         cond = self.truth(g)
-        wanted = [self.pick(g, test=lambda v: v.fixed) for _ in range(self.rng.randint(1, 3))]
+        leaves = [self.pick(g, test=lambda v: v.fixed) for _ in range(self.rng.randint(1, 3))]
         branches = {}
         for word in ("then_branch", "else_branch"):
             inner = Graph(g.visible)
             self.fill(inner, depth + 1, 0)
-            results = [self.like(inner, v.dtype, v.shape) for v in wanted]
+            results = [self.like(inner, v.dtype, v.shape) for v in leaves]
             outputs = [self.info(v) for v in results]
             branches[word] = helper.make_graph(inner.nodes, self.name(), [], outputs)
-        made = [Known(self.name(), v.dtype, v.shape) for v in wanted]
-        g.nodes.append(helper.make_node("If", [cond.name], [v.name for v in made], **branches))
-        g.own += made
+        branch_outputs = [Known(self.name(), v.dtype, v.shape) for v in leaves]
+        g.nodes.append(
+            helper.make_node("If", [cond.name], [v.name for v in branch_outputs], **branches)
+        )
+        g.own += branch_outputs
 
     def loop(self, g: Graph, depth: int) -> None:
         initial = [self.pick(g) for _ in range(self.rng.randint(0, 3))]
@@ -305,21 +307,21 @@ class Maker:
             [self.info(i), self.info(c), *(self.info(v, open_=not v.fixed) for v in carried)],
             [self.info(v) for v in (go, *updates, *rows)],
         )  # fmt: skip
-        made = [Known(self.name(), v.dtype, v.shape) for v in carried]
-        made += [Known(self.name(), v.dtype, (None, *v.shape)) for v in rows]
+        outputs = [Known(self.name(), v.dtype, v.shape) for v in carried]
+        outputs += [Known(self.name(), v.dtype, (None, *v.shape)) for v in rows]
         start = "" if limits == "trip" else self.truth(g).name
         inputs = ["" if limits == "cond" else trip.name, start, *(v.name for v in initial)]
-        g.nodes.append(helper.make_node("Loop", inputs, [v.name for v in made], body=body))
-        g.own += made
+        g.nodes.append(helper.make_node("Loop", inputs, [v.name for v in outputs], body=body))
+        g.own += outputs
 
     def goes_on(self, g: Graph, i: Known, c: Known, limits: str) -> Known:
         if limits == "trip":
             return self.copied(g, c)
         last = self.number(g, np.array(self.rng.randint(0, 3)))
-        made = self.add(g, "Less", [i.name, last.name], BOOL, ())
+        comparison = self.add(g, "Less", [i.name, last.name], BOOL, ())
         if self.rng.random() < 0.5:
-            made = self.add(g, "And", [made.name, self.truth(g).name], BOOL, ())
-        return made
+            comparison = self.add(g, "And", [comparison.name, self.truth(g).name], BOOL, ())
+        return comparison
 
     def update(self, g: Graph, old: Known, grows: bool) -> Known:
         if grows:
@@ -360,18 +362,18 @@ class Maker:
         )  # fmt: skip
         place = self.rng.randint(0, len(rows[0].shape))
         out = (*rows[0].shape[:place], length, *rows[0].shape[place:])
-        made = [Known(self.name(), v.dtype, v.shape) for v in carried]
-        made.append(Known(self.name(), rows[0].dtype, out))
+        outputs = [Known(self.name(), v.dtype, v.shape) for v in carried]
+        outputs.append(Known(self.name(), rows[0].dtype, out))
         sign = len(x.shape) if self.rng.random() < 0.3 else 0
         g.nodes.append(
             helper.make_node(
-                "Scan", [*(v.name for v in states), x.name], [v.name for v in made], body=body,
+                "Scan", [*(v.name for v in states), x.name], [v.name for v in outputs], body=body,
                 num_scan_inputs=1, scan_input_axes=[axis - sign],
                 scan_input_directions=[self.rng.randint(0, 1)],
                 scan_output_directions=[self.rng.randint(0, 1)], scan_output_axes=[place],
             )
         )  # fmt: skip
-        g.own += made
+        g.own += outputs
 
     # --- the model ------------------------------------------------------------------------------
 
@@ -386,8 +388,10 @@ class Maker:
         for _ in range(3):
             self.fill(graph, 0, 2)
         self.loop(graph, 0)
-        made = graph.own[len(inputs) :]
-        results = list(dict.fromkeys([*self.rng.sample(made, min(3, len(made))), made[-1]]))
+        computed = graph.own[len(inputs) :]
+        results = list(
+            dict.fromkeys([*self.rng.sample(computed, min(3, len(computed))), computed[-1]])
+        )
         proto = helper.make_graph(
             graph.nodes, "random", [self.info(v, open_=True) for v in inputs],
             [self.info(v) for v in results],

@@ -23,8 +23,8 @@ class Network:
     def add(self, operator: str, *inputs: str, **attributes: object) -> str:
         """Append a node; the name of its output."""
         name = f"/{self.scope}/{operator}_{len(self.nodes)}"
-        made = helper.make_node(operator, inputs, [f"{name}_output_0"], name=name, **attributes)
-        self.nodes.append(made)
+        node = helper.make_node(operator, inputs, [f"{name}_output_0"], name=name, **attributes)
+        self.nodes.append(node)
         return f"{name}_output_0"
 
     def weight(self, shape: tuple[int, ...]) -> str:
@@ -51,12 +51,12 @@ def convolutions(blocks: int) -> onnx.ModelProto:
     network, value = Network(), "x"
     for k in range(blocks):
         network.scope = f"layer.{k}"
-        kept = value
+        shortcut = value
         for _ in range(2):
             weight = network.add("Neg", network.weight((4, 4, 3, 3)))
             value = network.add("Conv", value, weight, pads=[1, 1, 1, 1])
             value = network.add("Relu", value)
-        value = network.add("Add", value, kept)
+        value = network.add("Add", value, shortcut)
     return network.model(value, (1, 4, 8, 8))
 
 
@@ -65,11 +65,13 @@ def attention(blocks: int) -> onnx.ModelProto:
     network, value = Network(), "x"
     for k in range(blocks):
         network.scope = f"encoder/layer.{k}"
-        kept = value
-        query, key, seen = (network.add("MatMul", value, network.weight((8, 8))) for _ in range(3))
+        shortcut = value
+        query, key, values = (
+            network.add("MatMul", value, network.weight((8, 8))) for _ in range(3)
+        )
         scores = network.add("MatMul", query, network.add("Transpose", key, perm=[0, 2, 1]))
-        value = network.add("MatMul", network.add("Softmax", scores), seen)
-        value = network.add("Add", value, kept)
+        value = network.add("MatMul", network.add("Softmax", scores), values)
+        value = network.add("Add", value, shortcut)
         mean = network.add("ReduceMean", value, axes=[2])
         away = network.add("Sub", value, mean)
         spread = network.add(
@@ -91,10 +93,10 @@ def with_control(blocks: int) -> onnx.ModelProto:
         for word, operator in (("then", "Add"), ("else", "Mul")):
             inner = Network()
             inner.scope = f"block.{k}/{word}"
-            given = value
+            start = value
             for weight in weights:
-                given = inner.add(operator, given, weight)
-            out = helper.make_tensor_value_info(given, _FLOAT, None)
+                start = inner.add(operator, start, weight)
+            out = helper.make_tensor_value_info(start, _FLOAT, None)
             branches[f"{word}_branch"] = helper.make_graph(inner.nodes, word, [], [out])
         positive = network.add(
             "Greater", network.add("ReduceSum", value, keepdims=0), _zero(network)

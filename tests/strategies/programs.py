@@ -97,6 +97,6 @@ def programs(draw: st.DrawFn) -> Program:
     grower, b = Grower(draw), ModelBuilder()
     inputs = [b.new("float64", (3,), name) for name in GIVEN]
     pool = grower.grow(b, inputs, 3)
-    made = pool[len(inputs) :]
-    outputs = {f"y{k}": value for k, value in enumerate(made) if draw(st.booleans())}
-    return program(b, inputs, **(outputs or {"y": made[-1]}))
+    computed = pool[len(inputs) :]
+    outputs = {f"y{k}": value for k, value in enumerate(computed) if draw(st.booleans())}
+    return program(b, inputs, **(outputs or {"y": computed[-1]}))

@@ -56,7 +56,7 @@ def for_each(
     part: int,
 ) -> Counter[str]:
     """What holds of so many random cases: what `law` says of each, and how many are refused."""
-    seen: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
 
     @hypothesis.seed(part)
     @settings(
@@ -64,10 +64,10 @@ def for_each(
     )
     @given(strategy, SEEDS)
     def check(case: Case | None, seed: int) -> None:
-        seen["refused" if case is None else law(case, seed)] += 1
+        verdicts["refused" if case is None else law(case, seed)] += 1
 
     check()
-    return seen
+    return verdicts
 
 
 # --- one evaluation -------------------------------------------------------------------------------
@@ -83,8 +83,8 @@ def loops(draw: st.DrawFn) -> Case:
     loop["limit"] = [None, 5.0, loop["limit"], "(2.5 - 0.08 * i)"][rng.integers(4)]
     options = {"precision": draw(st.sampled_from(["float64", "float64", "float32"]))}
     swept = loop["limit"] is None and draw(st.booleans())
-    asked = {"sweep": {"A.a": [0.75, -0.5, 1.25]}} if swept else {}
-    return Case(programs.graph(loop), asked, options)
+    sweep_options = {"sweep": {"A.a": [0.75, -0.5, 1.25]}} if swept else {}
+    return Case(programs.graph(loop), sweep_options, options)
 
 
 @st.composite
@@ -100,13 +100,13 @@ FAMILIES = {"loops": 12, "nested control flow": 6, "models over time": 6, "sched
 
 def family(name: str) -> st.SearchStrategy[Case | None]:
     """Random programs of one kind."""
-    made = {
+    cases = {
         "loops": loops,
         "nested control flow": nested_control,
         "models over time": models,
         "schedules": schedules,
     }
-    return made[name]()
+    return cases[name]()
 
 
 # --- over time ------------------------------------------------------------------------------------
@@ -126,13 +126,13 @@ def schedules(draw: st.DrawFn) -> Case | None:
     return varied(model, {"dt": draw(st.sampled_from([None, 0.125]))}, draw(SEEDS))
 
 
-def varied(source: Any, asked: Mapping[str, Any], seed: int) -> Case | None:
+def varied(source: Any, options: Mapping[str, Any], seed: int) -> Case | None:
     """A run of some steps, of which more is asked; what the model refuses is not asked.
 
     None if it refuses all.
     """
     rng = np.random.default_rng([seed, zlib.crc32(repr(source).encode())])
-    case = whole_case(source, {**asked, "steps": int(rng.integers(1, MOST_STEPS))})
+    case = whole_case(source, {**options, "steps": int(rng.integers(1, MOST_STEPS))})
     if case is None:
         return None
     whole = unbroken(case)
@@ -141,10 +141,10 @@ def varied(source: Any, asked: Mapping[str, Any], seed: int) -> Case | None:
     return case
 
 
-def in_all_ways(source: Any, asked: Mapping[str, Any], one_in: int = 1) -> Iterator[Case]:
+def in_all_ways(source: Any, options: Mapping[str, Any], one_in: int = 1) -> Iterator[Case]:
     """A run of a model, others of which one thing more is asked, and some of several: one in so many."""
     rng = np.random.default_rng(0)
-    case = whole_case(source, {**asked, "steps": MOST_STEPS})
+    case = whole_case(source, {**options, "steps": MOST_STEPS})
     assert case is not None
     whole = unbroken(case)
     yield case
@@ -152,14 +152,14 @@ def in_all_ways(source: Any, asked: Mapping[str, Any], one_in: int = 1) -> Itera
         if (more := with_more(case, way, rng, whole)) is not None:
             yield more
     for other in some(range(3), one_in):
-        if (more := varied(source, asked, other)) is not None:
+        if (more := varied(source, options, other)) is not None:
             yield more
 
 
-def whole_case(source: Any, asked: Mapping[str, Any]) -> Case | None:
+def whole_case(source: Any, options: Mapping[str, Any]) -> Case | None:
     """A run that gives all that the model computes; only its outputs where that is refused."""
     for record in (named(source), []):
-        case = Case(source, {**asked, "record": record})
+        case = Case(source, {**options, "record": record})
         if _tried(case) is not None:
             return case
     return None
@@ -193,8 +193,8 @@ def _tried(case: Case) -> mdf_loop.Results | None:
 # --- what more can be asked for -------------------------------------------------------------------
 
 
-def _with(case: Case, **asked: Any) -> Case:
-    return Case(case.source, {**case.asked, **asked}, case.options)
+def _with(case: Case, **changes: Any) -> Case:
+    return Case(case.source, {**case.asked, **changes}, case.options)
 
 
 def _every(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case:
@@ -340,8 +340,8 @@ SHARED = Path(__file__).parents[3] / "shared" / "models"
 
 def shared_models() -> list[str]:
     """The names of the models beside the checkout."""
-    found = (path for path in SHARED.rglob("*.*") if path.suffix in (".yaml", ".json"))
-    return sorted(path.relative_to(SHARED).as_posix() for path in found)
+    paths = (path for path in SHARED.rglob("*.*") if path.suffix in (".yaml", ".json"))
+    return sorted(path.relative_to(SHARED).as_posix() for path in paths)
 
 
 def inputs_of(name: str) -> dict[str, Any]:

@@ -60,17 +60,17 @@ def slopes_of(
     return slopes_in(interpret(gradient, arrays), wrt)
 
 
-def slopes_in(made: Arrays, wrt: Collection[str]) -> dict[str, np.ndarray]:
-    return {name: np.asarray(made[change_of(name)]) for name in wrt}
+def slopes_in(outputs: Arrays, wrt: Collection[str]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(outputs[change_of(name)]) for name in wrt}
 
 
-def assert_same(made: Arrays, expected: Arrays, tolerance: float, said: str) -> None:
+def assert_same(actual: Arrays, expected: Arrays, tolerance: float, label: str) -> None:
     """Equal up to a part of the largest number, as sums are made in another order."""
     size = 1e-3 + max(float(np.max(np.abs(array), initial=0)) for array in expected.values())
     for name, array in expected.items():
-        assert made[name].shape == array.shape, (said, name)
+        assert actual[name].shape == array.shape, (label, name)
         np.testing.assert_allclose(
-            made[name], array, rtol=0, atol=tolerance * size, err_msg=f"{said}: {name}"
+            actual[name], array, rtol=0, atol=tolerance * size, err_msg=f"{label}: {name}"
         )
 
 
@@ -86,13 +86,13 @@ def differences(program: Program, arrays: Arrays, moves: Arrays) -> Iterator[flo
 
 def assert_near_differences(program: Program, arrays: Arrays, moves: Arrays, slope: float) -> None:
     """Where these know something: at a kink they differ from each other."""
-    found: list[float] = []
+    errors: list[float] = []
     for difference in differences(program, arrays, moves):
-        found.append(difference)
+        errors.append(difference)
         if abs(difference - slope) <= 1e-6 * (1 + abs(slope)):
             return
-    spread = max(found) - min(found)
-    assert spread > 1e-5 * (1 + abs(slope)), (slope, found)
+    spread = max(errors) - min(errors)
+    assert spread > 1e-5 * (1 + abs(slope)), (slope, errors)
 
 
 def assert_all_forms(program: Program, arrays: Arrays, wrt: Collection[str]) -> None:
@@ -105,9 +105,9 @@ def assert_all_forms(program: Program, arrays: Arrays, wrt: Collection[str]) -> 
     slope = float(sum(np.sum(slopes[name] * t) for name, t in moves.items()))
     derived = tangents(program, wrt, [VALUE])
     assert check(derived) == ()
-    made = interpret(derived, {**arrays, **{tangent_of(n): t for n, t in moves.items()}})
+    outputs = interpret(derived, {**arrays, **{tangent_of(n): t for n, t in moves.items()}})
     size = float(sum(np.sum(np.abs(slopes[n] * t)) for n, t in moves.items()))
-    assert abs(made[tangent_of(VALUE)] - slope) <= 1e-10 * (1e-3 + size)
+    assert abs(outputs[tangent_of(VALUE)] - slope) <= 1e-10 * (1e-3 + size)
     assert_near_differences(program, arrays, moves, slope)
 
 
@@ -122,5 +122,5 @@ def assert_on_runtime(
         *forms,
     ):
         gradient = differentiate(program, VALUE, wrt, through_loop=form)
-        made = Session(prepare(gradient, ONNXRUNTIME), placement).run(arrays)
-        assert_same(slopes_in(made, wrt), expected, 1e-9, f"{form.__name__} {placement.native}")
+        outputs = Session(prepare(gradient, ONNXRUNTIME), placement).run(arrays)
+        assert_same(slopes_in(outputs, wrt), expected, 1e-9, f"{form.__name__} {placement.native}")

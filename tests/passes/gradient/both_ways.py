@@ -22,8 +22,8 @@ STEP = 6e-6
 
 def on_runtime(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
     """What ONNX Runtime gives."""
-    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
-    return {name: np.asarray(made[name]) for name in (output.name for output in program.outputs)}
+    outputs = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
+    return {name: np.asarray(outputs[name]) for name in (output.name for output in program.outputs)}
 
 
 def directions(arrays: Arrays, wrt: Collection[str]) -> dict[str, np.ndarray]:
@@ -64,29 +64,29 @@ def assert_agree(
     derived = tangents(gradient, wrt, [VALUE, *(slopes if second else ())])
     assert check(gradient) == ()
     assert check(derived) == ()
-    given = {**arrays, **{tangent_of(n): t for n, t in moves.items()}}
-    made = interpret(derived, given)
-    parts = [np.sum(made[change_of(n)] * t) for n, t in moves.items()]
+    feeds = {**arrays, **{tangent_of(n): t for n, t in moves.items()}}
+    outputs = interpret(derived, feeds)
+    parts = [np.sum(outputs[change_of(n)] * t) for n, t in moves.items()]
     scale = float(np.sum(np.abs(parts))) + 1e-12
-    assert abs(made[tangent_of(VALUE)] - np.sum(parts)) <= 1e-10 * scale
-    alone = interpret(tangents(program, wrt, [VALUE]), given)
-    np.testing.assert_allclose(alone[tangent_of(VALUE)], made[tangent_of(VALUE)], rtol=1e-12)
+    assert abs(outputs[tangent_of(VALUE)] - np.sum(parts)) <= 1e-10 * scale
+    alone = interpret(tangents(program, wrt, [VALUE]), feeds)
+    np.testing.assert_allclose(alone[tangent_of(VALUE)], outputs[tangent_of(VALUE)], rtol=1e-12)
     if smooth:
-        _near(made, by_differences(program, arrays, moves, [VALUE]), 1e-6)
+        _near(outputs, by_differences(program, arrays, moves, [VALUE]), 1e-6)
     if smooth and second:
-        _near(made, by_differences(gradient, arrays, moves, slopes), 1e-5)
-    runtime = on_runtime(derived, given)
-    for name, array in made.items():
+        _near(outputs, by_differences(gradient, arrays, moves, slopes), 1e-5)
+    runtime = on_runtime(derived, feeds)
+    for name, array in outputs.items():
         assert runtime[name].shape == np.shape(array), name
         size = float(np.max(np.abs(array), initial=0))
         np.testing.assert_allclose(
             runtime[name], array, rtol=1e-9, atol=1e-11 * size + 1e-13, err_msg=name
         )
-    return made
+    return outputs
 
 
-def _near(made: Arrays, wanted: Arrays, tolerance: float) -> None:
-    largest = max(float(np.max(np.abs(array), initial=0)) for array in wanted.values())
-    for name, array in wanted.items():
-        off = np.max(np.abs(made[tangent_of(name)] - array), initial=0)
-        assert off <= tolerance * (1 + largest), (name, made[tangent_of(name)], array)
+def _near(actual: Arrays, expected: Arrays, tolerance: float) -> None:
+    largest = max(float(np.max(np.abs(array), initial=0)) for array in expected.values())
+    for name, array in expected.items():
+        off = np.max(np.abs(actual[tangent_of(name)] - array), initial=0)
+        assert off <= tolerance * (1 + largest), (name, actual[tangent_of(name)], array)

@@ -27,8 +27,8 @@ def slopes_by_jax(
         return values[output.value]
 
     with jax.enable_x64(True):
-        made = jax.grad(evaluated)({name: jax.numpy.asarray(arrays[name]) for name in wrt})
-        return {name: np.asarray(slope) for name, slope in made.items()}
+        gradients = jax.grad(evaluated)({name: jax.numpy.asarray(arrays[name]) for name in wrt})
+        return {name: np.asarray(slope) for name, slope in gradients.items()}
 
 
 def _run(ops: Iterable[Operation], values: Values) -> None:
@@ -79,15 +79,15 @@ def _loop(loop: Loop, values: Values) -> None:
 
 
 def _operation(op: Op, values: Values) -> None:
-    given = [None if v is None else values[v] for v in op.inputs]
+    operands = [None if v is None else values[v] for v in op.inputs]
     floats = [v for v in (*op.inputs, *op.outputs) if v is not None and kind_of(v.dtype) == "f"]
     if not floats:  # of whole numbers and truths alone
-        made = evaluate(op.op_type, [np.asarray(x) for x in given], dict(op.attributes), 1)
+        computed = evaluate(op.op_type, [np.asarray(x) for x in operands], dict(op.attributes), 1)
     else:
         meaning = _MEANINGS.get(op.op_type) or _by_name(op.op_type)
-        made = meaning(op.attributes, *given)
-    made = made if isinstance(made, list | tuple) else [made]
-    values.update(zip(op.outputs, made, strict=True))
+        computed = meaning(op.attributes, *operands)
+    computed = computed if isinstance(computed, list | tuple) else [computed]
+    values.update(zip(op.outputs, computed, strict=True))
 
 
 # --- what operations mean ---------------------------------------------------------------------------
@@ -130,20 +130,20 @@ _NAMES |= {
 
 def _by_name(op_type: str) -> Callable[..., Any]:
     name = _NAMES.get(op_type, op_type.lower())
-    return lambda _, *given: _function(name)(*given)
+    return lambda _, *operands: _function(name)(*operands)
 
 
 def _reduced(name: str) -> Callable[..., Any]:
-    def meaning(said: Mapping[str, Any], x: Any, axes: Any = None) -> Any:
-        axes = said.get("axes") if axes is None else axes
+    def meaning(attributes: Mapping[str, Any], x: Any, axes: Any = None) -> Any:
+        axes = attributes.get("axes") if axes is None else axes
         where = None if axes is None else tuple(int(axis) for axis in axes)
-        return _function(name)(x, axis=where, keepdims=bool(said.get("keepdims", 1)))
+        return _function(name)(x, axis=where, keepdims=bool(attributes.get("keepdims", 1)))
 
     return meaning
 
 
 def _softmax(name: str) -> Callable[..., Any]:
-    return lambda said, x: _function(name)(x, axis=said.get("axis", -1))
+    return lambda attributes, x: _function(name)(x, axis=attributes.get("axis", -1))
 
 
 def _slice(
@@ -163,26 +163,26 @@ def _slice(
     return jnp.take(x, np.arange(count)[start:end:step], axis)
 
 
-def _running(said: Mapping[str, Any], x: Any, axis: Any) -> Any:
+def _running(attributes: Mapping[str, Any], x: Any, axis: Any) -> Any:
     import jax.numpy as jnp
 
     axis = int(axis)
-    x = jnp.flip(x, axis) if said.get("reverse") else x
-    made = jnp.cumsum(x, axis)
-    made = made - x if said.get("exclusive") else made
-    return jnp.flip(made, axis) if said.get("reverse") else made
+    x = jnp.flip(x, axis) if attributes.get("reverse") else x
+    sums = jnp.cumsum(x, axis)
+    sums = sums - x if attributes.get("exclusive") else sums
+    return jnp.flip(sums, axis) if attributes.get("reverse") else sums
 
 
-def _split(said: Mapping[str, Any], x: Any, sizes: Any) -> list[Any]:
+def _split(attributes: Mapping[str, Any], x: Any, sizes: Any) -> list[Any]:
     import jax.numpy as jnp
 
-    return jnp.split(x, np.cumsum(sizes)[:-1].tolist(), axis=said.get("axis", 0))
+    return jnp.split(x, np.cumsum(sizes)[:-1].tolist(), axis=attributes.get("axis", 0))
 
 
-def _gemm(said: Mapping[str, Any], a: Any, b: Any, c: Any) -> Any:
-    a = a.T if said.get("transA") else a
-    b = b.T if said.get("transB") else b
-    return said.get("alpha", 1.0) * (a @ b) + said.get("beta", 1.0) * c
+def _gemm(attributes: Mapping[str, Any], a: Any, b: Any, c: Any) -> Any:
+    a = a.T if attributes.get("transA") else a
+    b = b.T if attributes.get("transB") else b
+    return attributes.get("alpha", 1.0) * (a @ b) + attributes.get("beta", 1.0) * c
 
 
 _MEANINGS: Mapping[str, Callable[..., Any]] = {
@@ -191,19 +191,23 @@ _MEANINGS: Mapping[str, Callable[..., Any]] = {
     "Reciprocal": _safe("reciprocal", lambda x: x != 0),
     "Pow": _safe("power", lambda x: x > 0),
     "Exp": _safe("exp", lambda x: x < 700),
-    "Sum": lambda _, *given: sum(given),
+    "Sum": lambda _, *operands: sum(operands),
     "Cast": lambda _, x: np.asarray(x, float),
-    "Where": lambda _, *given: _function("where")(*given),
-    "ReduceSumSquare": lambda said, x: _reduced("sum")(said, x * x),
+    "Where": lambda _, *operands: _function("where")(*operands),
+    "ReduceSumSquare": lambda attributes, x: _reduced("sum")(attributes, x * x),
     **{f"Reduce{word}": _reduced(word.lower()) for word in ("Sum", "Mean", "Max", "Min", "Prod")},
     "ReduceLogSumExp": _reduced("logsumexp"),
     "Softmax": _softmax("softmax"),
     "LogSoftmax": _softmax("log_softmax"),
-    "Transpose": lambda said, x: _function("transpose")(x, said["perm"]),
-    "Concat": lambda said, *given: _function("concatenate")(given, axis=said["axis"]),
+    "Transpose": lambda attributes, x: _function("transpose")(x, attributes["perm"]),
+    "Concat": lambda attributes, *operands: _function("concatenate")(
+        operands, axis=attributes["axis"]
+    ),
     "Reshape": lambda _, x, shape: x.reshape(tuple(int(d) for d in shape)),
     "Expand": lambda _, x, shape: x * np.ones(tuple(int(d) for d in shape)),
-    "Gather": lambda said, x, at: _function("take")(x, np.asarray(at), said.get("axis", 0)),
+    "Gather": lambda attributes, x, at: _function("take")(
+        x, np.asarray(at), attributes.get("axis", 0)
+    ),
     "Pad": lambda _, x, pads: _function("pad")(x, np.asarray(pads).reshape(2, -1).T),
     "Slice": _slice,
     "CumSum": _running,

@@ -60,10 +60,10 @@ def program_of(case: dict[str, Any]) -> tuple[Program, dict[str, np.ndarray], di
     bound = bound.drawing(program)
     terms, data = [], {}
     for k, entry in enumerate(case["of"]):
-        given = entry.get("target", entry.get("weights"))
+        parameters = entry.get("target", entry.get("weights"))
         terms.append(Term(entry["output"], entry["reduce"], number=k))
         if (name := terms[-1].data) is not None:
-            data[name] = np.asarray(given, float)
+            data[name] = np.asarray(parameters, float)
     program = add_objective(program, terms)
     known = {**bound.arrays, **data, **more}
     arrays = {e.value.name: known.get(e.value.name, e.default) for e in program.inputs}

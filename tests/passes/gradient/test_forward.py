@@ -49,16 +49,16 @@ def no_iterations(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
 
 
 def while_loop(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
-    said: list[Value] = []
+    conditions: list[Value] = []
 
     def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
         smaller = b.op("Mul", step(b, v[0], w), number(b, 0.5))
         size = b.op("ReduceSum", b.op("Mul", smaller, smaller), keepdims=0)
-        said.append(b.op("Greater", size, number(b, 1e-3)))
+        conditions.append(b.op("Greater", size, number(b, 1e-3)))
         return [smaller]
 
     finals, _ = repeat(b, 0, [x], body, 0, b.constant(np.array(True)))
-    changed(b, trip_count=None, condition_out=said[0])
+    changed(b, trip_count=None, condition_out=conditions[0])
     return finals
 
 
@@ -76,10 +76,10 @@ def scans(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
     scanned = [(rows, axis, back) for axis in (0, 1) for back in (False, True)]
 
     def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
-        made = v[0]
+        state = v[0]
         for k, row in enumerate(v[1:]):
-            made = b.op("Tanh", b.op("Mul", b.op("Add", made, row), number(b, 0.7 + 0.1 * k)))
-        return [made, b.op("Mul", made, v[1])]
+            state = b.op("Tanh", b.op("Mul", b.op("Add", state, row), number(b, 0.7 + 0.1 * k)))
+        return [state, b.op("Mul", state, v[1])]
 
     finals, stacks = repeat(b, 2, [x], body, 1, None, scanned)
     return [*finals, *stacks]
@@ -155,14 +155,16 @@ def test_all_units_at_once(written: Written) -> None:
     many = jacobian_forward(differentiate(with_value(written), VALUE, ["x", "w"]), ARRAYS, names)
     assert check(many) == ()
     for engine in (interpret, on_runtime):
-        made = members_in_front(
+        tangents_of_units = members_in_front(
             many,
             engine(
                 many, {**ARRAYS, **unit_tangents({tangent_of(n): a for n, a in ARRAYS.items()})}
             ),
             12,
         )
-        hessian = np.concatenate([made[tangent_of(n)].reshape(12, -1) for n in names], axis=1)
+        hessian = np.concatenate(
+            [tangents_of_units[tangent_of(n)].reshape(12, -1) for n in names], axis=1
+        )
         np.testing.assert_allclose(hessian, hessian.T, rtol=1e-9, atol=1e-10)
 
 
@@ -193,28 +195,28 @@ CASES = [
 @pytest.mark.parametrize("name", CASES)
 def test_stored_cases(name: str) -> None:
     case = stored_cases.load(name)
-    made, arrays, targets = stored_cases.program_of(case)
+    primal, arrays, targets = stored_cases.program_of(case)
     wrt = list(targets.values())
-    assert_agree(made, arrays, wrt, smooth="kink" not in name)
+    assert_agree(primal, arrays, wrt, smooth="kink" not in name)
     if "expected_hessian" in case:
-        _assert_hessian(case["expected_hessian"], made, arrays, targets)
+        _assert_hessian(case["expected_hessian"], primal, arrays, targets)
 
 
 def _assert_hessian(
     expected: dict[str, dict[str, object]],
-    made: Program,
+    derived: Program,
     arrays: Arrays,
     targets: dict[str, str],
 ) -> None:
     wrt = list(targets.values())
     slopes = [change_of(name) for name in wrt]
-    many = jacobian_forward(differentiate(made, VALUE, wrt), wrt, slopes)
-    given = unit_tangents({tangent_of(name): np.asarray(arrays[name], float) for name in wrt})
-    count = len(next(iter(given.values())))
-    found = members_in_front(many, interpret(many, {**arrays, **given}), count)
+    many = jacobian_forward(differentiate(derived, VALUE, wrt), wrt, slopes)
+    units = unit_tangents({tangent_of(name): np.asarray(arrays[name], float) for name in wrt})
+    count = len(next(iter(units.values())))
+    columns = members_in_front(many, interpret(many, {**arrays, **units}), count)
     rows = [np.asarray([expected[a][c] for a in targets]).ravel() for c in targets]
-    for name, wanted in zip(slopes, rows, strict=True):
-        np.testing.assert_allclose(found[tangent_of(name)].ravel(), wanted, rtol=1e-7)
+    for name, row in zip(slopes, rows, strict=True):
+        np.testing.assert_allclose(columns[tangent_of(name)].ravel(), row, rtol=1e-7)
 
 
 # --- kinks, choices, what does not change -----------------------------------------------------------
@@ -233,13 +235,13 @@ def test_what_is_not_taken_does_not_reach_the_result(word: str) -> None:
     def written(b: Builder, x: Value) -> Value:
         return b.op("Where", b.op("Greater", x, number(b, 0.0)), b.op(word, x), x)
 
-    made = tangents(of_x(written), ["x"], ["y"])
-    given = {"x": np.array([0.0, -1.0, 4.0]), tangent_of("x"): np.array([2.0, 3.0, 1.0])}
+    derived = tangents(of_x(written), ["x"], ["y"])
+    feeds = {"x": np.array([0.0, -1.0, 4.0]), tangent_of("x"): np.array([2.0, 3.0, 1.0])}
     with np.errstate(all="ignore"):
-        found = interpret(made, given)[tangent_of("y")]
+        tangent = interpret(derived, feeds)[tangent_of("y")]
     slope = {"Sqrt": 0.25, "Log": 0.25, "Reciprocal": -1 / 16}[word]
-    np.testing.assert_allclose(found, [2.0, 3.0, slope])
-    np.testing.assert_allclose(on_runtime(made, given)[tangent_of("y")], found)
+    np.testing.assert_allclose(tangent, [2.0, 3.0, slope])
+    np.testing.assert_allclose(on_runtime(derived, feeds)[tangent_of("y")], tangent)
 
 
 def test_a_slope_of_zero_by_chance_can_change() -> None:
@@ -248,21 +250,21 @@ def test_a_slope_of_zero_by_chance_can_change() -> None:
     x = b.new("float64", (), "x")
     curve = b.op("Sub", b.op("Exp", x), number(b, 1.0))
     y = b.op("Where", b.op("Greater", x, number(b, -1.0)), curve, number(b, 0.0))
-    made = program(b, [x], value=b.op("Mul", y, y))
-    found = assert_agree(made, {"x": np.array(0.0)}, ["x"])
-    assert found[change_of("x")] == 0
-    assert found[tangent_of(change_of("x"))] != 0
+    primal = program(b, [x], value=b.op("Mul", y, y))
+    outputs = assert_agree(primal, {"x": np.array(0.0)}, ["x"])
+    assert outputs[change_of("x")] == 0
+    assert outputs[tangent_of(change_of("x"))] != 0
 
 
 def test_what_does_not_change_has_zeros() -> None:
     b = ModelBuilder()
     x, z = b.new("float64", (3,), "x"), b.new("float64", ("n",), "z")
-    made = program(b, [x, z], y=b.op("Floor", x), u=b.op("Sin", z))
-    derived = tangents(made, ["x"], ["y", "u"])
-    given = {"x": X, "z": np.ones(2), tangent_of("x"): np.ones(3)}
-    found = interpret(derived, given)
-    assert found[tangent_of("y")].tolist() == [0, 0, 0]
-    assert found[tangent_of("u")].tolist() == [0, 0]
+    primal = program(b, [x, z], y=b.op("Floor", x), u=b.op("Sin", z))
+    derived = tangents(primal, ["x"], ["y", "u"])
+    feeds = {"x": X, "z": np.ones(2), tangent_of("x"): np.ones(3)}
+    outputs = interpret(derived, feeds)
+    assert outputs[tangent_of("y")].tolist() == [0, 0, 0]
+    assert outputs[tangent_of("u")].tolist() == [0, 0]
 
 
 def test_shapes_may_change() -> None:
@@ -281,8 +283,8 @@ def test_shapes_may_change() -> None:
     enter = replace(c, final=final)
     b.append(replace(loop, carried=(enter,), dynamic_shapes=True))
     derived = tangents(program(b, [x], y=final), ["x"], ["y"])
-    found = interpret(derived, {"x": np.array([3.0]), tangent_of("x"): np.array([1.0])})
-    assert found[tangent_of("y")].tolist() == [1.0, 6.0, 6.0, 108.0]
+    outputs = interpret(derived, {"x": np.array([3.0]), tangent_of("x"): np.array([1.0])})
+    assert outputs[tangent_of("y")].tolist() == [1.0, 6.0, 6.0, 108.0]
 
 
 # --- refused ----------------------------------------------------------------------------------------
@@ -293,22 +295,22 @@ def test_sequences_are_refused_both_ways() -> None:
     x = b.new("float64", (3,), "x")
     listed = b.op("SequenceConstruct", x, b.op("Sin", x))
     y = b.op("SequenceAt", listed, b.constant(np.array(1)))
-    made = program(b, [x], value=y)
+    primal = program(b, [x], value=y)
     with pytest.raises(UnsupportedError, match=r"onnx::Sequence.* has no derivative"):
-        tangents(made, ["x"], [VALUE])
+        tangents(primal, ["x"], [VALUE])
     with pytest.raises(UnsupportedError, match=r"onnx::Sequence.* has no derivative"):
-        differentiate(made, VALUE, ["x"])
+        differentiate(primal, VALUE, ["x"])
 
 
 def test_what_has_no_rule_is_refused() -> None:
-    made = of_x(lambda b, x: b.op("Bernoulli", x))
+    primal = of_x(lambda b, x: b.op("Bernoulli", x))
     with pytest.raises(UnsupportedError, match="onnx::Bernoulli has no derivative here"):
-        tangents(made, ["x"], ["y"])
+        tangents(primal, ["x"], ["y"])
 
 
 def test_whole_numbers_are_refused() -> None:
-    made = of_x(lambda b, x: cast(b, x, "int64"))
+    primal = of_x(lambda b, x: cast(b, x, "int64"))
     with pytest.raises(
         UnsupportedError, match=r"'y' is int64\[3\], which does not change a little"
     ):
-        tangents(made, ["x"], ["y"])
+        tangents(primal, ["x"], ["y"])

@@ -22,12 +22,12 @@ def wrt_of(seed: int) -> list[str]:
 
 def computed(seed: int) -> Program:
     """A random program; one of thousands picks an element where there is none, and is no program."""
-    made = differentiable(seed)
+    case = differentiable(seed)
     try:
-        interpret(made, GIVEN)
+        interpret(case, GIVEN)
     except RunError as error:
         pytest.skip(str(error.findings[0].what))
-    return made
+    return case
 
 
 @pytest.mark.parametrize("seed", range(8))
