@@ -1,4 +1,4 @@
-"""Small models for the tests of `batch`: inputs to be varied, and loops over them."""
+"""Small models for the tests of `batch`: inputs to batch, and loops over them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S = np.array([0.3, -0.7, 1.1])
 
 
 class Model:
-    """A program with the inputs v[2], w[2], s[], n[] (whole), built by the tests."""
+    """Program with the inputs v[2], w[2], s[] and the integer n[], built by the tests."""
 
     def __init__(self) -> None:
         self.b = Builder()
@@ -39,7 +39,7 @@ class Model:
 
 
 class Turning:
-    """A loop over `x` (and more) in a model or in a body."""
+    """Loop over `x` (and more) in a model or in a body."""
 
     def __init__(self, b: Builder, trip_count: Value | None, name: str = "A.f") -> None:
         self.b, self.body, self.trip, self.name = b, b.body(), trip_count, name

@@ -1,4 +1,4 @@
-"""Many values at once beside one after the other, on the interpreter and on ONNX Runtime."""
+"""Batched programs compared with single runs, in the interpreter and in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Engine = Callable[[Program, Arrays], dict[str, np.ndarray]]
 
 
 def singly(arrays: Arrays, names: Collection[str]) -> list[dict[str, np.ndarray]]:
-    """What each run is given alone."""
+    """Return the inputs of each single run."""
     return [{k: a[run] if k in names else a for k, a in arrays.items()} for run in range(RUNS)]
 
 
 def on_runtime(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
-    """What ONNX Runtime gives."""
+    """Return the outputs of a program in ONNX Runtime."""
     names = [output.name for output in program.outputs]
     input_names = {entry.value.name for entry in program.inputs}
     feeds = {k: np.asarray(a) for k, a in arrays.items() if k in input_names}
@@ -33,7 +33,7 @@ def on_runtime(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def members(engine: Engine, program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
-    """What an engine gives for all runs, their axis in front."""
+    """Return the outputs of a batched program, with the run axis in front."""
     return members_in_front(program, engine(program, arrays), RUNS)
 
 
@@ -45,7 +45,7 @@ def assert_same(
     exact: bool = False,
     interpreted: bool = True,
 ) -> Program:
-    """All runs at once give what each gives alone; `arrays` of `names` have the axis in front."""
+    """Check that a batched run equals the single runs; `arrays` of `names` have the run axis in front."""
     many = batch(program, names)
     assert not check(many)
     shapes = {o.name: o.value.shape for o in many.outputs}

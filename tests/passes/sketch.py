@@ -1,4 +1,4 @@
-"""A small program with one loop, to be varied by the tests of passes."""
+"""A small program with one loop, as a base for the tests of passes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.run.interpret import interpret
 
 
 class Sketch:
-    """A program with one loop `x' = x + a*b` over three inputs, to be varied by the tests."""
+    """Program with one loop `x' = x + a*b` over three inputs, which tests extend."""
 
     def __init__(self) -> None:
         self.b = Builder()
@@ -66,7 +66,7 @@ SPECIAL = np.array([0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan, 5e-324])
 
 
 def straight(b: Builder, inputs: tuple[Value, ...], /, **outputs: Value) -> Program:
-    """What a builder holds, as a program without loops."""
+    """Return the operations of a builder as a program without loops."""
     program = Program(
         "p", tuple(map(Input, inputs)), tuple(b.ops), tuple(starmap(Output, outputs.items()))
     )
@@ -75,7 +75,7 @@ def straight(b: Builder, inputs: tuple[Value, ...], /, **outputs: Value) -> Prog
 
 
 def same_bits(apply: Pass, program: Program, **arrays: np.ndarray) -> None:
-    """The pass keeps all numbers, signs of zeros too, and rests when applied again."""
+    """Check that a pass keeps all bits, including signs of zeros, and changes nothing when applied again."""
     after = apply(program)
     assert not check(after)
     actual, expected = interpret(after, arrays), interpret(program, arrays)

@@ -1,4 +1,4 @@
-"""Whole programs for many values at once: loops, choices, outputs, names, refusals."""
+"""Batching of whole programs: loops, choices, outputs, names, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choices for many values at once: all runs choose alike, or each chooses its own."""
+"""Batching of choices: all runs choose the same branch, or each chooses its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.passes.batch_running import assert_same
 
 
 def choice(m: Model, condition: Value, **captured: Value) -> Program:
-    """`if condition: a = v * s, b = w else: a = -w, b = v`."""
+    """Build `if condition: a = v * s, b = w else: a = -w, b = v`."""
     then, otherwise = m.b.body(), m.b.body()
     doubled, turned = then.op("Mul", m.v, m.s), otherwise.op("Neg", m.w)
     outputs = tuple(m.b.new("float64", (2,), name) for name in "ab")
@@ -51,7 +51,7 @@ def test_a_choice_of_each_run(names: tuple[str, ...]) -> None:
 
 
 def one_branch(op_type: str, *operands: str, **attributes: Any) -> Program:
-    """`s > 0 ? op(...) : itself` on values of the model."""
+    """Build `s > 0 ? op(...) : itself` on values of the model."""
     m = Model()
     condition = m.b.op("Greater", m.s, m.b.constant(np.array(0.0)))
     table = {"v": m.v, "n": m.n, "s": m.s, "seven": m.b.constant(np.array(7))}
@@ -72,14 +72,14 @@ def made_like(b: Builder, value: Value) -> Value:
 
 
 def test_a_branch_that_may_fail_is_computed_for_those_that_choose_it() -> None:
-    """Others would fail in it: they have no such element, and divide by 0."""
+    """Check that other runs, which would index outside of the array or divide by 0, do not fail."""
     for op_type, first, n in (("Gather", "v", [1, 5, 0]), ("Div", "seven", [2, 0, 3])):
         feeds = arrays(s=np.array([0.3, -0.7, 1.1]), n=np.array(n))
         assert_same(one_branch(op_type, first, "n"), feeds, ("s", "n"))
 
 
 def test_a_loop_that_would_never_end_is_run_for_those_that_choose_it() -> None:
-    """From 1 on it is never left, from 0 it is."""
+    """Use a loop that ends if it starts from 0, but never ends if it starts from 1."""
     m = Model()
     then = m.b.body()
     loop = Turning(then, None)

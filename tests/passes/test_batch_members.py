@@ -1,4 +1,4 @@
-"""Loops for many values at once, of which each stops for itself."""
+"""Batching of loops with per-member early exit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stopping(
     trip: Value | None = None,
     most: int | None = None,
 ) -> tuple[Turning, dict[str, Value]]:
-    """`while go: x, v, k = x + 1, v * 2, k - 1; go = x < bound`, from x = s; all that it gives."""
+    """Build `while go: x, v, k = x + 1, v * 2, k - 1; go = x < bound`, from x = s, with all its results."""
     loop = Turning(m.b, trip)
     x, v = loop.carry(m.s, "x"), loop.carry(m.v, "y")
     k = loop.carry(m.b.constant(np.array(7)), "k")
@@ -122,7 +122,7 @@ def test_a_condition_that_is_false_at_first(trip: int | None) -> None:
 
 
 def test_a_first_condition_alone() -> None:
-    """Without one of the body, those that go on run all iterations."""
+    """Without a condition in the body, members that start run all iterations."""
     m = Model()
     loop = Turning(m.b, m.n)
     x = loop.carry(m.w, "x")
@@ -215,7 +215,7 @@ def test_a_sequence_is_refused() -> None:
 
 @pytest.mark.parametrize("names", [("s",), ("s", "v"), ("n",), ("n", "s")])
 def test_a_loop_in_a_loop(names: tuple[str, ...]) -> None:
-    """The inner one, and then the outer one, stop when x is large enough, or have run n times."""
+    """Both loops stop when x is large enough, or after n iterations."""
     m = Model()
     outer = Turning(m.b, m.n)
     x, c = outer.carry(m.s, "x"), outer.carry(m.b.constant(np.array(0)), "c")
@@ -236,7 +236,7 @@ def test_a_loop_in_a_loop(names: tuple[str, ...]) -> None:
 
 
 def test_a_body_that_fails_behind_the_last_iteration() -> None:
-    """Each divides by what is 0 only in an iteration that it does not come to."""
+    """Let each member divide by a number that is 0 only after its last iteration."""
     m = Model()
     loop = Turning(m.b, None)
     k = loop.carry(m.n, "k")

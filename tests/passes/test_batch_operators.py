@@ -1,4 +1,4 @@
-"""Every operator for many values at once: each gives what it gives alone, or is refused by name."""
+"""Batching of every operator: each run equals the single run, or the operator is refused by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WEIGHTS = np.array([1.0, -0.5, 0.25])
 
 
 def many(array: np.ndarray) -> np.ndarray:
-    """Another array for each run, the first as it is."""
+    """Return an array for each run; the first one is the given array."""
     if array.dtype.kind == "f":
         return np.stack([array * (1 - 0.11 * run) for run in range(RUNS)])
     return np.stack([np.roll(array, run) for run in range(RUNS)])
@@ -50,7 +50,7 @@ def check_rows(
 
 
 def subsets(*places: int) -> list[tuple[int, ...]]:
-    """All ways to batch at least one of the operands."""
+    """Return all ways to batch at least one of the operands."""
     return list(chain.from_iterable(combinations(places, n) for n in range(1, len(places) + 1)))
 
 
@@ -64,7 +64,7 @@ DTYPES = {
 
 
 def arrays_of(op_type: str) -> list[Any]:
-    """The operands of the sample."""
+    """Return the operands of the sample."""
     dtype = DTYPES.get(op_type, "float64")
     return [v.array(dtype) if isinstance(v, F) else v for v in SAMPLES[op_type].inputs]
 

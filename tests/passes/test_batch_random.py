@@ -1,4 +1,4 @@
-"""Random loops and whole models for many values at once: each value gives what it gives alone."""
+"""Batching of random loops and whole models, compared with single runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check_row_counts`: a program fails where an input has not as many rows as there are steps."""
+"""`check_row_counts`: a program fails if an input has another number of rows than there are steps."""
 
 from __future__ import annotations
 

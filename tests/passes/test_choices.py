@@ -1,4 +1,4 @@
-"""What each pass does to a choice: its branches stay lazy, what nobody reads goes."""
+"""Effects of each pass on a choice: its branches stay lazy, and unread outputs are removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.models.choices import choices, everywhere, program, repeat
 
 
 class Given:
-    """A builder with a truth value and two vectors."""
+    """Builder with a boolean and two vectors."""
 
     def __init__(self) -> None:
         self.b = ModelBuilder()
@@ -150,7 +150,7 @@ def test_true_conditions_go_in_branches_too() -> None:
 
 
 def counted(b: ModelBuilder, x: Value) -> Value:
-    """A loop that counts its iterations, twice in a program under one name."""
+    """Build a loop that counts its iterations, twice in a program under one name."""
     (final,), _ = repeat(b, 3, [x], lambda b, i, v: [b.op("Neg", v[0])])
     b.ops[-1] = replace(b.ops[-1], count=b.new("int64", (), "count"))
     return final
@@ -167,7 +167,7 @@ def test_of_a_loop_that_stands_twice_the_last_is_reported() -> None:
 
 
 def test_loops_of_branches_are_not_reported() -> None:
-    """They run only if they are chosen; the same loop before them is not the last then."""
+    """Check that a loop in a branch, which may not run, is not reported as the last copy of a loop before it."""
     g = Given()
     first = counted(g.b, g.x)
     (y,) = choose(g.b, g.go, lambda b: [counted(b, first)], lambda b: [first], "y")

@@ -1,4 +1,4 @@
-"""Loops that never run: before and after, what stays a loop, equal numbers."""
+"""Loops that never run: before and after, loops that stay, equal numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GIVEN = {"n": np.array(3), "x0": np.array([1.0, -0.0]), "a": np.array([2.0, np.n
 
 
 def empty(**fields: object) -> tuple[Sketch, Loop]:
-    """A loop that adds and records; its trip count is 0 unless the fields say something else."""
+    """Build a loop that adds and records, with the trip count 0 by default."""
     s = Sketch()
     total = s.body.op("Add", s.x, s.a)
     if "trip_count" not in fields:

@@ -1,4 +1,4 @@
-"""Equal operations are computed once, also where the second stands in a body."""
+"""Common subexpression elimination, also of an operation in a body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of a matrix and a vector: the fast spelling gives the same bits."""
+"""Products of a matrix and a vector: the fast form gives the same bits."""
 
 from __future__ import annotations
 

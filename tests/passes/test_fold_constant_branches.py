@@ -1,4 +1,4 @@
-"""Choices whose truth is known are the side that is taken."""
+"""Choices with a constant condition become the chosen branch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.placements import STANDARD
 
 
 def chosen(b: Builder, truth: Value, x: Value, y: Value) -> Value:
-    """`exp(x) if truth else y`."""
+    """Build `exp(x) if truth else y`."""
     then = b.body()
     power = then.op("Exp", x)
     selected = b.new(x.dtype, x.shape, "made")
@@ -79,7 +79,7 @@ def test_a_choice_whose_shape_is_read_is_not_lost_by_the_runtime() -> None:
 
 
 def test_a_loop_without_a_condition_goes_on() -> None:
-    """ONNX Runtime finds that out when it loads the model, and divides by the zero of a side that is taken."""
+    """ONNX Runtime knows the condition when it loads the model, and divides by the zero in the chosen branch."""
     b = Builder()
     x, trips = b.new("int64", (1,), "x"), b.new("int64", (), "trips")
     inside = b.body()

@@ -1,4 +1,4 @@
-"""Changes of sign are taken over by the operations that read them."""
+"""Changes of sign are folded into the operations that read them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Case:
         return self.b.op("Mul", self.number(-1.0), value)
 
     def becomes(self, output: Value) -> list[str]:
-        """The operations that are left, and the numbers compared."""
+        """Return the operations that remain, after comparing the numbers."""
         program = straight(self.b, (self.x, self.y), made=output)
         same_bits(fold_negations, program, x=GRID[0], y=GRID[1])
         lines = text(eliminate_dead_code(fold_negations(program)))

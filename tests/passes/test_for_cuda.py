@@ -1,4 +1,4 @@
-"""Programs as they are written for CUDA: they give what they gave, and fail where they failed."""
+"""Programs rewritten for CUDA: they give the same results, and fail for the same inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def guards(program: Program) -> list[str]:
 
 
 def same_or_failing(program: Program, arrays: dict[str, Any], sentence: str = "") -> None:
-    """The program does what it did; or it fails in these words, and fails without checks, too."""
+    """Check that the rewritten program gives the same results, or that both fail, the rewritten one with this message."""
     rewritten = for_cuda(program)
     assert not check(rewritten)
     with written_for_cuda():
@@ -196,7 +196,7 @@ def test_what_passes_through_a_loop_is_copied_in_it() -> None:
 def scanning(
     *, trips: int | None = None, is_conditional: bool = False, backward: bool = False
 ) -> Program:
-    """x' = x + row, of rows of an input, or of four; if it `goes`, as long as x < 10."""
+    """Build x' = x + row, with rows of an input or of a constant; if `is_conditional`, while x < 10."""
     s = Sketch()
     shape = ("k", 2) if trips is None else (trips, 2)
     rows, row = s.b.new("float64", shape, "rows"), s.body.new("float64", (2,), "row")

@@ -1,4 +1,4 @@
-"""Whole numbers divided by -1: ONNX Runtime's own kernels end the process at the smallest one."""
+"""Integers divided by -1: ONNX Runtime's own kernels crash for the smallest integer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lowest(dtype: str) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("expression", ["x // k", "x % k", "numpy.floor_divide(x, k)"])
 def test_the_smallest_number_divided_by_minus_one_ends_no_process(expression: str) -> None:
-    """In a process of its own: what fails here ends it."""
+    """Divide in a process of its own, which a failure would end."""
     script = textwrap.dedent(f"""
         import mdf_loop, numpy as np
         ports = {{name: {{"shape": [3], "type": "int64"}} for name in ("x", "k")}}
@@ -142,7 +142,7 @@ def test_a_divisor_known_to_be_minus_one(op_type: str, *, scalar: bool) -> None:
 
 @pytest.mark.slow
 def test_a_large_divisor_that_holds_minus_one() -> None:
-    """It is not calculated with when compiling, but ONNX Runtime does so when it loads a file."""
+    """A large constant divisor is not folded at compile time, but ONNX Runtime folds it when it loads a file."""
     script = """
 import numpy as np
 from tests.ops.op_running import legal_run
@@ -185,7 +185,7 @@ def test_what_does_not_trap_stays(op_type, dtype, attributes) -> None:
 
 
 def _made(build) -> list[str]:
-    """The operations of `Div(..., ...)` of what `build` makes of inputs x: int64[n], k: int64[]."""
+    """Return the `Div(..., ...)` lines of the program that `build` makes of inputs x: int64[n], k: int64[]."""
     b = Builder()
     x, k = b.new("int64", ("n",), "x"), b.new("int64", (), "k")
     with b.at("$.here", "op"):
@@ -228,7 +228,7 @@ def test_a_choice_of_other_numbers() -> None:
 
 
 def _loop(build) -> Program:
-    """3 times: x = build(body, x, i, k)."""
+    """Build a loop of three iterations: x = build(body, x, i, k)."""
     b = Builder()
     x0, k = b.new("int64", (3,), "x0"), b.new("int64", (3,), "x1")
     body = b.body()
@@ -263,7 +263,7 @@ def test_a_counter_of_iterations_is_never_the_smallest_number() -> None:
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 def test_the_rest_as_of_c_is_exact_for_64_bits(dtype: str) -> None:
-    """ONNX Runtime's own kernel goes through float64."""
+    """ONNX Runtime's own kernel computes in float64."""
     x = np.array([2**60 + 1, 2**62 + 5, 7, 0], dtype)
     y = np.array([3, 2**31 + 1, 2, 5], dtype)
     if dtype == "int64":

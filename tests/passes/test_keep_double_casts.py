@@ -1,4 +1,4 @@
-"""Casts of casts: before and after, what stays, equal numbers in files too."""
+"""Casts of casts: before and after, casts that stay, equal numbers in files too."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_is_left_alone(dtypes: tuple[str, str, str]) -> None:
 
 
 def between_casts(*middle: str) -> Program:
-    """A cast to int64 and one to int32, with operations between them that change nothing."""
+    """Build a cast to int64 and one to int32, with operations between them that change nothing."""
     b = Builder()
     x = b.new("float64", ("n",), "x")
     value = b.op("Cast", x, to=element_type("int64"))
@@ -130,7 +130,7 @@ def test_the_pass_keeps_the_numbers() -> None:
 
 
 def numbers(dtype: str) -> np.ndarray:
-    """Hard ones, among them what only wider dtypes have."""
+    """Return difficult numbers, some of them only representable in wider dtypes."""
     some = np.array([127.5, 128.0, 300.0, 70000.0, 3e9, -3e9, 1e16, 1e19, -1e30])
     with np.errstate(all="ignore"):
         return np.concatenate([hard(dtype), some.astype(dtype)])

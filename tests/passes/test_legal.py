@@ -80,7 +80,7 @@ def test_outputs_keep_their_names():
 
 
 def test_compositions_of_compositions():
-    """An LSTM in float64 is a loop; an activation in it has no kernel either."""
+    """Decompose an LSTM in float64 into a loop with an activation that has no kernel either."""
     arrays = [np.ones((2, 1, 1)), np.ones((1, 4, 1)), np.ones((1, 4, 1))]
     names = ("HardSigmoid", "Softsign", "Softplus")
     program = program_of("LSTM", arrays, 3, hidden_size=1, activations=names)
@@ -91,7 +91,7 @@ def test_compositions_of_compositions():
 
 
 def test_a_network_inside_a_loop_is_an_inner_loop():
-    """x = x0; 2 times: x = RNN(x, w, r)."""
+    """Run x = RNN(x, w, r) twice from x = x0."""
     x0, weight = np.array([0.5, -0.25, 1.0]).reshape(3, 1, 1), np.full((1, 1, 1), 0.75)
     b = Builder()
     start = b.new("float64", x0.shape, "x0")

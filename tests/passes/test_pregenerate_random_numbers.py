@@ -1,4 +1,4 @@
-"""What is computed of the number of an iteration alone is computed for many iterations at once."""
+"""Values that depend only on the iteration number are computed for many iterations at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def model(step: str = "x + 0.1 + 0.25 * numpy.random.normal()", more: str = "y")
 
 
 def segment_of(source: Any, swept: str = "random_keys") -> LoopSegment:
-    """The loop of trials, as a program of some iterations."""
+    """Return the loop of trials, as a program of some iterations."""
     program = read(open_document(source), options=Options())
     segments = split_into_segments(prepare(program, ONNXRUNTIME, evaluation({swept})))
     assert segments is not None
@@ -88,7 +88,7 @@ def by_runtime(program: Program, feeds: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_few_operations_stay() -> None:
-    """A count of each member, of which little is computed."""
+    """Use a counter of each member that few operations read."""
     source = loop_model(
         {"cond": True, "v_initial": "(0, 0.0)"},
         {"k_next": "k + 1", "x_next": "x + (k * 3 + 1) * last"},

@@ -1,4 +1,4 @@
-"""Ends of backward slices: before and after, what stays, and the same numbers."""
+"""Ends of backward slices: before and after, slices that stay, and the same numbers."""
 
 from __future__ import annotations
 

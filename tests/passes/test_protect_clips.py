@@ -17,7 +17,7 @@ X = np.array([-0.0, 0.0, 0.2, 7.0, -3.0, np.nan, np.inf, -np.inf])
 
 
 def clipped(dtype: str = "float64", *, between: str = "", has_bound: bool = True) -> Program:
-    """y = Clip(Relu(x), 0.5, 6), with an operation between them, or without the lower bound."""
+    """Build y = Clip(Relu(x), 0.5, 6), with an operation between them, or without the lower bound."""
     b = Builder()
     x = b.new(dtype, ("n",), "x")
     rectified = b.op("Relu", x)

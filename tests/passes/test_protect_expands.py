@@ -1,4 +1,4 @@
-"""Expansions to no elements: before and after, what stays, equal numbers in ONNX Runtime too."""
+"""Expansions to no elements: before and after, operations that stay, equal numbers in ONNX Runtime too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.passes.sketch import same_bits, straight, text
 
 
 def spread(own: Shape, *extents: int, known: bool = True) -> Program:
-    """Elements spread over extents that are known, or an input."""
+    """Expand elements to extents that are known, or to those of an input."""
     b = Builder()
     x = b.new("float64", own, "x")
     s = b.constant(np.array(extents)) if known else b.new("int64", (len(extents),), "s")

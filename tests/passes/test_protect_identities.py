@@ -1,4 +1,4 @@
-"""Constants that are neutral for float32 only: before and after, what stays, equal numbers in files too."""
+"""Constants that are neutral only in float32: before and after, constants that stay, equal numbers in files too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.passes.sketch import same_bits, straight, text
 def with_constant(
     op_type: str, number: float, *, first: bool = False, dtype: str = "float64"
 ) -> Program:
-    """What ONNX Runtime looks at in the middle of others."""
+    """Build an operation with the constant between two other operations, as ONNX Runtime's rule needs."""
     b = Builder()
     x = b.new(dtype, ("n",), "x")
     constant = b.constant(np.array(number, dtype))

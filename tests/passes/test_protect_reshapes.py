@@ -17,7 +17,7 @@ from tests.passes.sketch import same_bits, straight, text
 
 
 def reshaped(**attributes: int) -> Program:
-    """y = Reshape(x, Concat(0, n)): the first extent stays, the other one is computed."""
+    """Build y = Reshape(x, Concat(0, n)): the first extent stays, and the other one is computed."""
     b = Builder()
     x, n = b.new("float64", ("a", "b", "c"), "x"), b.new("int64", (1,), "n")
     shape = b.op("Concat", ints(b, 0), n, axis=0)

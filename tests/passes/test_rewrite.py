@@ -36,7 +36,7 @@ def negative_as_product(b, op):
 
 
 def nested(op_type: str) -> Program:
-    """x = x0; 3 times: { y = x0; 2 times: y = op_type(y) + x; x = y; record y }."""
+    """Build x = x0; 3 times: { y = x0; 2 times: y = op_type(y) + x; x = y; record y }."""
     b = ModelBuilder()
     x0 = b.new("float64", ("n",), "x0")
     outer = b.body()
@@ -214,7 +214,7 @@ def test_substitute_keeps_the_object_without_a_hit():
 
 
 def choosing(op_type: str) -> Program:
-    """y, z = op_type(x), x if go else x, op_type(x)."""
+    """Build y, z = op_type(x), x if go else x, op_type(x)."""
     b = ModelBuilder()
     go, x = b.new("bool", (), "go"), b.new("float64", (2,), "x")
     y, z = choose(b, go, lambda b: [b.op(op_type, x), x], lambda b: [x, b.op(op_type, x)], "y")

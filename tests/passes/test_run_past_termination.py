@@ -1,4 +1,4 @@
-"""Members of a loop run on to its end, and are given what they had when they stopped."""
+"""Members of a loop run past their termination, and get the values that they had when they stopped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def model(
 
 
 def drawn(source: Any) -> tuple[Program, LoopSegment]:
-    """The loop of trials as a program of some iterations, with its numbers drawn before it."""
+    """Return the loop of trials as a program of some iterations, with pregenerated random numbers."""
     program = read(open_document(source), options=Options())
     segments = split_into_segments(prepare(program, ONNXRUNTIME, evaluation({"random_keys"})))
     assert segments is not None

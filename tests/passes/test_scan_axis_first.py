@@ -1,4 +1,4 @@
-"""Scans along other axes: before and after, what stays as it is, equal numbers."""
+"""Scans along other axes: before and after, scans that stay, equal numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIVEN = {"n": np.array(3), "x0": np.array([1.0, -0.5]), "a": np.array([2.0, np.i
 
 
 def scanning(axis: int, shape: tuple[int | str, ...], *, backward: bool = False) -> Program:
-    """A loop that scans an input."""
+    """Build a loop that scans an input."""
     s = Sketch()
     rows = s.b.new("float64", shape, "kicks")
     row = s.body.new("float64", (*shape[:axis], *shape[axis + 1 :]), "kick")

@@ -1,4 +1,4 @@
-"""Truth values chosen by a truth value become logic."""
+"""Selections between booleans become logic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences in sweeps and gradients: as any other value where their members are known, else refused."""
+"""Sequences in sweeps and gradients: like any other value if their members are known, else refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each pass: a golden before and after, a case it leaves alone. (Equal numbers: random programs.)"""
+"""Each pass: a golden before and after, and a program that it does not change. (Random programs compare the numbers.)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic that changes no value goes; where a sign of zero could change, it stays."""
+"""Arithmetic that changes no value is removed, and stays if the sign of a zero could change."""
 
 from __future__ import annotations
 

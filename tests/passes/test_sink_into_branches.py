@@ -231,7 +231,7 @@ def test_conditional_expressions(mdf) -> None:
 
 
 class Grower:
-    """Programs of operations that round alike everywhere, and many choices by few truth values."""
+    """Builder of random programs with many selections by few booleans, and operations that round alike everywhere."""
 
     def __init__(self, draw: st.DrawFn, n: int) -> None:
         self.draw, self.n = draw, n

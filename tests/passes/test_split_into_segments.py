@@ -1,4 +1,4 @@
-"""Programs are cut at their outermost loops; what cannot be cut stays whole."""
+"""Programs are cut at their outermost loops; other loops stay whole."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_loop_is_cut_where_no_sequence_goes_over_it() -> None:
 
 
 def watched(program: Program, arrays: Mapping[str, Any], most: int = 3) -> dict[str, np.ndarray]:
-    """The watched floats of the first loop, and the run is as without."""
+    """Return the watched floats of the first loop, after checking that watching changes no result."""
     segments = cut(program, watch=True)
     assert segments is not None
     chunks: list[Mapping[str, np.ndarray]] = []

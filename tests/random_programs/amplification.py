@@ -79,7 +79,7 @@ Evaluate = Callable[[str, Sequence[Any], Mapping[str, Any], int], list[Any]]
 
 @dataclass
 class Trace:
-    """What the interpreter computed: the largest absolute value, and operations that round."""
+    """Record of a run of the interpreter: the largest absolute value, and the operations that round."""
 
     largest: float = 1e-300
     calls: list[tuple[str, Sequence[Any], Mapping[str, Any], list[Any]]] = field(

@@ -1,7 +1,8 @@
 """Random MDF loops of expressions: `expression_program(seed)` is always the same model and inputs.
 
-A hole of a pattern says what stands there: `f` a float, `i` an integer or `b` a truth value, then `n`
-a single number, `l` a list of the program's length, which is written `@`, or `t` a square table.
+The placeholders of a pattern state dtype and shape. The first letter is the dtype: `f` is a float, `i` an
+integer and `b` a boolean. The second letter is the shape: `n` is a single number, `l` a list of the program's
+length, which is written `@`, and `t` a square table.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ Outcome = Arrays | Failure
 
 @dataclass(frozen=True)
 class Forms:
-    """What each form of a program gave, the program itself, and which loops were native."""
+    """Outputs of each form of a program, the program itself, and its native loops."""
 
     program: Program
     arrays: Mapping[str, Data]

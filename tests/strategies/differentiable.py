@@ -27,7 +27,7 @@ GIVEN = {
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """How often a loop runs: a number of times, as long as a truth holds, or both; and what it scans."""
+    """Exit of a loop and its scans: a trip count, a condition, or both."""
 
     kind: str
     trip: Value | None
@@ -152,7 +152,7 @@ class Grower(Values):
         return s.b.constant(np.array(True)) if self.below(4) else self.less(s)
 
     def condition(self, s: Scope, enter: Value) -> tuple[Value, Value]:
-        """What gets smaller in each iteration, and whether it is still large."""
+        """Return a value that decreases in each iteration, and the condition that it is still large."""
         b = s.b
         half = b.op("Mul", enter, self.number(b, 0.5))
         size = b.op("ReduceSum", b.op("Mul", half, half), keepdims=0)
@@ -165,7 +165,7 @@ class Grower(Values):
         return scalar(s.b, self.below(6), "int64")
 
     def used(self, s: Scope, stack: Value) -> Value:
-        """What all rows are together, of which there may be none."""
+        """Reduce all rows, of which there may be none, to one value."""
         b, axis = s.b, ints(s.b, 0)
         way = self.one("total", "squares", "running", "last", "backward")
         if way == "squares" and len(stack.shape or ()) == 2:

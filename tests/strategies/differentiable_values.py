@@ -22,7 +22,7 @@ Stack: TypeAlias = "tuple[Value, Value]"
 
 @dataclass(slots=True)
 class Scope:
-    """What can be read where operations are appended.
+    """Values that can be read at the place where operations are appended.
 
     Attributes:
         values: numbers with a point.
@@ -38,12 +38,12 @@ class Scope:
     stacks: list[Stack] = field(default_factory=list)
 
     def inside(self, b: ModelBuilder) -> Scope:
-        """What can be read in a body of this scope."""
+        """Return the values that a body of this scope can read."""
         return Scope(b, [*self.values], [*self.wholes], [*self.places], [*self.stacks])
 
 
 class Values:
-    """Appends operations as a seed says; each kind gives what it made."""
+    """Builder of random operations from a seed; each method returns the value that it appended."""
 
     kinds = ("smooth", "pair", "pair", "product", "product", "select", "safe", "reduced", "softmax")
     kinds += ("sliced", "moved", "gathered", "guarded", "numbered")
@@ -58,25 +58,25 @@ class Values:
         return int(self.rng.integers(count))
 
     def pick(self, s: Scope) -> Value:
-        """A value; those that were made last more often."""
+        """Return a value, more often a recent one."""
         return s.values[-1 - min(int(self.rng.geometric(0.3)) - 1, len(s.values) - 1)]
 
     def of_shape(self, s: Scope, shape: tuple[int, ...]) -> Value:
-        """A value of a shape: such a one if there is one, or what is made of another."""
+        """Return a value of a shape, built from another value if there is none."""
         alike = [value for value in s.values if value.shape == shape]
         if alike and self.below(4):
             return alike[-1 - min(int(self.rng.geometric(0.3)) - 1, len(alike) - 1)]
         return self.shaped(s.b, self.pick(s), shape)
 
     def shaped(self, b: ModelBuilder, value: Value, shape: tuple[int, ...]) -> Value:
-        """The value, or, if it has another shape, numbers of that shape which depend on all of it."""
+        """Return the value, or numbers of this shape that depend on all of its elements."""
         if value.shape == shape:
             return value
         total = b.op("ReduceMean", value, keepdims=0) if value.shape else value
         return b.op("Mul", total, b.constant(self.rng.uniform(-1, 1, shape)))
 
     def beside(self, b: ModelBuilder, x: Value, y: Value) -> Value:
-        """The second value, or its mean if it cannot be broadcast with the first one."""
+        """Return the second value, or its mean if it cannot be broadcast with the first one."""
         try:
             np.broadcast_shapes(x.shape, y.shape)  # type: ignore[arg-type]
         except ValueError:
@@ -92,7 +92,7 @@ class Values:
         return s.b.op(self.one("Sin", "Tanh", "Sigmoid", "Cos", "Softplus", "Atan"), self.pick(s))
 
     def pair(self, s: Scope) -> Value:
-        """Two values of shapes that may differ, of which one is broadcast, or both are."""
+        """Return two values of shapes that may differ, of which one or both are broadcast."""
         b, word = s.b, self.one("Add", "Sub", "Mul", "Max", "Min", "Div", "Abs", "Pow")
         x, y = self.pick(s), self.pick(s)
         if word == "Abs":
@@ -111,20 +111,18 @@ class Values:
         return s.b.op("Where", condition, self.beside(s.b, x, self.pick(s)), z)
 
     def safe(self, s: Scope) -> Value:
-        """What has no number, or no slope, or none that is finite, on the side that is not taken."""
+        """Return a selection whose unselected operand is undefined, or has no finite slope."""
         b, x = s.b, self.of_shape(s, SHAPES[self.below(5)])
         condition = b.op("Greater", x, self.number(b, 0.05))
         word = self.one("Sqrt", "Log", "Reciprocal", "Pow", "Exp")
         if word == "Exp":  # infinite where x is not taken
             x = b.op("Mul", b.op("Sub", self.number(b, 0.05), x), self.number(b, 1e4))
-            exponential = b.op("Exp", x)
+            curve = b.op("Exp", x)
         elif word == "Pow":
-            exponential = b.op("Pow", x, self.number(b, 0.7))
+            curve = b.op("Pow", x, self.number(b, 0.7))
         else:
-            exponential = b.op(word, x)
-        return b.op(
-            "Where", condition, b.op("Tanh", exponential), self.shaped(b, self.pick(s), (3,))
-        )
+            curve = b.op(word, x)
+        return b.op("Where", condition, b.op("Tanh", curve), self.shaped(b, self.pick(s), (3,)))
 
     def guarded(self, s: Scope) -> Value:
         b, x = s.b, self.pick(s)
@@ -132,7 +130,7 @@ class Values:
         return b.guard(self.pick(s), ok, "never said")
 
     def numbered(self, s: Scope) -> Value:
-        """What depends on a whole number, as that of an iteration."""
+        """Return a value that depends on an integer such as the iteration number."""
         if not s.wholes:
             return self.smooth(s)
         whole = cast(s.b, s.wholes[self.below(len(s.wholes))], "float64")
@@ -145,7 +143,7 @@ class Values:
         return fixed if self.below(3) == 0 else self.of_shape(s, (3, 3))
 
     def product(self, s: Scope) -> Value:
-        """A matrix from the left, from the right, or turned; also products of vectors."""
+        """Return a product with a matrix on the left, on the right, or transposed, or of vectors."""
         b, m = s.b, self.matrix(s)
         if self.below(3) == 0:
             m = b.op("Transpose", m, perm=(1, 0))
@@ -184,7 +182,7 @@ class Values:
         return s.b.op(self.one("Softmax", "LogSoftmax"), x, axis=axis)
 
     def sliced(self, s: Scope) -> Value:
-        """Three numbers of six, or three rows or columns of more."""
+        """Return three of six numbers, or three of several rows or columns."""
         b, axis = s.b, 0
         if self.below(2):
             parts = [self.of_shape(s, (3,)) for _ in range(2)]
@@ -218,7 +216,7 @@ class Values:
                 return b.op("Expand", self.of_shape(s, (3,)), ints(b, 2, 3))
 
     def gathered(self, s: Scope) -> Value:
-        """A row or a column, by a number that may be that of the iteration."""
+        """Return a row or a column at a position that may be the iteration number."""
         b = s.b
         if s.places and self.below(2):
             place = s.places[-1 - min(self.below(2), len(s.places) - 1)]

@@ -33,5 +33,5 @@ def _combine(children):
 
 
 def expressions() -> st.SearchStrategy[str]:
-    """An expression of up to eight leaves."""
+    """Draw an expression of up to eight leaves."""
     return st.recursive(LEAVES, _combine, max_leaves=8)

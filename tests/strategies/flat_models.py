@@ -13,7 +13,7 @@ EXPRESSIONS = ("p + q", "p - 0.5 * q", "p * q / 4", "numpy.abs(p) - q", "q / 2 +
 
 @st.composite
 def flat_models(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """Up to four nodes with two inputs each, edges forward, and a carry map."""
+    """Draw up to four nodes with two inputs each, forward edges, and a carry map."""
     count = draw(st.integers(1, 4))
     nodes = {
         f"N{k}": node("p q", **{f"y{k}": draw(st.sampled_from(EXPRESSIONS))}) for k in range(count)

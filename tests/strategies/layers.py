@@ -16,7 +16,7 @@ def tuples(draw, n, low, high):
 
 @st.composite
 def windows(draw):
-    """(lengths, kernel, attributes) of one to three spatial axes."""
+    """Draw (lengths, kernel, attributes) of one to three spatial axes."""
     axes = draw(st.integers(1, 3))
     kernel, strides = tuples(draw, axes, 1, 3), tuples(draw, axes, 1, 3)
     attributes = {"strides": strides, "kernel_shape": kernel}
@@ -47,7 +47,7 @@ ACTIVATIONS = (*ALPHA, "Tanh", "Sigmoid", "Relu", "Softsign", "Softplus")
 
 @st.composite
 def networks(draw, op_type):
-    """(inputs, attributes) of a small network with some of what ONNX allows."""
+    """Draw (inputs, attributes) of a small network with some of ONNX's options."""
     times, batch, width, hidden = (draw(st.integers(1, k)) for k in (4, 3, 2, 3))
     direction = draw(st.sampled_from(["forward", "reverse", "bidirectional"]))
     d = 2 if direction == "bidirectional" else 1

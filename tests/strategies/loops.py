@@ -28,7 +28,7 @@ SLICES = {
 
 
 def expressions(names: tuple[str, ...]) -> st.SearchStrategy[str]:
-    """Arithmetic on the names that keeps values in a sane range."""
+    """Draw arithmetic on the names that keeps values in a moderate range."""
     leaf = st.sampled_from([*names, "0.5", "2", "i", "1.5"])
 
     def grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -55,7 +55,7 @@ def expressions(names: tuple[str, ...]) -> st.SearchStrategy[str]:
 
 @st.composite
 def loops(draw: st.DrawFn) -> dict[str, object]:
-    """A loop: carried values (numbers or vectors), updates, records, trip count, condition."""
+    """Draw a loop: carried values (numbers or vectors), updates, records, trip count, condition."""
     n = draw(st.integers(1, 3))
     names = CARRIED[:n]
     shape = draw(st.sampled_from(["scalar", "vector"]))
@@ -83,7 +83,7 @@ def condition(loop: dict[str, object]) -> str:
 
 
 def graph(loop: dict[str, object]) -> dict[str, object]:
-    """The loop as an MDF graph; new values are output ports, records are `r_<name>`."""
+    """Return the loop as an MDF graph; new values are output ports, records are `r_<name>`."""
     names, updates, scanned = loop["names"], loop["updates"], loop.get("scanned", ())
     ports = {
         **{f"{k}_next": {"value": updates[k]} for k in names},
@@ -120,7 +120,7 @@ def graph(loop: dict[str, object]) -> dict[str, object]:
 
 @np.errstate(all="ignore")
 def by_python(loop: dict[str, object]) -> list[np.ndarray]:
-    """What Python makes of the same expressions."""
+    """Return the results that Python computes for the same expressions."""
     names = loop["names"]
     values = {k: np.array(v, dtype=float) for k, v in loop["initial"].items()}
     rows: dict[str, list[np.ndarray]] = {k: [] for k in loop["records"]}
@@ -141,7 +141,7 @@ GIVEN = ("a", "b", "x_0", "y_0", "z_0", "kicks")
 
 
 def opened(loop: dict[str, object]) -> tuple[Program, dict[str, np.ndarray]]:
-    """The loop with its numbers as inputs of the model, and what they are."""
+    """Return the loop with its numbers as inputs of the model, and these inputs."""
     model = graph(loop)
     node = model["g"]["nodes"]["A"]
     numbers = {k: np.array(p["value"]) for k, p in node["parameters"].items() if k in GIVEN}

@@ -19,7 +19,7 @@ ENDS = ("while", "do-while", "for-while", "for", "for with a condition", "exit")
 
 
 def noisy_loop(seed: int, *, records: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A model, and a sweep of some of its inputs (it may be empty: then only trials differ)."""
+    """Draw a model, and a sweep of some of its inputs; it may be empty, so that only trials differ."""
     rng = np.random.default_rng(seed)
 
     def one(*words: str) -> str:

@@ -25,7 +25,7 @@ from tests.strategies.value_expressions import (
 
 @dataclass(frozen=True)
 class Run:
-    """A model and what a run of it takes."""
+    """A model and the arguments of a run."""
 
     model: dict[str, Any]
     steps: int
@@ -40,7 +40,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Focus:
-    """What a family of models is rich in."""
+    """Features that a family of models contains often."""
 
     nodes: tuple[int, int] = (1, 3)
     parameters: tuple[int, int] = (1, 3)
@@ -53,7 +53,7 @@ class Focus:
 
 @dataclass(frozen=True)
 class _Interface:
-    """What is seen of a node from outside: its ports and their kinds."""
+    """Ports of a node and their kinds."""
 
     inputs: dict[str, dict[str, Any]]
     input_kinds: dict[str, str]
@@ -61,7 +61,7 @@ class _Interface:
 
 
 def _kind(draw: st.DrawFn, focus: Focus) -> str:
-    """Mostly numbers."""
+    """Return a random kind, mostly numbers."""
     return draw(st.sampled_from(["number", *focus.kinds]))
 
 
@@ -70,7 +70,7 @@ def _kind(draw: st.DrawFn, focus: Focus) -> str:
 
 @st.composite
 def runs(draw: st.DrawFn, focus: Focus) -> Run:
-    """A model, its steps, its dt and its inputs."""
+    """Draw a model, its steps, its dt and its inputs."""
     ids = [f"N{k}" for k in range(draw(st.integers(*focus.nodes)))]
     outputs = {i: _outputs(draw, focus) for i in ids}
     interfaces = {i: _Interface({}, {}, outputs[i]) for i in ids}
@@ -93,7 +93,7 @@ def _outputs(draw: st.DrawFn, focus: Focus) -> dict[str, str]:
 def _edge(
     draw: st.DrawFn, ids: list[str], interfaces: dict[str, _Interface], focus: Focus
 ) -> dict[str, Any]:
-    """An edge forward, or any edge to a port with a default."""
+    """Draw a forward edge, or any edge to a port with a default."""
     sender = draw(st.sampled_from(ids))
     back = focus.back and draw(st.booleans())
     later = ids if back else ids[ids.index(sender) + 1 :]
@@ -112,7 +112,7 @@ def _edge(
 
 
 def _weight(draw: st.DrawFn, kind: str) -> tuple[Any, str]:
-    """A weight and the kind of what arrives."""
+    """Draw a weight, and return it with the kind of the weighted value."""
     match draw(st.integers(0, 5)):
         case 0 | 1:
             return draw(numbers()), kind
@@ -128,7 +128,7 @@ def _weight(draw: st.DrawFn, kind: str) -> tuple[Any, str]:
 
 
 def _port(draw: st.DrawFn, interface: _Interface, kind: str, back: bool) -> str:
-    """The port that an edge leads to: sometimes one that others lead to already."""
+    """Draw the target port of an edge, sometimes one that has an edge already."""
     usable = [
         name
         for name, port in interface.inputs.items()
@@ -158,7 +158,7 @@ def _reduce(draw: st.DrawFn, port: dict[str, Any]) -> None:
 
 
 def _free_ports(draw: st.DrawFn, interface: _Interface, focus: Focus) -> None:
-    """Ports that no edge leads to."""
+    """Return the ports without an edge."""
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         kind = _kind(draw, focus)
         name = f"i{len(interface.inputs)}"
@@ -177,7 +177,7 @@ def _free_ports(draw: st.DrawFn, interface: _Interface, focus: Focus) -> None:
 def _inputs(
     draw: st.DrawFn, interfaces: dict[str, _Interface], edges: dict[str, Any]
 ) -> dict[str, Any]:
-    """Values for some of the ports that no edge leads to."""
+    """Draw values for some of the ports without an edge."""
     fed = {(edge["receiver"], edge["receiver_port"]) for edge in edges.values()}
     return {
         f"{node}.{name}": _given(draw, port, interface.input_kinds[name])
@@ -188,7 +188,7 @@ def _inputs(
 
 
 def _given(draw: st.DrawFn, port: dict[str, Any], kind: str) -> Any:
-    """A value for a port; where it says `float`, a float."""
+    """Draw a value for a port, a float if the kind is `float`."""
     value = draw(constants(kind))
     return np.asarray(value, float).tolist() if "type" in port else value
 
@@ -198,7 +198,7 @@ def _given(draw: st.DrawFn, port: dict[str, Any], kind: str) -> Any:
 
 @dataclass(frozen=True)
 class _Names:
-    """What the parts of a node may read; `kinds` and `ways` are those of the parameters.
+    """Names that the parts of a node may read; `kinds` and `ways` are those of the parameters.
 
     A parameter that has only a function or conditions holds None before its first execution: what
     comes before that does not read it.
@@ -210,12 +210,12 @@ class _Names:
     functions: dict[str, str]
 
     def early(self) -> Names:
-        """For functions: old values."""
+        """Return the names that functions may read: old values."""
         old = {name: kind for name, kind in self.kinds.items() if self.ways[name] not in _LATE}
         return {**self.ports, **old, **self.functions}
 
     def before(self, parameter: str) -> Names:
-        """For a value that is read first in the declared order."""
+        """Return the names for a value that is read first in the declared order."""
         ids = list(self.kinds)
         first = ids[: ids.index(parameter)]
         return {
@@ -223,13 +223,13 @@ class _Names:
         }
 
     def others(self, parameter: str) -> Names:
-        """For a parameter's new value: all but its own."""
+        """Return the names for a parameter's new value: all but its own."""
         ids = list(self.kinds)
         done = {name: self.kinds[name] for name in ids[: ids.index(parameter)]}
         return {name: k for name, k in {**self.early(), **done}.items() if name != parameter}
 
     def all(self) -> Names:
-        """For output ports."""
+        """Return the names for output ports."""
         return {**self.ports, **self.kinds, **self.functions}
 
 
@@ -271,7 +271,7 @@ def _output(draw: st.DrawFn, names: Names, kind: str, focus: Focus) -> str:
 
 
 def _parameter(draw: st.DrawFn, name: str, names: _Names, focus: Focus) -> dict[str, Any]:
-    """One of the ways in which a parameter gets its value, sometimes with conditions."""
+    """Draw one of the ways in which a parameter gets its value, sometimes with conditions."""
     way, kind, others = names.ways[name], names.kinds[name], names.others(name)
     parameter = _way(draw, name, names, focus)
     if way == "conditions" or draw(st.integers(0, 3)) == 0:
@@ -306,14 +306,14 @@ def _way(draw: st.DrawFn, name: str, names: _Names, focus: Focus) -> dict[str, A
 
 
 def _initial(draw: st.DrawFn, earlier: Names, kind: str) -> Any:
-    """A constant, or an expression of what is known before."""
+    """Draw a constant, or an expression of values that are known before."""
     if draw(st.integers(0, 5)) == 0:
         return expression(draw, earlier, kind, 1)
     return draw(constants(kind))
 
 
 def _conditions(draw: st.DrawFn, names: Names, kind: str, focus: Focus) -> Any:
-    """One or two conditions, in either of the forms that a document may have."""
+    """Draw one or two conditions, in either of the forms that a document may have."""
     written = [
         {
             "test": _test(draw, names, kind),
@@ -347,7 +347,7 @@ _STANDARD = {
 
 
 def _function(draw: st.DrawFn, names: Names, focus: Focus) -> tuple[str, dict[str, Any]]:
-    """A function of a node, and the kind of its result."""
+    """Draw a function of a node, and return it with the kind of its result."""
     kind = _kind(draw, focus)
     if draw(st.booleans()):
         return kind, _called(draw, names, kind)
@@ -362,7 +362,7 @@ def _function(draw: st.DrawFn, names: Names, focus: Focus) -> tuple[str, dict[st
 
 
 def _called(draw: st.DrawFn, names: Names, kind: str) -> dict[str, Any]:
-    """A standard function with its arguments."""
+    """Draw a standard function with its arguments."""
     tables = [name for name, other in names.items() if other == "table"]
     if kind == "list" and tables and draw(st.booleans()):
         args = {"A": draw(st.sampled_from(tables)), "B": expression(draw, names, "list", 1)}

@@ -28,19 +28,19 @@ MOST = 3000
 
 
 class Open(Stepping):
-    """Arrays of any shape, as long as they are small."""
+    """Builder of statements on arrays of any shape, as long as they are small."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         super().__init__(draw, OPEN, SHAPES)
         self.extents = {name: draw(st.sampled_from(EXTENTS)) for name in ("n", "m")}
 
     def keeps(self, value: Value) -> bool:
-        """Of an extent without a name nothing is known."""
+        """Return True if an array has few enough axes and elements; unknown extents count as 10."""
         sizes = [e if isinstance(e, int) else self.extents.get(e, 10) for e in value.shape or ()]
         return value.shape is not None and len(sizes) <= 4 and np.prod(sizes, initial=1) < MOST
 
     def fit(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
-        """A value of the shape, or one spread to that of an input."""
+        """Return a value of the shape, or one expanded to the shape of an input."""
         if is_fixed(shape):
             return super().fit(b, pool, dtype, shape)
         alike = [value for value in pool[-8:] if value.shape == shape]
@@ -51,11 +51,11 @@ class Open(Stepping):
         return self.converted(b, b.op("Expand", single, b.op("Shape", like)), dtype)
 
     def grow(self, b: Builder, around: Sequence[Value], depth: int, least: int) -> list[Value]:
-        """More statements where there is room."""
+        """Append more statements while there is room."""
         return super().grow(b, around, depth, least + 2 * depth)
 
     def choice(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
-        """Rather a loop."""
+        """Append a loop more often than a choice."""
         return (
             super().choice(b, pool, depth)
             if self.draw(st.booleans())
@@ -63,7 +63,7 @@ class Open(Stepping):
         )
 
     def inner(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
-        """A loop inside that records rows: as many as a number says, or a condition."""
+        """Append an inner loop that records as many rows as a number or a condition determines."""
         if self.draw(st.booleans()):
             return super().inner(b, pool, depth)
         inside = b.body()
@@ -90,11 +90,11 @@ class Open(Stepping):
                 dynamic_shapes=enter in self.changing,
             )
         )
-        body_values = [final, *([stack] if self.keeps(stack) else [])]
-        return body_values if count is None else [*body_values, count]
+        loop_values = [final, *([stack] if self.keeps(stack) else [])]
+        return loop_values if count is None else [*loop_values, count]
 
     def entering(self, inside: Builder, initial: Value) -> Value:
-        """Sometimes of extents that may change."""
+        """Return a carried value, sometimes with extents that may change."""
         names = tuple(inside.name("e") for _ in initial.shape or ())
         if not names or not self.draw(st.booleans()):
             return super().entering(inside, initial)
@@ -103,7 +103,7 @@ class Open(Stepping):
         return enter
 
     def leaving(self, inside: Builder, values: Sequence[Value], enter: Value) -> Value:
-        """If they may, anything with as many axes."""
+        """Return a value with as many axes as the entering one, if its extents may change."""
         rank = len(enter.shape or ())
         fitting = [v for v in values if v.dtype == enter.dtype and len(v.shape or ()) == rank]
         if enter in self.changing and fitting:
@@ -111,20 +111,20 @@ class Open(Stepping):
         return super().leaving(inside, values, enter)
 
     def ending(self, b: Builder, enter: Value) -> Value:
-        """Of other extents, then."""
+        """Return a final value with extents of its own."""
         if enter not in self.changing:
             return super().ending(b, enter)
         return b.new(enter.dtype, tuple(b.name("f") for _ in enter.shape or ()), "final")
 
     def small(self, b: Builder, pool: Sequence[Value]) -> Value:
-        """A whole number from 0 to 4, rather the same in all iterations."""
+        """Return an integer from 0 to 4, mostly the same in all iterations."""
         sizes = [v for v in self.inputs if v.dtype == "int64" and v.shape == ()]
         varies = [v for v in pool if v.dtype == "int64" and v.shape == ()]
         number = self.pick(varies if not sizes or not self.draw(st.integers(0, 3)) else sizes)
         return b.op("Mod", number, b.constant(np.array(5)))
 
     def whole_array(self, b: Builder, pool: list[Value]) -> list[Value]:
-        """An operation on one array, or on two."""
+        """Append an operation on one or two whole arrays."""
         arrays = [v for v in pool if v.shape and v.dtype != "bool"]
         if not arrays:
             return []
@@ -183,7 +183,7 @@ class Open(Stepping):
         return [b.op("Concat", x, self.pick(others), axis=axis)]
 
     def reshaped(self, b: Builder, pool: list[Value], x: Value, axis: int) -> list[Value]:
-        """Turned round, or with two axes made one."""
+        """Return the array flattened, with its extents in reverse order, or with all later axes merged."""
         shape = b.op("Shape", x)
         kind = self.draw(st.integers(0, 2))
         if kind == 0:
@@ -197,7 +197,7 @@ class Open(Stepping):
         return [b.op("Reshape", x, shape_value)]
 
     def chosen(self, b: Builder, pool: list[Value], x: Value, axis: int) -> list[Value]:
-        """Elements by one number or several, known or computed."""
+        """Return elements at one or several positions, constant or computed."""
         kind = self.draw(st.integers(0, 2))
         if kind == 0:
             numbers = self.draw(st.sampled_from([0, -1, 1, [0, -1], [0, 0, 0], [[0], [-1]]]))
@@ -212,7 +212,7 @@ class Open(Stepping):
         return [b.op("Gather", x, index, axis=axis)]
 
     def as_wide(self, b: Builder, pool: list[Value], x: Value, axis: int) -> list[Value]:
-        """In the shape of another array that it fits."""
+        """Return the value expanded to the shape of another array."""
         others = [v for v in pool if v.shape and fits(x.shape or (), v.shape)]
         return [b.op("Expand", x, b.op("Shape", self.pick(others)))]
 
@@ -240,5 +240,5 @@ class Open(Stepping):
 
 @st.composite
 def native_extents(draw: st.DrawFn) -> Case:
-    """A program, and arrays for it."""
+    """Draw a program, and arrays for it."""
     return Open(draw).case()

@@ -1,7 +1,8 @@
 """Random programs of one outermost loop that can be machine code, and numbers for them.
 
-Everything that a form takes is drawn: single numbers and lanes of any shape, extents known when it
-runs, all ways to end, rows from both ends, choices, loops inside, checks that fail.
+A program has all features that native code supports: single numbers and lanes of any shape, and extents
+known only at run time. Loops end in all ways, and scan rows from both ends. Bodies have choices, inner
+loops, and guards that fail.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ ENDS = ("for", "for", "for", "for-while", "while", "bounded", "endless")
 
 @dataclass(frozen=True)
 class Kind:
-    """What kind of loops is wanted: of which operations, whether smooth, with how many lanes."""
+    """Kind of random loops: their operations, smoothness and number of lanes."""
 
     calls: Sequence[Call] = field(repr=False)
     smooth: bool = False
@@ -55,7 +56,7 @@ class Kind:
 
 
 class Case:
-    """A program, arrays for it, and whether its kernel checks what it reads and writes: half of them do."""
+    """A program, arrays for it, and whether its kernel checks bounds, as half of them do."""
 
     def __init__(self, program: Program, arrays: Mapping[str, np.ndarray], checked: bool) -> None:
         self.program = program
@@ -70,7 +71,7 @@ class Case:
 
 
 def numbers(seed: int, dtype: str, shape: tuple[int, ...], hardness: float) -> np.ndarray:
-    """Small numbers, of which a part is hard."""
+    """Draw small numbers, some of them difficult."""
     rng = np.random.default_rng(seed)
     if dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)
@@ -86,7 +87,7 @@ def numbers(seed: int, dtype: str, shape: tuple[int, ...], hardness: float) -> n
 
 
 class Grower:
-    """Appends what hypothesis draws."""
+    """Builder of statements that hypothesis draws."""
 
     def __init__(self, draw: st.DrawFn, kind: Kind) -> None:
         self.draw = draw
@@ -108,7 +109,7 @@ class Grower:
     # --- what is given ------------------------------------------------------------------------
 
     def given(self, b: Builder, dtype: str, shape: Shape, name: str, array: object = None) -> Value:
-        """An input of the program."""
+        """Return a new input of the program."""
         value = b.new(dtype, shape, name)
         extents = {**self.extents, "time": MOST_ROWS}
         known = tuple(extents.get(extent, extent) for extent in shape or ())
@@ -120,7 +121,7 @@ class Grower:
         return value
 
     def case(self) -> Case:
-        """The whole program."""
+        """Build the whole program."""
         b = Builder()
         b.where = "$.model"
         pool = [b.constant(np.array(self.draw(st.sampled_from(list(hard("int64")[:10])))))]
@@ -137,7 +138,7 @@ class Grower:
     # --- the outermost loop -------------------------------------------------------------------
 
     def outermost(self, b: Builder, pool: list[Value]) -> list[Value]:
-        """What a loop over what is in the pool gives."""
+        """Append a loop over values of the pool, and return its results."""
         draw = self.draw
         ends, most = draw(st.sampled_from(ENDS)), draw(st.sampled_from([0, 1, 2, 3, MOST_ROWS]))
         trip = self.whole(b, most, "trip") if ends in ("for", "for-while") else None
@@ -189,19 +190,19 @@ class Grower:
         return [*finals, *(r.stack for r in stacks), *reports]
 
     def entering(self, inside: Builder, initial: Value) -> Value:
-        """What enters an iteration."""
+        """Return the value that enters an iteration."""
         return inside.new(initial.dtype, initial.shape, "enter")
 
     def leaving(self, inside: Builder, values: Sequence[Value], enter: Value) -> Value:
-        """What leaves it."""
+        """Return the value that leaves an iteration."""
         return self.fit(inside, values, enter.dtype, enter.shape)
 
     def ending(self, b: Builder, enter: Value) -> Value:
-        """What is there after the last one."""
+        """Return the final value of a carried one."""
         return b.new(enter.dtype, enter.shape, "final")
 
     def whole(self, b: Builder, number: int, name: str) -> Value:
-        """A number that is known, or given from outside."""
+        """Return an integer that is constant or an input."""
         if self.draw(st.booleans()):
             return b.constant(np.array(number))
         return self.given(b, "int64", (), name, number)
@@ -217,7 +218,7 @@ class Grower:
     # --- bodies -------------------------------------------------------------------------------
 
     def grow(self, b: Builder, around: Sequence[Value], depth: int, least: int) -> list[Value]:
-        """The values that can be read, with those that a few new statements make."""
+        """Append a few statements, and return all values that can be read."""
         pool = list(around)
         kinds = [self.op] * 8 + [self.constant, self.moved]
         if not self.kind.smooth:
@@ -235,7 +236,7 @@ class Grower:
         return self.draw(st.sampled_from(list(pool)))
 
     def operand(self, b: Builder, pool: Sequence[Value], dtype: str) -> Value:
-        """Any value of a dtype."""
+        """Return any value of a dtype."""
         value = self.pick([v for v in pool if v.dtype == dtype] or pool)
         return self.converted(b, value, dtype)
 
@@ -245,7 +246,7 @@ class Grower:
         return value if value.dtype == dtype else b.op("Cast", value, to=element_type(dtype))
 
     def fit(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
-        """A value of a dtype and shape, rather a late one."""
+        """Return a value of a dtype and shape, mostly a recent one."""
         alike = [value for value in pool if value.shape == shape]
         if not alike:
             return self.filled(b, pool, dtype, shape)
@@ -253,14 +254,14 @@ class Grower:
         return self.converted(b, self.pick((best or alike)[-4:]), dtype)
 
     def filled(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
-        """A single number in another shape."""
+        """Return a single number expanded to another shape."""
         single = next(value for value in pool if value.shape in ((), (1,)))  # at least a constant
         shape_value = b.constant(np.array(shape, np.int64))
         op_type = "Reshape" if shape in ((), (1,)) else "Expand"
         return self.converted(b, b.op(op_type, single, shape_value), dtype)
 
     def flag(self, b: Builder, pool: Sequence[Value]) -> Value:
-        """One truth."""
+        """Return a boolean."""
         single = [v for v in pool if v.shape == ()]
         number = self.pick(single)
         if self.kind.smooth:  # no last bit decides
@@ -291,7 +292,7 @@ class Grower:
         return [computed] if self.keeps(computed) else []
 
     def operands(self, b: Builder, pool: list[Value], call: Call) -> list[Value]:
-        """What an operation is given: each alone, or what fits the first."""
+        """Draw operands for an operation: each alone, or all to fit the first one."""
         chosen_operands: list[Value] = []
         for place, dtype in zip(call.places, call.dtypes, strict=True):
             fits = pool
@@ -302,7 +303,7 @@ class Grower:
         return chosen_operands
 
     def keeps(self, value: Value) -> bool:
-        """Whether a value has a shape that the loop may have."""
+        """Return True if the loop may have values of this shape."""
         return (value.shape or ()) in ((), (1,)) or _ends_with(value.shape, self.lanes)
 
     def constant(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
@@ -314,7 +315,7 @@ class Grower:
         return [b.constant(numbers(seed, dtype, shape, self.hardness))]
 
     def moved(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
-        """The same elements in another shape."""
+        """Return the same elements in another shape."""
         value = self.pick(pool)
         if value.shape == () or (value.shape == self.lanes and self.draw(st.booleans())):
             return [b.op("Unsqueeze", value, b.constant(np.array([0])))]
@@ -323,7 +324,7 @@ class Grower:
         return [b.op("Identity", value)]
 
     def guard(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
-        """A value that is read if a truth holds: rather often, but not always."""
+        """Append a guard that holds often, but not always."""
         ok = self.flag(b, pool)
         if self.draw(st.integers(0, 4)):
             ok = b.op("Or", ok, b.op("Not", ok))
@@ -345,7 +346,7 @@ class Grower:
         return list(outputs)
 
     def inner(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
-        """A loop inside: counted, with a condition, or both."""
+        """Append an inner loop: counted, with a condition, or both."""
         initials = [self.pick(pool) for _ in range(self.draw(st.integers(1, 2)))]
         counted, has_condition = self.draw(
             st.sampled_from([(True, False), (False, True), (True, True)])
@@ -377,7 +378,7 @@ class Grower:
 
 
 def _ends_with(shape: Shape, lanes: Shape) -> bool:
-    """Whether a shape is that of the lanes, but for axes of one element in front."""
+    """Return True if a shape equals that of the lanes, except for leading axes of one element."""
     front = len(shape or ()) - len(lanes or ())
     return (
         bool(lanes)
@@ -388,7 +389,7 @@ def _ends_with(shape: Shape, lanes: Shape) -> bool:
 
 
 def tamed(b: Builder, x: Value) -> Value:
-    """`1.5 + x / (1 + |x|)`: where all functions are smooth, and none is steep."""
+    """Return `1.5 + x / (1 + |x|)`, where all functions are smooth and not steep."""
     one, more = (b.constant(np.array(number, x.dtype)) for number in (1.0, 1.5))
     return b.op("Add", more, b.op("Div", x, b.op("Add", one, b.op("Abs", x))))
 
@@ -417,5 +418,5 @@ SMOOTH = Kind(
 
 @st.composite
 def native_loops(draw: st.DrawFn, kind: Kind) -> Case:
-    """A program of a kind, and arrays for it."""
+    """Draw a program of a kind, and arrays for it."""
     return Grower(draw, kind).case()

@@ -49,38 +49,38 @@ class Call:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is rounded at most once."""
+        """True if the result is rounded at most once."""
         return row_of(self.name).bits is not Bits.OPEN
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all of its bits are fixed."""
+        """True if all bits of the result are fixed."""
         return row_of(self.name).bits is Bits.FIXED
 
     @property
     def is_shaped_by_first(self) -> bool:
-        """Whether the result has the shape of the first operand."""
+        """True if the result has the shape of the first operand."""
         return self.name in ("Clip", "PRelu")
 
     def is_single(self, place: int) -> bool:
-        """Whether an operand is a single number always."""
+        """Return True if an operand is always a single number."""
         return self.name == "Clip" and place > 0
 
     @property
     def loses_signs(self) -> bool:
-        """Whether ONNX Runtime gives one or the other zero, depending on where the number stands."""
+        """True if the sign of a zero depends on its position in ONNX Runtime."""
         return self.name in ("Max", "Min") and self.dtypes[0].startswith("float")
 
     @property
     def gives_floats(self) -> bool:
-        """Whether the result is of the dtype of the operands, which is one with a point."""
+        """True if the result has the floating-point dtype of the operands."""
         compares = self.name in ("Equal", "IsNaN", "IsInf", "Cast", "BitCast")
         compares = compares or self.name.startswith(("Greater", "Less"))
         return self.dtypes[0].startswith("float") and not compares
 
     @property
     def divides(self) -> bool:
-        """Whether a divisor of zero is an error."""
+        """True if a divisor of zero is an error."""
         return self.name in ("Div", "Mod") and not self.dtypes[0].startswith("float")
 
     @property
@@ -91,17 +91,17 @@ class Call:
 
     @property
     def is_usual(self) -> bool:
-        """Whether models have operands and results of such dtypes."""
+        """True if models have operands and results of these dtypes."""
         codes = [element_type(dtype) for dtype in USUAL]
         return set(self.dtypes) <= set(USUAL) and self.attributes.get("to", codes[0]) in codes
 
     @property
     def is_open(self) -> bool:
-        """Whether what does not fit the result becomes this or that, depending on where it stands."""
+        """True if a result out of range depends on its position."""
         return self.name == "Cast" and self.attributes["to"] == UINT32 and _is_float(self.dtypes[0])
 
     def made(self, b: Builder, *operands: Value) -> Value:
-        """Its result."""
+        """Append the operation and return its result."""
         operands_by_place = dict(zip(self.places, operands, strict=True))
         inputs = [operands_by_place.get(k) for k in range(max(operands_by_place) + 1)]
         return b.op(self.name, *inputs, **self.attributes)
@@ -119,7 +119,7 @@ def _words(formal: Any, constraints: Mapping[str, list[str]]) -> list[str]:
 
 
 def _typed(name: str) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """The dtypes of operands that the schema takes, and their places; of any number, one to `MOST`."""
+    """Return the operand dtypes of the schema with their positions; a variadic operand is given one to `MOST` times."""
     op_schema = schema(name)
     constraints = {c.type_param_str: c.allowed_type_strs for c in op_schema.type_constraints}
     formals = list(op_schema.inputs)
@@ -175,7 +175,7 @@ _SLOPES = {
 
 
 def calls(is_included: Callable[[Call], bool] = lambda call: True) -> list[Call]:
-    """All calls of operations with a form, in a fixed order."""
+    """Return all calls of operations with a native form, in a fixed order."""
     names = sorted(row.name for row in rows() if row.native)
     candidates = (
         Call(name, dtypes, attributes, places)
@@ -200,7 +200,7 @@ _WHOLE = (0, 1, -1, 2, -2, 3, -3, 7, -7, 10, 100, -1000)
 
 
 def hard(dtype: str) -> np.ndarray:
-    """Numbers that are hard: zeros of both signs, nan, the ends of the dtype."""
+    """Return difficult numbers: zeros of both signs, NaN, the ends of the dtype."""
     if dtype == "bool":
         return np.array([False, True])
     if dtype.startswith("float"):
@@ -215,14 +215,14 @@ def _is_float(dtype: str) -> bool:
 
 
 def combined(dtypes: tuple[str, ...]) -> list[np.ndarray]:
-    """Hard numbers for each operand: each with each."""
+    """Return difficult numbers for each operand, in all combinations."""
     pools = [hard(dtype) for dtype in dtypes]
     grids = np.meshgrid(*pools, indexing="ij")
     return [np.ascontiguousarray(grid.ravel()) for grid in grids]
 
 
 def same_bits(actual: np.ndarray, expected: np.ndarray) -> bool:
-    """Whether all bits are equal; one nan is as good as another."""
+    """Return True if all bits are equal; all NaN count as equal."""
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return False
     return actual.tobytes() == expected.tobytes() or _plain(actual) == _plain(expected)

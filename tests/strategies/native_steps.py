@@ -18,7 +18,7 @@ STEPS = Kind(EXACT.calls, lanes=SHAPES)
 
 
 class Stepping(Grower):
-    """Arrays of all shapes, as long as they are small."""
+    """Builder of statements on arrays of all shapes, as long as they are small."""
 
     def __init__(
         self, draw: st.DrawFn, kind: Kind = STEPS, shapes: Sequence[Shape] = SHAPES
@@ -31,7 +31,7 @@ class Stepping(Grower):
         return super().outermost(b, [*pool, *more])
 
     def op(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
-        """By number of what fits, or of whole arrays."""
+        """Append an elementwise operation, or one on whole arrays."""
         if self.draw(st.integers(0, 3)):
             return self.whole_array(b, pool)
         shape = self.pick(pool).shape or ()
@@ -39,7 +39,7 @@ class Stepping(Grower):
         return super().op(b, small, depth)
 
     def fit(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
-        """What was just made, in another shape if it must be."""
+        """Return a recent value, expanded to the shape if necessary."""
         late = [v for v in pool[-4:] if v.shape and v.dtype == dtype]
         value = self.pick(late) if late and self.draw(st.booleans()) else None
         if value is None or not fits(value.shape or (), shape or ()):
@@ -99,12 +99,12 @@ class Stepping(Grower):
 
 
 def fits(one: tuple[int | str, ...], other: tuple[int | str, ...]) -> bool:
-    """Whether an array can be broadcast to the shape of another one."""
+    """Return True if an array can be broadcast to the shape of another one."""
     pairs = zip(reversed(one), reversed(other), strict=False)
     return len(one) <= len(other) and all(a in (1, b) for a, b in pairs)
 
 
 @st.composite
 def native_steps(draw: st.DrawFn) -> Case:
-    """A program, and arrays for it."""
+    """Draw a program, and arrays for it."""
     return Stepping(draw).case()

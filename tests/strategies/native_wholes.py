@@ -26,7 +26,7 @@ def _shape(x: Value) -> tuple[int, ...]:
 
 
 def positions(draw: Draw, b: Builder, x: Value, extent: int) -> Value:
-    """Whole numbers that depend on x, of its shape; few of them are outside of an axis."""
+    """Return integers that depend on x, of its shape; few of them are outside of an axis."""
     whole = b.op("Cast", x, to=draw(st.sampled_from([6, 7])))
     if draw(st.integers(0, 9)):
         many = b.constant(np.array(extent, whole.dtype))
@@ -60,7 +60,7 @@ def scatter_elements(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
 
 
 def _rows_of_positions(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
-    """As many rows as the last axis of x has elements, each of as many positions as come before an axis."""
+    """Return a row for each element of the last axis of x, with a position for each axis before `axis`."""
     first = b.op("Reshape", x, numbers(b, -1))
     extents = _shape(x)[: axis + 1]
     last = _shape(x)[-1]
@@ -83,7 +83,7 @@ def scatter_nd(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
 
 
 def gather(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
-    """By several numbers, or by one."""
+    """Gather at one or several positions."""
     flat = b.op("Reshape", x, numbers(b, -1))
     count = draw(st.integers(1, min(3, math.prod(_shape(x)))))
     some = b.op("Slice", flat, numbers(b, 0), numbers(b, count))

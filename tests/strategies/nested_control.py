@@ -37,7 +37,7 @@ class Case:
 
 @dataclass(frozen=True)
 class For:
-    """Runs `times` at most; ends when the test of its end holds."""
+    """Loop of at most `times` iterations, which ends when its test holds."""
 
     times: int
     end: str | None
@@ -82,7 +82,7 @@ def execute(block: Sequence[Any], values: dict[str, int]) -> None:
 
 
 def graph(block: Sequence[Any], names: dict[str, str], fresh: Iterator[int]) -> Graph:
-    """The block as a graph that gives a and b; `names` is what they are called outside."""
+    """Return the block as a graph that outputs a and b; `names` are their names outside."""
     functions: dict[str, Any] = {}
     now = dict(names)
     for statement in block:
@@ -119,7 +119,7 @@ def control(
 
 
 def document(block: Sequence[Any]) -> dict[str, Any]:
-    """The block as a model of one node 'm' that takes a and b, and gives them as they end."""
+    """Return the block as a model of one node 'm' that reads a and b, and outputs their final values."""
     node = graph(block, {"a": "a", "b": "b"}, itertools.count()).node()
     node["input_ports"] = {"a": {}, "b": {}}
     return {"g": {"nodes": {"m": node}}}

@@ -40,7 +40,7 @@ ONE = ("numpy.abs({0})", "(0.5 * {0})", "({0} / 4.0)", "numpy.where({0} > 0.25, 
 
 @st.composite
 def expressions(draw: st.DrawFn, names: tuple[str, ...], n: int, depth: int = 2) -> str:
-    """An expression on names, which draws somewhere or not."""
+    """Draw an expression on names, which draws random numbers or not."""
     kind = draw(st.integers(0, 3 if depth else 1))
     if kind == 0:
         return draw(st.sampled_from((*names, "0.25", "1.5")))
@@ -53,7 +53,7 @@ def expressions(draw: st.DrawFn, names: tuple[str, ...], n: int, depth: int = 2)
 
 @st.composite
 def loops(draw: st.DrawFn, n: int) -> dict[str, Any]:
-    """A loop of a fixed number of iterations that draws in its body."""
+    """Draw a loop of a fixed number of iterations that draws random numbers in its body."""
     value = draw(expressions(("x",), n))
     body = {
         "metadata": {"inputs": ["i", "go", "x"], "outputs": ["", "x_out", "row"]},
@@ -78,7 +78,7 @@ def loops(draw: st.DrawFn, n: int) -> dict[str, Any]:
 
 @st.composite
 def noisy_models(draw: st.DrawFn) -> dict[str, Any]:
-    """A model of one node or two that draws at least once."""
+    """Draw a model of one or two nodes that draws random numbers at least once."""
     n = 3
     names = tuple(f"s{k}" for k in range(draw(st.integers(1, 3))))
     parameters: dict[str, Any] = {"weights": {"value": [-1.0, 0.5, 2.0]}}

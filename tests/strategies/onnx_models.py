@@ -24,7 +24,7 @@ Extents = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Known:
-    """A value with its element type and extents (None: only known when it runs)."""
+    """A value with its element type and extents (None: known only at run time)."""
 
     name: str
     dtype: int
@@ -37,7 +37,7 @@ class Known:
 
 @dataclass
 class Graph:
-    """One graph while it is made: what can be read, and its nodes."""
+    """A graph under construction: the visible values, and its nodes."""
 
     outer: list[Known]
     own: list[Known] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Graph:
 
 
 class Maker:
-    """Makes graphs; every choice comes from one seeded source."""
+    """Builder of graphs whose choices come from one seeded source."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -80,7 +80,7 @@ class Maker:
         return self.add(g, "Constant", [], dtype, array.shape, value=numpy_helper.from_array(array))
 
     def pick(self, g: Graph, *dtypes: int, test: Callable[[Known], bool] = lambda _: True) -> Known:
-        """A visible value, late ones first; a new constant if there is none."""
+        """Return a visible value, recent ones first, or a new constant if there is none."""
         candidates = [v for v in g.visible if v.dtype in (dtypes or DTYPES) and test(v)]
         if candidates:
             return candidates[-1 - min(int(self.rng.expovariate(0.4)), len(candidates) - 1)]
@@ -101,7 +101,7 @@ class Maker:
         return np.array(numbers, NUMPY[dtype]).reshape(shape)
 
     def truth(self, g: Graph) -> Known:
-        """A single truth value."""
+        """Return a boolean scalar."""
         return self.pick(g, BOOL, test=lambda v: v.shape == ())
 
     # --- plain nodes ----------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Maker:
                 self.rng.choice(self.kinds)(g, depth)
 
     def copied(self, g: Graph, x: Known) -> Known:
-        """The value by way of a node of this graph."""
+        """Return the value copied by a node of this graph."""
         return self.add(g, "Identity", [x.name], x.dtype, x.shape)
 
     def info(self, x: Known, *, open_: bool = False) -> onnx.ValueInfoProto:
@@ -254,7 +254,7 @@ class Maker:
         return helper.make_tensor_value_info(x.name, x.dtype, dims)
 
     def like(self, g: Graph, dtype: int, shape: Extents) -> Known:
-        """A value of this type made in the graph."""
+        """Return a value of this type that the graph computes."""
         fits = [v for v in g.visible if (v.dtype, v.shape) == (dtype, shape) and None not in shape]
         if fits and self.rng.random() < 0.8:
             return self.copied(g, self.rng.choice(fits[-4:]))
@@ -401,12 +401,12 @@ class Maker:
 
 
 def _joined(a: Extents, b: Extents) -> Extents | None:
-    """The shape of `x + y`; None if that could fail."""
+    """Return the shape of `x + y`, or None if the sum could fail."""
     if not a or not b:
         return a or b
     return a if a == b and None not in a else None
 
 
 def random_model(seed: int) -> tuple[onnx.ModelProto, dict[str, Any]]:
-    """A model and its inputs."""
+    """Return a model and its inputs."""
     return Maker(seed).model()

@@ -21,20 +21,20 @@ class Network:
         self.scope = ""
 
     def add(self, operator: str, *inputs: str, **attributes: object) -> str:
-        """Append a node; the name of its output."""
+        """Append a node, and return the name of its output."""
         name = f"/{self.scope}/{operator}_{len(self.nodes)}"
         node = helper.make_node(operator, inputs, [f"{name}_output_0"], name=name, **attributes)
         self.nodes.append(node)
         return f"{name}_output_0"
 
     def weight(self, shape: tuple[int, ...]) -> str:
-        """A constant of zeros."""
+        """Return a constant of zeros."""
         name = f"/{self.scope}/weight_{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(np.zeros(shape, np.float32), name))
         return name
 
     def model(self, result: str, shape: tuple[int, ...]) -> onnx.ModelProto:
-        """The model that gives a value for `x`."""
+        """Return the model with the output `value` for the input `x`."""
         self.nodes.append(helper.make_node("Identity", [result], ["y"], name="/result"))
         graph = helper.make_graph(
             self.nodes,
@@ -47,7 +47,7 @@ class Network:
 
 
 def convolutions(blocks: int) -> onnx.ModelProto:
-    """Conv, Relu, Conv, Add of what came before: seven nodes a block, one of them weight preparation."""
+    """Return blocks of seven nodes, Conv, Relu, Conv and Add of the block's input, one of them weight preparation."""
     network, value = Network(), "x"
     for k in range(blocks):
         network.scope = f"layer.{k}"
@@ -61,7 +61,7 @@ def convolutions(blocks: int) -> onnx.ModelProto:
 
 
 def attention(blocks: int) -> onnx.ModelProto:
-    """Blocks of attention: three products, a softmax, a norm spelled out, skips around both."""
+    """Return blocks of attention: three products, a softmax, a norm of several nodes, skips around both."""
     network, value = Network(), "x"
     for k in range(blocks):
         network.scope = f"encoder/layer.{k}"
@@ -84,7 +84,7 @@ def attention(blocks: int) -> onnx.ModelProto:
 
 
 def with_control(blocks: int) -> onnx.ModelProto:
-    """Convolutions, then an If whose branches read many weights, in a Loop of an attention's shape."""
+    """Return convolutions, then an If whose branches read many weights, in a Loop of an attention's shape."""
     network, value = Network(), "x"
     for k in range(blocks):
         network.scope = f"block.{k}"
@@ -125,7 +125,7 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
 
 
 def saved(name: str, folder: Path) -> Path:
-    """The file of a network."""
+    """Save a network to a file, and return its path."""
     path = folder / f"{name}.onnx"
     onnx.save(NETWORKS[name](), path)
     return path

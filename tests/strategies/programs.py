@@ -19,13 +19,13 @@ GIVEN = {"x0": np.array([0.5, -1.0, 2.0]), "x1": np.array([3.0, 0.25, -0.75])}
 
 
 class Grower:
-    """Appends what hypothesis draws."""
+    """Builder of statements that hypothesis draws."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
 
     def grow(self, b: ModelBuilder, around: Sequence[Value], depth: int) -> list[Value]:
-        """The values that can be read, with those that a few new statements make."""
+        """Append a few statements, and return all values that can be read."""
         pool = list(around)
         for _ in range(self.draw(st.integers(1, 3))):
             kinds = ["op", "op", "constant", "guard"] + ["choice", "choice", "loop"] * (depth > 0)
@@ -45,7 +45,7 @@ class Grower:
         return [b.constant(np.full(3, self.draw(st.sampled_from([0.0, 1.0, -2.5]))))]
 
     def guard(self, b: ModelBuilder, pool: Sequence[Value], depth: int) -> list[Value]:
-        """A value that is as small as itself, which no pass can know."""
+        """Return a value that equals its operand, which no pass can know."""
         value, other = self.pick(pool), self.pick(pool)
         ends = [b.op(op_type, other, keepdims=0) for op_type in ("ReduceMin", "ReduceMax")]
         return [b.guard(value, b.op("LessOrEqual", *ends), "never said")]
@@ -82,7 +82,7 @@ class Grower:
         return finals + [b.op("ReduceSum", stack, axes, keepdims=0) for stack in stacks]
 
     def rows(self, b: ModelBuilder, pool: Sequence[Value]) -> tuple[Value, int, bool]:
-        """Three rows of three numbers, along an axis, and whether they come backward."""
+        """Return three rows of three numbers, along an axis, and whether the scan is backward."""
         axis = b.constant(np.array([0]))
         parts = (b.op("Unsqueeze", self.pick(pool), axis) for _ in range(3))
         return (

@@ -1,4 +1,4 @@
-"""Programs, random ones and known ones, and what a run of them is asked for, one thing or several."""
+"""Random and known programs, with the arguments of a run, one or several."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MOST_STEPS = 80
 
 @contextmanager
 def few_passes() -> Iterator[None]:
-    """Schedules count as endless sooner."""
+    """Lower the limits, so that schedules count as endless sooner."""
     with pytest.MonkeyPatch.context() as patch:
         short_patience(patch)
         yield
@@ -55,7 +55,7 @@ def for_each(
     law: Callable[[Case, int], str],
     part: int,
 ) -> Counter[str]:
-    """What holds of so many random cases: what `law` says of each, and how many are refused."""
+    """Apply `law` to random cases, and count its verdicts and the refused cases."""
     verdicts: Counter[str] = Counter()
 
     @hypothesis.seed(part)
@@ -75,7 +75,7 @@ def for_each(
 
 @st.composite
 def loops(draw: st.DrawFn) -> Case:
-    """A loop of up to 60 iterations, or of no more than it has rows; sometimes for several values."""
+    """Draw a loop of up to 60 iterations, or of no more than it has rows, sometimes with a sweep."""
     loop = draw(programs.loops())
     rng = np.random.default_rng(draw(SEEDS))
     most = int(rng.integers(0, 61))
@@ -89,7 +89,7 @@ def loops(draw: st.DrawFn) -> Case:
 
 @st.composite
 def nested_control(draw: st.DrawFn) -> Case:
-    """Loops and choices in each other."""
+    """Draw nested loops and choices."""
     source = document(draw(blocks))
     return Case(source, {"inputs": {name: draw(st.integers(-5, 9)) for name in "ab"}})
 
@@ -99,7 +99,7 @@ FAMILIES = {"loops": 12, "nested control flow": 6, "models over time": 6, "sched
 
 
 def family(name: str) -> st.SearchStrategy[Case | None]:
-    """Random programs of one kind."""
+    """Draw a random program of one kind."""
     cases = {
         "loops": loops,
         "nested control flow": nested_control,
@@ -114,20 +114,20 @@ def family(name: str) -> st.SearchStrategy[Case | None]:
 
 @st.composite
 def models(draw: st.DrawFn) -> Case | None:
-    """A model over time; None if it is refused."""
+    """Draw a model over time, or None if it is refused."""
     run: Run = draw(MODELS_OVER_TIME)
     return varied(run.model, {"dt": run.dt, "inputs": run.inputs}, draw(SEEDS))
 
 
 @st.composite
 def schedules(draw: st.DrawFn) -> Case | None:
-    """A model whose nodes run by conditions; None if it is refused."""
+    """Draw a model whose nodes run by conditions, or None if it is refused."""
     model = draw(st.one_of(condition_trees.models(), condition_trees.timed_models()))
     return varied(model, {"dt": draw(st.sampled_from([None, 0.125]))}, draw(SEEDS))
 
 
 def varied(source: Any, options: Mapping[str, Any], seed: int) -> Case | None:
-    """A run of some steps, of which more is asked; what the model refuses is not asked.
+    """Draw a run of some steps with further arguments; arguments that the model refuses are left out.
 
     None if it refuses all.
     """
@@ -142,7 +142,7 @@ def varied(source: Any, options: Mapping[str, Any], seed: int) -> Case | None:
 
 
 def in_all_ways(source: Any, options: Mapping[str, Any], one_in: int = 1) -> Iterator[Case]:
-    """A run of a model, others of which one thing more is asked, and some of several: one in so many."""
+    """Yield a run of a model, runs with one further argument each, and one in so many runs with several."""
     rng = np.random.default_rng(0)
     case = whole_case(source, {**options, "steps": MOST_STEPS})
     assert case is not None
@@ -157,7 +157,7 @@ def in_all_ways(source: Any, options: Mapping[str, Any], one_in: int = 1) -> Ite
 
 
 def whole_case(source: Any, options: Mapping[str, Any]) -> Case | None:
-    """A run that gives all that the model computes; only its outputs where that is refused."""
+    """Return a run that records all values, or only the outputs if that is refused, or None."""
     for record in (named(source), []):
         case = Case(source, {**options, "record": record})
         if _tried(case) is not None:
@@ -168,13 +168,13 @@ def whole_case(source: Any, options: Mapping[str, Any]) -> Case | None:
 def with_more(
     case: Case, way: Callable[..., Case | None], rng: np.random.Generator, whole: mdf_loop.Results
 ) -> Case | None:
-    """The case with one thing more asked for, if that is not refused."""
+    """Return the case with one further argument, or None if that is refused."""
     more = way(rng, case, whole)
     return None if more is None or _tried(more) is None else more
 
 
 def named(source: Any) -> list[str]:
-    """Every output port, parameter and function."""
+    """Return every output port, parameter and function."""
     return [
         f"{node.id}.{item.id}"
         for node in open_document(source).graph.nodes
@@ -202,7 +202,7 @@ def _every(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case:
 
 
 def _when(rng: np.random.Generator, case: Case, whole: mdf_loop.Results) -> Case | None:
-    """Rows in which something of one number is not 0: if possible not all."""
+    """Record only the rows in which a scalar output is not 0, if possible not all rows."""
     names = [name for name in whole if whole[name][0].size == 1]
     some = [name for name in names if np.any(np.asarray(whole[name]) == 0)]
     return _with(case, when=str(rng.choice(some or names))) if names else None
@@ -233,13 +233,13 @@ def _float32(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case:
 
 
 def _state(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | None:
-    """Go on where another run has ended."""
+    """Begin with the state after another run."""
     first = _tried(_with(case, steps=int(rng.integers(1, 6)), every=1, when=None, nan="ignore"))
     return None if first is None else _with(case, state=first.state)
 
 
 def _rows(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | None:
-    """An input with a row for each step."""
+    """Give an input a row for each step."""
     inputs = {name: np.asarray(value) for name, value in case.asked.get("inputs", {}).items()}
     if not inputs:
         return None
@@ -249,7 +249,7 @@ def _rows(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | N
 
 
 def _sweep(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | None:
-    """Several values of a parameter or of an input."""
+    """Sweep a parameter or an input."""
     inputs = dict(case.asked.get("inputs", {}))
     names = [name for name, value in inputs.items() if np.ndim(value) == 0]
     names += [
@@ -274,7 +274,7 @@ WAYS = (_every, _when, _reduce, _only, _order, _nan, _float32, _state, _rows, _s
 
 
 def _one(**parts: Any) -> dict[str, Any]:
-    """A model of one node, which shows all of its parameters."""
+    """Return a model of one node, which outputs all of its parameters."""
     ports = {name: {"value": name} for name in parts["parameters"]}
     return {"g": {"nodes": {"A": {**parts, "output_ports": ports}}}}
 
@@ -339,13 +339,13 @@ SHARED = Path(__file__).parents[3] / "shared" / "models"
 
 
 def shared_models() -> list[str]:
-    """The names of the models beside the checkout."""
+    """Return the names of the models beside the checkout."""
     paths = (path for path in SHARED.rglob("*.*") if path.suffix in (".yaml", ".json"))
     return sorted(path.relative_to(SHARED).as_posix() for path in paths)
 
 
 def inputs_of(name: str) -> dict[str, Any]:
-    """What a shared model has no default for."""
+    """Return inputs for a shared model where it has no default."""
     inputs: dict[str, Any] = {}
     if name.startswith("ONNX"):
         inputs["input"] = [[0.75]] if "abcd" in name else np.linspace(-1, 2, 6).reshape(2, 3)

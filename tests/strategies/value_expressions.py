@@ -24,12 +24,12 @@ BROKEN = st.sampled_from([0.5, -0.25, 1.5, 2.0, 0.1, -1.0, 0.75, 3.25])
 
 
 def numbers() -> st.SearchStrategy[Any]:
-    """Small numbers, whole and with a point (some of them without fraction)."""
+    """Draw small numbers, integers and floats (some without fraction)."""
     return st.one_of(WHOLE, BROKEN)
 
 
 def constants(kind: str) -> st.SearchStrategy[Any]:
-    """A constant as a document writes it; lists are all whole, all broken or mixed."""
+    """Draw a constant as a document writes it; lists hold integers, floats or both."""
     if kind == "number":
         return numbers()
     rows = st.one_of(
@@ -133,7 +133,7 @@ _FALLBACK = {"list": "numpy.array([{n}, 1])", "table": "numpy.array([[1, {n}], [
 
 
 def expression(draw: st.DrawFn, names: Names, kind: str = "number", depth: int = 2) -> str:
-    """An expression of this kind that reads `names`."""
+    """Draw an expression of this kind that reads `names`."""
     known = [name for name, other in names.items() if other == kind]
     if depth == 0 or (known and draw(st.integers(0, 3)) == 0):
         return _leaf(draw, names, kind, known)
@@ -167,7 +167,7 @@ def _filled(draw: st.DrawFn, pattern: str, names: Names, depth: int) -> str:
 def update(
     draw: st.DrawFn, name: str, names: Names, kind: str, *, started: bool, depth: int = 1
 ) -> str:
-    """What a state becomes, mostly in a way that does not grow without bounds.
+    """Draw the next value of a state, mostly one that does not grow without bounds.
 
     A state that is not `started` is the number 0.0 at first, and gets its kind from what is added.
     """

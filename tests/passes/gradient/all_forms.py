@@ -65,7 +65,7 @@ def slopes_in(outputs: Arrays, wrt: Collection[str]) -> dict[str, np.ndarray]:
 
 
 def assert_same(actual: Arrays, expected: Arrays, tolerance: float, label: str) -> None:
-    """Equal up to a part of the largest number, as sums are made in another order."""
+    """Check equality up to a fraction of the largest number, since sums have another order."""
     size = 1e-3 + max(float(np.max(np.abs(array), initial=0)) for array in expected.values())
     for name, array in expected.items():
         assert actual[name].shape == array.shape, (label, name)
@@ -75,7 +75,7 @@ def assert_same(actual: Arrays, expected: Arrays, tolerance: float, label: str) 
 
 
 def differences(program: Program, arrays: Arrays, moves: Arrays) -> Iterator[float]:
-    """How the number changes along a direction, by smaller and smaller steps."""
+    """Yield directional derivatives of the objective from differences with decreasing steps."""
     for step in STEPS:
         sides = [
             interpret(program, {**arrays, **{n: arrays[n] + way * t for n, t in moves.items()}})
@@ -85,7 +85,7 @@ def differences(program: Program, arrays: Arrays, moves: Arrays) -> Iterator[flo
 
 
 def assert_near_differences(program: Program, arrays: Arrays, moves: Arrays, slope: float) -> None:
-    """Where these know something: at a kink they differ from each other."""
+    """Compare a slope with central differences, unless these differ from each other, as at a kink."""
     errors: list[float] = []
     for difference in differences(program, arrays, moves):
         errors.append(difference)
@@ -96,7 +96,7 @@ def assert_near_differences(program: Program, arrays: Arrays, moves: Arrays, slo
 
 
 def assert_all_forms(program: Program, arrays: Arrays, wrt: Collection[str]) -> None:
-    """All by the interpreter."""
+    """Check all backward forms and forward mode in the interpreter."""
     assert check(program) == ()
     slopes = slopes_of(program, arrays, wrt, loop_backward)
     for name, form in FORMS.items():
@@ -114,7 +114,7 @@ def assert_all_forms(program: Program, arrays: Arrays, wrt: Collection[str]) -> 
 def assert_on_runtime(
     program: Program, arrays: Arrays, wrt: Collection[str], *forms: tuple[LoopBackward, Placement]
 ) -> None:
-    """ONNX Runtime gives what the interpreter does, by its own loops and by machine code."""
+    """Check that ONNX Runtime equals the interpreter, with its own loops and with native code."""
     expected = slopes_of(program, arrays, wrt, loop_backward)
     for form, placement in (
         (backward_for_onnxruntime, STANDARD),

@@ -21,13 +21,13 @@ STEP = 6e-6
 
 
 def on_runtime(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
-    """What ONNX Runtime gives."""
+    """Return the outputs of a program in ONNX Runtime."""
     outputs = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
     return {name: np.asarray(outputs[name]) for name in (output.name for output in program.outputs)}
 
 
 def directions(arrays: Arrays, wrt: Collection[str]) -> dict[str, np.ndarray]:
-    """A tangent of each input: any numbers, as small as the input is."""
+    """Return a tangent for each input, with numbers of the size of the input."""
     rng, moves = np.random.default_rng(7), {}
     for name in wrt:
         size = min(1.0, float(np.max(np.abs(arrays[name]), initial=0))) or 1.0
@@ -38,7 +38,7 @@ def directions(arrays: Arrays, wrt: Collection[str]) -> dict[str, np.ndarray]:
 def by_differences(
     program: Program, arrays: Arrays, moves: Arrays, names: Collection[str]
 ) -> dict[str, np.ndarray]:
-    """How outputs change along a direction, from their values alone."""
+    """Return the directional derivatives of outputs by central differences."""
     sides = [
         interpret(program, {**arrays, **{n: arrays[n] + way * t for n, t in moves.items()}})
         for way in (STEP, -STEP)
@@ -54,7 +54,7 @@ def assert_agree(
     smooth: bool = True,
     second: bool = True,
 ) -> dict[str, np.ndarray]:
-    """Both modes give the same derivative of `value`, which is what central differences say.
+    """Check that both modes give the derivative of `value` that central differences give.
 
     `smooth`: not at a kink, where these know nothing. `second`: forward over backward, too.
     """

@@ -1,4 +1,4 @@
-"""A program evaluated by JAX, operation by operation: whole numbers, truths and loops by Python."""
+"""Evaluation of a program by JAX, operation by operation; integers, booleans and loops are left to Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Values = dict[Value, Any]
 def slopes_by_jax(
     program: Program, number: str, arrays: Mapping[str, np.ndarray], wrt: Collection[str]
 ) -> dict[str, np.ndarray]:
-    """How a number changes with inputs."""
+    """Return the gradient of a number by inputs."""
     import jax
 
     def evaluated(moved: Mapping[str, Any]) -> Any:
@@ -94,7 +94,7 @@ def _operation(op: Op, values: Values) -> None:
 
 
 def _safe(name: str, exists: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A function that is given 1 where it does not exist: what is not taken gets no cotangent."""
+    """Return a function that computes 1 outside of its domain, so that unselected elements get no cotangent."""
 
     def meaning(_: Mapping[str, Any], x: Any, *more: Any) -> Any:
         import jax.numpy as jnp
@@ -149,7 +149,7 @@ def _softmax(name: str) -> Callable[..., Any]:
 def _slice(
     _: Mapping[str, Any], x: Any, starts: Any, ends: Any, axes: Any = (0,), steps: Any = None
 ) -> Any:
-    """One axis: the places that numpy takes."""
+    """Slice one axis at the positions that NumPy takes."""
     import jax.numpy as jnp
 
     (start,), (end,), (axis,) = (np.asarray(part).tolist() for part in (starts, ends, axes))

@@ -1,4 +1,4 @@
-"""The stored gradient cases as programs that give the number."""
+"""The stored gradient cases as programs that compute the objective."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parents[4] / "shared" / "gradient_cases"
 
 
 def names() -> list[str]:
-    """Those of cases that have a gradient."""
+    """Return the names of cases that have a gradient."""
     listed = []
     for path in sorted(FOLDER.glob("*.json")):
         case = json.loads(path.read_text())
@@ -32,13 +32,13 @@ def names() -> list[str]:
 
 
 def load(name: str) -> dict[str, Any]:
-    """A case, as it is written."""
+    """Return a case as it is stored."""
     case: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     return case
 
 
 def program_of(case: dict[str, Any]) -> tuple[Program, dict[str, np.ndarray], dict[str, str]]:
-    """The program, all its inputs, and inputs of the program by what is asked for in the case."""
+    """Return the program, all its inputs, and the program inputs of the names in the case."""
     model = mdf_loop.compile(str(FOLDER / case["model"]))
     at = {k: np.asarray(v, float) for k, v in case["at"].items()}
     ports = set(case["wrt_inputs"])

@@ -1,4 +1,4 @@
-"""Random programs have the gradient that JAX gives, where it is installed."""
+"""Gradients of random programs compared with JAX, if it is installed."""
 
 from __future__ import annotations
 

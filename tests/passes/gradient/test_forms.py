@@ -1,4 +1,4 @@
-"""Loops that forms of reverse mode have gone through wrongly once: found by random programs."""
+"""Loops that a backward form once differentiated wrongly, as random programs showed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.passes.gradient.written import ARRAYS, Written, step, with_value
 
 
 def made_beside(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
-    """An inner loop carries what the outer one carries on, and something that it only records."""
+    """Append an inner loop with two results: the outer loop carries one and only records the other."""
 
     def body(b: ModelBuilder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
         finals, _ = repeat(
@@ -28,7 +28,7 @@ def made_beside(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
 
 
 def not_at_all(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
-    """What is carried is read by an inner loop that has no iterations."""
+    """Append an inner loop without iterations that reads a carried value."""
 
     def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
         finals, _ = repeat(b, 0, [x], lambda b, j, u: [b.op("Mul", u[0], v[0])])

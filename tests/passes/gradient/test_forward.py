@@ -1,4 +1,4 @@
-"""Forward mode beside reverse mode and central differences, and forward over reverse."""
+"""Forward mode compared with reverse mode and central differences, and forward over reverse mode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.strategies.differentiable import GIVEN, differentiable
 
 
 def changed(b: Builder, **fields: object) -> None:
-    """The loop that was appended last, with other fields."""
+    """Replace fields of the loop that was appended last."""
     loop = b.ops.pop()
     assert isinstance(loop, Loop)
     b.append(replace(loop, **fields))  # type: ignore[arg-type]
@@ -38,7 +38,7 @@ def changed(b: Builder, **fields: object) -> None:
 
 
 def for_loop(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
-    """It captures a weight and records."""
+    """Build a loop that captures a weight and records."""
     finals, stacks = repeat(b, 4, [x], lambda b, i, v: [step(b, v[0], w), b.op("Exp", v[0])], 1)
     return [*finals, *stacks]
 
@@ -71,7 +71,7 @@ def nested(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
 
 
 def scans(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
-    """Forward and backward, along both axes."""
+    """Build forward and backward scans along both axes."""
     rows = b.op("Mul", w, x)
     scanned = [(rows, axis, back) for axis in (0, 1) for back in (False, True)]
 
@@ -86,7 +86,7 @@ def scans(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
 
 
 def numbered(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
-    """The number of the first iteration is 5, and rows are indexed by what lies behind it."""
+    """Build a loop whose iterations are numbered from 5, and which indexes rows by `i - 5`."""
     first = b.constant(np.array(5))
 
     def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
@@ -119,7 +119,7 @@ def guarded(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
 
 
 def whole_numbers_beside(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
-    """What counts has no tangent, and nothing is carried from what does not change."""
+    """Build a loop with a counter, which has no tangent, and a carried value that begins as a constant."""
     start, still = b.constant(np.array(1)), b.constant(np.ones(3))
 
     def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
@@ -150,7 +150,7 @@ def test_loops(written: Written) -> None:
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
 def test_all_units_at_once(written: Written) -> None:
-    """The Hessian: one program, on both engines."""
+    """Compute the Hessian by one program, on both engines."""
     names = [change_of(name) for name in ARRAYS]
     many = jacobian_forward(differentiate(with_value(written), VALUE, ["x", "w"]), ARRAYS, names)
     assert check(many) == ()
@@ -230,7 +230,7 @@ def of_x(written: Callable[[Builder, Value], Value]) -> Program:
 
 @pytest.mark.parametrize("word", ["Sqrt", "Log", "Reciprocal"])
 def test_what_is_not_taken_does_not_reach_the_result(word: str) -> None:
-    """Neither what is infinite nor what is no number."""
+    """Check that infinity and NaN of an unselected operand do not reach the tangent."""
 
     def written(b: Builder, x: Value) -> Value:
         return b.op("Where", b.op("Greater", x, number(b, 0.0)), b.op(word, x), x)
@@ -245,7 +245,7 @@ def test_what_is_not_taken_does_not_reach_the_result(word: str) -> None:
 
 
 def test_a_slope_of_zero_by_chance_can_change() -> None:
-    """`where(x > -1, exp(x) - 1, 0) ** 2` has the slope 0 at 0, but is a parabola there."""
+    """Differentiate `where(x > -1, exp(x) - 1, 0) ** 2` at 0, where it is a parabola of slope 0."""
     b = ModelBuilder()
     x = b.new("float64", (), "x")
     curve = b.op("Sub", b.op("Exp", x), number(b, 1.0))
@@ -268,7 +268,7 @@ def test_what_does_not_change_has_zeros() -> None:
 
 
 def test_shapes_may_change() -> None:
-    """Of a list that grows in each iteration."""
+    """Differentiate a list that grows in each iteration."""
     b = ModelBuilder()
     x = b.new("float64", ("n",), "x")
 

@@ -15,13 +15,13 @@ from tests.strategies.differentiable import GIVEN, differentiable
 
 
 def wrt_of(seed: int) -> list[str]:
-    """Some inputs: what does not depend on them is left out of the derivative."""
+    """Choose some inputs; values that do not depend on them are not differentiated."""
     chosen = np.random.default_rng(seed).integers(0, 2, len(GIVEN))
     return [name for name, yes in zip(GIVEN, chosen, strict=True) if yes] or ["x0", "w"]
 
 
 def computed(seed: int) -> Program:
-    """A random program; one of thousands picks an element where there is none, and is no program."""
+    """Return a random program; the few that index outside of an array are skipped."""
     case = differentiable(seed)
     try:
         interpret(case, GIVEN)
@@ -53,6 +53,6 @@ def test_on_runtime(seed: int) -> None:
 
 
 def test_loops_without_members_end() -> None:
-    """An inner while loop of an outer one without iterations: nobody goes on, nor does the loop."""
+    """Run an inner while loop inside an outer loop of no iterations: no member continues, so the loop ends."""
     with np.errstate(all="ignore"):
         assert_on_runtime(computed(2265), GIVEN, wrt_of(2265), (FORMS["split"], STANDARD))

@@ -1,4 +1,4 @@
-"""Small programs as functions that write them: of a vector and a matrix, the sum of sines of what is written."""
+"""Small programs written by functions of a vector and a matrix; the objective is the sum of sines of the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def number(b: Builder, value: float) -> Value:
 
 
 def with_value(written: Written) -> Program:
-    """The number that is the sum of the sines of what is written."""
+    """Add the sum of the sines of the result as the objective."""
     b = ModelBuilder()
     x, w = b.new("float64", (3,), "x"), b.new("float64", (3, 3), "w")
     parts = [b.op("ReduceSum", b.op("Sin", y), keepdims=0) for y in written(b, x, w)]
