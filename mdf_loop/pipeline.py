@@ -1,14 +1,14 @@
-"""The order of all passes, for each target: what a program goes through before it is computed.
+"""The order of all passes for each target.
 
     ready = prepare(program, ONNXRUNTIME, asked=evaluation())
 
-    read -> asked         -> simplify         -> legal              -> a back end, a file
-            many values,     the same by         what has kernels,
-            reports          less work           what cannot trap
+    read -> asked         -> simplify         -> legalize           -> a back end, a file
+            batching,        the same results    only operations
+            loop reports     with less work      with safe kernels
 
-A pass is a function `Program -> Program` (see `mdf_loop.passes`); an order is a tuple of passes,
-first to last. Nothing else in this library puts passes in a row. Every order keeps results bit for
-bit, but for `decompose` and `promote_unsupported_dtypes`, which say what they keep.
+A pass is a function `Program -> Program` (see `mdf_loop.passes`). An order is a tuple of passes,
+first to last. No other module combines passes. Every order keeps results bit for bit,
+except for `decompose` and `promote_unsupported_dtypes`, which state what they keep.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ Order: TypeAlias = tuple[Pass, ...]
 
 
 MAX_ROUNDS = 50
-"""Rounds of passes in turn after which they have no end: what they make needs at most a few."""
+"""Most rounds of a fixed point: real programs need only a few, so more rounds mean that the passes never end."""
 
 
 def fixed_point(*passes: Pass) -> Pass:
-    """Passes one after the other, again and again, until none has anything to do.
+    """Return a pass that applies these passes repeatedly until the program stops changing.
 
     Raises:
-        UnsupportedError: They replace an operation again and again. The error names the operation and its place.
+        UnsupportedError: The passes replace an operation again and again. The error names the operation and its place.
     """
 
     def apply(program: Program) -> Program:
@@ -91,48 +91,48 @@ def _replaced_endlessly(before: Program, after: Program) -> UnsupportedError:
 
 
 SIMPLIFY: Order = (
-    fold_constant_branches,  # first: what is on the side that is not taken is wanted by nobody
-    drop_empty_loops,  # nor is what loops without iterations would have computed
-    drop_true_conditions,  # a condition left out needs nothing computed for it
-    eliminate_dead_code,  # before the others, so that nothing is rewritten in vain
+    fold_constant_branches,  # first: it leaves the operations of other branches without readers
+    drop_empty_loops,  # also leaves operations without readers
+    drop_true_conditions,  # leaves the operations of the conditions without readers
+    eliminate_dead_code,  # before the other passes, so that they rewrite no dead code
     select_to_logic,
     simplify_identities,
-    fold_negations,  # after simplify_identities: what is left of a product may be only its sign
+    fold_negations,  # after simplify_identities, which may leave only the sign of a product
     fast_matrix_vector_products,
     fuse_axis_changes,
-    eliminate_common_subexpressions,  # after the new spellings, which may make more operations equal
+    eliminate_common_subexpressions,  # after the rewrites, which may make more operations equal
     hoist_invariants,
-    sink_into_branches,  # after hoisting too: what is computed once stays outside of the choice
-    eliminate_dead_code,  # what the new spellings no longer read
+    sink_into_branches,  # after hoisting, so that loop invariants stay outside of the branch
+    eliminate_dead_code,  # removes operations that the rewrites no longer read
 )
-"""The same numbers by less work, whoever computes them."""
+"""Passes that reduce the work of a program, for every back end."""
 
 LEGAL: Order = (
     # First, and to a fixed point: each of the two creates operations that the other one replaces.
     fixed_point(decompose, promote_unsupported_dtypes),
-    protect_expands,  # what is composed spreads elements, too
-    protect_identities,  # compositions have constants, too
-    keep_double_casts,  # what is made wider is cast, too
+    protect_expands,  # decompositions expand, too
+    protect_identities,  # decompositions have constants, too
+    keep_double_casts,  # promotion inserts casts, too
     protect_backward_slices,  # decompositions slice, too
     protect_reshapes,  # decompositions reshape, too
     protect_clips,  # decompositions clip, too
-    guard_zero_divisors,  # compositions and wider dtypes divide whole numbers, too
-    guard_integer_division,  # compositions and wider dtypes divide whole numbers, too
-    eliminate_common_subexpressions,  # divisions by one divisor look at it once
-    hoist_invariants,  # what belongs to a divisor from outside of a loop is computed there
+    guard_zero_divisors,  # decompositions and promoted operations divide integers, too
+    guard_integer_division,  # decompositions and promoted operations divide integers, too
+    eliminate_common_subexpressions,  # merges the checks of one divisor
+    hoist_invariants,  # moves the checks of a loop-invariant divisor out of the loop
 )
-"""Nothing but operations that ONNX Runtime's CPU provider can run, runs as meant, and cannot trap."""
+"""Passes that leave only operations which ONNX Runtime's CPU provider can run, correctly and without a crash."""
 
-# --- what is asked of a program -----------------------------------------------------------------
+# --- preparation for a run -------------------------------------------------------------------
 
 
 def evaluation(swept: Collection[str] = ()) -> Order:
-    """One evaluation, which says how its loops went; `swept` are inputs of many values."""
+    """Return the passes for a single evaluation with loop reports; `swept` are inputs with many values."""
     return (report_needed_loops, *_batched(swept)) if swept else (report_loops,)
 
 
 def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
-    """A model over time; `thinned`: rows of every so-many-th step only."""
+    """Return the passes for a model over time; with `thinned`, it records every k-th step only."""
     rows = (subsample_recordings,) if thinned else ()
     return (*rows, *_batched(swept), refuse_ragged_outputs) if swept else rows
 
@@ -143,7 +143,7 @@ def _batched(swept: Collection[str]) -> Order:
         return batch(program, swept)
 
     return (
-        eliminate_dead_code,  # first: what nobody reads need not be computable for many values
+        eliminate_dead_code,  # first: dead code need not be computable for many values
         batch_swept,
     )
 
@@ -152,41 +152,41 @@ def _batched(swept: Collection[str]) -> Order:
 
 ONNXRUNTIME: Order = (
     *SIMPLIFY,
-    scan_axis_first,  # before the last `hoist_invariants`: rows from outside are turned once
-    *LEGAL,  # after simplifying: what is left out needs no kernel
+    scan_axis_first,  # before the last `hoist_invariants`, which moves the Transpose out of outer loops
+    *LEGAL,  # after simplifying: removed operations need no kernel
 )
-"""For a run on ONNX Runtime."""
+"""Passes for a run on ONNX Runtime."""
 
 CHECK: Order = ONNXRUNTIME
-"""For `mdf-loop check`: what a run accepts is accepted, and nothing else."""
+"""Passes for `mdf-loop check`, which accepts exactly the models that a run accepts."""
 
 PORTABLE: Order = (*SIMPLIFY, *LEGAL)
-"""For a file: no other runtime has more kernels."""
+"""Passes for a file: no other runtime has more kernels than ONNX Runtime."""
 
 INTERPRET: Order = ()
-"""For the interpreter, which says what a program means: it takes what was read, as it was read.
+"""Passes for the interpreter, which defines the meaning of a program: none.
 
-What simplifies a program, and what composes operations of others, is compared with what it gives.
+The results of simplified and decomposed programs are compared with its results.
 """
 
 LOADED: Order = (cast_bfloat16_io,)
-"""What ONNX Runtime's own form needs when it loads a program: a whole one, or a segment of one."""
+"""Passes for a program, or a segment of one, that ONNX Runtime loads."""
 
 CUDA: Order = (
-    mask_finished_members,  # first: what masks is written otherwise, too
+    mask_finished_members,  # first: `for_cuda` also rewrites the masks
     for_cuda,
 )
-"""What is loaded, for ONNX Runtime's CUDA provider, whose kernels do what those of the CPU do not."""
+"""Passes for a program that ONNX Runtime's CUDA provider loads, whose kernels differ from those of the CPU."""
 
 
-# --- applied ------------------------------------------------------------------------------------
+# --- application --------------------------------------------------------------------------------
 
 
 def prepare(program: Program, order: Order, asked: Order = ()) -> Program:
-    """The program after what is asked of it, and then all passes of an order.
+    """Apply the passes `asked`, and then all passes of an order.
 
     Raises:
-        UnsupportedError: it cannot be made what the order is for; the sentence names the place.
+        UnsupportedError: The program cannot be prepared for the target. The message names the place.
     """
     for apply in (*asked, *order):
         program = apply(program)
@@ -194,7 +194,7 @@ def prepare(program: Program, order: Order, asked: Order = ()) -> Program:
 
 
 def after_each(program: Program, order: Order) -> Iterator[tuple[str, Program]]:
-    """The name of each pass, and the program after it."""
+    """Yield the name of each pass, with the program after it."""
     for apply in order:
         program = apply(program)
         yield apply.__name__, program

@@ -35,7 +35,7 @@ def text(program: Program) -> list[str]:
     return str(program).splitlines()[1:]
 
 
-def test_drop_unused_outputs_of_a_choice() -> None:
+def test_dead_code_elimination_of_outputs_of_a_choice() -> None:
     g = Given()
     unread = g.b.op("Abs", g.a)
     _, second = choose(
@@ -56,7 +56,7 @@ def test_drop_unused_outputs_of_a_choice() -> None:
     ]
 
 
-def test_drop_unused_choices_and_operations_of_branches() -> None:
+def test_dead_code_elimination_of_choices_and_operations_of_branches() -> None:
     g = Given()
     choose(g.b, g.go, lambda b: [b.op("Abs", g.x)], lambda b: [g.x], "unread")
 
@@ -69,7 +69,7 @@ def test_drop_unused_choices_and_operations_of_branches() -> None:
     assert not any(word in line for line in after for word in ("Exp", "Abs", "unread"))
 
 
-def test_drop_unused_leaves_a_choice_in_use() -> None:
+def test_dead_code_elimination_leaves_a_choice_in_use() -> None:
     g = Given()
     absolute = g.b.op("Abs", g.a)
     (y,) = choose(g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [absolute], "y")
@@ -77,7 +77,7 @@ def test_drop_unused_leaves_a_choice_in_use() -> None:
     assert eliminate_dead_code(program) is program
 
 
-def test_drop_unused_keeps_a_carried_value_that_only_a_branch_reads() -> None:
+def test_dead_code_elimination_keeps_a_carried_value_that_only_a_branch_reads() -> None:
     g = Given()
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:

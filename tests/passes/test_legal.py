@@ -79,7 +79,7 @@ def test_outputs_keep_their_names():
     assert legal.inputs == program.inputs
 
 
-def test_compositions_of_compositions():
+def test_decompositions_of_decompositions():
     """Decompose an LSTM in float64 into a loop with an activation that has no kernel either."""
     arrays = [np.ones((2, 1, 1)), np.ones((1, 4, 1)), np.ones((1, 4, 1))]
     names = ("HardSigmoid", "Softsign", "Softplus")

@@ -100,7 +100,7 @@ def test_a_few_operations_stay() -> None:
     assert pregenerate_random_numbers(segment.program, segment.most) is segment.program
 
 
-def test_a_run_draws_ahead() -> None:
+def test_a_run_pregenerates_random_numbers() -> None:
     source = model()
     off = mdf_loop.compile(source, device="cpu", native="off")
     auto = mdf_loop.compile(source, device="cpu")

@@ -54,7 +54,7 @@ def test_hoist_leaves_what_can_fail() -> None:
     assert hoist_invariants(program) is program
 
 
-def test_drop_unused_operations_records_and_carried_values() -> None:
+def test_dead_code_elimination_of_operations_records_and_carried_values() -> None:
     s = Sketch()
     u = s.body.new("float64", (2,), "u")
     s.body.op("Exp", s.x)
