@@ -18,10 +18,10 @@ from tests.strategies.run_cases import (
     family,
     few_passes,
     for_each,
-    in_all_ways,
     inputs_of,
     shared_models,
     whole_case,
+    with_each_argument,
 )
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def check(case: Case, *seeds: int) -> str:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time(name: str) -> None:
-    seen = Counter(check(case, 1, 2, 3) for case in in_all_ways(*MODELS[name], 2))
+    seen = Counter(check(case, 1, 2, 3) for case in with_each_argument(*MODELS[name], 2))
     assert seen["in chunks"] >= times(5, 8), seen
 
 
@@ -54,7 +54,7 @@ def test_a_model_over_time(name: str) -> None:
 @pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 18))
 def test_a_shared_model_over_time(name: str, dt: float | None) -> None:
     asked = {"inputs": inputs_of(name), "dt": dt}
-    seen = Counter(check(case, 1, 2) for case in in_all_ways(SHARED / name, asked, 4))
+    seen = Counter(check(case, 1, 2) for case in with_each_argument(SHARED / name, asked, 4))
     assert seen["in chunks"] >= seen.total() / 4, seen
 
 

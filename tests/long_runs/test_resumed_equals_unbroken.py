@@ -23,10 +23,10 @@ from tests.strategies.run_cases import (
     family,
     few_passes,
     for_each,
-    in_all_ways,
     inputs_of,
     shared_models,
     whole_case,
+    with_each_argument,
 )
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ def check_streamed(case: Case, seed: int, folder: Path) -> str:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time(name: str, tmp_path: Path) -> None:
-    cases = enumerate(in_all_ways(*MODELS[name], 12))
+    cases = enumerate(with_each_argument(*MODELS[name], 12))
     seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
     assert seen["resumed"] >= 2, seen
 
@@ -67,7 +67,7 @@ def test_a_model_over_time(name: str, tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time_that_is_streamed(name: str, tmp_path: Path) -> None:
-    cases = enumerate(in_all_ways(*MODELS[name], 24))
+    cases = enumerate(with_each_argument(*MODELS[name], 24))
     seen = Counter(check_streamed(case, seed, tmp_path) for seed, case in cases)
     assert seen["resumed"] >= 1, seen
 
@@ -76,7 +76,7 @@ def test_a_model_over_time_that_is_streamed(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 18))
 def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -> None:
     asked = {"inputs": inputs_of(name), "dt": dt}
-    cases = enumerate(in_all_ways(SHARED / name, asked, 6))
+    cases = enumerate(with_each_argument(SHARED / name, asked, 6))
     seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
     assert seen["resumed"] >= seen.total() / 5, seen
 

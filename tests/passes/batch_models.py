@@ -38,7 +38,7 @@ class Model:
         return self.b.constant(np.array(value))
 
 
-class Turning:
+class LoopBuilder:
     """Loop over `x` (and more) in a model or in a body."""
 
     def __init__(self, b: Builder, trip_count: Value | None, name: str = "A.f") -> None:
@@ -92,7 +92,8 @@ def arrays(**batched: np.ndarray) -> dict[str, np.ndarray]:
     return {**defaults, **batched}
 
 
-def same(program: Program, *names: str, **changes: np.ndarray) -> Program:
+def checked_batch(program: Program, *names: str, **changes: np.ndarray) -> Program:
+    """Return the batched program, after comparing it with single runs."""
     many = {"v": V, "s": S, "w": V[::-1] * 2, "n": np.array([1, 2, 3])}
     feeds = arrays(**{name: many[name] for name in names}, **changes)
     return assert_same(program, feeds, names)

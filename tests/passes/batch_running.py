@@ -19,7 +19,7 @@ Arrays = Mapping[str, np.ndarray]
 Engine = Callable[[Program, Arrays], dict[str, np.ndarray]]
 
 
-def singly(arrays: Arrays, names: Collection[str]) -> list[dict[str, np.ndarray]]:
+def single_run_inputs(arrays: Arrays, names: Collection[str]) -> list[dict[str, np.ndarray]]:
     """Return the inputs of each single run."""
     return [{k: a[run] if k in names else a for k, a in arrays.items()} for run in range(RUNS)]
 
@@ -32,7 +32,7 @@ def on_runtime(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
     return dict(zip(names, session_of(program).run(names, feeds), strict=True))
 
 
-def members(engine: Engine, program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
+def batched_outputs_of(engine: Engine, program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
     """Return the outputs of a batched program, with the run axis in front."""
     return members_in_front(program, engine(program, arrays), RUNS)
 
@@ -69,8 +69,8 @@ def _same_on(
     names: Collection[str],
     exact: bool,
 ) -> dict[str, np.ndarray]:
-    parts = [engine(alone, feeds) for feeds in singly(arrays, names)]
-    batched_outputs = members(engine, together, arrays)
+    parts = [engine(alone, feeds) for feeds in single_run_inputs(arrays, names)]
+    batched_outputs = batched_outputs_of(engine, together, arrays)
     lengths = {
         name: batched_outputs.pop(length)
         for name, length in together.output_names(OutputRole.LENGTH).items()

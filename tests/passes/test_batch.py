@@ -11,7 +11,7 @@ from mdf_loop.ir import Input, Loop, Op, Program, loops
 from mdf_loop.ir.check import check
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.pipeline import SIMPLIFY, prepare
-from tests.passes.batch_models import Model, Turning, same, text
+from tests.passes.batch_models import LoopBuilder, Model, checked_batch, text
 
 # --- what is scanned ------------------------------------------------------------------------------
 
@@ -20,13 +20,13 @@ from tests.passes.batch_models import Model, Turning, same, text
 @pytest.mark.parametrize("backward", [False, True])
 def test_rows_of_each_member_are_scanned(names: list[str], backward: bool) -> None:
     m = Model()
-    loop = Turning(m.b, m.b.constant(np.array(2)))
+    loop = LoopBuilder(m.b, m.b.constant(np.array(2)))
     x = loop.carry(m.s, "x")
     kick, other = loop.scan(m.v, "kick", backward=backward), loop.scan(m.w, "other")
     loop.leave(loop.body.op("Add", loop.body.op("Mul", x, kick), other))
     loop.record(kick, "kicks")
     built_loop = loop.done()
-    batched = same(
+    batched = checked_batch(
         m.program(x=built_loop.carried[0].final, kicks=built_loop.recorded[0].stack), *names
     )
     (after,) = loops(batched)
@@ -38,7 +38,7 @@ def test_rows_of_each_member_are_scanned(names: list[str], backward: bool) -> No
 
 def simple() -> Program:
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.v, "x")
     loop.leave(loop.body.op("Mul", x, m.s))
     loop.record(x, "trace")
@@ -103,8 +103,8 @@ def test_a_batched_input_must_be_given() -> None:
 @pytest.mark.parametrize("names", [("v",), ("s",), ("v", "s"), ("w",)])
 def test_a_loop(names: tuple[str, ...]) -> None:
     program = simple()
-    same(program, *names)
-    same(program, *names, n=np.array(0))
+    checked_batch(program, *names)
+    checked_batch(program, *names, n=np.array(0))
 
 
 # --- loops ----------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def test_a_loop(names: tuple[str, ...]) -> None:
 
 def test_a_carried_value_that_begins_alike_for_all() -> None:
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x, y, z = loop.carry(m.v, "x"), loop.carry(m.w, "y"), loop.carry(m.w, "z")
     loop.leave(y, loop.body.op("Add", x, m.s), loop.body.op("Neg", z))
     loop.record(y, "ys")
@@ -125,7 +125,7 @@ def test_a_carried_value_that_begins_alike_for_all() -> None:
         zs=loop.recorded[1].stack,
     )
     for names in (("v",), ("s",), ("w",), ("v", "w", "s")):
-        same(program, *names)
+        checked_batch(program, *names)
     inside = next(op for op in batch(program, ["s"]).ops if isinstance(op, Loop))
     assert [carried.enter.shape for carried in inside.carried] == [("batch", 2)] * 2 + [(2,)]
     assert inside.recorded[1].row.shape == (2,)
@@ -135,17 +135,17 @@ def test_a_carried_value_that_begins_alike_for_all() -> None:
 
 def test_a_carried_value_that_is_set_back() -> None:
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x, y = loop.carry(m.v, "x"), loop.carry(m.v, "y")
     loop.record(loop.body.op("Add", x, y), "sums")
     loop.leave(m.b.constant(np.array([7.0, 8.0])), m.w)
     loop.done()
-    same(m.program(sums=loop.recorded[0].stack, y=loop.carried[1].final), "v")
+    checked_batch(m.program(sums=loop.recorded[0].stack, y=loop.carried[1].final), "v")
 
 
 def test_iteration_number_and_count() -> None:
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.s, "x")
     number = loop.body.op("Cast", loop.i, to=11)
     loop.leave(loop.body.op("Add", x, number))
@@ -155,15 +155,15 @@ def test_iteration_number_and_count() -> None:
     program = m.program(
         x=loop.carried[0].final, numbers=loop.recorded[0].stack, count=count, port=m.s
     )
-    many = same(program, "s")
+    many = checked_batch(program, "s")
     assert {o.name: o.value.shape for o in many.outputs}["x"] == ("batch",)
 
 
 def test_a_loop_in_a_loop() -> None:
     m = Model()
-    outer = Turning(m.b, m.n)
+    outer = LoopBuilder(m.b, m.n)
     x = outer.carry(m.v, "x")
-    inner = Turning(outer.body, outer.i, "A.g")
+    inner = LoopBuilder(outer.body, outer.i, "A.g")
     y = inner.carry(x, "y")
     inner.leave(inner.body.op("Mul", y, m.s))
     inner.record(y, "ys")
@@ -175,13 +175,13 @@ def test_a_loop_in_a_loop() -> None:
     outer.done()
     program = m.program(x=outer.carried[0].final, totals=outer.recorded[0].stack)
     for names in (("v",), ("s",), ("v", "s")):
-        same(program, *names)
-        same(program, *names, n=np.array(0))
+        checked_batch(program, *names)
+        checked_batch(program, *names, n=np.array(0))
 
 
 def test_a_condition_that_is_alike_for_all() -> None:
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x, k = loop.carry(m.v, "x"), loop.carry(m.w, "k")
     body = loop.body
     more = body.op("Add", k, m.b.constant(np.array([1.0, 1.0])))
@@ -192,22 +192,22 @@ def test_a_condition_that_is_alike_for_all() -> None:
     last = m.b.new("bool", (), "last")
     loop.done(condition=m.truth(True), condition_out=go, last_condition=last)
     program = m.program(x=loop.carried[0].final, xs=loop.recorded[0].stack, last=last)
-    same(program, "v", "s")
-    same(program, "w")
+    checked_batch(program, "v", "s")
+    checked_batch(program, "w")
 
 
 def test_a_condition_that_nobody_asks_for_may_differ() -> None:
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.s, "x")
     loop.leave(loop.body.op("Neg", x))
     loop.done(condition_out=loop.body.op("Less", x, m.s))
-    same(m.program(x=loop.carried[0].final), "s")
+    checked_batch(m.program(x=loop.carried[0].final), "s")
 
 
 def test_a_carried_value_with_other_axes_later_is_refused() -> None:
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.s, "x")
     loop.leave(loop.body.op("Add", x, m.w))
     loop.done(dynamic_shapes=True)
@@ -220,7 +220,7 @@ def test_everything_that_is_refused_is_said_at_once() -> None:
     with m.b.at("$.first"):
         first = m.b.op("NonZero", m.v)
         after = m.b.op("Neg", first)
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.v, "x")
     with loop.body.at("$.second"):
         last = loop.body.op("ReduceSum", loop.body.op("NonZero", x))
@@ -235,7 +235,7 @@ def test_everything_that_is_refused_is_said_at_once() -> None:
 
 def test_what_is_repeated_is_made_before_the_loop() -> None:
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.v, "x")
     body = loop.body
     step = body.op("Mul", body.op("Add", x, m.w), m.b.constant(np.array([0.5, 0.25])))
@@ -243,7 +243,7 @@ def test_what_is_repeated_is_made_before_the_loop() -> None:
     loop.done()
     program = m.program(x=loop.carried[0].final)
     for names in (("v",), ("v", "s"), ("s",)):
-        many = same(program, *names)
+        many = checked_batch(program, *names)
         (batched_loop,) = (operation for operation in many.ops if isinstance(operation, Loop))
         assert [op.op_type for op in batched_loop.ops if isinstance(op, Op)] == [
             "Add",

@@ -11,7 +11,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Branch, If, Program, Value, walk
 from mdf_loop.passes.batching.batch import batch
-from tests.passes.batch_models import Model, Turning, arrays, same
+from tests.passes.batch_models import LoopBuilder, Model, arrays, checked_batch
 from tests.passes.batch_running import assert_same
 
 
@@ -38,7 +38,7 @@ def choice(m: Model, condition: Value, **captured: Value) -> Program:
 def test_a_choice_that_is_alike_for_all(names: tuple[str, ...], n: int) -> None:
     m = Model()
     program = choice(m, m.b.op("Greater", m.n, m.b.constant(np.array(2))))
-    many = same(program, *names, n=np.array(n))
+    many = checked_batch(program, *names, n=np.array(n))
     assert any(isinstance(operation, If) for operation in many.ops)
 
 
@@ -46,7 +46,7 @@ def test_a_choice_that_is_alike_for_all(names: tuple[str, ...], n: int) -> None:
 def test_a_choice_of_each_run(names: tuple[str, ...]) -> None:
     m = Model()
     program = choice(m, m.b.op("Greater", m.s, m.b.constant(np.array(0.0))))
-    many = same(program, *names)
+    many = checked_batch(program, *names)
     assert not any(isinstance(operation, If) for operation in walk(many.ops))
 
 
@@ -82,7 +82,7 @@ def test_a_loop_that_would_never_end_is_run_for_those_that_choose_it() -> None:
     """Use a loop that ends if it starts from 0, but never ends if it starts from 1."""
     m = Model()
     then = m.b.body()
-    loop = Turning(then, None)
+    loop = LoopBuilder(then, None)
     x = loop.carry(m.s, "x")
     more = loop.body.op("Mul", x, loop.body.constant(np.array(0.5)))
     loop.leave(more)
@@ -93,7 +93,7 @@ def test_a_loop_that_would_never_end_is_run_for_those_that_choose_it() -> None:
     branches = Branch(tuple(then.ops), (loop.carried[0].final,)), Branch((), (m.s,))
     positive = m.b.op("Greater", m.s, m.b.constant(np.array(0.0)))
     m.b.append(If("A", positive, *branches, (out,), "$.here"))
-    same(m.program(out=out), "s")
+    checked_batch(m.program(out=out), "s")
 
 
 def test_a_branch_that_may_fail_is_refused_if_nobody_knows_its_shape() -> None:
@@ -113,9 +113,9 @@ def test_a_branch_that_may_fail_is_refused_if_nobody_knows_its_shape() -> None:
 
 
 def test_what_cannot_fail_is_allowed_in_such_a_branch() -> None:
-    same(one_branch("Div", "n", "seven"), "s")
-    same(one_branch("Reshape", "v", "shape"), "s", "v")
-    same(one_branch("Div", "s", "s"), "s")
+    checked_batch(one_branch("Div", "n", "seven"), "s")
+    checked_batch(one_branch("Reshape", "v", "shape"), "s", "v")
+    checked_batch(one_branch("Div", "s", "s"), "s")
 
 
 def test_branches_of_two_shapes_are_refused_if_each_run_chooses() -> None:
@@ -130,7 +130,7 @@ def test_branches_of_two_shapes_are_refused_if_each_run_chooses() -> None:
 
 def test_a_choice_in_a_loop() -> None:
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.v, "x")
     body = loop.body
     then, otherwise = body.body(), body.body()
@@ -144,5 +144,5 @@ def test_a_choice_in_a_loop() -> None:
     loop.done()
     program = m.program(outs=loop.recorded[0].stack)
     for names in (("v",), ("s",), ("w", "v")):
-        same(program, *names)
-    same(program, "n")
+        checked_batch(program, *names)
+    checked_batch(program, "n")

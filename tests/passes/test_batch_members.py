@@ -13,7 +13,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Branch, If, Loop, Value, walk
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.legalize.mask_finished_members import mask_loop
-from tests.passes.batch_models import Model, Turning, same, text
+from tests.passes.batch_models import LoopBuilder, Model, checked_batch, text
 
 
 def number(b: Builder, x: float) -> Value:
@@ -31,9 +31,9 @@ def stopping(
     bound: float = 2.0,
     trip: Value | None = None,
     most: int | None = None,
-) -> tuple[Turning, dict[str, Value]]:
+) -> tuple[LoopBuilder, dict[str, Value]]:
     """Build `while go: x, v, k = x + 1, v * 2, k - 1; go = x < bound`, from x = s, with all its results."""
-    loop = Turning(m.b, trip)
+    loop = LoopBuilder(m.b, trip)
     x, v = loop.carry(m.s, "x"), loop.carry(m.v, "y")
     k = loop.carry(m.b.constant(np.array(7)), "k")
     body = loop.body
@@ -53,14 +53,14 @@ def stopping(
 
 def test_a_while_loop_is_one_of_members() -> None:
     m = Model()
-    loop = Turning(m.b, None)
+    loop = LoopBuilder(m.b, None)
     x = loop.carry(m.s, "x")
     more = loop.body.op("Add", x, number(loop.body, 0.5))
     loop.leave(more)
     reports = {"count": m.b.new("int64", (), "count")}
     out = below(loop.body, more, 2.0)
     loop.done(condition=below(m.b, m.s, 1.0), condition_out=out, **reports)
-    many = same(m.program(x_end=loop.carried[0].final, count=reports["count"]), "s")
+    many = checked_batch(m.program(x_end=loop.carried[0].final, count=reports["count"]), "s")
     assert text(many)[-8:-2] == [
         "  loop %i while %Less_2 for each batch",
         "    carry %x: float64[batch] from %s to %Add giving %x_end",
@@ -96,7 +96,7 @@ def test_a_while_loop_is_one_of_members() -> None:
 def test_all_that_a_loop_gives(names: tuple[str, ...], bound: float, trip: int | None) -> None:
     m = Model()
     _, outputs = stopping(m, bound=bound, trip=None if trip is None else m.n)
-    same(m.program(**outputs), *names, **({} if trip is None else {"n": np.array(trip)}))
+    checked_batch(m.program(**outputs), *names, **({} if trip is None else {"n": np.array(trip)}))
 
 
 @pytest.mark.parametrize("names", [("n",), ("n", "s"), ("n", "v")])
@@ -104,13 +104,13 @@ def test_all_that_a_loop_gives(names: tuple[str, ...], bound: float, trip: int |
 def test_a_trip_count_of_each(names: tuple[str, ...], first: bool | None) -> None:
     m = Model()
     _, outputs = stopping(m, first=first, bound=1.5, trip=m.n)
-    same(m.program(**outputs), *names)
+    checked_batch(m.program(**outputs), *names)
 
 
 def test_a_trip_count_that_is_not_positive() -> None:
     m = Model()
     _, outputs = stopping(m, first=None, trip=m.b.op("Sub", m.n, m.b.constant(np.array(2))))
-    same(m.program(**outputs), "n")
+    checked_batch(m.program(**outputs), "n")
 
 
 @pytest.mark.parametrize("trip", [None, 3])
@@ -118,38 +118,38 @@ def test_a_condition_that_is_false_at_first(trip: int | None) -> None:
     m = Model()
     positive = m.b.op("Greater", m.s, number(m.b, 0.0))
     _, outputs = stopping(m, first=positive, trip=None if trip is None else m.n)
-    same(m.program(**outputs), "s", n=np.array(3))
+    checked_batch(m.program(**outputs), "s", n=np.array(3))
 
 
 def test_a_first_condition_alone() -> None:
     """Without a condition in the body, members that start run all iterations."""
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.w, "x")
     loop.leave(loop.body.op("Add", x, x))
     count = m.b.new("int64", (), "count")
     positive = m.b.op("Greater", m.s, number(m.b, 0.0))
     loop.done(condition=positive, condition_out=loop.go, count=count)
-    same(m.program(x=loop.carried[0].final, count=count), "s")
+    checked_batch(m.program(x=loop.carried[0].final, count=count), "s")
 
 
 def test_a_last_condition_that_ends_nothing() -> None:
     m = Model()
     _, outputs = stopping(m, first=None, bound=3.5, trip=m.n)
-    same(m.program(**outputs), "s", n=np.array(3))
-    same(m.program(**outputs), "s", n=np.array(0))
+    checked_batch(m.program(**outputs), "s", n=np.array(3))
+    checked_batch(m.program(**outputs), "s", n=np.array(0))
 
 
 def test_a_bound_is_that_of_each() -> None:
     m = Model()
     _, outputs = stopping(m, bound=3.5, most=3)
-    same(m.program(**outputs), "s")
+    checked_batch(m.program(**outputs), "s")
 
 
 @pytest.mark.parametrize("kind", ["while", "trip count"])
 def test_rows_are_as_many_as_each_has(kind: str) -> None:
     m = Model()
-    loop = Turning(m.b, m.n if kind == "trip count" else None)
+    loop = LoopBuilder(m.b, m.n if kind == "trip count" else None)
     x = loop.carry(m.s, "x")
     more = loop.body.op("Add", x, number(loop.body, 1.0))
     loop.leave(more)
@@ -162,14 +162,14 @@ def test_rows_are_as_many_as_each_has(kind: str) -> None:
         loop.done()
     stacks = {recorded.name: recorded.stack for recorded in loop.recorded}
     program = m.program(**stacks)
-    same(program, "s" if kind == "while" else "n")
+    checked_batch(program, "s" if kind == "while" else "n")
     if kind == "trip count":
-        same(program, "n", "s", "w")
+        checked_batch(program, "n", "s", "w")
 
 
 def test_rows_that_are_read_are_refused() -> None:
     m = Model()
-    loop = Turning(m.b, None)
+    loop = LoopBuilder(m.b, None)
     x = loop.carry(m.s, "x")
     more = loop.body.op("Add", x, number(loop.body, 1.0))
     loop.leave(more)
@@ -186,7 +186,7 @@ def test_rows_that_are_read_are_refused() -> None:
 
 def test_a_value_that_changes_its_shape_is_refused() -> None:
     m = Model()
-    loop = Turning(m.b, None)
+    loop = LoopBuilder(m.b, None)
     x, k = loop.carry(m.v, "x"), loop.carry(m.s, "k")
     more = loop.body.op("Add", k, number(loop.body, 1.0))
     loop.leave(loop.body.op("Concat", x, x, axis=0), more)
@@ -202,7 +202,7 @@ def test_a_value_that_changes_its_shape_is_refused() -> None:
 
 def test_a_sequence_is_refused() -> None:
     m = Model()
-    loop = Turning(m.b, None)
+    loop = LoopBuilder(m.b, None)
     empty = m.b.op("SequenceEmpty", dtype=11)
     x, s = loop.carry(m.s, "x"), loop.carry(empty, "s")
     more = loop.body.op("Add", x, number(loop.body, 1.0))
@@ -217,9 +217,9 @@ def test_a_sequence_is_refused() -> None:
 def test_a_loop_in_a_loop(names: tuple[str, ...]) -> None:
     """Both loops stop when x is large enough, or after n iterations."""
     m = Model()
-    outer = Turning(m.b, m.n)
+    outer = LoopBuilder(m.b, m.n)
     x, c = outer.carry(m.s, "x"), outer.carry(m.b.constant(np.array(0)), "c")
-    inner = Turning(outer.body, None, "A.g")
+    inner = LoopBuilder(outer.body, None, "A.g")
     y = inner.carry(x, "y")
     more = inner.body.op("Add", y, number(inner.body, 0.75))
     inner.leave(more)
@@ -232,13 +232,13 @@ def test_a_loop_in_a_loop(names: tuple[str, ...]) -> None:
     outer.done(condition=m.truth(True), condition_out=below(outer.body, far, 9.0))
     program = m.program(**{carried.name: carried.final for carried in outer.carried})
     for n in (0, 2, 50):
-        same(program, *names, **({} if "n" in names else {"n": np.array(n)}))
+        checked_batch(program, *names, **({} if "n" in names else {"n": np.array(n)}))
 
 
 def test_a_body_that_fails_behind_the_last_iteration() -> None:
     """Let each member divide by a number that is 0 only after its last iteration."""
     m = Model()
-    loop = Turning(m.b, None)
+    loop = LoopBuilder(m.b, None)
     k = loop.carry(m.n, "k")
     zero = loop.body.constant(np.array(0))
     divided = loop.body.op("Div", loop.body.constant(np.array(60)), k)
@@ -250,14 +250,14 @@ def test_a_body_that_fails_behind_the_last_iteration() -> None:
     assert q is not f
     loop.leave(place, divided, safe)
     loop.done(condition=m.truth(True), condition_out=loop.body.op("Greater", place, zero))
-    same(m.program(**{carried.name: carried.final for carried in loop.carried}), "n")
+    checked_batch(m.program(**{carried.name: carried.final for carried in loop.carried}), "n")
 
 
 def test_a_loop_inside_that_would_never_end_for_one_that_has_stopped() -> None:
     m = Model()
-    outer = Turning(m.b, None)
+    outer = LoopBuilder(m.b, None)
     x = outer.carry(m.s, "x")
-    inner = Turning(outer.body, None, "A.g")
+    inner = LoopBuilder(outer.body, None, "A.g")
     y = inner.carry(number(m.b, 0.0), "y")
     step = inner.body.op("Sub", number(inner.body, 2.0), x)  # 0 when x is 2
     more = inner.body.op("Add", y, step)
@@ -268,12 +268,12 @@ def test_a_loop_inside_that_would_never_end_for_one_that_has_stopped() -> None:
     outer.done(
         condition=m.truth(True), condition_out=below(outer.body, outer.carried[0].leave, 2.0)
     )
-    same(m.program(x=outer.carried[0].final, y=outer.carried[0].final), "s")
+    checked_batch(m.program(x=outer.carried[0].final, y=outer.carried[0].final), "s")
 
 
 def test_each_chooses_in_the_body() -> None:
     m = Model()
-    loop = Turning(m.b, None)
+    loop = LoopBuilder(m.b, None)
     x, v = loop.carry(m.s, "x"), loop.carry(m.v, "y")
     body = loop.body
     then, otherwise = body.body(), body.body()
@@ -285,7 +285,7 @@ def test_each_chooses_in_the_body() -> None:
     more = body.op("Add", x, number(body, 0.5))
     loop.leave(more, selected)
     loop.done(condition=m.truth(True), condition_out=below(body, more, 1.7))
-    same(m.program(**{carried.name: carried.final for carried in loop.carried}), "s", "w")
+    checked_batch(m.program(**{carried.name: carried.final for carried in loop.carried}), "s", "w")
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_each_chooses_in_the_body() -> None:
 )
 def test_values_of_all_dtypes_stay_what_they_are(dtype: str) -> None:
     m = Model()
-    loop = Turning(m.b, None)
+    loop = LoopBuilder(m.b, None)
     x = loop.carry(m.s, "x")
     element = {
         "bool": 9,
@@ -310,14 +310,14 @@ def test_values_of_all_dtypes_stay_what_they_are(dtype: str) -> None:
     assert k.dtype == dtype
     loop.done(condition=m.truth(True), condition_out=below(loop.body, more, 4.0))
     finals = {carried.name: carried.final for carried in loop.carried}
-    same(m.program(**finals), "s")
+    checked_batch(m.program(**finals), "s")
 
 
 def test_no_plain_loop_is_one_of_members() -> None:
     m = Model()
-    loop = Turning(m.b, m.n)
+    loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.s, "x")
     loop.leave(loop.body.op("Neg", x))
     loop.done()
-    many = same(m.program(x=loop.carried[0].final), "s")
+    many = checked_batch(m.program(x=loop.carried[0].final), "s")
     assert all(op.members is None for op in walk(many.ops) if isinstance(op, Loop))

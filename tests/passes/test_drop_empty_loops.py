@@ -23,14 +23,14 @@ def empty(**fields: object) -> tuple[Sketch, Loop]:
     return s, s.loop(total, total, **fields)
 
 
-def given(s: Sketch, loop: Loop) -> Program:
+def program_of_results(s: Sketch, loop: Loop) -> Program:
     """The program of everything that the loop gives."""
     final, rows = loop.carried[0].final, loop.recorded[0].stack
     return s.program(y=final, rows=rows, count=loop.count, last=loop.last_condition)
 
 
 def test_what_it_gives_is_said_without_it() -> None:
-    program = given(*empty())
+    program = program_of_results(*empty())
     assert any(line.startswith("  loop") for line in text(program))
     assert text(drop_empty_loops(program)) == [
         "program(%n: int64[], %x0: float64[2], %a: float64[2])",
@@ -51,7 +51,7 @@ def test_a_condition_that_is_false_at_the_start() -> None:
     s = Sketch()
     false = s.b.constant(np.array(False), name="false")
     total = s.body.op("Add", s.x, s.a)
-    program = given(s, s.loop(total, total, trip_count=None, condition=false))
+    program = program_of_results(s, s.loop(total, total, trip_count=None, condition=false))
     after = drop_empty_loops(program)
     assert text(after)[-4:] == [
         "  output y = %x0",
@@ -95,7 +95,7 @@ def test_loops_that_may_run_and_rows_of_unknown_shape_stay() -> None:
     s, loop = empty()
     stack = replace(loop.recorded[0].stack, shape=("t", "k"))
     open_rows = replace(loop, recorded=(Recorded(loop.recorded[0].row, stack),))
-    program = replace(given(s, loop), ops=(*s.b.ops[:-1], open_rows))
+    program = replace(program_of_results(s, loop), ops=(*s.b.ops[:-1], open_rows))
     assert drop_empty_loops(program) is program
 
 

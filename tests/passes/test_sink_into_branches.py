@@ -230,7 +230,7 @@ def test_conditional_expressions(mdf) -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-14)
 
 
-class Grower:
+class ProgramBuilder:
     """Builder of random programs with many selections by few booleans, and operations that round alike everywhere."""
 
     def __init__(self, draw: st.DrawFn, n: int) -> None:
@@ -265,7 +265,7 @@ def test_random_programs(data: st.DataObject) -> None:
     draw = data.draw
     x, y = (b.new("float64", (20000,), name) for name in "xy")
     go, on = (b.new("bool", (), name) for name in ("go", "on"))
-    grower = Grower(draw, 20000)
+    grower = ProgramBuilder(draw, 20000)
 
     def body(b: ModelBuilder, i: Value, enters: Sequence[Value]) -> list[Value]:
         odd = b.op("Less", i, b.constant(np.array(1)))

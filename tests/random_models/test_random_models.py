@@ -6,7 +6,7 @@ import pytest
 
 from tests.random_models.models import random_model
 from tests.random_models.verdicts import verdict
-from tests.random_programs.verdicts import tried
+from tests.random_programs.verdicts import judge_programs
 from tests.soak import times
 
 PART = 10
@@ -19,7 +19,7 @@ PART = 10
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("part", range(times(2, 50)))
 def test_all_forms_and_ways_agree(part: int) -> None:
-    tally = tried(random_model, part * PART, times(3, PART), verdict)
+    tally = judge_programs(random_model, part * PART, times(3, PART), verdict)
     assert tally.failures == []
     assert tally.counts["amplified"] + tally.counts["refused"] <= times(0, 1)
     assert tally.counts["native"] > 0

@@ -15,7 +15,7 @@ import onnxruntime
 
 from tests.random_programs.expression_programs import expression_program
 from tests.random_programs.onnx_programs import onnx_program
-from tests.random_programs.verdicts import Draw, Judge, Tally, tried, verdict
+from tests.random_programs.verdicts import Draw, Judge, Tally, judge_programs, verdict
 
 KINDS = {"onnx": onnx_program, "expression": expression_program}
 BLOCK = 20
@@ -36,13 +36,14 @@ def main(description: str, kinds: Mapping[str, Draw], judge: Judge = verdict) ->
     total, began = Tally(), time.monotonic()
     for seed in arguments.seeds or ():
         print(
-            *tried(kinds[arguments.kind], seed, 1, judge).failures or (f"{seed} agrees",), sep="\n"
+            *judge_programs(kinds[arguments.kind], seed, 1, judge).failures or (f"{seed} agrees",),
+            sep="\n",
         )
     if arguments.seeds:
         return 0
     for first in range(arguments.first, arguments.first + arguments.count, BLOCK):
         left = arguments.first + arguments.count - first
-        tally = tried(kinds[arguments.kind], first, min(BLOCK, left), judge)
+        tally = judge_programs(kinds[arguments.kind], first, min(BLOCK, left), judge)
         for failure in tally.failures:
             print(failure, flush=True)
         total.counts.update(tally.counts)

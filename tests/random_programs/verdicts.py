@@ -93,7 +93,7 @@ Judge = Callable[[Any, Tally, int], list[str]]
 """Counts the verdict on a program of a seed, and returns what differs."""
 
 
-def tried(draw: Draw, first: int, count: int, judge: Judge = verdict) -> Tally:
+def judge_programs(draw: Draw, first: int, count: int, judge: Judge = verdict) -> Tally:
     """Try the programs of so many seeds."""
     tally = Tally()
     for seed in range(first, first + count):

@@ -15,7 +15,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
 from mdf_loop.ops.words import ints, scalar
 from tests.models.choices import program
-from tests.strategies.differentiable_values import SHAPES, Scope, Values
+from tests.strategies.differentiable_values import SHAPES, OperationBuilder, Scope
 
 GIVEN = {
     "x0": np.array([0.5, -1.0, 2.0]),
@@ -35,7 +35,7 @@ class _Frame:
     scanned: tuple[Scanned, ...]
 
 
-class Grower(Values):
+class ProgramBuilder(OperationBuilder):
     """Appends what a seed says."""
 
     def grow(self, s: Scope, depth: int) -> None:
@@ -183,7 +183,7 @@ class Grower(Values):
 
 def differentiable(seed: int) -> Program:
     """A program whose output `value` is a number that depends on what is `GIVEN`."""
-    grower, b = Grower(seed), ModelBuilder()
+    grower, b = ProgramBuilder(seed), ModelBuilder()
     inputs = [b.new("float64", array.shape, name) for name, array in GIVEN.items()]
     s = Scope(b, [*inputs])
     grower.grow(s, 2)

@@ -42,7 +42,7 @@ class Scope:
         return Scope(b, [*self.values], [*self.wholes], [*self.places], [*self.stacks])
 
 
-class Values:
+class OperationBuilder:
     """Builder of random operations from a seed; each method returns the value that it appended."""
 
     kinds = ("smooth", "pair", "pair", "product", "product", "select", "safe", "reduced", "softmax")

@@ -15,29 +15,31 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Carried, Loop, Recorded, Shape, Value, is_fixed
 from tests.strategies.native_loops import EXACT, Case, Kind
-from tests.strategies.native_steps import Stepping, fits
+from tests.strategies.native_steps import ArrayProgramBuilder, fits
 
 SHAPES: tuple[Shape, ...] = (
     *(("n",), ("m",), ("n", 3), (3, "n"), ("n", "m"), (2, "n", 3), ("n", 1), (1, "n")),
     *((3,), (2, 3), ("n", 3, 3)),
 )
-OPEN = Kind(EXACT.calls, lanes=SHAPES)
+RUNTIME_EXTENTS = Kind(EXACT.calls, lanes=SHAPES)
 EXTENTS = (0, 1, 2, 3, 8, 17, 100)
-MOST = 3000
+MAX_ELEMENTS = 3000
 """Elements, about."""
 
 
-class Open(Stepping):
+class RuntimeExtentsBuilder(ArrayProgramBuilder):
     """Builder of statements on arrays of any shape, as long as they are small."""
 
     def __init__(self, draw: st.DrawFn) -> None:
-        super().__init__(draw, OPEN, SHAPES)
+        super().__init__(draw, RUNTIME_EXTENTS, SHAPES)
         self.extents = {name: draw(st.sampled_from(EXTENTS)) for name in ("n", "m")}
 
     def keeps(self, value: Value) -> bool:
         """Return True if an array has few enough axes and elements; unknown extents count as 10."""
         sizes = [e if isinstance(e, int) else self.extents.get(e, 10) for e in value.shape or ()]
-        return value.shape is not None and len(sizes) <= 4 and np.prod(sizes, initial=1) < MOST
+        return (
+            value.shape is not None and len(sizes) <= 4 and np.prod(sizes, initial=1) < MAX_ELEMENTS
+        )
 
     def fit(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
         """Return a value of the shape, or one expanded to the shape of an input."""
@@ -241,4 +243,4 @@ class Open(Stepping):
 @st.composite
 def native_extents(draw: st.DrawFn) -> Case:
     """Draw a program, and arrays for it."""
-    return Open(draw).case()
+    return RuntimeExtentsBuilder(draw).case()

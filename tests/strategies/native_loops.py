@@ -38,11 +38,11 @@ EXTENTS = (0, 2, 3, 7, 8, 33, 1000)
 COMMON = ("float64", "float64", "float32", "int64", "int32", "bool")
 """Dtypes that are drawn more often than others."""
 
-MANY = 100_003
+LONG_EXTENT = 100_003
 MOST_ROWS = 6
 """Iterations that the outermost loop has at most."""
 
-ENDS = ("for", "for", "for", "for-while", "while", "bounded", "endless")
+LOOP_KINDS = ("for", "for", "for", "for-while", "while", "bounded", "endless")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def numbers(seed: int, dtype: str, shape: tuple[int, ...], hardness: float) -> n
 # --- programs ---------------------------------------------------------------------------------
 
 
-class Grower:
+class LoopProgramBuilder:
     """Builder of statements that hypothesis draws."""
 
     def __init__(self, draw: st.DrawFn, kind: Kind) -> None:
@@ -98,7 +98,7 @@ class Grower:
             name: draw(st.sampled_from(EXTENTS)) for name in self.lanes or () if name in ("n", "m")
         }
         if list(self.extents) == ["n"] and draw(st.integers(0, 40)) == 0:
-            self.extents["n"] = MANY
+            self.extents["n"] = LONG_EXTENT
         self.dtypes = draw(st.lists(st.sampled_from(kind.dtypes), min_size=1, max_size=3))
         self.hardness = 0.0 if kind.smooth else draw(st.sampled_from([0.0, 0.05, 0.5]))
         self.inputs: list[Value] = []
@@ -140,7 +140,10 @@ class Grower:
     def outermost(self, b: Builder, pool: list[Value]) -> list[Value]:
         """Append a loop over values of the pool, and return its results."""
         draw = self.draw
-        ends, most = draw(st.sampled_from(ENDS)), draw(st.sampled_from([0, 1, 2, 3, MOST_ROWS]))
+        ends, most = (
+            draw(st.sampled_from(LOOP_KINDS)),
+            draw(st.sampled_from([0, 1, 2, 3, MOST_ROWS])),
+        )
         trip = self.whole(b, most, "trip") if ends in ("for", "for-while") else None
         condition = self.flag(b, pool) if ends not in ("for", "endless") else None
         begin = draw(st.sampled_from([0, 0, -5, 9]))
@@ -419,4 +422,4 @@ SMOOTH = Kind(
 @st.composite
 def native_loops(draw: st.DrawFn, kind: Kind) -> Case:
     """Draw a program of a kind, and arrays for it."""
-    return Grower(draw, kind).case()
+    return LoopProgramBuilder(draw, kind).case()

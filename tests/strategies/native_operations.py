@@ -23,12 +23,12 @@ from mdf_loop.ops.registry import Bits, rows
 DTYPES = tuple(TYPES)
 """The dtypes of machine code."""
 
-USUAL = ("float64", "float32", "int64", "int32", "bool")
+COMMON_DTYPES = ("float64", "float32", "int64", "int32", "bool")
 """Those that models have."""
 
 UINT32 = element_type("uint32")
 
-MOST = 3
+MAX_VARIADIC_OPERANDS = 3
 """Operands that an operation of any number of them is given."""
 
 _ONNX = {"double": "float64", "float": "float32"}
@@ -92,8 +92,10 @@ class Call:
     @property
     def is_usual(self) -> bool:
         """True if models have operands and results of these dtypes."""
-        codes = [element_type(dtype) for dtype in USUAL]
-        return set(self.dtypes) <= set(USUAL) and self.attributes.get("to", codes[0]) in codes
+        codes = [element_type(dtype) for dtype in COMMON_DTYPES]
+        return (
+            set(self.dtypes) <= set(COMMON_DTYPES) and self.attributes.get("to", codes[0]) in codes
+        )
 
     @property
     def is_open(self) -> bool:
@@ -118,7 +120,7 @@ def _words(formal: Any, constraints: Mapping[str, list[str]]) -> list[str]:
     return [each for word in words if (each := _ONNX.get(word, word)) in DTYPES]
 
 
-def _typed(name: str) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+def _operand_types(name: str) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
     """Return the operand dtypes of the schema with their positions; a variadic operand is given one to `MOST` times."""
     op_schema = schema(name)
     constraints = {c.type_param_str: c.allowed_type_strs for c in op_schema.type_constraints}
@@ -134,7 +136,7 @@ def _typed(name: str) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
 
 def _places(formals: list[Any], any_number: bool) -> list[tuple[int, ...]]:
     if any_number:
-        return [tuple(range(count)) for count in (1, 2, MOST)]
+        return [tuple(range(count)) for count in (1, 2, MAX_VARIADIC_OPERANDS)]
     needed = [k for k, f in enumerate(formals) if f.option.name != "Optional"]
     others = [k for k, f in enumerate(formals) if f.option.name == "Optional"]
     some = [c for n in range(len(others) + 1) for c in itertools.combinations(others, n)]
@@ -180,7 +182,7 @@ def calls(is_included: Callable[[Call], bool] = lambda call: True) -> list[Call]
     candidates = (
         Call(name, dtypes, attributes, places)
         for name in names
-        for dtypes, places in _typed(name)
+        for dtypes, places in _operand_types(name)
         for attributes in _attributes(name, dtypes)
     )
     return [call for call in candidates if is_included(call)]
@@ -196,7 +198,7 @@ _EXTREMES = {
     "float64": (5e-324, -2.3e-308, 1.7e308, -1.7e308, 2.0**31, -(2.0**31) - 1, 2.0**63, 1e16 + 2),
     "float32": (1e-45, -1.2e-38, 3.4e38, -3.4e38, 2.0**31, 2.0**24 + 2, -(2.0**31), 2.0**63),
 }
-_WHOLE = (0, 1, -1, 2, -2, 3, -3, 7, -7, 10, 100, -1000)
+_INTEGERS = (0, 1, -1, 2, -2, 3, -3, 7, -7, 10, 100, -1000)
 
 
 def hard(dtype: str) -> np.ndarray:
@@ -206,7 +208,7 @@ def hard(dtype: str) -> np.ndarray:
     if dtype.startswith("float"):
         return np.array((*_FLOATS, *_EXTREMES[dtype]), dtype)
     ends = np.iinfo(dtype)
-    some = [number for number in _WHOLE if ends.min <= number <= ends.max]
+    some = [number for number in _INTEGERS if ends.min <= number <= ends.max]
     return np.array((*some, ends.max, ends.min, ends.max - 1, ends.min + 1), dtype)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Shape, Value, is_fixed
-from tests.strategies.native_loops import EXACT, Case, Grower, Kind
+from tests.strategies.native_loops import EXACT, Case, Kind, LoopProgramBuilder
 from tests.strategies.native_wholes import OF_ALL, OF_NUMBERS
 
 SUMMED = ("float64", "float32", "int64", "int32")
@@ -17,7 +17,7 @@ SHAPES: tuple[Shape, ...] = ((3,), (2, 3), (2, 1), (4,), (3, 3), (2, 3, 2), (9,)
 STEPS = Kind(EXACT.calls, lanes=SHAPES)
 
 
-class Stepping(Grower):
+class ArrayProgramBuilder(LoopProgramBuilder):
     """Builder of statements on arrays of all shapes, as long as they are small."""
 
     def __init__(
@@ -107,4 +107,4 @@ def fits(one: tuple[int | str, ...], other: tuple[int | str, ...]) -> bool:
 @st.composite
 def native_steps(draw: st.DrawFn) -> Case:
     """Draw a program, and arrays for it."""
-    return Stepping(draw).case()
+    return ArrayProgramBuilder(draw).case()

@@ -48,7 +48,7 @@ class Graph:
         return self.outer + self.own
 
 
-class Maker:
+class GraphBuilder:
     """Builder of graphs whose choices come from one seeded source."""
 
     def __init__(self, seed: int) -> None:
@@ -409,4 +409,4 @@ def _joined(a: Extents, b: Extents) -> Extents | None:
 
 def random_model(seed: int) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """Return a model and its inputs."""
-    return Maker(seed).model()
+    return GraphBuilder(seed).model()

@@ -18,7 +18,7 @@ from tests.models.choices import program, repeat
 GIVEN = {"x0": np.array([0.5, -1.0, 2.0]), "x1": np.array([3.0, 0.25, -0.75])}
 
 
-class Grower:
+class ProgramBuilder:
     """Builder of statements that hypothesis draws."""
 
     def __init__(self, draw: st.DrawFn) -> None:
@@ -94,7 +94,7 @@ class Grower:
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    grower, b = Grower(draw), ModelBuilder()
+    grower, b = ProgramBuilder(draw), ModelBuilder()
     inputs = [b.new("float64", (3,), name) for name in GIVEN]
     pool = grower.grow(b, inputs, 3)
     computed = pool[len(inputs) :]

@@ -33,7 +33,7 @@ MODELS_OVER_TIME = st.one_of(
     runs(Focus(nodes=(2, 4), edges=(2, 6))),
     runs(Focus(nodes=(1, 2), edges=(0, 2), kinds=("list", "list", "table"))),
 )
-WORDS = ("mean", "sum", "last", "min", "max")
+REDUCTIONS = ("mean", "sum", "last", "min", "max")
 MOST_STEPS = 80
 
 
@@ -136,19 +136,19 @@ def varied(source: Any, options: Mapping[str, Any], seed: int) -> Case | None:
     if case is None:
         return None
     whole = unbroken(case)
-    for way in rng.permutation(len(WAYS))[: rng.integers(0, 6)]:
-        case = with_more(case, WAYS[way], rng, whole) or case
+    for way in rng.permutation(len(ARGUMENT_ADDERS))[: rng.integers(0, 6)]:
+        case = with_more(case, ARGUMENT_ADDERS[way], rng, whole) or case
     return case
 
 
-def in_all_ways(source: Any, options: Mapping[str, Any], one_in: int = 1) -> Iterator[Case]:
+def with_each_argument(source: Any, options: Mapping[str, Any], one_in: int = 1) -> Iterator[Case]:
     """Yield a run of a model, runs with one further argument each, and one in so many runs with several."""
     rng = np.random.default_rng(0)
     case = whole_case(source, {**options, "steps": MOST_STEPS})
     assert case is not None
     whole = unbroken(case)
     yield case
-    for way in some(WAYS, one_in):
+    for way in some(ARGUMENT_ADDERS, one_in):
         if (more := with_more(case, way, rng, whole)) is not None:
             yield more
     for other in some(range(3), one_in):
@@ -160,7 +160,7 @@ def whole_case(source: Any, options: Mapping[str, Any]) -> Case | None:
     """Return a run that records all values, or only the outputs if that is refused, or None."""
     for record in (named(source), []):
         case = Case(source, {**options, "record": record})
-        if _tried(case) is not None:
+        if _run_or_none(case) is not None:
             return case
     return None
 
@@ -170,7 +170,7 @@ def with_more(
 ) -> Case | None:
     """Return the case with one further argument, or None if that is refused."""
     more = way(rng, case, whole)
-    return None if more is None or _tried(more) is None else more
+    return None if more is None or _run_or_none(more) is None else more
 
 
 def named(source: Any) -> list[str]:
@@ -183,7 +183,7 @@ def named(source: Any) -> list[str]:
     ]
 
 
-def _tried(case: Case) -> mdf_loop.Results | None:
+def _run_or_none(case: Case) -> mdf_loop.Results | None:
     try:
         return unbroken(case)
     except LoopError:
@@ -211,7 +211,8 @@ def _when(rng: np.random.Generator, case: Case, whole: mdf_loop.Results) -> Case
 def _reduce(rng: np.random.Generator, case: Case, whole: mdf_loop.Results) -> Case:
     names = rng.choice(list(whole), min(3, len(whole)), replace=False)
     return _with(
-        case, reduce={str(n): list(WORDS[: rng.integers(1, len(WORDS) + 1)]) for n in names}
+        case,
+        reduce={str(n): list(REDUCTIONS[: rng.integers(1, len(REDUCTIONS) + 1)]) for n in names},
     )
 
 
@@ -234,7 +235,9 @@ def _float32(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case:
 
 def _state(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | None:
     """Begin with the state after another run."""
-    first = _tried(_with(case, steps=int(rng.integers(1, 6)), every=1, when=None, nan="ignore"))
+    first = _run_or_none(
+        _with(case, steps=int(rng.integers(1, 6)), every=1, when=None, nan="ignore")
+    )
     return None if first is None else _with(case, state=first.state)
 
 
@@ -267,7 +270,7 @@ def _sweep(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | 
     return _with(case, inputs=inputs, sweep={name: values})
 
 
-WAYS = (_every, _when, _reduce, _only, _order, _nan, _float32, _state, _rows, _sweep)
+ARGUMENT_ADDERS = (_every, _when, _reduce, _only, _order, _nan, _float32, _state, _rows, _sweep)
 
 
 # --- known models ---------------------------------------------------------------------------------

@@ -19,13 +19,13 @@ KINDS = ("number", "list", "table")
 Names = Mapping[str, str]
 """The names that an expression may read -> their kinds."""
 
-WHOLE = st.integers(-3, 4)
+INTEGERS = st.integers(-3, 4)
 BROKEN = st.sampled_from([0.5, -0.25, 1.5, 2.0, 0.1, -1.0, 0.75, 3.25])
 
 
 def numbers() -> st.SearchStrategy[Any]:
     """Draw small numbers, integers and floats (some without fraction)."""
-    return st.one_of(WHOLE, BROKEN)
+    return st.one_of(INTEGERS, BROKEN)
 
 
 def constants(kind: str) -> st.SearchStrategy[Any]:
@@ -33,7 +33,7 @@ def constants(kind: str) -> st.SearchStrategy[Any]:
     if kind == "number":
         return numbers()
     rows = st.one_of(
-        *(st.lists(e, min_size=N, max_size=N) for e in (WHOLE, BROKEN, numbers()))  # type: ignore[arg-type]
+        *(st.lists(e, min_size=N, max_size=N) for e in (INTEGERS, BROKEN, numbers()))  # type: ignore[arg-type]
     )
     return rows if kind == "list" else st.lists(rows, min_size=N, max_size=N)
 

@@ -148,7 +148,7 @@ def _recursion(
     scanned = [Scanned(rows, value, 0, True) for value, rows in parts.rows.items() if value in read]
     executed.append_backward(b, carried, recorded, parts.core, scanned)
     for c, backward in zip(body.leaving, carried, strict=True):
-        executed.add_cotangents(outside, c, backward.final)
+        executed.add_initial_cotangent(outside, c, backward.final)
     return {record.row: reverse_rows(b, record.stack) for record in recorded}
 
 

@@ -10,7 +10,7 @@ from mdf_loop.passes.batching.batch import batch
 from mdf_loop.run.interpret import interpret
 from tests.ops.derivatives.derivative_cases import CASES, Case, call
 from tests.ops.derivatives.differentiating import changes, differentiated, only, spelled_out
-from tests.passes.batch_running import RUNS, members, singly
+from tests.passes.batch_running import RUNS, batched_outputs_of, single_run_inputs
 
 
 def of_unknown_axes(case: Case) -> bool:
@@ -39,8 +39,8 @@ def test_derivatives_of_many_runs_are_those_of_each(case: Case) -> None:
     many = {k: np.stack([a * f for f in factors]) if k in names else a for k, a in given.items()}
     at_once = batch(derived, names)
     assert not check(at_once)
-    made = members(interpret, at_once, many)
-    alone = [interpret(derived, part) for part in singly(many, names)]
+    made = batched_outputs_of(interpret, at_once, many)
+    alone = [interpret(derived, part) for part in single_run_inputs(many, names)]
     for name, array in made.items():
         wanted = np.stack([part[name] for part in alone])
         np.testing.assert_allclose(array, wanted, rtol=1e-12, atol=1e-14)

@@ -72,9 +72,9 @@ def assert_agree(
     alone = interpret(tangents(program, wrt, [VALUE]), feeds)
     np.testing.assert_allclose(alone[tangent_of(VALUE)], outputs[tangent_of(VALUE)], rtol=1e-12)
     if smooth:
-        _near(outputs, by_differences(program, arrays, moves, [VALUE]), 1e-6)
+        _assert_near(outputs, by_differences(program, arrays, moves, [VALUE]), 1e-6)
     if smooth and second:
-        _near(outputs, by_differences(gradient, arrays, moves, slopes), 1e-5)
+        _assert_near(outputs, by_differences(gradient, arrays, moves, slopes), 1e-5)
     runtime = on_runtime(derived, feeds)
     for name, array in outputs.items():
         assert runtime[name].shape == np.shape(array), name
@@ -85,7 +85,7 @@ def assert_agree(
     return outputs
 
 
-def _near(actual: Arrays, expected: Arrays, tolerance: float) -> None:
+def _assert_near(actual: Arrays, expected: Arrays, tolerance: float) -> None:
     largest = max(float(np.max(np.abs(array), initial=0)) for array in expected.values())
     for name, array in expected.items():
         off = np.max(np.abs(actual[tangent_of(name)] - array), initial=0)

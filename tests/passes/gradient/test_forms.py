@@ -11,7 +11,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
 from tests.models.choices import repeat
 from tests.passes.gradient.all_forms import assert_all_forms, assert_on_runtime
-from tests.passes.gradient.written import ARRAYS, Written, step, with_value
+from tests.passes.gradient.written import ARRAYS, WriteOutputs, objective_program, step
 
 
 def made_beside(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
@@ -41,10 +41,10 @@ WRITTEN = [made_beside, not_at_all]
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
-def test_all_forms(written: Written) -> None:
-    assert_all_forms(with_value(written), ARRAYS, ["x", "w"])
+def test_all_forms(written: WriteOutputs) -> None:
+    assert_all_forms(objective_program(written), ARRAYS, ["x", "w"])
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
-def test_on_runtime(written: Written) -> None:
-    assert_on_runtime(with_value(written), ARRAYS, ["x", "w"])
+def test_on_runtime(written: WriteOutputs) -> None:
+    assert_on_runtime(objective_program(written), ARRAYS, ["x", "w"])

@@ -22,7 +22,7 @@ from mdf_loop.run.members import members_in_front
 from tests.models.choices import program, repeat
 from tests.passes.gradient import stored_cases
 from tests.passes.gradient.both_ways import VALUE, Arrays, assert_agree, on_runtime
-from tests.passes.gradient.written import ARRAYS, Written, X, number, step, with_value
+from tests.passes.gradient.written import ARRAYS, WriteOutputs, X, number, objective_program, step
 from tests.soak import times
 from tests.strategies.differentiable import GIVEN, differentiable
 
@@ -144,15 +144,17 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
-def test_loops(written: Written) -> None:
-    assert_agree(with_value(written), ARRAYS, ["x", "w"])
+def test_loops(written: WriteOutputs) -> None:
+    assert_agree(objective_program(written), ARRAYS, ["x", "w"])
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
-def test_all_units_at_once(written: Written) -> None:
+def test_all_units_at_once(written: WriteOutputs) -> None:
     """Compute the Hessian by one program, on both engines."""
     names = [change_of(name) for name in ARRAYS]
-    many = jacobian_forward(differentiate(with_value(written), VALUE, ["x", "w"]), ARRAYS, names)
+    many = jacobian_forward(
+        differentiate(objective_program(written), VALUE, ["x", "w"]), ARRAYS, names
+    )
     assert check(many) == ()
     for engine in (interpret, on_runtime):
         tangents_of_units = members_in_front(

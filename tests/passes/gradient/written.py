@@ -13,14 +13,14 @@ from tests.models.choices import program
 
 X, W = np.array([0.5, -1.0, 2.0]), np.array([[0.5, -0.25, 0.1], [0.3, 0.2, -0.6], [0.7, 0.1, 0.4]])
 ARRAYS = {"x": X, "w": W}
-Written = Callable[[ModelBuilder, Value, Value], Sequence[Value]]
+WriteOutputs = Callable[[ModelBuilder, Value, Value], Sequence[Value]]
 
 
 def number(b: Builder, value: float) -> Value:
     return b.constant(np.array(value))
 
 
-def with_value(written: Written) -> Program:
+def objective_program(written: WriteOutputs) -> Program:
     """Add the sum of the sines of the result as the objective."""
     b = ModelBuilder()
     x, w = b.new("float64", (3,), "x"), b.new("float64", (3, 3), "w")
