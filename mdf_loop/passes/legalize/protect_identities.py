@@ -44,7 +44,7 @@ def _protect_op(b: Builder, op: Op) -> tuple[Value, ...] | None:
 
 
 def _rounds_to_neutral(number: float, neutral: float) -> bool:
-    is_close = abs(number - neutral) < 1e-6  # a large number has no float32
+    is_close = abs(number - neutral) < 1e-6  # first, since a large number would overflow in float32
     return number != neutral and is_close and bool(np.float32(number) == neutral)
 
 

@@ -120,7 +120,7 @@ def _loops_without_crossings(
     makers = {v: operation for operation in program.ops for v in results(operation)}
     last_read = {output.value: len(cuts) for output in program.outputs}
     for operation in program.ops:
-        after = 1 if operation in cuts else 0  # what a loop reads goes into it
+        after = 1 if operation in cuts else 0  # a loop reads values after its part
         for value in reads(operation):
             last_read[value] = max(last_read.get(value, 0), parts[operation] + after)
     spans = [
