@@ -38,7 +38,7 @@ import numpy as np
 import onnxruntime
 
 import mdf_loop
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.specification import specify
 
 MODEL = Path(__file__).parent / "models" / "FN.yaml"
@@ -104,7 +104,7 @@ def loop_model() -> dict[str, Any]:
 # --- unbroken ---------------------------------------------------------------------------------
 
 
-def unbroken(compiled: Compiled, steps: int, every: int = 1) -> Callable[[], Rows]:
+def unbroken(compiled: CompiledModel, steps: int, every: int = 1) -> Callable[[], Rows]:
     """All steps in one call after the first one; only the rows of that call are given."""
     rows = (steps - 1) // every
     asked = specify(steps=steps, dt=DT, every=every)
@@ -122,7 +122,7 @@ def unbroken(compiled: Compiled, steps: int, every: int = 1) -> Callable[[], Row
     return run
 
 
-def check(compiled: Compiled, whole: Rows, steps: int) -> None:
+def check(compiled: CompiledModel, whole: Rows, steps: int) -> None:
     """Refuse to compare the times of different numbers."""
     ours = compiled.run(steps=steps, dt=DT, progress=False)
     for name, array in ours.items():
@@ -251,7 +251,7 @@ def ctrl_c(run: Callable[[], object], chance: random.Random) -> float:
         made = None
     returned = time.perf_counter()
     timer.join()
-    assert made is None or made.stopped_by is mdf_loop.StoppedBy.INTERRUPTED, made.reason
+    assert made is None or made.stopped_by is mdf_loop.StopReason.INTERRUPTED, made.reason
     return returned - sent[0]
 
 

@@ -3,7 +3,7 @@
     python benchmarks/cost_of_a_call.py [--rounds 100] [--turn 20] [--only NAME]
 
 Five files of ONNX with 100 to 1000 nodes are written, imported and run, on one value for each
-input. `Compiled.run` and `onnxruntime.InferenceSession.run` are called in turns of 20 calls each, as
+input. `CompiledModel.run` and `onnxruntime.InferenceSession.run` are called in turns of 20 calls each, as
 a program calls one model again and again; a figure is the median of microseconds. (In turns of one
 call each evicts the other's code and weights from the caches: `--turn 1`.) Both compute on one thread, which is fastest for values so small: the second
 one of plain ONNX Runtime would wait for work while the other way is measured. The outputs are
@@ -149,7 +149,7 @@ class Pair:
 
     nodes: int
     feeds: Feeds
-    ours: mdf_loop.Compiled
+    ours: mdf_loop.CompiledModel
     plain: Any
 
     def call_ours(self) -> Results:

@@ -77,7 +77,7 @@ class Case:
     dt: float
     set: Mapping[str, Any] = field(default_factory=dict)
 
-    def compiled(self, native: str) -> mdf_loop.Compiled:
+    def compiled(self, native: str) -> mdf_loop.CompiledModel:
         """The model, ready to run."""
         return mdf_loop.compile(self.model, device="cpu", native=native)
 

@@ -3,7 +3,7 @@
     python benchmarks/imported.py [--rounds 5] [--threads 1 2] [--only NAME]
 
 Each of 12 networks is run in three ways: the file by plain ONNX Runtime; the same file compiled, by
-`Compiled.run`; the file that `Compiled.save` writes of it, by plain ONNX Runtime. Each way runs in a process
+`CompiledModel.run`; the file that `CompiledModel.save` writes of it, by plain ONNX Runtime. Each way runs in a process
 of its own, and the processes alternate. A figure is the minimum of all rounds, of wall time and of the time
 of all cores. `run` and the written file shall take at most 1.15 times the original, with one and with two
 threads. Four loops are run in all forms (`native="auto"`, `off`, `require`): `auto` shall take at most 1.1 times

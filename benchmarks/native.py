@@ -49,7 +49,7 @@ from native_peers.onnx_loop import by_onnx
 from native_peers.system import Made, by_jax, by_numba, by_numpy
 
 import mdf_loop
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.onnxruntime import session as onnxruntime_session
@@ -104,18 +104,18 @@ THRESHOLDS: Mapping[tuple[str, str], Limits] = {
 # --- our ways ---------------------------------------------------------------------------------
 
 
-def compiled(case: Case, native: str) -> Compiled:
+def compiled(case: Case, native: str) -> CompiledModel:
     """The model, ready to run."""
     model = case.model()
     return mdf_loop.compile(model, device="cpu", native=native, max_iterations=ENDLESS)
 
 
-def whole(case: Case, model: Compiled, steps: int) -> Way:
+def whole(case: Case, model: CompiledModel, steps: int) -> Way:
     """`run`, and of its results what others compute."""
     return lambda: case.taken(model.run(**case.run_of(steps)))
 
 
-def alone(case: Case, model: Compiled, steps: int) -> Way:
+def alone(case: Case, model: CompiledModel, steps: int) -> Way:
     """One call of the session, for all iterations of the loop."""
     asked = case.run_of(steps)
     if case.dt is None:
@@ -163,9 +163,9 @@ class Measured:
 def ways_of(case: Case, steps: int, native: str = "auto") -> dict[str, Callable[[], Way]]:
     """What makes each way that can be had here ready."""
     system, n = case.system(steps), case.iterations(steps)
-    models: dict[str, Compiled] = {}
+    models: dict[str, CompiledModel] = {}
 
-    def model(word: str) -> Compiled:
+    def model(word: str) -> CompiledModel:
         if word not in models:
             models[word] = compiled(case, word)
         return models[word]

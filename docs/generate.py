@@ -123,9 +123,9 @@ def requirements() -> str:
 
 def reasons() -> str:
     """Why a loop or a run ended: the words and the sentences."""
-    from mdf_loop.ir import StoppedBy
+    from mdf_loop.ir import StopReason
 
-    rows = [f"| `{r.name}` | `{r.word}` | {r.value} |" for r in StoppedBy]
+    rows = [f"| `{r.name}` | `{r.word}` | {r.value} |" for r in StopReason]
     return "\n".join(["| name | word | sentence |", "|---|---|---|", *rows]) + "\n"
 
 

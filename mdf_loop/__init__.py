@@ -23,7 +23,7 @@ from mdf_loop.plugin.install import register, unregister
 from mdf_loop.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from mdf_loop.api.compiled import Compiled, compile
+    from mdf_loop.api.compiled import CompiledModel, compile
     from mdf_loop.api.differentiated import Differentiated
     from mdf_loop.api.recovery import recover
     from mdf_loop.drawing import Drawing, draw
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mdf_loop.fitting.watch import FitProgress
     from mdf_loop.folding import fold, unfold
     from mdf_loop.importing import from_onnx
-    from mdf_loop.ir import StoppedBy
+    from mdf_loop.ir import StopReason
     from mdf_loop.plugin.loop_call import loop
     from mdf_loop.reading import read
     from mdf_loop.results.data import Results
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _HOMES = {
-    "Compiled": "mdf_loop.api.compiled",
+    "CompiledModel": "mdf_loop.api.compiled",
     "LoopError": "mdf_loop.errors",
     "Derivatives": "mdf_loop.results.derivatives",
     "Differentiated": "mdf_loop.api.differentiated",
@@ -59,7 +59,7 @@ _HOMES = {
     "Progress": "mdf_loop.run.control.progress",
     "Recovery": "mdf_loop.results.recovery",
     "Results": "mdf_loop.results.data",
-    "StoppedBy": "mdf_loop.ir",
+    "StopReason": "mdf_loop.ir",
     "Drawing": "mdf_loop.drawing",
     "Verification": "mdf_loop.verification",
     "compile": "mdf_loop.api.compiled",
@@ -80,7 +80,7 @@ _HOMES = {
 """Where each public name lives; it is imported when it is first asked for."""
 
 __all__ = [
-    "Compiled",
+    "CompiledModel",
     "Derivatives",
     "Differentiated",
     "Drawing",
@@ -93,7 +93,7 @@ __all__ = [
     "Progress",
     "Recovery",
     "Results",
-    "StoppedBy",
+    "StopReason",
     "Verification",
     "compile",
     "draw",
@@ -114,7 +114,13 @@ __all__ = [
 ]
 
 
+_NEW_NAMES = {"Compiled": "CompiledModel", "StoppedBy": "StopReason"}
+"""New name of each public name that was renamed."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _NEW_NAMES:
+        raise ImportError(f"'mdf_loop.{name}' is now 'mdf_loop.{_NEW_NAMES[name]}'")
     if name not in _HOMES:
         raise AttributeError(f"module 'mdf_loop' has no attribute '{name}'")
     value = getattr(importlib.import_module(_HOMES[name]), name)

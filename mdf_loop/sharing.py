@@ -17,7 +17,7 @@ RETRIES = 5
 
 
 class Sharing(Struct, frozen=True):
-    """Who computes the members of a sweep, and trials; see `Compiled.run` for the words.
+    """Who computes the members of a sweep, and trials; see `CompiledModel.run` for the words.
 
     Members are cut into blocks, of so many if it is said. One whose worker dies is run again, so often.
     A run that `resumes` computes only what its store has not.

@@ -33,11 +33,11 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any, TypeAlias
 
-from mdf_loop.stopped_by import StoppedBy
+from mdf_loop.stopped_by import StopReason
 
-REASONS: dict[int, StoppedBy] = {
-    signal.SIGINT: StoppedBy.INTERRUPTED,
-    signal.SIGTERM: StoppedBy.TERMINATED,
+REASONS: dict[int, StopReason] = {
+    signal.SIGINT: StopReason.INTERRUPTED,
+    signal.SIGTERM: StopReason.TERMINATED,
 }
 """What a signal means for a run."""
 
@@ -51,14 +51,14 @@ _USUAL: dict[int, Any] = {
 """What becomes of a signal that a program says nothing about."""
 
 if hasattr(signal, "SIGHUP"):
-    REASONS[signal.SIGHUP] = StoppedBy.HUNG_UP
+    REASONS[signal.SIGHUP] = StopReason.HUNG_UP
     _USUAL[int(signal.SIGHUP)] = _system.SIG_DFL
 
 ECHO = 1.0
 """Seconds in which a second SIGTERM or SIGHUP is the first one once more: `timeout` sends each twice,
 and of a terminal that is closed both the system and the shell tell."""
 
-Listener: TypeAlias = Callable[[StoppedBy], bool]
+Listener: TypeAlias = Callable[[StopReason], bool]
 """Is told of a signal in the main thread; whether it is the first one for it, so that it is taken."""
 
 _LISTENERS: list[Listener] = []
@@ -68,7 +68,7 @@ _LAST: dict[int, float] = {}
 _interrupts = 0
 _commands = 0
 
-_end_process: Callable[[StoppedBy], object] | None = None
+_end_process: Callable[[StopReason], object] | None = None
 """Function that ends the process at a signal; None where a signal raises an exception."""
 
 _can_defer = False
@@ -90,15 +90,15 @@ class Signalled(KeyboardInterrupt):
         results: what was reached (`Results`), if it came when that was already there.
     """
 
-    def __init__(self, reason: StoppedBy) -> None:
+    def __init__(self, reason: StopReason) -> None:
         super().__init__(reason.value)
         self.reason = reason
         self.results: Any = None
 
 
-def ending(reason: StoppedBy) -> KeyboardInterrupt:
+def ending(reason: StopReason) -> KeyboardInterrupt:
     """What is raised where a signal ends all at once; of Ctrl-C it is Python's own."""
-    return KeyboardInterrupt() if reason is StoppedBy.INTERRUPTED else Signalled(reason)
+    return KeyboardInterrupt() if reason is StopReason.INTERRUPTED else Signalled(reason)
 
 
 # --- handlers -------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
         return
     if _end_process is not None:
         _end_process(reason)
-    if reason is StoppedBy.HUNG_UP:
+    if reason is StopReason.HUNG_UP:
         _leave_terminal()
     heard = {listener(reason) for listener in tuple(_LISTENERS)}  # each of them
     if True not in heard:
@@ -181,7 +181,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
             DEFERRED.add(number)
             return
         raise ending(reason)
-    if reason is StoppedBy.INTERRUPTED:
+    if reason is StopReason.INTERRUPTED:
         _interrupts += 1
 
 
@@ -210,7 +210,7 @@ def _leave_terminal() -> None:
 
 @contextlib.contextmanager
 def heeded(
-    end_process: Callable[[StoppedBy], object] | None = None, *, to_the_end: bool = False
+    end_process: Callable[[StopReason], object] | None = None, *, to_the_end: bool = False
 ) -> Iterator[None]:
     """Heed all signals in `REASONS` within a command, except those that are ignored.
 
@@ -302,9 +302,9 @@ def finished(*, heard: bool = False) -> Iterator[None]:
         Signalled: there was a signal.
     """
     global _finishing
-    reasons: list[StoppedBy] = []
+    reasons: list[StopReason] = []
 
-    def hears(reason: StoppedBy) -> bool:
+    def hears(reason: StopReason) -> bool:
         reasons.append(reason)
         return len(reasons) == 1
 
@@ -398,7 +398,7 @@ def _replace(own: int, other: int) -> None:
             signal.set_wakeup_fd(now)
 
 
-def reasons_in(data: bytes) -> set[StoppedBy]:
+def reasons_in(data: bytes) -> set[StopReason]:
     """The reasons to stop in what a bell has rung: not those that the program handles itself."""
     return {REASONS[n] for n in data if n in REASONS and signal.getsignal(n) is _handle}
 

@@ -80,7 +80,7 @@ class Selection(Struct, frozen=True):
 
 
 class RunControls(Struct, frozen=True):
-    """What is watched, what stops a run, and how it goes on; see `Compiled.run` for the words."""
+    """What is watched, what stops a run, and how it goes on; see `CompiledModel.run` for the words."""
 
     time_limit: float | None = None
     nan: str | None = None
@@ -117,7 +117,7 @@ _ALL, _USUAL = Selection(), RunControls()
 
 
 class RunSpecification(Struct, frozen=True):
-    """What a run is asked for; see `Compiled.run` for the words.
+    """What a run is asked for; see `CompiledModel.run` for the words.
 
     Without `steps` it is one evaluation. `dt` is the time between one evaluation and the next, in the
     model's unit. There will be so many `runs` of this kind: for many of them machine code pays that does
@@ -205,7 +205,7 @@ def specify(
     block: int | None = None,
     retries: int = RETRIES,
 ) -> RunSpecification:
-    """What a run is asked for by these words, which are those of `Compiled.run`.
+    """What a run is asked for by these words, which are those of `CompiledModel.run`.
 
     Raises:
         InputError: a word means nothing, or does not go together with another one.

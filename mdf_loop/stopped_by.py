@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class StoppedBy(Enum):
+class StopReason(Enum):
     """Why a loop or a run stopped; the value is the sentence for the user.
 
     The first three are about loops of a model, the others about runs from outside of the model. A
@@ -28,7 +28,7 @@ class StoppedBy(Enum):
     @property
     def is_asked(self) -> bool:
         """Whether somebody has asked for it: with Ctrl-C, another signal, or a callback."""
-        return self in (StoppedBy.INTERRUPTED, StoppedBy.TERMINATED, StoppedBy.HUNG_UP)
+        return self in (StopReason.INTERRUPTED, StopReason.TERMINATED, StopReason.HUNG_UP)
 
     @property
     def word(self) -> str:
@@ -41,7 +41,7 @@ class StoppedBy(Enum):
         return _CODES[self]
 
 
-REASONS = tuple(StoppedBy)
+REASONS = tuple(StopReason)
 """All reasons, by their codes."""
 
 _CODES = {reason: code for code, reason in enumerate(REASONS)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import InputError
 from mdf_loop.memory_limit import check
 from mdf_loop.quantities import NO_UNIT, convert, has_unit
+from mdf_loop.renamed import renamed_attributes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -37,8 +38,8 @@ class MadeSweep(Mapping[str, Array]):
         """The values of the members from one to before another."""
 
     @abstractmethod
-    def said(self) -> dict[str, Array]:
-        """All that the values are made of."""
+    def _definition(self) -> dict[str, Array]:
+        """Return the arrays that determine the values of all members, by name."""
 
     @abstractmethod
     def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> MadeSweep:
@@ -69,6 +70,9 @@ class Grid(MadeSweep):
     def __init__(self, values: Mapping[str, Array]) -> None:
         self.along = dict(values)
 
+    if not TYPE_CHECKING:
+        __getattr__ = renamed_attributes({"apart": "unflatten"})
+
     @property
     def shape(self) -> tuple[int, ...]:
         """How many values each name has."""
@@ -85,8 +89,8 @@ class Grid(MadeSweep):
         plain = conversion(self.along)
         return self if plain is self.along else grid(plain)
 
-    def said(self) -> dict[str, Array]:
-        """The values of each name."""
+    def _definition(self) -> dict[str, Array]:
+        """Return the values of each name."""
         return self.along
 
     def __iter__(self) -> Iterator[str]:
@@ -95,8 +99,12 @@ class Grid(MadeSweep):
     def __len__(self) -> int:
         return len(self.along)
 
-    def apart(self, array: Array) -> Array:
-        """What all members give, with an axis for each name instead of one of members in front."""
+    def unflatten(self, array: Array) -> Array:
+        """Return an array whose first axis, that of all members, is divided into one axis for each name.
+
+        Args:
+            array: Values of all members, in the order of the grid.
+        """
         return array.reshape(*self.shape, *array.shape[1:])
 
 
@@ -124,8 +132,8 @@ class Sobol(MadeSweep):
         plain = conversion(self._ends)
         return self if plain is self._ends else sobol(plain, self._count, self._seed)
 
-    def said(self) -> dict[str, Array]:
-        """The bounds, with the count and the seed."""
+    def _definition(self) -> dict[str, Array]:
+        """Return the bounds of each name, with the count and the seed."""
         of = (self._count, self._seed)
         return {name: np.array([*ends, *of]) for name, ends in self._ends.items()}
 
@@ -134,6 +142,11 @@ class Sobol(MadeSweep):
 
     def __len__(self) -> int:
         return len(self._ends)
+
+
+def definition(sweep: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arrays that determine the values of all members of a sweep, by name."""
+    return sweep._definition() if isinstance(sweep, MadeSweep) else sweep
 
 
 def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import LoopError
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 
 NODE = {
     "input_ports": {"a": {"default_value": 1.5}},
@@ -54,12 +54,12 @@ ODD: list[Any] = [
 
 
 @pytest.fixture(scope="module")
-def compiled() -> Compiled:
+def compiled() -> CompiledModel:
     return mdf_loop.compile(MODEL)
 
 
 @pytest.fixture(scope="module")
-def results(compiled: Compiled) -> Any:
+def results(compiled: CompiledModel) -> Any:
     return compiled.run(steps=2, dt=0.1)
 
 

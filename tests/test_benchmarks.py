@@ -89,7 +89,7 @@ def test_its_loop_ends_where_its_data_say(chunking) -> None:
         expected = 2.9 * expected * (1.0 - expected)
     assert results["A.n"] == 1000
     np.testing.assert_allclose(results["A.x"], expected, rtol=1e-9)
-    assert results.loops["A.loop"].stopped_by is mdf_loop.StoppedBy.CONDITION
+    assert results.loops["A.loop"].stopped_by is mdf_loop.StopReason.CONDITION
 
 
 def test_its_wide_model_has_rows_of_so_many_elements(chunking) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import signals
-from mdf_loop.api import running
+from mdf_loop.api import specified_run
 from mdf_loop.errors import LoopError
 from mdf_loop.interruption import interruptible
 from mdf_loop.run.control.stopping import Stopping
@@ -53,7 +53,7 @@ def test_a_run_of_a_script_raises_with_what_was_reached() -> None:
         run()
     results = caught.value.results  # type: ignore[attr-defined]
     assert type(caught.value) is KeyboardInterrupt  # Python ends with the exit code of that alone
-    assert results.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+    assert results.stopped_by is mdf_loop.StopReason.INTERRUPTED
     assert 0 < len(results["walk.x"]) < STEPS
 
 
@@ -80,7 +80,7 @@ def test_another_word_is_refused() -> None:
 
 def test_a_callback_that_ends_a_run_is_no_interrupt() -> None:
     results = run(progress=lambda progress: progress.done == 0)
-    assert results.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+    assert results.stopped_by is mdf_loop.StopReason.INTERRUPTED
 
 
 def test_a_command_returns_without_a_word(recwarn: pytest.WarningsRecorder) -> None:
@@ -152,7 +152,7 @@ def test_ctrl_c_after_a_time_limit_is_not_lost() -> None:
             progress=limited,
         )
     stopped_by = caught.value.results.stopped_by  # type: ignore[attr-defined]
-    assert stopped_by in (mdf_loop.StoppedBy.TIME_LIMIT, mdf_loop.StoppedBy.INTERRUPTED)
+    assert stopped_by in (mdf_loop.StopReason.TIME_LIMIT, mdf_loop.StopReason.INTERRUPTED)
 
 
 def test_one_evaluation_of_a_loop() -> None:
@@ -163,6 +163,8 @@ def test_one_evaluation_of_a_loop() -> None:
 
 
 def test_statistics_over_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mdf_loop.api import running
+
     ready, batches = running._compiled, []
 
     def pressed(*words: Any) -> Any:
@@ -210,7 +212,7 @@ def test_a_fit(interactive: None) -> None:
     assert set(caught.value.results.estimates) == set(FREE)  # type: ignore[attr-defined]
     with pytest.warns(UserWarning, match="interrupted"):
         fit = model.fit(data, FREE, **words)
-    assert fit.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+    assert fit.stopped_by is mdf_loop.StopReason.INTERRUPTED
 
 
 def at_evaluation(count: int) -> Callable[[Any], None]:
@@ -258,7 +260,7 @@ def test_a_recovery_keeps_the_fits_that_are_done(monkeypatch: pytest.MonkeyPatch
     words = {"against": "cell.V", "steps": 20, "dt": DT, "noise": 0.05, "points": 8, "polish": 1}
     with pytest.raises(KeyboardInterrupt, match="2 of 5 data sets") as caught:
         mdf_loop.recover(compiled(CELL), FREE, times=5, **words)
-    assert caught.value.results.found.shape == (2, 2)  # type: ignore[attr-defined]
+    assert caught.value.results.estimates.shape == (2, 2)  # type: ignore[attr-defined]
 
 
 def test_a_gradient_has_nothing_before_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,15 +281,14 @@ def test_a_gradient_has_nothing_before_its_check(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_comparison_with_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mdf_loop.api import compiled as module
 
-    ready = module.Compiled.run_specified
+    ready = specified_run.run_specified
 
     def pressed(model: Any, spec: Any) -> Any:
         results = ready(model, spec)
         return interrupted_at(results, 3)
 
-    monkeypatch.setattr(module.Compiled, "run_specified", pressed)
+    monkeypatch.setattr(specified_run, "run_specified", pressed)
     with pytest.raises(KeyboardInterrupt, match="3 of 8 steps were compared") as caught:
         mdf_loop.verify(WALK["g"], steps=8)
     found = caught.value.results  # type: ignore[attr-defined]
@@ -306,7 +307,7 @@ def interrupted_at(results: mdf_loop.Results, steps: int) -> mdf_loop.Results:
         "cpu",
         "float64",
         axes=(Axis("time", {"step": np.arange(steps)}),),
-        stopped_by=mdf_loop.StoppedBy.INTERRUPTED,
+        stopped_by=mdf_loop.StopReason.INTERRUPTED,
     )
     made.steps = results.steps
     return made

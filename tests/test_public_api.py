@@ -12,7 +12,7 @@ import mdf_loop
 
 def test_public_names() -> None:
     assert sorted(mdf_loop.__all__) == [
-        "Compiled",
+        "CompiledModel",
         "Derivatives",
         "Differentiated",
         "Drawing",
@@ -25,7 +25,7 @@ def test_public_names() -> None:
         "Progress",
         "Recovery",
         "Results",
-        "StoppedBy",
+        "StopReason",
         "Verification",
         "compile",
         "draw",

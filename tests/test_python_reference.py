@@ -19,12 +19,12 @@ PAGE = (Path(__file__).parents[1] / "docs" / "reference" / "python-api.md").read
 FUNCTIONS = [name for name in mdf_loop.__all__ if inspect.isfunction(getattr(mdf_loop, name))]
 
 METHODS = {
-    ".save(path, inputs": mdf_loop.Compiled.save,
-    ".to_onnx": mdf_loop.Compiled.to_onnx,
-    "Compiled.differentiate": mdf_loop.Compiled.differentiate,
-    "Compiled.gradient": mdf_loop.Compiled.gradient,
-    "Compiled.jacobian": mdf_loop.Compiled.jacobian,
-    "Compiled.hessian": mdf_loop.Compiled.hessian,
+    ".save(path, inputs": mdf_loop.CompiledModel.save,
+    ".to_onnx": mdf_loop.CompiledModel.to_onnx,
+    "CompiledModel.differentiate": mdf_loop.CompiledModel.differentiate,
+    "CompiledModel.gradient": mdf_loop.CompiledModel.gradient,
+    "CompiledModel.jacobian": mdf_loop.CompiledModel.jacobian,
+    "CompiledModel.hessian": mdf_loop.CompiledModel.hessian,
     ".run(set": mdf_loop.Differentiated.run,
     ".save(path, set": mdf_loop.Differentiated.save,
     ".rows": mdf_loop.Results.rows,
@@ -34,8 +34,8 @@ METHODS = {
 
 TABLES = {
     "mdf_loop.compile": mdf_loop.compile,
-    "mdf_loop.Compiled.run": mdf_loop.Compiled.run,
-    "mdf_loop.Fit": mdf_loop.Compiled.fit,
+    "mdf_loop.CompiledModel.run": mdf_loop.CompiledModel.run,
+    "mdf_loop.Fit": mdf_loop.CompiledModel.fit,
 }
 """Calls whose arguments are in tables, by the title of their section."""
 
@@ -105,14 +105,14 @@ GROUPS = (
 
 def groups_of_page() -> dict[str, list[str]]:
     """Return the arguments in each group of the section of `run`."""
-    parts = re.split(r"^\*\*(.*)\*\*$", section("mdf_loop.Compiled.run"), flags=re.MULTILINE)
+    parts = re.split(r"^\*\*(.*)\*\*$", section("mdf_loop.CompiledModel.run"), flags=re.MULTILINE)
     pairs = zip(parts[1::2], parts[2::2], strict=True)
     return {title: re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) for title, text in pairs}
 
 
 def groups_of_docstring() -> dict[str, list[str]]:
     """Return the arguments in each group of the docstring of `run`."""
-    text = inspect.getdoc(mdf_loop.Compiled.run) or ""
+    text = inspect.getdoc(mdf_loop.CompiledModel.run) or ""
     parts = re.split(r"^([A-Z][a-z ]*):$", text, flags=re.MULTILINE)
     pairs = zip(parts[1::2], parts[2::2], strict=True)
     arguments = {title: re.findall(r"^    (\w+): ", part, re.MULTILINE) for title, part in pairs}

@@ -16,7 +16,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import signals
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stopping import Stopping
 from tests.long_runs.processes import ENDLESS, WALK
 
@@ -68,7 +68,7 @@ def test_a_program_has_its_own_handler() -> None:
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     assert seen
-    assert results.stopped_by is StoppedBy.COMPLETED
+    assert results.stopped_by is StopReason.COMPLETED
     assert len(results["walk.x"]) == 300_000
 
 
@@ -104,7 +104,7 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
 
 @pytest.mark.parametrize(
     ("number", "reason"),
-    [(signal.SIGINT, StoppedBy.INTERRUPTED), (signal.SIGTERM, StoppedBy.TERMINATED)],
+    [(signal.SIGINT, StopReason.INTERRUPTED), (signal.SIGTERM, StopReason.TERMINATED)],
 )
 def test_a_second_signal_ends_at_once(monkeypatch, number, reason) -> None:
     monkeypatch.setattr(signals, "ECHO", 0.0)
@@ -114,7 +114,7 @@ def test_a_second_signal_ends_at_once(monkeypatch, number, reason) -> None:
             assert stopping.reason is stopping.signalled is reason
             with pytest.raises(KeyboardInterrupt) as caught:
                 signal.raise_signal(number)
-        assert getattr(caught.value, "reason", StoppedBy.INTERRUPTED) is reason
+        assert getattr(caught.value, "reason", StopReason.INTERRUPTED) is reason
 
 
 def test_another_signal_is_a_second_one() -> None:
@@ -122,13 +122,13 @@ def test_another_signal_is_a_second_one() -> None:
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    assert stopping.reason is StoppedBy.TERMINATED
+    assert stopping.reason is StopReason.TERMINATED
 
 
 def test_a_signal_without_a_run_ends_at_once() -> None:
     with signals.heeded(), pytest.raises(signals.Signalled) as caught:
         signal.raise_signal(signal.SIGTERM)
-    assert caught.value.reason is StoppedBy.TERMINATED
+    assert caught.value.reason is StopReason.TERMINATED
 
 
 def saved_when_a_signal_comes(number: int, *, heard: bool = False) -> tuple[list[str], Any]:
@@ -146,13 +146,13 @@ def saved_when_a_signal_comes(number: int, *, heard: bool = False) -> tuple[list
 def test_what_is_finished_first() -> None:
     with signals.heeded():
         made = saved_when_a_signal_comes(signal.SIGTERM)
-        assert made == (["one", "two"], StoppedBy.TERMINATED)
+        assert made == (["one", "two"], StopReason.TERMINATED)
         assert saved_when_a_signal_comes(signal.SIGINT, heard=True) == (["one"], None)
 
 
 def test_in_a_script_ctrl_c_waits_for_what_is_being_saved() -> None:
     saved = saved_when_a_signal_comes(signal.SIGINT)
-    assert saved == (["one", "two"], StoppedBy.INTERRUPTED)
+    assert saved == (["one", "two"], StopReason.INTERRUPTED)
     assert saved_when_a_signal_comes(signal.SIGINT, heard=True) == (["one"], None)
 
 
@@ -171,7 +171,7 @@ def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         compiled.run()
     results = caught.value.results  # type: ignore[attr-defined]
-    assert results.stopped_by is StoppedBy.INTERRUPTED
+    assert results.stopped_by is StopReason.INTERRUPTED
     assert {name: np.asarray(a).tolist() for name, a in results.items()} == {
         name: np.asarray(a).tolist() for name, a in whole.items()
     }
@@ -205,7 +205,7 @@ def test_handlers_of_asyncio_are_called_after_the_run(number) -> None:
     finally:
         loop.close()
     assert called == [number]
-    assert results.stopped_by is StoppedBy.COMPLETED
+    assert results.stopped_by is StopReason.COMPLETED
     if number == signal.SIGINT:  # asyncio gives back Python's own handler
         assert signal.getsignal(number) is signal.default_int_handler
 
@@ -218,7 +218,7 @@ def test_a_descriptor_that_is_closed_in_a_run_is_not_put_back() -> None:
         os.close(writing)
         os.close(reading)
         signal.raise_signal(signal.SIGINT)
-    assert stopping.reason is StoppedBy.INTERRUPTED
+    assert stopping.reason is StopReason.INTERRUPTED
     assert signal.set_wakeup_fd(-1) == -1
 
 
@@ -242,7 +242,7 @@ def test_a_forked_process_is_not_in_the_run_of_its_parent() -> None:
         time.sleep(0.02)  # time for the watcher
         assert stopping.reason is None
         signal.raise_signal(signal.SIGINT)
-        assert stopping.reason is StoppedBy.INTERRUPTED
+        assert stopping.reason is StopReason.INTERRUPTED
 
 
 def test_a_forked_process_has_runs_of_its_own() -> None:
@@ -251,7 +251,7 @@ def test_a_forked_process_has_runs_of_its_own() -> None:
         if process == 0:
             with Stopping(60.0) as own:
                 signal.raise_signal(signal.SIGINT)
-            os._exit(0 if own.reason is StoppedBy.INTERRUPTED else 1)
+            os._exit(0 if own.reason is StopReason.INTERRUPTED else 1)
         _, status = os.waitpid(process, 0)
         assert os.waitstatus_to_exitcode(status) == 0
 
@@ -270,4 +270,4 @@ def test_a_run_in_another_thread_hears_of_no_signal() -> None:
         thread.start()
         signal.raise_signal(signal.SIGINT)
         thread.join()
-    assert reasons == [StoppedBy.TIME_LIMIT]
+    assert reasons == [StopReason.TIME_LIMIT]

@@ -97,7 +97,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert 'href="how-to/index.html"' in front
     assert 'src="_images/decision.svg"' in front
     assert "fitzhugh_nagumo" in (tmp_path / "html" / "examples" / "index.html").read_text()
-    assert "time_limit" in (tmp_path / "html" / "api" / "Compiled.html").read_text()
+    assert "time_limit" in (tmp_path / "html" / "api" / "CompiledModel.html").read_text()
     shown = (tmp_path / "html" / "pictures.html").read_text()
     files = sorted((tmp_path / "html" / "pictures").iterdir())
     assert [file.suffix for file in files].count(".svg") == 30

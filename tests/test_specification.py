@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
+from mdf_loop.api.specified_run import run_specified
 from mdf_loop.cli import run_command
 from mdf_loop.errors import InputError
 from mdf_loop.specification import ENGINES, RunSpecification, specify
@@ -111,7 +112,7 @@ def test_what_is_read_for_it_depends_on_no_number() -> None:
 def test_it_is_run_as_it_is() -> None:
     compiled = mdf_loop.compile(MODEL, device="cpu")
     asked = specify(steps=4, every=2)
-    assert compiled.run_specified(asked)["A.o"].tolist() == [1.5, 1.5]
+    assert run_specified(compiled.prepared, asked)["A.o"].tolist() == [1.5, 1.5]
     assert compiled.run(steps=4, every=2)["A.o"].tolist() == [1.5, 1.5]
 
 

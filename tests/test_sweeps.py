@@ -16,7 +16,7 @@ RUN = {"steps": 7, "dt": DT}
 
 
 @pytest.fixture(scope="module")
-def cell() -> mdf_loop.Compiled:
+def cell() -> mdf_loop.CompiledModel:
     return compiled(CELL)
 
 
@@ -36,7 +36,7 @@ def test_a_grid_has_each_value_with_each() -> None:
 
 
 def test_results_of_a_grid_have_an_axis_for_each(
-    cell: mdf_loop.Compiled, each: mdf_loop.Grid
+    cell: mdf_loop.CompiledModel, each: mdf_loop.Grid
 ) -> None:
     found = cell.run(sweep=each, **RUN)
     flat = cell.run(sweep=dict(each), **RUN)
@@ -52,7 +52,7 @@ def test_results_of_a_grid_have_an_axis_for_each(
     assert np.array_equal(picked, alone["V"])
 
 
-def test_a_grid_of_one_evaluation(cell: mdf_loop.Compiled) -> None:
+def test_a_grid_of_one_evaluation(cell: mdf_loop.CompiledModel) -> None:
     found = cell.run(sweep=mdf_loop.grid({"drive": [1.0, 2.0], "cell.offset": [0.0, 0.5, 1.0]}))
     assert found["V"].shape == (2, 3)
     assert found.to_xarray()["cell.V"].dims == ("drive", "cell.offset")
@@ -60,7 +60,7 @@ def test_a_grid_of_one_evaluation(cell: mdf_loop.Compiled) -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".npz", ".json", ".nc", ".h5"])
 def test_files_of_a_grid(
-    cell: mdf_loop.Compiled, each: mdf_loop.Grid, tmp_path: Path, suffix: str
+    cell: mdf_loop.CompiledModel, each: mdf_loop.Grid, tmp_path: Path, suffix: str
 ) -> None:
     path = tmp_path / f"run{suffix}"
     found = cell.run(sweep=each, only=["cell.V"], output=path, **RUN)
@@ -77,7 +77,7 @@ def test_files_of_a_grid(
     assert path.stat().st_size > 0
 
 
-def test_a_grid_is_drawn(cell: mdf_loop.Compiled, each: mdf_loop.Grid) -> None:
+def test_a_grid_is_drawn(cell: mdf_loop.CompiledModel, each: mdf_loop.Grid) -> None:
     figure = cell.run(sweep=each, **RUN).plot()
     assert figure.axes[-1].get_ylabel() == "member of the sweep"
     one = cell.run(sweep=mdf_loop.grid({"cell.tau": TAU}), only=["cell.V"], **RUN).plot()
@@ -98,20 +98,20 @@ def test_a_grid_of_trials_and_of_what_is_told_of_them() -> None:
     assert by["ddm.rt.count"].sum(axis=-1).tolist() == [[4, 4, 4]] * 2
 
 
-def test_a_name_that_an_output_has_too(cell: mdf_loop.Compiled) -> None:
+def test_a_name_that_an_output_has_too(cell: mdf_loop.CompiledModel) -> None:
     both = mdf_loop.grid({"cell.tau": TAU})
     found = cell.run(sweep=both, record=["cell.tau"], steps=2, dt=DT)
     assert found.to_xarray()["cell.tau"].dims == ("cell.tau (swept)", "time")
 
 
-def test_derivatives_of_a_grid(cell: mdf_loop.Compiled, each: mdf_loop.Grid) -> None:
+def test_derivatives_of_a_grid(cell: mdf_loop.CompiledModel, each: mdf_loop.Grid) -> None:
     slope = cell.differentiate({"cell.V": "mean"}, ["cell.tau"], **RUN)
     found, flat = slope.run(sweep=each), slope.run(sweep=dict(each))
     assert found["cell.tau"].shape == np.shape(found.value) == (3, 2)
     assert np.array_equal(found["cell.tau"].ravel(), flat["cell.tau"])
 
 
-def test_paired_values_are_those_of_a_dict(cell: mdf_loop.Compiled) -> None:
+def test_paired_values_are_those_of_a_dict(cell: mdf_loop.CompiledModel) -> None:
     values = {"cell.tau": [1.0, 2.0], "cell.gain": [3.0, 1.0]}
     found = cell.run(sweep=mdf_loop.paired(values), **RUN)
     assert np.array_equal(found["V"], cell.run(sweep=values, **RUN)["V"])
@@ -150,7 +150,7 @@ def test_what_is_refused(make, said: str) -> None:
 
 
 def test_a_grid_is_not_streamed(
-    cell: mdf_loop.Compiled, each: mdf_loop.Grid, tmp_path: Path
+    cell: mdf_loop.CompiledModel, each: mdf_loop.Grid, tmp_path: Path
 ) -> None:
     with pytest.raises(LoopError, match="a grid is not written to a Zarr store while it runs"):
         cell.run(sweep=each, output=tmp_path / "run.zarr", **RUN)

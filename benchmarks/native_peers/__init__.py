@@ -39,7 +39,7 @@ class Case:
     asked: Mapping[str, Any] = field(default_factory=dict)
 
     def run_of(self, steps: int) -> dict[str, Any]:
-        """What `Compiled.run` is given."""
+        """What `CompiledModel.run` is given."""
         if self.dt is None:
             return {"inputs": {"end": systems.newton_end(steps)}, "progress": False}
         return {"steps": steps, "dt": self.dt, "progress": False, **self.asked}

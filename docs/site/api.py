@@ -8,7 +8,7 @@ import mdf_loop
 from docs.site.pages import contents
 
 GROUPS = {
-    "Run models": ["compile", "Compiled", "Results", "StoppedBy", "Progress", "seed"],
+    "Run models": ["compile", "CompiledModel", "Results", "StopReason", "Progress", "seed"],
     "Sweeps": ["grid", "paired", "sobol", "Grid"],
     "Derivatives": ["Differentiated", "Gradient", "Derivatives"],
     "Fits": ["Fit", "Fits", "FitProgress", "recover", "Recovery"],

@@ -41,5 +41,5 @@ tell(
 scaled = network.fit(
     {"step": step, "net.y": y}, {"net.gain": (0.2, 5.0), "net.U": (-2.0, 2.0)}, inputs=inputs
 )
-print("cannot be told apart:", *scaled.together)
+print("cannot be told apart:", *scaled.unidentifiable)
 print(f"standard error of the gain: {scaled.standard_errors['net.gain']}")

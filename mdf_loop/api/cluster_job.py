@@ -141,7 +141,7 @@ class Job:
     def _run(self, box: Box) -> Results:
         """The results of the members in a box, without what whoever asks for them has: model and inputs."""
         made = run(self.prepared, self.asked_of(box))
-        made.model, made.given = None, Values()
+        made.model, made.run_values = None, Values()
         found = made.not_finite
         if found is not None and found.member is not None:
             made.not_finite = replace(found, member=box[0].start + found.member)

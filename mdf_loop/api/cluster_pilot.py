@@ -11,7 +11,7 @@ from msgspec import Struct
 from mdf_loop.api.cluster_job import Job, MadeBlock, flat
 from mdf_loop.cluster.partition import MemberBlock, Partition
 from mdf_loop.errors import RunError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.recording.zarr_folder import CHUNK
 from mdf_loop.signals import ending
@@ -84,7 +84,7 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
 def _is_partial(made: MadeBlock) -> bool:
     """Return True if a signal or the time limit ended the run of a block before its end."""
     reasons = {piece.results.stopped_by for piece in made.pieces}
-    return StoppedBy.TIME_LIMIT in reasons or any(reason.is_asked for reason in reasons)
+    return StopReason.TIME_LIMIT in reasons or any(reason.is_asked for reason in reasons)
 
 
 def _stopped(stopping: Stopping) -> BaseException:

@@ -23,7 +23,7 @@ from mdf_loop.api.gathering import laid_out
 from mdf_loop.api.over_trials import refuse_padding, refuse_with_statistics, told_of
 from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.errors import RunError, UnsupportedError
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import Array, StopReason
 from mdf_loop.memory_limit import check
 from mdf_loop.results.data import Results
 from mdf_loop.run.outputs import Axis, LoopReport
@@ -54,7 +54,7 @@ class MemberSink(Protocol):
     def put(self, block: MemberBlock, made: MadeBlock) -> None:
         """Take a block."""
 
-    def results(self, stopped_by: StoppedBy, reason: str) -> Results:
+    def results(self, stopped_by: StopReason, reason: str) -> Results:
         """All that was taken."""
 
 
@@ -142,7 +142,7 @@ class InMemory:
         kept[rows] = array
         self._arrays[key] = kept
 
-    def results(self, stopped_by: StoppedBy, reason: str) -> Results:
+    def results(self, stopped_by: StopReason, reason: str) -> Results:
         """All members; nan where there is none."""
         made = _like(self._template, self._job, self._asked)
         made.stopped_by, made.reason = stopped_by, reason or stopped_by.value
@@ -235,7 +235,7 @@ class OverTrialsSink:
         first = piece.first // len(trials)
         return range(first, first + axis.length)
 
-    def results(self, stopped_by: StoppedBy, reason: str) -> Results:
+    def results(self, stopped_by: StopReason, reason: str) -> Results:
         """What is told."""
         like = _like(self._template, self._job, self._asked)
         like.loops = dict(self._template.loops)

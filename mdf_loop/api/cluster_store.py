@@ -18,7 +18,7 @@ from mdf_loop.api.identity import identity
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.cluster.partition import MemberBlock, Partition
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import Array, StopReason
 from mdf_loop.reading.names import named_items
 from mdf_loop.results.data import Results
 from mdf_loop.run.control.checkpoint import digest_of_arrays
@@ -31,7 +31,7 @@ from mdf_loop.run.recording.not_finite import NotFinite, earliest
 from mdf_loop.run.recording.regions import Along, Regions, create_regions
 from mdf_loop.run.recording.stored import stored_axes
 from mdf_loop.specification import RunSpecification
-from mdf_loop.sweeps import Grid, MadeSweep, part_of
+from mdf_loop.sweeps import Grid, definition, part_of
 
 _NOTED = 1.0
 """Seconds between two notes in the store about how far the run is."""
@@ -152,9 +152,9 @@ class InStore:
         found = None if self.not_finite is None else to_builtins(self.not_finite)
         return {"blocks_done": self._blocks, "failed": self._failed, "not_finite": found}
 
-    def results(self, stopped_by: StoppedBy, reason: str) -> Results:
+    def results(self, stopped_by: StopReason, reason: str) -> Results:
         """What the store has, read where it is looked at."""
-        if stopped_by is StoppedBy.COMPLETED:
+        if stopped_by is StopReason.COMPLETED:
             ends: dict[str, Any] = {}
         else:
             ends = dict(zip(ENDS, (stopped_by.word, reason), strict=True))
@@ -201,8 +201,10 @@ def _identity(job: Job, prepared: Prepared, asked: RunSpecification) -> dict[str
     whole = identity(prepared, first, prepared.bound(first), kept)
     of_one = {word for word in whole if word.startswith("sweep ")} | {"trials"}
     sweep = asked.values.sweep
-    said = sweep.said() if isinstance(sweep, MadeSweep) else sweep
-    digests = {f"sweep {name}": digest_of_arrays({name: np.asarray(v)}) for name, v in said.items()}
+    digests = {
+        f"sweep {name}": digest_of_arrays({name: np.asarray(values)})
+        for name, values in definition(sweep).items()
+    }
     trials = asked.values.draws.trials
     return {
         **{word: text for word, text in whole.items() if word not in of_one},

@@ -28,7 +28,7 @@ from mdf_loop.cluster.clients import (
 from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.cluster.tasks import Outcome, SchedulerGoneError, Tasks, WorkerDiedError
 from mdf_loop.errors import Finding, InputError, LoopError, RunError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.results.data import Results
 from mdf_loop.run.control.progress import Reporter, reporting
 from mdf_loop.run.control.stopping import Stopping
@@ -137,11 +137,11 @@ class _Run:
         self._remark = ""
         self._without = ""
 
-    def reason_to_end(self, reporter: Reporter) -> StoppedBy | None:
+    def reason_to_end(self, reporter: Reporter) -> StopReason | None:
         """Report the progress of the run, and return why it has to end; None if it may go on."""
         if not reporter.update(self._sink.done, self._remark):
-            self._stopping.ask(StoppedBy.INTERRUPTED)
-        return StoppedBy.FAILED if self._error is not None else self._stopping.reason
+            self._stopping.ask(StopReason.INTERRUPTED)
+        return StopReason.FAILED if self._error is not None else self._stopping.reason
 
     def share(self, connecting: Connecting, asked: RunSpecification, reporter: Reporter) -> None:
         """Let the workers of a cluster run all blocks that are missing."""
@@ -166,7 +166,7 @@ class _Run:
             connection, on_worker, self._job, asked.sharing.retries
         )
 
-        def reason_to_end() -> StoppedBy | None:
+        def reason_to_end() -> StopReason | None:
             if tasks.has_workers():
                 self._without = ""
             elif not self._without:
@@ -201,13 +201,13 @@ class _Run:
         error = self._error or self._stopping.failure or self._of_members()
         reached = f"{sink.done} of {sink.members} members"
         if error is not None and stopped_by is None:
-            stopped_by, reason = StoppedBy.FAILED, error.findings[0].what
+            stopped_by, reason = StopReason.FAILED, error.findings[0].what
         elif stopped_by is not None:
             reason = f"{reached}; {stopped_by.value}"
             if self._without:
                 reason += f"; the cluster had {self._without}"
         else:
-            stopped_by, reason = StoppedBy.COMPLETED, ""
+            stopped_by, reason = StopReason.COMPLETED, ""
         results = sink.results(stopped_by, reason)
         results.not_finite = sink.not_finite
         return results, error

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.api import specified_run
 from mdf_loop.api.describable import Describable
 from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.api.running import run
 from mdf_loop.api.time_steps import differing_steps
 from mdf_loop.arguments import whole, word
 from mdf_loop.document.document import Document
@@ -29,7 +29,7 @@ from mdf_loop.run.control.progress import Callback
 from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.device import DEVICES
 from mdf_loop.sharing import RETRIES
-from mdf_loop.specification import RunSpecification, specify
+from mdf_loop.specification import specify
 
 PRECISIONS = ("float64", "float32")
 SHAPES = ("strict", "dynamic")
@@ -47,7 +47,7 @@ def compile(
     native: str = "auto",
     threads: int | None = None,
     loop_condition: str = "document",
-) -> Compiled:
+) -> CompiledModel:
     """Make an MDF model ready to run on ONNX Runtime.
 
     Args:
@@ -70,7 +70,7 @@ def compile(
     options = checked_options(device, precision, shapes, max_iterations, unroll)
     native = word(native, "native", NATIVE_WORDS)
     placement = Placement(device, native, threads=checked_threads(threads))
-    return Compiled(open_document(source, loop_condition), placement, options)
+    return CompiledModel(open_document(source, loop_condition), placement, options)
 
 
 def checked_threads(threads: int | None) -> int | None:
@@ -105,7 +105,7 @@ def checked_options(
     return Options(precision, shapes, max_iterations, unroll)
 
 
-class Compiled(Describable, Fittable):
+class CompiledModel(Describable, Fittable):
     """A model ready to run; sessions are made once for each set of input types.
 
     Those of the last 64 sets are kept.
@@ -295,23 +295,13 @@ class Compiled(Describable, Fittable):
         for sentence in differing_steps(self.prepared, asked):
             warnings.warn(sentence, UserWarning, stacklevel=2)
         results = interruptible(
-            lambda: self.run_specified(asked), on_interrupt, lambda results: results.reason
+            lambda: specified_run.run_specified(self.prepared, asked),
+            on_interrupt,
+            lambda results: results.reason,
         )
         if results.not_finite is not None:
             warnings.warn(results.not_finite.sentence, RuntimeWarning, stacklevel=2)
         return results
-
-    def run_specified(self, asked: RunSpecification) -> Results:
-        """Run what one description asks for (see `mdf_loop.specification.specify`), without warnings.
-
-        Raises:
-            LoopError: an input does not fit, or the model failed; the sentence names the place.
-        """
-        if asked.sharing is None:
-            return run(self.prepared, asked)
-        from mdf_loop.api.clustered import run_on_cluster
-
-        return run_on_cluster(self.prepared, asked)
 
     # --- files --------------------------------------------------------------------------------
 

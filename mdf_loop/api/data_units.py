@@ -29,7 +29,7 @@ def convert_data(
 
     Args:
         prepared: the model.
-        data: data as `Compiled.fit` takes them; without units they are returned as they are.
+        data: data as `CompiledModel.fit` takes them; without units they are returned as they are.
         against: outputs that the data are of.
         likelihood: outputs by the columns of decisions.
         has_dt: True if times are not the numbers of steps.

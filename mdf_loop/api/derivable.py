@@ -1,4 +1,4 @@
-"""`Compiled.differentiate`, `gradient`, `jacobian`, `hessian`: what is asked for derivatives of a model.
+"""`CompiledModel.differentiate`, `gradient`, `jacobian`, `hessian`: what is asked for derivatives of a model.
 
 The derivative is that of what runs: how often loops run, which branches are taken, when a neuron fires
 and which random numbers are drawn is held as it is.

@@ -1,4 +1,4 @@
-"""`Compiled.differentiate`: a model and what is asked for derivatives of, made once, run again and again."""
+"""`CompiledModel.differentiate`: a model and what is asked for derivatives of, made once, run again and again."""
 
 from __future__ import annotations
 
@@ -136,7 +136,8 @@ class Differentiated:
             if not bound.members:
                 value, arrays = value[0], {name: array[0] for name, array in arrays.items()}
         if isinstance(sweep, Grid):
-            value, arrays = sweep.apart(value), {n: sweep.apart(a) for n, a in arrays.items()}
+            value = sweep.unflatten(value)
+            arrays = {n: sweep.unflatten(a) for n, a in arrays.items()}
         shown = value if bound.members else float(value)
         return Gradient(shown, arrays, seed_of(bound), dict(ready.native))
 

@@ -1,4 +1,4 @@
-"""What `Compiled.fit` does: one fit, one for each subject, or one of all that share parameters."""
+"""What `CompiledModel.fit` does: one fit, one for each subject, or one of all that share parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.observed import read_table
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.paths import noting
 from mdf_loop.results.fit import Fit, Fits
 from mdf_loop.run.control.progress import reporting
@@ -84,7 +84,7 @@ def _one_by_one(model: Derivable, request: FitRequest, free: ParameterSpace) -> 
                 raise
             count_interrupt()
             break
-        if found[name].stopped_by is not StoppedBy.COMPLETED:
+        if found[name].stopped_by is not StopReason.COMPLETED:
             break
     return found
 
@@ -122,7 +122,7 @@ def _side_by_side(model: Derivable, request: FitRequest, free: ParameterSpace) -
                 assert outcome.result is not None
                 found[subject] = dataclasses.replace(outcome.result, read_from=frozenset(files))
                 if not reporter.update(len(found)):
-                    stopping.ask(StoppedBy.INTERRUPTED)
+                    stopping.ask(StopReason.INTERRUPTED)
     if not found and stopping.reason is not None:
         raise ending(stopping.reason)
     return {name: found[name] for name, _ in items if name in found}

@@ -1,4 +1,4 @@
-"""`Compiled.fit`: what is asked for a fit of a model to data."""
+"""`CompiledModel.fit`: what is asked for a fit of a model to data."""
 
 from __future__ import annotations
 

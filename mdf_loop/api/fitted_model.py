@@ -18,7 +18,7 @@ from mdf_loop.cluster.clients import Connection
 from mdf_loop.cluster.environment import check_environment, environment_versions
 from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import LoopError, UnsupportedError
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import Array, StopReason
 from mdf_loop.sharing import RETRIES
 from mdf_loop.specification import RunSpecification, Selection
 
@@ -114,10 +114,10 @@ class FittedModel:
             name: np.concatenate([made[place][name] for place, _ in parts]) for name in self.names
         }
 
-    def _reason_to_end(self) -> StoppedBy | None:
+    def _reason_to_end(self) -> StopReason | None:
         """Return the reason why no more is computed by the cluster; None before its deadline."""
         assert self._connection is not None
-        return StoppedBy.TIME_LIMIT if self._connection.is_overdue else None
+        return StopReason.TIME_LIMIT if self._connection.is_overdue else None
 
     def jacobian(self, values: Mapping[str, Array]) -> Mapping[tuple[str, str], Array]:
         """How outputs change; by differences where no derivative is to be had (`without` says why)."""

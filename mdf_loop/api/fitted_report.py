@@ -130,7 +130,7 @@ def _estimated(
         "intervals": {name: (lower[name], upper[name]) for name in found},
         "beyond_bounds": tuple(free.elements[k] for k in np.flatnonzero(beyond)),
         "covariance": uncertainty.covariance * np.outer(free.width, free.width),
-        "together": tuple(
+        "unidentifiable": tuple(
             tuple(free.elements[k] for k in group) for group in uncertainty.unidentifiable
         ),
     }

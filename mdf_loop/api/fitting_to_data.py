@@ -1,4 +1,4 @@
-"""What `Compiled.fit` does: data and parameters are checked, the least is searched for, and told."""
+"""What `CompiledModel.fit` does: data and parameters are checked, the least is searched for, and told."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ METHODS = ("least_squares", "gradient", "differential_evolution")
 
 
 class FitRequest(Struct, frozen=True):
-    """What a fit is asked for; see `Compiled.fit` for the words.
+    """What a fit is asked for; see `CompiledModel.fit` for the words.
 
     `connection` is the connection to the cluster, once there is one.
     """

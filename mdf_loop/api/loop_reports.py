@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mdf_loop.api.prepared import Evaluation
-from mdf_loop.ir import Array, Data, Loop, StoppedBy
+from mdf_loop.ir import Array, Data, Loop, StopReason
 from mdf_loop.run.outputs import LoopReport
 from mdf_loop.run.recording.missing import padded_members
 from mdf_loop.run.segments import Reached
@@ -29,19 +29,19 @@ def loop_reports(ready: Evaluation, reached: Reached) -> dict[str, LoopReport]:
 
 
 def _report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> LoopReport:
-    limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
+    limit = StopReason.MAX_ITERATIONS if loop.trip_count is None else StopReason.TRIP_COUNT
     goes_on = np.array(loop.condition is None) if last is None else last
     if loop.name not in ready.apart:
-        return LoopReport(int(count.flat[0]), limit if goes_on.flat[0] else StoppedBy.CONDITION)
-    codes = np.where(goes_on, limit.code, StoppedBy.CONDITION.code)
+        return LoopReport(int(count.flat[0]), limit if goes_on.flat[0] else StopReason.CONDITION)
+    codes = np.where(goes_on, limit.code, StopReason.CONDITION.code)
     return LoopReport.of(count, np.broadcast_to(codes, count.shape))
 
 
 def _of_both(said: LoopReport | None, followed: LoopReport) -> LoopReport:
     """The report of who followed a loop; a condition that ended it may stand for a trip count."""
-    if said is None or isinstance(followed.stopped_by, StoppedBy):
+    if said is None or isinstance(followed.stopped_by, StopReason):
         return followed
-    ended = followed.codes == np.array(StoppedBy.CONDITION.code)
+    ended = followed.codes == np.array(StopReason.CONDITION.code)
     return LoopReport.of(np.asarray(said.iterations), np.where(ended, said.codes, followed.codes))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.errors import InputError, LoopError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.results.data import Results
 from mdf_loop.run.recording.lengths import is_padding
 from mdf_loop.run.recording.not_finite import earliest
@@ -46,13 +46,13 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
         except KeyboardInterrupt as interrupt:
             if complete is None:
                 raise
-            stopped_by = getattr(interrupt, "reason", StoppedBy.INTERRUPTED)
-            if stopped_by is StoppedBy.INTERRUPTED:
+            stopped_by = getattr(interrupt, "reason", StopReason.INTERRUPTED)
+            if stopped_by is StopReason.INTERRUPTED:
                 count_interrupt()
             reason = f"{made.trials} trials; {stopped_by.value}"
             return told_of(made, complete, stopped_by, reason), None
         found = earliest((found, last.not_finite))
-        if error is not None or last.stopped_by is not StoppedBy.COMPLETED:
+        if error is not None or last.stopped_by is not StopReason.COMPLETED:
             break
         complete = last
         refuse_padding(complete, told.statistics)
@@ -61,7 +61,7 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
     assert last is not None
     if complete is None:
         return last, error
-    is_all = last.stopped_by is StoppedBy.COMPLETED
+    is_all = last.stopped_by is StopReason.COMPLETED
     reason = last.reason if is_all else f"{made.trials} trials; {last.reason}"
     results = told_of(made, complete, last.stopped_by, reason)
     results.not_finite = found
@@ -140,7 +140,7 @@ def _members(results: Results) -> range | None:
 
 
 def told_of(
-    made: TrialStatistics, complete: Results, stopped_by: StoppedBy, reason: str
+    made: TrialStatistics, complete: Results, stopped_by: StopReason, reason: str
 ) -> Results:
     """Results like those of a complete batch, with what is told of all in the place of its outputs.
 
@@ -167,7 +167,7 @@ def told_of(
         native=complete.native,
         seed=complete.seed,
         draws=True,
-        told=made.numbers,
+        statistics=made.numbers,
     )
 
 

@@ -57,8 +57,8 @@ def recover(
         steps: how often the model is evaluated.
         dt: the time between one evaluation and the next; see `run`.
         noise: the standard deviation of what is added to each observed number; a Quantity is converted
-            to the unit of the outputs, as other values are (see `Compiled.run`).
-        likelihood: reaction times instead of curves; see `Compiled.fit`.
+            to the unit of the outputs, as other values are (see `CompiledModel.run`).
+        likelihood: reaction times instead of curves; see `CompiledModel.fit`.
         trials: how many runs tell a likelihood.
         data_trials: how many reaction times are observed.
         times: how many data sets are made.
@@ -67,7 +67,7 @@ def recover(
         seed: of what is true, of the noise, and of the fits.
         points: how many points each fit tries first.
         polish: how many of the best of them it improves.
-        on_interrupt: what Ctrl-C does: `raise` or `return` the fits that are done; see `Compiled.run`.
+        on_interrupt: what Ctrl-C does: `raise` or `return` the fits that are done; see `CompiledModel.run`.
 
     Raises:
         InputError: a word means nothing, or does not go together with another one.

@@ -1,4 +1,4 @@
-"""What `Compiled.run` does: what is asked for is checked, run, and put together as results."""
+"""What `CompiledModel.run` does: what is asked for is checked, run, and put together as results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdf_loop.api.prepared import Prepared
 from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
 from mdf_loop.interruption import with_results
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.memory_limit import limited
 from mdf_loop.paths import noting, path_of, refuse_clashes
 from mdf_loop.reading.binding import Bound
@@ -53,7 +53,7 @@ Computing: TypeAlias = Callable[[Claim | None], tuple[Results, LoopError | None]
 
 
 def run(prepared: Prepared, asked: RunSpecification) -> Results:
-    """Run a model, and save the results where that is asked for."""
+    """Run a model in this process, and save the results if requested."""
     if isinstance(asked.values.sweep, Grid) and asked.streams:
         raise InputError(
             "a grid is not written to a Zarr store while it runs",
@@ -116,7 +116,7 @@ def _ended(
     results, error = compute(claim)
     results.read_from = prepared.document.files
     results.model = prepared.document
-    results.given, results.steps = asked.values, asked.steps
+    results.run_values, results.steps = asked.values, asked.steps
     results.notes = finite_check.notes(results)
     try:
         if asked.output is not None:
@@ -135,7 +135,7 @@ def _ended(
             error.findings += unsaved.findings
     if error is not None:
         error.results = results
-        if results.stopped_by is StoppedBy.FAILED:
+        if results.stopped_by is StopReason.FAILED:
             (first, *others) = error.findings
             error.findings = (replace(first, what=results.reason), *others)
         raise error
@@ -182,7 +182,7 @@ def _ended_by(
 
 
 def _why(
-    stopped_by: StoppedBy, controller: RunController, time: Callable[[int], str | None]
+    stopped_by: StopReason, controller: RunController, time: Callable[[int], str | None]
 ) -> str:
     """The sentence about a reason, as exact as it can be."""
     if controller.found is not None:
@@ -235,14 +235,14 @@ def _run_once(
 
 def _how_it_went(
     reached: Reached, reports: Mapping[str, LoopReport], controller: RunController
-) -> tuple[StoppedBy, str]:
+) -> tuple[StopReason, str]:
     """Why an evaluation ended, and the sentence about it."""
     stopped_by = reached.stopped_by
     if stopped_by is None and not (reports or reached.missing or controller.failure):
-        return StoppedBy.COMPLETED, StoppedBy.COMPLETED.value
+        return StopReason.COMPLETED, StopReason.COMPLETED.value
     if stopped_by is None:
-        bounded = any(StoppedBy.MAX_ITERATIONS in r.reasons for r in reports.values())
-        stopped_by = StoppedBy.MAX_ITERATIONS if bounded else StoppedBy.COMPLETED
+        bounded = any(StopReason.MAX_ITERATIONS in r.reasons for r in reports.values())
+        stopped_by = StopReason.MAX_ITERATIONS if bounded else StopReason.COMPLETED
     stopped = [
         f"{report.how_often} of {name}"
         for name, report in reports.items()
@@ -356,7 +356,7 @@ def _sentence(
     ran: Ran, stepper: TimeStepper, controller: RunController, time: Callable[[int], str | None]
 ) -> str:
     """How far a run came, and why it ended."""
-    if ran.stopped_by is StoppedBy.COMPLETED:
+    if ran.stopped_by is StopReason.COMPLETED:
         return str(ran.stopped_by.value)
     return f"{ran.done} of {stepper.total} steps; {_why(ran.stopped_by, controller, time)}"
 

@@ -128,7 +128,7 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
 
 
 def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, Any]:
-    """Return the keyword arguments of `Compiled.fit` from the options."""
+    """Return the keyword arguments of `CompiledModel.fit` from the options."""
     from mdf_loop.cli.inputs import (
         read_cluster,
         read_inputs,

@@ -1,6 +1,7 @@
 """Options of `mdf-loop run` about recording, limits, checkpoints and resuming.
 
---every 10 --every 5min      rows of every tenth step; five minutes between checkpoints
+--every 10                   rows of every tenth step
+--checkpoint-every 5min      five minutes between checkpoints
 --reduce cell.v=mean,max     instead of the rows of cell.v, its mean and its largest value
 """
 
@@ -33,10 +34,8 @@ def recording_options(command: _F) -> _F:
         ),
         click.option(
             "--every",
-            multiple=True,
-            metavar="N|TIME",
-            help="Record only every N-th row. With a unit (5min), the time between "
-            "checkpoints. Both can be combined.",
+            metavar="N",
+            help="Record only every N-th row.",
         ),
         click.option(
             "--only",
@@ -88,9 +87,14 @@ def stopping_options(command: _F) -> _F:
             "--output without FILE.",
         ),
         click.option(
+            "--checkpoint-every",
+            metavar="TIME",
+            help="Time between two checkpoints (in seconds, or 30s, 5min, 1h) instead of a minute.",
+        ),
+        click.option(
             "--checkpoint",
             metavar="FILE",
-            help="Write a checkpoint for --resume every minute, or at the interval of --every.",
+            help="Write a checkpoint for --resume from time to time, and at the end.",
         ),
         click.option(
             "--nan",
@@ -114,46 +118,36 @@ def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         "only": options["only"] or None,
         "when": options["when"],
         "reduce": read_reductions(options["reduce"]),
-        **read_every(options["every"]),
+        "every": 1 if options["every"] is None else read_every(options["every"]),
         "nan": options["nan"],
         "time_limit": options["time_limit"],
         "memory_limit": options["memory_limit"],
         "checkpoint": options["checkpoint"],
+        "checkpoint_every": options["checkpoint_every"],
         "resume": True if options["resume"] == OUTPUT_STORE else options["resume"],
         "progress": False if options["quiet"] else None,
     }
 
 
-def read_every(texts: Iterable[str]) -> dict[str, Any]:
-    """Return `every` for texts without a unit, and `checkpoint_every` for texts with one."""
-    arguments: dict[str, Any] = {}
-    for text in texts:
-        name, value = _parse_every(text)
-        if name in arguments:
-            raise InputError(
-                f"--every is given twice for {_EVERY_MEANINGS[name]}", hint=_EVERY_EXAMPLE
-            )
-        arguments[name] = value
-    return arguments
+def read_every(text: str) -> int:
+    """Return the number of rows of `--every`.
 
-
-_EVERY_MEANINGS = {"every": "rows", "checkpoint_every": "checkpoints"}
-
-_EVERY_EXAMPLE = "e.g. --every 10 for the rows of every tenth step, --every 5min for checkpoints"
-
-
-def _parse_every(text: str) -> tuple[str, Any]:
-    """Return the name and value of the argument that one `--every` option sets."""
-    from mdf_loop.durations import has_unit, seconds
+    Raises:
+        InputError: The text is a time, or no whole number.
+    """
+    from mdf_loop.durations import has_unit
 
     if has_unit(text):
-        return "checkpoint_every", seconds(text, "the time between checkpoints")
+        raise InputError(
+            f"--every '{text}' is a time, but --every counts rows",
+            hint=f"write --checkpoint-every {text} for the time between checkpoints",
+        )
     try:
-        return "every", int(text)
+        return int(text)
     except ValueError:
         raise InputError(
-            f"--every '{text}' is neither a whole number of steps nor a time with a unit",
-            hint=_EVERY_EXAMPLE,
+            f"--every '{text}' is not a whole number of rows",
+            hint="e.g. --every 10 for the rows of every tenth step",
         ) from None
 
 

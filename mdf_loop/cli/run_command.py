@@ -37,14 +37,14 @@ from mdf_loop.signals import Signalled, finished
 from mdf_loop.visible import on_one_line
 
 if TYPE_CHECKING:
-    from mdf_loop.api.compiled import Compiled
+    from mdf_loop.api.compiled import CompiledModel
     from mdf_loop.document.document import Document
     from mdf_loop.results.data import Results
     from mdf_loop.specification import RunControls, RunSpecification
 
 
 class _RunCommand(GroupedCommand):
-    """The command `run`, with the groups of the arguments of `Compiled.run`."""
+    """The command `run`, with the groups of the arguments of `CompiledModel.run`."""
 
     groups: ClassVar = {
         "Model and inputs": (
@@ -55,7 +55,15 @@ class _RunCommand(GroupedCommand):
         "What to record": ("record", "only", "every", "when", "reduce", "execution_list"),
         "Random numbers and trials": ("seed", "trials", "over_trials", "by"),
         "Limits": ("time_limit", "memory_limit", "nan", "quiet"),
-        "Files": ("output", "overwrite", "plot", "as_json", "checkpoint", "resume"),
+        "Files": (
+            "output",
+            "overwrite",
+            "plot",
+            "as_json",
+            "checkpoint",
+            "checkpoint_every",
+            "resume",
+        ),
         "Cluster": ("cluster", "block", "retries"),
         "Compiler and device": (*COMPILED, "loop_condition"),
     }
@@ -111,7 +119,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     """Run one evaluation of MODEL, or MODEL over time, and print its outputs."""
     from mdf_loop.api.compiled import compile
     from mdf_loop.api.time_steps import differing_steps
-    from mdf_loop.ir import StoppedBy
+    from mdf_loop.ir import StopReason
     from mdf_loop.memory_limit import checked_limit, limited
 
     ctx.with_resource(limited(checked_limit(options["memory_limit"])))
@@ -134,7 +142,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
             show(on_one_line(f"warning: {note}"), error=True)
     if failure is not None:
         raise failure
-    if results.stopped_by.is_asked or results.stopped_by is StoppedBy.TIME_LIMIT:
+    if results.stopped_by.is_asked or results.stopped_by is StopReason.TIME_LIMIT:
         if results.checkpoint:
             resume_option = f"--resume '{results.checkpoint}'"
         else:
@@ -238,14 +246,16 @@ def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpe
 
 
 def _run(
-    compiled: Compiled, spec: RunSpecification
+    compiled: CompiledModel, spec: RunSpecification
 ) -> tuple[Results, LoopError | Signalled | None]:
     """Return the results of a run, complete or partial, and the error or signal that ended it.
 
     The error may also come from writing the results.
     """
+    from mdf_loop.api import specified_run
+
     try:
-        return compiled.run_specified(spec), None
+        return specified_run.run_specified(compiled.prepared, spec), None
     except Signalled as signal:
         if signal.results is None:
             raise
@@ -279,7 +289,7 @@ def _hint(error: LoopError, hint: str, output: str | Path | None, controls: RunC
 
 
 def _write_files(
-    compiled: Compiled,
+    compiled: CompiledModel,
     results: Results,
     options: Mapping[str, Any],
     failure: LoopError | Signalled | None,
@@ -301,7 +311,7 @@ def _write_files(
 
 
 def _printed_parts(
-    compiled: Compiled, results: Results, options: Mapping[str, Any]
+    compiled: CompiledModel, results: Results, options: Mapping[str, Any]
 ) -> Iterable[str]:
     """Return the texts to print on stdout."""
     from mdf_loop.cli.run_notes import notes_on_idle_nodes

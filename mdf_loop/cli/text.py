@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Array, Data, StoppedBy
+from mdf_loop.ir import Array, Data, StopReason
 from mdf_loop.ir.types import content_type
 from mdf_loop.results.data import Results
 from mdf_loop.results.gradient import Gradient
@@ -61,7 +61,7 @@ def results_as_text(
     lines += [] if execution_list is None else _execution_order_lines(execution_list)
     seed = f", seed: {results.seed}" if results.draws and results.seed is not None else ""
     lines.append(f"device: {results.device} ({reason}), precision: {results.precision}{seed}")
-    if results.stopped_by is not StoppedBy.COMPLETED:
+    if results.stopped_by is not StopReason.COMPLETED:
         lines.append(f"stopped: {results.reason}")
     return "\n".join(map(on_one_line, lines))
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 
 from mdf_loop import signals
 from mdf_loop.cli.ending import end_process
-from mdf_loop.stopped_by import StoppedBy
+from mdf_loop.stopped_by import StopReason
 
 ANSWER_SECONDS = 1.5
 """Seconds in which the main thread has to answer a first signal."""
@@ -56,7 +56,7 @@ class _Watchdog:
     def __init__(self) -> None:
         self._bell = signals.Bell()
         self._is_over = False
-        self._reason: StoppedBy | None = None
+        self._reason: StopReason | None = None
         self._deadline = 0.0
         self._next_repeat = 0.0
         self._is_second = False

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from mdf_loop.cluster.clients import Connection
 from mdf_loop.errors import RunError
-from mdf_loop.stopped_by import StoppedBy
+from mdf_loop.stopped_by import StopReason
 
 SCHEDULER_LOSS_SECONDS = 10.0
 """Seconds without a scheduler after which it counts as gone."""
@@ -67,7 +67,7 @@ class Tasks(Generic[T, R]):
         self._shared = self._submit_shared()
 
     def outcomes(
-        self, items: Iterable[T], stopped: Callable[[], StoppedBy | None]
+        self, items: Iterable[T], stopped: Callable[[], StopReason | None]
     ) -> Iterator[Outcome[T, R]]:
         """Yield the outcome of each item in order of completion, until `stopped` returns a reason.
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.watch import FitMonitor, SearchStopped
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import Array, StopReason
 from mdf_loop.signals import count_interrupt
 
 TOLERANCE = 1e-13
@@ -174,7 +174,7 @@ class SearchResult(Struct, frozen=True):
     """Optima of a search, the best first, and the reason why the search ended."""
 
     optima: tuple[Optimum, ...]
-    stopped_by: StoppedBy = StoppedBy.COMPLETED
+    stopped_by: StopReason = StopReason.COMPLETED
 
     @property
     def best(self) -> Optimum:
@@ -211,7 +211,7 @@ def run_search(search: Callable[[], Sequence[Optimum]], monitor: FitMonitor) -> 
     except SearchStopped as stop:
         stopped_by, signal_error = stop.reason, None
     except KeyboardInterrupt as signal:
-        stopped_by, signal_error = getattr(signal, "reason", StoppedBy.INTERRUPTED), signal
+        stopped_by, signal_error = getattr(signal, "reason", StopReason.INTERRUPTED), signal
         monitor.ended = stopped_by
         count_interrupt()
     cost, point = monitor.best

@@ -16,14 +16,14 @@ from time import perf_counter
 
 import numpy as np
 
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import Array, StopReason
 from mdf_loop.run.control.progress import reporting
 
 
 class SearchStopped(Exception):  # noqa: N818 - not an error: the fit returns its best point
     """Signal that the fit shall end now, for this reason."""
 
-    def __init__(self, reason: StoppedBy) -> None:
+    def __init__(self, reason: StopReason) -> None:
         super().__init__(reason.value)
         self.reason = reason
 
@@ -52,7 +52,7 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
     def __init__(self, progress: bool | FitCallback | None, limit: float | None, name: str) -> None:
         self.evaluations = 0
         self.best: tuple[float, Array | None] = (np.inf, None)
-        self.ended: StoppedBy | None = None
+        self.ended: StopReason | None = None
         self._callback = progress if callable(progress) else None
         show_bar = False if callable(progress) else progress
         self._reporting = reporting(show_bar, None, 0, "evaluations", name)
@@ -96,8 +96,8 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         self._reporter.update(self.evaluations, f"best {self.best[0]:.6g}")
         report = FitProgress(self.evaluations, self.best[0], self.elapsed)
         if self.ended is None and self._callback is not None and self._callback(report) is False:
-            self.ended = StoppedBy.INTERRUPTED
+            self.ended = StopReason.INTERRUPTED
         if self.ended is None and self._limit is not None and self.elapsed > self._limit:
-            self.ended = StoppedBy.TIME_LIMIT
+            self.ended = StopReason.TIME_LIMIT
         if self.ended is not None:
             raise SearchStopped(self.ended)

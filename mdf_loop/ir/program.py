@@ -26,7 +26,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from mdf_loop.stopped_by import StoppedBy as StoppedBy  # IR users import it from here
+from mdf_loop.stopped_by import StopReason as StopReason  # IR users import it from here
 
 Array: TypeAlias = npt.NDArray[Any]
 Data: TypeAlias = Any

@@ -19,7 +19,7 @@ from mdf_loop.ir import (
     Loop,
     Recorded,
     Shape,
-    StoppedBy,
+    StopReason,
     Value,
     is_true,
     original,
@@ -300,13 +300,13 @@ class LoopWriter:
         }
 
     def _stopped_by(self, loop: Loop, last: Value) -> Value:
-        def code(reason: StoppedBy) -> Value:
+        def code(reason: StopReason) -> Value:
             return self.b.constant(np.array(reason.code))
 
-        limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
+        limit = StopReason.MAX_ITERATIONS if loop.trip_count is None else StopReason.TRIP_COUNT
         if loop.condition is None:
             return code(limit)
-        return self.b.op("Where", last, code(limit), code(StoppedBy.CONDITION))
+        return self.b.op("Where", last, code(limit), code(StopReason.CONDITION))
 
 
 def _owner(where: str) -> str:

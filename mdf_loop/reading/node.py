@@ -53,7 +53,7 @@ from mdf_loop.reading.readers import read_graph_function
 from mdf_loop.reading.schedule.known import Truth
 
 LOOP_RESULTS = ("iterations", "condition", "stopped_by")
-"""Names after the dot: iterations run, the last condition, why it stopped (see `StoppedBy`)."""
+"""Names after the dot: iterations run, the last condition, why it stopped (see `StopReason`)."""
 
 
 class Context(Struct, frozen=True):

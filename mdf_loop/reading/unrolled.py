@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.errors import CarryTypeError, RecordShapeError, TripCountError
-from mdf_loop.ir import StoppedBy, Value
+from mdf_loop.ir import StopReason, Value
 from mdf_loop.lower import Term
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import fits_dtype
@@ -170,7 +170,7 @@ class _Unrolled:
         b, last = self.b, rounds[-1].condition_out
         known = b.constant_of(last)
         ended = self.conditional and known is not None and not known
-        reason = StoppedBy.CONDITION if ended else StoppedBy.TRIP_COUNT
+        reason = StopReason.CONDITION if ended else StopReason.TRIP_COUNT
         return {
             "iterations": lambda: b.constant(np.array(len(rounds))),
             "condition": lambda: last,

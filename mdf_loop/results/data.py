@@ -14,6 +14,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data
 from mdf_loop.paths import Files, noting
+from mdf_loop.renamed import renamed_attributes
 from mdf_loop.results.json_text import json_chunks, results_content, to_json_types
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.lengths import without_padding
@@ -35,7 +36,7 @@ class Results(Outputs):
     Attributes:
         read_from: Files of the model. Saving never overwrites them.
         model: Model that `draw` makes a picture of. None for results that were read from a file.
-        given: Inputs and parameters of the run. `draw` shows them in its picture.
+        run_values: Inputs and parameters of the run. `draw` shows them in its picture.
         steps: Number of time steps that the caller requested. None for a single evaluation.
         store: Zarr store that a cluster wrote. The outputs are read from it on access.
         not_finite: First value that became nan or infinite and was still so at the end, if any.
@@ -43,10 +44,13 @@ class Results(Outputs):
 
     read_from: Files = frozenset()
     model: Document | None = None
-    given: Values = Values()
+    run_values: Values = Values()
     steps: int | None = None
     store: Path | None = None
     not_finite: NotFinite | None = None
+
+    if not TYPE_CHECKING:
+        __getattr__ = renamed_attributes({"told": "statistics", "given": "run_values"})
 
     @property
     def time(self) -> Array | None:
@@ -161,7 +165,7 @@ class Results(Outputs):
             )
         is_over_time = any(axis.name == "time" for axis in self.axes)
         options = {"over_time": is_over_time, **options, "observation": observe(self)}
-        return draw(as_run(self.model, self.given, self.steps), target, **options)
+        return draw(as_run(self.model, self.run_values, self.steps), target, **options)
 
     def plot(
         self,

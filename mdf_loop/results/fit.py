@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.files import checked_target, write_whole
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.paths import Files, noting
+from mdf_loop.renamed import renamed_attributes
 from mdf_loop.results.fit_data import FitData
 from mdf_loop.results.json_text import json_chunks
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Fit(FitData):
     """Result of a fit, with its export to JSON, files and plots. See `FitData` for the attributes."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = renamed_attributes({"together": "unidentifiable"})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of `to_json` as plain numbers, strings and lists. nan and infinity are strings."""
@@ -76,7 +80,7 @@ class Fit(FitData):
             {name: getattr(each, name) for name in ("choice", "edges", "observed", "expected")}
             for each in self.distributions
         ]
-        return content | {"together": [list(group) for group in self.together]}
+        return content | {"together": [list(group) for group in self.unidentifiable]}
 
     def save(self, path: str | Path) -> None:
         """Write the whole fit to a `.json` file, or its table of estimates to a `.csv` file.
@@ -129,7 +133,7 @@ class Fits(Mapping[str, Fit]):
         return len(self.fits)
 
     @property
-    def stopped_by(self) -> StoppedBy:
+    def stopped_by(self) -> StopReason:
         """Reason that ended the last fit. If it was stopped, later subjects have no fit."""
         return list(self.fits.values())[-1].stopped_by
 

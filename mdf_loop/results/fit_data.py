@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import Array, StopReason
 from mdf_loop.paths import Files
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class FitData:
         dropped: Number of rows of the data with a nan or infinite value. The fit omits these values.
         converged: True if the search converged.
         reason: Reason why the search ended, as a sentence.
-        stopped_by: Limit that stopped the search. `StoppedBy.COMPLETED` if none did.
+        stopped_by: Limit that stopped the search. `StopReason.COMPLETED` if none did.
         starts: All refined starts, the best first.
         evaluations: Number of runs of the model.
         seconds: Duration of the fit.
@@ -103,7 +103,7 @@ class FitData:
         method: Name of the search method.
         at_bounds: Parameters whose estimate equals one of its bounds.
         beyond_bounds: Parameters whose interval extends beyond one of its bounds.
-        together: Groups of parameters that the data cannot identify separately.
+        unidentifiable: Groups of parameters that the data cannot identify separately.
         nonfinite_derivatives: Parameters whose derivatives were nan or infinite at points of the search where
             the outputs are finite. The search may have ended too early, and standard errors may be wrong.
         curves: Outputs of the model beside the data.
@@ -128,7 +128,7 @@ class FitData:
     seed: int
     method: str
     model: Any
-    stopped_by: StoppedBy = StoppedBy.COMPLETED
+    stopped_by: StopReason = StopReason.COMPLETED
     sse: float | None = None
     residual_sd: float | None = None
     log_likelihood: float | None = None
@@ -138,7 +138,7 @@ class FitData:
     dropped: int = 0
     at_bounds: tuple[str, ...] = ()
     beyond_bounds: tuple[str, ...] = ()
-    together: tuple[tuple[str, ...], ...] = ()
+    unidentifiable: tuple[tuple[str, ...], ...] = ()
     nonfinite_derivatives: tuple[str, ...] = ()
     curves: tuple[Curve, ...] = ()
     distributions: tuple[Distribution, ...] = ()

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.results.fit_data import Distribution, FitData
 from mdf_loop.visible import on_one_line
 
@@ -133,7 +133,7 @@ def _bins_text(distribution: Distribution) -> str:
 
 def _remarks(fit: FitData) -> Iterator[str]:
     """Yield one line for each warning, and one line for the search."""
-    if fit.stopped_by is not StoppedBy.COMPLETED:
+    if fit.stopped_by is not StopReason.COMPLETED:
         yield f"stopped: {fit.reason}"
     elif not fit.converged:
         yield f"not converged: {fit.reason}"
@@ -148,7 +148,7 @@ def _remarks(fit: FitData) -> Iterator[str]:
     if beyond := [name for name in fit.beyond_bounds if name not in fit.at_bounds]:
         phrase = "interval reaches" if len(beyond) == 1 else "intervals reach"
         yield f"{_list_text(beyond)}: the {phrase} beyond a bound"
-    for group in fit.together:
+    for group in fit.unidentifiable:
         yield f"{_list_text(group)} cannot be told apart"
     if names := fit.nonfinite_derivatives:
         yield f"derivatives by {_list_text(names)} were nan or infinite at points of the search"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.files import in_blocks
-from mdf_loop.ir import Array, Data, StoppedBy
+from mdf_loop.ir import Array, Data, StopReason
 from mdf_loop.ir.types import content_type, dtype_name
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import coordinates
@@ -91,7 +91,7 @@ def results_content(results: Outputs) -> dict[str, Any]:
         settings["seed"] = results.seed
     if results.native:
         settings["native"] = results.native
-    if results.stopped_by is not StoppedBy.COMPLETED:
+    if results.stopped_by is not StopReason.COMPLETED:
         settings |= {"stopped_by": results.stopped_by.word, "reason": results.reason}
     if results.notes:
         settings["notes"] = list(results.notes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.ir import Array
+from mdf_loop.renamed import renamed_attributes
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.fit_data import flatten
 
@@ -28,9 +29,12 @@ class Recovery:
     truths: tuple[Mapping[str, Any], ...]
     fits: tuple[Fit, ...]
 
+    if not TYPE_CHECKING:
+        __getattr__ = renamed_attributes({"found": "estimates", "held": "covered"})
+
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Name of each column of `true` and `found`: `cell.a`, or `net.W[0,1]`."""
+        """Name of each column of `true` and `estimates`: `cell.a`, or `net.W[0,1]`."""
         return self.fits[0].parameters
 
     @property
@@ -39,12 +43,12 @@ class Recovery:
         return np.array([flatten(truth) for truth in self.truths])
 
     @property
-    def found(self) -> Array:
+    def estimates(self) -> Array:
         """Estimated parameters, one row per data set."""
         return np.array([flatten(fit.estimates) for fit in self.fits])
 
     @property
-    def held(self) -> Array:
+    def covered(self) -> Array:
         """Booleans that are True where the 95 % interval covers the true parameter, one row per data set."""
         lower, upper = (
             np.array([flatten({n: e[k] for n, e in f.intervals.items()}) for f in self.fits])
@@ -61,12 +65,12 @@ class Recovery:
         """
         from pandas import DataFrame, Index
 
-        errors = self.found - self.true
+        errors = self.estimates - self.true
         columns = {
             "bias": errors.mean(axis=0),
             "sd": errors.std(axis=0),
             "largest": np.abs(errors).max(axis=0),
-            "held": self.held.mean(axis=0),
+            "held": self.covered.mean(axis=0),
         }
         return DataFrame(columns, index=Index(self.parameters, name="parameter"))
 

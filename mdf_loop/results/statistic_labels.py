@@ -41,7 +41,7 @@ def response_axis(results: Outputs) -> Axis | None:
     candidates = (
         axis for axis in results.axes if not axis.is_swept and axis.name not in _NOT_RESPONSES
     )
-    return next(candidates, None) if results.told else None
+    return next(candidates, None) if results.statistics else None
 
 
 _NOT_RESPONSES = ("time", "trial")
@@ -57,7 +57,7 @@ def response_labels(results: Outputs) -> list[str]:
 
 def is_histogram(results: Outputs, name: str) -> bool:
     """Return True if an output is a histogram of one number over trials."""
-    edges, shape = results.told.get(name, ()), np.shape(results[name])
+    edges, shape = results.statistics.get(name, ()), np.shape(results[name])
     element_shape = shape[len(results.axes_of(name)) :]
     return name.endswith(".histogram") and element_shape == (len(edges) - 1,)
 
@@ -81,7 +81,7 @@ def element_labels(results: Outputs, name: str, shape: Sequence[int]) -> list[st
 
 def _statistic_labels(results: Outputs, name: str, shape: tuple[int, ...]) -> list[str]:
     """Return the label of each element of a statistic: a bin, a quantile or an index."""
-    parameters = results.told.get(name, ())
+    parameters = results.statistics.get(name, ())
     if is_histogram(results, name):
         return [f"{low:g} to {high:g}" for low, high in pairwise(parameters)]
     if parameters and shape == (len(parameters),):

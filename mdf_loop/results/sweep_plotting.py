@@ -128,7 +128,7 @@ def _histograms(
     results: Outputs, name: str, array: Array, swept_axis: SweptAxis
 ) -> Iterator[Panel]:
     """Yield an image for each response, with the swept value to the right and the bins upwards."""
-    output_name, edges = name.rpartition(".")[0], np.asarray(results.told[name], np.float64)
+    output_name, edges = name.rpartition(".")[0], np.asarray(results.statistics[name], np.float64)
     value_label = axis_label(output_name, results.units.get(output_name, ""))
     for response, counts in zip(
         response_labels(results) or [""],

@@ -47,7 +47,7 @@ Both labels are empty if the function writes them.
 def has_distributions(results: Outputs) -> bool:
     """Return True if there are trials and no time: numbers whose distribution can be drawn."""
     axis_names = [axis.name for axis in results.axes]
-    return "time" not in axis_names and ("trial" in axis_names or bool(results.told))
+    return "time" not in axis_names and ("trial" in axis_names or bool(results.statistics))
 
 
 def distribution_panels(results: Outputs, names: Sequence[str] | None) -> list[Panel]:
@@ -59,7 +59,7 @@ def distribution_panels(results: Outputs, names: Sequence[str] | None) -> list[P
     output_names = list(results) if names is None else [results.full_name(name) for name in names]
     panel_iterator = (
         _statistic_panels(results, output_names)
-        if results.told
+        if results.statistics
         else _trial_panels(results, output_names)
     )
     panels = list(panel_iterator)
@@ -186,7 +186,7 @@ def _statistic_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]
     labels = response_labels(results) or [""]
     for name in names:
         output_name, _, statistic = name.rpartition(".")
-        parameters, array = results.told.get(name), np.asarray(results[name])
+        parameters, array = results.statistics.get(name), np.asarray(results[name])
         if not parameters or array.ndim != 1 + bool(response_name):
             continue
         rows = array.reshape(-1, array.shape[-1])

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.emit.row_shapes import rows_differ
-from mdf_loop.ir import Array, Data, Recorded, Scanned, StoppedBy, Value, body_outputs, reads
+from mdf_loop.ir import Array, Data, Recorded, Scanned, StopReason, Value, body_outputs, reads
 from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.snapshot import Snapshot
@@ -96,16 +96,16 @@ class LoopStepper:
         return max(0, self._limit)
 
     @property
-    def ended_by(self) -> StoppedBy | None:
+    def ended_by(self) -> StopReason | None:
         """Why the loop has come to its end, if it has."""
         if self.segment.loop.condition is not None and not self._state.condition.any():
-            return StoppedBy.CONDITION
+            return StopReason.CONDITION
         if self._limit is None or self.done < self._limit:
             return None
         has_count = self.segment.loop.trip_count is not None
-        return StoppedBy.TRIP_COUNT if has_count else StoppedBy.MAX_ITERATIONS
+        return StopReason.TRIP_COUNT if has_count else StopReason.MAX_ITERATIONS
 
-    def report(self, reason: StoppedBy | None) -> LoopReport:
+    def report(self, reason: StopReason | None) -> LoopReport:
         """How the loop went; the reason is why it was stopped, if it has not come to its end."""
         stopped_by = self.ended_by or reason
         assert stopped_by is not None

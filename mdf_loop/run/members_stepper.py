@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from mdf_loop.ir import Array, Data, StoppedBy, Value
+from mdf_loop.ir import Array, Data, StopReason, Value
 from mdf_loop.native.choice import NATIVE
 from mdf_loop.run.control.stepper import Block
 from mdf_loop.run.control.stopping import Stopping
@@ -32,10 +32,10 @@ take members out, are few (measured: 7 % less time than with half of it)."""
 class MembersStepper(LoopStepper):
     """A `Stepper` through a loop of members, which are run together until the last has stopped."""
 
-    def report(self, reason: StoppedBy | None) -> LoopReport:
+    def report(self, reason: StopReason | None) -> LoopReport:
         """How it went, of each member."""
         state, otherwise = self.whole, self.ended_by or reason
-        codes = np.full(state.condition.shape, StoppedBy.CONDITION.code)
+        codes = np.full(state.condition.shape, StopReason.CONDITION.code)
         if otherwise is not None:
             codes[state.condition] = otherwise.code
         return LoopReport.of(state.counts, codes)

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.durations import SECONDS
-from mdf_loop.ir import Array, Data, StoppedBy
+from mdf_loop.ir import Array, Data, StopReason
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.recording.ticks import Ticks
 from mdf_loop.stopped_by import REASONS
@@ -27,7 +27,7 @@ class LoopReport:
     """
 
     iterations: int | Array
-    stopped_by: StoppedBy | Array
+    stopped_by: StopReason | Array
     codes: int | Array = field(default=None, repr=False)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class LoopReport:
 
     def apart(self, axes: tuple[Axis, ...]) -> LoopReport:
         """The same, of members that have these axes."""
-        if isinstance(self.stopped_by, StoppedBy):
+        if isinstance(self.stopped_by, StopReason):
             return self
         return LoopReport.of(
             **with_each_axis({"iterations": self.iterations, "codes": self.codes}, axes)
@@ -68,12 +68,12 @@ class LoopReport:
         return "1 iteration" if most == 1 else f"{most} iterations"
 
     @property
-    def reasons(self) -> list[StoppedBy]:
+    def reasons(self) -> list[StopReason]:
         """Why it ended, each reason once, the most frequent first."""
-        if isinstance(self.stopped_by, StoppedBy):
+        if isinstance(self.stopped_by, StopReason):
             return [self.stopped_by]
-        counts = np.bincount(np.ravel(self.codes), minlength=len(StoppedBy))
-        counted = {reason: int(n) for reason, n in zip(StoppedBy, counts, strict=True) if n}
+        counts = np.bincount(np.ravel(self.codes), minlength=len(StopReason))
+        counted = {reason: int(n) for reason, n in zip(StopReason, counts, strict=True) if n}
         return sorted(counted, key=lambda reason: -counted[reason])
 
     @property
@@ -84,15 +84,15 @@ class LoopReport:
     @property
     def words(self) -> str | list[Any]:
         """The reasons as written in results."""
-        if isinstance(self.stopped_by, StoppedBy):
+        if isinstance(self.stopped_by, StopReason):
             return self.stopped_by.word
-        words = np.array([reason.word for reason in StoppedBy], object)
+        words = np.array([reason.word for reason in StopReason], object)
         return list(words[self.codes].tolist())
 
 
-def _codes(reasons: StoppedBy | Array) -> int | Array:
+def _codes(reasons: StopReason | Array) -> int | Array:
     """Return the codes of one reason, or of an array of reasons."""
-    if isinstance(reasons, StoppedBy):
+    if isinstance(reasons, StopReason):
         return reasons.code
     codes: Array = np.vectorize(lambda reason: reason.code, otypes=[np.intp])(reasons)
     return codes
@@ -146,13 +146,13 @@ class Outputs(Mapping[str, Data]):
             several axes. Members of a sweep are in front.
         dtypes: of the outputs that are no arrays, e.g. `sequence(float32)`.
         reduced: the outputs that are reductions of a run over time: they have no axis of time.
-        stopped_by: why the run ended: `StoppedBy.COMPLETED`, or what has stopped it.
+        stopped_by: why the run ended: `StopReason.COMPLETED`, or what has stopped it.
         reason: the same as a sentence, with how far it came.
         state: what the model carried into its next evaluation, for a run over time; else None.
         seed: that of the random numbers; None for a sweep of seeds, which stand along its axis.
         draws: whether the model draws any.
-        told: of outputs that are told of all trials, by name the numbers that belong to each: the
-            probabilities of quantiles, the edges of a histogram.
+        statistics: Parameters of each statistic over trials, by the name of the output: the probabilities of
+            quantiles, the edges of a histogram.
         dims: what the model calls the axes of an output's own, by name.
         native: of each loop, by `node.function` (that over time is `time`), whether it was `native`,
             or `standard:` and why.
@@ -160,7 +160,7 @@ class Outputs(Mapping[str, Data]):
             order; None if that was decided while running and not asked for.
         checkpoint: the file that `resume` takes to go on from here; None if none was written.
         notes: sentences about the run that a modeller should read, such as the first nan; the same as
-            the warnings of `Compiled.run`.
+            the warnings of `CompiledModel.run`.
         seconds: how long each loop has run that was followed by itself, by name (that over time is
             `time`); under the empty name an evaluation as a whole, where short loops are a part of it.
     """
@@ -177,7 +177,7 @@ class Outputs(Mapping[str, Data]):
         units: Mapping[str, str] | None = None,
         dtypes: Mapping[str, str] | None = None,
         reduced: Collection[str] = (),
-        stopped_by: StoppedBy = StoppedBy.COMPLETED,
+        stopped_by: StopReason = StopReason.COMPLETED,
         reason: str = "",
         state: Mapping[str, Array] | None = None,
         execution_list: ExecutionList | None = None,
@@ -185,7 +185,7 @@ class Outputs(Mapping[str, Data]):
         native: Mapping[str, str] | None = None,
         seed: int | None = None,
         draws: bool = False,
-        told: Mapping[str, tuple[float, ...]] | None = None,
+        statistics: Mapping[str, tuple[float, ...]] | None = None,
         dims: Mapping[str, tuple[str, ...]] | None = None,
         seconds: Mapping[str, float] | None = None,
     ) -> None:
@@ -203,7 +203,7 @@ class Outputs(Mapping[str, Data]):
         self.native = dict(native) if native else {}
         self.seed = seed
         self.draws = draws
-        self.told = dict(told) if told else {}
+        self.statistics = dict(statistics) if statistics else {}
         self.dims = dict(dims) if dims else {}
         self.seconds = dict(seconds) if seconds else {}
         self.stopped_by = stopped_by

@@ -26,7 +26,7 @@ from mdf_loop.ir import (
     Data,
     Loop,
     Program,
-    StoppedBy,
+    StopReason,
     Value,
     is_fixed,
     reads,
@@ -59,11 +59,11 @@ from mdf_loop.run.outputs import LoopReport
 LONG = 100_000
 """Iterations of a loop that are sure to take a while."""
 
-Follower: TypeAlias = Callable[[LoopStepper, Stopping], StoppedBy | None]
+Follower: TypeAlias = Callable[[LoopStepper, Stopping], StopReason | None]
 """Follows a stepper to its end or until it is stopped, and lets it keep (`take`) its rows."""
 
 
-def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
     """Follow a loop; nothing but `stopping` stops it."""
     return follow(stepper, stopping, stepper.take)
 
@@ -195,7 +195,7 @@ class Reached(Struct, frozen=True):
 
     outputs: Mapping[str, Data]
     loops: Mapping[str, LoopReport]
-    stopped_by: StoppedBy | None
+    stopped_by: StopReason | None
     missing: Mapping[str, str]
 
 
@@ -238,7 +238,7 @@ class _Evaluation:
         }
         self.values: dict[Value, Data] = {}
         self.reports: dict[str, LoopReport] = {}
-        self.reason: StoppedBy | None = None
+        self.reason: StopReason | None = None
         self.incomplete = Incomplete()
         self.first = 0
         self.resume: Snapshot | None = None
@@ -364,7 +364,7 @@ def _report(parts: Snapshot, loop: Loop) -> LoopReport:
     """How a loop went that had come to its end."""
     name, own = f"loop {loop.name}", () if loop.members is None else (None,)
     iterations, codes = parts.array(name, "i", (2, *own))
-    if (iterations < 0).any() or (codes < 0).any() or (codes >= len(StoppedBy)).any():
+    if (iterations < 0).any() or (codes < 0).any() or (codes >= len(StopReason)).any():
         raise parts.wrong(name, "iterations and why they ended")
     return LoopReport.of(iterations, codes)
 

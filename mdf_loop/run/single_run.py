@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from mdf_loop.errors import MemoryLimitError, RunError
-from mdf_loop.ir import Array, Data, Program, StoppedBy, bodies, is_fixed, loops, results
+from mdf_loop.ir import Array, Data, Program, StopReason, bodies, is_fixed, loops, results
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.passes.segments.split_into_segments import split_into_segments
 from mdf_loop.pipeline import evaluation, prepare
@@ -108,7 +108,7 @@ class SingleRun:
             signalled = attempt.signalled
             if made is not None:
                 return Reached(made, {}, signalled, {})
-            if attempt.reason is StoppedBy.MEMORY_LIMIT:
+            if attempt.reason is StopReason.MEMORY_LIMIT:
                 self.session = self._backend.load(self._program, self._placement)  # afresh
         with controller:
             if signalled is not None:
@@ -216,7 +216,7 @@ class _Rows:
 
 
 def _follower(controller: RunController) -> Follower:
-    def follow(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+    def follow(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
         return controller.follow(stepper, _Rows(stepper), "iterations", stepper.name)
 
     return follow

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from mdf_loop.errors import InputError, RunError
-from mdf_loop.ir import Data, StoppedBy
+from mdf_loop.ir import Data, StopReason
 from mdf_loop.run.control.controller import RunController
 from mdf_loop.run.control.stepper import Sink
 from mdf_loop.run.device import Device
@@ -38,7 +38,7 @@ class Ran(Struct, frozen=True):
     execution_list: ExecutionList | None
     device: Device
     done: int
-    stopped_by: StoppedBy
+    stopped_by: StopReason
     ends: RowEnds
 
     def time_of(self, step: int, unit: str) -> str | None:
@@ -94,16 +94,16 @@ def run_over_time(
         stepper.ran,
         session.device,
         stepper.done,
-        stopped_by or StoppedBy.COMPLETED,
+        stopped_by or StopReason.COMPLETED,
         recorder.ends,
     )
 
 
-def _nothing_reached(reason: StoppedBy | None) -> BaseException:
+def _nothing_reached(reason: StopReason | None) -> BaseException:
     assert reason is not None
     if reason.is_asked:
         return ending(reason)
     return RunError(
         f"{reason.value} before the first evaluation was done",
-        hint="give the run more time" if reason is StoppedBy.TIME_LIMIT else "",
+        hint="give the run more time" if reason is StopReason.TIME_LIMIT else "",
     )

@@ -9,7 +9,7 @@ import math
 import time
 
 from mdf_loop.errors import MemoryLimitError, RunError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.memory_limit import as_text, in_use, limit
 
 ENGINE_SHARE = 0.7
@@ -37,7 +37,7 @@ class Limits:
         left = self._start + self._seconds - time.monotonic()
         return None if math.isinf(self._seconds) else max(left, 0.0)
 
-    def of_engine(self) -> StoppedBy | None:
+    def of_engine(self) -> StopReason | None:
         """Return the time limit as stop reason if the engine has used its share of the time.
 
         Raises:
@@ -47,7 +47,7 @@ class Limits:
             _check_memory()
         self._checks += 1
         is_over = time.monotonic() > self._start + ENGINE_SHARE * self._seconds
-        return StoppedBy.TIME_LIMIT if is_over else None
+        return StopReason.TIME_LIMIT if is_over else None
 
     def of_interpreter(self) -> None:
         """Raise an error if the interpreter must stop.

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from mdf_loop.api.compiled import Compiled, compile
+from mdf_loop.api import specified_run
+from mdf_loop.api.compiled import CompiledModel, compile
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.interruption import interruptible
-from mdf_loop.ir import Array, Data, OutputRole, StoppedBy
+from mdf_loop.ir import Array, Data, OutputRole, StopReason
 from mdf_loop.memory_limit import checked_limit, limited
 from mdf_loop.reading import read, read_annotated
 from mdf_loop.reading.inputs import Given, open_ports
@@ -96,7 +97,7 @@ def verify(
             that has begun is not stopped.
         memory_limit: the memory limit of this process, as for `run`.
         on_interrupt: the effect of Ctrl-C: `raise`, or `return` the finished comparisons; see
-            `Compiled.run`.
+            `CompiledModel.run`.
 
     Raises:
         LoopError: the compiled model cannot run, or there is nothing to compare it with.
@@ -129,7 +130,7 @@ def verify(
         )
 
 
-def _verify(document: Document, compiled: Compiled, spec: RunSpecification) -> Verification:
+def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification) -> Verification:
     """Return the comparison of a run; of an interrupted one, only its completed steps.
 
     Raises:
@@ -150,11 +151,11 @@ def _verify(document: Document, compiled: Compiled, spec: RunSpecification) -> V
     if theirs.stopped_by is not None and not inputs_given.over_time:
         spec = replace(spec, steps=len(theirs.execution_list))
     spec = replace(spec, controls=replace(spec.controls, time_limit=limits.remaining))
-    ours = compiled.run_specified(replace(spec, selection=selection))
+    ours = specified_run.run_specified(compiled.prepared, replace(spec, selection=selection))
     tolerance = _tolerance(document, compiled.options.precision)
     if theirs.stopped_by is not None and not ours.stopped_by.is_asked:
         ours.stopped_by = theirs.stopped_by
-    if ours.stopped_by.is_asked or ours.stopped_by is StoppedBy.TIME_LIMIT:
+    if ours.stopped_by.is_asked or ours.stopped_by is StopReason.TIME_LIMIT:
         return _verify_common_steps(document, ours, theirs, tolerance, notes, steps)
     if steps is None:
         inputs = spec.values.inputs
@@ -175,13 +176,13 @@ def _verify(document: Document, compiled: Compiled, spec: RunSpecification) -> V
         order = ours.execution_list
         if order is None:  # decided while running: asked for in a run of its own
             controls = replace(spec.controls, time_limit=limits.remaining)
-            order_run = compiled.run_specified(
-                replace(spec, execution_list=True, controls=controls)
+            order_run = specified_run.run_specified(
+                compiled.prepared, replace(spec, execution_list=True, controls=controls)
             )
             if order_run.stopped_by.is_asked:
                 raise ending(order_run.stopped_by)
             order = order_run.execution_list or ()
-            if order_run.stopped_by is StoppedBy.TIME_LIMIT:
+            if order_run.stopped_by is StopReason.TIME_LIMIT:
                 notes.append(
                     f"the time limit of the comparison was over: the order of nodes was compared in {len(order)} steps"
                 )

@@ -15,7 +15,7 @@ import pytest
 import xarray
 
 import mdf_loop
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording.region_layout import digest_of
 from tests.models.timed import graph
@@ -28,7 +28,7 @@ GIVEN: dict[str, Any] = {"sweep": {"n.b": B}, "steps": 6, "every": 2, "progress"
 
 
 @pytest.fixture(scope="module")
-def model() -> Compiled:
+def model() -> CompiledModel:
     """A model with one output that differs in all members."""
     node = {
         "parameters": {
@@ -41,7 +41,7 @@ def model() -> Compiled:
 
 
 @pytest.fixture(scope="module")
-def unbroken(model: Compiled) -> np.ndarray:
+def unbroken(model: CompiledModel) -> np.ndarray:
     return np.asarray(model.run(**GIVEN)["n.x"])
 
 
@@ -52,7 +52,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def original(model: Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(model: CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("stores") / "original.zarr"
     with pytest.MonkeyPatch.context() as patch:
         compute_inline(patch)
@@ -66,7 +66,7 @@ def store(original: Path, tmp_path: Path, blocks: list[int]) -> Path:
     return Path(shutil.copytree(original, tmp_path / "s.zarr"))
 
 
-def resumed(model: Compiled, store: Path) -> mdf_loop.Results:
+def resumed(model: CompiledModel, store: Path) -> mdf_loop.Results:
     return model.run(**GIVEN, cluster=1, block=3, output=store, resume=True)
 
 
@@ -78,7 +78,7 @@ def contents(place: Path) -> dict[str, Any]:
     }
 
 
-def refused(model: Compiled, store: Path, sentence: str) -> None:
+def refused(model: CompiledModel, store: Path, sentence: str) -> None:
     """Check that a run is refused by one error before a file is changed."""
     before = contents(store.parent)
     with pytest.raises(InputError, match=sentence):
@@ -96,7 +96,7 @@ def edit(file: Path, change: Callable[[Any], Any]) -> None:
 
 
 def test_a_whole_store_is_read_without_a_run(
-    model: Compiled, unbroken: np.ndarray, store: Path, blocks: list[int]
+    model: CompiledModel, unbroken: np.ndarray, store: Path, blocks: list[int]
 ) -> None:
     results = resumed(model, store)
     assert np.asarray(results["n.x"]).tobytes() == unbroken.tobytes()
@@ -107,7 +107,7 @@ def test_a_whole_store_is_read_without_a_run(
 
 
 @pytest.mark.parametrize("name", ["n.x", "n.x/c", "n.x/c/1", "n.x/c/0/0", "computed", "zarr.json"])
-def test_nothing_is_written_through_links(model: Compiled, store: Path, name: str) -> None:
+def test_nothing_is_written_through_links(model: CompiledModel, store: Path, name: str) -> None:
     for flags in (store / "computed" / "c").iterdir():
         flags.unlink()
     (store / name).rename(store.parent / "victim")
@@ -115,7 +115,7 @@ def test_nothing_is_written_through_links(model: Compiled, store: Path, name: st
     refused(model, store, rf"'{name}' in it is no plain file: nothing is written through links")
 
 
-def test_a_worker_writes_through_no_link(model: Compiled, store: Path) -> None:
+def test_a_worker_writes_through_no_link(model: CompiledModel, store: Path) -> None:
     from mdf_loop.run.recording.regions import Regions
 
     root = json.loads((store / "zarr.json").read_text())["attributes"]
@@ -155,7 +155,9 @@ FORGED: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize(("word", "value"), FORGED.values(), ids=FORGED)
-def test_forged_records_are_refused(model: Compiled, store: Path, word: str, value: Any) -> None:
+def test_forged_records_are_refused(
+    model: CompiledModel, store: Path, word: str, value: Any
+) -> None:
     shutil.copytree(store / "computed", store.parent / "victim" / "computed")
 
     def change(document: Any) -> None:
@@ -168,7 +170,7 @@ def test_forged_records_are_refused(model: Compiled, store: Path, word: str, val
 @pytest.mark.parametrize(
     "name", ["../victim", "..", ".", "", "/tmp/victim", "a/b", "zarr.json", "x\0"]
 )
-def test_names_of_arrays_stay_in_the_store(model: Compiled, store: Path, name: str) -> None:
+def test_names_of_arrays_stay_in_the_store(model: CompiledModel, store: Path, name: str) -> None:
     def change(document: Any) -> None:
         arrays = document["consolidated_metadata"]["metadata"]
         arrays[name] = arrays["n.x"]
@@ -190,7 +192,7 @@ ARRAYS: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize(("word", "value"), ARRAYS.values(), ids=ARRAYS)
 def test_metadata_of_an_array(
-    model: Compiled, unbroken: np.ndarray, store: Path, word: str, value: Any
+    model: CompiledModel, unbroken: np.ndarray, store: Path, word: str, value: Any
 ) -> None:
     """An array's own metadata are mended from those of the store; forged ones of the store are refused."""
     edit(store / "n.x" / "zarr.json", lambda document: document.update({word: value}))
@@ -207,7 +209,7 @@ def test_metadata_of_an_array(
 # --- damaged files --------------------------------------------------------------------------------
 
 
-def check_resumed(model: Compiled, given: Any, expected: mdf_loop.Results, store: Path) -> str:
+def check_resumed(model: CompiledModel, given: Any, expected: mdf_loop.Results, store: Path) -> str:
     """Check that a run that continues a store has the expected numbers, or is one error."""
     try:
         results = model.run(**given, output=store, resume=True)
@@ -236,7 +238,7 @@ GRID = {
 @pytest.mark.parametrize("words", [GIVEN, GRID], ids=["sweep", "grid"])
 @pytest.mark.parametrize("seed", range(times(1, 6)))
 def test_damaged_files_give_exact_numbers_or_one_error(
-    model: Compiled, tmp_path: Path, blocks: list[int], words: dict[str, Any], seed: int
+    model: CompiledModel, tmp_path: Path, blocks: list[int], words: dict[str, Any], seed: int
 ) -> None:
     given = {**words, "cluster": 1, "block": 3}
     expected = model.run(**words)
@@ -258,7 +260,7 @@ def test_damaged_files_give_exact_numbers_or_one_error(
 @pytest.mark.parametrize("way", ["emptied", "cut", "flipped", "gone"])
 @pytest.mark.parametrize("name", ["n.x/c/1/0", "computed/c/1", "computed/checksums/2"])
 def test_a_damaged_block_is_computed_again(
-    model: Compiled, unbroken: np.ndarray, store: Path, blocks: list[int], name: str, way: str
+    model: CompiledModel, unbroken: np.ndarray, store: Path, blocks: list[int], name: str, way: str
 ) -> None:
     damage = next(d for what, d in damages(store, random.Random(1)) if f"{name} {way}" in what)
     damage()
@@ -269,7 +271,7 @@ def test_a_damaged_block_is_computed_again(
 
 @pytest.mark.parametrize("name", ["n.b", "step"])
 def test_a_damaged_coordinate_is_written_again(
-    model: Compiled, store: Path, blocks: list[int], name: str
+    model: CompiledModel, store: Path, blocks: list[int], name: str
 ) -> None:
     (store / name / "c" / "0").unlink()
     coordinate = resumed(model, store).to_xarray().coords[name].values
@@ -280,7 +282,7 @@ def test_a_damaged_coordinate_is_written_again(
     assert contents(store / name) == {k: v for k, v in before.items() if f"/{name}/" in k}
 
 
-def test_damaged_metadata_of_the_store_are_one_error(model: Compiled, store: Path) -> None:
+def test_damaged_metadata_of_the_store_are_one_error(model: CompiledModel, store: Path) -> None:
     text = (store / "zarr.json").read_text()
     (store / "zarr.json").write_text(text.replace('"native"', '"nativf"'))
     refused(model, store, "cannot continue .*: its attribute 'sweep' is damaged")
@@ -289,7 +291,7 @@ def test_damaged_metadata_of_the_store_are_one_error(model: Compiled, store: Pat
 
 
 def test_data_reach_the_disk_before_flags(
-    model: Compiled, store: Path, monkeypatch: pytest.MonkeyPatch
+    model: CompiledModel, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mdf_loop.run.recording import region_record
 
@@ -307,7 +309,7 @@ def test_data_reach_the_disk_before_flags(
 
 
 def test_a_store_without_checksums_is_continued_without_them(
-    model: Compiled, unbroken: np.ndarray, store: Path, blocks: list[int]
+    model: CompiledModel, unbroken: np.ndarray, store: Path, blocks: list[int]
 ) -> None:
     """A store of a version that wrote none: chunks that cannot be decoded are computed again."""
     shutil.rmtree(store / "computed" / "checksums")

@@ -17,14 +17,14 @@ GIVEN = DECISION.replace("  ddm:\n", "  ddm:\n    input_ports: {coherence: {defa
 
 
 @pytest.fixture(scope="module")
-def cell() -> mdf_loop.Compiled:
+def cell() -> mdf_loop.CompiledModel:
     return compiled(CELL)
 
 
 @pytest.mark.parametrize("name", ["drive", "cell.drive"])
 @pytest.mark.parametrize("against", [None, "cell.V", {"cell.V": "mV"}])
 def test_a_column_of_an_input_is_refused_by_name(
-    cell: mdf_loop.Compiled, name: str, against: Any
+    cell: mdf_loop.CompiledModel, name: str, against: Any
 ) -> None:
     data = trace(cell)
     data["mV" if isinstance(against, dict) else "cell.V"] = data.pop("cell.V")
@@ -42,7 +42,7 @@ def test_a_column_of_an_input_beside_decisions_is_refused(name: str) -> None:
         compiled(GIVEN).fit({"s": data}, DRIFT, likelihood=OF, trials=20, shared=["ddm.drift"])
 
 
-def test_a_column_that_is_read_may_have_the_name_of_an_input(cell: mdf_loop.Compiled) -> None:
+def test_a_column_that_is_read_may_have_the_name_of_an_input(cell: mdf_loop.CompiledModel) -> None:
     data = trace(cell)
     data["drive"] = data.pop("cell.V")
     fit = cell.fit(data, FREE, {"cell.V": "drive"}, dt=DT, points=8, polish=1)
@@ -50,7 +50,7 @@ def test_a_column_that_is_read_may_have_the_name_of_an_input(cell: mdf_loop.Comp
     assert "dropped" not in str(fit)
 
 
-def test_rows_of_curves_that_are_left_out_are_counted(cell: mdf_loop.Compiled) -> None:
+def test_rows_of_curves_that_are_left_out_are_counted(cell: mdf_loop.CompiledModel) -> None:
     data = trace(cell)
     data["cell.V"][[3, 7]] = np.nan, np.inf
     fit = cell.fit(data, FREE, dt=DT, points=8, polish=1)

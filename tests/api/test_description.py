@@ -15,7 +15,7 @@ from mdf_loop.api.description import MAX_ROWS, Description
 NEURON = Path(mdf_loop.__file__).parent / "starts" / "neuron.yaml"
 
 
-def compiled(graph: str) -> mdf_loop.Compiled:
+def compiled(graph: str) -> mdf_loop.CompiledModel:
     content = yaml.safe_load(graph)
     return mdf_loop.compile({"m": {"format": "ModECI MDF v0.4", "graphs": {"g": content}}})
 

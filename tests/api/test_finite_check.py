@@ -37,11 +37,11 @@ GROWING = model({"cell": cell(x="x", big="x > 10")}, metadata={"time_unit": "ms"
 
 
 @pytest.fixture(scope="module")
-def growing() -> mdf_loop.Compiled:
+def growing() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(GROWING, device="cpu")
 
 
-def warned(compiled: mdf_loop.Compiled, *inputs: Any, **words: Any) -> Results:
+def warned(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Results:
     """Run, and expect one warning, the same as the note."""
     with pytest.warns(RuntimeWarning) as caught:
         results = compiled.run(*inputs, **words)
@@ -51,7 +51,7 @@ def warned(compiled: mdf_loop.Compiled, *inputs: Any, **words: Any) -> Results:
     return results
 
 
-def silent(compiled: mdf_loop.Compiled, *inputs: Any, **words: Any) -> Results:
+def silent(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Results:
     """Run, and expect nothing to be said."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -65,7 +65,7 @@ def silent(compiled: mdf_loop.Compiled, *inputs: Any, **words: Any) -> Results:
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "interpreter", "modeci"])
 def test_a_run_names_the_first_output_its_row_and_the_remedy(
-    growing: mdf_loop.Compiled, engine: str
+    growing: mdf_loop.CompiledModel, engine: str
 ) -> None:
     results = warned(growing, steps=40, dt=0.1, engine=engine)
     assert results.notes == (f"'cell.x' became infinite in row 16 (time 1.6 ms): {REMEDY}",)
@@ -73,7 +73,7 @@ def test_a_run_names_the_first_output_its_row_and_the_remedy(
     silent(growing, steps=16, dt=0.1, engine=engine)
 
 
-def test_rows_are_counted_as_they_are_kept(growing: mdf_loop.Compiled) -> None:
+def test_rows_are_counted_as_they_are_kept(growing: mdf_loop.CompiledModel) -> None:
     results = warned(growing, steps=40, dt=0.1, every=5)
     assert results.notes == (f"'cell.x' became infinite in row 4 (time 2 ms): {REMEDY}",)
 
@@ -85,17 +85,17 @@ def test_native_and_standard_loops_say_the_same(form: str) -> None:
     assert results.notes == (f"'cell.x' became infinite in row 16 (time 1.6 ms): {REMEDY}",)
 
 
-def test_ignore_is_silent_and_stop_says_it_itself(growing: mdf_loop.Compiled) -> None:
+def test_ignore_is_silent_and_stop_says_it_itself(growing: mdf_loop.CompiledModel) -> None:
     silent(growing, steps=40, dt=0.1, nan="ignore")
     assert "was infinite at step 16" in silent(growing, steps=40, dt=0.1, nan="stop").reason
 
 
-def test_a_state_that_no_output_shows_is_named(growing: mdf_loop.Compiled) -> None:
+def test_a_state_that_no_output_shows_is_named(growing: mdf_loop.CompiledModel) -> None:
     results = warned(growing, steps=40, dt=0.1, only=["cell.big"])
     assert results.notes == (f"the state 'cell.x' is infinite after the last step: {REMEDY}",)
 
 
-def test_a_reduction_is_named(growing: mdf_loop.Compiled) -> None:
+def test_a_reduction_is_named(growing: mdf_loop.CompiledModel) -> None:
     results = warned(growing, steps=40, dt=0.1, only=["cell.big"], reduce={"cell.x": "max"})
     assert results.notes == (f"'cell.x.max' is infinite: {REMEDY}",)
 
@@ -117,7 +117,7 @@ def test_a_value_that_is_nan_in_passing_is_left_to_stop() -> None:
 
 
 def test_a_run_that_is_stopped_or_goes_on_says_it(
-    growing: mdf_loop.Compiled, tmp_path: Path
+    growing: mdf_loop.CompiledModel, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "run.ckpt"
     whole = warned(growing, steps=40, dt=0.1)
@@ -128,13 +128,13 @@ def test_a_run_that_is_stopped_or_goes_on_says_it(
     later = warned(growing, steps=30, dt=0.1, state=half.state)
     assert "in row 6 (time 1.6 ms)" in later.notes[0]
     stopped = warned(growing, steps=10**9, dt=0.1, time_limit=0.3, every=10**6)
-    assert stopped.stopped_by is mdf_loop.StoppedBy.TIME_LIMIT
+    assert stopped.stopped_by is mdf_loop.StopReason.TIME_LIMIT
 
 
 # --- members --------------------------------------------------------------------------------------
 
 
-def test_the_member_of_a_sweep_is_named(growing: mdf_loop.Compiled) -> None:
+def test_the_member_of_a_sweep_is_named(growing: mdf_loop.CompiledModel) -> None:
     rates = [0.01, 0.5, 2.0]
     results = warned(growing, steps=40, dt=0.1, sweep={"cell.rate": rates})
     assert results.notes == (
@@ -220,7 +220,7 @@ def test_rows_before_the_first_run_are_counted_across_a_checkpoint(tmp_path: Pat
     assert warned(compiled, steps=9, resume=path).notes == whole.notes
 
 
-def waiting(recorded: str) -> mdf_loop.Compiled:
+def waiting(recorded: str) -> mdf_loop.CompiledModel:
     """A loop that records rows until a value has decayed, of another number in each member."""
     decay = {
         "input_ports": {"v": {}, "leak": {}},
@@ -270,7 +270,7 @@ def test_one_evaluation_is_looked_at() -> None:
 # --- what never warns -----------------------------------------------------------------------------
 
 
-def test_fits_gradients_and_comparisons_never_warn(growing: mdf_loop.Compiled) -> None:
+def test_fits_gradients_and_comparisons_never_warn(growing: mdf_loop.CompiledModel) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         growing.gradient({"cell.x": "last"}, ["cell.rate"], steps=30, dt=0.1)
@@ -283,7 +283,9 @@ def test_fits_gradients_and_comparisons_never_warn(growing: mdf_loop.Compiled) -
 
 
 @pytest.mark.parametrize("dt", [0.0, -0.05, "0ms", "-1us", np.float64(-1.0), -0.0])
-def test_a_dt_that_is_not_longer_than_zero_is_refused(growing: mdf_loop.Compiled, dt: Any) -> None:
+def test_a_dt_that_is_not_longer_than_zero_is_refused(
+    growing: mdf_loop.CompiledModel, dt: Any
+) -> None:
     data = {"time": np.arange(3.0), "cell.x": np.ones(3)}
     free = {"cell.rate": (0.1, 1.0)}
     for call in (

@@ -16,12 +16,12 @@ TRUE = {"tau": 1.5, "gain": 2.5}
 
 
 @pytest.fixture(scope="module")
-def cell() -> mdf_loop.Compiled:
+def cell() -> mdf_loop.CompiledModel:
     return compiled(CELL)
 
 
 @pytest.fixture(scope="module")
-def data(cell: mdf_loop.Compiled) -> dict[str, np.ndarray]:
+def data(cell: mdf_loop.CompiledModel) -> dict[str, np.ndarray]:
     return trace(cell, seed=1, **TRUE)
 
 
@@ -44,7 +44,7 @@ def test_stored_estimates_and_standard_errors(shared: Path, from_near: bool) -> 
         assert fit.agreeing == len(fit.starts) == (1 if from_near else 4)
 
 
-def test_what_is_told(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> None:
+def test_what_is_told(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]) -> None:
     fit = cell.fit(data, FREE, "cell.V", dt=DT)
     assert fit.parameters == ("cell.tau", "cell.gain")
     for name, true in TRUE.items():
@@ -56,7 +56,7 @@ def test_what_is_told(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> N
     assert fit.aic == pytest.approx(2 * 3 - 2 * fit.log_likelihood)
     assert fit.bic == pytest.approx(3 * np.log(STEPS) - 2 * fit.log_likelihood)
     assert abs(fit.correlations[0, 1]) < 1
-    assert fit.at_bounds == fit.together == ()
+    assert fit.at_bounds == fit.unidentifiable == ()
     (curve,) = fit.curves
     np.testing.assert_allclose(curve.residuals, curve.fitted - data["cell.V"])
     assert float(curve.residuals @ curve.residuals) == pytest.approx(fit.sse)
@@ -65,7 +65,7 @@ def test_what_is_told(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> N
     assert (fit.steps, fit.dt, fit.trials, fit.beyond_bounds) == (STEPS, DT, None, ())
 
 
-def test_linear_regression(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> None:
+def test_linear_regression(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]) -> None:
     """An offset alone: its estimate and its standard error are those of a mean."""
     fit = cell.fit(
         data, {"cell.offset": (-2.0, 2.0)}, set={"cell.tau": 1.5, "cell.gain": 2.5}, dt=DT
@@ -78,7 +78,7 @@ def test_linear_regression(cell: mdf_loop.Compiled, data: dict[str, np.ndarray])
 
 
 def test_known_deviations_are_believed(
-    cell: mdf_loop.Compiled, data: dict[str, np.ndarray]
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
 ) -> None:
     exact = cell.fit({**data, "sd": np.full(STEPS, 0.04)}, {"cell.offset": (-2.0, 2.0)}, dt=DT)
     assert exact.standard_errors["cell.offset"] == pytest.approx(0.04 / np.sqrt(STEPS))
@@ -88,7 +88,9 @@ def test_known_deviations_are_believed(
     assert weighted.log_likelihood == pytest.approx(plain.log_likelihood)
 
 
-def test_rows_left_out_and_repeated(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> None:
+def test_rows_left_out_and_repeated(
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
+) -> None:
     some = {name: np.tile(column[::3], 2) for name, column in data.items()}
     some["trial"] = np.repeat([0, 1], STEPS // 3)
     some["cell.V"][4] = np.nan
@@ -97,7 +99,7 @@ def test_rows_left_out_and_repeated(cell: mdf_loop.Compiled, data: dict[str, np.
     assert fit.estimates["cell.tau"] == pytest.approx(1.5, rel=0.1)
 
 
-def test_vectors_inputs_and_initial_values(cell: mdf_loop.Compiled) -> None:
+def test_vectors_inputs_and_initial_values(cell: mdf_loop.CompiledModel) -> None:
     made = cell.run(
         set={"cell.w": [0.7, -1.2], "cell.v": 0.4},
         inputs={"drive": 0.8},
@@ -116,27 +118,31 @@ def test_vectors_inputs_and_initial_values(cell: mdf_loop.Compiled) -> None:
     np.testing.assert_allclose(again["cell.both"], made["cell.both"], rtol=1e-7)
 
 
-def test_what_cannot_be_told_apart(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> None:
+def test_what_cannot_be_told_apart(
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
+) -> None:
     fit = cell.fit(data, {"cell.gain": (1.0, 6.0), "drive": (0.5, 2.0)}, "cell.V", dt=DT)
-    assert fit.together == (("cell.gain", "drive"),)
+    assert fit.unidentifiable == (("cell.gain", "drive"),)
     assert np.isinf(list(fit.standard_errors.values())).all()
     assert fit.estimates["cell.gain"] * fit.estimates["drive"] == pytest.approx(2.5, rel=0.3)
 
 
-def test_at_a_bound(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> None:
+def test_at_a_bound(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]) -> None:
     fit = cell.fit(data, {**FREE, "cell.tau": (2.0, 5.0)}, "cell.V", dt=DT)
     assert fit.estimates["cell.tau"] == 2.0
     assert fit.at_bounds == ("cell.tau",)
 
 
-def test_evolution_finds_the_same(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> None:
+def test_evolution_finds_the_same(
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
+) -> None:
     words = {"dt": DT, "method": "differential_evolution"}
     assert cell.fit(data, FREE, "cell.V", **words).estimates == pytest.approx(
         cell.fit(data, FREE, "cell.V", dt=DT).estimates, rel=1e-6
     )
 
 
-def test_a_fit_can_be_made_again(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> None:
+def test_a_fit_can_be_made_again(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]) -> None:
     one, two = (cell.fit(data, FREE, "cell.V", dt=DT, seed=3) for _ in range(2))
     assert one.estimates == two.estimates
     assert one.evaluations == two.evaluations
@@ -144,7 +150,7 @@ def test_a_fit_can_be_made_again(cell: mdf_loop.Compiled, data: dict[str, np.nda
 
 
 def test_the_fitted_model_is_written(
-    cell: mdf_loop.Compiled, data: dict[str, np.ndarray], tmp_path: Path
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
     fit = cell.fit(data, FREE, "cell.V", dt=DT)
     fit.model.write(tmp_path / "fitted.yaml")
@@ -152,7 +158,7 @@ def test_the_fitted_model_is_written(
     np.testing.assert_array_equal(made["cell.V"], fit.curves[0].fitted)
 
 
-def test_files(cell: mdf_loop.Compiled, data: dict[str, np.ndarray], tmp_path: Path) -> None:
+def test_files(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray], tmp_path: Path) -> None:
     fit = cell.fit(data, FREE, "cell.V", dt=DT)
     fit.save(tmp_path / "fit.json")
     fit.save(tmp_path / "fit.csv")
@@ -166,7 +172,7 @@ def test_files(cell: mdf_loop.Compiled, data: dict[str, np.ndarray], tmp_path: P
 
 
 def test_a_callback_is_told_the_best_and_may_end_it(
-    cell: mdf_loop.Compiled, data: dict[str, np.ndarray]
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
 ) -> None:
     told = []
 
@@ -175,22 +181,24 @@ def test_a_callback_is_told_the_best_and_may_end_it(
         return progress.evaluations < 270
 
     fit = cell.fit(data, FREE, "cell.V", dt=DT, progress=tell)
-    assert fit.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+    assert fit.stopped_by is mdf_loop.StopReason.INTERRUPTED
     assert not fit.converged
     assert fit.cost == told[-1].best == min(each.best for each in told)
     assert fit.evaluations == told[-1].evaluations >= 270
 
 
 def test_a_time_limit_gives_the_best_so_far(
-    cell: mdf_loop.Compiled, data: dict[str, np.ndarray]
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
 ) -> None:
     fit = cell.fit(data, FREE, "cell.V", dt=DT, time_limit=1e-9)
-    assert fit.stopped_by is mdf_loop.StoppedBy.TIME_LIMIT
+    assert fit.stopped_by is mdf_loop.StopReason.TIME_LIMIT
     assert np.isfinite(fit.cost)
     assert set(fit.estimates) == set(FREE)
 
 
-def test_ctrl_c_gives_the_best_so_far(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> None:
+def test_ctrl_c_gives_the_best_so_far(
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
+) -> None:
     def press(progress: mdf_loop.FitProgress) -> None:
         if progress.evaluations > 260:
             raise KeyboardInterrupt
@@ -198,7 +206,7 @@ def test_ctrl_c_gives_the_best_so_far(cell: mdf_loop.Compiled, data: dict[str, n
     with pytest.raises(KeyboardInterrupt) as caught:
         cell.fit(data, FREE, "cell.V", dt=DT, progress=press)
     fit = caught.value.results  # type: ignore[attr-defined]
-    assert fit.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+    assert fit.stopped_by is mdf_loop.StopReason.INTERRUPTED
     assert np.isfinite(fit.cost)
 
 
@@ -229,7 +237,7 @@ def test_ctrl_c_gives_the_best_so_far(cell: mdf_loop.Compiled, data: dict[str, n
     ],
 )
 def test_what_is_refused(
-    cell: mdf_loop.Compiled, data: dict[str, np.ndarray], words: dict[str, object], said: str
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray], words: dict[str, object], said: str
 ) -> None:
     given = {"data": data, "free": FREE, "against": "cell.V", "dt": DT, **words}
     with pytest.raises(LoopError, match=said):
@@ -253,23 +261,23 @@ def test_what_is_refused(
     ],
 )
 def test_rows_that_an_output_does_not_have(
-    cell: mdf_loop.Compiled, data: dict[str, np.ndarray], words: dict[str, object], said: str
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray], words: dict[str, object], said: str
 ) -> None:
     with pytest.raises(LoopError, match=said):
         cell.fit(data, FREE, **words)
 
 
-def test_elements_of_one_evaluation(cell: mdf_loop.Compiled) -> None:
+def test_elements_of_one_evaluation(cell: mdf_loop.CompiledModel) -> None:
     fit = cell.fit({"both": [0.5, 1.5]}, {"cell.v": (-1.0, 2.0)}, set={"cell.w": [1.0, 1.0]})
     assert fit.estimates["cell.v"] == pytest.approx(1.0)
 
 
-def test_more_parameters_than_data(cell: mdf_loop.Compiled) -> None:
+def test_more_parameters_than_data(cell: mdf_loop.CompiledModel) -> None:
     with pytest.raises(LoopError, match="2 numbers are free, but there are only 1 data"):
         cell.fit({"time": [0.0], "cell.V": [1.0]}, FREE, dt=DT)
 
 
-def test_as_many_parameters_as_data(cell: mdf_loop.Compiled) -> None:
+def test_as_many_parameters_as_data(cell: mdf_loop.CompiledModel) -> None:
     fit = cell.fit({"time": [1.0, 3.0], "cell.V": [1.6, 2.7]}, FREE, dt=DT)
     assert fit.sse == pytest.approx(0.0, abs=1e-18)
     assert not np.isfinite(list(fit.standard_errors.values())).any()

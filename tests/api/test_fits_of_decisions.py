@@ -16,12 +16,12 @@ FEW = {"trials": 400, "points": 32}
 
 
 @pytest.fixture(scope="module")
-def ddm() -> mdf_loop.Compiled:
+def ddm() -> mdf_loop.CompiledModel:
     return compiled(DECISION)
 
 
 def observed(
-    ddm: mdf_loop.Compiled, count: int = 1000, seed: int = 77, **other: float
+    ddm: mdf_loop.CompiledModel, count: int = 1000, seed: int = 77, **other: float
 ) -> dict[str, np.ndarray]:
     true = {**TRUE, **{f"ddm.{name}": value for name, value in other.items()}}
     made = ddm.run(set=true, trials=count, seed=seed, progress=False)
@@ -29,7 +29,7 @@ def observed(
 
 
 @pytest.mark.slow
-def test_drift_and_threshold_are_found(ddm: mdf_loop.Compiled) -> None:
+def test_drift_and_threshold_are_found(ddm: mdf_loop.CompiledModel) -> None:
     data = observed(ddm)
     fit, again = (ddm.fit(data, FREE, likelihood=OF, seed=1, **FEW) for _ in range(2))
     assert fit.estimates == again.estimates
@@ -51,7 +51,7 @@ def test_drift_and_threshold_are_found(ddm: mdf_loop.Compiled) -> None:
 
 
 @pytest.mark.slow
-def test_an_interval_that_reaches_beyond_a_bound_is_told(ddm: mdf_loop.Compiled) -> None:
+def test_an_interval_that_reaches_beyond_a_bound_is_told(ddm: mdf_loop.CompiledModel) -> None:
     bounds = {"ddm.drift": (0.0, 3.0), "ddm.threshold": (0.85, 0.95)}
     fit = ddm.fit(observed(ddm, 200), bounds, likelihood=OF, seed=1, **FEW)
     lower, upper = fit.intervals["ddm.threshold"]
@@ -60,7 +60,7 @@ def test_an_interval_that_reaches_beyond_a_bound_is_told(ddm: mdf_loop.Compiled)
 
 
 @pytest.mark.slow
-def test_times_without_choices_from_near(ddm: mdf_loop.Compiled) -> None:
+def test_times_without_choices_from_near(ddm: mdf_loop.CompiledModel) -> None:
     data = {"rt": observed(ddm)["rt"]}
     words = {"likelihood": {"rt": "rt"}, "start": {"ddm.threshold": 1.0}, **FEW}
     fit = ddm.fit(data, {"ddm.threshold": (0.4, 2.0)}, set={"ddm.drift": 1.2}, **words)
@@ -70,7 +70,7 @@ def test_times_without_choices_from_near(ddm: mdf_loop.Compiled) -> None:
 
 
 @pytest.fixture(scope="module")
-def conditions(ddm: mdf_loop.Compiled) -> dict[str, dict[str, np.ndarray]]:
+def conditions(ddm: mdf_loop.CompiledModel) -> dict[str, dict[str, np.ndarray]]:
     return {
         "hard": observed(ddm, 500, 1, drift=0.6),
         "easy": observed(ddm, 500, 2, drift=1.8),
@@ -79,7 +79,7 @@ def conditions(ddm: mdf_loop.Compiled) -> dict[str, dict[str, np.ndarray]]:
 
 @pytest.mark.slow
 def test_conditions_share_a_threshold(
-    ddm: mdf_loop.Compiled, conditions: dict[str, dict[str, np.ndarray]]
+    ddm: mdf_loop.CompiledModel, conditions: dict[str, dict[str, np.ndarray]]
 ) -> None:
     words = {"likelihood": OF, "seed": 1, **FEW}
     tied = ddm.fit(conditions, FREE, shared=["ddm.threshold"], **words)
@@ -99,7 +99,7 @@ def test_conditions_share_a_threshold(
 
 
 @pytest.mark.slow
-def test_all_shared_is_what_both_conditions_say_together(ddm: mdf_loop.Compiled) -> None:
+def test_all_shared_is_what_both_conditions_say_together(ddm: mdf_loop.CompiledModel) -> None:
     halves = {"first": observed(ddm, 500, 3), "second": observed(ddm, 500, 4)}
     words = {"likelihood": OF, "seed": 1, **FEW}
     tied = ddm.fit(halves, FREE, shared=list(FREE), **words)
@@ -111,7 +111,7 @@ def test_all_shared_is_what_both_conditions_say_together(ddm: mdf_loop.Compiled)
 
 
 def test_what_ends_one_search_ends_the_shared_fit(
-    ddm: mdf_loop.Compiled, conditions: dict[str, dict[str, np.ndarray]]
+    ddm: mdf_loop.CompiledModel, conditions: dict[str, dict[str, np.ndarray]]
 ) -> None:
     def told(progress: mdf_loop.FitProgress) -> bool:
         return progress.evaluations < 40
@@ -120,13 +120,13 @@ def test_what_ends_one_search_ends_the_shared_fit(
     fits = ddm.fit(conditions, FREE, **words)
     for fit in fits.values():
         assert not fit.converged
-        assert fit.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+        assert fit.stopped_by is mdf_loop.StopReason.INTERRUPTED
         assert fit.standard_errors == {}
         assert fit.estimates["ddm.threshold"] == fits["hard"].estimates["ddm.threshold"]
 
 
 def test_an_error_names_the_condition(
-    ddm: mdf_loop.Compiled, conditions: dict[str, dict[str, np.ndarray]]
+    ddm: mdf_loop.CompiledModel, conditions: dict[str, dict[str, np.ndarray]]
 ) -> None:
     late = {**conditions, "late": {"rt": [0.5]}}
     with pytest.raises(LoopError, match=r"subject 'late': the data have no column 'choice'"):
@@ -154,7 +154,7 @@ def test_an_error_names_the_condition(
         ({"shared": ["ddm.drift"]}, "the data are of one"),
     ],
 )
-def test_what_is_refused(ddm: mdf_loop.Compiled, words: dict[str, object], said: str) -> None:
+def test_what_is_refused(ddm: mdf_loop.CompiledModel, words: dict[str, object], said: str) -> None:
     data = {"rt": [0.5, 0.7, 0.9], "choice": [1, 0, 1]}
     given = {"data": data, "free": FREE, "likelihood": OF, **FEW, **words}
     with pytest.raises(LoopError, match=said):

@@ -15,11 +15,11 @@ FREE = {"cell.tau": (0.5, 5.0), "cell.gain": (1.0, 6.0)}
 
 
 @pytest.fixture(scope="module")
-def cell() -> mdf_loop.Compiled:
+def cell() -> mdf_loop.CompiledModel:
     return compiled(CELL)
 
 
-def test_words_go_down_the_gradient(cell: mdf_loop.Compiled) -> None:
+def test_words_go_down_the_gradient(cell: mdf_loop.CompiledModel) -> None:
     data = trace(cell, tau=1.5, gain=2.5)
     words = {"steps": STEPS, "dt": DT}
     fit = cell.fit(None, FREE, objective={"cell.V": {"sse": data["cell.V"]}}, **words)
@@ -31,7 +31,7 @@ def test_words_go_down_the_gradient(cell: mdf_loop.Compiled) -> None:
     assert list(fit.table().columns) == ["estimate"]
 
 
-def test_a_function_of_outputs(cell: mdf_loop.Compiled) -> None:
+def test_a_function_of_outputs(cell: mdf_loop.CompiledModel) -> None:
     def off(outputs: Mapping[str, np.ndarray]) -> float:
         assert outputs["cell.both"].shape == (STEPS, 2)
         return float((outputs["cell.V"][-1] - 3.0) ** 2)
@@ -42,7 +42,7 @@ def test_a_function_of_outputs(cell: mdf_loop.Compiled) -> None:
     assert fit.method == "differential evolution"
 
 
-def test_a_function_that_gives_no_number(cell: mdf_loop.Compiled) -> None:
+def test_a_function_that_gives_no_number(cell: mdf_loop.CompiledModel) -> None:
     with pytest.raises(LoopError, match="the objective gave 'high', which is no number"):
         cell.fit(None, FREE, objective=lambda outputs: "high", steps=STEPS, dt=DT)
 
@@ -56,7 +56,7 @@ def test_a_function_that_gives_no_number(cell: mdf_loop.Compiled) -> None:
         ({"free": {"cell.unread": (0.0, 1.0)}}, "'cell.unread' changes nothing"),
     ],
 )
-def test_what_is_refused(cell: mdf_loop.Compiled, words: dict[str, object], said: str) -> None:
+def test_what_is_refused(cell: mdf_loop.CompiledModel, words: dict[str, object], said: str) -> None:
     given = {"data": None, "free": FREE, "objective": {"cell.V": "mean"}, **words}
     with pytest.raises(LoopError, match=said):
         cell.fit(given.pop("data"), given.pop("free"), steps=STEPS, dt=DT, **given)

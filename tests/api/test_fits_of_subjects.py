@@ -15,16 +15,16 @@ GAINS = (2.0, 2.5, 3.5)
 
 
 @pytest.fixture(scope="module")
-def cell() -> mdf_loop.Compiled:
+def cell() -> mdf_loop.CompiledModel:
     return compiled(CELL)
 
 
 @pytest.fixture(scope="module")
-def subjects(cell: mdf_loop.Compiled) -> dict[str, dict[str, np.ndarray]]:
+def subjects(cell: mdf_loop.CompiledModel) -> dict[str, dict[str, np.ndarray]]:
     return {f"s{k}": trace(cell, seed=k, tau=1.5, gain=gain) for k, gain in enumerate(GAINS)}
 
 
-def test_eight_subjects_are_eight_calls(cell: mdf_loop.Compiled) -> None:
+def test_eight_subjects_are_eight_calls(cell: mdf_loop.CompiledModel) -> None:
     data = {f"s{k}": trace(cell, seed=k, tau=1.0 + 0.1 * k) for k in range(8)}
     together = cell.fit(data, FREE, "cell.V", dt=DT)
     assert list(together) == list(data)
@@ -39,7 +39,7 @@ def test_eight_subjects_are_eight_calls(cell: mdf_loop.Compiled) -> None:
 
 
 def test_a_shared_parameter_has_one_value(
-    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+    cell: mdf_loop.CompiledModel, subjects: dict[str, dict[str, np.ndarray]]
 ) -> None:
     fits = cell.fit(subjects, FREE, "cell.V", dt=DT, shared=["cell.tau"])
     alone = cell.fit(subjects, FREE, "cell.V", dt=DT)
@@ -56,7 +56,7 @@ def test_a_shared_parameter_has_one_value(
 
 
 def test_all_shared_is_one_fit_of_all_rows(
-    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+    cell: mdf_loop.CompiledModel, subjects: dict[str, dict[str, np.ndarray]]
 ) -> None:
     shared = cell.fit(subjects, FREE, "cell.V", dt=DT, shared=list(FREE))
     rows = {name: np.concatenate([s[name] for s in subjects.values()]) for name in subjects["s0"]}
@@ -73,7 +73,7 @@ def test_all_shared_is_one_fit_of_all_rows(
     ],
 )
 def test_what_is_refused_of_shared(
-    cell: mdf_loop.Compiled,
+    cell: mdf_loop.CompiledModel,
     subjects: dict[str, dict[str, np.ndarray]],
     words: dict[str, object],
     said: str,
@@ -83,14 +83,14 @@ def test_what_is_refused_of_shared(
 
 
 def test_an_error_names_the_subject(
-    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+    cell: mdf_loop.CompiledModel, subjects: dict[str, dict[str, np.ndarray]]
 ) -> None:
     with pytest.raises(LoopError, match=r"subject 'late': the data have no column"):
         cell.fit({**subjects, "late": {"time": [0.0]}}, FREE, "cell.V", dt=DT)
 
 
 def test_an_error_of_shared_fits_names_the_subject(
-    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+    cell: mdf_loop.CompiledModel, subjects: dict[str, dict[str, np.ndarray]]
 ) -> None:
     late = {**subjects, "late": {"time": [0.0]}}
     with pytest.raises(LoopError, match=r"subject 'late': the data have no column"):
@@ -98,7 +98,7 @@ def test_an_error_of_shared_fits_names_the_subject(
 
 
 def test_what_ends_one_subjects_search_ends_the_shared_fit(
-    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+    cell: mdf_loop.CompiledModel, subjects: dict[str, dict[str, np.ndarray]]
 ) -> None:
     seen: list[int] = []
 
@@ -111,13 +111,13 @@ def test_what_ends_one_subjects_search_ends_the_shared_fit(
     assert list(fits) == list(subjects)
     for fit in fits.values():
         assert not fit.converged
-        assert fit.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+        assert fit.stopped_by is mdf_loop.StopReason.INTERRUPTED
         assert fit.estimates["cell.tau"] == fits["s0"].estimates["cell.tau"]
         assert np.isfinite(fit.cost)
 
 
 def test_a_time_limit_is_that_of_all_subjects(
-    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+    cell: mdf_loop.CompiledModel, subjects: dict[str, dict[str, np.ndarray]]
 ) -> None:
     clock = itertools.count()
     with pytest.MonkeyPatch.context() as patch:

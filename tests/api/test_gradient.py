@@ -1,4 +1,4 @@
-"""`Compiled.differentiate` and `gradient`: what they are asked for, give and refuse."""
+"""`CompiledModel.differentiate` and `gradient`: what they are asked for, give and refuse."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STEPS = 40
 START = np.array([1.0, 2.0])
 
 
-def cell(native: str = "auto") -> mdf_loop.Compiled:
+def cell(native: str = "auto") -> mdf_loop.CompiledModel:
     return mdf_loop.compile(CELL, native=native, device="cpu")
 
 

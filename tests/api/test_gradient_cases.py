@@ -1,4 +1,4 @@
-"""`Compiled.gradient` on the stored cases: in machine code and without, in one program and in chunks, as files."""
+"""`CompiledModel.gradient` on the stored cases: in machine code and without, in one program and in chunks, as files."""
 
 from __future__ import annotations
 

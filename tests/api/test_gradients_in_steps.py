@@ -13,7 +13,7 @@ from mdf_loop.errors import GradientError
 from tests.models.fitted import DECISION, compiled
 
 
-def node(text: str, **more: Any) -> mdf_loop.Compiled:
+def node(text: str, **more: Any) -> mdf_loop.CompiledModel:
     """A model of one node with parameters a and b."""
     parameters = {"a": {"value": 0.7}, "b": {"value": [0.2, -1.5]}, **more}
     cell = {"parameters": parameters, "output_ports": {"y": {"value": text}}}
@@ -21,7 +21,7 @@ def node(text: str, **more: Any) -> mdf_loop.Compiled:
 
 
 def sentences(
-    compiled: mdf_loop.Compiled, wrt: list[str], of: str = "cell.y", **words: Any
+    compiled: mdf_loop.CompiledModel, wrt: list[str], of: str = "cell.y", **words: Any
 ) -> list[str]:
     """The warnings of a gradient."""
     with warnings.catch_warnings(record=True) as caught:

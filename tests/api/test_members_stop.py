@@ -11,7 +11,7 @@ import pytest
 import mdf_loop
 from mdf_loop.cli.text import results_as_text
 from mdf_loop.errors import NotFiniteError, UnsupportedError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.run import members_stepper
 from tests.long_runs.helpers import Case, chunked, resumed, same_results, unbroken
 from tests.models.loops import loop_model
@@ -53,7 +53,7 @@ def test_trials_are_those_that_run_alone(followed: Any) -> None:
     assert (first["r0"], first["r1"]) == (together["r0"][0], together["r1"][0])
     report = together.loops["A.loop"]
     assert report.iterations.tolist() == together["r1"].tolist()
-    assert set(report.stopped_by.tolist()) == {StoppedBy.CONDITION}
+    assert set(report.stopped_by.tolist()) == {StopReason.CONDITION}
 
 
 def test_prefixes_and_parts_of_trials_are_the_same() -> None:
@@ -139,10 +139,10 @@ def test_bounds_are_those_of_each(followed: Any, word: str) -> None:
     report = results.loops["A.loop"]
     at_end = report.iterations == 40
     assert 0 < at_end.sum() < 30
-    limit = StoppedBy.TRIP_COUNT if word == "M" else StoppedBy.MAX_ITERATIONS
-    assert (report.stopped_by[~at_end] == StoppedBy.CONDITION).all()
+    limit = StopReason.TRIP_COUNT if word == "M" else StopReason.MAX_ITERATIONS
+    assert (report.stopped_by[~at_end] == StopReason.CONDITION).all()
     assert limit in set(report.stopped_by[at_end].tolist())
-    completed = StoppedBy.COMPLETED if word == "M" else StoppedBy.MAX_ITERATIONS
+    completed = StopReason.COMPLETED if word == "M" else StopReason.MAX_ITERATIONS
     assert results.stopped_by is completed
 
 
@@ -160,7 +160,7 @@ def test_a_trip_count_of_each(followed: Any) -> None:
     assert results["r0"].tolist() == [1.0, 1.5**5, 1.5**2]
     report = results.loops["A.loop"]
     assert report.iterations.tolist() == [0, 5, 2]
-    assert set(report.stopped_by.tolist()) == {StoppedBy.TRIP_COUNT}
+    assert set(report.stopped_by.tolist()) == {StopReason.TRIP_COUNT}
 
 
 def test_what_a_model_reads_of_its_loop() -> None:
@@ -187,7 +187,7 @@ def test_how_it_is_told() -> None:
         line for line in results_as_text(results, "").splitlines() if line.startswith("loop ")
     )
     assert line.startswith(f"loop A.loop: {least} to 40 iterations; ")
-    assert StoppedBy.CONDITION.value in line
+    assert StopReason.CONDITION.value in line
     said = json.loads(results.to_json())["loops"]["A.loop"]
     assert said["iterations"] == results.loops["A.loop"].iterations.tolist()
     assert set(said["stopped_by"]) == {"condition", "trip_count"}
@@ -198,7 +198,7 @@ def test_a_loop_that_is_alike_for_all_is_reported_once() -> None:
         {"M": 3, "v_initial": "(x0,)"}, {"x_next": "x * 2"}, given={"x0": 1.0}, carried="x"
     )
     report = mdf_loop.compile(model, device="cpu").run(sweep={"x0": [1.0, 2.0]}).loops["A.loop"]
-    assert (report.iterations, report.stopped_by) == (3, StoppedBy.TRIP_COUNT)
+    assert (report.iterations, report.stopped_by) == (3, StopReason.TRIP_COUNT)
 
 
 # --- stopped from outside -------------------------------------------------------------------------
@@ -218,12 +218,12 @@ def endless() -> dict[str, Any]:
 def test_a_time_limit_keeps_those_that_have_ended() -> None:
     compiled = mdf_loop.compile(endless(), device="cpu")
     results = compiled.run(sweep={"last": [3.0, np.inf, 7.0]}, time_limit=1)
-    assert results.stopped_by is StoppedBy.TIME_LIMIT
+    assert results.stopped_by is StopReason.TIME_LIMIT
     report = results.loops["A.loop"]
     assert results["r0"][[0, 2]].tolist() == [3.0, 7.0]
     assert report.iterations[[0, 2]].tolist() == [3, 7]
     assert report.iterations[1] == results["r0"][1] > 7
-    reasons = [StoppedBy.CONDITION, StoppedBy.TIME_LIMIT, StoppedBy.CONDITION]
+    reasons = [StopReason.CONDITION, StopReason.TIME_LIMIT, StopReason.CONDITION]
     assert report.stopped_by.tolist() == reasons
 
 

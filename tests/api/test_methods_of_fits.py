@@ -27,14 +27,14 @@ QUICK = {"points": 8, "polish": 1, "steps": 10}
 
 
 @pytest.fixture(scope="module")
-def walk() -> mdf_loop.Compiled:
+def walk() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(document_of(WALK))
 
 
 @pytest.mark.parametrize("method", [None, "differential_evolution"])
 @pytest.mark.parametrize("output", ["walk.x", "walk.fires"])
 def test_squares_of_draws_are_refused(
-    walk: mdf_loop.Compiled, method: str | None, output: str
+    walk: mdf_loop.CompiledModel, method: str | None, output: str
 ) -> None:
     with pytest.raises(InputError, match=f"'{output}' is drawn") as refused:
         walk.fit({output: np.ones(10)}, PULL, method=method, **QUICK)
@@ -51,7 +51,9 @@ def test_one_evaluation_that_draws_is_refused() -> None:
         compiled(DECISION).fit(data, {"ddm.drift": (0.0, 3.0)}, steps=1)
 
 
-def test_squares_of_draws_that_are_given_explicitly_are_fitted(walk: mdf_loop.Compiled) -> None:
+def test_squares_of_draws_that_are_given_explicitly_are_fitted(
+    walk: mdf_loop.CompiledModel,
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         data = {"walk.x": np.asarray(walk.run(steps=10, seed=0)["walk.x"])}
@@ -60,14 +62,14 @@ def test_squares_of_draws_that_are_given_explicitly_are_fitted(walk: mdf_loop.Co
         assert walk.fit(subjects, PULL, method="least_squares", shared=["walk.pull"], **QUICK)
 
 
-def test_an_output_beside_draws_is_fitted(walk: mdf_loop.Compiled) -> None:
+def test_an_output_beside_draws_is_fitted(walk: mdf_loop.CompiledModel) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         fit = walk.fit({"walk.y": 0.7 ** np.arange(1, 11)}, PULL, **QUICK)
     assert fit.estimates["walk.pull"] == pytest.approx(0.7)
 
 
-def test_an_output_that_jumps_is_named(walk: mdf_loop.Compiled) -> None:
+def test_an_output_that_jumps_is_named(walk: mdf_loop.CompiledModel) -> None:
     data = {"walk.n": np.asarray(walk.run(steps=10)["walk.n"])}
     with pytest.warns(UserWarning, match=r"'walk\.n' jumps.*differential_evolution"):
         walk.fit(data, PULL, **QUICK)

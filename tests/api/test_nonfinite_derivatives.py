@@ -45,7 +45,7 @@ FINITE: dict[str, tuple[str, Any, Any]] = {
 """By name an expression, the value, and its derivative, which is a choice at a kink, or guarded."""
 
 
-def compiled(text: str, value: Any, native: str = "off", **more: Any) -> mdf_loop.Compiled:
+def compiled(text: str, value: Any, native: str = "off", **more: Any) -> mdf_loop.CompiledModel:
     """Return a node whose state v starts as the parameter x, with the expression as output y."""
     parameters = {
         "x": {"value": value},
@@ -179,7 +179,7 @@ def test_trials_and_float32() -> None:
     assert len(sentences(lambda: narrow.gradient(**GRADIENT))) == 1
 
 
-def two_states(second: str, output: str, native: str) -> mdf_loop.Compiled:
+def two_states(second: str, output: str, native: str) -> mdf_loop.CompiledModel:
     """Return a node with a state v, which starts as x, and w, which starts as a."""
     parameters = {
         "x": {"value": 0.0},

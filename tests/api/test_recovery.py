@@ -14,8 +14,8 @@ from tests.models.fitted import CELL, DECISION, DT, FREE, STEPS, compiled
 def test_intervals_hold_what_is_true(free: dict[str, tuple[float, float]]) -> None:
     words = {"against": "cell.V", "steps": STEPS, "dt": DT, "noise": 0.05, "times": 20}
     made = mdf_loop.recover(compiled(CELL), free, **words)
-    assert made.true.shape == made.found.shape == (20, 2)
-    assert (made.held.sum(axis=0) >= 17).all()
+    assert made.true.shape == made.estimates.shape == (20, 2)
+    assert (made.covered.sum(axis=0) >= 17).all()
     assert list(made.table().columns) == ["bias", "sd", "largest", "held"]
     assert str(made).endswith("20 data sets")
 
@@ -25,8 +25,8 @@ def test_of_decisions() -> None:
     words = {"likelihood": {"rt": "rt", "choice": "choice"}, "trials": 300, "data_trials": 500}
     free = {"ddm.drift": (0.5, 2.0), "ddm.threshold": (0.6, 1.4)}
     made = mdf_loop.recover(compiled(DECISION), free, **words, times=3, points=32)
-    assert abs(made.found / made.true - 1).max() < 0.3
-    assert made.held.mean() > 0.6
+    assert abs(made.estimates / made.true - 1).max() < 0.3
+    assert made.covered.mean() > 0.6
 
 
 @pytest.mark.parametrize(

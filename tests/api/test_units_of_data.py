@@ -25,7 +25,7 @@ FREE_SECONDS = {"cell.tau": (Q(2.0, "ms"), Q(0.05, "s"))}
 
 
 @pytest.fixture(scope="module")
-def cell() -> mdf_loop.Compiled:
+def cell() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(document_of(CELL), device="cpu")
 
 
@@ -37,7 +37,7 @@ def _no_unit_is_stripped() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def data(cell: mdf_loop.Compiled) -> dict[str, Any]:
+def data(cell: mdf_loop.CompiledModel) -> dict[str, Any]:
     rows = cell.run(set={"cell.tau": 20.0}, steps=STEPS, dt=DT)["cell.V"]
     return {"time": np.arange(STEPS) * DT, "cell.V": rows}
 
@@ -73,13 +73,13 @@ def table(columns: dict[str, Any]) -> pd.DataFrame:
         table,
     ],
 )
-def test_columns_are_converted(cell: mdf_loop.Compiled, measured: Any, change: Any) -> None:
+def test_columns_are_converted(cell: mdf_loop.CompiledModel, measured: Any, change: Any) -> None:
     fit = cell.fit(change(measured), FREE, dt=Q(DT, "ms"), **FAST)
     assert tau(fit) == pytest.approx(20.0, rel=1e-5)
 
 
 def test_standard_deviations_are_converted(
-    cell: mdf_loop.Compiled, data: Any, measured: Any
+    cell: mdf_loop.CompiledModel, data: Any, measured: Any
 ) -> None:
     plain = cell.fit({**data, "sd": np.full(STEPS, 0.1)}, FREE, dt=DT, **FAST)
     fit = cell.fit({**measured, "sd": Q(np.full(STEPS, 1e-4), "V")}, FREE, dt=DT, **FAST)
@@ -90,7 +90,7 @@ def test_standard_deviations_are_converted(
 
 @pytest.mark.parametrize("against", ["cell.V", ["V"], {"cell.V": "mine"}])
 def test_a_column_that_is_not_read_may_have_any_unit(
-    cell: mdf_loop.Compiled, measured: Any, against: Any
+    cell: mdf_loop.CompiledModel, measured: Any, against: Any
 ) -> None:
     values = {**measured, "other": Q(np.ones(STEPS), "kg")}
     if isinstance(against, dict):
@@ -102,7 +102,7 @@ def test_a_column_that_is_not_read_may_have_any_unit(
 
 
 def test_subjects_may_have_data_of_their_own_units(
-    cell: mdf_loop.Compiled, data: Any, measured: Any
+    cell: mdf_loop.CompiledModel, data: Any, measured: Any
 ) -> None:
     fits = cell.fit({"a": data, "b": measured, "c": table(measured)}, FREE, dt=DT, **FAST)
     assert [tau(fits[name]) for name in "abc"] == pytest.approx([20.0] * 3, rel=1e-5)
@@ -129,20 +129,22 @@ def test_subjects_may_have_data_of_their_own_units(
     ],
 )  # fmt: skip
 def test_columns_that_do_not_fit_are_refused(
-    cell: mdf_loop.Compiled, columns: Any, message: str
+    cell: mdf_loop.CompiledModel, columns: Any, message: str
 ) -> None:
     with pytest.raises(LoopError, match=message):
         cell.fit(columns, FREE, dt=DT, **FAST)
 
 
-def test_times_without_a_step_are_no_times(cell: mdf_loop.Compiled, measured: Any) -> None:
+def test_times_without_a_step_are_no_times(cell: mdf_loop.CompiledModel, measured: Any) -> None:
     with pytest.raises(
         InputError, match=r"(?s)the column 'time' has a unit, but without dt.*give dt"
     ):
         cell.fit(measured, FREE, **FAST)
 
 
-def test_one_column_of_two_outputs_needs_one_unit(cell: mdf_loop.Compiled, measured: Any) -> None:
+def test_one_column_of_two_outputs_needs_one_unit(
+    cell: mdf_loop.CompiledModel, measured: Any
+) -> None:
     against = {"cell.V": "both", "cell.J": "both"}
     with pytest.raises(
         InputError, match="the column 'both' has a unit, but is for outputs of diff"
@@ -153,13 +155,15 @@ def test_one_column_of_two_outputs_needs_one_unit(cell: mdf_loop.Compiled, measu
 @pytest.mark.parametrize(
     "free", [FREE_SECONDS, {"cell.tau": Q([2.0, 50.0], "ms")}, {"cell.tau": (2.0, Q(0.05, "s"))}]
 )
-def test_bounds_and_starts_are_converted(cell: mdf_loop.Compiled, data: Any, free: Any) -> None:
+def test_bounds_and_starts_are_converted(
+    cell: mdf_loop.CompiledModel, data: Any, free: Any
+) -> None:
     start = {"cell.tau": Q(0.03, "s")}
     assert tau(cell.fit(data, free, dt=DT, start=start, **FAST)) == pytest.approx(20.0, rel=1e-5)
 
 
 def test_bounds_of_an_input_and_given_values_are_converted(
-    cell: mdf_loop.Compiled, data: Any
+    cell: mdf_loop.CompiledModel, data: Any
 ) -> None:
     fit = cell.fit(
         data,
@@ -184,13 +188,13 @@ def test_bounds_of_an_input_and_given_values_are_converted(
     ],
 )  # fmt: skip
 def test_words_of_a_fit_that_do_not_fit_are_refused(
-    cell: mdf_loop.Compiled, data: Any, words: Any, message: str
+    cell: mdf_loop.CompiledModel, data: Any, words: Any, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         cell.fit(data, **{"free": FREE, "dt": DT, **words})
 
 
-def test_an_objective_in_words_is_converted(cell: mdf_loop.Compiled, measured: Any) -> None:
+def test_an_objective_in_words_is_converted(cell: mdf_loop.CompiledModel, measured: Any) -> None:
     words = {"cell.V": {"sse": measured["cell.V"]}}
     fit = cell.fit(None, FREE, objective=words, steps=STEPS, dt=Q(DT, "ms"), **FAST)
     assert tau(fit) == pytest.approx(20.0, rel=1e-3)
@@ -224,7 +228,7 @@ def test_reaction_times_are_converted() -> None:
         model.fit({"rt": Q(times, "V")}, free, **how)
 
 
-def test_a_recovery_takes_quantities(cell: mdf_loop.Compiled) -> None:
+def test_a_recovery_takes_quantities(cell: mdf_loop.CompiledModel) -> None:
     how: dict[str, Any] = {"steps": STEPS, "times": 1, **FAST}
     found = mdf_loop.recover(
         cell,
@@ -263,7 +267,7 @@ def test_a_recovery_takes_quantities(cell: mdf_loop.Compiled) -> None:
     ],
 )  # fmt: skip
 def test_a_recovery_refuses_what_does_not_fit(
-    cell: mdf_loop.Compiled, words: Any, message: str
+    cell: mdf_loop.CompiledModel, words: Any, message: str
 ) -> None:
     usual = {"free": FREE, "against": "cell.V", "dt": DT, "noise": 0.1, "steps": STEPS}
     with pytest.raises(InputError, match=message):

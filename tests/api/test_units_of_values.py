@@ -22,7 +22,7 @@ PLACE = r"\$\.graphs\[0\]\.nodes\['cell'\]"
 
 
 @pytest.fixture(scope="module")
-def cell() -> mdf_loop.Compiled:
+def cell() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(document_of(CELL), device="cpu")
 
 
@@ -64,12 +64,12 @@ def same(a: Any, b: Any) -> bool:
 )
 @pytest.mark.parametrize("how", [{}, RUN, {"engine": "interpreter"}, {"engine": "modeci"}])
 def test_inputs_are_converted(
-    cell: mdf_loop.Compiled, values: Any, plain: Any, how: dict[str, Any]
+    cell: mdf_loop.CompiledModel, values: Any, plain: Any, how: dict[str, Any]
 ) -> None:
     assert same(cell.run(values, **how), cell.run(plain, **how))
 
 
-def test_rows_over_time_are_converted(cell: mdf_loop.Compiled) -> None:
+def test_rows_over_time_are_converted(cell: mdf_loop.CompiledModel) -> None:
     rows = np.linspace(0.1, 0.9, RUN["steps"])
     expected = cell.run({"I": Q(rows, "nA").to("pA").magnitude}, **RUN)
     assert same(cell.run({"I": Q(rows, "nA")}, **RUN), expected)
@@ -90,7 +90,7 @@ REFUSED: tuple[tuple[Any, str], ...] = (
 
 @pytest.mark.parametrize(("values", "message"), REFUSED)
 def test_inputs_that_do_not_fit_are_refused(
-    cell: mdf_loop.Compiled, values: Any, message: str
+    cell: mdf_loop.CompiledModel, values: Any, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         cell.run(values)
@@ -131,7 +131,7 @@ nodes:
 # --- the other words of a run ---------------------------------------------------------------------
 
 
-def test_parameters_and_states_are_converted(cell: mdf_loop.Compiled) -> None:
+def test_parameters_and_states_are_converted(cell: mdf_loop.CompiledModel) -> None:
     found = cell.run(set={"cell.R": Q(300.0, "Mohm"), "cell.v": Q(-0.06, "V")}, **RUN)
     plain = {"cell.R": Q(300.0, "Mohm").to("Gohm").magnitude, "cell.v": -60.0}
     assert same(found, cell.run(set=plain, **RUN))
@@ -146,7 +146,7 @@ def test_parameters_and_states_are_converted(cell: mdf_loop.Compiled) -> None:
     ],
 )  # fmt: skip
 def test_parameters_that_do_not_fit_are_refused(
-    cell: mdf_loop.Compiled, values: Any, message: str
+    cell: mdf_loop.CompiledModel, values: Any, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         cell.run(set=values)
@@ -167,12 +167,12 @@ RATES = [0.1, 0.5, 0.9]
         dict(mdf_loop.grid({"I": Q(RATES, "nA")})),
     ],
 )
-def test_sweeps_are_converted(cell: mdf_loop.Compiled, sweep: Any) -> None:
+def test_sweeps_are_converted(cell: mdf_loop.CompiledModel, sweep: Any) -> None:
     plain = {"I": Q(RATES, "nA").to("pA").magnitude}
     assert same(cell.run(sweep=sweep, **RUN), cell.run(sweep=plain, **RUN))
 
 
-def test_a_grid_has_converted_axes(cell: mdf_loop.Compiled) -> None:
+def test_a_grid_has_converted_axes(cell: mdf_loop.CompiledModel) -> None:
     grid = mdf_loop.grid({"cell.tau": Q([1.0, 2.0], "s"), "gain": [1.0, 2.0, 3.0]})
     found = cell.run(sweep=grid, **RUN)
     assert found.axes[0].coordinates["cell.tau"].tolist() == [1000.0, 2000.0]
@@ -180,7 +180,7 @@ def test_a_grid_has_converted_axes(cell: mdf_loop.Compiled) -> None:
     assert same(found, cell.run(sweep=plain, **RUN))
 
 
-def test_rows_of_a_paired_sweep_may_be_arrays(cell: mdf_loop.Compiled) -> None:
+def test_rows_of_a_paired_sweep_may_be_arrays(cell: mdf_loop.CompiledModel) -> None:
     sweep = mdf_loop.paired({"drive": Q([[1.0, 2.0], [3.0, 4.0]], "nA"), "gain": [1.0, 2.0]})
     assert cell.run(sweep=sweep)["D"].tolist() == [[pico(1.0), pico(2.0)], [pico(3.0), pico(4.0)]]
 
@@ -188,7 +188,7 @@ def test_rows_of_a_paired_sweep_may_be_arrays(cell: mdf_loop.Compiled) -> None:
 @pytest.mark.parametrize(
     "bounds", [(Q(0.1, "nA"), Q(900, "pA")), Q([0.1, 0.9], "nA"), [Q(100.0, "pA"), 900.0]]
 )
-def test_bounds_of_a_space_are_converted(cell: mdf_loop.Compiled, bounds: Any) -> None:
+def test_bounds_of_a_space_are_converted(cell: mdf_loop.CompiledModel, bounds: Any) -> None:
     found = cell.run(sweep=mdf_loop.sobol({"I": bounds, "gain": (1.0, 2.0)}, 8))
     plain = mdf_loop.sobol({"I": (100.0, 900.0), "gain": (1.0, 2.0)}, 8)
     assert np.allclose(found["J"], cell.run(sweep=plain)["J"], rtol=1e-14)
@@ -208,7 +208,7 @@ def test_bounds_of_a_space_are_converted(cell: mdf_loop.Compiled, bounds: Any) -
     ],
 )
 def test_sweeps_that_do_not_fit_are_refused(
-    cell: mdf_loop.Compiled, sweep: Any, message: str
+    cell: mdf_loop.CompiledModel, sweep: Any, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         cell.run(sweep=sweep)
@@ -233,7 +233,7 @@ def test_a_grid_of_no_list_is_refused(wrong: Any) -> None:
         (Q(1, "week"), 7 * 24 * 3600e3),
     ],
 )
-def test_a_time_step_is_converted(cell: mdf_loop.Compiled, dt: Any, plain: float) -> None:
+def test_a_time_step_is_converted(cell: mdf_loop.CompiledModel, dt: Any, plain: float) -> None:
     assert cell.run(steps=2, dt=dt).time.tolist() == [0.0, plain]
 
 
@@ -247,7 +247,7 @@ def test_a_time_step_is_converted(cell: mdf_loop.Compiled, dt: Any, plain: float
     ],
 )  # fmt: skip
 def test_a_time_step_of_another_dimension_is_refused(
-    cell: mdf_loop.Compiled, dt: Any, message: str
+    cell: mdf_loop.CompiledModel, dt: Any, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         cell.run(steps=2, dt=dt)
@@ -258,7 +258,7 @@ def test_a_model_without_a_unit_of_time_counts_seconds() -> None:
     assert model.run(steps=2, dt=Q(50, "ms")).time.tolist() == [0.0, 0.05]
 
 
-def test_a_state_is_converted(cell: mdf_loop.Compiled) -> None:
+def test_a_state_is_converted(cell: mdf_loop.CompiledModel) -> None:
     state = cell.run(**RUN).state
     moved = {**state, "parameter cell.v": Q(-0.06, "V"), "time": Q(float(state["time"]), "ms")}
     plain = {**state, "parameter cell.v": np.array(-60.0)}
@@ -269,7 +269,7 @@ def test_a_state_is_converted(cell: mdf_loop.Compiled) -> None:
         cell.run(state={**state, "step": Q(1, "V")}, **RUN)
 
 
-def test_limits_may_be_quantities(cell: mdf_loop.Compiled) -> None:
+def test_limits_may_be_quantities(cell: mdf_loop.CompiledModel) -> None:
     assert same(cell.run(time_limit=Q(10, "min"), **RUN), cell.run(**RUN))
     assert same(cell.run(memory_limit=Q(4, "gigabyte"), **RUN), cell.run(**RUN))
     with pytest.raises(InputError, match="the memory limit is given in volt"):
@@ -300,7 +300,7 @@ def test_edges_of_a_histogram_are_converted() -> None:
 # --- other entries --------------------------------------------------------------------------------
 
 
-def test_derivatives_take_quantities(cell: mdf_loop.Compiled) -> None:
+def test_derivatives_take_quantities(cell: mdf_loop.CompiledModel) -> None:
     given: dict[str, Any] = {"set": {"cell.R": Q(300.0, "Mohm")}, "inputs": {"I": Q(0.9, "nA")}}
     plain: dict[str, Any] = {
         "set": {"cell.R": Q(300.0, "Mohm").to("Gohm").magnitude},
@@ -335,7 +335,7 @@ def test_derivatives_take_quantities(cell: mdf_loop.Compiled) -> None:
     assert np.isclose(made.run(**given).value, second.value, rtol=1e-12)
 
 
-def test_derivatives_refuse_what_does_not_fit(cell: mdf_loop.Compiled) -> None:
+def test_derivatives_refuse_what_does_not_fit(cell: mdf_loop.CompiledModel) -> None:
     with pytest.raises(InputError, match=r"the array for sse of 'cell.V' is given in ampere"):
         cell.gradient({"cell.V": {"sse": Q(1.0, "A")}}, ["cell.tau"])
     with pytest.raises(
@@ -348,14 +348,14 @@ def test_derivatives_refuse_what_does_not_fit(cell: mdf_loop.Compiled) -> None:
         cell.jacobian(["cell.V"], ["cell.tau"], inputs={"I": Q(1.0, "V")})
 
 
-def test_verify_takes_quantities(cell: mdf_loop.Compiled) -> None:
+def test_verify_takes_quantities(cell: mdf_loop.CompiledModel) -> None:
     given: dict[str, Any] = {"set": {"cell.R": Q(300.0, "Mohm")}, "dt": Q(500, "us")}
     assert mdf_loop.verify(document_of(CELL), {"I": Q(0.9, "nA")}, steps=3, **given).equal
     with pytest.raises(InputError, match="the input 'I' is given in volt"):
         mdf_loop.verify(document_of(CELL), {"I": Q(1.0, "V")})
 
 
-def test_files_are_written_for_quantities(cell: mdf_loop.Compiled, tmp_path: Path) -> None:
+def test_files_are_written_for_quantities(cell: mdf_loop.CompiledModel, tmp_path: Path) -> None:
     made = cell.to_onnx({"I": Q(0.9, "nA")}, steps=3, dt=Q(500, "us"))
     assert (
         made.SerializeToString() == cell.to_onnx({"I": 900.0}, steps=3, dt=0.5).SerializeToString()
@@ -365,7 +365,7 @@ def test_files_are_written_for_quantities(cell: mdf_loop.Compiled, tmp_path: Pat
         cell.save(tmp_path / "b.onnx", {"I": Q(0.9, "V")})
 
 
-def test_a_program_is_read_for_quantities(cell: mdf_loop.Compiled) -> None:
+def test_a_program_is_read_for_quantities(cell: mdf_loop.CompiledModel) -> None:
     arrays, _, _ = cell.prepare({"I": Q(0.9, "nA")})
     assert float(arrays["I"]) == pico(0.9)
     with pytest.raises(InputError, match="the input 'gain' is given in volt"):

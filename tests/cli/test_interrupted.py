@@ -172,7 +172,7 @@ def test_an_interrupted_run_saves_its_results(start_process, decay, tmp_path, nu
         1e-6,
         "--every",
         1000,
-        "--every",
+        "--checkpoint-every",
         "20ms",
         "--native",
         "off",
@@ -221,7 +221,14 @@ def test_a_second_interruption_leaves_no_partial_file(start_process, decay, tmp_
     saved = tmp_path / "out.npz"
     saved.write_text("what was there")
     arguments = ("--steps", ENDLESS_STEPS, "--every", 1000, "--device", "cpu", "--json")
-    files = ("--output", saved, "--checkpoint", tmp_path / "checkpoint", "--every", "20ms")
+    files = (
+        "--output",
+        saved,
+        "--checkpoint",
+        tmp_path / "checkpoint",
+        "--checkpoint-every",
+        "20ms",
+    )
     process = start_process(decay, *arguments, *files, before=SLOW_DISK)
     process.wait_for_file(tmp_path / "checkpoint")
     process.interrupt()
@@ -267,7 +274,7 @@ def test_a_repeated_signal_at_exit(start_process, decay, tmp_path):
             ENDLESS_STEPS,
             "--checkpoint",
             tmp_path / "checkpoint",
-            "--every",
+            "--checkpoint-every",
             "20ms",
         ),
         *("--native", "off", "--output", tmp_path / "a.npz"),
@@ -289,7 +296,7 @@ def test_a_repeated_signal_at_exit(start_process, decay, tmp_path):
 def test_nohup_ignores_hang_ups(start_process, decay, tmp_path):
     ignored = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     arguments = ("--steps", ENDLESS_STEPS, "--every", 1000, "--device", "cpu", "--json")
-    files = ("--checkpoint", tmp_path / "checkpoint", "--every", "20ms")
+    files = ("--checkpoint", tmp_path / "checkpoint", "--checkpoint-every", "20ms")
     process = start_process(decay, *arguments, *files, before=ignored)
     process.wait_for_file(tmp_path / "checkpoint")
     process.interrupt(signal.SIGHUP)
@@ -311,7 +318,7 @@ def test_a_terminal_that_is_closed(decay, tmp_path):
             1000,
             "--native",
             "off",
-            "--every",
+            "--checkpoint-every",
             "20ms",
         )
         files = ("--output", tmp_path / "out.npz", "--checkpoint", tmp_path / "checkpoint")

@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 import mdf_loop
-from mdf_loop.api.compiled import Compiled
-from mdf_loop.cli.long_run_options import read_every
+from mdf_loop.api import specified_run
+from mdf_loop.api.prepared import Prepared
 from mdf_loop.errors import DiskFullError, InputError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.results.data import Results
 from mdf_loop.specification import RunSpecification, specify
 
@@ -60,10 +60,10 @@ def read_specification(run, monkeypatch):
     class SpecificationRead(Exception):  # noqa: N818 - a way out
         pass
 
-    def raise_spec(self: Compiled, spec: RunSpecification) -> Results:
+    def raise_spec(prepared: Prepared, spec: RunSpecification) -> Results:
         raise SpecificationRead(spec)
 
-    monkeypatch.setattr(Compiled, "run_specified", raise_spec)
+    monkeypatch.setattr(specified_run, "run_specified", raise_spec)
 
     def specification_of(*options: Any) -> Any:
         with pytest.raises(SpecificationRead) as caught:
@@ -128,7 +128,18 @@ def test_default_specification(read_specification):
 
 def test_specification_of_all_options(read_specification):
     spec = read_specification(
-        *("--steps", 9, "--every", 2, "--every", "1.5h", "--when", "w", "--reduce", "a=min"),
+        *(
+            "--steps",
+            9,
+            "--every",
+            2,
+            "--checkpoint-every",
+            "1.5h",
+            "--when",
+            "w",
+            "--reduce",
+            "a=min",
+        ),
         *("--time-limit", "10min", "--nan", "stop", "--checkpoint", "c", "--resume", "c"),
         *("--quiet", "--output", "x.zarr"),
     )
@@ -147,21 +158,18 @@ def test_specification_of_all_options(read_specification):
     )
 
 
-def test_every_with_a_unit_is_a_time():
-    assert read_every(["10"]) == {"every": 10}
-    assert read_every(["30 s", "10"]) == {"every": 10, "checkpoint_every": 30}
-    assert read_every([]) == {}
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--every", "x"), "--every 'x' is neither a whole number of steps nor a time with a unit"),
-        (("--every", "1.5"), "--every '1.5' is neither a whole number of steps nor a time"),
-        (("--every", "2", "--every", "3"), "--every is given twice for rows"),
-        (("--every", "2s", "--every", "3s"), "--every is given twice for checkpoints"),
-        (("--every", "0s"), "the time between checkpoints is '0s'; it must be longer than zero"),
-        (("--every", "5min"), "a time between checkpoints needs a file for them"),
+        (("--every", "x"), "--every 'x' is not a whole number of rows"),
+        (("--every", "1.5"), "--every '1.5' is not a whole number of rows"),
+        (("--every", "5min"), "--every '5min' is a time, but --every counts rows"),
+        (("--every", "30 s"), "write --checkpoint-every 30 s for the time between checkpoints"),
+        (
+            ("--checkpoint-every", "0s", "--checkpoint", "c"),
+            "the time between checkpoints is '0s'; it must be longer than zero",
+        ),
+        (("--checkpoint-every", "5min"), "a time between checkpoints needs a file for them"),
         (("--every", "-1"), "every must be a whole number above 0"),
         (("--reduce", "walk.x"), "--reduce 'walk.x' is not NAME=WORDS"),
         (("--reduce", "walk.x="), "--reduce 'walk.x=' is not NAME=WORDS"),
@@ -306,7 +314,7 @@ def test_a_completed_run_reports_no_stop(run):
 
 def test_an_interrupted_run_with_results(run, monkeypatch):
     monkeypatch.setattr(
-        Compiled, "run_specified", lambda *_, **__: partial_results(StoppedBy.INTERRUPTED)
+        specified_run, "run_specified", lambda *_, **__: partial_results(StopReason.INTERRUPTED)
     )
     outcome = run("--json")
     assert (outcome.code, outcome.err) == (130, "")
@@ -322,7 +330,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 def partial_results(
-    stopped_by: StoppedBy = StoppedBy.COMPLETED, checkpoint: Path | None = None
+    stopped_by: StopReason = StopReason.COMPLETED, checkpoint: Path | None = None
 ) -> Results:
     results = Results({"walk.x": np.ones(1)}, {}, "cpu", "float64", stopped_by=stopped_by)
     results.reason, results.checkpoint = "1 of 2 steps", checkpoint
@@ -351,8 +359,8 @@ def partial_results(
 )
 def test_a_full_disk_during_the_run(run, monkeypatch, arguments, written, advice):
     error = DiskFullError("the disk is full", hint="look at error.results")
-    error.results = partial_results(StoppedBy.DISK_FULL, written)
-    monkeypatch.setattr(Compiled, "run_specified", raising(error))
+    error.results = partial_results(StopReason.DISK_FULL, written)
+    monkeypatch.setattr(specified_run, "run_specified", raising(error))
     outcome = run("--json", *arguments)
     assert outcome.code == 2
     assert outcome.json["stopped_by"] == "disk_full"
@@ -410,7 +418,14 @@ def test_a_stopped_run_is_resumed(run, tmp_path):
     )
     arguments += ("--nan", "ignore")
     broken = run(
-        *arguments, "--checkpoint", "c", "--every", "50ms", "--time-limit", "0.02s", "--json"
+        *arguments,
+        "--checkpoint",
+        "c",
+        "--checkpoint-every",
+        "50ms",
+        "--time-limit",
+        "0.02s",
+        "--json",
     )
     assert broken.code == 0
     assert broken.json["stopped_by"] == "time_limit"
@@ -494,7 +509,7 @@ def test_a_store_with_reductions_is_resumed(model, tmp_path):
     stopped = compiled.run(
         steps=ENDLESS_STEPS, checkpoint=path, progress=lambda p: p.done < 100, **arguments
     )
-    assert stopped.stopped_by is StoppedBy.INTERRUPTED
+    assert stopped.stopped_by is StopReason.INTERRUPTED
     steps = int(stopped.state["step"]) + 10
     resumed = compiled.run(steps=steps, resume=path, **arguments)
     rows = compiled.run(steps=steps, **{**arguments, "output": None})

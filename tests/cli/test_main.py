@@ -136,23 +136,23 @@ def test_system_errors_are_one_error(cli, sample, monkeypatch, error, sentence):
 
 
 def test_a_closed_pipe_is_no_error(cli, sample, monkeypatch):
-    from mdf_loop.api.compiled import Compiled
+    from mdf_loop.api import specified_run
 
     def gone(*_, **__):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr(Compiled, "run_specified", gone)
+    monkeypatch.setattr(specified_run, "run_specified", gone)
     outcome = cli("run", sample)
     assert (outcome.code, outcome.err) == (1, "")
 
 
 def test_an_interruption_exits_with_130(cli, sample, monkeypatch):
-    from mdf_loop.api.compiled import Compiled
+    from mdf_loop.api import specified_run
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Compiled, "run_specified", interrupted)
+    monkeypatch.setattr(specified_run, "run_specified", interrupted)
     outcome = cli("run", sample, "--json")
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "interrupted\n")
 

@@ -234,7 +234,7 @@ def test_a_long_execution_order_is_shortened(cli, tmp_path):
     [
         (("--every", 2), "every needs steps"),
         (("--steps", 3, "--every", 0), "every must be a whole number above 0"),
-        (("--steps", 3, "--every", "x"), "--every 'x' is neither a whole number of steps"),
+        (("--steps", 3, "--every", "x"), "--every 'x' is not a whole number of rows"),
         (("--execution-list",), "execution_list needs steps"),
         (("--set", "fn.q=1"), "the model has no parameter 'fn.q'"),
         (("--set", "fn.I=1"), "'fn.I' is an input: give it as"),

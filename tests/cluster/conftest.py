@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mdf_loop
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.cluster.clients import connect
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "parameter_sweep" / "model.yaml"
@@ -24,6 +24,6 @@ def client() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def neuron() -> Compiled:
+def neuron() -> CompiledModel:
     """Return a neuron of FitzHugh and Nagumo over time."""
     return mdf_loop.compile(MODEL)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.errors import InputError, MemoryLimitError, NotFiniteError, RunError
 from mdf_loop.results.data import Results
 
@@ -49,13 +49,15 @@ SWEEPS = {
     "extra_options", [{}, {"reduce": {"v": ["mean", "max"]}}, {"record": "fn.w"}]
 )
 @pytest.mark.parametrize("sweep", SWEEPS)
-def test_a_sweep_in_memory(neuron: Compiled, client: Any, sweep: str, extra_options: Any) -> None:
+def test_a_sweep_in_memory(
+    neuron: CompiledModel, client: Any, sweep: str, extra_options: Any
+) -> None:
     options = {"sweep": SWEEPS[sweep], **TIME, **extra_options}
     check_equal(neuron.run(**options, cluster=client, block=5), neuron.run(**options))
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
-def test_a_sweep_in_a_store(neuron: Compiled, client: Any, sweep: str, tmp_path: Path) -> None:
+def test_a_sweep_in_a_store(neuron: CompiledModel, client: Any, sweep: str, tmp_path: Path) -> None:
     options = {"sweep": SWEEPS[sweep], **TIME}
     local_results = neuron.run(**options)
     cluster_results = neuron.run(**options, cluster=client, block=5, output=tmp_path / "s.zarr")
@@ -70,7 +72,7 @@ def test_a_sweep_in_a_store(neuron: Compiled, client: Any, sweep: str, tmp_path:
 
 
 def test_outputs_in_a_store_are_saved_to_a_file(
-    neuron: Compiled, client: Any, tmp_path: Path
+    neuron: CompiledModel, client: Any, tmp_path: Path
 ) -> None:
     options = {"sweep": SWEEPS["grid"], **TIME}
     cluster_results = neuron.run(**options, cluster=client, output=tmp_path / "s.zarr")
@@ -82,7 +84,7 @@ def test_outputs_in_a_store_are_saved_to_a_file(
         np.testing.assert_array_equal(cluster_side[name], local_side[name])
 
 
-def test_a_measured_block(neuron: Compiled, client: Any) -> None:
+def test_a_measured_block(neuron: CompiledModel, client: Any) -> None:
     options = {"sweep": {"current": np.linspace(0, 2, 3000)}, **TIME}
     check_equal(neuron.run(**options, cluster=client), neuron.run(**options))
 
@@ -119,10 +121,10 @@ def test_statistics_over_trials(client: Any) -> None:
             model.run(**options),
         )
         check_equal(cluster_side, local_side)
-        assert cluster_side.told == local_side.told
+        assert cluster_side.statistics == local_side.statistics
 
 
-def _response_outputs(model: Compiled) -> tuple[str, str]:
+def _response_outputs(model: CompiledModel) -> tuple[str, str]:
     names = list(model.run(trials=1))
     return (
         next(name for name in names if name.endswith(("rt", "reaction_time"))),
@@ -130,7 +132,7 @@ def _response_outputs(model: Compiled) -> tuple[str, str]:
     )
 
 
-def _drift_parameter(model: Compiled) -> str:
+def _drift_parameter(model: CompiledModel) -> str:
     names = [f"{n.id}.{p.id}" for n in model.document.graph.nodes for p in n.parameters or []]
     return next(name for name in names if name.endswith(("drift", "drift_rate", "rate")))
 
@@ -148,7 +150,7 @@ def test_members_with_individual_termination(client: Any) -> None:
 
 
 def test_failed_members_are_named_and_others_have_results(
-    neuron: Compiled, client: Any, tmp_path: Path
+    neuron: CompiledModel, client: Any, tmp_path: Path
 ) -> None:
     currents = CURRENTS.copy()
     currents[[4, 17]] = 1e200
@@ -167,7 +169,7 @@ def test_failed_members_are_named_and_others_have_results(
     assert (flags[[4, 17]] == 2).all()
 
 
-def test_all_members_fail(neuron: Compiled, client: Any) -> None:
+def test_all_members_fail(neuron: CompiledModel, client: Any) -> None:
     with pytest.raises(RunError, match="all members failed; member 0"):
         neuron.run(sweep={"current": [1e200, 1e210]}, **TIME, nan="error", cluster=client)
     with pytest.raises(NotFiniteError):
@@ -199,14 +201,14 @@ def test_all_members_fail(neuron: Compiled, client: Any) -> None:
     ],
 )
 def test_invalid_clusters_are_refused(
-    neuron: Compiled, arguments: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+    neuron: CompiledModel, arguments: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdf_loop.cluster.addresses.SCHEDULER_TIMEOUT_SECONDS", 0.2)
     with pytest.raises(InputError, match=message):
         neuron.run(**TIME, **arguments)
 
 
-def test_too_large_results_are_refused_with_a_remedy(neuron: Compiled, client: Any) -> None:
+def test_too_large_results_are_refused_with_a_remedy(neuron: CompiledModel, client: Any) -> None:
     with pytest.raises(MemoryLimitError, match=r"sweep\.zarr"):
         neuron.run(
             sweep=mdf_loop.sobol({"current": (0, 1)}, 10_000_000), steps=4000, cluster=client
@@ -214,7 +216,7 @@ def test_too_large_results_are_refused_with_a_remedy(neuron: Compiled, client: A
 
 
 def test_a_worker_with_another_environment_is_refused(
-    neuron: Compiled, client: Any, monkeypatch: pytest.MonkeyPatch
+    neuron: CompiledModel, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdf_loop.cluster.environment.__version__", "0.0.9")
     with pytest.raises(InputError, match=r"worker 'tls://.*mdf_loop 0\.1\.0 \(here: 0\.0\.9\)"):
@@ -222,7 +224,7 @@ def test_a_worker_with_another_environment_is_refused(
 
 
 def test_missing_libraries_have_an_install_command(
-    neuron: Compiled, monkeypatch: pytest.MonkeyPatch
+    neuron: CompiledModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(InputError, match=r"pip install 'mdf-loop\[cluster\]'"):
@@ -233,7 +235,7 @@ def test_missing_libraries_have_an_install_command(
 
 
 def test_the_first_nan_or_infinite_member_has_a_note(
-    neuron: Compiled, client: Any, tmp_path: Path
+    neuron: CompiledModel, client: Any, tmp_path: Path
 ) -> None:
     currents = CURRENTS.copy()
     currents[[9, 17]] = 1e200

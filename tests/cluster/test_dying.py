@@ -19,11 +19,11 @@ import pytest
 import xarray
 
 import mdf_loop
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.cluster import local_processes
 from mdf_loop.cluster.clients import connect
 from mdf_loop.errors import RunError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from tests.soak import some, times
 
 pytestmark = pytest.mark.slow  # processes are started
@@ -38,7 +38,7 @@ BLOCK = 8
 
 
 @pytest.fixture(scope="module")
-def expected(neuron: Compiled) -> np.ndarray:
+def expected(neuron: CompiledModel) -> np.ndarray:
     """Return the voltages that one process computes."""
     return np.asarray(neuron.run(**LONG)["v"])
 
@@ -62,7 +62,9 @@ def readable(store: Path, expected: np.ndarray) -> int:
 
 
 @pytest.mark.soak
-def test_workers_killed_in_turn(neuron: Compiled, expected: np.ndarray, tmp_path: Path) -> None:
+def test_workers_killed_in_turn(
+    neuron: CompiledModel, expected: np.ndarray, tmp_path: Path
+) -> None:
     draw, store, wanted = random.Random(0), tmp_path / "s.zarr", times(4, 30)
     kills: list[int] = []
     with connect(2) as connection:
@@ -168,7 +170,7 @@ def free_port() -> int:
 
 
 @pytest.mark.soak
-def test_a_killed_scheduler(neuron: Compiled, expected: np.ndarray, tmp_path: Path) -> None:
+def test_a_killed_scheduler(neuron: CompiledModel, expected: np.ndarray, tmp_path: Path) -> None:
     store, port = tmp_path / "s.zarr", free_port()
     options = {**LONG, "cluster": f"tcp://127.0.0.1:{port}", "block": BLOCK, "output": store}
     with scheduler(port) as head:
@@ -203,7 +205,7 @@ mdf_loop.compile(sys.argv[1]).run(
 @pytest.mark.soak
 @pytest.mark.parametrize("how", some([signal.SIGKILL, signal.SIGINT], 2))
 def test_a_killed_client(
-    neuron: Compiled, expected: np.ndarray, tmp_path: Path, how: signal.Signals
+    neuron: CompiledModel, expected: np.ndarray, tmp_path: Path, how: signal.Signals
 ) -> None:
     store = tmp_path / "s.zarr"
     program = PROGRAM.format(members=MEMBERS, block=BLOCK)
@@ -223,21 +225,21 @@ def test_a_killed_client(
     computed = readable(store, expected)
     assert 0 < computed < MEMBERS
     results = neuron.run(**LONG, cluster=2, output=store, resume=True)
-    assert results.stopped_by is StoppedBy.COMPLETED
+    assert results.stopped_by is StopReason.COMPLETED
     np.testing.assert_array_equal(np.asarray(results["v"]), expected)
     rewritten = [name for name, mark in chunks(store).items() if before.get(name, mark) != mark]
     assert len(rewritten) <= 4  # one chunk for each block in progress
 
 
 def test_a_stopped_run_has_computed_members(
-    neuron: Compiled, expected: np.ndarray, client: Any
+    neuron: CompiledModel, expected: np.ndarray, client: Any
 ) -> None:
     options = {**LONG, "cluster": client, "block": BLOCK}
     limits = ({"time_limit": 0.5 * 2**k} for k in range(8))  # machines may be slow
     for stop_options in ([{"progress": lambda p: p.done < 100}], limits):
         runs = (neuron.run(**{**options, **extra_options}) for extra_options in stop_options)
         results = next(results for results in runs if not np.isnan(np.asarray(results["v"])).all())
-        assert results.stopped_by in (StoppedBy.INTERRUPTED, StoppedBy.TIME_LIMIT)
+        assert results.stopped_by in (StopReason.INTERRUPTED, StopReason.TIME_LIMIT)
         rows = np.asarray(results["v"])
         computed = ~np.isnan(rows[:, 0])
         assert 0 < computed.sum() < MEMBERS
@@ -245,7 +247,9 @@ def test_a_stopped_run_has_computed_members(
         np.testing.assert_array_equal(rows[computed], expected[computed])
 
 
-def test_a_replaced_store_is_not_overwritten(neuron: Compiled, client: Any, tmp_path: Path) -> None:
+def test_a_replaced_store_is_not_overwritten(
+    neuron: CompiledModel, client: Any, tmp_path: Path
+) -> None:
     store = tmp_path / "s.zarr"
     options = {"sweep": SWEEP, "steps": 50, "dt": 0.1, "cluster": client, "output": store}
     neuron.run(**options)
@@ -265,7 +269,7 @@ posix_only = pytest.mark.skipif(sys.platform == "win32", reason="the program is 
 
 @posix_only
 def test_processes_that_cannot_start(
-    neuron: Compiled, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    neuron: CompiledModel, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(local_processes, "WORKER_COMMAND", ("sh", "-c", "echo why >&2; exit 3"))
     options = {"sweep": SWEEP, "steps": 3, "dt": 0.1, "progress": False}
@@ -277,12 +281,12 @@ def test_processes_that_cannot_start(
 
 @posix_only
 def test_a_time_limit_holds_while_all_processes_are_killed(
-    neuron: Compiled, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    neuron: CompiledModel, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(local_processes, "WORKER_COMMAND", ("sh", "-c", "kill -9 $$"))
     options = {"sweep": SWEEP, "steps": 3, "dt": 0.1, "progress": False}
     results = neuron.run(**options, cluster=2, block=8, time_limit=3)
-    assert results.stopped_by is StoppedBy.TIME_LIMIT
+    assert results.stopped_by is StopReason.TIME_LIMIT
     assert "of 240 members; the time limit of the run was over" in results.reason
     assert results.reason.endswith("; the cluster had no worker yet")
     data = {"time": [0.1, 0.2, 0.3], "v": [0.1, 0.2, 0.3]}
@@ -291,7 +295,7 @@ def test_a_time_limit_holds_while_all_processes_are_killed(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_time_limit_holds_in_the_first_member(neuron: Compiled, tmp_path: Path) -> None:
+def test_a_time_limit_holds_in_the_first_member(neuron: CompiledModel, tmp_path: Path) -> None:
     store = tmp_path / "s.zarr"
     options = {"sweep": SWEEP, "steps": 10**11, "every": 10**9, "dt": 0.1, "progress": False}
     with pytest.raises(RunError, match="was over before the first member was computed"):

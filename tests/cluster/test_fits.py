@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.errors import InputError
 
 pytestmark = pytest.mark.slow  # processes are started
@@ -17,7 +17,7 @@ FREE = {"fn.a": (0.5, 0.9), "current": (0.2, 1.2)}
 FIT_OPTIONS = {"against": "v", "dt": 0.5, "points": 8, "polish": 1, "progress": False}
 
 
-def data_of(model: Compiled, count: int) -> dict[str, dict[str, np.ndarray]]:
+def data_of(model: CompiledModel, count: int) -> dict[str, dict[str, np.ndarray]]:
     """Return noisy data that the model itself generates."""
     generator = np.random.default_rng(5)
     data_by_subject = {}
@@ -39,7 +39,7 @@ def check_equal(cluster_fit: Any, local_fit: Any) -> None:
     assert content == expected
 
 
-def test_thirty_two_subjects(neuron: Compiled, client: Any) -> None:
+def test_thirty_two_subjects(neuron: CompiledModel, client: Any) -> None:
     data = data_of(neuron, 32)
     shared = neuron.fit(data, FREE, **FIT_OPTIONS, cluster=client)
     assert list(shared) == list(data)
@@ -47,7 +47,7 @@ def test_thirty_two_subjects(neuron: Compiled, client: Any) -> None:
         check_equal(shared[name], neuron.fit(subject_data, FREE, **FIT_OPTIONS))
 
 
-def test_generations_on_a_cluster(neuron: Compiled, client: Any) -> None:
+def test_generations_on_a_cluster(neuron: CompiledModel, client: Any) -> None:
     (data,) = data_of(neuron, 1).values()
     fit_options = {**FIT_OPTIONS, "method": "differential_evolution", "time_limit": None}
     check_equal(
@@ -55,7 +55,7 @@ def test_generations_on_a_cluster(neuron: Compiled, client: Any) -> None:
     )
 
 
-def test_subjects_that_share_a_parameter(neuron: Compiled, client: Any) -> None:
+def test_subjects_that_share_a_parameter(neuron: CompiledModel, client: Any) -> None:
     fit_options = {**FIT_OPTIONS, "shared": ["fn.a"]}
     data = data_of(neuron, 3)
     cluster_fit, local_fit = (
@@ -66,7 +66,7 @@ def test_subjects_that_share_a_parameter(neuron: Compiled, client: Any) -> None:
         check_equal(cluster_fit[name], local_fit[name])
 
 
-def test_an_error_names_the_subject(neuron: Compiled, client: Any) -> None:
+def test_an_error_names_the_subject(neuron: CompiledModel, client: Any) -> None:
     data = data_of(neuron, 2)
     data["s1"]["v"] = data["s1"]["v"][:1]
     data["s1"]["time"] = data["s1"]["time"][:1]
@@ -74,7 +74,7 @@ def test_an_error_names_the_subject(neuron: Compiled, client: Any) -> None:
         neuron.fit(data, FREE, **FIT_OPTIONS, cluster=client)
 
 
-def test_a_model_is_picklable(neuron: Compiled) -> None:
+def test_a_model_is_picklable(neuron: CompiledModel) -> None:
     import pickle
 
     sent = pickle.loads(pickle.dumps(neuron))

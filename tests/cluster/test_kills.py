@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import xarray
 
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from tests.soak import times
 
 pytestmark = [
@@ -51,7 +51,7 @@ COMMAND = (
 
 
 @pytest.fixture(scope="module")
-def expected(neuron: Compiled) -> np.ndarray:
+def expected(neuron: CompiledModel) -> np.ndarray:
     """Return the voltages that one process computes."""
     sweep = {"current": np.linspace(0, 2, MEMBERS)}
     return np.asarray(neuron.run(sweep=sweep, steps=STEPS, dt=DT, every=EVERY)["v"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.cluster import clients
 from mdf_loop.cluster.addresses import check_listener, check_scheduler
 from mdf_loop.errors import InputError
@@ -62,7 +62,7 @@ def _raise_import_error() -> None:
 
 @pytest.mark.parametrize("how", ["is not installed", "cannot be imported"])
 def test_without_the_library_no_scheduler_is_started(
-    neuron: Compiled, monkeypatch: pytest.MonkeyPatch, how: str
+    neuron: CompiledModel, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     def start(**arguments: object) -> None:
         raise AssertionError("a scheduler was started")

@@ -12,7 +12,9 @@ from mdf_loop.emit.weights import LARGE_CONSTANT_BYTES
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 
 
-def recurrence(units: int, dtype: str = "float") -> tuple[mdf_loop.Compiled, dict[str, np.ndarray]]:
+def recurrence(
+    units: int, dtype: str = "float"
+) -> tuple[mdf_loop.CompiledModel, dict[str, np.ndarray]]:
     """Return the loop y[t+1] = tanh(y[t] @ W), which records all rows, and its inputs."""
     text = f"""<ir_version: 8, opset_import: ["" : 17]>
     f (int64 n, {dtype}[1, {units}] x) => ({dtype}[k, 1, {units}] y) {{
@@ -28,7 +30,7 @@ def recurrence(units: int, dtype: str = "float") -> tuple[mdf_loop.Compiled, dic
     return compiled, {"n": np.array(5), "x": np.ones((1, units), kind)}
 
 
-def branch(compiled: mdf_loop.Compiled) -> onnx.GraphProto | None:
+def branch(compiled: mdf_loop.CompiledModel) -> onnx.GraphProto | None:
     """Return the branch of the session's model that holds a Scan, if it has one."""
     proto = SessionModel(prepare(compiled.program, ONNXRUNTIME)).for_cpu
     for node in proto.graph.node:

@@ -98,7 +98,7 @@ def _compiled(path: Path) -> str:
     return "result"
 
 
-def _inputs(compiled: mdf_loop.Compiled) -> dict[str, Any]:
+def _inputs(compiled: mdf_loop.CompiledModel) -> dict[str, Any]:
     """Values for the inputs that have none of their own: of ONNX files, and those with open shapes."""
     inputs: dict[str, Any] = {}
     for port in open_ports(compiled.document):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import mdf_loop
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.run.states import save_state
 from tests.fuzz.seeds import HERE
 from tests.long_runs.helpers import every_chunk_is_told, lengths
@@ -92,7 +92,7 @@ def _stopped(model: str, **asked: Any) -> Scene:
             stopped = compiled.run(
                 steps=STEPS, dt=0.125, checkpoint="run.ckpt", progress=_Half(), **asked
             )
-        assert stopped.stopped_by is StoppedBy.INTERRUPTED
+        assert stopped.stopped_by is StopReason.INTERRUPTED
         return Scene(tuple(words), _contents(folder))
 
 
@@ -156,7 +156,7 @@ COMMANDS = (
     "run model.yaml --steps 20 --reduce growing.v=mean,max --only growing.row --output out.csv",
     "run model.yaml --steps 20 --set growing.v=[1.0,2.0] --input growing.drive=[0.5,0.25] --nan stop",
     "run model.yaml --steps 20 --sweep growing.drive=[[0,1],[1,0]] --output out.nc",
-    "run model.yaml --steps 20 --final-state state.npz --checkpoint run.ckpt --every 1s",
+    "run model.yaml --steps 20 --final-state state.npz --checkpoint run.ckpt --checkpoint-every 1s",
     "run model.yaml --steps 20 --output run.zarr --time-limit 5s --precision float32",
     "run model.yaml --steps 20 --execution-list --engine onnxruntime --shapes dynamic",
     "run choices.yaml --max-iterations 20 --unroll 8 --device cpu",

@@ -66,7 +66,7 @@ def assert_same(actual: Any, expected: Any, rtol: float = 1e-5) -> None:
         np.testing.assert_array_equal(actual, expected)
 
 
-def compile_by_yaml(model: onnx.ModelProto, folder: Path, **options: Any) -> mdf_loop.Compiled:
+def compile_by_yaml(model: onnx.ModelProto, folder: Path, **options: Any) -> mdf_loop.CompiledModel:
     """Import the model, write it as a YAML file, and compile the file."""
     content = content_of_onnx(checked_onnx(model), "model")
     path, *_ = write_model(content, folder / "model.yaml")

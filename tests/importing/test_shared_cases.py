@@ -72,7 +72,7 @@ def test_a_stored_case_gives_the_expected_result(path: Path, tmp_path: Path) -> 
         exported_gives_the_same(compiled, inputs, results)
 
 
-def exported_gives_the_same(compiled: mdf_loop.Compiled, inputs: Any, results: Any) -> None:
+def exported_gives_the_same(compiled: mdf_loop.CompiledModel, inputs: Any, results: Any) -> None:
     """Plain ONNX Runtime gives the same for the exported file, which imports to the same file."""
     proto = compiled.to_onnx(inputs)
     onnx.checker.check_model(proto, full_check=True)

@@ -16,8 +16,8 @@ from unittest.mock import patch
 import numpy as np
 
 import mdf_loop
-from mdf_loop.api.compiled import Compiled
-from mdf_loop.ir import StoppedBy
+from mdf_loop.api.compiled import CompiledModel
+from mdf_loop.ir import StopReason
 from mdf_loop.run import single_run as once
 from mdf_loop.run import time_session as over_time
 from mdf_loop.run.control import checkpoint, chunks, progress
@@ -38,7 +38,7 @@ class Case:
     asked: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledModel:
         """The model, ready to run; nothing is left of earlier runs."""
         return mdf_loop.compile(self.source, device="cpu", **self.options)
 
@@ -46,14 +46,14 @@ class Case:
 # --- three ways to run ----------------------------------------------------------------------------
 
 
-def unbroken(case: Case, compiled: Compiled | None = None) -> mdf_loop.Results:
+def unbroken(case: Case, compiled: CompiledModel | None = None) -> mdf_loop.Results:
     """The run without an end in between."""
     with lengths(lambda: ENDLESS), patch.object(once, "PATIENCE", 1e6):
         return (compiled or case.compiled()).run(**case.asked)
 
 
 def chunked(
-    case: Case, seed: int, compiled: Compiled | None = None
+    case: Case, seed: int, compiled: CompiledModel | None = None
 ) -> tuple[mdf_loop.Results, int]:
     """The run in chunks of random lengths, and how many there were.
 
@@ -86,7 +86,7 @@ class Ends:
 def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.Results, Ends]:
     """The run ended and resumed at random places, at most so many times.
 
-    A new `Compiled`, as in a new process, or the one that was stopped goes on from the file; or
+    A new `CompiledModel`, as in a new process, or the one that was stopped goes on from the file; or
     begins anew if there is none yet.
     """
     rng = np.random.default_rng(seed)
@@ -109,7 +109,7 @@ def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.
             finally:
                 if ends.all == 0 or rng.random() < 0.2:  # making one takes long
                     compiled = case.compiled()
-        if made.stopped_by is not StoppedBy.INTERRUPTED:
+        if made.stopped_by is not StopReason.INTERRUPTED:
             return made, ends
         ends.stopped += 1
 

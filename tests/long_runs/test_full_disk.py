@@ -142,7 +142,7 @@ def test_rows_that_are_streamed(disk, unbroken, saved_at, every):
 def test_the_checkpoint(disk, unbroken):
     words = ("--steps", STEPS, "--output", "rows.npz", "--checkpoint", "disk/run.checkpoint")
     words += ("--native", "off")
-    ended = disk.run(*words, "--every", "50ms", "--json")
+    ended = disk.run(*words, "--checkpoint-every", "50ms", "--json")
     sentence = f"cannot write '{disk.place}/run.checkpoint': No space left on device"
     assert full(ended, "disk/run.checkpoint") == f"DiskFullError: {sentence}"
     rows = _npz(disk.model.parent / "rows.npz")
@@ -164,7 +164,15 @@ def test_the_checkpoint(disk, unbroken):
 @pytest.mark.slow
 def test_a_checkpoint_that_was_never_written_is_not_named(disk):
     disk.resize("4k")
-    words = ("--steps", STEPS, "--checkpoint", "disk/run.checkpoint", "--every", "1h", "--json")
+    words = (
+        "--steps",
+        STEPS,
+        "--checkpoint",
+        "disk/run.checkpoint",
+        "--checkpoint-every",
+        "1h",
+        "--json",
+    )
     ended = disk.run(*words)
     assert ended.code == 2
     advice = "free disk space, and start again: there was no space for a checkpoint"

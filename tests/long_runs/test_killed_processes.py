@@ -214,7 +214,7 @@ def test_a_killed_command_goes_on(unbroken, tmp_path):
     model = saved(tmp_path, WALK)
     path = tmp_path / "run.checkpoint"
     command = ("run", model.name, "--steps", STEPS, "--output", "rows.zarr", "--device", "cpu")
-    go_on = ("--checkpoint", path.name, "--resume", path.name, "--every", "50ms")
+    go_on = ("--checkpoint", path.name, "--resume", path.name, "--checkpoint-every", "50ms")
     safe = 0
     for _ in range(2):
         process = Process(*command, *go_on, cwd=tmp_path)

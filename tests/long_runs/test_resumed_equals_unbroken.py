@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mdf_loop.errors import InputError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from tests.long_runs.helpers import Case, resumed, same_results, unbroken
 from tests.soak import some, times
 from tests.strategies.run_cases import (
@@ -172,7 +172,7 @@ def test_time_limits_and_chunks_as_they_are(output: str | None, tmp_path: Path) 
             **case.asked, **stored, time_limit=limit, checkpoint=file, resume=file
         )
         stops.append(results.stopped_by)
-        if results.stopped_by is not StoppedBy.TIME_LIMIT:
+        if results.stopped_by is not StopReason.TIME_LIMIT:
             break
-    assert stops[0] is StoppedBy.TIME_LIMIT
+    assert stops[0] is StopReason.TIME_LIMIT
     same_results(results, unbroken(case))

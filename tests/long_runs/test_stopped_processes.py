@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 FOREVER = 10**8
 """More steps than there is time for; there is room for their rows."""
 
-OFTEN = ("--checkpoint", "run.checkpoint", "--every", "50ms")
+OFTEN = ("--checkpoint", "run.checkpoint", "--checkpoint-every", "50ms")
 
 GO_ON = "to resume, run the same command with --resume 'run.checkpoint'\n"
 

@@ -108,4 +108,4 @@ def test_max_iterations_bounds_an_endless_decision() -> None:
     compiled = mdf_loop.compile(model(noise=0.0, drift_rate=0.0), max_iterations=50)
     results = compiled.run()
     assert results.loops["A.rt"].iterations == 50
-    assert results.stopped_by is mdf_loop.StoppedBy.MAX_ITERATIONS
+    assert results.stopped_by is mdf_loop.StopReason.MAX_ITERATIONS

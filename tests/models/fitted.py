@@ -63,12 +63,12 @@ nodes:
 """
 
 
-def compiled(text: str) -> mdf_loop.Compiled:
+def compiled(text: str) -> mdf_loop.CompiledModel:
     """A model of this text."""
     return mdf_loop.compile(document_of(text))
 
 
-def trace(model: mdf_loop.Compiled, noise: float = 0.02, seed: int = 0, **set: Any) -> Any:
+def trace(model: mdf_loop.CompiledModel, noise: float = 0.02, seed: int = 0, **set: Any) -> Any:
     """What a cell does, with noise: columns of time and V."""
     values = {f"cell.{name}": value for name, value in set.items()}
     made = np.asarray(model.run(set=values, steps=STEPS, dt=DT, progress=False)["cell.V"])

@@ -46,7 +46,7 @@ def value(stored: Any) -> Any:
     return np.array(numbers, dtype).reshape(stored["shape"])
 
 
-def imported(path: Path, folder: Path) -> mdf_loop.Compiled:
+def imported(path: Path, folder: Path) -> mdf_loop.CompiledModel:
     file = source(path)
     assert file is not None
     model, *_ = write_model(read_foreign(file), folder / "model.yaml")

@@ -20,7 +20,7 @@ from mdf_loop.ir import (
     Program,
     Scanned,
     Shape,
-    StoppedBy,
+    StopReason,
     Value,
 )
 from mdf_loop.memory_limit import resident
@@ -147,7 +147,7 @@ def seconds_to_stop(session: Session, given: dict[str, np.ndarray]) -> float:
 
     def ask() -> None:
         asked[0] = time.monotonic()
-        stopping.ask(StoppedBy.INTERRUPTED)
+        stopping.ask(StopReason.INTERRUPTED)
 
     with Stopping() as stopping:
         timer = threading.Timer(0.02, ask)
@@ -178,7 +178,7 @@ def test_only_the_one_that_is_asked_stops() -> None:
             pool.submit(session.run, feeds(program, trip=trip), stopping)
             for trip, stopping in ((LONG, first), (20_000_000, second))
         ]
-        first.ask(StoppedBy.INTERRUPTED)
+        first.ask(StopReason.INTERRUPTED)
         with pytest.raises(Stopped):
             runs[0].result()
         np.testing.assert_array_equal(runs[1].result()["y"], np.full(3, 2e7))

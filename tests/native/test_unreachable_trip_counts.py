@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from tests.models.loops import loop_model
 
 
@@ -31,7 +31,7 @@ def test_it_ends_by_its_time_limit_with_what_it_has(
 ) -> None:
     compiled = mdf_loop.compile(halving(8.0), device="cpu", native=native)
     results = compiled.run({"m": trip}, time_limit=0.2, progress=False)
-    assert results.stopped_by is StoppedBy.TIME_LIMIT
+    assert results.stopped_by is StopReason.TIME_LIMIT
     (rows,) = (value for value in map(results.__getitem__, results) if np.ndim(value) == 1)
     assert len(rows) == results.loops["A.loop"].iterations
     np.testing.assert_array_equal(rows[:3], [16.0, 10.0, 7.0][: len(rows)])
@@ -44,7 +44,7 @@ def test_rows_whose_size_is_known_when_they_are_computed() -> None:
     compiled = mdf_loop.compile(source, device="cpu", native="require")
     given = {"m": 2**62, "x": np.full(1000, 8.0)}
     results = compiled.run(given, time_limit=0.2, progress=False)
-    assert results.stopped_by is StoppedBy.TIME_LIMIT
+    assert results.stopped_by is StopReason.TIME_LIMIT
     (rows,) = (value for value in map(results.__getitem__, results) if np.ndim(value) == 2)
     assert len(rows) == results.loops["A.loop"].iterations
     np.testing.assert_array_equal(rows[:3, 7], [16.0, 10.0, 7.0][: len(rows)])

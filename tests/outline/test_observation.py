@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.outline import observe
 from mdf_loop.outline.observation import MAX_ROWS
 from mdf_loop.run.outputs import Axis, LoopReport, Outputs
@@ -15,7 +15,7 @@ def make_outputs(arrays, loops=None, **more):
 
 
 def test_loops_have_words_for_iterations_and_stop_reason():
-    report = LoopReport(6, StoppedBy.CONDITION)
+    report = LoopReport(6, StopReason.CONDITION)
     observation = observe(
         make_outputs({}, {"n.f": report}, native={"n.f": "native"}, seconds={"n.f": 0.5})
     ).loop("n.f")

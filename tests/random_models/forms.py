@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 
 from mdf_loop import Results
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.errors import LoopError
 from mdf_loop.native import choice
 from mdf_loop.native.choice import NATIVE
@@ -31,7 +31,7 @@ class Form:
     """
 
     case: Case
-    compiled: Compiled
+    compiled: CompiledModel
     has_arrays: bool | None = None
 
     def run(self, **more: Any) -> Results:
@@ -93,7 +93,7 @@ class Forms:
         return self.required
 
 
-def file_outputs(model: RandomModel, compiled: Compiled) -> Arrays:
+def file_outputs(model: RandomModel, compiled: CompiledModel) -> Arrays:
     """Return what plain ONNX Runtime computes of the exported run; rows of nodes that have not run are nan."""
     run = {word: model.run[word] for word in ("steps", "dt")}
     file = compiled.to_onnx(model.run["inputs"], **run, origin=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mdf_loop import Results
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from tests.long_runs.helpers import Case, chunked, resumed, unbroken
 from tests.random_programs.agreement import differences
 from tests.random_programs.forms import Arrays, outcome
@@ -29,7 +29,7 @@ class Ways:
     def __init__(
         self,
         case: Case,
-        compiled: Compiled,
+        compiled: CompiledModel,
         rows: Collection[str],
         rng: random.Random,
         folder: Path,

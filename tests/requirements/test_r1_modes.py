@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import EndlessLoopError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stopping import Stopped, Stopping
 
 DOUBLING = """
@@ -73,7 +73,7 @@ def test_r1_02_while_decides_the_first_iteration_too(
     assert results["last"] == (expected or [x])[-1]
     report = results.loops["doubler.doubling"]
     assert report.iterations == len(expected)
-    assert report.stopped_by is StoppedBy.CONDITION
+    assert report.stopped_by is StopReason.CONDITION
 
 
 @pytest.mark.parametrize("always", ["true", "1", "'True'", "'true'", "3 > 2"])
@@ -99,7 +99,7 @@ def test_r1_04_for_ignores_the_body_condition(run_everywhere, absent, trips, lim
     assert results["last"] == (expected or [1.0])[-1]
     report = results.loops["doubler.doubling"]
     assert report.iterations == len(expected)
-    assert report.stopped_by is StoppedBy.TRIP_COUNT
+    assert report.stopped_by is StopReason.TRIP_COUNT
 
 
 SUMMING = """
@@ -135,11 +135,11 @@ def test_r1_04_a_million_iterations_are_exact(mdf):
 @pytest.mark.parametrize(
     ("trips", "go", "limit", "expected", "reason"),
     [
-        (10, True, 20.0, POWERS[:5], StoppedBy.CONDITION),
-        (3, True, 20.0, POWERS[:3], StoppedBy.TRIP_COUNT),
-        (10, False, 20.0, [], StoppedBy.CONDITION),
-        (4, True, 16.0, POWERS[:4], StoppedBy.CONDITION),
-        (0, True, 20.0, [], StoppedBy.TRIP_COUNT),
+        (10, True, 20.0, POWERS[:5], StopReason.CONDITION),
+        (3, True, 20.0, POWERS[:3], StopReason.TRIP_COUNT),
+        (10, False, 20.0, [], StopReason.CONDITION),
+        (4, True, 16.0, POWERS[:4], StopReason.CONDITION),
+        (0, True, 20.0, [], StopReason.TRIP_COUNT),
     ],
 )
 def test_r1_05_both_limits(run_everywhere, trips, go, limit, expected, reason):
@@ -205,7 +205,7 @@ def test_r1_01_the_bound_ends_it_and_the_body_condition_does_not(run_everywhere,
     assert results["history"].tolist() == [2.0 ** (k + 1) for k in range(bound)]
     report = results.loops["doubler.doubling"]
     assert report.iterations == bound
-    assert report.stopped_by is StoppedBy.MAX_ITERATIONS
+    assert report.stopped_by is StopReason.MAX_ITERATIONS
 
 
 ENDLESS = """
@@ -242,7 +242,7 @@ def test_r1_01_an_endless_run_can_be_cancelled_from_another_thread(mdf):
     time.sleep(0.2)
     assert thread.is_alive(), "an endless loop ended by itself"
     asked = time.perf_counter()
-    stopping.ask(StoppedBy.INTERRUPTED)
+    stopping.ask(StopReason.INTERRUPTED)
     thread.join(10)
     assert outcome["interrupted"] - asked < 5
 

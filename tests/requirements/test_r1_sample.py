@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 
 SAMPLE = """
 nodes:
@@ -79,7 +79,7 @@ def test_r1_20_all_points_by_hand(run_everywhere, given, b_final, vals, keepgoin
     assert results["vals"].dtype == results["b_final"].dtype == np.int64
     report = results.loops["predict.sample"]
     assert report.iterations == results["times"] == len(vals)
-    stopped = StoppedBy.TRIP_COUNT if keepgoing else StoppedBy.CONDITION
+    stopped = StopReason.TRIP_COUNT if keepgoing else StopReason.CONDITION
     assert report.stopped_by is stopped
     assert results["reason"] == stopped.code
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.results.data import Results
 from mdf_loop.run.outputs import Axis, LoopReport
 
@@ -24,7 +24,7 @@ def results() -> Results:
         "B.word": np.array(["a", "b"], dtype=object),
         "B.none": np.zeros((0, 2), np.float32),
     }
-    loops = {"A.f": LoopReport(3, StoppedBy.CONDITION)}
+    loops = {"A.f": LoopReport(3, StopReason.CONDITION)}
     return Results(arrays, loops, "cpu", "float64")
 
 
@@ -60,10 +60,10 @@ def test_repr_shows_types(results: Results) -> None:
 
 
 def test_stop_reasons_have_words_codes_and_sentences() -> None:
-    loop_reasons = [StoppedBy.TRIP_COUNT, StoppedBy.CONDITION, StoppedBy.MAX_ITERATIONS]
+    loop_reasons = [StopReason.TRIP_COUNT, StopReason.CONDITION, StopReason.MAX_ITERATIONS]
     assert [r.word for r in loop_reasons] == ["trip_count", "condition", "max_iterations"]
     assert [r.code for r in loop_reasons] == [0, 1, 2]
-    assert all(len(r.value.split()) > 2 for r in StoppedBy)
+    assert all(len(r.value.split()) > 2 for r in StopReason)
 
 
 # --- axes and units -----------------------------------------------------------------------------

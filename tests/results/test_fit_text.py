@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.results.fit import Fit, Fits
 from mdf_loop.results.fit_data import Distribution, FitStart
 
@@ -140,7 +140,10 @@ def correlated(r: float) -> Any:
             {"at_bounds": tuple(f"W[{k}]" for k in range(20))},
             "W[0], W[1], W[2], W[3], W[4] and 15 more are at their bounds",
         ),
-        ({"together": (("cell.a", "cell.gain"),)}, "cell.a and cell.gain cannot be told apart"),
+        (
+            {"unidentifiable": (("cell.a", "cell.gain"),)},
+            "cell.a and cell.gain cannot be told apart",
+        ),
         (
             {"covariance": correlated(0.99)},
             "the estimates of cell.a and cell.gain rise together: correlation 0.990",
@@ -153,8 +156,8 @@ def correlated(r: float) -> Any:
         (
             {
                 "converged": False,
-                "stopped_by": StoppedBy.TIME_LIMIT,
-                "reason": StoppedBy.TIME_LIMIT.value,
+                "stopped_by": StopReason.TIME_LIMIT,
+                "reason": StopReason.TIME_LIMIT.value,
             },
             "stopped: the time limit of the run was over",
         ),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.importing.opening import open_document
-from mdf_loop.ir import Program, StoppedBy
+from mdf_loop.ir import Program, StopReason
 from mdf_loop.ir.check import check
 from mdf_loop.lower.builder import Options
 from mdf_loop.passes.segments.loop_segment import LoopSegment
@@ -119,10 +119,10 @@ def copied(parts: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: part.copy() for name, part in parts.items()}
 
 
-def after(iterations: int, reason: StoppedBy = StoppedBy.INTERRUPTED) -> Follower:
+def after(iterations: int, reason: StopReason = StopReason.INTERRUPTED) -> Follower:
     """Stopped after so many iterations of the first loop that has more."""
 
-    def follower(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+    def follower(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
         while not stepper.finished:
             if stepper.done == iterations:
                 return reason

@@ -10,7 +10,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import DeviceError, RunError
 from mdf_loop.importing.opening import open_document
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.run.backend import BACKENDS, PROGRAM_BACKENDS, DocumentBackend
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import Placement
@@ -69,12 +69,12 @@ def same(ours: mdf_loop.Results, theirs: mdf_loop.Results) -> None:
 
 
 @pytest.fixture
-def growing() -> mdf_loop.Compiled:
+def growing() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(GROWING, device="cpu")
 
 
 @pytest.fixture
-def neuron(mdf) -> mdf_loop.Compiled:
+def neuron(mdf) -> mdf_loop.CompiledModel:
     return mdf_loop.compile(mdf(NEURON), device="cpu")
 
 
@@ -101,7 +101,7 @@ def test_a_run_is_stopped_with_what_it_has_reached() -> None:
     endless = loop_model({"cond": True, "v_initial": "(0,)"}, {"x_next": "x + 1"}, carried="x")
     compiled = mdf_loop.compile(endless, device="cpu")
     results = compiled.run(engine="interpreter", time_limit=1)
-    assert results.stopped_by is StoppedBy.TIME_LIMIT
+    assert results.stopped_by is StopReason.TIME_LIMIT
     assert results["r0"] == results["n"] > 0
 
 
@@ -117,7 +117,7 @@ def test_a_checkpoint_is_of_one_engine(neuron, tmp_path) -> None:
 def test_the_interpreter_ends_between_iterations_and_has_one_device() -> None:
     runnable = Interpreted(in_a_loop("Neg", np.ones(1)))
     with Stopping(grace=0.0) as stopping:
-        stopping.ask(StoppedBy.INTERRUPTED)
+        stopping.ask(StopReason.INTERRUPTED)
         stopping.look(0.0, ())
         with pytest.raises(Stopped):
             runnable.run({"x0": np.ones(1)}, stopping)
@@ -141,6 +141,6 @@ def test_a_document_goes_on_from_evaluation_to_evaluation(mdf) -> None:
     assert made == [0.0, 1.0, 1.0]
     assert loaded.device.name == "cpu"
     with Stopping() as stopping:
-        stopping.ask(StoppedBy.INTERRUPTED)
+        stopping.ask(StopReason.INTERRUPTED)
         with pytest.raises(Stopped):
             loaded.run({}, stopping)

@@ -36,7 +36,7 @@ def other(monkeypatch: pytest.MonkeyPatch, word: str, value: str) -> None:
     monkeypatch.setattr(module, "_CURRENT", {**module._CURRENT, word: lambda: value})
 
 
-def model() -> mdf_loop.Compiled:
+def model() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(graph(n=NODE)["g"], device="cpu")
 
 

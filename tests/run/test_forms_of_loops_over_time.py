@@ -26,7 +26,7 @@ BODY = {
 }
 
 
-def uneven() -> mdf_loop.Compiled:
+def uneven() -> mdf_loop.CompiledModel:
     """A loop over a large array whose members count differently, but not in the first evaluation."""
     node: dict[str, Any] = {
         "functions": {
@@ -52,7 +52,7 @@ def test_a_run_whose_loop_is_native_at_first() -> None:
     np.testing.assert_allclose(results["y"], expected["y"], rtol=1e-12)
 
 
-def stopped_after(count: int, model: mdf_loop.Compiled, file: Path) -> mdf_loop.Results:
+def stopped_after(count: int, model: mdf_loop.CompiledModel, file: Path) -> mdf_loop.Results:
     """Run a few steps, and write a checkpoint that has so many of them."""
     return model.run(
         sweep=SWEEP,

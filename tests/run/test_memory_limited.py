@@ -16,7 +16,7 @@ import mdf_loop
 from mdf_loop import memory_limit
 from mdf_loop.cli import cli
 from mdf_loop.errors import InputError, MemoryLimitError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.memory_limit import resident
 from mdf_loop.run import single_run as once
 from mdf_loop.run.control import chunks, stopping
@@ -102,7 +102,7 @@ def test_rows_for_which_there_is_no_room() -> None:
     with pytest.raises(MemoryLimitError, match=r"1000000000 rows of 'A.v' would take 800 GB") as c:
         compiled.run(steps=10**9, memory_limit="4GB")
     assert "stream them to disk" in str(c.value)
-    assert c.value.results.stopped_by is StoppedBy.MEMORY_LIMIT
+    assert c.value.results.stopped_by is StopReason.MEMORY_LIMIT
     with pytest.raises(MemoryLimitError, match=r"1000000 rows of 'A.v' would take 8 TB"):
         compiled.run(steps=10**6, memory_limit="4GB", sweep={"A.v": np.zeros((10**4, 100))})
 
@@ -132,10 +132,10 @@ def test_a_loop_that_doubles_what_it_carries() -> None:
     with pytest.raises(MemoryLimitError, match=STOPPED) as caught:
         compiled.run({"x": [1.0]}, memory_limit=most)
     results = caught.value.results
-    assert results.stopped_by is StoppedBy.MEMORY_LIMIT
+    assert results.stopped_by is StopReason.MEMORY_LIMIT
     report = results.loops["A.f"]
     assert 10 < report.iterations < 30
-    assert report.stopped_by is StoppedBy.MEMORY_LIMIT
+    assert report.stopped_by is StopReason.MEMORY_LIMIT
     assert resident() < most + 4 * 10**8
 
 
@@ -235,7 +235,7 @@ def test_growth_is_known_from_several_steps(
         reason = chunks.follow(stepper, alone, lambda block: None)  # type: ignore[arg-type]
     assert stepper.done == steps
     if steps < stepper.total:
-        assert reason is StoppedBy.MEMORY_LIMIT
+        assert reason is StopReason.MEMORY_LIMIT
         assert alone.failure is not None
         assert alone.failure.findings[0].what == (
             f"what the run carries from step to step grows and would take "
@@ -278,7 +278,7 @@ def test_what_grows_at_most_doubles_in_a_chunk(
     with stopping.Stopping() as alone:
         alone._most = 10**9
         reason = chunks.follow(stepper, alone, lambda block: None)  # type: ignore[arg-type]
-    assert reason is StoppedBy.MEMORY_LIMIT
+    assert reason is StopReason.MEMORY_LIMIT
     assert 10**9 / growth**2 < stepper.held < 10**9
     sizes = [1000 * growth**done for done in np.cumsum(stepper.lengths)]
     for before, after in itertools.pairwise(sizes):

@@ -40,7 +40,7 @@ def model() -> dict[str, Any]:
     return {"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": nodes}}}}
 
 
-def rows(compiled: mdf_loop.Compiled, **asked: Any) -> dict[str, Any]:
+def rows(compiled: mdf_loop.CompiledModel, **asked: Any) -> dict[str, Any]:
     """All rows of a run."""
     results = compiled.run(steps=STEPS, dt=0.01, progress=False, **asked)
     return {name: np.array(results[name]) for name in results}

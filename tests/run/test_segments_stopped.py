@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import RecordShapeError, RunError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.lower.builder import Options
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.loop_stepper import LoopStepper
@@ -46,14 +46,14 @@ def test_why_each_loop_has_stopped() -> None:
     segments = cut(program)
     assert segments is not None
     reached = run(segments, arrays, follow_loop)
-    assert reached.loops["A.f"] == LoopReport(8, StoppedBy.TRIP_COUNT)
-    assert reached.loops["B.f"].stopped_by is StoppedBy.CONDITION
+    assert reached.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
+    assert reached.loops["B.f"].stopped_by is StopReason.CONDITION
     assert reached.loops["B.f"].iterations == int(reached.outputs["B.f.iterations"]) > 8
     bounded = reports(NEWTON, options=Options(max_iterations=3))
-    assert bounded == {"A.loop": LoopReport(3, StoppedBy.MAX_ITERATIONS)}
+    assert bounded == {"A.loop": LoopReport(3, StopReason.MAX_ITERATIONS)}
     args = {"M": 3, "cond": True, "v_initial": "(1.0,)"}
     both = loop_model(args, {"x_next": "x + 1"}, carried="x", go="x < 3")
-    assert reports(both) == {"A.loop": LoopReport(3, StoppedBy.CONDITION)}
+    assert reports(both) == {"A.loop": LoopReport(3, StopReason.CONDITION)}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_total_is_known_where_no_condition_decides(
 ) -> None:
     seen = []
 
-    def follower(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+    def follower(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
         seen.append(stepper.total)
         return follow_loop(stepper, stopping)
 
@@ -99,16 +99,16 @@ def stopped(source: Any, follower: Any, **inputs: Any) -> Any:
 def test_stopped_what_comes_after_is_computed_with_what_was_reached() -> None:
     reached, whole = stopped(CHAIN, after(3))
     last = whole["A.rows"][2]
-    assert reached.stopped_by is StoppedBy.INTERRUPTED
+    assert reached.stopped_by is StopReason.INTERRUPTED
     assert reached.outputs["A.rows"].tolist() == whole["A.rows"][:3].tolist()
     assert reached.outputs["A.last"] == reached.outputs["C.x"] * 1 == last
-    assert reached.loops["A.f"] == LoopReport(3, StoppedBy.INTERRUPTED)
+    assert reached.loops["A.f"] == LoopReport(3, StopReason.INTERRUPTED)
 
 
 def test_stopped_later_loops_are_not_begun() -> None:
     reached, whole = stopped(CHAIN, after(3))
     rows = whole["A.rows"][:3]
-    assert reached.loops["B.f"] == LoopReport(0, StoppedBy.INTERRUPTED)
+    assert reached.loops["B.f"] == LoopReport(0, StopReason.INTERRUPTED)
     assert reached.outputs["B.f.iterations"] == 0
     assert reached.outputs["B.rows"].shape == (0,)
     assert reached.outputs["B.last"] == rows[2] * rows.sum()
@@ -123,18 +123,18 @@ def test_stopped_what_cannot_be_computed_is_left_out_and_the_reason_told() -> No
 
 def test_stopped_in_the_second_loop() -> None:
     reached, whole = stopped(CHAIN, after(10))
-    assert reached.loops["A.f"] == LoopReport(8, StoppedBy.TRIP_COUNT)
-    assert reached.loops["B.f"] == LoopReport(10, StoppedBy.INTERRUPTED)
+    assert reached.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
+    assert reached.loops["B.f"] == LoopReport(10, StopReason.INTERRUPTED)
     assert reached.outputs["B.rows"].tolist() == whole["B.rows"][:10].tolist()
     assert reached.outputs["C.z"] == whole["B.rows"][0] + 10
     assert not reached.missing
 
 
 def test_stopped_before_the_first_iteration() -> None:
-    reached, _ = stopped(CHAIN, lambda stepper, stopping: StoppedBy.TIME_LIMIT)
+    reached, _ = stopped(CHAIN, lambda stepper, stopping: StopReason.TIME_LIMIT)
     assert reached.outputs["A.rows"].shape == (0,)
     assert reached.outputs["A.last"] == 1.5
-    assert reached.loops["A.f"] == LoopReport(0, StoppedBy.TIME_LIMIT)
+    assert reached.loops["A.f"] == LoopReport(0, StopReason.TIME_LIMIT)
 
 
 def test_stopped_rows_that_are_all_alike_are_as_many_as_iterations() -> None:
@@ -151,12 +151,12 @@ ENDLESS = loop_model(
 )
 
 
-@pytest.mark.parametrize("reason", [StoppedBy.TIME_LIMIT, StoppedBy.INTERRUPTED])
-def test_a_loop_that_never_ends_is_stopped(reason: StoppedBy) -> None:
+@pytest.mark.parametrize("reason", [StopReason.TIME_LIMIT, StopReason.INTERRUPTED])
+def test_a_loop_that_never_ends_is_stopped(reason: StopReason) -> None:
     program, arrays = opened(ENDLESS)
     segments = cut(program)
     assert segments is not None
-    limit = 0.3 if reason is StoppedBy.TIME_LIMIT else None
+    limit = 0.3 if reason is StopReason.TIME_LIMIT else None
     with Stopping(limit) as stopping:
         if limit is None:
             threading.Timer(0.3, stopping.ask, [reason]).start()
@@ -171,18 +171,18 @@ def test_stopped_within_a_straight_part_what_needs_it_is_left_out() -> None:
     segments = cut(program)
     assert segments is not None
 
-    def follower(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+    def follower(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
         made = follow_loop(stepper, Stopping())
-        stopping.ask(StoppedBy.TIME_LIMIT)
+        stopping.ask(StopReason.TIME_LIMIT)
         while not stopping._over:
             pass
         return made
 
     with Stopping(grace=0.0) as stopping:
         reached = run_in_segments(segments, arrays, stopping, follower)
-    assert reached.stopped_by is StoppedBy.TIME_LIMIT
+    assert reached.stopped_by is StopReason.TIME_LIMIT
     assert set(reached.outputs) >= {"A.rows", "A.last", "C.x"}
-    assert reached.missing["B.rows"] == StoppedBy.TIME_LIMIT.value
+    assert reached.missing["B.rows"] == StopReason.TIME_LIMIT.value
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_what_a_loop_gives_is_not_copied() -> None:
     assert segments is not None
     steppers: list[LoopStepper] = []
 
-    def follower(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+    def follower(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
         steppers.append(stepper)
         return follow_loop(stepper, stopping)
 
@@ -279,7 +279,7 @@ def test_what_rests_on_all_rows_is_not_computed_with_fewer(row: str) -> None:
     more = {"mean": "numpy.mean(loop[1])", "last": "loop[1][-1]", "twice": "loop[0] * 2"}
     reached, whole = stopped(with_outputs(source, **more), after(7))
     assert set(reached.missing) == {"A.mean", "A.last"}
-    assert reached.missing["A.mean"] == StoppedBy.INTERRUPTED.value
+    assert reached.missing["A.mean"] == StopReason.INTERRUPTED.value
     assert reached.outputs["A.r1"].tolist() == whole["A.r1"][:7].tolist()
     assert reached.outputs["A.twice"] == 2 * reached.outputs["A.r0"] == 9.0
     complete, whole = stopped(with_outputs(source, **more), follow_loop)
@@ -289,7 +289,7 @@ def test_what_rests_on_all_rows_is_not_computed_with_fewer(row: str) -> None:
 def test_no_last_row_is_given_before_there_is_one() -> None:
     args = {**FIFTY, "recordings": {"r": {"keep": "last"}}}
     source = loop_model(args, {"x_next": "x + 1", "r": "x * 2"}, carried="x", recorded="r")
-    nothing, _ = stopped(source, lambda stepper, stopping: StoppedBy.TIME_LIMIT)
+    nothing, _ = stopped(source, lambda stepper, stopping: StopReason.TIME_LIMIT)
     assert "A.r1" in nothing.missing
     assert nothing.outputs["A.r0"] == 1.0
     reached, _ = stopped(source, after(3))

@@ -42,7 +42,7 @@ def same_rows(left: dict[str, Any], right: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> dict[str, mdf_loop.Compiled]:
+def compiled() -> dict[str, mdf_loop.CompiledModel]:
     return {name: mdf_loop.compile(model, device="cpu") for name, model in ALL.items()}
 
 

@@ -12,7 +12,7 @@ from mdf_loop.api.cluster_job import Job, MadeBlock, write
 from mdf_loop.cluster.clients import Connection
 from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.cluster.tasks import Outcome
-from mdf_loop.stopped_by import StoppedBy
+from mdf_loop.stopped_by import StopReason
 
 
 class InlineTasks:
@@ -28,7 +28,7 @@ class InlineTasks:
         return True
 
     def outcomes(
-        self, items: Iterable[MemberBlock], stopped: Callable[[], StoppedBy | None]
+        self, items: Iterable[MemberBlock], stopped: Callable[[], StopReason | None]
     ) -> Iterator[Outcome[MemberBlock, MadeBlock]]:
         """Compute the blocks as a worker does."""
         for block in items:

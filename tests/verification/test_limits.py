@@ -8,7 +8,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import InputError, LoopError, MemoryLimitError, RunError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.verification import side_by_side
 from mdf_loop.verification.limits import Limits
 
@@ -32,7 +32,7 @@ COUNTER: dict[str, Any] = {
 def three_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the engine time for three steps."""
     checks = iter([None] * 3)
-    monkeypatch.setattr(Limits, "of_engine", lambda _: next(checks, StoppedBy.TIME_LIMIT))
+    monkeypatch.setattr(Limits, "of_engine", lambda _: next(checks, StopReason.TIME_LIMIT))
 
 
 def test_completed_steps_of_the_engine_are_compared(three_steps: None) -> None:

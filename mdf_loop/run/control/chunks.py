@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 
 from mdf_loop.errors import LoopError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stepper import Block, Stepper
 from mdf_loop.run.control.stopping import Stopped, Stopping
 
@@ -102,8 +102,8 @@ def _growth(before: float, size: float, steps: int) -> float:
 
 
 def follow(
-    stepper: Stepper, stopping: Stopping, take: Callable[[Block], StoppedBy | None]
-) -> StoppedBy | None:
+    stepper: Stepper, stopping: Stopping, take: Callable[[Block], StopReason | None]
+) -> StopReason | None:
     """Follow a stepper to its end, or until it is stopped; None if nothing has stopped it.
 
     Args:
@@ -126,7 +126,7 @@ def follow(
         except LoopError as error:
             if lengths.next == 1:
                 stopping.failure = error
-                return StoppedBy.FAILED
+                return StopReason.FAILED
             lengths.failed()
             continue
         seconds, size, held = time.perf_counter() - begun, _size(block), stepper.held

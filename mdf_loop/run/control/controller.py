@@ -13,7 +13,7 @@ import numpy as np
 from mdf_loop import signals
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError
 from mdf_loop.files import real_place, remove_abandoned
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import Array, StopReason
 from mdf_loop.run.control.checkpoint import Checkpoints, Identity, Parts, load
 from mdf_loop.run.control.chunks import follow
 from mdf_loop.run.control.progress import Reporter, reporting
@@ -110,7 +110,7 @@ class RunController:
 
     def follow(
         self, stepper: Stepper, keeper: Keeper, unit: str, name: str = ""
-    ) -> StoppedBy | None:
+    ) -> StopReason | None:
         """Follow a stepper to its end, or until the run is stopped; None if it was not.
 
         How long that took is kept in `seconds` by its name.
@@ -125,21 +125,21 @@ class RunController:
                     signals.answer()
                 self._save(stepper, keeper)
             except DiskFullError as error:
-                self.failure, reason = error, StoppedBy.DISK_FULL
+                self.failure, reason = error, StopReason.DISK_FULL
                 self._save_at_last(stepper, keeper)
             except MemoryLimitError as error:
-                self.failure, reason = error, StoppedBy.MEMORY_LIMIT
+                self.failure, reason = error, StopReason.MEMORY_LIMIT
             except LoopError as error:  # rows that cannot be kept
-                self.failure, reason = error, StoppedBy.FAILED
+                self.failure, reason = error, StopReason.FAILED
         self.seconds[name] = perf_counter() - begun
         return reason
 
     def _taking(
         self, stepper: Stepper, keeper: Keeper, reporter: Reporter
-    ) -> Callable[[Block], StoppedBy | None]:
+    ) -> Callable[[Block], StopReason | None]:
         """What is done with each block."""
 
-        def take(block: Block) -> StoppedBy | None:
+        def take(block: Block) -> StopReason | None:
             found = first_not_finite(block, self._axis) if block.watched else None
             if found is not None:
                 stepper.back()
@@ -150,10 +150,10 @@ class RunController:
                 self.found = found
             keeper.take(block)
             if not reporter.update(stepper.done):
-                self.stopping.ask(StoppedBy.INTERRUPTED)
+                self.stopping.ask(StopReason.INTERRUPTED)
             if self._checkpoints is not None and self._checkpoints.due():
                 self._save(stepper, keeper)
-            return None if found is None else StoppedBy.NOT_FINITE
+            return None if found is None else StopReason.NOT_FINITE
 
         return take
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from mdf_loop import signals
 from mdf_loop.errors import LoopError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.memory_limit import in_use, limit, passed, would_pass
 
@@ -54,8 +54,8 @@ class Stopping:
     """
 
     def __init__(self, time_limit: float | None = None, grace: float = GRACE) -> None:
-        self.reason: StoppedBy | None = None
-        self.signalled: StoppedBy | None = None
+        self.reason: StopReason | None = None
+        self.signalled: StopReason | None = None
         self.failure: LoopError | None = None
         self._grace = grace
         self._deadline = None if time_limit is None else time.monotonic() + time_limit
@@ -80,19 +80,19 @@ class Stopping:
         """Seconds until the time limit, at least a thousandth; None without a limit."""
         return None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
 
-    def ask(self, reason: StoppedBy) -> None:
+    def ask(self, reason: StopReason) -> None:
         """Let the run stop, if nothing has yet; from any thread."""
         self._set(reason)
         _watcher().bell.ring()
 
-    def hears(self, reason: StoppedBy) -> bool:
+    def hears(self, reason: StopReason) -> bool:
         """Take a signal; whether it is the first."""
         first = self.signalled is None
         self.signalled = self.signalled or reason
         self._set(reason)
         return first
 
-    def _set(self, reason: StoppedBy) -> None:
+    def _set(self, reason: StopReason) -> None:
         if self.reason is None:
             self._end = time.monotonic() + self._grace
             self.reason = reason
@@ -157,15 +157,15 @@ class Stopping:
             self.failure = (
                 passed(self._most) if there > self._most else would_pass(more, there, self._most)
             )
-            self._set(StoppedBy.MEMORY_LIMIT)
+            self._set(StopReason.MEMORY_LIMIT)
             self._end = time.monotonic()
 
-    def look(self, now: float, rung: Collection[StoppedBy]) -> None:
+    def look(self, now: float, rung: Collection[StopReason]) -> None:
         """Do what has to be done now; some signals have rung."""
         for reason in rung if self._main else ():
             self._set(reason)
         if self._deadline is not None and now >= self._deadline:
-            self._set(StoppedBy.TIME_LIMIT)
+            self._set(StopReason.TIME_LIMIT)
         if self._running:
             self.look_at_memory()
         if self._end is not None and time.monotonic() >= self._end:

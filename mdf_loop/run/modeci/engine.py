@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import Array, StopReason
 from mdf_loop.reading.inputs import Given, open_ports
 from mdf_loop.reading.names import Item
 from mdf_loop.run.execution_list import ExecutionList
@@ -60,7 +60,7 @@ class EngineRun(Struct, frozen=True):
     execution_list: ExecutionList
     loops: Mapping[str, LoopReport]
     failure: LoopError | None = None
-    stopped_by: StoppedBy | None = None
+    stopped_by: StopReason | None = None
     rows: Mapping[str, Sequence[Array | None]] = field(default_factory=dict)
     lengths: Mapping[str, Array] = field(default_factory=dict)
 
@@ -69,7 +69,7 @@ def drive(
     evaluations: Evaluations,
     given: Given = NOTHING_GIVEN,
     steps: int | None = None,
-    reason_to_stop: Callable[[], StoppedBy | None] = lambda: None,
+    reason_to_stop: Callable[[], StopReason | None] = lambda: None,
 ) -> EngineRun:
     """Evaluate a model in modeci_mdf's engine, once or `steps` times.
 
@@ -195,7 +195,7 @@ def _loop_reports(engine: EngineGraph) -> dict[str, LoopReport]:
     """How the loops went that this library computes inside the engine."""
     return {
         name: LoopReport(
-            int(call.named["iterations"]), list(StoppedBy)[int(call.named["stopped_by"])]
+            int(call.named["iterations"]), list(StopReason)[int(call.named["stopped_by"])]
         )
         for name, call in engine.loop_calls()
         if call.named

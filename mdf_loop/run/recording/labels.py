@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import Array, StopReason
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.ticks import Ticks
@@ -201,7 +201,7 @@ def about(results: Outputs) -> dict[str, str]:
     """Where the numbers come from, and why there are no more."""
     ends = dict(zip(ENDS, (results.stopped_by.word, results.reason), strict=True))
     return {
-        **({} if results.stopped_by is StoppedBy.COMPLETED else ends),
+        **({} if results.stopped_by is StopReason.COMPLETED else ends),
         "device": results.device,
         "precision": results.precision,
         **({"seed": str(results.seed)} if results.draws and results.seed is not None else {}),

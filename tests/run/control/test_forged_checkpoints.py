@@ -40,7 +40,7 @@ SWEPT = {**OVER_TIME, "sweep": {"walk.x": [0.1, 0.2, 0.3]}}
 CHOSEN = {**OVER_TIME, "when": "walk.big", "reduce": {"walk.v": ["mean", "last"]}}
 
 
-def parts_of(path: Path, compiled: mdf_loop.Compiled, words: Mapping[str, Any]) -> Any:
+def parts_of(path: Path, compiled: mdf_loop.CompiledModel, words: Mapping[str, Any]) -> Any:
     """The parts of a checkpoint, and whose they are."""
     compiled.run(**words, checkpoint=path)
     with np.load(path) as archive:
@@ -49,17 +49,17 @@ def parts_of(path: Path, compiled: mdf_loop.Compiled, words: Mapping[str, Any]) 
 
 
 @pytest.fixture(scope="module")
-def compiled() -> mdf_loop.Compiled:
+def compiled() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(PAIR["g"], device="cpu")
 
 
 @pytest.fixture(scope="module")
-def while_loop() -> mdf_loop.Compiled:
+def while_loop() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(ENDLESS, device="cpu", max_iterations=40)
 
 
 def refused(
-    path: Path, compiled: mdf_loop.Compiled, words: Mapping[str, Any], change: Change
+    path: Path, compiled: mdf_loop.CompiledModel, words: Mapping[str, Any], change: Change
 ) -> str:
     """What is said of a checkpoint that was changed."""
     parts, identity = parts_of(path, compiled, words)

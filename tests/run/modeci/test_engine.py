@@ -16,7 +16,7 @@ from mdf_loop.errors import (
     UnknownNameError,
 )
 from mdf_loop.importing.opening import open_document
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.reading.inputs import Given
 from mdf_loop.run.backend import BACKENDS
 from mdf_loop.run.modeci import engine_graph
@@ -189,7 +189,7 @@ def test_a_loop_node(shared):
     assert made.arrays["loop_node.b_final"].tolist() == 6
     assert "loop_node.loop_1" not in made.arrays  # two results are not one number
     assert made.loops["loop_node.loop_1"].iterations == 2
-    assert made.loops["loop_node.loop_1"].stopped_by is StoppedBy.CONDITION
+    assert made.loops["loop_node.loop_1"].stopped_by is StopReason.CONDITION
 
 
 def test_results(opened):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import mdf_loop
 from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from tests.models.loops import loop_model
 from tests.noisy_models import EXPECTED, LOOP, WALK, P, model
 from tests.soak import times
@@ -138,10 +138,10 @@ def test_a_time_limit_ends_a_run() -> None:
     compiled = mdf_loop.compile(source, device="cuda")
     made = compiled.run(steps=10**8, dt=0.05, inputs=inputs, every=10**6, time_limit=1.0)
     assert made.device == "cuda"
-    assert made.stopped_by is StoppedBy.TIME_LIMIT
+    assert made.stopped_by is StopReason.TIME_LIMIT
 
 
-def ports(expression: str, **inputs: Any) -> tuple[mdf_loop.Compiled, dict[str, Any]]:
+def ports(expression: str, **inputs: Any) -> tuple[mdf_loop.CompiledModel, dict[str, Any]]:
     """A node of one expression, on CUDA, and its inputs."""
     node = {
         "input_ports": {name: {} for name in inputs},

@@ -13,7 +13,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import RunError
-from mdf_loop.ir import StoppedBy
+from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import UNDECIDED, Device
 from mdf_loop.run.onnxruntime import device_race
@@ -302,7 +302,7 @@ def test_a_race_can_be_stopped(monkeypatch) -> None:
     claiming_cuda(monkeypatch, slow="cpu")
     session = Session(program_of("Neg", [np.array([1.0])]))
     with Stopping(grace=0.0) as stopping:
-        stopping.ask(StoppedBy.TIME_LIMIT)
+        stopping.ask(StopReason.TIME_LIMIT)
         time.sleep(0.05)
         with pytest.raises(Stopped):
             session.run({"x0": np.array([1.0])}, stopping)

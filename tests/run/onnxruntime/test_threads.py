@@ -72,11 +72,11 @@ def inputs_of(place: int) -> list[np.ndarray]:
     return kinds[place % 6 :] + kinds[: place % 6]
 
 
-def evaluations(compiled: mdf_loop.Compiled, place: int) -> list[dict[str, np.ndarray]]:
+def evaluations(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.ndarray]]:
     return [dict(compiled.run({"x": x})) for x in inputs_of(place)]
 
 
-def over_time(compiled: mdf_loop.Compiled, place: int) -> list[dict[str, np.ndarray]]:
+def over_time(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.ndarray]]:
     """Runs of different lengths, with and without a clock, thinned, and gone on with."""
     steps = 5 + place
     kinds = [np.array(place / 8), np.array(place), np.linspace(-1, 1, steps)]
@@ -90,14 +90,14 @@ def over_time(compiled: mdf_loop.Compiled, place: int) -> list[dict[str, np.ndar
     return made
 
 
-def swept(compiled: mdf_loop.Compiled, place: int) -> list[dict[str, np.ndarray]]:
+def swept(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.ndarray]]:
     gains = np.linspace(0, 1, 4 + place)
     once = compiled.run({"x": 0.5}, sweep={"A.gain": gains})
     later = compiled.run({"x": 0.5}, sweep={"A.gain": gains}, steps=4 + place)
     return [dict(once), dict(later)]
 
 
-def everything(compiled: mdf_loop.Compiled, place: int) -> list[dict[str, np.ndarray]]:
+def everything(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.ndarray]]:
     """All of it, beginning with another part in each thread."""
     parts = [evaluations, over_time, swept]
     turn = place % 3

@@ -186,7 +186,7 @@ def test_a_finished_store_is_replaced_if_that_is_said(model, here, more):
     second = run(model, 2.0, **more, overwrite=True)
     assert attributes()["run"] != name
     assert np.all(np.asarray(second["add.by"]) == 2.0)
-    assert first.stopped_by is mdf_loop.StoppedBy.COMPLETED
+    assert first.stopped_by is mdf_loop.StopReason.COMPLETED
     assert files(here) == ["x.zarr"]
 
 

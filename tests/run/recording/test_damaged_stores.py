@@ -15,7 +15,7 @@ import pytest
 import xarray
 
 import mdf_loop
-from mdf_loop.api.compiled import Compiled
+from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.errors import InputError
 from mdf_loop.files import write_arrays
 from mdf_loop.run.recording.resuming import Kept
@@ -31,7 +31,7 @@ Damage = Callable[[Path], Any]
 
 
 @pytest.fixture(scope="module")
-def model() -> Compiled:
+def model() -> CompiledModel:
     """Three outputs: rows of two numbers, whole numbers, rows of one or two numbers."""
     walk = {
         "parameters": {
@@ -44,13 +44,13 @@ def model() -> Compiled:
 
 
 @pytest.fixture(scope="module")
-def unbroken(model: Compiled) -> dict[str, Any]:
+def unbroken(model: CompiledModel) -> dict[str, Any]:
     results = model.run(steps=STEPS)
     return {name: np.asarray(results[name]) for name in results}
 
 
 @pytest.fixture(scope="module")
-def original(model: Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(model: CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store and a checkpoint, after which the run went on."""
     folder = tmp_path_factory.mktemp("stores") / "here"  # a checkpoint knows its store by its place
     folder.mkdir()
@@ -70,7 +70,7 @@ def place(original: Path) -> Iterator[Path]:
     shutil.rmtree(here)
 
 
-def resumed(model: Compiled, place: Path) -> mdf_loop.Results:
+def resumed(model: CompiledModel, place: Path) -> mdf_loop.Results:
     saved = place / "run.checkpoint"
     return model.run(steps=STEPS, output=place / "rows.zarr", resume=saved)
 

@@ -1,0 +1,22 @@
+"""Errors for former names of the public interface, which state the new names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+
+def renamed_attributes(names: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
+    """Return a method `__getattr__` for a class whose attributes were renamed.
+
+    Args:
+        names: New name of each former attribute.
+    """
+
+    def raise_error(self: Any, name: str) -> NoReturn:
+        owner = type(self).__name__
+        if name in names:
+            raise AttributeError(f"'{owner}.{name}' is now '{owner}.{names[name]}'")
+        raise AttributeError(f"'{owner}' object has no attribute '{name}'", name=name, obj=self)
+
+    return raise_error
