@@ -1,7 +1,7 @@
 """Parts of a node that only pass a value on; they have the unit and the axes of that value.
 
-output_ports: {v: {value: V}}                                       # V parameters: {V:
-{default_initial_value: V0, time_derivative: ...}}  # V0
+output_ports: {v: {value: V}}                                       # V
+parameters: {V: {default_initial_value: V0, time_derivative: ...}}  # V0
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def model_findings(document: Any) -> Iterator[Finding]:
     if hasattr(document, "graphs"):
         document = {document.id: as_mapping(document)}
     if not isinstance(document, Mapping):
-        return  # modeci_mdf says it
+        return  # modeci_mdf reports it
     if not document:
         yield _finding("the document is empty", "$", "write {name: {graphs: ...}}")
         return
@@ -75,7 +75,7 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
         node_where = f"{where}.nodes['{node_id}']"
         if isinstance(node, Finding):
             yield node
-        elif "nodes" in node:  # modeci_mdf makes an empty node of it
+        elif "nodes" in node:  # modeci_mdf would load it as an empty node
             statement = (
                 f"the node '{node_id}' is a graph with nodes of its own, which MDF does not have"
             )
@@ -249,7 +249,7 @@ def _schedule_findings(conditions: Any, where: str) -> Iterator[Finding]:
     """Report errors in the keys of a graph's conditions."""
     conditions = as_mapping(conditions)
     if not isinstance(conditions, Mapping):
-        return  # modeci_mdf says it
+        return  # modeci_mdf reports it
     yield from unread_keys("set of conditions", conditions, "", where)
     for section in ("node_specific", "termination"):
         listed = conditions.get(section)

@@ -33,9 +33,8 @@ def read_yaml(file: TextIO) -> Any:
     """
     text = file.read()
     if _C_LOADER is not None:
-        with contextlib.suppress(
-            yaml.YAMLError, _TooDeep
-        ):  # the parser in Python has better messages
+        # Errors are raised below, because the parser in Python has better messages.
+        with contextlib.suppress(yaml.YAMLError, _TooDeep):
             return _read_quickly(text)
     return _content(yaml.SafeLoader(text))
 
@@ -139,7 +138,7 @@ class _Events:
             raise _NodesNeeded
         try:
             return self._loader.construct_object(yaml.ScalarNode(tag, text))
-        except (ValueError, OverflowError, yaml.YAMLError):  # a day that no month has
+        except (ValueError, OverflowError, yaml.YAMLError):  # e.g. a date that does not exist
             raise _NodesNeeded from None
 
 
@@ -167,7 +166,7 @@ def _content(loader: Any) -> Any:
         if root is None:
             return None
         _refuse_endless(root)
-        _refuse_equal_keys(root)  # YAML's loader would silently keep the last
+        _refuse_equal_keys(root)  # YAML's loader would silently use the last one
         return loader.construct_document(root)
     finally:
         loader.dispose()

@@ -220,7 +220,7 @@ class _Lowering:
 
     def visit_BinOp(self, node: ast.BinOp) -> Term:
         chain = [node]
-        while isinstance(chain[-1].left, ast.BinOp):  # a long sum is no deep nesting
+        while isinstance(chain[-1].left, ast.BinOp):  # no recursion for long sums
             chain.append(chain[-1].left)
         result = self.value(chain[-1].left)
         for part in reversed(chain):

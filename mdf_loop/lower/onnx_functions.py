@@ -65,7 +65,7 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
     known = static_extents(b, op_type, inputs, attributes)
     if known is not None:
         return known
-    if op_type == "RoiAlign":  # its default changed between MDF's opset and ours
+    if op_type == "RoiAlign":  # the default changed between MDF's opset and OPSET
         attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
     count = parts or _output_count(schema, inputs, attributes)
     if op_type == "Dropout":

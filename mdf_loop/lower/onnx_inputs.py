@@ -93,7 +93,8 @@ def _as_input(
     is_vector = is_vector and schema.name != "SplitToSequence"
     if is_vector and value.shape is not None and len(value.shape) != 1:
         value = b.op("Reshape", value, ints(b, -1))
-    if schema.name == "Range" and value.shape == (1,):  # exporters write it, every runtime takes it
+    # Exporters write this shape, and every runtime accepts it.
+    if schema.name == "Range" and value.shape == (1,):
         value = b.op("Reshape", value, ints(b))
     allowed = formal.types
     return value if onnx_type_text(value.dtype) in allowed else _fit(b, value, allowed)

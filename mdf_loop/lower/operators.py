@@ -36,15 +36,7 @@ from mdf_loop.ops.compositions.arithmetic import NEGATIVE_POWER
 from mdf_loop.ops.registry import row_of
 from mdf_loop.ops.words import cast, ints, is_scalar, kind, scalar, sum_of
 
-__all__ = [
-    "Term",
-    "cast",
-    "check_value",
-    "guard_value",
-    "literal",
-    "promote",
-    "tensor",
-]  # re-exports
+__all__ = ["Term", "cast", "check_value", "guard_value", "literal", "promote", "tensor"]
 
 _L = TypeVar("_L", bound=Callable[..., Value])
 

@@ -75,7 +75,7 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
     u = b.op("Min", u, scalar(b, poisson.HIGHEST, "float64"))
     first = streams.exp(-Symbolic(b, rate)).value
     start = b.op("GreaterOrEqual", u, first)
-    if start.shape != first.shape:  # each carried value has the shape of what is drawn
+    if start.shape != first.shape:  # all carried values have the shape of the draw
         first = b.op("Add", first, cast(b, b.op("Less", u, u), "float64"))
     body, name = b.loop_body(), f"{b.label}.poisson"
     with body.at(b.where, name):

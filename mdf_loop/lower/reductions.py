@@ -222,7 +222,8 @@ def _register_extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
         extremes = cast(b, reduce_axes(b, op_type, value, axis, keepdims), a.dtype)
         if kind(a) != "f" or is_scalar(a):
             return extremes
-        has_nan = any_(b, b.op("IsNaN", a), axis, keepdims=keepdims)  # runtimes pass nan over
+        # The runtime's kernel ignores nan.
+        has_nan = any_(b, b.op("IsNaN", a), axis, keepdims=keepdims)
         return b.op("Where", has_nan, scalar(b, np.nan, a.dtype), extremes)
 
     call.__doc__ = f"Return `{spellings[0]}(a)` along axes; nan if there is one."

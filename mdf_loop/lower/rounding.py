@@ -38,9 +38,8 @@ def trunc(b: ModelBuilder, x: Value, /) -> Value:
     """Return x truncated toward zero; integers are unchanged."""
     if kind(x) != "f":
         return x
-    positive = b.op(
-        "Greater", x, scalar(b, 0, x.dtype)
-    )  # Where drops the sign of a zero in its first branch
+    # Where drops the sign of a zero in its first branch.
+    positive = b.op("Greater", x, scalar(b, 0, x.dtype))
     return b.op("Where", positive, floor(b, x), ceil(b, x))
 
 

@@ -88,7 +88,7 @@ def _is_typed(value: Any) -> bool:
 def _short(value: Any) -> str:
     try:
         text = str(value)
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer of thousands of digits
         return "of huge numbers"
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -174,7 +174,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
         raise _nothing_to_compare(theirs.failure, document)
     if steps is not None:
         order = ours.execution_list
-        if order is None:  # decided while running: asked for in a run of its own
+        if order is None:  # a run decides the order: another run records it
             controls = replace(spec.controls, time_limit=limits.remaining)
             order_run = specified_run.run_specified(
                 compiled.prepared, replace(spec, execution_list=True, controls=controls)
