@@ -9,7 +9,7 @@ INPUTS ?= 10000
 FIRST  ?= 0
 
 # Tests of what comes from other packages: operators, files, the command line.
-LOWEST_TESTS := tests/cli/test_run.py tests/ops/test_compositions.py tests/importing/test_opsets.py \
+LOWEST_TESTS := tests/cli/test_run.py tests/ops/test_decompositions.py tests/importing/test_opsets.py \
   tests/lower/test_lower_elementary.py tests/lower/test_signs_of_zeros.py \
   tests/run/onnxruntime/test_runtime_errors.py tests/results/test_saving.py tests/importing/test_onnx_cases.py \
   tests/test_versions.py tests/traps

@@ -111,15 +111,15 @@ def test_the_interpreter_takes_what_was_read() -> None:
     assert prepare(program, INTERPRET) is program
 
 
-def test_no_composition_is_a_meaning_and_only_four_rooms_ask_for_one() -> None:
-    """Reductions in loops, legal programs, machine code and derivatives ask for compositions."""
+def test_no_decomposition_is_a_meaning_and_only_four_rooms_read_decompositions() -> None:
+    """Only loop reductions, legal programs, machine code and derivatives read decompositions."""
     meanings = [made for name in op_names() if (made := row_of(name).meaning) is not None]
-    assert not [f for f in meanings if f.__module__.startswith("mdf_loop.ops.compositions")]
+    assert not [f for f in meanings if f.__module__.startswith("mdf_loop.ops.decompositions")]
     asking = [
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr == "composed"
+        if isinstance(node, ast.Attribute) and node.attr == "decomposition"
     ]
     assert set(asking) - {"ops/registry.py"} == {
         "lower/loop_reductions.py",

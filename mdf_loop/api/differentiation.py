@@ -14,7 +14,7 @@ from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import Finding, Findings, UnknownNameError, raise_findings
 from mdf_loop.ir import Array, Op, Program, walk
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops.gradients import STOP
+from mdf_loop.ops.stop_gradient import STOP_GRADIENT
 from mdf_loop.passes.whole_run import control_inputs, whole_run
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import open_ports
@@ -142,7 +142,9 @@ class Named:
     def _refuse_unread(self, program: Program) -> None:
         """Refuse ports that are to stop derivatives, and that nothing of the model is."""
         stopped = [
-            op.where for op in walk(program.ops) if isinstance(op, Op) and op.op_type == STOP
+            op.where
+            for op in walk(program.ops)
+            if isinstance(op, Op) and op.op_type == STOP_GRADIENT
         ]
         for name in sorted(self.options.stops):
             node, _, port = name.rpartition(".")

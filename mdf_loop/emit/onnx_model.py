@@ -39,8 +39,8 @@ from mdf_loop.ir import (
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ir.types import MAX_FILE_BYTES
 from mdf_loop.onnx_writer import oir
-from mdf_loop.ops.opset import ir_version, said_at
-from mdf_loop.ops.registry import Composition, row_of
+from mdf_loop.ops.opset import encode_at_opset, ir_version
+from mdf_loop.ops.registry import Decomposition, row_of
 
 LoopWriter: TypeAlias = Callable[[OnnxScope, Loop, WriteOps], None]
 """Function that appends a loop to a scope."""
@@ -276,7 +276,7 @@ def _write(scope: OnnxScope, operation: Op | Constant) -> None:
     if form is not None:
         _write_replacement(scope, _replacement(writer.builder, operation, form))
         return
-    added_inputs, attributes = said_at(operation, writer.opset)
+    added_inputs, attributes = encode_at_opset(operation, writer.opset)
     inputs = [None if v is None else writer.values[v] for v in operation.inputs]
     inputs += [None if array is None else writer.constant(array) for array in added_inputs]
     outputs = [scope.define(v) if v is not None else None for v in writer.read_outputs(operation)]
@@ -295,7 +295,7 @@ def _write_replacement(scope: OnnxScope, operations: Iterable[Operation]) -> Non
             _write(scope, operation)
 
 
-def _replacement(b: Builder, op: Op, form: Composition) -> Iterator[Operation]:
+def _replacement(b: Builder, op: Op, form: Decomposition) -> Iterator[Operation]:
     """Yield the operations that replace an operation which ONNX lacks."""
     begin = len(b.ops)
     with b.at(op.where, op.outputs[0].name):

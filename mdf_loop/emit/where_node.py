@@ -25,7 +25,7 @@ import numpy as np
 from mdf_loop.emit.scope import OnnxScope
 from mdf_loop.ir import Op, Value
 from mdf_loop.onnx_writer import oir
-from mdf_loop.ops.words import holds_negative_zero, kind
+from mdf_loop.ops.build_helpers import holds_negative_zero, kind
 
 
 def write_where(scope: OnnxScope, op: Op) -> None:

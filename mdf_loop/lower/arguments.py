@@ -16,7 +16,7 @@ from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Array, Value
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import Term, tensor
-from mdf_loop.ops.words import ints, scalar
+from mdf_loop.ops.build_helpers import ints, scalar
 
 Argument: TypeAlias = "Term | str | None"
 """Possible arguments: a term, a text (also the name of a dtype), None."""

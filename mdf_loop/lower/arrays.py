@@ -14,7 +14,7 @@ from mdf_loop.lower.arguments import DTYPES, Dtype, Extents
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.terms import as_numpy, fits_dtype, promote
-from mdf_loop.ops.words import cast, kind, rank, shape_between
+from mdf_loop.ops.build_helpers import cast, kind, rank, shape_between
 
 
 @names("numpy.array", "numpy.asarray")

@@ -17,7 +17,7 @@ from mdf_loop.lower.functions import names
 from mdf_loop.lower.rounding import round_decimals as numpy_rounded
 from mdf_loop.lower.shapes import size
 from mdf_loop.lower.terms import Term, as_plain, literal, plain_result, tensor
-from mdf_loop.ops.words import ints, is_scalar, kind, rank
+from mdf_loop.ops.build_helpers import ints, is_scalar, kind, rank
 
 
 @names("abs")

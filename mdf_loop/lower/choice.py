@@ -23,7 +23,7 @@ from mdf_loop.ir import Branch, If, Shape, Value
 from mdf_loop.ir.shape_join import any_shape, dtype_sentence
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import common_dtype, fits_dtype
-from mdf_loop.ops.words import cast, ints
+from mdf_loop.ops.build_helpers import cast, ints
 
 Reader: TypeAlias = Callable[[ModelBuilder], Sequence[Value]]
 """Function that appends the operations of one branch and returns the leaves of the branch."""

@@ -17,8 +17,8 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.site import DrawSite, Size, draw_numbers
 from mdf_loop.lower.terms import as_float, literal
+from mdf_loop.ops.build_helpers import cast, ints, scalar
 from mdf_loop.ops.symbolic import Symbolic
-from mdf_loop.ops.words import cast, ints, scalar
 
 
 def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:

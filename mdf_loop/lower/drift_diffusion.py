@@ -15,7 +15,7 @@ from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.draws import draw_floats, not_negative
 from mdf_loop.lower.terms import Term, as_float, literal, tensor
-from mdf_loop.ops.words import scalar
+from mdf_loop.ops.build_helpers import scalar
 
 
 def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -> Value:

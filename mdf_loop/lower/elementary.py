@@ -16,7 +16,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.signs import is_negative, with_sign_of
 from mdf_loop.lower.terms import as_float, literal, promote
-from mdf_loop.ops.words import cast, kind, scalar
+from mdf_loop.ops.build_helpers import cast, kind, scalar
 
 _OPERATORS = {
     "Exp": ("exp",),

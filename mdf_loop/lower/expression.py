@@ -25,7 +25,7 @@ from mdf_loop.lower.subscripts import Index, SliceIndex, subscript
 from mdf_loop.lower.syntax import dotted_name, drawing_calls, parse, parse_number, shorten
 from mdf_loop.lower.terms import Term, literal, tensor
 from mdf_loop.numbers_only import only_numbers
-from mdf_loop.ops.words import is_scalar, kind, scalar
+from mdf_loop.ops.build_helpers import is_scalar, kind, scalar
 
 _PROPERTIES = {
     "T": "numpy.transpose",

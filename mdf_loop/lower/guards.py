@@ -7,7 +7,7 @@ import numpy as np
 from mdf_loop.errors import ExpressionError, LoopError
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.ops.words import all_true, cast
+from mdf_loop.ops.build_helpers import all_true, cast
 
 
 def guard_value(b: ModelBuilder, value: Value, ok: Value, sentence: str) -> Value:

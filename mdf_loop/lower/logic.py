@@ -15,7 +15,7 @@ from mdf_loop.lower.choice import choose
 from mdf_loop.lower.elementary import floats
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.terms import as_numpy, promote
-from mdf_loop.ops.words import cast, extents, scalar
+from mdf_loop.ops.build_helpers import cast, extents, scalar
 
 _BINARY: dict[Callable[[ModelBuilder, Value, Value], Value], tuple[str, ...]] = {
     ops.add: ("add",),

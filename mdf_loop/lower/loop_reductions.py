@@ -20,8 +20,8 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import float_product
 from mdf_loop.lower.products import einstein_sum
+from mdf_loop.ops.build_helpers import kind, mean_of, sum_of
 from mdf_loop.ops.registry import row_of
-from mdf_loop.ops.words import kind, mean_of, sum_of
 
 _Axes: TypeAlias = tuple[int, ...] | None
 """Axes to reduce; None for all axes."""
@@ -100,7 +100,7 @@ def _mean(b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
 def _decomposed_reduction(
     word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int
 ) -> Value:
-    compose = row_of(word).composed
+    compose = row_of(word).decomposition
     assert compose is not None
     attributes = {"keepdims": keepdims} if axes is None else {"axes": axes, "keepdims": keepdims}
     decomposed = compose(b, Op(word, (x,), (x,), attributes, b.where))

@@ -20,8 +20,8 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.draws import choose_index, not_negative, probability, size_of
 from mdf_loop.lower.guards import check_value
 from mdf_loop.lower.site import DrawSite, draw_numbers
+from mdf_loop.ops.build_helpers import cast, scalar
 from mdf_loop.ops.symbolic import Symbolic
-from mdf_loop.ops.words import cast, scalar
 
 Attributes = Mapping[str, Any]
 

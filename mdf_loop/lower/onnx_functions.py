@@ -27,7 +27,7 @@ from mdf_loop.lower.sequences import STATIC_RESULTS, cast_new_member, known_memb
 from mdf_loop.lower.terms import OperatorResults, Term, tensor
 from mdf_loop.lower.texts import equal_texts
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.words import kind
+from mdf_loop.ops.build_helpers import kind
 from mdf_loop.suggestion import suggestion
 
 REFUSED = {

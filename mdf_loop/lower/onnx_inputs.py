@@ -22,7 +22,7 @@ from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.sequences import STATIC_RESULTS, as_sequence
 from mdf_loop.lower.terms import OperatorResults, Term, common_dtype, tensor
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.words import cast, ints, kind
+from mdf_loop.ops.build_helpers import cast, ints, kind
 
 VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 """Kind of an input that accepts any number of values."""

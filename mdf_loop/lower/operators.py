@@ -32,9 +32,9 @@ from mdf_loop.lower.terms import (
     tensor,
 )
 from mdf_loop.lower.texts import equal_texts
-from mdf_loop.ops.compositions.arithmetic import NEGATIVE_POWER
+from mdf_loop.ops.build_helpers import cast, ints, is_scalar, kind, scalar, sum_of
+from mdf_loop.ops.decompositions.arithmetic import NEGATIVE_POWER
 from mdf_loop.ops.registry import row_of
-from mdf_loop.ops.words import cast, ints, is_scalar, kind, scalar, sum_of
 
 __all__ = ["Term", "cast", "check_value", "guard_value", "literal", "promote", "tensor"]
 

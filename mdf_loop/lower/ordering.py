@@ -12,7 +12,7 @@ from mdf_loop.lower.functions import names
 from mdf_loop.lower.reductions import any_, axis_of
 from mdf_loop.lower.shapes import positions, ravel, size
 from mdf_loop.lower.terms import as_float
-from mdf_loop.ops.words import cast, extents, ints, kind, rank, scalar
+from mdf_loop.ops.build_helpers import cast, extents, ints, kind, rank, scalar
 
 
 def _ascending(b: ModelBuilder, value: Value, axis: int) -> tuple[Value, Value]:

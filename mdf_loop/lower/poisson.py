@@ -16,8 +16,8 @@ from mdf_loop.lower.draws import size_of
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.site import DrawSite, draw_numbers
 from mdf_loop.lower.terms import as_float, literal
+from mdf_loop.ops.build_helpers import all_true, cast, scalar
 from mdf_loop.ops.symbolic import Symbolic
-from mdf_loop.ops.words import all_true, cast, scalar
 
 MAX_UNROLLED_RATE = 32.0
 """Largest known rate whose sums are unrolled: unrolled sums can be computed for many steps at once."""

@@ -13,7 +13,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.shapes import ravel, transpose
 from mdf_loop.lower.terms import as_float, promote_numbers
-from mdf_loop.ops.words import cast, ints, is_scalar, kind, rank, scalar, sum_of
+from mdf_loop.ops.build_helpers import cast, ints, is_scalar, kind, rank, scalar, sum_of
 
 
 @names("numpy.matmul")

@@ -20,7 +20,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import function, names
 from mdf_loop.lower.guards import check_fits_int64
 from mdf_loop.lower.terms import as_plain, literal, mark_plain, plain_result, tensor
-from mdf_loop.ops.words import cast, is_scalar, kind, scalar
+from mdf_loop.ops.build_helpers import cast, is_scalar, kind, scalar
 
 _SAME_IN_NUMPY = {
     **{name: name for name in ("exp", "exp2", "expm1", "log1p", "log2", "log10", "sqrt", "cbrt")},

@@ -14,7 +14,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.guards import guard_value
 from mdf_loop.lower.terms import as_float
-from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, scalar, sum_of
+from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, scalar, sum_of
 
 
 def axis_of(value: Value, axis: int, added: int = 0) -> int:

@@ -15,7 +15,7 @@ from mdf_loop.lower.elementary import floats
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.signs import with_sign_of
 from mdf_loop.lower.terms import as_float, promote, promote_numbers
-from mdf_loop.ops.words import cast, kind, scalar
+from mdf_loop.ops.build_helpers import cast, kind, scalar
 
 # --- rounding ----------------------------------------------------------------------------------
 

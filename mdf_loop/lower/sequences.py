@@ -27,7 +27,7 @@ from mdf_loop.ir.types import (
 )
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import OperatorResults, Term, promote, tensor
-from mdf_loop.ops.words import cast, ints, kind
+from mdf_loop.ops.build_helpers import cast, ints, kind
 
 
 def as_sequence(b: ModelBuilder, term: Term) -> Value:

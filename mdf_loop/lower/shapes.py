@@ -13,7 +13,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.reductions import axes_of, axis_of, count_of
 from mdf_loop.lower.terms import Term, literal, promote, tensor
-from mdf_loop.ops.words import cast, extents, ints, kind, rank, scalar
+from mdf_loop.ops.build_helpers import cast, extents, ints, kind, rank, scalar
 
 _INT64 = np.iinfo(np.int64)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.ops.words import scalar
+from mdf_loop.ops.build_helpers import scalar
 
 
 def is_negative(b: ModelBuilder, x: Value) -> Value:

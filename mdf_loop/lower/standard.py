@@ -33,7 +33,7 @@ from mdf_loop.lower.psyneulink import (
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.syntax import names_in
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.registry import own_names, title
+from mdf_loop.ops.registry import domain_operation_names, title
 from mdf_loop.suggestion import suggestion
 
 
@@ -63,7 +63,7 @@ def _formula(name: str, metadata: Mapping[str, Any]) -> Formula:
         if foreign is not None:
             return foreign
         known = [*(k for k in _registry() if "::" not in k), *BODIES]
-        known += [title(op) for op in (*onnx_schema.operator_names(), *own_names())]
+        known += [title(op) for op in (*onnx_schema.operator_names(), *domain_operation_names())]
         hint = origin_hint(name, metadata) or _did_you_mean(name, known)
         raise UnknownFunctionError(f"unknown function '{name}'", hint=hint)
     text: str = entry["expression_string"]
@@ -95,7 +95,7 @@ def lower_function(
     The metadata of a function contain the options of PsyNeuLink's functions.
     """
     op_type = name.rpartition("::")[2]
-    if name == title(op_type) and (op_type in own_names() or "onnx::" in name):
+    if name == title(op_type) and (op_type in domain_operation_names() or "onnx::" in name):
         if is_foreign(metadata or {}) and op_type in RANDOM_OPERATORS:
             args = {key: value for key, value in args.items() if key != UNREAD_ARGUMENT}
         return lower_onnx(b, op_type, args, scope)

@@ -15,7 +15,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.reductions import count_of
 from mdf_loop.lower.sequences import known_member
 from mdf_loop.lower.terms import Term, promote, tensor
-from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, rank
+from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, rank
 
 
 class SliceIndex(Struct, frozen=True):

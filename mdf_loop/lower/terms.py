@@ -22,7 +22,7 @@ from mdf_loop.ir.types import (
 )
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.narrowing import narrowed
-from mdf_loop.ops.words import cast, ints, kind
+from mdf_loop.ops.build_helpers import cast, ints, kind
 from mdf_loop.outside import Ragged, array_of
 
 Term: TypeAlias = "Value | tuple[Term, ...]"

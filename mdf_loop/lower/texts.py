@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 
 
 def equal_texts(b: ModelBuilder, left: Value, right: Value) -> Value:

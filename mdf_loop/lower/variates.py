@@ -12,8 +12,8 @@ from mdf_loop.lower.draws import size_of
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.site import DrawSite
 from mdf_loop.lower.terms import as_float, literal
+from mdf_loop.ops.build_helpers import cast
 from mdf_loop.ops.symbolic import Symbolic
-from mdf_loop.ops.words import cast
 from mdf_loop.variates import VARIATES, Variate
 
 

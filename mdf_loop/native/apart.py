@@ -25,7 +25,7 @@ from mdf_loop.ops.native.code import NotNative, is_float
 from mdf_loop.ops.native.moves import ZERO, places_of
 from mdf_loop.ops.native.products import paired
 from mdf_loop.ops.native.reductions import JOINS, axes_named
-from mdf_loop.ops.ordered_sum import FEW, PARTS, is_in_parts
+from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTS, is_in_parts
 from mdf_loop.ops.registry import title
 
 Elements = npt.NDArray[Any]
@@ -260,7 +260,7 @@ class Apart:
             like = replace(made, name=f"{made.name} of {number}")
             return self._append(JOINS[op.op_type], (a, b), like, len(self.ops), op)
 
-        if in_parts and len(row) >= FEW:
+        if in_parts and len(row) >= MIN_TERMS_IN_PARTS:
             parts = row[:PARTS]
             for k in range(PARTS, len(row)):
                 parts[k % PARTS] = join(parts[k % PARTS], row[k])

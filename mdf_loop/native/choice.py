@@ -21,7 +21,7 @@ from mdf_loop.native.cost import is_slower
 from mdf_loop.native.outside import Outside, outside_of
 from mdf_loop.native.support import Form, constants_in, form_of
 from mdf_loop.ops import row_of
-from mdf_loop.ops.costs import CALL
+from mdf_loop.ops.costs import CALL_MICROSECONDS
 from mdf_loop.ops.native.code import NotNative, is_float
 from mdf_loop.ops.registry import Bits
 
@@ -268,9 +268,9 @@ def work_of(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
     """Microseconds that operations take ONNX Runtime at least; a loop inside may take any time, if it waits."""
     made = 0.0
     for operation in ops:
-        made += CALL
+        made += CALL_MICROSECONDS
         if isinstance(operation, Loop):
-            made += _times(operation, known) * (CALL + work_of(operation.ops, known))
+            made += _times(operation, known) * (CALL_MICROSECONDS + work_of(operation.ops, known))
         elif isinstance(operation, Op):
             made += row_of(operation.op_type).work(operation)
         else:

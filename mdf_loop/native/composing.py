@@ -61,11 +61,11 @@ def _lacks_code(op: Op) -> bool:
     row = row_of(op.op_type)
     moves = row.moves is not None and len(op.outputs) == 1
     has_form = moves or row.native is not None or row.native_whole is not None
-    return row.composed is not None and not has_form
+    return row.decomposition is not None and not has_form
 
 
 def _rule(origins: dict[Value, Op], b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-    compose = row_of(op.op_type).composed
+    compose = row_of(op.op_type).decomposition
     if compose is None or not _lacks_code(op):
         return None
     begin = len(b.ops)

@@ -19,8 +19,8 @@ from mdf_loop.ir import If, Loop, Op, Operation, Program, Recorded, bodies, with
 from mdf_loop.native.composing import composed
 from mdf_loop.native.kernel import Kernel, kernel_of
 from mdf_loop.native.support import constants_in, form_of
+from mdf_loop.ops.build_helpers import ints
 from mdf_loop.ops.native.code import NotNative
-from mdf_loop.ops.words import ints
 
 
 class Replaced(Struct, frozen=True, eq=False):

@@ -1,17 +1,17 @@
-"""What is known of each operation, in one table: see `ops.registry`. One file is one family."""
+"""Table of all operations and their properties (see `ops.registry`); one file per family of rows."""
 
 from mdf_loop.ops import (
-    draws,
     elementwise,
-    gradients,
     loop_reductions,
     movement,
     networks,
-    noise,
-    others,
     products,
+    random_numbers,
+    random_streams,
     reductions,
     sequences,
+    signals_and_text,
+    stop_gradient,
 )
 from mdf_loop.ops.registry import Row, names, register, registered, row_of
 
@@ -23,10 +23,10 @@ register(
     *loop_reductions.ROWS,
     *networks.ROWS,
     *sequences.ROWS,
-    *draws.ROWS,
-    *noise.ROWS,
-    *gradients.ROWS,
-    *others.ROWS,
+    *random_numbers.ROWS,
+    *random_streams.ROWS,
+    *stop_gradient.ROWS,
+    *signals_and_text.ROWS,
 )
 
 __all__ = ["Row", "names", "registered", "row_of"]

@@ -1,4 +1,4 @@
-"""Operations that work element by element after broadcasting, and their near relations."""
+"""Rows of elementwise operations with broadcasting, and of related operations."""
 
 from __future__ import annotations
 
@@ -6,57 +6,60 @@ from functools import partial
 
 from mdf_loop.ir import Op
 from mdf_loop.ir.types import kind_of
+from mdf_loop.ops import cuda_replacements, known_kernels, speeds
 from mdf_loop.ops import elementwise_meaning as meanings
-from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import elementwise as batching
-from mdf_loop.ops.compositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.costs import transcendental
+from mdf_loop.ops.decompositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.derivatives import elementwise as slopes
-from mdf_loop.ops.derivatives.rule import NOTHING
-from mdf_loop.ops.failing import (
-    divides_by_zero,
-    negative_power,
-    no_number,
+from mdf_loop.ops.derivatives.rule import ZERO_DERIVATIVE
+from mdf_loop.ops.failure_conditions import (
+    has_negative_power,
+    is_text_without_number,
+    may_divide_by_zero,
 )
+from mdf_loop.ops.known_kernels import FLOATS, NUMBERS, NUMBERS_AND_BOOL, first_dtype
 from mdf_loop.ops.native import activations as native
 from mdf_loop.ops.native import arithmetic as exact
 from mdf_loop.ops.native import conversions, functions
 from mdf_loop.ops.native.composed import composed
 from mdf_loop.ops.native.shaping import identity
-from mdf_loop.ops.registry import Bits, Row, no, yes
-from mdf_loop.ops.sure_kernels import FLOATS, NUMBERS, PLAIN, first_dtype
+from mdf_loop.ops.registry import Bits, Row, always, never
 
 pointwise = partial(
-    Row, elementwise=True, may_fail=no, typed_by_types=True, batched=batching.elementwise
+    Row, elementwise=True, may_fail=never, typed_by_types=True, batched=batching.elementwise
 )
-"""`y[k] = f(a[k], b[k], ...)` that gives a result for all values."""
+"""Row of `y[k] = f(a[k], b[k], ...)` that has a result for all values."""
 
 _fixed = partial(pointwise, bits=Bits.FIXED)
 _once = partial(pointwise, bits=Bits.ONCE, exact_integers=True)
 _slow = partial(pointwise, work=transcendental)
-_composed = partial(_slow, native=composed)
-_number = partial(_fixed, has_kernel=sure_kernels.of(NUMBERS))
-_logic = partial(_fixed, has_kernel=sure_kernels.of({"bool"}))
+_decomposed = partial(_slow, native=composed)
+_number = partial(_fixed, has_kernel=known_kernels.for_dtypes(NUMBERS))
+_logic = partial(_fixed, has_kernel=known_kernels.for_dtypes({"bool"}))
 
 
 def _of_floats(op: Op) -> bool:
     return kind_of(op.outputs[0].dtype) == "f"
 
 
-def _wrong_mod(op: Op) -> bool:
-    """Of floats it must be `fmod`, which takes whole numbers of 64 bits through float64."""
+def _has_wrong_mod(op: Op) -> bool:
+    """Return True if the kernel of Mod fails or is wrong.
+
+    Floats need `fmod`, which converts integers of 64 bits to float64.
+    """
     if op.attributes.get("fmod"):
         return first_dtype(op) in {"int64", "uint64"}
     return kind_of(first_dtype(op)) == "f"
 
 
-def _wrong_power(op: Op) -> bool:
-    """It computes whole numbers in float64 and saturates: 3 ** 39 = 4052555153018976256."""
+def _has_wrong_power(op: Op) -> bool:
+    """Return True for integers, which Pow computes in float64: 3 ** 39 = 4052555153018976256."""
     return all(kind_of(value.dtype) in "iu" for value in op.inputs if value is not None)
 
 
-def _is_spelt_out(op: Op) -> bool:
-    """There is a kernel of small floats; of others it takes ONNX's definition, in old opsets only."""
+def _has_expanded_function(op: Op) -> bool:
+    """Return True if the runtime expands ONNX's function definition, in old opsets only."""
     return first_dtype(op) not in {"float32", "float16"}
 
 
@@ -73,8 +76,8 @@ ARITHMETIC = (
         derivative=slopes.DIV,
         native=exact.divided,
         native_together=exact.divided_together,
-        may_fail=divides_by_zero,
-        for_cuda=for_cuda.divisor,
+        may_fail=may_divide_by_zero,
+        for_cuda=cuda_replacements.checked_divisor,
         meaning=meanings.divide,
     ),
     _number(name="Neg", derivative=slopes.NEG, native=exact.neg),
@@ -83,10 +86,10 @@ ARITHMETIC = (
         name="Mod",
         derivative=slopes.MOD,
         native=exact.rest,
-        may_fail=divides_by_zero,
-        for_cuda=for_cuda.divisor,
-        wrong_kernel=_wrong_mod,
-        composed=arithmetic.mod,
+        may_fail=may_divide_by_zero,
+        for_cuda=cuda_replacements.checked_divisor,
+        wrong_kernel=_has_wrong_mod,
+        decomposition=arithmetic.mod,
         meaning=meanings.remainder,
     ),
     pointwise(
@@ -94,53 +97,55 @@ ARITHMETIC = (
         exact_integers=True,
         derivative=slopes.POW,
         native=functions.power,
-        may_fail=negative_power,
+        may_fail=has_negative_power,
         work=transcendental,
-        wrong_kernel=_wrong_power,
+        wrong_kernel=_has_wrong_power,
         meaning=meanings.power,
-        composed=arithmetic.power,
+        decomposition=arithmetic.power,
     ),
     _fixed(
         name="Sqrt",
         derivative=slopes.SQRT,
         native=exact.rounded("sqrt"),
-        has_kernel=sure_kernels.of(FLOATS),
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     _once(
         name="Reciprocal",
         derivative=slopes.RECIPROCAL,
         native=exact.reciprocal,
-        has_kernel=sure_kernels.of(FLOATS),
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     _once(
         name="Max",
         derivative=slopes.EXTREME,
         native=exact.extreme("gt"),
-        has_kernel=sure_kernels.of(NUMBERS),
+        has_kernel=known_kernels.for_dtypes(NUMBERS),
     ),
     _once(
         name="Min",
         derivative=slopes.EXTREME,
         native=exact.extreme("lt"),
-        has_kernel=sure_kernels.of(NUMBERS),
+        has_kernel=known_kernels.for_dtypes(NUMBERS),
     ),
-    # the sign of nan is 0
+    # The kernel returns 0 for nan.
     _once(
         name="Sign",
-        derivative=NOTHING,
+        derivative=ZERO_DERIVATIVE,
         native=exact.sign,
-        for_cuda=for_cuda.sign,
-        has_kernel=sure_kernels.of(NUMBERS),
-        wrong_kernel=sure_kernels.first_of({"float16"}),
+        for_cuda=cuda_replacements.sign,
+        has_kernel=known_kernels.for_dtypes(NUMBERS),
+        wrong_kernel=known_kernels.for_first_dtype({"float16"}),
     ),
     pointwise(
         name="Sum",
         exact_integers=True,
         derivative=slopes.SUM,
         native=exact.total,
-        has_kernel=sure_kernels.of(FLOATS),
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
-    pointwise(name="Mean", derivative=slopes.MEAN, native=exact.average, composed=arithmetic.mean),
+    pointwise(
+        name="Mean", derivative=slopes.MEAN, native=exact.average, decomposition=arithmetic.mean
+    ),
     _once(
         name="Clip",
         derivative=slopes.CLIP,
@@ -159,21 +164,21 @@ ARITHMETIC = (
 ROUNDING = (
     _fixed(
         name="Ceil",
-        derivative=NOTHING,
+        derivative=ZERO_DERIVATIVE,
         native=exact.rounded("ceil"),
-        has_kernel=sure_kernels.of(FLOATS),
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     _fixed(
         name="Floor",
-        derivative=NOTHING,
+        derivative=ZERO_DERIVATIVE,
         native=exact.rounded("floor"),
-        has_kernel=sure_kernels.of(FLOATS),
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     _fixed(
         name="Round",
-        derivative=NOTHING,
+        derivative=ZERO_DERIVATIVE,
         native=exact.rounded("roundeven"),
-        has_kernel=sure_kernels.of(FLOATS),
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
 )
 
@@ -184,9 +189,13 @@ LOGIC = (
     _number(name="GreaterOrEqual", native=exact.compared("ge")),
     _number(name="Less", native=exact.compared("lt")),
     _number(name="LessOrEqual", native=exact.compared("le")),
-    _fixed(name="Equal", native=exact.compared("eq"), has_kernel=sure_kernels.of(PLAIN)),
-    _fixed(name="IsInf", native=exact.is_infinite, has_kernel=sure_kernels.of(FLOATS)),
-    _fixed(name="IsNaN", native=exact.is_nan, has_kernel=sure_kernels.of(FLOATS)),
+    _fixed(
+        name="Equal",
+        native=exact.compared("eq"),
+        has_kernel=known_kernels.for_dtypes(NUMBERS_AND_BOOL),
+    ),
+    _fixed(name="IsInf", native=exact.is_infinite, has_kernel=known_kernels.for_dtypes(FLOATS)),
+    _fixed(name="IsNaN", native=exact.is_nan, has_kernel=known_kernels.for_dtypes(FLOATS)),
     _fixed(
         name="Where",
         speed=speeds.CHOICE,
@@ -202,20 +211,20 @@ DTYPES = (
     _fixed(
         name="Cast",
         converts_text=True,
-        derivative=slopes.CONVERTED,
+        derivative=slopes.CAST,
         native=conversions.cast,
-        for_cuda=for_cuda.whole,
-        may_fail=no_number,
-        has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= PLAIN,
+        for_cuda=cuda_replacements.float_to_integer,
+        may_fail=is_text_without_number,
+        has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= NUMBERS_AND_BOOL,
     ),
     Row(
         name="CastLike",
         converts_text=True,
-        derivative=slopes.CONVERTED,
-        may_fail=no_number,
+        derivative=slopes.CAST,
+        may_fail=is_text_without_number,
         bits=Bits.FIXED,
         batched=batching.cast_like,
-        composed=arithmetic.cast_like,
+        decomposition=arithmetic.cast_like,
     ),
     _fixed(
         name="Identity",
@@ -223,7 +232,7 @@ DTYPES = (
         in_order=True,
         native_whole=identity,
         moves=lambda op: (0,),
-        has_kernel=sure_kernels.of(PLAIN),
+        has_kernel=known_kernels.for_dtypes(NUMBERS_AND_BOOL),
         meaning=lambda value: value,
     ),
 )
@@ -234,39 +243,48 @@ ELEMENTARY = (
         speed=speeds.VECTORIZED,
         derivative=slopes.EXP,
         native=functions.exp,
-        has_kernel=sure_kernels.of(FLOATS),
-        never_negative=yes,
+        has_kernel=known_kernels.for_dtypes(FLOATS),
+        never_negative=always,
     ),
     _slow(
-        name="Log", derivative=slopes.LOG, native=functions.log, has_kernel=sure_kernels.of(FLOATS)
+        name="Log",
+        derivative=slopes.LOG,
+        native=functions.log,
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     _slow(
-        name="Sin", derivative=slopes.SIN, native=functions.sin, has_kernel=sure_kernels.of(FLOATS)
+        name="Sin",
+        derivative=slopes.SIN,
+        native=functions.sin,
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     _slow(
-        name="Cos", derivative=slopes.COS, native=functions.cos, has_kernel=sure_kernels.of(FLOATS)
+        name="Cos",
+        derivative=slopes.COS,
+        native=functions.cos,
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
-    _composed(name="Tan", derivative=slopes.TAN, composed=elementary.tan),
-    _composed(name="Asin", derivative=slopes.ASIN, composed=elementary.asin),
-    _composed(name="Acos", derivative=slopes.ACOS, composed=elementary.acos),
-    _composed(name="Atan", derivative=slopes.ATAN, composed=elementary.atan),
-    _composed(name="Sinh", derivative=slopes.SINH, composed=elementary.sinh),
-    _composed(name="Cosh", derivative=slopes.COSH, composed=elementary.cosh),
+    _decomposed(name="Tan", derivative=slopes.TAN, decomposition=elementary.tan),
+    _decomposed(name="Asin", derivative=slopes.ASIN, decomposition=elementary.asin),
+    _decomposed(name="Acos", derivative=slopes.ACOS, decomposition=elementary.acos),
+    _decomposed(name="Atan", derivative=slopes.ATAN, decomposition=elementary.atan),
+    _decomposed(name="Sinh", derivative=slopes.SINH, decomposition=elementary.sinh),
+    _decomposed(name="Cosh", derivative=slopes.COSH, decomposition=elementary.cosh),
     _slow(
         name="Tanh",
         speed=speeds.VECTORIZED,
         derivative=slopes.TANH,
         native=functions.tanh,
-        has_kernel=sure_kernels.of(FLOATS),
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
-    _composed(name="Asinh", derivative=slopes.ASINH, composed=elementary.asinh),
-    _composed(name="Acosh", derivative=slopes.ACOSH, composed=elementary.acosh),
-    _composed(name="Atanh", derivative=slopes.ATANH, composed=elementary.atanh),
-    _composed(
+    _decomposed(name="Asinh", derivative=slopes.ASINH, decomposition=elementary.asinh),
+    _decomposed(name="Acosh", derivative=slopes.ACOSH, decomposition=elementary.acosh),
+    _decomposed(name="Atanh", derivative=slopes.ATANH, decomposition=elementary.atanh),
+    _decomposed(
         name="Erf",
         speed=speeds.VECTORIZED,
         derivative=slopes.ERF,
-        composed=erf.erf,
+        decomposition=erf.erf,
         meaning=meanings.erf,
     ),
 )
@@ -277,78 +295,78 @@ ACTIVATIONS = (
         speed=speeds.VECTORIZED,
         derivative=slopes.SIGMOID,
         native=functions.sigmoid,
-        has_kernel=sure_kernels.of(FLOATS),
-        never_negative=yes,
+        has_kernel=known_kernels.for_dtypes(FLOATS),
+        never_negative=always,
     ),
-    _composed(name="Softplus", derivative=slopes.SOFTPLUS, composed=activations.softplus),
-    _composed(name="Elu", derivative=slopes.ELU, composed=activations.elu),
-    _composed(name="Celu", derivative=slopes.CELU, composed=activations.celu),
-    _composed(name="Selu", derivative=slopes.SELU, composed=activations.selu),
+    _decomposed(name="Softplus", derivative=slopes.SOFTPLUS, decomposition=activations.softplus),
+    _decomposed(name="Elu", derivative=slopes.ELU, decomposition=activations.elu),
+    _decomposed(name="Celu", derivative=slopes.CELU, decomposition=activations.celu),
+    _decomposed(name="Selu", derivative=slopes.SELU, decomposition=activations.selu),
     _once(
         name="Relu",
         derivative=slopes.RELU,
         native=native.relu,
-        composed=activations.relu,
+        decomposition=activations.relu,
         meaning=meanings.relu,
     ),
     pointwise(
         name="LeakyRelu",
         derivative=slopes.LEAKY_RELU,
         native=native.leaky_relu,
-        wrong_kernel=_is_spelt_out,
-        composed=activations.leaky_relu,
+        wrong_kernel=_has_expanded_function,
+        decomposition=activations.leaky_relu,
     ),
     pointwise(
         name="ThresholdedRelu",
         derivative=slopes.THRESHOLDED_RELU,
         native=native.thresholded_relu,
-        composed=activations.thresholded_relu,
+        decomposition=activations.thresholded_relu,
     ),
     pointwise(
         name="HardSigmoid",
         derivative=slopes.HARD_SIGMOID,
         native=native.hard_sigmoid,
-        composed=activations.hard_sigmoid,
+        decomposition=activations.hard_sigmoid,
     ),
     pointwise(
         name="HardSwish",
         native=native.hard_swish,
-        composed=activations.hard_swish,
+        decomposition=activations.hard_swish,
         meaning=meanings.hard_swish,
     ),
-    # of float64 it is approximated with constants of float32
-    _composed(
+    # The kernel approximates float64 with constants of float32.
+    _decomposed(
         name="Gelu",
-        wrong_kernel=sure_kernels.first_of({"float64"}),
-        composed=activations.gelu,
-        for_cuda=for_cuda.bell,
+        wrong_kernel=known_kernels.for_first_dtype({"float64"}),
+        decomposition=activations.gelu,
+        for_cuda=cuda_replacements.gelu,
         meaning=meanings.gelu,
     ),
-    _composed(
+    _decomposed(
         name="Mish",
         derivative=slopes.MISH,
-        wrong_kernel=_is_spelt_out,
-        composed=activations.mish,
+        wrong_kernel=_has_expanded_function,
+        decomposition=activations.mish,
     ),
     pointwise(
         name="Softsign",
         native=native.softsign,
-        composed=activations.softsign,
+        decomposition=activations.softsign,
         meaning=meanings.softsign,
     ),
-    # computes in float32: Shrink(1.9) = 1.89999998
+    # The kernel computes in float32: Shrink(1.9) = 1.89999998.
     pointwise(
         name="Shrink",
         native=native.shrink,
-        wrong_kernel=sure_kernels.first_of({"float64", "int64", "int32"}),
-        composed=activations.shrink,
+        wrong_kernel=known_kernels.for_first_dtype({"float64", "int64", "int32"}),
+        decomposition=activations.shrink,
     ),
     _once(
         name="PRelu",
         native=native.prelu,
-        wrong_kernel=_is_spelt_out,
+        wrong_kernel=_has_expanded_function,
         batched=batching.prelu,
-        composed=activations.prelu,
+        decomposition=activations.prelu,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Meanings of elementwise operations that onnx's reference lacks, or computes otherwise than the runtime."""
+"""Elementwise operations in numpy that onnx's reference lacks, or computes unlike the runtime."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, kind_of
-from mdf_loop.ops.compositions.arithmetic import NEGATIVE_POWER
-from mdf_loop.ops.failing import ASK_BEFORE, DIVIDED_BY_ZERO
+from mdf_loop.ops.decompositions.arithmetic import NEGATIVE_POWER
+from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO, DIVISION_HINT
 
 
 def divide(x: Array, y: Array) -> Array:
-    """Return `x / y`; a quotient of integers is rounded toward zero.
+    """Return `x / y`; integer quotients are rounded toward zero.
 
     Raises:
         RunError: an integer is divided by zero.
@@ -42,7 +42,7 @@ def remainder(x: Array, y: Array, fmod: int = 0) -> Array:
 
 def _refuse_zero_divisor(x: Array, y: Array) -> None:
     if np.any(np.broadcast_arrays(x, y)[1] == 0):
-        raise RunError(DIVIDED_BY_ZERO, hint=ASK_BEFORE)
+        raise RunError(DIVIDED_BY_ZERO, hint=DIVISION_HINT)
 
 
 def power(x: Array, n: Array) -> Array:
@@ -56,7 +56,7 @@ def power(x: Array, n: Array) -> Array:
 
 
 def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
-    """Return `x` between two bounds; one that is left out is the last finite number of the dtype.
+    """Return `x` clipped to two bounds; a missing bound is the last finite number of the dtype.
 
     A comparison with nan is false: nan stays nan, and bounds nothing.
 
@@ -80,12 +80,12 @@ def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
 
 
 def relu(x: Array) -> Array:
-    """Return max(x, 0); -0.0 and nan stay as they are, as in ONNX Runtime."""
+    """Return max(x, 0); -0.0 and nan are unchanged, as in ONNX Runtime."""
     return np.where(x < 0, np.zeros((), x.dtype), x)
 
 
 def softsign(x: Array) -> Array:
-    """Return x / (1 + |x|), of single numbers too, which onnx's reference refuses."""
+    """Return x / (1 + |x|), also for scalars, which onnx's reference refuses."""
     return np.asarray(np.divide(x, np.add(np.abs(x), 1, dtype=x.dtype)), x.dtype)
 
 

@@ -1,4 +1,4 @@
-"""The types that operations give: as their rows say, else by onnx's inference for one node."""
+"""Type inference of operations, by their rows or by onnx's inference of a single node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def infer(
     constants: Mapping[int, Array],
     n_outputs: int,
 ) -> list[tuple[str, Shape]]:
-    """Dtype and shape of each output; constants (by input position) sharpen the shapes.
+    """Infer the dtype and shape of each output; `constants` are arrays of inputs by position.
 
     Raises:
         OperandError: the operator cannot take these inputs; the sentence shows them.
@@ -56,7 +56,7 @@ def _inferred(
     if fault := row.attribute_fault(attributes):
         raise _operand_error(op_type, inputs, attributes, fault)
     if row.schema is not None:
-        _refuse_other_dtypes(op_type, row.schema.inputs, inputs, attributes)
+        _check_schema_dtypes(op_type, row.schema.inputs, inputs, attributes)
     if row.types is not None:
         return list(row.types(inputs, attributes, constants))
     opset = opset_of(op_type, inputs, attributes)
@@ -65,7 +65,7 @@ def _inferred(
     types = {f"i{k}": type_proto(*entry) for k, entry in enumerate(inputs) if entry is not None}
     data = {f"i{k}": numpy_helper.from_array(array) for k, array in constants.items()}
     try:
-        found = shape_inference.infer_node_outputs(
+        protos = shape_inference.infer_node_outputs(
             schema_at(op_type, opset),
             node,
             types,
@@ -75,26 +75,26 @@ def _inferred(
             ir_version(opset),
         )
     except Exception as error:  # noqa: BLE001 - onnx raises classes of its C++ part
-        said = str(error).strip()
-        reason = said.splitlines()[-1].split("] ")[-1] if said else ""
+        message = str(error).strip()
+        reason = message.splitlines()[-1].split("] ")[-1] if message else ""
         raise _operand_error(op_type, inputs, attributes, reason) from None
-    return [_output_type(op_type, found.get(f"o{k}")) for k in range(n_outputs)]
+    return [_output_type(op_type, protos.get(f"o{k}")) for k in range(n_outputs)]
 
 
-def _refuse_other_dtypes(
+def _check_schema_dtypes(
     op_type: str,
     formals: Sequence[defs.OpSchema.FormalParameter],
     inputs: Sequence[tuple[str, Shape] | None],
     attributes: Mapping[str, Any],
 ) -> None:
-    """Refuse dtypes that an operation's own schema does not list, and two where it wants one."""
-    met: dict[str, tuple[str, str]] = {}
+    """Raise an error for dtypes that the schema does not list, or that differ where they must be equal."""
+    first_formals: dict[str, tuple[str, str]] = {}
     for k, entry in enumerate(inputs):
         if entry is None:
             continue
         formal, dtype = formals[min(k, len(formals) - 1)], entry[0]
-        first, wanted = met.setdefault(formal.type_str, (formal.name, dtype))
-        reason = f"{first} and {formal.name} must have one dtype" if dtype != wanted else ""
+        first, first_dtype = first_formals.setdefault(formal.type_str, (formal.name, dtype))
+        reason = f"{first} and {formal.name} must have one dtype" if dtype != first_dtype else ""
         if onnx_type_text(dtype) not in formal.types:
             listed = [word for word in tensor_dtypes() if onnx_type_text(word) in formal.types]
             reason = f"{formal.name} must be {' or '.join(listed)}"
@@ -118,10 +118,10 @@ def _operand_error(
     reason: str,
 ) -> OperandError:
     formals = schema_at(op_type, opset_of(op_type, inputs, attributes)).inputs
-    shown = []
+    operands = []
     for k, entry in enumerate(inputs):
         formal = formals[min(k, len(formals) - 1)].name if formals else f"input {k}"
         if entry is not None:
-            shown.append(f"{formal}: {type_text(*entry)}")
-    shown += [f"{key}={value}" for key, value in attributes.items()]
-    return OperandError(f"{title(op_type)} cannot take ({', '.join(shown)}): {reason}")
+            operands.append(f"{formal}: {type_text(*entry)}")
+    operands += [f"{key}={value}" for key, value in attributes.items()]
+    return OperandError(f"{title(op_type)} cannot take ({', '.join(operands)}): {reason}")

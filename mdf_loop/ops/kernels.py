@@ -1,8 +1,8 @@
-"""Which operations ONNX Runtime's CPU provider can run, dtype by dtype.
+"""Query which operations ONNX Runtime's CPU provider can run with which dtypes.
 
-The rows of operations tell what usual models use, so that they cost nothing, and which kernels load
-but fail or are wrong when they run. For the rest the runtime is asked: a model of the one operation
-is loaded, once per process.
+The rows name the kernels of common operations, so that these need no probe. They also name kernels that load
+but fail or are wrong at run time. For other operations the runtime loads a model of this one operation, once
+per process.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mdf_loop.ops.registry import row_of
 
 
 def has_kernel(op: Op) -> bool:
-    """Whether the CPU provider can run the operation, with the right result."""
+    """Return True if the CPU provider can run the operation with the right result."""
     row = row_of(op.op_type)
     if row.wrong_kernel(op):
         return False
-    if row.schema is not None:  # the runtime knows nothing of it
+    if row.schema is not None:  # ONNX Runtime lacks this operation.
         return row.has_kernel(op)
     return row.has_kernel(op) or _probe(
         op.op_type,
@@ -39,7 +39,7 @@ def has_kernel(op: Op) -> bool:
 
 
 class _Attributes:
-    """Attributes as a key of a cache."""
+    """Hashable attributes, for the key of a cache."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = {key: onnx_schema.attribute_value(value) for key, value in values.items()}
@@ -60,9 +60,9 @@ def _probe(
     attributes: _Attributes,
     opset: int,
 ) -> bool:
-    """Whether ONNX Runtime knows how to run this one operation.
+    """Return True if ONNX Runtime has a kernel for this one operation.
 
-    What else it may find wrong it says when the whole model is loaded.
+    Other faults are reported when the whole model is loaded.
     """
     import onnxruntime
 
@@ -73,7 +73,7 @@ def _probe(
         inference_session(model, options)
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
         return False
-    except Exception:  # noqa: BLE001 - the kernel exists, and refuses something
+    except Exception:  # noqa: BLE001 - The kernel exists and refuses something else.
         return True
     return True
 
@@ -92,12 +92,12 @@ def _model(
             ((f"o{k}", dtype) for k, dtype in enumerate(outputs)),
         )
     }
-    read = [f"i{k}" if dtype is not None else "" for k, dtype in enumerate(inputs)]
-    made = [f"o{k}" for k, _ in enumerate(outputs)]
-    node = helper.make_node(op_type, read, made)
+    input_names = [f"i{k}" if dtype is not None else "" for k, dtype in enumerate(inputs)]
+    output_names = [f"o{k}" for k, _ in enumerate(outputs)]
+    node = helper.make_node(op_type, input_names, output_names)
     node.attribute.extend(onnx_schema.attribute_protos(op_type, attributes))
-    given = [types[name] for name in read if name]
-    graph = helper.make_graph([node], "probe", given, [types[name] for name in made])
+    graph_inputs = [types[name] for name in input_names if name]
+    graph = helper.make_graph([node], "probe", graph_inputs, [types[name] for name in output_names])
     imports = [helper.make_opsetid("", opset)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=ir_version(opset))
     data: bytes = model.SerializeToString()

@@ -1,11 +1,11 @@
-"""Reductions as loops compute them: nan wins among extremes, and sums have one fixed order.
+"""Rows of reductions in loops, where extremes propagate nan and sums have one fixed order.
 
-    OrderedSum(x)            the sum; its order depends neither on addresses nor on other rows
-    ReduceMaximum(x)         the largest element; nan if there is one (IEEE 754-2019, maximum)
-    ArgMaximum(x)            its place; that of the first nan if there is one
+    OrderedSum(x)            sum; its order depends neither on addresses nor on other rows
+    ReduceMaximum(x)         largest element, or nan if there is one (IEEE 754-2019, maximum)
+    ArgMaximum(x)            its position, or that of the first nan
 
-ONNX Runtime's kernels promise neither. Machine code computes these operations as they are; an ONNX
-model spells them in several nodes (`onnx_form`).
+ONNX Runtime's kernels guarantee neither. Machine code computes these operations themselves. An ONNX model
+has several nodes for each of them (`onnx_form`).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import numpy as np
 from onnx import defs, helper
 
 from mdf_loop.ir import Array, Op, Shape, Value
-from mdf_loop.ops import for_cuda, speeds, sure_kernels
+from mdf_loop.ops import cuda_replacements, known_kernels, speeds
 from mdf_loop.ops.batching import reductions as batching
-from mdf_loop.ops.compositions import extremes, ordered_sums
+from mdf_loop.ops.decompositions import extremes, ordered_sums
 from mdf_loop.ops.derivatives import reductions as slopes
-from mdf_loop.ops.failing import nothing_to_choose
+from mdf_loop.ops.failure_conditions import has_empty_axis
+from mdf_loop.ops.known_kernels import FLOATS
 from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.ordered_sum import ordered_sum
-from mdf_loop.ops.reductions import place_of_extreme
-from mdf_loop.ops.registry import Bits, Known, Row, no, yes
-from mdf_loop.ops.sure_kernels import FLOATS
+from mdf_loop.ops.reductions import arg_extreme_meaning
+from mdf_loop.ops.registry import Bits, Known, Row, always, never
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -63,17 +63,17 @@ def _types(
     known: Mapping[int, Array],
     dtype: str = "",
 ) -> list[tuple[str, Shape]]:
-    """Return the type of a reduction along `axes` (all, if none are named), or along one `axis`."""
+    """Return the type of a reduction along `axes` (all if none are named), or along one `axis`."""
     own, shape = inputs[0] or ("", None)
     if shape is None:
         of_all = not dtype and "axes" not in attributes and not attributes.get("keepdims", 1)
         return [(dtype or own, () if of_all else None)]
     every = (attributes.get("axis", 0),) if dtype else range(len(shape))
     axes = attributes.get("axes", every)
-    gone = {axis % len(shape) for axis in axes}
+    reduced_axes = {axis % len(shape) for axis in axes}
     if attributes.get("keepdims", 1):
-        return [(dtype or own, tuple(1 if k in gone else n for k, n in enumerate(shape)))]
-    return [(dtype or own, tuple(n for k, n in enumerate(shape) if k not in gone))]
+        return [(dtype or own, tuple(1 if k in reduced_axes else n for k, n in enumerate(shape)))]
+    return [(dtype or own, tuple(n for k, n in enumerate(shape) if k not in reduced_axes))]
 
 
 def _sum(x: Array, axes: Sequence[int] | None = None, keepdims: int = 1) -> Array:
@@ -84,42 +84,42 @@ def _extreme(
     largest: bool, x: Array, axes: Sequence[int] | None = None, keepdims: int = 1
 ) -> Array:
     of_all, neutral = (np.max, -np.inf) if largest else (np.min, np.inf)
-    made = of_all(
+    extremes = of_all(
         x, axis=None if axes is None else tuple(axes), keepdims=bool(keepdims), initial=neutral
     )
-    return np.asarray(made, x.dtype)
+    return np.asarray(extremes, x.dtype)
 
 
 _reduced = partial(
     Row,
     types=_types,
-    may_fail=no,
+    may_fail=never,
     batched=batching.reduce,
-    has_kernel=sure_kernels.of(FLOATS),
+    has_kernel=known_kernels.for_dtypes(FLOATS),
 )
-_PLACE = (_attribute("axis", 0), _KEEPDIMS, _attribute("select_last_index", 0))
+_ARG_ATTRIBUTES = (_attribute("axis", 0), _KEEPDIMS, _attribute("select_last_index", 0))
 
 
 def _place_row(name: str, largest: bool, native_whole: Callable[..., Any]) -> Row:
     word = "ArgMax" if largest else "ArgMin"
 
     def without_branch(b: Builder, op: Op, _: Known) -> Value:
-        return extremes.place_with_nan(b, op, word)
+        return extremes.arg_extreme_with_nan(b, op, word)
 
     return Row(
         name=name,
-        schema=_schema(name, *_PLACE, output="tensor(int64)"),
+        schema=_schema(name, *_ARG_ATTRIBUTES, output="tensor(int64)"),
         types=partial(_types, dtype="int64"),
-        meaning=partial(place_of_extreme, largest),
+        meaning=partial(arg_extreme_meaning, largest),
         bits=Bits.ONCE,
-        may_fail=nothing_to_choose,
-        never_negative=yes,
+        may_fail=has_empty_axis,
+        never_negative=always,
         batched=batching.along_axis,
-        has_kernel=sure_kernels.of(FLOATS),
+        has_kernel=known_kernels.for_dtypes(FLOATS),
         native_whole=native_whole,
         speed=speeds.PLACE,
-        for_cuda=without_branch,  # the condition of a branch would be copied to the host
-        onnx_form=partial(extremes.place, word=word),
+        for_cuda=without_branch,  # CUDA would copy the condition of a branch to the host.
+        onnx_form=partial(extremes.arg_extreme, word=word),
     )
 
 
@@ -129,7 +129,7 @@ ROWS = (
         schema=_schema("OrderedSum", _AXES, _KEEPDIMS),
         meaning=_sum,
         derivative=slopes.SUM,
-        for_cuda=for_cuda.total,
+        for_cuda=cuda_replacements.reduce_sum,
         native_whole=native.total,
         speed=speeds.ordered_sum,
         onnx_form=ordered_sums.ordered_sum,

@@ -1,8 +1,8 @@
-"""What operations mean: the numbers that they give, by numpy.
+"""Evaluation of operations in numpy.
 
-Most numbers come from onnx's reference implementation of plain operators (never its Loop, which is
-wrong); a row has a meaning of its own where that computes in float32, or, from one release to the
-next, with another sign or without nan.
+Most results come from onnx's reference implementation of plain operators. Its Loop is wrong and never used.
+A row has a meaning of its own if the reference computes in float32, or differs between releases in signs or
+nan.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def evaluate(
     attributes: Mapping[str, Any],
     n_outputs: int,
 ) -> list[Data]:
-    """What an operation gives, by numpy: as its row says, else by onnx's reference implementation.
+    """Compute the outputs of an operation in numpy, by its row or by onnx's reference implementation.
 
-    Attributes are used as the model says them: 0.1 is not rounded to 0.10000000149.
+    Attributes are used as the model states them: 0.1 is not rounded to 0.10000000149.
     """
     own = row_of(op_type).meaning
     with np.errstate(all="ignore"):
         if own is not None:
-            made = own(*arrays, **attributes)
-            outputs = made if isinstance(made, tuple) else (made,)
+            row_outputs = own(*arrays, **attributes)
+            outputs = row_outputs if isinstance(row_outputs, tuple) else (row_outputs,)
             outputs = outputs[:n_outputs]
             return [np.asarray(o) if isinstance(o, np.generic) else o for o in outputs]
         if fault := row_of(op_type).operand_fault(arrays, attributes):
@@ -45,17 +45,21 @@ def evaluate(
         types = tuple(None if a is None else (dtype_name(a), np.shape(a)) for a in arrays)
         opset = opset_of(op_type, types, attributes)
         dtypes = tuple(None if entry is None else entry[0] for entry in types)
-        text = _text(op_type, dtypes, n_outputs, attributes) if attributes else b""
+        text = _node_text(op_type, dtypes, n_outputs, attributes) if attributes else b""
         numbers = exact_numbers(op_type, attributes) if attributes else ()
         exact = tuple((k, _hashable(v)) for k, v in numbers)
-        given = _reference(op_type, dtypes, n_outputs, text, exact, opset)(*arrays)
-    return [np.asarray(array) for array in given[:n_outputs]]  # some give all that they have
+        reference_outputs = _reference_function(op_type, dtypes, n_outputs, text, exact, opset)(
+            *arrays
+        )
+    return [
+        np.asarray(array) for array in reference_outputs[:n_outputs]
+    ]  # Some implementations return all outputs.
 
 
-def _text(
+def _node_text(
     op_type: str, types: tuple[str | None, ...], n_outputs: int, attributes: Mapping[str, Any]
 ) -> bytes:
-    """The text of an operation's node."""
+    """Return the serialized node of an operation."""
     node = node_of(op_type, [dtype is not None for dtype in types], n_outputs, attributes)
     text: bytes = node.SerializeToString(deterministic=True)
     return text
@@ -66,7 +70,7 @@ def _hashable(value: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _reference(
+def _reference_function(
     op_type: str,
     types: tuple[str | None, ...],
     n_outputs: int,
@@ -74,16 +78,15 @@ def _reference(
     exact: tuple[tuple[str, Any], ...],
     opset: int,
 ) -> Callable[..., Sequence[Data]]:
-    """What computes the node of a `text`, with the `exact` numbers among its attributes.
+    """Return a function that computes the node `text` with `exact` float attributes.
 
-    Without attributes no text is needed. The node is run by itself: around it the evaluator takes
-    as long as the node does.
+    Without attributes `text` is empty. The node is run without the evaluator, which takes as long again.
     """
     from onnx.reference import (
-        ReferenceEvaluator,  # reads all schemas of ONNX: many runs ask for nothing
+        ReferenceEvaluator,  # This import reads all schemas of ONNX, which many runs do not need.
     )
 
-    node = onnx.NodeProto.FromString(text or _text(op_type, types, n_outputs, {}))
+    node = onnx.NodeProto.FromString(text or _node_text(op_type, types, n_outputs, {}))
     inputs = [
         helper.make_tensor_value_info(f"i{k}", element_type(dtype), None)
         for k, dtype in enumerate(types)
@@ -92,8 +95,10 @@ def _reference(
     outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(n_outputs)]
     graph = helper.make_graph([node], op_type, inputs, outputs)
     imports = [helper.make_opsetid("", opset)]
-    (made,) = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports)).rt_nodes_
+    (reference_node,) = ReferenceEvaluator(
+        helper.make_model(graph, opset_imports=imports)
+    ).rt_nodes_
     for name, value in exact:
-        setattr(made, name, value)
-    run: Callable[..., Sequence[Data]] = made.run
+        setattr(reference_node, name, value)
+    run: Callable[..., Sequence[Data]] = reference_node.run
     return run

@@ -1,4 +1,4 @@
-"""Operators of networks: convolutions, pools, normalizations, recurrent layers, losses, images."""
+"""Rows of neural network operators: convolutions, pools, normalizations, recurrent layers, losses, images."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops import speeds, sure_kernels
+from mdf_loop.ops import known_kernels, speeds
 from mdf_loop.ops.batching import reductions, rows
-from mdf_loop.ops.compositions import (
+from mdf_loop.ops.costs import convolution as window
+from mdf_loop.ops.decompositions import (
     columns,
     convolution,
     normalization,
@@ -20,22 +21,21 @@ from mdf_loop.ops.compositions import (
     resize,
     selection,
 )
-from mdf_loop.ops.costs import convolution as window
 from mdf_loop.ops.derivatives import networks as slopes
-from mdf_loop.ops.failing import unless_fixed, unless_known
-from mdf_loop.ops.newer_forms import of_coordinates, of_grid, sampling_words
+from mdf_loop.ops.failure_conditions import may_mismatch_unknown_extent, unless_values_known
+from mdf_loop.ops.opset_changes import general_mode_names, opset_of_coordinates, opset_of_grid
 from mdf_loop.ops.recurrent_meaning import recurrent_meaning
-from mdf_loop.ops.regions import regions_fault
 from mdf_loop.ops.registry import Bits, Row, Type
+from mdf_loop.ops.roi_align_regions import regions_fault
 
-_by_row = partial(Row, may_fail=unless_fixed, batched=rows.row_by_row)
+_by_row = partial(Row, may_fail=may_mismatch_unknown_extent, batched=rows.row_by_row)
 _exact = partial(Row, small_matters=True)
 
 
-def _as_first(
+def _type_of_first(
     inputs: Sequence[Type | None], attributes: Mapping[str, Any], known: Mapping[int, Array]
 ) -> Sequence[Type]:
-    """Of the type of the first operand, which ONNX's inference does not tell."""
+    """Return the type of the first operand, which ONNX's inference does not tell."""
     first = inputs[0]
     if first is None or kind_of(first[0]) != "f":
         raise OperandError("a normalization takes floats")
@@ -47,62 +47,64 @@ WINDOWS = (
         name="Conv",
         work=window,
         speed=speeds.convolution,
-        composed=convolution.conv,
-        # its sums overflow or not, depending on whether the weights are constant (onnxruntime 1.32)
-        wrong_kernel=sure_kernels.first_of({"float16"}),
+        decomposition=convolution.conv,
+        # Its sums overflow or not, depending on whether the weights are constant (onnxruntime 1.32).
+        wrong_kernel=known_kernels.for_first_dtype({"float16"}),
     ),
-    _by_row(name="ConvTranspose", composed=convolution.conv_transpose),
+    _by_row(name="ConvTranspose", decomposition=convolution.conv_transpose),
     _by_row(name="MaxPool", derivative=slopes.MAX_POOL, bits=Bits.ONCE),
-    _by_row(name="AveragePool", composed=pooling.average_pool),
-    _by_row(name="LpPool", derivative=slopes.LP_POOL, composed=pooling.lp_pool),
-    _by_row(name="GlobalAveragePool", composed=pooling.global_average_pool),
-    _by_row(name="GlobalMaxPool", bits=Bits.ONCE, composed=pooling.global_max_pool),
-    _by_row(name="GlobalLpPool", derivative=slopes.GLOBAL_LP_POOL, composed=pooling.global_lp_pool),
+    _by_row(name="AveragePool", decomposition=pooling.average_pool),
+    _by_row(name="LpPool", derivative=slopes.LP_POOL, decomposition=pooling.lp_pool),
+    _by_row(name="GlobalAveragePool", decomposition=pooling.global_average_pool),
+    _by_row(name="GlobalMaxPool", bits=Bits.ONCE, decomposition=pooling.global_max_pool),
+    _by_row(
+        name="GlobalLpPool", derivative=slopes.GLOBAL_LP_POOL, decomposition=pooling.global_lp_pool
+    ),
     Row(name="DeformConv", work=window),
-    Row(name="Col2Im", may_fail=unless_known(1, 2), composed=columns.columns_to_image),
-    Row(name="MaxUnpool", composed=selection.max_unpool),
+    Row(name="Col2Im", may_fail=unless_values_known(1, 2), decomposition=columns.columns_to_image),
+    Row(name="MaxUnpool", decomposition=selection.max_unpool),
 )
 
 NORMALIZATIONS = (
     _by_row(
         name="BatchNormalization",
-        composed=normalization.batch_normalization,
-        # y is wrong where nobody reads the running moments (onnxruntime 1.32)
+        decomposition=normalization.batch_normalization,
+        # y is wrong if no operation reads the running moments (onnxruntime 1.32).
         wrong_kernel=lambda op: bool(op.attributes.get("training_mode")),
     ),
-    _by_row(name="InstanceNormalization", composed=normalization.instance_normalization),
-    _by_row(name="LRN", composed=normalization.local_response_normalization),
+    _by_row(name="InstanceNormalization", decomposition=normalization.instance_normalization),
+    _by_row(name="LRN", decomposition=normalization.local_response_normalization),
     Row(
         name="LayerNormalization",
         speed=speeds.NORMALIZATION,
-        may_fail=unless_fixed,
+        may_fail=may_mismatch_unknown_extent,
         batched=reductions.along_axis,
-        composed=normalization.layer_normalization,
+        decomposition=normalization.layer_normalization,
     ),
-    Row(name="GroupNormalization", derivative=slopes.GROUP_NORMALIZATION, types=_as_first),
+    Row(name="GroupNormalization", derivative=slopes.GROUP_NORMALIZATION, types=_type_of_first),
     Row(
         name="MeanVarianceNormalization",
         derivative=slopes.MEAN_VARIANCE,
-        may_fail=unless_fixed,
-        composed=normalization.mean_variance_normalization,
-        types=_as_first,
+        may_fail=may_mismatch_unknown_extent,
+        decomposition=normalization.mean_variance_normalization,
+        types=_type_of_first,
     ),
 )
 
 
 RECURRENT = (
-    Row(name="RNN", composed=recurrent.recurrent, meaning=partial(recurrent_meaning, "RNN")),
-    # "LSTM operator does not support double yet", when it runs; so with GRU
+    Row(name="RNN", decomposition=recurrent.recurrent, meaning=partial(recurrent_meaning, "RNN")),
+    # The error at run time is "LSTM operator does not support double yet", and so for GRU.
     Row(
         name="LSTM",
-        wrong_kernel=sure_kernels.first_of({"float64"}),
-        composed=recurrent.recurrent,
+        wrong_kernel=known_kernels.for_first_dtype({"float64"}),
+        decomposition=recurrent.recurrent,
         meaning=partial(recurrent_meaning, "LSTM"),
     ),
     Row(
         name="GRU",
-        wrong_kernel=sure_kernels.first_of({"float64"}),
-        composed=recurrent.recurrent,
+        wrong_kernel=known_kernels.for_first_dtype({"float64"}),
+        decomposition=recurrent.recurrent,
         meaning=partial(recurrent_meaning, "GRU"),
     ),
 )
@@ -113,16 +115,16 @@ LOSSES = (
 )
 
 IMAGES = (
-    Row(name="Resize", opset=of_coordinates, composed=resize.resize),
+    Row(name="Resize", opset=opset_of_coordinates, decomposition=resize.resize),
     Row(
         name="GridSample",
         derivative=slopes.GRID_SAMPLE,
-        opset=of_grid,
-        newer_forms=((20, sampling_words),),
-        composed=resize.grid_sample,
+        opset=opset_of_grid,
+        newer_forms=((20, general_mode_names),),
+        decomposition=resize.grid_sample,
     ),
     Row(name="AffineGrid"),
-    Row(name="MaxRoiPool", not_composed="regions of varying size have no composition"),
+    Row(name="MaxRoiPool", not_decomposed="regions of varying size have no composition"),
     Row(name="RoiAlign", operand_fault=regions_fault),
     Row(name="NonMaxSuppression"),
 )

@@ -1,4 +1,4 @@
-"""The signatures of operations: inputs, outputs, attributes and their defaults, by onnx's schemas."""
+"""Signatures of operations by ONNX's schemas: inputs, outputs, attributes and their defaults."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from onnx import defs, helper, numpy_helper
 from mdf_loop.errors import UnknownFunctionError
 from mdf_loop.ir import OPSET, Op, Value
 from mdf_loop.ir.types import TypeAttribute, onnx_type_text, type_proto, wrong_kind_error
-from mdf_loop.ops.opset import forms, opset_of_op
+from mdf_loop.ops.opset import opset_of_op, schemas_by_opset
 from mdf_loop.ops.registry import row_of, title
 
 
 def fits_a_file(op_type: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether an ONNX file, which rounds to float32, holds the numbers among the attributes."""
+    """Return True if float32, in which ONNX files store floats, holds the attributes exactly."""
     numbers = [value for _, value in exact_numbers(op_type, attributes)]
     return all(np.array_equal(np.float32(n), np.float64(n)) for n in numbers)
 
 
 def exact_numbers(op_type: str, attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """The attributes that are numbers with a point, which the text of a node would round."""
+    """Return the float attributes, which the serialized node would round."""
     kinds = (defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS)
     return tuple((k, v) for k, v in attributes.items() if _formal(op_type, k).type in kinds)
 
 
 def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs.OpSchema:
-    """The operation's own schema, or ONNX's, or an error with a suggestion.
+    """Return the schema of an operation, ONNX's or its own, or raise an error with a suggestion.
 
-    Of ONNX's that of the first opset, from ours on, that has all these names of inputs and
-    attributes, and so many inputs; if none has, that of the first opset that has the operation.
+    ONNX's schema is that of the first supported opset that has all these names of inputs and attributes, and
+    so many inputs. If none has, it is that of the first opset that has the operation.
     """
     own = row_of(op_type).schema
     if own is not None:
@@ -42,29 +42,33 @@ def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs
     known = _signatures(op_type)
     if not known:
         raise _unknown(op_type)
-    fits = (s for s, has, most in known if n_inputs <= most and has.issuperset(names))
+    fits = (
+        s
+        for s, signature_names, max_inputs in known
+        if n_inputs <= max_inputs and signature_names.issuperset(names)
+    )
     return next(fits, known[0][0])
 
 
 @functools.cache
 def _signatures(op_type: str) -> Sequence[tuple[defs.OpSchema, frozenset[str], int]]:
-    """ONNX's schemas from our opset on: names of inputs and attributes, and the most inputs."""
+    """Return names of inputs and attributes and the largest number of inputs, for each ONNX schema."""
     return [
         (s, frozenset([*(formal.name for formal in s.inputs), *s.attributes]), s.max_input)
-        for s in forms(op_type).values()
+        for s in schemas_by_opset(op_type).values()
     ]
 
 
 @functools.cache
 def with_operand(op_type: str, name: str) -> defs.OpSchema | None:
-    """ONNX's first schema of an operation, from our opset on, that has an input of this name."""
+    """Return ONNX's first supported schema of an operation that has an input of this name."""
     own = row_of(op_type).schema
-    known = () if own is not None else forms(op_type).values()
+    known = () if own is not None else schemas_by_opset(op_type).values()
     return next((s for s in known if name in {formal.name for formal in s.inputs}), None)
 
 
 def schema_of(op: Op) -> defs.OpSchema:
-    """The schema of an operation of a program, in the opset in which it is written."""
+    """Return the schema of an operation of a program, in the opset of its encoding."""
     return schema_at(op.op_type, opset_of_op(op))
 
 
@@ -77,11 +81,11 @@ def optional_outputs(op: Op) -> tuple[bool, ...]:
 
 
 def schema_at(op_type: str, opset: int) -> defs.OpSchema:
-    """The operation's own schema, or ONNX's at an opset, from the first on that has it."""
+    """Return the schema of an operation at an opset, or the first later one that has it."""
     own = row_of(op_type).schema
     if own is not None:
         return own
-    known = forms(op_type)
+    known = schemas_by_opset(op_type)
     if not known:
         raise _unknown(op_type)
     return known[max((v for v in known if v <= opset), default=min(known))]
@@ -98,21 +102,20 @@ def _unknown(op_type: str) -> UnknownFunctionError:
 
 @functools.cache
 def operator_names() -> tuple[str, ...]:
-    """Every operator from our opset on that is not deprecated."""
+    """Return all operators of the supported opsets that are not deprecated."""
     names = {s.name for s in defs.get_all_schemas_with_history() if s.domain == ""}
-    return tuple(name for name in sorted(names) if forms(name))
+    return tuple(name for name in sorted(names) if schemas_by_opset(name))
 
 
 def _formal(op_type: str, name: str) -> defs.OpSchema.Attribute:
-    """An attribute, by the first schema that has it."""
+    """Return the definition of an attribute by the first schema that has it."""
     return schema(op_type, (name,)).attributes[name]
 
 
 def attribute(op_type: str, attributes: Mapping[str, Any], name: str) -> Any:
-    """An attribute exactly as given, else ONNX's default, else None.
+    """Return an attribute exactly as the model states it, else ONNX's default, else None.
 
-    ONNX files store numbers as float32; what the model says (0.1) is used as it is, not as
-    0.10000000149.
+    ONNX files store floats as float32. A number of the model such as 0.1 is used as it is, not as 0.10000000149.
     """
     if name in attributes:
         return attributes[name]
@@ -134,7 +137,7 @@ def default_attributes(op_type: str, opset: int) -> Mapping[str, Any]:
 
 
 def attribute_value(value: Any) -> Any:
-    """An attribute as ONNX wants it: arrays become tensors, words types, numpy scalars numbers."""
+    """Convert an attribute for ONNX: arrays to tensors, dtype names to types, numpy scalars to numbers."""
     if isinstance(value, TypeAttribute):
         return type_proto(value)
     if isinstance(value, np.ndarray):
@@ -147,8 +150,8 @@ def attribute_value(value: Any) -> Any:
 def node_of(
     op_type: str, present: Sequence[bool], n_outputs: int, attributes: Mapping[str, Any]
 ) -> onnx.NodeProto:
-    """One node of its own, with inputs i0, i1, ... (those that are present) and outputs o0, o1, ...."""
-    names = [f"i{k}" if there else "" for k, there in enumerate(present)]
+    """Return a node with inputs i0, i1, ... (those present) and outputs o0, o1, ...."""
+    names = [f"i{k}" if is_present else "" for k, is_present in enumerate(present)]
     node = helper.make_node(op_type, names, [f"o{k}" for k in range(n_outputs)])
     plain = {key: attribute_value(value) for key, value in attributes.items()}
     node.attribute.extend(attribute_protos(op_type, plain))
@@ -170,7 +173,7 @@ def list_type(op_type: str, name: str) -> int:
     newest = max((s for s in schemas if name in s.attributes), key=_since, default=None)
     if newest is None:
         return int(onnx.AttributeProto.INTS)
-    kind: Any = newest.attributes[name].type  # its stub says nothing of the number
+    kind: Any = newest.attributes[name].type  # The stub of onnx lacks the enumeration type.
     return int(kind.value)
 
 
@@ -179,7 +182,7 @@ def _since(schema: defs.OpSchema) -> int:
 
 
 def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:
-    """Refuse a tensor, sequence or optional value where the operator takes none of the kind.
+    """Raise an error if the operator takes no value of this kind (tensor, sequence, optional).
 
     Raises:
         OperandError: the sentence names the value and says what to do.
@@ -206,7 +209,7 @@ def _onnx_kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:
 
 
 def _kinds_of(signature: defs.OpSchema) -> tuple[frozenset[str], ...]:
-    """Of each input whether it may be a `tensor`, a `seq`, an `optional`."""
+    """Return for each input the accepted kinds among `tensor`, `seq`, `optional`."""
     return tuple(
         frozenset(word.partition("(")[0] for word in formal.types) for formal in signature.inputs
     )

@@ -1,12 +1,12 @@
-"""In which opset an operation is written: the lowest, from ours on, that has its form.
+"""Selection of the opset of an operation: the lowest supported one that has its encoding.
 
     ReduceMax(x)                     17
-    ReduceMax(x, axes)               18, since when axes are an operand
-    ScatterND(..., reduction="max")  18, as its row says: the word is new, no attribute
-    BitCast(x)                       26, which is the first that has it
+    ReduceMax(x, axes)               18, the first opset with axes as an operand
+    ScatterND(..., reduction="max")  18, as its row says: the value is new, not the attribute
+    BitCast(x)                       26, the first opset with this operator
 
-A program is written in the highest opset of its operations; operations that are said differently
-there are respelled when it is emitted (`newer_form` of their rows).
+A program has the highest opset of its operations. Operations whose encoding changed up to this opset are
+encoded anew on export (`newer_forms` of their rows).
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from mdf_loop.ir.types import onnx_type_text
 from mdf_loop.ops.registry import Type, names, row_of
 
 IR_VERSION = 8
-"""That of files at our opset."""
+"""ONNX IR version of files at the base opset."""
 
 NEWEST = 20
-"""The newest opset in which all is said that can be: from 21 on Loop leaves CUDA on some releases.
+"""Newest opset that is used where possible; from 21 on, some releases run Loop on the CPU only.
 
-An operation that is newer has a row, if it cannot be made of older ones.
+A newer operation has a row if it cannot be decomposed into older ones.
 """
 
 
 @functools.cache
-def forms(op_type: str) -> Mapping[int, defs.OpSchema]:
-    """The definitions of ONNX's operator from our opset on, by the first opset that has each."""
-    found: dict[int, defs.OpSchema] = {}
+def schemas_by_opset(op_type: str) -> Mapping[int, defs.OpSchema]:
+    """Return the schemas of an ONNX operator by the first supported opset that has each."""
+    schemas: dict[int, defs.OpSchema] = {}
     for version in _versions():
         try:
             schema = defs.get_schema(op_type, version, "")
         except defs.SchemaError:
             continue
         if not schema.deprecated:
-            found.setdefault(max(schema.since_version, OPSET), schema)
-    said = min(found, default=NEWEST) <= NEWEST or op_type in names()
-    return found if said else {}
+            schemas.setdefault(max(schema.since_version, OPSET), schema)
+    is_supported = min(schemas, default=NEWEST) <= NEWEST or op_type in names()
+    return schemas if is_supported else {}
 
 
 def _versions() -> range:
@@ -51,7 +51,7 @@ def _versions() -> range:
 
 
 def opset_of(op_type: str, inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
-    """The lowest opset that has the operation; ours if none has it."""
+    """Return the lowest opset that has the operation, or the base opset if none has it."""
     row = row_of(op_type)
     if row.schema is not None:
         return OPSET
@@ -60,19 +60,19 @@ def opset_of(op_type: str, inputs: Sequence[Type | None], attributes: Mapping[st
 
 
 def opset_of_op(op: Op) -> int:
-    """The lowest opset that has an operation of a program."""
+    """Return the lowest opset that has an operation of a program."""
     types = [None if value is None else (value.dtype, value.shape) for value in op.inputs]
     return opset_of(op.op_type, types, op.attributes)
 
 
 def opset_of_all(ops: Iterable[Operation]) -> int:
-    """The lowest opset that has all operations, those of bodies included."""
+    """Return the lowest opset that has all operations, including those of bodies."""
     own = (opset_of_op(operation) for operation in walk(ops) if isinstance(operation, Op))
     return max(own, default=OPSET)
 
 
-def said_at(op: Op, opset: int) -> tuple[Sequence[Array | None], Mapping[str, Any]]:
-    """How an operation is said at an opset: the constants behind its inputs, its attributes."""
+def encode_at_opset(op: Op, opset: int) -> tuple[Sequence[Array | None], Mapping[str, Any]]:
+    """Return the encoding of an operation at an opset: the constants for its inputs, and its attributes."""
     newer = row_of(op.op_type).newer_forms
     own = opset_of_op(op) if newer else opset
     form = next((form for since, form in newer if own < since <= opset), None)
@@ -80,7 +80,7 @@ def said_at(op: Op, opset: int) -> tuple[Sequence[Array | None], Mapping[str, An
 
 
 def ir_version(opset: int) -> int:
-    """The version of the file format that came with an opset."""
+    """Return the ONNX IR version that was released with an opset."""
     if opset <= OPSET:
         return IR_VERSION
     return int(helper.find_min_ir_version_for([helper.make_opsetid("", opset)]))
@@ -90,17 +90,17 @@ def ir_version(opset: int) -> int:
 def _lowest(
     op_type: str, dtypes: tuple[str | None, ...], names: tuple[str, ...], least: int
 ) -> int:
-    versions = list(forms(op_type))
+    versions = list(schemas_by_opset(op_type))
     for version, following in zip(versions, [*versions[1:], None], strict=True):
         if following is not None and following <= least:
             continue
-        if _has(forms(op_type)[version], dtypes, names):
+        if _accepts(schemas_by_opset(op_type)[version], dtypes, names):
             return max(version, least)
     return versions[0] if versions else OPSET
 
 
-def _has(schema: defs.OpSchema, dtypes: tuple[str | None, ...], names: tuple[str, ...]) -> bool:
-    """Whether the definition knows all attributes, as many inputs, and their types."""
+def _accepts(schema: defs.OpSchema, dtypes: tuple[str | None, ...], names: tuple[str, ...]) -> bool:
+    """Return True if the schema has all attributes, enough inputs, and the types of the inputs."""
     if len(dtypes) > schema.max_input or not set(names) <= set(schema.attributes):
         return False
     formals = schema.inputs

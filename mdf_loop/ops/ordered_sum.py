@@ -1,12 +1,12 @@
-"""The order in which sums are added: the definition of `OrderedSum`, in numpy.
+"""Definition of `OrderedSum` in numpy: a sum with a fixed order of additions.
 
     n < 16       ((x0 + x1) + x2) + ...                     one after the other
     n >= 16      part k is x[k] + x[k + 8] + x[k + 16] + ...
                  ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7))
 
-This holds along the last axes, and along axes that do not lie together (they are moved to the end).
-Along other axes the rows are added one after the other. The order depends on the number of terms and
-on nothing else: not on addresses, other rows, members or threads.
+This order holds along the last axes and along axes that are not adjacent, which are moved to the end. Along
+other axes the rows are added one after the other. The order depends only on the number of terms, not on
+addresses, other rows, members or threads.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 
 from mdf_loop.ir import Array
 
-FEW = 16
-"""Fewer terms than this are added one after the other."""
+MIN_TERMS_IN_PARTS = 16
+"""Smallest number of terms that are added in parts."""
 
 PARTS = 8
-"""Number of parts in which more terms are added."""
+"""Number of parts."""
 
 
 def is_together(axes: Sequence[int]) -> bool:
-    """Return True if sorted axes follow each other."""
+    """Return True if sorted axes are adjacent."""
     return axes[-1] - axes[0] + 1 == len(axes)
 
 
@@ -36,19 +36,23 @@ def is_in_parts(axes: Sequence[int], rank: int) -> bool:
 
 
 def ordered_sum(x: Array, axes: Sequence[int], *, keepdims: bool) -> Array:
-    """Return the sum along axes, each term added in its place."""
-    gone = sorted({axis % x.ndim for axis in axes})
-    if not gone:
+    """Return the sum along axes in the fixed order."""
+    reduced_axes = sorted({axis % x.ndim for axis in axes})
+    if not reduced_axes:
         return x
-    kept = [axis for axis in range(x.ndim) if axis not in gone]
-    shape = [1 if axis in gone else n for axis, n in enumerate(x.shape) if keepdims or axis in kept]
-    counts = [math.prod(x.shape[axis] for axis in axes) for axes in (gone, kept)]
-    rows = x.transpose(*gone, *kept).reshape(counts)
-    if len(rows) < FEW:
+    other_axes = [axis for axis in range(x.ndim) if axis not in reduced_axes]
+    shape = [
+        1 if axis in reduced_axes else n
+        for axis, n in enumerate(x.shape)
+        if keepdims or axis in other_axes
+    ]
+    counts = [math.prod(x.shape[axis] for axis in axes) for axes in (reduced_axes, other_axes)]
+    rows = x.transpose(*reduced_axes, *other_axes).reshape(counts)
+    if len(rows) < MIN_TERMS_IN_PARTS:
         total = _one_by_one(rows)
-    elif is_in_parts(gone, x.ndim):
+    elif is_in_parts(reduced_axes, x.ndim):
         total = _in_parts(rows)
-    else:  # ONNX Runtime begins with 0.0, which only a sum of nothing but -0.0 shows
+    else:  # ONNX Runtime starts from 0.0, which changes only a sum of -0.0.
         total = _one_by_one(rows) + x.dtype.type(0 if counts[1] > 1 else -0.0)
     return np.asarray(total.reshape(shape))
 

@@ -1,4 +1,4 @@
-"""Operators whose kernels in ONNX Runtime bring a constant operand into an order of their own."""
+"""Operators whose kernels in ONNX Runtime copy a constant operand into a packed layout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OPERATORS = frozenset(
 )
 
 _DTYPES = frozenset({"float32", "int8", "uint8"})
-"""Dtypes of the operands that are packed; there are no such kernels for float64."""
+"""Dtypes of the packed operands; there are no such kernels for float64."""
 
 
 def packs(op_type: str, dtype: str, rank: int) -> bool:

@@ -1,16 +1,16 @@
-"""Products of matrices, and what is made of all elements of a matrix."""
+"""Rows of matrix products and of operators on the last two axes."""
 
 from __future__ import annotations
 
-from mdf_loop.ops import speeds, sure_kernels
+from mdf_loop.ops import known_kernels, speeds
 from mdf_loop.ops.batching import products as batching
-from mdf_loop.ops.compositions import arithmetic
 from mdf_loop.ops.costs import product, summation
+from mdf_loop.ops.decompositions import arithmetic
 from mdf_loop.ops.derivatives import products as slopes
-from mdf_loop.ops.equations import equation_fault
+from mdf_loop.ops.einsum_equation import equation_fault
+from mdf_loop.ops.known_kernels import NUMBERS
 from mdf_loop.ops.native import products as native
-from mdf_loop.ops.registry import Row, no
-from mdf_loop.ops.sure_kernels import NUMBERS
+from mdf_loop.ops.registry import Row, never
 
 ROWS = (
     Row(
@@ -19,12 +19,12 @@ ROWS = (
         speed=speeds.product,
         derivative=slopes.MATMUL,
         native_whole=native.matmul,
-        may_fail=no,
+        may_fail=never,
         work=product,
         typed_by_types=True,
-        has_kernel=sure_kernels.of(NUMBERS),
-        # it fails where matrices are empty (onnxruntime 1.32)
-        wrong_kernel=sure_kernels.first_of({"uint64", "uint32"}),
+        has_kernel=known_kernels.for_dtypes(NUMBERS),
+        # The kernel fails for empty matrices (onnxruntime 1.32).
+        wrong_kernel=known_kernels.for_first_dtype({"uint64", "uint32"}),
         as_signed=True,
         batched=batching.matmul,
     ),
@@ -33,17 +33,17 @@ ROWS = (
         exact_integers=True,
         speed=speeds.product,
         derivative=slopes.GEMM,
-        may_fail=no,
+        may_fail=never,
         work=product,
         batched=batching.gemm,
-        composed=arithmetic.gemm,
+        decomposition=arithmetic.gemm,
     ),
     Row(
         name="Einsum",
         attribute_fault=equation_fault,
         speed=speeds.product,
         derivative=slopes.EINSUM,
-        may_fail=no,
+        may_fail=never,
         work=summation,
         as_signed=True,
         batched=batching.einsum,
@@ -51,9 +51,9 @@ ROWS = (
     Row(
         name="Det",
         derivative=slopes.DET,
-        may_fail=no,
+        may_fail=never,
         batched=batching.last_two_axes,
-        composed=arithmetic.det,
+        decomposition=arithmetic.det,
     ),
     Row(name="MatMulInteger", small_matters=True, work=product),
     Row(name="QLinearMatMul", small_matters=True),

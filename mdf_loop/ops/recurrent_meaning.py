@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM by numpy, one step at a time: what the interpreter computes.
+"""RNN, GRU and LSTM in numpy, one time step after the other, for the interpreter.
 
 onnx's reference implementation ignores `sequence_lens` (onnx 1.23).
 
@@ -36,7 +36,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
     "hardsigmoid": (lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1), (0.2, 0.5)),
     "elu": (lambda x, alpha: np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x), (1.0,)),
 }
-"""Name in lower case -> function, and the alpha and beta that stand for those left out."""
+"""Function and default alpha and beta of each activation, by its name in lower case."""
 
 
 class _Layer(Struct, frozen=True):
@@ -73,12 +73,12 @@ def _lstm_step(layer: _Layer, x: Array, hidden: Array, cell: Array) -> tuple[Arr
     f, g, h = layer.functions
     driven = x @ layer.weights.T + layer.input_bias
     gates = driven + hidden @ layer.recurrent.T + layer.recurrent_bias
-    enter, leave, forget, new = np.split(gates, 4, axis=-1)
-    entering = f(enter + layer.peepholes[0] * cell)
-    kept = 1 - entering
+    enter_gate, leave, forget, new = np.split(gates, 4, axis=-1)
+    entering = f(enter_gate + layer.peepholes[0] * cell)
+    retained = 1 - entering
     if not layer.about.get("input_forget"):
-        kept = f(forget + layer.peepholes[2] * cell)
-    cell = kept * cell + entering * g(new)
+        retained = f(forget + layer.peepholes[2] * cell)
+    cell = retained * cell + entering * g(new)
     return f(leave + layer.peepholes[1] * cell) * h(cell), cell
 
 
@@ -87,7 +87,7 @@ _CELLS: dict[str, tuple[Callable[..., tuple[Array, ...]], tuple[str, ...]]] = {
     "GRU": (_gru_step, ("Sigmoid", "Tanh")),
     "LSTM": (_lstm_step, ("Sigmoid", "Tanh", "Tanh")),
 }
-"""Step of a cell, and its usual functions."""
+"""Step function and default activations of each cell."""
 
 _BACKWARDS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
@@ -106,15 +106,16 @@ def recurrent_meaning(op_type: str, *arrays: Array | None, **about: Any) -> tupl
     Raises:
         UnsupportedError: an activation that ONNX does not have.
     """
-    given = [*arrays, *[None] * (8 - len(arrays))]
+    operands = [*arrays, *[None] * (8 - len(arrays))]
     if about.get("layout"):
-        given = [
-            a if a is None or k not in (0, 5, 6) else a.swapaxes(0, 1) for k, a in enumerate(given)
+        operands = [
+            a if a is None or k not in (0, 5, 6) else a.swapaxes(0, 1)
+            for k, a in enumerate(operands)
         ]
     directions = _BACKWARDS[_text(about.get("direction", "forward"))]
     functions = _functions(op_type, about, len(directions))
     runs = [
-        _direction(op_type, given, functions[k], k, backwards, about)
+        _direction(op_type, operands, functions[k], k, backwards, about)
         for k, backwards in enumerate(directions)
     ]
     rows = np.stack([run[0] for run in runs], axis=1)
@@ -129,19 +130,23 @@ def _text(word: Any) -> str:
 
 
 def _functions(op_type: str, about: Mapping[str, Any], directions: int) -> list[list[Function]]:
-    """The functions of each direction; `clip` bounds what enters gates, not an LSTM's cell."""
-    usual = _CELLS[op_type][1]
-    names = [*(about.get("activations") or [*usual] * directions)]
+    """Return the activations of each direction; `clip` bounds the inputs of gates, not an LSTM's cell."""
+    default_names = _CELLS[op_type][1]
+    names = [*(about.get("activations") or [*default_names] * directions)]
     numbers = [[*(about.get(f"activation_{key}") or ())] for key in ("alpha", "beta")]
     result = []
     for place, name in enumerate(map(_text, names)):
         if name.lower() not in _FUNCTIONS:
             raise UnsupportedError(f"onnx::{op_type} has no activation '{name}'")
         function, defaults = _FUNCTIONS[name.lower()]
-        own = [left.pop(0) if left else d for left, d in zip(numbers, defaults, strict=False)]
-        limit = about.get("clip") if place % len(usual) < 2 else None
-        result.append(_bounded(function, own, limit))
-    return [result[k * len(usual) : (k + 1) * len(usual)] for k in range(directions)]
+        parameters = [
+            left.pop(0) if left else d for left, d in zip(numbers, defaults, strict=False)
+        ]
+        limit = about.get("clip") if place % len(default_names) < 2 else None
+        result.append(_bounded(function, parameters, limit))
+    return [
+        result[k * len(default_names) : (k + 1) * len(default_names)] for k in range(directions)
+    ]
 
 
 def _bounded(function: Callable[..., Any], own: Sequence[float], limit: float | None) -> Function:
@@ -154,14 +159,14 @@ def _bounded(function: Callable[..., Any], own: Sequence[float], limit: float | 
 
 def _direction(
     op_type: str,
-    given: Sequence[Any],
+    operands: Sequence[Any],
     functions: Sequence[Function],
     k: int,
     backwards: bool,
     about: Mapping[str, Any],
 ) -> tuple[Array, tuple[Array, ...]]:
-    """The hidden state of every time, and the last states; a sequence that has ended keeps its states."""
-    x, weights, recurrent, biases, lengths, *initial, peepholes = given
+    """Compute the hidden state of each time and the last states; an ended sequence keeps its states."""
+    x, weights, recurrent, biases, lengths, *initial, peepholes = operands
     hidden = recurrent.shape[-1]
     zeros = np.zeros((2 * weights.shape[1],), x.dtype) if biases is None else biases[k]
     peeps = np.zeros((3 * hidden,), x.dtype) if peepholes is None else peepholes[k]

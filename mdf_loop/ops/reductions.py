@@ -1,4 +1,4 @@
-"""Operators along axes: sums, extremes, softmax, running sums."""
+"""Rows of operators along axes: sums, extremes, softmax, cumulative sums."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ import numpy as np
 
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Array
-from mdf_loop.ops import for_cuda, speeds, sure_kernels
+from mdf_loop.ops import cuda_replacements, known_kernels, speeds
 from mdf_loop.ops.batching import reductions as batching
-from mdf_loop.ops.compositions import reductions as composing
-from mdf_loop.ops.compositions import selection
 from mdf_loop.ops.costs import transcendental
+from mdf_loop.ops.decompositions import reductions as decomposing
+from mdf_loop.ops.decompositions import selection
 from mdf_loop.ops.derivatives import reductions as slopes
-from mdf_loop.ops.derivatives.rule import NOTHING
-from mdf_loop.ops.failing import no_axis, nothing_to_choose, unless_known
+from mdf_loop.ops.derivatives.rule import ZERO_DERIVATIVE
+from mdf_loop.ops.failure_conditions import has_axis_outside, has_empty_axis, unless_values_known
+from mdf_loop.ops.known_kernels import FLOATS, NUMBERS
 from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
-from mdf_loop.ops.newer_forms import axes_as_operand
-from mdf_loop.ops.registry import Bits, Row, no, yes
-from mdf_loop.ops.sure_kernels import FLOATS, NUMBERS
+from mdf_loop.ops.opset_changes import axes_as_operand
+from mdf_loop.ops.registry import Bits, Row, always, never
 
-_WHOLE = frozenset({"int64", "int32"})
+_INTEGERS = frozenset({"int64", "int32"})
 _reduced = partial(
     Row,
-    may_fail=unless_known(1),
+    may_fail=unless_values_known(1),
     batched=batching.reduce,
     speed=speeds.reduction,
     newer_forms=((18, axes_as_operand),),
 )
-_summed = partial(_reduced, exact_integers=True, wrong_kernel=sure_kernels.first_of(_WHOLE))
-"""Of whole numbers it is computed in float64: 2 ** 53 + 1 is lost."""
+_summed = partial(
+    _reduced, exact_integers=True, wrong_kernel=known_kernels.for_first_dtype(_INTEGERS)
+)
+"""Row of a reduction that ONNX Runtime computes in float64 for integers, so that 2 ** 53 + 1 is lost."""
 
-_of_floats = sure_kernels.first_of(FLOATS)
+_of_floats = known_kernels.for_first_dtype(FLOATS)
 
 
-def _meaning(reduce: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the meaning of a reduction in the dtype of its operand; `reduce` is numpy's.
+def _reduction_meaning(reduce: Callable[..., Array]) -> Callable[..., Array]:
+    """Return the implementation of a reduction in the dtype of its operand; `reduce` is numpy's.
 
-    Of integers it is computed in float64 and rounded toward zero, except of what stays whole.
+    Integers are computed in float64 and rounded toward zero, unless the reduction keeps integers exact.
     """
 
     def meaning(
@@ -60,14 +62,16 @@ def _meaning(reduce: Callable[..., Array]) -> Callable[..., Array]:
     return meaning
 
 
-def _extreme(largest: bool, x: Array, **how: Any) -> Array:
-    """Return the largest or smallest elements, of which nan is one; of none the least or greatest number.
+def _extreme(largest: bool, x: Array, **options: Any) -> Array:
+    """Return the extremes along axes, nan if an element is nan.
+
+    The extreme of no elements is the least or greatest number of the dtype.
 
     Raises:
         RunError: there are no truth values to choose from.
     """
     reduce = np.max if largest else np.min
-    result = np.asarray(reduce(x, initial=_end_of(x.dtype, lowest=largest), **how))
+    result = np.asarray(reduce(x, initial=_end_of(x.dtype, lowest=largest), **options))
     if x.dtype.kind == "b" and result.size and not x.size:
         raise RunError("the truth values of an empty array have no extreme")
     return result
@@ -81,26 +85,26 @@ def _end_of(dtype: np.dtype[Any], *, lowest: bool) -> Any:
     return np.asarray(-np.inf if lowest else np.inf, dtype)
 
 
-def _square_sum(x: Array, **how: Any) -> Array:
-    return np.asarray(np.sum(x * x, dtype=x.dtype, **how))
+def _square_sum(x: Array, **options: Any) -> Array:
+    return np.asarray(np.sum(x * x, dtype=x.dtype, **options))
 
 
-def _log_sum(x: Array, **how: Any) -> Array:
-    return np.asarray(np.log(np.sum(_real(x), **how)))
+def _log_sum(x: Array, **options: Any) -> Array:
+    return np.asarray(np.log(np.sum(_real(x), **options)))
 
 
-def _log_sum_exp(x: Array, **how: Any) -> Array:
-    """Return `log(sum(exp(x - m))) + m` of the largest x, or of 0 where that is infinite."""
+def _log_sum_exp(x: Array, **options: Any) -> Array:
+    """Return `log(sum(exp(x - m))) + m` with m the largest x, or 0 if that is infinite."""
     x = _real(x)
-    kept = {**how, "keepdims": True}
-    largest = np.max(x, initial=-np.inf, **kept)
+    kept_options = {**options, "keepdims": True}
+    largest = np.max(x, initial=-np.inf, **kept_options)
     largest = np.where(np.isinf(largest), 0, largest)
-    total = np.log(np.sum(np.exp(x - largest), **kept)) + largest
-    return np.asarray(total if how["keepdims"] else np.squeeze(total, how["axis"]))
+    total = np.log(np.sum(np.exp(x - largest), **kept_options)) + largest
+    return np.asarray(total if options["keepdims"] else np.squeeze(total, options["axis"]))
 
 
 def _log_softmax(x: Array, axis: int = -1) -> Array:
-    """Return `x - m - log(sum(exp(x - m)))` of the largest `m`, which is finite where a power is 0."""
+    """Return `x - m - log(sum(exp(x - m)))` with m the largest x, finite where an exponential is 0."""
     less = x - np.max(x, axis, keepdims=True, initial=-np.inf)
     return np.asarray(less - np.log(np.sum(np.exp(less), axis, keepdims=True)), x.dtype)
 
@@ -109,10 +113,10 @@ def _real(x: Array) -> Array:
     return x.astype(np.float64) if x.dtype.kind in "iu" else x
 
 
-def place_of_extreme(
+def arg_extreme_meaning(
     largest: bool, x: Array, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
 ) -> Array:
-    """Return positions of extremes along an axis; of no rows there are none, whatever the axis has."""
+    """Return the positions of extremes along an axis, empty if there are no rows."""
     of_all = np.argmax if largest else np.argmin
     rows = np.flip(x, axis) if select_last_index else x
     if 0 in np.delete(x.shape, axis):
@@ -121,60 +125,63 @@ def place_of_extreme(
     return x.shape[axis] - 1 - place if select_last_index else place
 
 
-_LARGEST = _meaning(partial(_extreme, True))
-_SMALLEST = _meaning(partial(_extreme, False))
+_LARGEST = _reduction_meaning(partial(_extreme, True))
+_SMALLEST = _reduction_meaning(partial(_extreme, False))
 
-_along = partial(Row, may_fail=no, batched=batching.along_axis)
+_along = partial(Row, may_fail=never, batched=batching.along_axis)
 
 ROWS = (
     _summed(
         name="ReduceSum",
         derivative=slopes.SUM,
         native_whole=native.total,
-        for_cuda=for_cuda.total,
-        has_kernel=sure_kernels.indexed(NUMBERS),
+        for_cuda=cuda_replacements.reduce_sum,
+        has_kernel=known_kernels.for_indexed_dtypes(NUMBERS),
         newer_forms=(),
         batched=batching.reduce_sum,
-        composed=composing.whole_sum,
+        decomposition=decomposing.integer_sum,
     ),
     _summed(
         name="ReduceProd",
         derivative=slopes.PROD,
         native_whole=native.product,
-        for_cuda=for_cuda.product,
-        composed=composing.whole_product,
+        for_cuda=cuda_replacements.product,
+        decomposition=decomposing.integer_product,
     ),
     _summed(
-        name="ReduceL1", derivative=slopes.L1, composed=composing.whole_l1, for_cuda=for_cuda.total
+        name="ReduceL1",
+        derivative=slopes.L1,
+        decomposition=decomposing.integer_l1,
+        for_cuda=cuda_replacements.reduce_sum,
     ),
     _summed(
         name="ReduceSumSquare",
         derivative=slopes.SUM_SQUARE,
-        meaning=_meaning(_square_sum),
-        composed=composing.whole_square_sum,
-        for_cuda=for_cuda.total,
+        meaning=_reduction_meaning(_square_sum),
+        decomposition=decomposing.integer_square_sum,
+        for_cuda=cuda_replacements.reduce_sum,
     ),
     _reduced(
         name="ReduceL2",
         derivative=slopes.L2,
-        composed=composing.l2,
-        composes=_of_floats,
-        for_cuda=for_cuda.total,
+        decomposition=decomposing.l2,
+        can_decompose=_of_floats,
+        for_cuda=cuda_replacements.reduce_sum,
     ),
     _reduced(
         name="ReduceLogSum",
         derivative=slopes.LOG_SUM,
-        meaning=_meaning(_log_sum),
-        composed=composing.log_sum,
-        composes=_of_floats,
+        meaning=_reduction_meaning(_log_sum),
+        decomposition=decomposing.log_sum,
+        can_decompose=_of_floats,
     ),
     _reduced(
         name="ReduceLogSumExp",
         derivative=slopes.LOG_SUM_EXP,
-        meaning=_meaning(_log_sum_exp),
+        meaning=_reduction_meaning(_log_sum_exp),
         work=transcendental,
-        composed=composing.log_sum_exp,
-        composes=_of_floats,
+        decomposition=decomposing.log_sum_exp,
+        can_decompose=_of_floats,
     ),
     _reduced(name="ReduceMean", derivative=slopes.MEAN, native_whole=native.mean),
     _reduced(
@@ -195,61 +202,63 @@ ROWS = (
     ),
     _along(
         name="ArgMax",
-        meaning=partial(place_of_extreme, True),
+        meaning=partial(arg_extreme_meaning, True),
         native_whole=running.largest_place,
         bits=Bits.ONCE,
         exact_integers=True,
-        may_fail=nothing_to_choose,
-        never_negative=yes,
+        may_fail=has_empty_axis,
+        never_negative=always,
     ),
     _along(
         name="ArgMin",
-        meaning=partial(place_of_extreme, False),
+        meaning=partial(arg_extreme_meaning, False),
         native_whole=running.smallest_place,
         bits=Bits.ONCE,
         exact_integers=True,
-        may_fail=nothing_to_choose,
-        never_negative=yes,
+        may_fail=has_empty_axis,
+        never_negative=always,
     ),
     _along(
         name="Hardmax",
-        derivative=NOTHING,
+        derivative=ZERO_DERIVATIVE,
         bits=Bits.ONCE,
-        wrong_kernel=yes,  # a row that holds nan has no 1
-        composed=selection.hardmax,
+        wrong_kernel=always,  # The kernel returns no 1 in a row with nan.
+        decomposition=selection.hardmax,
     ),
     _along(
         name="Softmax",
         speed=speeds.SOFTMAX,
         derivative=slopes.SOFTMAX,
         work=transcendental,
-        composed=composing.softmax,
-        for_cuda=for_cuda.softmax,
-        has_kernel=sure_kernels.of(FLOATS),
+        decomposition=decomposing.softmax,
+        for_cuda=cuda_replacements.softmax,
+        has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     _along(
         name="LogSoftmax",
         meaning=_log_softmax,
-        wrong_kernel=sure_kernels.first_of({"float64"}),  # of infinity it gives -inf for nan
+        wrong_kernel=known_kernels.for_first_dtype(
+            {"float64"}
+        ),  # For infinity the kernel returns -inf, not nan.
         speed=speeds.SOFTMAX,
         derivative=slopes.LOG_SOFTMAX,
         work=transcendental,
-        composed=composing.log_softmax,
-        for_cuda=for_cuda.log_softmax,
+        decomposition=decomposing.log_softmax,
+        for_cuda=cuda_replacements.log_softmax,
     ),
     _along(
         name="LpNormalization",
         derivative=slopes.LP_NORMALIZATION,
-        composed=composing.lp_normalization,
+        decomposition=decomposing.lp_normalization,
     ),
     Row(
         name="CumSum",
         exact_integers=True,
         derivative=slopes.CUM_SUM,
         native_whole=running.running_sum,
-        may_fail=no_axis,
+        may_fail=has_axis_outside,
         as_signed=True,
-        has_kernel=sure_kernels.indexed(NUMBERS),
+        has_kernel=known_kernels.for_indexed_dtypes(NUMBERS),
         batched=batching.running_sum,
     ),
 )

@@ -1,9 +1,9 @@
-"""Operators of sequences and optional values: Python's lists and None.
+"""Rows of operators on sequences and optional values, which are Python lists and None.
 
     SequenceInsert(s, x, k)      s[:k] + [x] + s[k:]
     OptionalHasElement(x)        x is not None
 
-Nothing is changed in place, so a sequence is a value like any other.
+No operator modifies a sequence in place, so a sequence is a value like any other.
 
 Source: ONNX operators, opset 17.
 """
@@ -16,15 +16,17 @@ import numpy as np
 
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Array, Data
-from mdf_loop.ops.compositions import sequences as composing
-from mdf_loop.ops.failing import unless_known
-from mdf_loop.ops.registry import Bits, Row, no
+from mdf_loop.ops.decompositions import sequences as decomposing
+from mdf_loop.ops.failure_conditions import unless_values_known
+from mdf_loop.ops.registry import Bits, Row, never
 
 _Members = list[Array]
 
 
-def _place(members: _Members, position: Array | None, places: int, default: int) -> int:
-    """A position that may count from the end, among so many places."""
+def _insertion_position(
+    members: _Members, position: Array | None, places: int, default: int
+) -> int:
+    """Return a position among `places`, which may be counted from the end."""
     if position is None:
         return default
     place = int(position.item())
@@ -34,18 +36,18 @@ def _place(members: _Members, position: Array | None, places: int, default: int)
 
 
 def _at(members: _Members, position: Array) -> Array:
-    return members[_place(members, position, len(members), 0)]
+    return members[_insertion_position(members, position, len(members), 0)]
 
 
 def _insert(members: _Members, member: Array, position: Array | None = None) -> _Members:
-    k = _place(members, position, len(members) + 1, len(members))
+    k = _insertion_position(members, position, len(members) + 1, len(members))
     return [*members[:k], member, *members[k:]]
 
 
 def _erase(members: _Members, position: Array | None = None) -> _Members:
     if not members:
         raise RunError("nothing can be erased from an empty sequence")
-    k = _place(members, position, len(members), len(members) - 1)
+    k = _insertion_position(members, position, len(members), len(members) - 1)
     return [*members[:k], *members[k + 1 :]]
 
 
@@ -80,23 +82,23 @@ def _held(value: Data) -> Data:
 _moved = partial(Row, bits=Bits.FIXED)
 
 ROWS = (
-    _moved(name="SequenceConstruct", may_fail=no, meaning=lambda *members: list(members)),
-    _moved(name="SequenceEmpty", may_fail=no, meaning=lambda dtype=None: []),
+    _moved(name="SequenceConstruct", may_fail=never, meaning=lambda *members: list(members)),
+    _moved(name="SequenceEmpty", may_fail=never, meaning=lambda dtype=None: []),
     _moved(name="SequenceAt", meaning=_at),
-    _moved(name="SequenceInsert", may_fail=unless_known(2), meaning=_insert),
+    _moved(name="SequenceInsert", may_fail=unless_values_known(2), meaning=_insert),
     _moved(name="SequenceErase", meaning=_erase),
     _moved(
         name="SequenceLength",
-        may_fail=no,
+        may_fail=never,
         meaning=lambda members: np.array(len(members), np.int64),
     ),
     _moved(name="ConcatFromSequence", meaning=_joined),
-    _moved(name="SplitToSequence", composed=composing.split_to_sequence, meaning=_split),
-    _moved(name="Optional", may_fail=no, meaning=lambda value=None, type=None: value),
+    _moved(name="SplitToSequence", decomposition=decomposing.split_to_sequence, meaning=_split),
+    _moved(name="Optional", may_fail=never, meaning=lambda value=None, type=None: value),
     _moved(name="OptionalGetElement", meaning=_held),
     _moved(
         name="OptionalHasElement",
-        may_fail=no,
+        may_fail=never,
         meaning=lambda value: np.array(value is not None),
     ),
 )

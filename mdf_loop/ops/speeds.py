@@ -1,4 +1,4 @@
-"""What elements of arrays cost in a loop, as machine code and by ONNX Runtime's kernels: `speed` of rows.
+"""Cost of array elements in a loop, as machine code and by ONNX Runtime's kernels: the `speed` of rows.
 
 Nanoseconds besides the call, measured (onnxruntime 1.32, AMD EPYC with
 AVX-512, one core) for arrays of 4096 to 65 536 elements:
@@ -28,9 +28,9 @@ AVX-512, one core) for arrays of 4096 to 65 536 elements:
       of more than 2^17 numbers  0.08   0.19       0.05     0.4
     convolutions               -        -          0.026    0.08     and 0.26 for each element of a window
 
-Products of matrices of float32 are those of an AMD EPYC with AVX2, where ONNX Runtime, which packs a
-constant factor once, is two to three times as fast; with AVX-512 both take 0.02. ONNX Runtime also shares
-them among threads. Other dtypes count as float64. What has no number here is composed of other operations as machine code.
+Products of matrices of float32 were measured on an AMD EPYC with AVX2. There ONNX Runtime is two to three times
+as fast, because it packs a constant factor once. With AVX-512 both take 0.02. ONNX Runtime also shares products
+among threads. Other dtypes count as float64. Machine code decomposes the operations without a figure.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from typing import NamedTuple, TypeAlias
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.costs import multiplications
-from mdf_loop.ops.registry import elements
+from mdf_loop.ops.registry import count_elements
 
 
 class Nanoseconds(NamedTuple):
-    """Cost of an operation besides its call.
+    """Cost of an operation without its call.
 
     Attributes:
         native: as machine code.
@@ -56,7 +56,7 @@ class Nanoseconds(NamedTuple):
 
 
 Speed: TypeAlias = Callable[[Op], Nanoseconds]
-"""What an operation costs besides its call, in both forms."""
+"""Function that returns the cost of an operation without its call, for both engines."""
 
 Figures: TypeAlias = tuple[float, float, float, float]
 """Nanoseconds of float32 and float64 as machine code, then of both by ONNX Runtime."""
@@ -68,14 +68,14 @@ def _of(op: Op, figures: Figures, count: float) -> Nanoseconds:
 
 
 def per_element(figures: Figures) -> Speed:
-    """Return the speed of an operation that costs so much for each element of its results."""
-    return lambda op: _of(op, figures, elements(op.outputs))
+    """Return the speed of an operation with these costs for each element of its results."""
+    return lambda op: _of(op, figures, count_elements(op.outputs))
 
 
 def per_element_read(figures: Figures) -> Speed:
-    """Return the speed of an operation that costs so much for each element of its first operand."""
+    """Return the speed of an operation with these costs for each element of its first operand."""
     return lambda op: _of(
-        op, figures, elements([value for value in op.inputs[:1] if value is not None])
+        op, figures, count_elements([value for value in op.inputs[:1] if value is not None])
     )
 
 
@@ -96,28 +96,31 @@ PLACE = per_element_read((5.2, 5.4, 1.0, 1.1))
 _LAST_AXIS, _OTHER_AXES = (0.9, 1.1, 0.2, 0.3), (0.35, 0.7, 0.8, 1.0)
 
 
-_CACHED = 1 << 17
-"""Elements of a matrix that a row is multiplied with, up to which they are read from a fast cache."""
+_MAX_CACHED_ELEMENTS = 1 << 17
+"""Largest number of elements of a matrix that is read from a fast cache when a row is multiplied with it."""
 
-_FEW_ROWS, _NEAR = 8, 1 << 14
-"""A left factor of fewer rows takes as long as reading the right one, if that has more elements."""
+_MIN_FAST_ROWS, _MAX_NEAR_ELEMENTS = 8, 1 << 14
+"""Limits beyond which a product takes as long as reading its right factor.
+
+The left factor has fewer rows than the first number. The right factor has more elements than the second.
+"""
 
 
 def reduction(op: Op) -> Nanoseconds:
-    """Return what a sum or an extreme along axes costs."""
+    """Return the cost of a sum or an extreme along axes."""
     return per_element_read(_LAST_AXIS if _is_along_last(op) else _OTHER_AXES)(op)
 
 
 def extreme(op: Op) -> Nanoseconds:
-    """Return what an extreme in which nan wins costs."""
+    """Return the cost of an extreme that propagates nan."""
     last, others = (0.9, 1.1, 1.0, 1.2), (0.3, 0.7, 1.8, 1.9)
     return per_element_read(last if _is_along_last(op) else others)(op)
 
 
 def ordered_sum(op: Op) -> Nanoseconds:
-    """Return what a sum in a fixed order costs."""
+    """Return the cost of a sum in a fixed order."""
     last, others = (0.8, 1.0, 1.5, 4.5), (0.25, 0.5, 0.3, 0.5)
-    if elements(op.outputs) == 1:
+    if count_elements(op.outputs) == 1:
         last = (0.25, 0.45, 0.5, 0.5)
     return per_element_read(last if _is_along_last(op) else others)(op)
 
@@ -125,25 +128,25 @@ def ordered_sum(op: Op) -> Nanoseconds:
 def _is_along_last(op: Op) -> bool:
     """Return True if the last axis is reduced."""
     values = [value for value in op.inputs[:1] if value is not None]
-    read, given = (_last_extent(value) for value in (*values, *op.outputs[:1]))
-    return read == 1 or read != given
+    operand_extent, result_extent = (_last_extent(value) for value in (*values, *op.outputs[:1]))
+    return operand_extent == 1 or operand_extent != result_extent
 
 
 def product(op: Op) -> Nanoseconds:
-    """Return what a product of matrices costs, or of a row and a matrix."""
+    """Return the cost of a product of matrices, or of a row and a matrix."""
     count = multiplications(op)
     left = [value for value in op.inputs[:1] if value is not None]
-    if elements(left) * elements(op.outputs) > count:
-        right = elements([value for value in op.inputs[1:] if value is not None])
-        is_read_slowly = right > _NEAR and count < _FEW_ROWS * right
+    if count_elements(left) * count_elements(op.outputs) > count:
+        right = count_elements([value for value in op.inputs[1:] if value is not None])
+        is_read_slowly = right > _MAX_NEAR_ELEMENTS and count < _MIN_FAST_ROWS * right
         figures = (0.12, 0.15, 0.06, 0.2) if is_read_slowly else (0.05, 0.085, 0.03, 0.07)
         return _of(op, figures, count)
-    fits_cache = count <= _CACHED
+    fits_cache = count <= _MAX_CACHED_ELEMENTS
     return _of(op, (0.04, 0.12, 0.045, 0.3) if fits_cache else (0.08, 0.19, 0.05, 0.4), count)
 
 
 def convolution(op: Op) -> Nanoseconds:
-    """Return what a convolution costs: its windows are laid side by side, and multiplied."""
+    """Return the cost of a convolution, which is a matrix product of its windows."""
     count = multiplications(op)
     shape = (None if op.inputs[1] is None else op.inputs[1].shape) or (1,)
     channels = max(shape[0], 1) if isinstance(shape[0], int) else 1

@@ -1,12 +1,12 @@
-"""Values that formulas of numpy compute with: each of their operations is appended to a program.
+"""Program values that numpy formulas can compute with; each operation is appended to a program.
 
     streams.exp(x)                              numbers
-    streams.exp(Symbolic(b, value)).value       Less, Where, Mul, Add, ...: the operations that make them
+    streams.exp(Symbolic(b, value)).value       Less, Where, Mul, Add, ...: the operations of the formula
 
-So a formula is written once, and its numbers have the same bits in numpy and in any runtime. Only
-operations that IEEE 754 and every runtime fix to the last bit are here, and what moves numbers.
+So a formula is written once and has the same bits in numpy and in every runtime. Supported are moves of
+elements and operations whose last bit IEEE 754 and every runtime define.
 
-Source: numpy's enhancement proposals 13 and 18, by which other arrays than its own are computed with.
+Source: numpy's enhancement proposals 13 and 18, the protocols for array-like classes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.ir import Shape, Value
-from mdf_loop.ops.words import cast, ints, scalar
+from mdf_loop.ops.build_helpers import cast, ints, scalar
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 
 class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
-    """A value as an array of numpy's that is not known yet."""
+    """Value of a program in the role of a numpy array."""
 
     def __init__(self, b: Builder, value: Value) -> None:
         self.b = b
@@ -32,33 +32,35 @@ class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> Shape:
-        """The extents of its axes."""
+        """Extents of the axes."""
         return self.value.shape
 
     def astype(self, dtype: Any, copy: bool = True) -> Symbolic:
-        """The numbers in another dtype."""
+        """Cast to another dtype."""
         return Symbolic(self.b, cast(self.b, self.value, np.dtype(dtype).name))
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **said: Any) -> Any:
-        """What an operation of numpy gives, e.g. that of `x * y`."""
-        if ufunc not in _OPERATIONS or method != "__call__" or said:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        """Append the operation of a numpy ufunc, such as that of `x * y`."""
+        if ufunc not in _OPERATIONS or method != "__call__" or options:
             return NotImplemented
-        if ufunc is np.multiply and any(isinstance(x, float) and x == 1.0 for x in given):
-            return self  # exactly
+        if ufunc is np.multiply and any(isinstance(x, float) and x == 1.0 for x in operands):
+            return self  # The product is exact.
         op_type, attributes = _OPERATIONS[ufunc]
-        return Symbolic(self.b, self.b.op(op_type, *_alike(self.b, given), **attributes))
+        return Symbolic(
+            self.b, self.b.op(op_type, *_same_dtype_values(self.b, operands), **attributes)
+        )
 
     def __array_function__(
         self,
         function: Callable[..., Any],
         types: Iterable[type],
-        given: Sequence[Any],
-        said: Mapping[str, Any],
+        operands: Sequence[Any],
+        options: Mapping[str, Any],
     ) -> Any:
-        """What a function of numpy gives, e.g. `numpy.where(c, x, y)`."""
+        """Append the operations of a numpy function, such as `numpy.where(c, x, y)`."""
         if function not in _FUNCTIONS:
             return NotImplemented
-        return Symbolic(self.b, _FUNCTIONS[function](self.b, *given, **said))
+        return Symbolic(self.b, _FUNCTIONS[function](self.b, *operands, **options))
 
 
 _OPERATIONS: Mapping[np.ufunc, tuple[str, Mapping[str, Any]]] = {
@@ -80,14 +82,16 @@ _OPERATIONS: Mapping[np.ufunc, tuple[str, Mapping[str, Any]]] = {
 }
 
 
-def _alike(b: Builder, given: Iterable[Any]) -> list[Value]:
-    """Values and numbers as values of one dtype, that of the values."""
-    (dtype,) = {x.value.dtype for x in given if isinstance(x, Symbolic)}
-    return [x.value if isinstance(x, Symbolic) else b.constant(np.asarray(x, dtype)) for x in given]
+def _same_dtype_values(b: Builder, operands: Iterable[Any]) -> list[Value]:
+    """Return values and numbers as values of one dtype, that of the values."""
+    (dtype,) = {x.value.dtype for x in operands if isinstance(x, Symbolic)}
+    return [
+        x.value if isinstance(x, Symbolic) else b.constant(np.asarray(x, dtype)) for x in operands
+    ]
 
 
 def _where(b: Builder, condition: Symbolic, x: Any, y: Any) -> Value:
-    return b.op("Where", condition.value, *_alike(b, (x, y)))
+    return b.op("Where", condition.value, *_same_dtype_values(b, (x, y)))
 
 
 def _take(b: Builder, x: Symbolic, index: int, axis: int) -> Value:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Program, Value
 from mdf_loop.ir.substitute import substitute
-from mdf_loop.ops.words import scalar
+from mdf_loop.ops.build_helpers import scalar
 
 
 def check_row_counts(program: Program, rows: Mapping[str, str], steps: str) -> Program:

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from mdf_loop.ir import Constant, Guard, If, Loop, Op, Operation, Program, Value
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops import row_of
-from mdf_loop.ops.derivatives.rule import NOTHING
-from mdf_loop.ops.gradients import STOP
+from mdf_loop.ops.derivatives.rule import ZERO_DERIVATIVE
+from mdf_loop.ops.stop_gradient import STOP_GRADIENT
 
-_OF_SHAPES = frozenset({STOP, "Shape", "Size"})
+_OF_SHAPES = frozenset({STOP_GRADIENT, "Shape", "Size"})
 """Operations whose results do not depend on the elements of their operands, or are treated as if they did not."""
 
 
@@ -96,7 +96,7 @@ class _Dependence:
     def _follow_op(self, op: Op) -> None:
         if op.op_type in _OF_SHAPES:
             return
-        has_no_slope = row_of(op.op_type).derivative is NOTHING
+        has_no_slope = row_of(op.op_type).derivative is ZERO_DERIVATIVE
         for output in op.outputs:
             if not has_no_slope and kind_of(output.dtype) == "f":
                 self._propagate(op.inputs, output)

@@ -1,7 +1,7 @@
 """Detection of operations that may fail for some operands, or may never end.
 
 An operation that cannot fail can also be computed where the program would not compute it: before a loop of
-no iterations, or in the branch that is not chosen. The row of an operation (`ops.failing`) has its rule.
+no iterations, or in the branch that is not chosen. The row of an operation (`ops.failure_conditions`) has its rule.
 """
 
 from __future__ import annotations

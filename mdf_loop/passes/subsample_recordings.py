@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Carried, Input, InputRole, Loop, Program, Recorded, Scanned, Value
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 
 
 def subsample_recordings(program: Program) -> Program:

@@ -27,7 +27,7 @@ from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value
 from mdf_loop.lower.reductions import count_of
-from mdf_loop.ops.words import extents, ints, kind
+from mdf_loop.ops.build_helpers import extents, ints, kind
 from mdf_loop.reading.entries import NamedEntry, entries
 from mdf_loop.reading.extents import Extents
 

@@ -38,7 +38,7 @@ from mdf_loop.ir import (
     bodies,
     walk,
 )
-from mdf_loop.ops.words import cast, scalar
+from mdf_loop.ops.build_helpers import cast, scalar
 from mdf_loop.reading.memory import State, after, before, label
 
 KEYS = "random_keys"

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdf_loop.ir import Shape, Value
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 
 
 class Extents:

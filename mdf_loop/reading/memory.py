@@ -21,7 +21,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose, one_of, with_rank
 from mdf_loop.lower.sequences import known_value
 from mdf_loop.lower.terms import promote
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 from mdf_loop.reading.schedule.known import Truth, value_of
 
 Kind: TypeAlias = Literal["parameter", "function", "output", "ran", "flag", "count"]

@@ -35,7 +35,7 @@ from mdf_loop.ir.shape_join import any_shape
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower import cast
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 from mdf_loop.reading.body import ReadBody
 from mdf_loop.reading.extents import Extents
 from mdf_loop.reading.loop_forms import LoopForm

@@ -38,7 +38,7 @@ from mdf_loop.lower import (
 )
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import add, literal, multiply, promote, truths
-from mdf_loop.ops.gradients import STOP
+from mdf_loop.ops.stop_gradient import STOP_GRADIENT
 from mdf_loop.reading.memory import selected
 from mdf_loop.reading.parameters import (
     condition_fields,
@@ -342,7 +342,7 @@ class NodeReader:
                 if port.id in shared and isinstance(term, tuple):
                     term = self._by_position(term, shared, port.id)
                 if f"{self.node.id}.{port.id}" in self.b.options.stops:
-                    term = self.b.op(STOP, tensor(self.b, term))
+                    term = self.b.op(STOP_GRADIENT, tensor(self.b, term))
                 results[port.id] = self._note(where, term)
         self._find_broken_parameters()
         return results

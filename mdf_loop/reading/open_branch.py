@@ -30,7 +30,7 @@ from mdf_loop.ir import Op, Shape, Value
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower import Scope, Term, cast
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 from mdf_loop.reading.general_shapes import GeneralShapes, is_settled, is_specialised
 
 ReadIn = Callable[[ModelBuilder, Scope], Sequence[Value]]

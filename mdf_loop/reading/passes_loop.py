@@ -25,7 +25,7 @@ from mdf_loop.lower import cast, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import BranchNames, choose
 from mdf_loop.lower.operators import guard_value, one_element
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 from mdf_loop.reading.execution import Executor, states_of
 from mdf_loop.reading.memory import (
     LoopMemory,

@@ -14,7 +14,7 @@ from mdf_loop.ir import Value
 from mdf_loop.ir.types import is_tensor, kind_of
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import fits_dtype
-from mdf_loop.ops.words import cast
+from mdf_loop.ops.build_helpers import cast
 
 
 def as_held(b: ModelBuilder, port: Any, value: Value) -> Value:

@@ -26,7 +26,7 @@ from mdf_loop.lower.arrays import shape_of
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value, one_element
 from mdf_loop.lower.reductions import axis_of
-from mdf_loop.ops.words import extents, ints
+from mdf_loop.ops.build_helpers import extents, ints
 from mdf_loop.reading.entries import NamedEntry, entries
 from mdf_loop.suggestion import suggestion
 

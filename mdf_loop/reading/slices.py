@@ -26,7 +26,7 @@ from mdf_loop.lower import Scope, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value
 from mdf_loop.lower.reductions import axis_of, count_of
-from mdf_loop.ops.words import extents, ints
+from mdf_loop.ops.build_helpers import extents, ints
 from mdf_loop.reading.entries import NamedEntry, entries
 
 LARGEST_PART = 10_000_000

@@ -24,7 +24,7 @@ from mdf_loop.ir import StopReason, Value
 from mdf_loop.lower import Term
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import fits_dtype
-from mdf_loop.ops.words import cast, ints, kind
+from mdf_loop.ops.build_helpers import cast, ints, kind
 from mdf_loop.reading.body import Entering, Known, ReadBody, read_body
 from mdf_loop.reading.delays import RowType
 from mdf_loop.reading.loop_writer import LoopWriter

@@ -15,7 +15,7 @@ import mdf_loop
 from mdf_loop.build import Builder
 from mdf_loop.emit import to_onnx
 from mdf_loop.ir import Input, Output, Program
-from mdf_loop.ops.opset import forms
+from mdf_loop.ops.opset import schemas_by_opset
 from mdf_loop.run.onnxruntime.session import Session
 
 RNG = np.random.default_rng(3)
@@ -55,7 +55,7 @@ def _subsets(count: int):
 
 
 def _is_optional(op_type: str, k: int) -> bool:
-    (schema, *_) = forms(op_type).values()
+    (schema, *_) = schemas_by_opset(op_type).values()
     return schema.outputs[k].option == defs.OpSchema.FormalParameterOption.Optional
 
 
@@ -66,7 +66,11 @@ def test_all_operators_with_optional_outputs_have_a_sample() -> None:
 
 
 def _outputs(op_type: str) -> int:
-    return len(next(iter(forms(op_type).values())).outputs) if forms(op_type) else 0
+    return (
+        len(next(iter(schemas_by_opset(op_type).values())).outputs)
+        if schemas_by_opset(op_type)
+        else 0
+    )
 
 
 @pytest.mark.parametrize("op_type", SAMPLES)

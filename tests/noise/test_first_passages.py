@@ -1,7 +1,7 @@
 """First passages of drift diffusion against closed forms, in 100 000 trials.
 
-A particle that is looked at in steps passes a threshold later than one that is looked at always: as if
-it stood 0.5826 sigma sqrt(dt) further out (D. Siegmund, Sequential Analysis, 1985).
+A particle observed in discrete steps passes a threshold later than one observed continuously. The delay
+corresponds to a threshold that is 0.5826 sigma sqrt(dt) further out (D. Siegmund, Sequential Analysis, 1985).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def variance(v: float, a: float) -> float:
 
 
 def distribution(t: np.ndarray, v: float, a: float) -> np.ndarray:
-    """That of times at either threshold: by the series for large times (W. Feller)."""
+    """Return the distribution of times at either threshold, by the series for large times (W. Feller)."""
     k = np.arange(1, 2000)[:, np.newaxis]
     rate = (v**2 + (k * np.pi / (2 * a)) ** 2) / 2
     terms = k * np.sin(k * np.pi / 2) / (2 * rate) * np.exp(-rate * t)
@@ -51,8 +51,8 @@ def compiled() -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize(("v", "a"), CASES)
 def test_closed_forms(compiled: Any, v: float, a: float) -> None:
-    made = compiled.run(trials=TRIALS, set={"ddm.drift": v, "ddm.threshold": a}, seed=1)
-    times, correct = made["rt"], made["choice"]
+    passages = compiled.run(trials=TRIALS, set={"ddm.drift": v, "ddm.threshold": a}, seed=1)
+    times, correct = passages["rt"], passages["choice"]
     reach = a + 0.5826 * np.sqrt(DT)
     missed = error_rate(v, reach)
     assert abs((~correct).mean() - missed) < SIGMAS * np.sqrt(missed * (1 - missed) / TRIALS)
@@ -61,7 +61,7 @@ def test_closed_forms(compiled: Any, v: float, a: float) -> None:
     fourth = ((times - times.mean()) ** 4).mean()
     deviation = np.sqrt((fourth - spread**4) / TRIALS)
     assert abs(times.var() - variance(v, reach)) < SIGMAS * deviation
-    # times at both thresholds have one distribution
+    # The times at both thresholds have the same distribution.
     apart = times[correct].mean() - times[~correct].mean()
     assert abs(apart) < SIGMAS * spread * np.sqrt(1 / correct.sum() + 1 / (~correct).sum())
     places = np.quantile(times, [0.05, 0.25, 0.5, 0.75, 0.95])
@@ -73,9 +73,9 @@ def test_closed_forms(compiled: Any, v: float, a: float) -> None:
 def test_few_trials_are_those_of_many(compiled: Any) -> None:
     many = compiled.run(trials=2000)
     for some in ([1999], range(500, 507), range(100)):
-        made = compiled.run(trials=some)
-        np.testing.assert_array_equal(made["rt"], many["rt"][list(some)])
-        np.testing.assert_array_equal(made["choice"], many["choice"][list(some)])
+        passages = compiled.run(trials=some)
+        np.testing.assert_array_equal(passages["rt"], many["rt"][list(some)])
+        np.testing.assert_array_equal(passages["choice"], many["choice"][list(some)])
     alone = compiled.run()
     assert alone["rt"] == many["rt"][0]
     report = many.loops["ddm.decide"]
@@ -84,10 +84,10 @@ def test_few_trials_are_those_of_many(compiled: Any) -> None:
 
 def test_statistics_of_batches(compiled: Any) -> None:
     each = compiled.run(trials=3000)
-    told = compiled.run(
+    statistics = compiled.run(
         trials=3000, over_trials={"rt": ["mean", {"quantiles": [0.1, 0.9]}]}, by="choice"
     )
     for k, choice in enumerate((False, True)):
         times = each["rt"][each["choice"] == choice]
-        np.testing.assert_allclose(told["rt.mean"][k], times.mean(), rtol=1e-12)
-        np.testing.assert_array_equal(told["rt.quantiles"][k], np.quantile(times, [0.1, 0.9]))
+        np.testing.assert_allclose(statistics["rt.mean"][k], times.mean(), rtol=1e-12)
+        np.testing.assert_array_equal(statistics["rt.quantiles"][k], np.quantile(times, [0.1, 0.9]))

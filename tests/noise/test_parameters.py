@@ -1,4 +1,4 @@
-"""Parameters that a distribution cannot have are an error that names it, wherever they come from."""
+"""Invalid parameters of a distribution raise an error that names them, in every engine and form."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ INVALID: dict[str, tuple[tuple[float, ...], str]] = {
     "numpy.random.wald(x, 1.0)": ((0.0, -1.0), "mean of a Wald distribution"),
     "numpy.random.wald(1.0, x)": ((0.0, -1.0), "scale of a Wald distribution"),
 }
-"""Expressions of x, values of x that are invalid, and what the error says."""
+"""Expressions of x, invalid values of x, and the sentence of the error."""
 
 VALID: dict[str, tuple[float, ...]] = {
     "numpy.random.normal(0.0, x)": (0.0, -0.0, NAN, 3.0),
@@ -64,23 +64,23 @@ VALID: dict[str, tuple[float, ...]] = {
     "numpy.random.choice(2, p=numpy.stack([x, 0.5]))": (0.5 + 1e-9,),
     "numpy.random.rayleigh(x)": (0.0,),
 }
-"""Values of x that are valid, though at an edge."""
+"""Valid values of x at the edge of the domain."""
 
-CASES = [(e, x, said) for e, (values, said) in INVALID.items() for x in values]
+CASES = [(e, x, sentence) for e, (values, sentence) in INVALID.items() for x in values]
 
 
 def model(expression: str, x: float = 1.0) -> dict[str, Any]:
-    """A model that draws for an input x."""
+    """Return a model that draws for an input x."""
     ports = {"y": {"value": expression}}
     return of_node({"input_ports": {"x": {"default_value": x}}, "output_ports": ports})
 
 
-@pytest.mark.parametrize(("expression", "x", "said"), CASES)
+@pytest.mark.parametrize(("expression", "x", "sentence"), CASES)
 def test_a_constant_is_refused_when_the_model_is_compiled(
-    expression: str, x: float, said: str
+    expression: str, x: float, sentence: str
 ) -> None:
     node = {"parameters": {"x": {"value": x}}, "output_ports": {"y": {"value": expression}}}
-    with pytest.raises(LoopError, match=said) as caught:
+    with pytest.raises(LoopError, match=sentence) as caught:
         mdf_loop.compile(of_node(node)).run()
     assert "nodes['A'].output_ports['y']" in str(caught.value)
 
@@ -89,11 +89,11 @@ ENGINES = [("onnxruntime", *case) for case in CASES]
 ENGINES += [(e, *case) for e in ("interpreter", "modeci") for case in CASES[::6]]
 
 
-@pytest.mark.parametrize(("engine", "expression", "x", "said"), ENGINES)
+@pytest.mark.parametrize(("engine", "expression", "x", "sentence"), ENGINES)
 def test_a_value_is_refused_by_each_engine(
-    engine: str, expression: str, x: float, said: str
+    engine: str, expression: str, x: float, sentence: str
 ) -> None:
-    with pytest.raises(LoopError, match=said) as caught:
+    with pytest.raises(LoopError, match=sentence) as caught:
         mdf_loop.compile(model(expression)).run({"x": x}, engine=engine)
     place = "drawn by 'g.A.y#0'" if engine == "modeci" else "nodes['A'].output_ports['y']"
     assert place in str(caught.value)
@@ -147,13 +147,13 @@ def test_an_exported_file_refuses_it() -> None:
 
 
 @pytest.mark.parametrize(("expression", "x"), [(e, x) for e, xs in VALID.items() for x in xs])
-def test_what_is_at_an_edge_is_drawn(expression: str, x: float) -> None:
+def test_parameters_at_an_edge_are_valid(expression: str, x: float) -> None:
     compiled = mdf_loop.compile(model(expression))
-    made = compiled.run({"x": x}, nan="ignore")["y"]
+    draws = compiled.run({"x": x}, nan="ignore")["y"]
     interpreted = compiled.run({"x": x}, engine="interpreter", nan="ignore")
-    np.testing.assert_array_equal(made, interpreted["y"])
+    np.testing.assert_array_equal(draws, interpreted["y"])
     node = {"parameters": {"x": {"value": x}}, "output_ports": {"y": {"value": expression}}}
-    np.testing.assert_array_equal(made, mdf_loop.compile(of_node(node)).run(nan="ignore")["y"])
+    np.testing.assert_array_equal(draws, mdf_loop.compile(of_node(node)).run(nan="ignore")["y"])
 
 
 def test_a_value_that_is_not_drawn_is_no_error() -> None:
@@ -163,7 +163,7 @@ def test_a_value_that_is_not_drawn_is_no_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "args", "said"),
+    ("function", "args", "sentence"),
     [
         ("onnx::RandomNormal", {"shape": [2], "scale": -1.0}, "scale of onnx::RandomNormal"),
         ("onnx::RandomUniform", {"shape": [2], "low": 2.0, "high": 1.0}, "low not above high"),
@@ -173,12 +173,12 @@ def test_a_value_that_is_not_drawn_is_no_error() -> None:
         ("onnx::Dropout", {"data": [1.0], "ratio": -0.1, "training_mode": True}, "ratio of"),
     ],
 )
-def test_operators_that_draw(function: str, args: dict[str, Any], said: str) -> None:
+def test_operators_that_draw(function: str, args: dict[str, Any], sentence: str) -> None:
     node = {
         "functions": {"f": {"function": function, "args": args}},
         "output_ports": {"y": {"value": "f"}},
     }
-    with pytest.raises(LoopError, match=said):
+    with pytest.raises(LoopError, match=sentence):
         mdf_loop.compile(of_node(node)).run()
 
 
@@ -194,7 +194,7 @@ RATES = np.array([0.0, 0.3, 31.9, 32.5, 124.0, 301.0, 708.0, 708.5, 1e4, 1e9, 1e
 
 
 def expected(rate: Any, turn: int = 0) -> Any:
-    """What the reference draws."""
+    """Return the numbers of the interpreter's function."""
     return FUNCTIONS["numpy.random.poisson"](SiteTurn("g.A.y#0", turn), rate)
 
 
@@ -224,11 +224,11 @@ def test_known_rates_are_drawn_as_computed_ones(rate: float) -> None:
 
 
 def test_bits_of_rates_that_are_summed_stay() -> None:
-    """Stored before rates above 32 could be computed."""
+    """The bits were stored before rates above 32 were supported."""
     stored = {5.0: [7, 7, 6, 10, 5, 9, 10], 100.0: [108, 109, 107, 122, 101, 118, 121]}
     for rate, numbers in stored.items():
-        made = FUNCTIONS["numpy.random.poisson"](SiteTurn("g.A.y#0"), rate, 7)
-        assert made.tolist() == numbers
+        draws = FUNCTIONS["numpy.random.poisson"](SiteTurn("g.A.y#0"), rate, 7)
+        assert draws.tolist() == numbers
 
 
 @pytest.mark.parametrize("rate", [40.0, 300.5, 709.0, 1234.5, 1e6])
@@ -238,8 +238,8 @@ def test_the_distribution_is_that_of_scipy(rate: float) -> None:
     if rate <= poisson.LARGEST_SUMMED:
         from mdf_loop.distributions import _summed
 
-        made = _summed(u, np.asarray(rate))
+        draws = _summed(u, np.asarray(rate))
     else:
-        made = poisson.of_normal(streams.normal(u), np.asarray(rate))
-    assert (law.cdf(made) >= u - 1e-8).all()
-    assert (law.cdf(made - 1) <= u + 1e-8).all()
+        draws = poisson.of_normal(streams.normal(u), np.asarray(rate))
+    assert (law.cdf(draws) >= u - 1e-8).all()
+    assert (law.cdf(draws - 1) <= u + 1e-8).all()

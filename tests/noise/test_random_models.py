@@ -1,4 +1,4 @@
-"""Random noisy models: one seed gives the same bits in any form, cut anywhere, beside any trials."""
+"""A seed gives a random noisy model the same bits in any form, chunk size and number of trials."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ SEEDS = st.sampled_from([0, 1, 2**64 - 1])
 
 @contextmanager
 def native() -> Iterator[None]:
-    """However little there is to do, loops are machine code."""
+    """Compile all loops to machine code, however little work they do."""
     with patch.object(choice, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
         yield
 
 
 def same(one: Any, other: Any, place: Any = ...) -> None:
-    """All outputs; of the other one those at a place."""
+    """Compare all outputs with those of another run, or with one of its members."""
     assert list(one) == list(other)
     for name in one:
         np.testing.assert_array_equal(one[name], np.asarray(other[name])[place], err_msg=name)
@@ -70,12 +70,12 @@ def test_many_forms(model: dict[str, Any], seed: int) -> None:
 def batches(model: dict[str, Any], seed: int, form: str) -> None:
     with native():
         compiled = mdf_loop.compile(model, native=form)
-        asked = {"steps": 5, "seed": seed}
-        many = compiled.run(**asked, trials=70)
-        same(compiled.run(**asked), many, 0)
-        same(compiled.run(**asked, trials=[69]), many, slice(69, 70))
-        same(compiled.run(**asked, trials=7), many, slice(7))
-        same(compiled.run(**asked, trials=range(30, 61)), many, slice(30, 61))
+        options = {"steps": 5, "seed": seed}
+        many = compiled.run(**options, trials=70)
+        same(compiled.run(**options), many, 0)
+        same(compiled.run(**options, trials=[69]), many, slice(69, 70))
+        same(compiled.run(**options, trials=7), many, slice(7))
+        same(compiled.run(**options, trials=range(30, 61)), many, slice(30, 61))
         begun = compiled.run(steps=2, seed=seed, trials=70)
         rest = compiled.run(steps=3, seed=seed, trials=70, state=begun.state)
         same(rest, many, (slice(None), slice(2, None)))
@@ -111,8 +111,8 @@ def test_ten_thousand_trials(model: dict[str, Any], seed: int) -> None:
 
 def cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> None:
     with native(), TemporaryDirectory() as folder:
-        asked = {"steps": 60, "seed": seed, "trials": trials}
-        case = Case(model, asked, {"native": form})
+        options = {"steps": 60, "seed": seed, "trials": trials}
+        case = Case(model, options, {"native": form})
         compiled = case.compiled()
         whole = unbroken(case, compiled)
         same_results(chunked(case, seed % 1000, compiled)[0], whole)
@@ -127,7 +127,7 @@ def test_cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -
 
 @pytest.mark.slow
 @pytest.mark.soak
-@settings(MANY, max_examples=times(3, 1000))  # each is compiled and run some five times
+@settings(MANY, max_examples=times(3, 1000))  # Each model is compiled and run about five times.
 @given(noisy_models(), SEEDS, st.sampled_from(["auto", "off"]), st.sampled_from([None, 3]))
 def test_many_cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> None:
     cuts(model, seed, form, trials)
@@ -142,13 +142,13 @@ def test_exported_files(model: dict[str, Any], seed: int) -> None:
     plain = onnxruntime.InferenceSession(proto.SerializeToString())
     keys = streams.keys(seed, streams.sites(compiled.program.sites), 5)
     names = [output.name for output in plain.get_outputs()]
-    made = dict(zip(names, plain.run(None, {"random_keys": keys}), strict=True))
+    draws = dict(zip(names, plain.run(None, {"random_keys": keys}), strict=True))
     for name in ours:
-        np.testing.assert_array_equal(made[name], ours[name][0], err_msg=name)
+        np.testing.assert_array_equal(draws[name], ours[name][0], err_msg=name)
 
 
 @settings(SOME, max_examples=times(2, 100))
 @given(noisy_models(), SEEDS)
 def test_the_engine_draws_the_same(model: dict[str, Any], seed: int) -> None:
-    made = mdf_loop.verify(model, steps=6, seed=seed)
-    assert made.equal, str(made)
+    report = mdf_loop.verify(model, steps=6, seed=seed)
+    assert report.equal, str(report)

@@ -1,6 +1,6 @@
-"""Random noisy loops that each trial ends for itself: one seed has the same bits in any form and batch.
+"""A seed gives random noisy loops with per-trial exits the same bits in any form and batch.
 
-Arithmetic only, where the same bits are promised.
+The loops use arithmetic only, where equal bits are promised.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DRAWS = st.sampled_from(
 
 @st.composite
 def passages(draw: st.DrawFn) -> dict[str, Any]:
-    """Two numbers that go on until one of them, or both, are far away; some of them record."""
+    """Draw two numbers that change until one or both are far away; some loops record them."""
     a, b, c, d = (draw(NUMBERS) for _ in range(4))
     body = {
         "x_next": f"{a} * x + {b} * y + {draw(DRAWS)}",
@@ -71,7 +71,7 @@ def passages(draw: st.DrawFn) -> dict[str, Any]:
 def same(one: Any, other: Any, place: Any = ...) -> None:
     for name in one:
         mine, theirs = one[name], np.asarray(other[name])[place]
-        if mine.ndim > 1:  # rows up to the longest of those that are run
+        if mine.ndim > 1:  # Rows end with the longest member of the run.
             theirs = theirs[:, : mine.shape[1]]
         np.testing.assert_array_equal(mine, theirs, err_msg=name)
 
@@ -82,17 +82,17 @@ def same(one: Any, other: Any, place: Any = ...) -> None:
 @given(passages(), st.sampled_from([0, 1, 2**64 - 1]), st.sampled_from([64, 500, 1 << 16]))
 def test_any_form_and_batch(model: dict[str, Any], seed: int, elements: int) -> None:
     standard = mdf_loop.compile(model, native="off", device="cpu")
-    asked = {"seed": seed}
-    many = standard.run(trials=TRIALS, **asked)
-    by_meaning = standard.run(trials=TRIALS, engine="interpreter", **asked)
+    options = {"seed": seed}
+    many = standard.run(trials=TRIALS, **options)
+    by_meaning = standard.run(trials=TRIALS, engine="interpreter", **options)
     same(by_meaning, many)
     assert by_meaning.loops == many.loops
     with patch.object(choice, "LITTLE", 0.0):
-        same(mdf_loop.compile(model, device="cpu").run(trials=TRIALS, **asked), many)
+        same(mdf_loop.compile(model, device="cpu").run(trials=TRIALS, **options), many)
     with patch.object(members_stepper, "ELEMENTS", elements):
-        same(standard.run(trials=TRIALS, **asked), many)
-        same(standard.run(trials=7, **asked), many, slice(7))
-        same(standard.run(trials=range(30, 51), **asked), many, slice(30, 51))
-    alone = standard.run(**asked)
+        same(standard.run(trials=TRIALS, **options), many)
+        same(standard.run(trials=7, **options), many, slice(7))
+        same(standard.run(trials=range(30, 51), **options), many, slice(30, 51))
+    alone = standard.run(**options)
     for name in ("r0", "r1", "n"):
         np.testing.assert_array_equal(alone[name], many[name][0])

@@ -1,4 +1,4 @@
-"""Statistics of noisy models against closed forms: seeds are fixed, so these hold or fail always."""
+"""Statistics of noisy models against closed forms; the seeds are fixed, so the tests are deterministic."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ TRIALS = 100_000
 SIGMAS = 5.0
 
 
-def run(parameters: dict[str, Any], **asked: Any) -> Any:
-    """What a node with these parameters gives."""
+def run(parameters: dict[str, Any], **options: Any) -> Any:
+    """Run a model of one node with these parameters."""
     node = {
         "parameters": {
             name: value if isinstance(value, dict) else {"value": value}
@@ -23,12 +23,12 @@ def run(parameters: dict[str, Any], **asked: Any) -> Any:
         },
         "output_ports": {name: {"value": name} for name in parameters},
     }
-    return mdf_loop.compile({"g": {"nodes": {"A": node}}}).run(**asked)
+    return mdf_loop.compile({"g": {"nodes": {"A": node}}}).run(**options)
 
 
-def near(found: Any, expected: Any, deviation: Any) -> None:
-    """Within so many standard deviations."""
-    apart = np.abs(np.asarray(found) - expected) / deviation
+def near(actual: Any, expected: Any, deviation: Any) -> None:
+    """Check that a statistic is within `SIGMAS` standard deviations of its expectation."""
+    apart = np.abs(np.asarray(actual) - expected) / deviation
     assert np.max(apart) < SIGMAS
 
 
@@ -94,36 +94,36 @@ WHOLE: dict[str, Any] = {
 @pytest.mark.parametrize("expression", DISTRIBUTIONS)
 def test_distributions(expression: str) -> None:
     true = DISTRIBUTIONS[expression]
-    made = run({"x": expression}, trials=TRIALS)["x"]
-    mean_near(made, true.mean(), true.var())
+    draws = run({"x": expression}, trials=TRIALS)["x"]
+    mean_near(draws, true.mean(), true.var())
     fourth = float(true.stats(moments="k")) + 3.0
-    near(made.var(), true.var(), true.var() * np.sqrt((fourth - 1) / TRIALS))
-    assert stats.kstest(made, true.cdf).pvalue > 1e-4
+    near(draws.var(), true.var(), true.var() * np.sqrt((fourth - 1) / TRIALS))
+    assert stats.kstest(draws, true.cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("expression", WITHOUT_MOMENTS)
 def test_distributions_without_moments(expression: str) -> None:
-    made = run({"x": expression}, trials=TRIALS)["x"]
-    assert stats.kstest(made, WITHOUT_MOMENTS[expression].cdf).pvalue > 1e-4
+    draws = run({"x": expression}, trials=TRIALS)["x"]
+    assert stats.kstest(draws, WITHOUT_MOMENTS[expression].cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("alpha", [[0.1, 0.4, 0.2], [0.5, 8.0, 20.0], [7.0, 6.0, 9.0]])
 def test_shares(alpha: list[float]) -> None:
     true = stats.dirichlet(alpha)
-    made = run({"x": f"numpy.random.dirichlet({alpha})"}, trials=TRIALS)["x"]
-    np.testing.assert_allclose(made.sum(axis=1), 1.0, rtol=1e-15)
-    near(made.mean(axis=0), true.mean(), np.sqrt(true.var() / TRIALS))
+    draws = run({"x": f"numpy.random.dirichlet({alpha})"}, trials=TRIALS)["x"]
+    np.testing.assert_allclose(draws.sum(axis=1), 1.0, rtol=1e-15)
+    near(draws.mean(axis=0), true.mean(), np.sqrt(true.var() / TRIALS))
     for k, a in enumerate(alpha):
-        assert stats.kstest(made[:, k], stats.beta(a, sum(alpha) - a).cdf).pvalue > 1e-4
-    near(np.cov(made.T), true.cov(), 2.0 * np.sqrt(np.outer(true.var(), true.var()) / TRIALS))
+        assert stats.kstest(draws[:, k], stats.beta(a, sum(alpha) - a).cdf).pvalue > 1e-4
+    near(np.cov(draws.T), true.cov(), 2.0 * np.sqrt(np.outer(true.var(), true.var()) / TRIALS))
 
 
 @pytest.mark.parametrize("expression", WHOLE)
 def test_whole_numbers(expression: str) -> None:
     true = WHOLE[expression]
-    made = run({"x": expression}, trials=TRIALS)["x"]
-    mean_near(made, true.mean(), true.var())
-    values, counts = np.unique(made, return_counts=True)
+    draws = run({"x": expression}, trials=TRIALS)["x"]
+    mean_near(draws, true.mean(), true.var())
+    values, counts = np.unique(draws, return_counts=True)
     share = true.pmf(values)
     often = share > 20 / TRIALS
     spread = np.sqrt(share * (1 - share) / TRIALS) + 1e-12
@@ -132,30 +132,32 @@ def test_whole_numbers(expression: str) -> None:
 
 def test_covariances() -> None:
     square = np.array([[4.0, 2.0, 0.5], [2.0, 5.0, -1.0], [0.5, -1.0, 1.0]])
-    made = run(
+    draws = run(
         {"x": f"numpy.random.multivariate_normal([1, 2, 3], {square.tolist()})"}, trials=TRIALS
     )["x"]
     variances = np.diag(square)
-    near(made.mean(axis=0), [1.0, 2.0, 3.0], np.sqrt(variances / TRIALS))
+    near(draws.mean(axis=0), [1.0, 2.0, 3.0], np.sqrt(variances / TRIALS))
     spread = np.sqrt((np.outer(variances, variances) + square**2) / TRIALS)
-    near(np.cov(made.T), square, spread)
+    near(np.cov(draws.T), square, spread)
 
 
 def correlations(rows: np.ndarray) -> np.ndarray:
-    """Those of different rows."""
+    """Return the correlations of different rows."""
     return np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
 
 
 def test_nothing_is_correlated() -> None:
-    asked = {"x": "numpy.random.normal(size=4)", "y": "numpy.random.normal(size=4)"}
+    parameters = {"x": "numpy.random.normal(size=4)", "y": "numpy.random.normal(size=4)"}
     steps, trials = 40, 2500
-    made = {seed: run(asked, steps=steps, trials=trials, seed=seed) for seed in (0, 1)}
-    x, y = made[0]["x"], made[0]["y"]
+    draws_by_seed = {
+        seed: run(parameters, steps=steps, trials=trials, seed=seed) for seed in (0, 1)
+    }
+    x, y = draws_by_seed[0]["x"], draws_by_seed[0]["y"]
     bound = SIGMAS / np.sqrt(x.size // 4)
     sites = np.stack([x.ravel(), y.ravel()])
     assert np.abs(correlations(sites)).max() < SIGMAS / np.sqrt(x.size)
     assert np.abs(correlations(np.moveaxis(x, -1, 0).reshape(4, -1))).max() < bound
-    seeds = np.stack([x.ravel(), made[1]["x"].ravel()])
+    seeds = np.stack([x.ravel(), draws_by_seed[1]["x"].ravel()])
     assert np.abs(correlations(seeds)).max() < SIGMAS / np.sqrt(x.size)
     by_step = np.moveaxis(x, 1, 0).reshape(steps, -1)
     assert np.abs(correlations(by_step)).max() < SIGMAS / np.sqrt(by_step.shape[1])
@@ -169,26 +171,26 @@ def test_an_ornstein_uhlenbeck_process() -> None:
         "default_initial_value": 0.0,
         "value": f"x - {dt / tau} * x + {sigma * np.sqrt(2 * dt / tau)} * numpy.random.normal()",
     }
-    made = run({"x": walk}, trials=20_000, steps=steps)["x"]
-    kept = 1 - dt / tau
+    paths = run({"x": walk}, trials=20_000, steps=steps)["x"]
+    decay = 1 - dt / tau
     noise = sigma**2 * 2 * dt / tau
     ages = np.arange(1, steps + 1)
-    variance = noise * (1 - kept ** (2 * ages)) / (1 - kept**2)
-    near(made.mean(axis=0), 0.0, np.sqrt(variance / len(made)))
-    near(made.var(axis=0), variance, variance * np.sqrt(2 / len(made)))
-    lag = (made[:, -1] * made[:, -11]).mean()
-    true = variance[-11] * kept**10
-    near(lag, true, np.sqrt((variance[-1] * variance[-11] + true**2) / len(made)))
+    variance = noise * (1 - decay ** (2 * ages)) / (1 - decay**2)
+    near(paths.mean(axis=0), 0.0, np.sqrt(variance / len(paths)))
+    near(paths.var(axis=0), variance, variance * np.sqrt(2 / len(paths)))
+    lag = (paths[:, -1] * paths[:, -11]).mean()
+    true = variance[-11] * decay**10
+    near(lag, true, np.sqrt((variance[-1] * variance[-11] + true**2) / len(paths)))
 
 
 def test_poisson_spikes() -> None:
     rate, dt, steps = 40.0, 1e-3, 500
-    made = run({"spikes": f"numpy.random.rand(10) < {rate * dt}"}, steps=steps, trials=1000)[
+    spikes = run({"spikes": f"numpy.random.rand(10) < {rate * dt}"}, steps=steps, trials=1000)[
         "spikes"
     ]
-    counts = made.sum(axis=1).ravel()
+    counts = spikes.sum(axis=1).ravel()
     share = rate * dt
     mean_near(counts, steps * share, steps * share * (1 - share))
     true = stats.binom(steps, share)
     near(counts.var(), true.var(), true.var() * np.sqrt(2.2 / counts.size))
-    assert (np.diff(np.flatnonzero(made[0, :, 0])) > 0).all()
+    assert (np.diff(np.flatnonzero(spikes[0, :, 0])) > 0).all()

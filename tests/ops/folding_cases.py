@@ -68,7 +68,7 @@ def calls(name: str, dtype: str) -> list[Call]:
         return [
             Call((corners(dtype, extent, seed),), {"to": to}) for to in TO for extent in (0, 5, 37)
         ]
-    if name == "Range":  # between corner values lie more numbers than any memory holds
+    if name == "Range":  # A range between corner values exceeds any memory.
         return list(_as_sample(name, dtype, seed))[:1]
     of_sample = list(_as_sample(name, dtype, seed))
     if row_of(name).elementwise:
@@ -86,51 +86,54 @@ def _as_sample(name: str, dtype: str, seed: int) -> Iterator[Call]:
     sample = SAMPLES[name]
     for round_ in range(4):
         operands = []
-        for k, given in enumerate(sample.inputs):
-            array = given.array("float64") if isinstance(given, F) else np.asarray(given)
-            if given is None:
+        for k, operand in enumerate(sample.inputs):
+            array = operand.array("float64") if isinstance(operand, F) else np.asarray(operand)
+            if operand is None:
                 operands.append(None)
-            elif not isinstance(given, F):
+            elif not isinstance(operand, F):
                 operands.append(array)
             elif round_ == 0:
-                operands.append(_converted(given, dtype))
+                operands.append(_converted(operand, dtype))
             else:
                 numbers = corners(dtype, array.size, seed + 10 * round_ + k)
                 operands.append(numbers.reshape(array.shape))
         yield Call(operands, sample.attributes, sample.n_outputs)
 
 
-def _converted(given: F, dtype: str) -> np.ndarray:
+def _converted(marker: F, dtype: str) -> np.ndarray:
     if dtype in ("float16", "bfloat16"):
-        return given.array("float32").astype(numpy_dtype(dtype))
-    return given.array(dtype)
+        return marker.array("float32").astype(numpy_dtype(dtype))
+    return marker.array(dtype)
 
 
 def _vectors(name: str, dtype: str, seed: int) -> Iterator[Call]:
     """Yield calls with vectors of all extents, single numbers, and one operand of one element."""
     sample = SAMPLES[name]
-    for extent in FEW_EXTENTS if row_of(name).composed else EXTENTS:
+    for extent in FEW_EXTENTS if row_of(name).decomposition else EXTENTS:
         yield Call(
-            [_like(given, dtype, (extent,), seed + k) for k, given in enumerate(sample.inputs)],
+            [_like(operand, dtype, (extent,), seed + k) for k, operand in enumerate(sample.inputs)],
             sample.attributes,
         )
     for round_ in range(2):
         yield Call(
-            [_like(given, dtype, (), seed + k + round_) for k, given in enumerate(sample.inputs)],
+            [
+                _like(operand, dtype, (), seed + k + round_)
+                for k, operand in enumerate(sample.inputs)
+            ],
             sample.attributes,
         )
     if len(sample.inputs) > 1:
         yield Call(
             [
-                _like(given, dtype, (1,) if k else (9,), seed + k)
-                for k, given in enumerate(sample.inputs)
+                _like(operand, dtype, (1,) if k else (9,), seed + k)
+                for k, operand in enumerate(sample.inputs)
             ],
             sample.attributes,
         )
 
 
-def _like(given: Any, dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    of = dtype if isinstance(given, F) else dtype_name(np.asarray(given))
+def _like(operand: Any, dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    of = dtype if isinstance(operand, F) else dtype_name(np.asarray(operand))
     return corners(of, int(np.prod(shape)), seed).reshape(shape)
 
 

@@ -1,4 +1,4 @@
-"""Programs of one operation, and what ONNX Runtime makes of them."""
+"""Programs of one operation, and their results on ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def program_of(
     constant: Sequence[int] = (),
     **attributes: Any,
 ) -> Program:
-    """`y0, y1 ... = op_type(x0, x1, ...)`.
+    """Return the program `y0, y1 ... = op_type(x0, x1, ...)`.
 
-    `shapes` replace those of the arrays; inputs at the places `constant` are known.
+    `shapes` replace those of the arrays. Inputs at the positions `constant` are constants.
     """
     b = Builder()
     inputs = [
@@ -40,14 +40,14 @@ def program_of(
         for k, a in enumerate(arrays)
     ]
     with b.at("$.here", "op"):
-        made = b.multi(op_type, *inputs, n_outputs=n_outputs, **attributes)
-    given = [v for k, v in enumerate(inputs) if v is not None and k not in constant]
-    outputs = tuple(Output(f"y{k}", v) for k, v in enumerate(made))
-    return Program("p", tuple(map(Input, given)), tuple(b.ops), outputs)
+        results = b.multi(op_type, *inputs, n_outputs=n_outputs, **attributes)
+    variables = [v for k, v in enumerate(inputs) if v is not None and k not in constant]
+    outputs = tuple(Output(f"y{k}", v) for k, v in enumerate(results))
+    return Program("p", tuple(map(Input, variables)), tuple(b.ops), outputs)
 
 
 def in_a_loop(op_type: str, array: np.ndarray, **attributes: Any) -> Program:
-    """`x = x0; 2 times: x = x / 2 + op_type(x) / 4; record op_type(x)`."""
+    """Return the program `x = x0; 2 times: x = x / 2 + op_type(x) / 4; record op_type(x)`."""
     b = Builder()
     x0 = b.new(str(array.dtype), array.shape, "x0")
     body = b.body()
@@ -66,7 +66,7 @@ def in_a_loop(op_type: str, array: np.ndarray, **attributes: Any) -> Program:
 
 
 def session_of(program: Program) -> onnxruntime.InferenceSession:
-    """Optimised as far as it is exact: beyond, ONNX Runtime fuses 0.1 * (a @ b) in float32."""
+    """Return a session with exact optimizations only; others fuse 0.1 * (a @ b) in float32."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -77,35 +77,35 @@ def session_of(program: Program) -> onnxruntime.InferenceSession:
 
 
 def run(program: Program, arrays: Arrays, *, inferred: bool = True) -> list[np.ndarray]:
-    """What ONNX Runtime gives; its dtypes and (if `inferred`) shapes are those the program says."""
-    wanted = {entry.value.name for entry in program.inputs}
-    feeds = {f"x{k}": np.asarray(a) for k, a in enumerate(arrays) if f"x{k}" in wanted}
-    made = session_of(program).run(None, feeds)
-    for array, output in zip(made, program.outputs, strict=True):
+    """Run a program on ONNX Runtime and check the declared dtypes and (if `inferred`) shapes."""
+    input_names = {entry.value.name for entry in program.inputs}
+    feeds = {f"x{k}": np.asarray(a) for k, a in enumerate(arrays) if f"x{k}" in input_names}
+    actual = session_of(program).run(None, feeds)
+    for array, output in zip(actual, program.outputs, strict=True):
         value = output.value
         assert dtype_name(array) == value.dtype
         if value.shape is not None and inferred:
             assert len(array.shape) == len(value.shape)
             pairs = zip(array.shape, value.shape, strict=True)
             assert all(n == dim for n, dim in pairs if isinstance(dim, int))
-    return made
+    return actual
 
 
 def legal_run(
     op_type: str, arrays: Arrays, n_outputs: int = 1, *, inferred: bool = True, **rest: Any
 ) -> list[np.ndarray]:
-    """The operation after the passes of `LEGAL`, on ONNX Runtime."""
+    """Run an operation on ONNX Runtime after the passes of `LEGAL`."""
     program = prepare(program_of(op_type, arrays, n_outputs, **rest), LEGAL)
     return run(program, arrays, inferred=inferred)
 
 
 def float32_run(op_type: str, arrays: Arrays, n_outputs: int = 1, **rest: Any) -> list[np.ndarray]:
-    """ONNX Runtime's own float32 kernel."""
+    """Run an operation by ONNX Runtime's own float32 kernel."""
     narrow = [a.astype(np.float32) if a is not None and a.dtype == float else a for a in arrays]
     return run(program_of(op_type, narrow, n_outputs, **rest), narrow, inferred=False)
 
 
 def only_op(program: Program, op_type: str) -> Any:
-    """The program's one operation of that type."""
-    (found,) = (op for op in program.ops if getattr(op, "op_type", "") == op_type)
-    return found
+    """Return the only operation of a type in the program."""
+    (match,) = (op for op in program.ops if getattr(op, "op_type", "") == op_type)
+    return match

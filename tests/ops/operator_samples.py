@@ -20,7 +20,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class F:
-    """An input of the dtype under test."""
+    """Marker of an input of the dtype under test."""
 
     values: Any
 
@@ -217,7 +217,7 @@ NOT_TENSORS = frozenset(
         *("SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence"),
     )
 )
-"""Operators of sequences, optionals, graphs and pictures, which have no sample."""
+"""Operators of sequences, optional values, graphs and images, which have no sample."""
 
 WHOLE = {"Gemm": {"transB": 1}}
-"""Attributes for whole numbers, where those of the sample are fractions."""
+"""Attributes for integers, where those of the sample are fractions."""

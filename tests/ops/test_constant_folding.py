@@ -1,7 +1,7 @@
-"""Operations of constants give the dtypes, shapes and bits that the same operations of inputs give.
+"""Operations of constants have the dtypes, shapes and bits of the same operations of inputs.
 
-Each operation of the registry is compiled twice: with constants as operands, and with inputs that hold
-the same numbers. Both run in the same form, by ONNX Runtime and by the interpreter.
+Each operation of the registry is compiled twice, with constants as operands and with inputs of the same
+numbers. Both programs run in the same form, by ONNX Runtime and by the interpreter.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ FEW_DTYPES = ("float64", "float32", "int64")
 
 
 def dtypes_of(name: str) -> tuple[str, ...]:
-    """Return the dtypes to try for an operation: one where its operands have dtypes of their own."""
+    """Return the dtypes to test an operation with: one if its operands have dtypes of their own."""
     if not any(isinstance(operand, F) for operand in SAMPLES[name].inputs):
         return ("float64",)
-    return FEW_DTYPES if row_of(name).composed else DTYPES
+    return FEW_DTYPES if row_of(name).decomposition else DTYPES
 
 
 def program_of(
@@ -74,10 +74,10 @@ def outcome(name: str, group: Sequence[Call], form: str, *, are_constants: bool)
 
 
 def differences(name: str, group: Sequence[Call], form: str) -> list[str]:
-    """Return sentences about what constants and inputs give differently.
+    """Return sentences about differences between constants and inputs.
 
-    Inputs that the form refuses give nothing that constants could be compared with. A group in which a
-    call fails is compared call by call.
+    A form that refuses the inputs has no results to compare with. If a call of a group fails, the calls are
+    compared one by one.
     """
     of_inputs = outcome(name, group, form, are_constants=False)
     if isinstance(of_inputs, OperandError | UnsupportedError) and len(group) == 1:
@@ -86,9 +86,9 @@ def differences(name: str, group: Sequence[Call], form: str) -> list[str]:
     errors = [isinstance(each, LoopError) for each in (of_inputs, of_constants)]
     if any(errors) and len(group) > 1:
         return [text for call in group for text in differences(name, [call], form)]
-    shown = [None if a is None else a.tolist() for a in group[0].operands]
+    operands = [None if a is None else a.tolist() for a in group[0].operands]
     if any(errors):
-        texts = [f"{shown}: {of_constants!r}, not {of_inputs!r}"]
+        texts = [f"{operands}: {of_constants!r}, not {of_inputs!r}"]
         return [] if all(errors) else texts
     return [
         f"{form} {key}: {text}"
@@ -104,14 +104,14 @@ def assert_equal(name: str, group: Sequence[Call]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_constants_give_what_inputs_give(name: str) -> None:
+def test_constants_and_inputs_give_the_same(name: str) -> None:
     for dtype in dtypes_of(name):
         assert_equal(name, calls(name, dtype))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MORE_CALLS)
-def test_constants_give_what_inputs_give_in_other_calls(name: str) -> None:
+def test_constants_and_inputs_give_the_same_in_other_calls(name: str) -> None:
     assert_equal(name, MORE_CALLS[name])
 
 
@@ -157,7 +157,7 @@ def test_operations_that_runtimes_round_differently_are_left_to_the_run() -> Non
     assert not folded("Cast", 0.1, to=8)
 
 
-def test_what_a_model_must_fix_is_computed_when_it_is_compiled() -> None:
+def test_required_constants_are_computed_at_compile_time() -> None:
     b = Builder()
     one = b.op("Exp", b.constant(np.array(0.0)))
     total = b.op("Add", one, one)

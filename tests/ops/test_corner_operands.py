@@ -1,4 +1,4 @@
-"""Operations of empty arrays, of nan and of infinities: the interpreter, ONNX Runtime and machine code agree."""
+"""The interpreter, ONNX Runtime and machine code agree on empty arrays, nan and infinities."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HARD = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.0, 5e-324]
 
 
 def agree(op_type: str, operands: list[Any], expected: Any = None, **attributes: Any) -> Any:
-    """Return what the interpreter gives for an operation in a loop, after all forms gave its bits."""
+    """Return the interpreter's results of an operation in a loop, after a bitwise comparison of all forms."""
     program = one_operation(op_type, operands, attributes)
     feeds = {f"x{k}": np.asarray(a)[np.newaxis] for k, a in enumerate(operands)}
     feeds = {entry.value.name: feeds[entry.value.name] for entry in program.inputs}
@@ -40,7 +40,7 @@ def agree(op_type: str, operands: list[Any], expected: Any = None, **attributes:
 @pytest.mark.parametrize("low", [None, -np.inf, np.inf, np.nan, -0.0, 1.0])
 @pytest.mark.parametrize("high", [None, -np.inf, np.inf, np.nan, 1.0])
 def test_clip(low: float | None, high: float | None, dtype: str) -> None:
-    """A bound that is left out is the last finite number, and a bound of nan is none."""
+    """A missing bound is the last finite number, and a bound of nan has no effect."""
     x, limits = np.array(HARD, dtype), np.finfo(dtype)
     least = limits.min if low is None else np.array(low, dtype)
     most = limits.max if high is None else np.array(high, dtype)
@@ -52,7 +52,7 @@ def test_clip(low: float | None, high: float | None, dtype: str) -> None:
 
 @pytest.mark.parametrize("low", [None, "a number"])
 def test_clip_by_bounds_of_members(low: str | None) -> None:
-    """Each member has the numbers of a run of its own."""
+    """Each member has the numbers of its own run."""
     b = Builder()
     x, high = b.new("float64", (len(HARD),), "x"), b.new("float64", (), "high")
     least = None if low is None else b.constant(np.array(-0.5))
@@ -103,7 +103,7 @@ def test_the_place_of_an_extreme_in_no_rows(
 @pytest.mark.parametrize("op_type", ["ArgMin", "ArgMax", "ArgMinimum", "ArgMaximum"])
 @pytest.mark.parametrize("extent", [0, "n"])
 def test_a_loop_that_does_not_run_chooses_nothing(op_type: str, extent: int | str) -> None:
-    """There is no element to choose, and no iteration that would choose it."""
+    """The axis is empty, but no iteration computes its extreme."""
     b = Builder()
     inside = b.body()
     x, trips = b.new("float64", (extent,), "x"), b.new("int64", (), "trips")
@@ -141,9 +141,9 @@ def test_hardmax_has_its_one_at_the_first_nan(
 def test_hardmax_of_computed_extents(extents: tuple[int, ...]) -> None:
     x = np.arange(*extents, dtype=np.float64)
     b = Builder()
-    given = b.new("float64", ("n",), "x")
-    result = b.op("Hardmax", given, axis=0)
-    program = Program("p", (Input(given),), tuple(b.ops), (Output("y", result),))
+    operand = b.new("float64", ("n",), "x")
+    result = b.op("Hardmax", operand, axis=0)
+    program = Program("p", (Input(operand),), tuple(b.ops), (Output("y", result),))
     backend = PROGRAM_BACKENDS["onnxruntime"]
     numbers = backend.load(prepare(program, backend.order), STANDARD).run({"x": x})["y"]
     assert same_bits(numbers, interpret(program, {"x": x})["y"])

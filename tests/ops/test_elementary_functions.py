@@ -40,7 +40,7 @@ INF, NAN = np.inf, np.nan
 
 
 def points(op_type: str) -> np.ndarray:
-    """All magnitudes, both signs, and what lies close to 1."""
+    """Return points of all magnitudes and both signs, and points close to 1."""
     rng = np.random.default_rng(7)
     pairs = itertools.pairwise(EDGES)
     parts = [np.exp(rng.uniform(np.log(low), np.log(high), 60)) for low, high in pairs]
@@ -54,17 +54,17 @@ def points(op_type: str) -> np.ndarray:
 
 
 def ulps(op_type: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """How far y is from the true value; infinite where it is not even of its kind."""
+    """Return the distance of y from the true value in ulp; infinite for nan or infinity in place of a number."""
     function = FUNCTIONS[op_type]
 
-    def one(a: float, given: float) -> float:
+    def one(a: float, number: float) -> float:
         exact = function(MP.mpf(float(a)))
         true = np.nan if isinstance(exact, MP.mpc) else float(exact)
         if not np.isfinite(true) or true == 0:
-            return 0.0 if np.array_equal(true, given, equal_nan=True) else INF
-        if not np.isfinite(given):
+            return 0.0 if np.array_equal(true, number, equal_nan=True) else INF
+        if not np.isfinite(number):
             return INF
-        return float(abs(MP.mpf(float(given)) - exact) / MP.mpf(float(np.spacing(abs(true)))))
+        return float(abs(MP.mpf(float(number)) - exact) / MP.mpf(float(np.spacing(abs(true)))))
 
     return np.array([one(a, b) for a, b in zip(x, y, strict=True)])
 

@@ -1,4 +1,4 @@
-"""Equations of `onnx::Einsum` with which onnx's shape inference does not return are refused before it."""
+"""Equations of `onnx::Einsum` for which onnx's shape inference does not return are refused before it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from onnx import parser
 import mdf_loop
 from mdf_loop.errors import LoopError, ModelError, OperandError
 from mdf_loop.importing.onnx_file import checked_onnx
-from mdf_loop.ops.equations import equation_fault
+from mdf_loop.ops.einsum_equation import equation_fault
 from tests.ops.op_running import program_of
 
 HANGING = ("...a...->a", "....a->a", "a-b->a", "......->...", "...a...", "a.b->", "... ...->a")
-"""Equations of one operand with which onnx 1.23.2 does not return."""
+"""Equations of one operand for which onnx 1.23.2 does not return."""
 
 
 @pytest.mark.parametrize(

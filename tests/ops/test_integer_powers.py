@@ -22,7 +22,7 @@ BASES = [0, 1, -1, 2, -2, 3, -3, 10, 255, 256, 257, -(2**31), 2**31 - 1]
 NEGATIVE = "whole numbers cannot be raised to negative whole powers"
 
 
-def wrapped(x: Any, n: Any) -> np.ndarray:
+def wrapped_power(x: Any, n: Any) -> np.ndarray:
     """Return `x ** n` modulo 2**width, by Python's integers."""
     x, n = np.broadcast_arrays(x, n)
     bits = 8 * x.dtype.itemsize
@@ -40,28 +40,28 @@ def test_powers_of_any_exponent_wrap(dtype: str, exponents: str) -> None:
     bases = [*BASES, np.iinfo(dtype).min, np.iinfo(dtype).max]
     x = np.array(bases, dtype)[:, None]
     n = np.array([k for k in (*EXPONENTS, *UNSIGNED) if k <= most], exponents)
-    expected = wrapped(x, n)
+    expected = wrapped_power(x, n)
     for constant in ((), (1,)):
         program = program_of("Pow", [x, n], constant=constant)
         interpreted = interpret(program, {"x0": x, "x1": n})["y0"]
         np.testing.assert_array_equal(interpreted, expected, strict=True)
-        (made,) = legal_run("Pow", [x, n], constant=constant)
-        np.testing.assert_array_equal(made, expected, strict=True)
+        (powers,) = legal_run("Pow", [x, n], constant=constant)
+        np.testing.assert_array_equal(powers, expected, strict=True)
 
 
 @pytest.mark.parametrize("n", [*EXPONENTS, *UNSIGNED])
 def test_a_constant_exponent_becomes_products(n: int) -> None:
     x, exponent = np.array(BASES), np.array(n, np.uint64 if n >= 2**63 else np.int64)
-    (made,) = legal_run("Pow", [x, exponent], constant=(1,))
-    np.testing.assert_array_equal(made, wrapped(x, exponent), strict=True)
+    (powers,) = legal_run("Pow", [x, exponent], constant=(1,))
+    np.testing.assert_array_equal(powers, wrapped_power(x, exponent), strict=True)
 
 
 def test_bases_and_exponents_by_chance() -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(-(2**63), 2**63 - 1, 500)
     n = rng.integers(0, 2**63 - 1, 500) >> rng.integers(0, 63, 500)
-    (made,) = legal_run("Pow", [x, n])
-    np.testing.assert_array_equal(made, wrapped(x, n), strict=True)
+    (powers,) = legal_run("Pow", [x, n])
+    np.testing.assert_array_equal(powers, wrapped_power(x, n), strict=True)
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
@@ -78,23 +78,23 @@ def test_negative_powers_are_errors(n: np.ndarray, constant: tuple[int, ...]) ->
     feeds = {k: a for k, a in (("x0", x), ("x1", n)) if int(k[1]) not in constant}
     with pytest.raises(RunError, match=NEGATIVE) as interpreted:
         interpret(program, feeds)
-    with pytest.raises(RunError, match=NEGATIVE) as ran:
+    with pytest.raises(RunError, match=NEGATIVE) as error:
         Session(prepare(program, LEGAL), STANDARD).run(feeds)
-    assert interpreted.value.findings[0].where == ran.value.findings[0].where == "$.here"
+    assert interpreted.value.findings[0].where == error.value.findings[0].where == "$.here"
 
 
 def test_an_integer_to_the_power_of_a_float_is_no_integer_power() -> None:
     x, n = np.array([2, 4, 9]), np.array([-1.0, 0.5, 0.5])
     expected = interpret(program_of("Pow", [x, n]), {"x0": x, "x1": n})["y0"]
-    (made,) = legal_run("Pow", [x, n])
-    assert made.tolist() == expected.tolist() == [0, 2, 3]
+    (powers,) = legal_run("Pow", [x, n])
+    assert powers.tolist() == expected.tolist() == [0, 2, 3]
 
 
 # --- models ---------------------------------------------------------------------------------------
 
 
 def over_time(expression: str, **states: Any) -> dict[str, Any]:
-    """Return a model that computes an expression of states, each of which is rolled in every step."""
+    """Return a model that computes an expression of states, each of which is rotated in every step."""
     parameters: dict[str, Any] = {
         name: {
             "default_initial_value": value.tolist(),
@@ -126,7 +126,7 @@ def test_arrays_of_every_width_wrap_over_time(dtype: str, form: dict[str, Any]) 
     x = np.array([2, 3, 7, min(most, 251), 10], dtype)
     n = np.array([64, 100, 65, 2, min(most, 70)], dtype)
     rows = rows_of(over_time(f"numpy.{dtype}(x) ** numpy.{dtype}(k)", x=x, k=n), **form)
-    expected = [wrapped(np.roll(x, step), np.roll(n, step)) for step in (1, 2, 3)]
+    expected = [wrapped_power(np.roll(x, step), np.roll(n, step)) for step in (1, 2, 3)]
     np.testing.assert_array_equal(rows, np.array(expected), strict=True)
 
 
@@ -147,7 +147,7 @@ def test_negative_powers_end_a_run(expression: str, form: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_what_is_not_read_cannot_fail(form: dict[str, Any]) -> None:
+def test_unread_powers_cannot_fail(form: dict[str, Any]) -> None:
     node = {
         "parameters": {"k": {"default_initial_value": 3, "value": "k - 1"}},
         "output_ports": {"y": {"value": "3 ** (k - 1) if k > 0 else -7"}},
@@ -186,17 +186,17 @@ def pow_model() -> Any:
 
 def test_powers_of_an_imported_file_and_of_the_exported_one(tmp_path: Any) -> None:
     x, n = np.array([2, 3, -7]), np.array([64, 100, 2**40 + 1])
-    given = {"M": np.array(2), "x0": x, "n": n}
+    feeds = {"M": np.array(2), "x0": x, "n": n}
     for form in FORMS:
         engine = {"engine": form["engine"]} if "engine" in form else {}
         compiled = mdf_loop.compile(mdf_loop.from_onnx(pow_model()), native=form["native"])
-        results = compiled.run(given, progress=False, **engine)
-        np.testing.assert_array_equal(results["powers"], np.stack([wrapped(x, n)] * 2))
+        results = compiled.run(feeds, progress=False, **engine)
+        np.testing.assert_array_equal(results["powers"], np.stack([wrapped_power(x, n)] * 2))
         with pytest.raises(LoopError, match=NEGATIVE):
-            compiled.run({**given, "n": np.array([1, -1, 2])}, progress=False, **engine)
+            compiled.run({**feeds, "n": np.array([1, -1, 2])}, progress=False, **engine)
     compiled.save(tmp_path / "powers.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "powers.onnx")
-    (powers,) = session.run(["powers"], given)
-    np.testing.assert_array_equal(powers, np.stack([wrapped(x, n)] * 2))
+    (powers,) = session.run(["powers"], feeds)
+    np.testing.assert_array_equal(powers, np.stack([wrapped_power(x, n)] * 2))
     with pytest.raises(Exception, match=NEGATIVE):
-        session.run(["powers"], {**given, "n": np.array([1, -1, 2])})
+        session.run(["powers"], {**feeds, "n": np.array([1, -1, 2])})

@@ -1,4 +1,4 @@
-"""The table of kernels against ONNX Runtime itself."""
+"""Compare the table of kernels with ONNX Runtime itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.ir import Op
 from mdf_loop.ops import kernels, onnx_schema, row_of
 from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.opset import opset_of_op
-from mdf_loop.ops.registry import no, own_names, rows
+from mdf_loop.ops.registry import domain_operation_names, never, rows
 from tests.ops.op_running import only_op, program_of, run
 from tests.ops.operator_samples import NOT_TENSORS, SAMPLES, F
 
@@ -21,7 +21,7 @@ DTYPES = ("float64", "float32", "int64", "int32", "bool")
 
 
 def sample_op(op_type: str, dtype: str) -> Op | None:
-    """The sample of an operator in a dtype; None if ONNX does not define it."""
+    """Return the sample of an operator in a dtype, or None if ONNX does not define it."""
     sample = SAMPLES[op_type]
     arrays = [x.array(dtype) if isinstance(x, F) else x for x in sample.inputs]
     arrays = [None if a is None else np.asarray(a) for a in arrays]
@@ -33,8 +33,8 @@ def sample_op(op_type: str, dtype: str) -> Op | None:
     return only_op(program, op_type)
 
 
-def asked(op: Op) -> bool:
-    """What ONNX Runtime itself says, past the table."""
+def runtime_has_kernel(op: Op) -> bool:
+    """Query ONNX Runtime itself, without the table."""
     inputs = tuple(None if v is None else v.dtype for v in op.inputs)
     outputs = tuple(v.dtype for v in op.outputs)
     return kernels._probe(
@@ -42,25 +42,25 @@ def asked(op: Op) -> bool:
     )
 
 
-OWN = set(own_names())
-"""Operations that ONNX lacks, of which the runtime knows nothing."""
+DOMAIN_OPERATIONS = set(domain_operation_names())
+"""Operations that ONNX lacks, which the runtime cannot have."""
 
 
 def test_every_operator_with_tensors_has_a_sample():
-    assert set(SAMPLES) | NOT_TENSORS == {*onnx_schema.operator_names(), *OWN}
+    assert set(SAMPLES) | NOT_TENSORS == {*onnx_schema.operator_names(), *DOMAIN_OPERATIONS}
 
 
-PROMISED = {row.name for row in rows() if row.has_kernel is not no}
-SURE = sorted(PROMISED - OWN - {"Constant"})
+WITH_KNOWN_KERNEL = {row.name for row in rows() if row.has_kernel is not never}
+KNOWN = sorted(WITH_KNOWN_KERNEL - DOMAIN_OPERATIONS - {"Constant"})
 
 
-@pytest.mark.parametrize("op_type", SURE)
-def test_what_a_row_promises_the_runtime_has(op_type):
+@pytest.mark.parametrize("op_type", KNOWN)
+def test_kernels_of_rows_exist(op_type):
     checked = 0
     for dtype in DTYPES:
         op = sample_op(op_type, dtype)
         if op is not None and row_of(op_type).has_kernel(op):
-            assert asked(op), f"{op_type} in {dtype}"
+            assert runtime_has_kernel(op), f"{op_type} in {dtype}"
             checked += 1
     assert checked
 
@@ -105,7 +105,7 @@ def test_attributes_count(fmod):
     assert has_kernel(op) is bool(fmod)
 
 
-def test_the_runtime_is_asked_once():
+def test_the_runtime_is_probed_once():
     op = sample_op("Softplus", "float64")
     assert op is not None
     has_kernel(op)
@@ -115,7 +115,7 @@ def test_the_runtime_is_asked_once():
     assert (after.misses, after.hits) == (before.misses, before.hits + 1)
 
 
-def test_usual_operations_ask_nothing():
+def test_common_operations_need_no_probe():
     before = kernels._probe.cache_info()
     for op_type in ("Add", "Exp", "MatMul", "Gather", "Slice", "Where", "Cast", "ReduceSum"):
         op = sample_op(op_type, "float64")
@@ -125,18 +125,21 @@ def test_usual_operations_ask_nothing():
 
 
 @pytest.mark.slow
-def test_asking_does_not_need_the_runtime_at_import():
+def test_the_runtime_is_not_imported_before_a_probe():
     code = "import sys, mdf_loop.pipeline; sys.exit('onnxruntime' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_what_else_is_wrong_is_not_a_missing_kernel():
+def test_other_faults_are_not_missing_kernels():
     op = only_op(program_of("LRN", [np.ones((1, 4, 2, 2), np.float32)], size=2), "LRN")
-    assert has_kernel(op)  # "size must be odd" is for the session to say
+    assert has_kernel(op)  # The session reports "size must be odd".
 
 
 class TestTrapsOfTheRuntime:
-    """Why `_FAILS` exists: these load, and then fail or are wrong. A change here is good news."""
+    """Kernels that load, but fail or are wrong, the reason for `wrong_kernel` of rows.
+
+    A failure of these tests is good news.
+    """
 
     @pytest.mark.parametrize("op_type", ["LSTM", "GRU"])
     def test_recurrent_networks_in_float64_fail(self, op_type):

@@ -1,4 +1,4 @@
-"""Meanings of operations for the interpreter: the same bits as ONNX Runtime gives."""
+"""The interpreter's implementations of operations have the bits of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_the_interpreter_has_the_bits_of_onnx_runtime(op_type, dtype, shape) -> 
     for turns in range(len(SPECIAL)):
         array = np.resize(np.roll(SPECIAL, -turns), shape).astype(dtype)
         (expected,) = session.run(None, {"x": array})
-        (given,) = evaluate(op_type, [array], {}, 1)
-        assert (given.dtype, given.shape) == (expected.dtype, expected.shape)
-        np.testing.assert_array_equal(given, expected)
-        signs = np.signbit(given) == np.signbit(expected)
+        (evaluated,) = evaluate(op_type, [array], {}, 1)
+        assert (evaluated.dtype, evaluated.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(evaluated, expected)
+        signs = np.signbit(evaluated) == np.signbit(expected)
         assert (signs | np.isnan(expected)).all()

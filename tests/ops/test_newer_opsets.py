@@ -1,4 +1,4 @@
-"""Operations that opset 17 does not have: the lowest opset, the same numbers, all others respelled."""
+"""Operations that opset 17 lacks: their lowest opset, equal numbers, new encodings of all others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdf_loop.ir import Input, Output, Program
 from mdf_loop.ops import row_of
 from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.onnx_schema import operator_names
-from mdf_loop.ops.opset import NEWEST, forms
+from mdf_loop.ops.opset import NEWEST, schemas_by_opset
 from mdf_loop.pipeline import LEGAL, prepare
 from tests.ops.op_running import program_of, run
 
@@ -60,12 +60,12 @@ def opset(program: Program) -> int:
 def test_numbers_are_those_of_onnx(
     version: int, op_type: str, arrays: list[Any], attributes: dict[str, Any], dtype: str
 ) -> None:
-    given = cast(arrays, dtype)
+    operands = cast(arrays, dtype)
     if op_type == "BitCast":
         attributes = {"to": {"float32": 6, "float64": 7}[dtype]}
-    legal = prepare(program_of(op_type, given, **attributes), LEGAL)
-    (want,) = evaluate(op_type, given, attributes, 1)[:1]
-    got = run(legal, given)[0]
+    legal = prepare(program_of(op_type, operands, **attributes), LEGAL)
+    (want,) = evaluate(op_type, operands, attributes, 1)[:1]
+    got = run(legal, operands)[0]
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == "float32" else 1e-7)
     if dtype == "float32":
@@ -132,7 +132,7 @@ def test_a_norm_of_windows_that_end_outside(dtype: str) -> None:
 
 # --- what stands beside them ----------------------------------------------------------------------
 
-BESIDE = [
+UNCHANGED = [
     ("ReduceLogSumExp", [ROWS], {"axes": (1,)}, 1),
     ("ReduceMax", [ROWS], {}, 1),
     ("ReduceSum", [ROWS, AXES], {}, 1),
@@ -146,7 +146,7 @@ BESIDE = [
 ]
 
 
-@pytest.mark.parametrize(("op_type", "arrays", "attributes", "count"), BESIDE)
+@pytest.mark.parametrize(("op_type", "arrays", "attributes", "count"), UNCHANGED)
 def test_others_mean_the_same_in_a_newer_opset(
     op_type: str, arrays: list[Any], attributes: dict[str, Any], count: int
 ) -> None:
@@ -155,11 +155,11 @@ def test_others_mean_the_same_in_a_newer_opset(
     values = [
         None if a is None else b.new(str(a.dtype), a.shape, f"x{k}") for k, a in enumerate(arrays)
     ]
-    made = b.multi(op_type, *values, n_outputs=count, **attributes)
+    results = b.multi(op_type, *values, n_outputs=count, **attributes)
     text = b.new("string", (1,), f"x{len(arrays)}")
     joined = b.op("StringConcat", text, text)
     inputs = tuple(Input(value) for value in (*values, text) if value is not None)
-    outputs = (*(Output(f"y{k}", value) for k, value in enumerate(made)), Output("z", joined))
+    outputs = (*(Output(f"y{k}", value) for k, value in enumerate(results)), Output("z", joined))
     newer = Program("newer", inputs, tuple(b.ops), outputs)
     older = Program("older", inputs[:-1], tuple(b.ops[:-1]), outputs[:-1])
     assert (opset(older), opset(newer)) == (17, 20)
@@ -169,33 +169,33 @@ def test_others_mean_the_same_in_a_newer_opset(
     assert got[-1].tolist() == ["aa"]
 
 
-def test_every_change_of_form_is_respelled() -> None:
-    """What newer opsets take away, another default or one input more, is in the operation's row."""
+def test_every_change_of_an_encoding_has_a_row() -> None:
+    """A row covers each removal, changed default or added input of newer opsets."""
     changed = {
         (name, version)
         for name in operator_names()
-        for (_, before), (version, now) in itertools.pairwise(forms(name).items())
-        if version <= NEWEST and not _only_grew(before, now)
+        for (_, before), (version, now) in itertools.pairwise(schemas_by_opset(name).items())
+        if version <= NEWEST and not _is_extended(before, now)
     }
     respelled = {(n, v) for n in operator_names() for v, _ in row_of(n).newer_forms}
     assert changed - {("GridSample", 20), ("Split", 18)} <= respelled
     assert {(n, v) for n, v in respelled} <= changed | {("GridSample", 20), ("Split", 18)}
 
 
-def _only_grew(before: defs.OpSchema, now: defs.OpSchema) -> bool:
-    kept = all(name in now.attributes for name in before.attributes)
+def _is_extended(before: defs.OpSchema, now: defs.OpSchema) -> bool:
+    has_all_attributes = all(name in now.attributes for name in before.attributes)
     same = all(
         now.attributes[name].default_value == formal.default_value
         for name, formal in before.attributes.items()
         if name in now.attributes
     )
-    return kept and same and now.min_input <= before.min_input
+    return has_all_attributes and same and now.min_input <= before.min_input
 
 
 # --- what is refused ------------------------------------------------------------------------------
 
 
-def test_what_has_no_kernel_is_refused_by_name() -> None:
+def test_operations_without_kernel_are_refused_by_name() -> None:
     scales = np.array([1, 1, 0.5, 0.5], np.float32)
     program = program_of("Resize", [IMAGE, None, scales], mode="linear", antialias=1)
     with pytest.raises(UnsupportedError, match="onnx::Resize in float64 needs scales or sizes"):
@@ -210,10 +210,10 @@ def test_a_kept_ratio_in_float64_is_refused_by_name() -> None:
 
 
 def test_an_operator_of_no_opset_up_to_20_is_no_function() -> None:
-    assert not forms("Attention")
-    assert list(forms("BitCast")) == [26]
+    assert not schemas_by_opset("Attention")
+    assert list(schemas_by_opset("BitCast")) == [26]
 
 
-def test_what_no_opset_takes_is_said_by_the_oldest() -> None:
+def test_invalid_operands_get_the_error_of_the_oldest_opset() -> None:
     with pytest.raises(OperandError, match=r"onnx::AveragePool cannot take"):
         program_of("AveragePool", [np.array([1, 2])], kernel_shape=(2,))

@@ -1,4 +1,4 @@
-"""Numbers of streams as operations: the same bits in numpy, the interpreter and ONNX Runtime."""
+"""Random numbers of streams have the same bits in numpy, the interpreter and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTERS = np.array([0, 1, 2**40, 2**64 - 1, 12345], np.uint64)
 
 
 def model(name: str) -> dict[str, Any]:
-    """A node that draws by a counter and a key which it is given."""
+    """Return a model of a node that draws by a counter and a key from its inputs."""
     node = {
         "input_ports": {"counter": {"type": "uint64"}, "key": {"type": "uint64"}},
         "functions": {
@@ -48,18 +48,18 @@ def test_everywhere_the_same_bits(
         (COUNTERS, KEY[:, np.newaxis]),
         (np.arange(60_000 * (threads - 1) + 5, dtype=np.uint64), KEY[2]),
     ):
-        made = compiled.run({"counter": counter, "key": np.asarray(key)}, engine=engine)["y"]
+        numbers = compiled.run({"counter": counter, "key": np.asarray(key)}, engine=engine)["y"]
         expected = NUMBERS[name](counter, key)
-        np.testing.assert_array_equal(made, expected, strict=True)
+        np.testing.assert_array_equal(numbers, expected, strict=True)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_plain_onnx_runtime_has_them(name: str) -> None:
-    given = {"counter": COUNTERS, "key": KEY[1]}
-    saved = mdf_loop.compile(model(name)).to_onnx(given).SerializeToString()
+    feeds = {"counter": COUNTERS, "key": KEY[1]}
+    saved = mdf_loop.compile(model(name)).to_onnx(feeds).SerializeToString()
     session = onnxruntime.InferenceSession(saved, providers=["CPUExecutionProvider"])
-    (made,) = session.run(None, {k: np.asarray(v) for k, v in given.items()})
-    np.testing.assert_array_equal(made, NUMBERS[name](COUNTERS, KEY[1]), strict=True)
+    (numbers,) = session.run(None, {k: np.asarray(v) for k, v in feeds.items()})
+    np.testing.assert_array_equal(numbers, NUMBERS[name](COUNTERS, KEY[1]), strict=True)
 
 
 def test_a_sweep_over_keys_has_the_numbers_of_each() -> None:

@@ -1,5 +1,7 @@
-"""An operation that ONNX lacks is one row: with it models call it, and it is interpreted, composed on
-ONNX Runtime, batched in a sweep, drawn and explained; without it, it is unknown.
+"""An operation that ONNX lacks needs one row.
+
+With the row, models can call the operation. It is interpreted, decomposed on ONNX Runtime, batched in a sweep,
+drawn and explained. Without the row, the name is unknown.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from mdf_loop.errors import OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops import Row, registered
 from mdf_loop.ops.batching.elementwise import elementwise
-from mdf_loop.ops.failing import unless_fixed
-from mdf_loop.ops.registry import no
+from mdf_loop.ops.failure_conditions import may_mismatch_unknown_extent
+from mdf_loop.ops.registry import never
 from mdf_loop.run.interpret import interpret
 
 FORMAL = defs.OpSchema.FormalParameter
@@ -27,7 +29,7 @@ FLOATS = ("T", ["tensor(double)", "tensor(float)"], "numbers with a point")
 
 
 def cubed(b: Builder, op: Op) -> Value:
-    """`x * x * x`."""
+    """Build `x * x * x`."""
     x = op.inputs[0]
     return b.op("Mul", b.op("Mul", x, x), x)
 
@@ -41,9 +43,9 @@ CUBE = Row(
     types=lambda inputs, attributes, known: [inputs[0]],
     meaning=lambda x: x * x * x,
     elementwise=True,
-    may_fail=no,
+    may_fail=never,
     batched=elementwise,
-    composed=cubed,
+    decomposition=cubed,
 )  # fmt: skip
 
 MODEL: dict[str, Any] = {
@@ -70,11 +72,11 @@ def _row() -> Iterator[None]:
 def test_it_is_interpreted() -> None:
     program = mdf_loop.read(MODEL, {"x": X})
     assert "Cube(%x)" in str(program)
-    (made,) = (interpret(program, {"x": X})[name] for name in [program.outputs[0].name])
-    np.testing.assert_array_equal(made, X * X * X)
+    (cubes,) = (interpret(program, {"x": X})[name] for name in [program.outputs[0].name])
+    np.testing.assert_array_equal(cubes, X * X * X)
 
 
-def test_it_is_composed_where_it_runs() -> None:
+def test_it_is_decomposed_for_the_runtime() -> None:
     compiled = mdf_loop.compile(MODEL)
     np.testing.assert_array_equal(compiled.run({"x": X})["cell.y"], X * X * X)
     over_time = compiled.run({"x": X}, steps=4)
@@ -90,10 +92,10 @@ def test_it_is_computed_for_many_values_at_once() -> None:
     np.testing.assert_array_equal(swept["cell.y"], rows * rows * rows)
 
 
-def test_what_is_known_is_computed_when_compiling() -> None:
+def test_constants_are_computed_at_compile_time() -> None:
     b = Builder()
-    made = b.op("Cube", b.constant(np.array(2.0)))
-    assert b.evaluated(made) == 8.0
+    cube = b.op("Cube", b.constant(np.array(2.0)))
+    assert b.evaluated(cube) == 8.0
 
 
 def test_it_is_drawn_and_explained(tmp_path: Path) -> None:
@@ -102,21 +104,21 @@ def test_it_is_drawn_and_explained(tmp_path: Path) -> None:
     assert "Cube(" in str(mdf_loop.explain(MODEL))
 
 
-def test_what_is_wrong_with_a_call_is_said_by_its_own_name() -> None:
+def test_errors_of_a_call_have_its_name() -> None:
     with pytest.raises(OperandError, match="no argument 'Q'"):
         _with_function({"function": "tests::Cube", "args": {"Q": "x"}})
     with pytest.raises(UnknownFunctionError, match="Cube"):
         _with_function({"function": "onnx::Cube", "args": {"X": "x"}})
 
 
-def test_who_misses_its_name_is_told_it() -> None:
+def test_a_misspelt_name_gets_a_suggestion() -> None:
     with pytest.raises(UnknownFunctionError, match="did you mean 'tests::Cube'"):
         _with_function({"function": "tests::Cuube", "args": {"X": "x"}})
 
 
 def test_dtypes_that_its_schema_does_not_list_are_refused() -> None:
-    said = r"tests::Cube cannot take \(X: int64\[3\]\): X must be float64 or float32"
-    with pytest.raises(OperandError, match=said):
+    sentence = r"tests::Cube cannot take \(X: int64\[3\]\): X must be float64 or float32"
+    with pytest.raises(OperandError, match=sentence):
         mdf_loop.read(MODEL, {"x": np.array([1, 2, 3])})
     b = Builder()
     with pytest.raises(OperandError, match=r"tests::Cube cannot take \(X: bool\[\]\)"):
@@ -142,7 +144,7 @@ def _with_function(function: dict[str, Any]) -> None:
     mdf_loop.read({"cubes": {"nodes": {"cell": cell}}}, {"x": X})
 
 
-def test_without_a_composition_it_is_refused_by_name() -> None:
+def test_without_a_decomposition_it_is_refused_by_name() -> None:
     alone = Row(name="Alone", schema=_schema("Alone"), types=CUBE.types, meaning=CUBE.meaning)
     with registered(alone):
         cell = MODEL["cubes"]["nodes"]["cell"]
@@ -159,12 +161,14 @@ def _schema(name: str) -> defs.OpSchema:
     )  # fmt: skip
 
 
-def test_its_row_says_when_it_fails() -> None:
+def test_its_row_tells_when_it_fails() -> None:
     x = Value("x", "float64", ("n",))
-    fails = Row(name="Open", schema=_schema("Open"), types=CUBE.types, may_fail=unless_fixed)
+    fails = Row(
+        name="Open", schema=_schema("Open"), types=CUBE.types, may_fail=may_mismatch_unknown_extent
+    )
     with registered(fails):
-        assert fails.may_fail(Op("Open", (x,), (x,)), _nothing)
+        assert fails.may_fail(Op("Open", (x,), (x,)), _no_derivative)
 
 
-def _nothing(value: Value | None) -> Array | None:
+def _no_derivative(value: Value | None) -> Array | None:
     return None

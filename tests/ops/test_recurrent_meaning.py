@@ -1,4 +1,4 @@
-"""Recurrent operators with lengths, in every engine: the numbers of ONNX Runtime's float32 kernels."""
+"""Recurrent operators with lengths have the numbers of ONNX Runtime's float32 kernels in every engine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def model(op_type: str, direction: str, about: dict[str, Any], dtype: str = "float32") -> Any:
-    """A layer with biases, lengths and initial states; an LSTM has peepholes too."""
+    """Return a layer with biases, lengths and initial states; an LSTM has peepholes too."""
     random = np.random.default_rng(3)
     count, rows = DIRECTIONS[direction], GATES[op_type] * HIDDEN
     shapes = {"w": (rows, SIZE), "r": (rows, HIDDEN), "b": (2 * rows,), "h": (BATCH, HIDDEN)}
@@ -67,20 +67,20 @@ def inputs(dtype: str = "float32") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("op_type", "direction", "about"), CASES)
-def test_each_engine_gives_what_the_runtime_gives(
+def test_each_engine_agrees_with_the_runtime(
     op_type: str, direction: str, about: dict[str, Any]
 ) -> None:
     proto = model(op_type, direction, about)
-    wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, inputs())
+    expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, inputs())
     compiled = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu")
     for engine in ("onnxruntime", "interpreter"):
         results = compiled.run(inputs(), engine=engine)
-        for name, array in zip(OUTPUTS, wanted, strict=False):
+        for name, array in zip(OUTPUTS, expected, strict=False):
             np.testing.assert_allclose(results[name], array, rtol=1e-4, atol=1e-6, err_msg=engine)
 
 
 @pytest.mark.parametrize("op_type", GATES)
-def test_float64_is_composed_to_the_same_numbers(op_type: str) -> None:
+def test_float64_decomposes_to_the_same_numbers(op_type: str) -> None:
     compiled = mdf_loop.compile(
         mdf_loop.from_onnx(model(op_type, "bidirectional", {}, "float64")), device="cpu"
     )

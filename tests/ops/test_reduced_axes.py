@@ -1,4 +1,4 @@
-"""Reductions with axes as attribute, constant and operand: in both engines as numpy has them."""
+"""Reductions with axes as attribute, constant and operand agree with numpy in both engines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CASES = [
 
 
 def numbers(word: str) -> np.ndarray:
-    """Positive numbers; products of those of int64 wrap."""
+    """Return positive numbers, whose products wrap for int64."""
     rng = np.random.default_rng(3)
     if word in ("double", "float"):
         return (1 + abs(rng.normal(size=(2, 3, 2)))).astype(DTYPES[word])
@@ -55,9 +55,9 @@ def model(name: str, word: str, form: str, axes: list[int], options: dict[str, i
     words = ", ".join(f"{key} = {value}" for key, value in options.items())
     text = f"""<ir_version: 8, opset_import: ["": 18]>
     g ({inputs}) => ({word} y) {more} {{ y = {name} <{words}> ({call}) }}"""
-    made = onnx.parser.parse_model(text)
-    made.graph.output[0].type.tensor_type.ClearField("shape")
-    return mdf_loop.compile(mdf_loop.from_onnx(made), device="cpu")
+    parsed = onnx.parser.parse_model(text)
+    parsed.graph.output[0].type.tensor_type.ClearField("shape")
+    return mdf_loop.compile(mdf_loop.from_onnx(parsed), device="cpu")
 
 
 @pytest.mark.parametrize(("name", "word"), CASES)
@@ -109,7 +109,7 @@ NAN = np.array([[1.0, np.nan, 3.0]])
         ("ArgMin", [NAN], {"axis": 1}),
     ],
 )
-def test_constants_give_what_inputs_give(
+def test_constants_and_inputs_give_the_same(
     name: str, arrays: list[np.ndarray], options: dict[str, int]
 ) -> None:
     names = [f"x{k}" for k in range(len(arrays))]
@@ -141,8 +141,8 @@ def test_constants_give_what_inputs_give(
             [unread, *(() if known else inputs)],
             outputs,
         )
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
         feeds = {"z": np.float32(0)} | ({} if known else dict(zip(names, arrays, strict=True)))
-        results.append(mdf_loop.compile(mdf_loop.from_onnx(made)).run(feeds)["y"])
+        results.append(mdf_loop.compile(mdf_loop.from_onnx(proto)).run(feeds)["y"])
     assert results[0].dtype == results[1].dtype
     np.testing.assert_array_equal(*results)

@@ -1,4 +1,4 @@
-"""Sums and products of whole numbers are exact beyond 2**53."""
+"""Sums and products of integers are exact beyond 2**53."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def run_legal(op_type: str, arrays: list[np.ndarray], **attributes: object) -> n
 def test_sums_and_products_wrap_as_numpy_does(axes, keepdims: int, dtype: str) -> None:
     big, small = BIG.astype(dtype), SMALL.astype(dtype)
     settings = {"keepdims": keepdims} | ({"axes": axes} if axes else {})
-    shown = {"axis": axes, "keepdims": bool(keepdims), "dtype": dtype}
+    options = {"axis": axes, "keepdims": bool(keepdims), "dtype": dtype}
     extra = [np.array(axes)] if axes else []
     cases = {
-        "ReduceSum": (big, np.sum(big, **shown)),
-        "ReduceL1": (big, np.sum(np.abs(big), **shown)),
-        "ReduceSumSquare": (big, np.sum(big * big, **shown)),
-        "ReduceProd": (small**9, np.prod(small**9, **shown)),
+        "ReduceSum": (big, np.sum(big, **options)),
+        "ReduceL1": (big, np.sum(np.abs(big), **options)),
+        "ReduceSumSquare": (big, np.sum(big * big, **options)),
+        "ReduceProd": (small**9, np.prod(small**9, **options)),
     }
     for op_type, (x, expected) in cases.items():
         if op_type == "ReduceSum":
-            made = run_legal(op_type, [x, *extra], keepdims=keepdims)
+            reduced = run_legal(op_type, [x, *extra], keepdims=keepdims)
         else:
-            made = run_legal(op_type, [x], **settings)
-        np.testing.assert_array_equal(made, expected, err_msg=op_type)
-        assert made.dtype == dtype
+            reduced = run_legal(op_type, [x], **settings)
+        np.testing.assert_array_equal(reduced, expected, err_msg=op_type)
+        assert reduced.dtype == dtype

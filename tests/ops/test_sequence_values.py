@@ -1,4 +1,4 @@
-"""Types of sequences, optional values, text and bfloat16 in the ONNX that is written."""
+"""Types of sequences, optional values, text and bfloat16 in exported ONNX."""
 
 from itertools import starmap
 
@@ -74,8 +74,8 @@ def words(values):
 
 
 def test_inputs_and_outputs_have_their_types(model):
-    given = {"s": "sequence(float32)", "o": "optional(sequence(float32))", "k": "int64"}
-    assert words(model.graph.input) == given
+    input_types = {"s": "sequence(float32)", "o": "optional(sequence(float32))", "k": "int64"}
+    assert words(model.graph.input) == input_types
     assert words(model.graph.output) == {
         "n.rows": "sequence(float32)",
         "n.kept": "optional(sequence(float32))",
@@ -100,9 +100,9 @@ def test_the_file_is_right_and_runs_elsewhere(model):
     onnx.checker.check_model(model, full_check=True)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     feeds = {"s": [np.float32([1.0])], "o": None, "k": np.array(1)}
-    rows, kept, either = session.run(["n.rows", "n.kept", "n.either"], feeds)
+    rows, records, either = session.run(["n.rows", "n.kept", "n.either"], feeds)
     assert [row.tolist() for row in rows] == [[1.0], [1.0]]
-    assert (kept, either) == (None, [])
+    assert (records, either) == (None, [])
 
 
 def test_results_are_those_of_the_interpreter(run_everywhere, mdf):
@@ -121,8 +121,8 @@ def test_portable_and_legal_forms_leave_them_alone(model, mdf):
 
 def test_a_type_is_an_attribute():
     b = Builder()
-    made = b.op("Optional", type=TypeAttribute("sequence(int64)"))
-    program = Program("p", (), tuple(b.ops), (Output("y", made),))
+    absent = b.op("Optional", type=TypeAttribute("sequence(int64)"))
+    program = Program("p", (), tuple(b.ops), (Output("y", absent),))
     (node,) = (n for n in to_onnx(program).graph.node if n.op_type == "Optional")
     assert type_of(helper.get_node_attr_value(node, "type")) == ("sequence(int64)", None)
     assert "type=sequence(int64)" in str(program)
@@ -133,12 +133,12 @@ def test_constant_text():
     b = Builder()
     x = b.new("int64", (), "x")
     words_ = b.constant(np.array([["ä", "b"], ["", "d e"]], object))
-    made = {"y": b.op("Gather", words_, x), "z": b.op("Identity", b.constant(np.array("ß")))}
-    outputs = tuple(starmap(Output, made.items()))
+    results = {"y": b.op("Gather", words_, x), "z": b.op("Identity", b.constant(np.array("ß")))}
+    outputs = tuple(starmap(Output, results.items()))
     program = Program("p", (Input(x),), tuple(b.ops), outputs)
-    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run({"x": np.array(1)})
-    assert made["y"].tolist() == ["", "d e"]
-    assert made["z"].tolist() == "ß"
+    results = Session(prepare(program, ONNXRUNTIME), STANDARD).run({"x": np.array(1)})
+    assert results["y"].tolist() == ["", "d e"]
+    assert results["z"].tolist() == "ß"
 
 
 TEXTS = np.array([f"t{k}" for k in range(12)], object).reshape(2, 3, 2)
@@ -167,8 +167,8 @@ def test_text_is_moved_as_onnx_says(op_type, arrays, attributes):
     """ONNX Runtime's own Gather copies only the first text of each row."""
     program = program_of(op_type, arrays, **attributes)
     feeds = {f"x{k}": array for k, array in enumerate(arrays)}
-    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
-    assert made.tolist() == interpret(program, feeds)["y0"].tolist()
+    moved_text = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
+    assert moved_text.tolist() == interpret(program, feeds)["y0"].tolist()
 
 
 def test_text_of_an_unknown_number_of_axes_is_refused():
@@ -200,10 +200,10 @@ def test_parts_of_every_kind(dtype, known, split, attributes):
     known = known if split is not None else ()
     program = program_of("SplitToSequence", arrays, constant=known, **attributes)
     feeds = {f"x{k}": array for k, array in enumerate(arrays) if k not in known}
-    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
+    parts = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
     meant = interpret(program, feeds)["y0"]
-    assert [part.tolist() for part in made] == [part.tolist() for part in meant]
-    assert {part.dtype for part in made} == {np.dtype(dtype)}
+    assert [part.tolist() for part in parts] == [part.tolist() for part in meant]
+    assert {part.dtype for part in parts} == {np.dtype(dtype)}
 
 
 def test_parts_that_do_not_fit_fail():
@@ -219,7 +219,7 @@ def test_parts_that_do_not_fit_fail():
 
 
 def _all_values(dtype, seed):
-    """Every value once, in some order."""
+    """Return all values of the dtype in some order."""
     bits = np.random.default_rng(seed).permutation(np.arange(2**16, dtype=np.uint16))
     return bits.view(HALVES[dtype])
 
@@ -229,48 +229,48 @@ def _all_values(dtype, seed):
 def test_two_halves_give_the_exact_result_rounded_once(dtype, op_type):
     x, y = _all_values(dtype, 1), _all_values(dtype, 2)
     attributes = {"fmod": 1} if op_type == "Mod" else {}
-    _check_once(program_of(op_type, [x, y], **attributes), [x, y])
+    _check_rounded_once(program_of(op_type, [x, y], **attributes), [x, y])
 
 
 @pytest.mark.parametrize("dtype", sorted(HALVES))
 @pytest.mark.parametrize("op_type", ["Sqrt", "Reciprocal", "Neg", "Abs", "Ceil", "Floor", "Relu"])
 def test_one_half_gives_the_exact_result_rounded_once(dtype, op_type):
     x = _all_values(dtype, 3)
-    _check_once(program_of(op_type, [x]), [x])
+    _check_rounded_once(program_of(op_type, [x]), [x])
 
 
-def _check_once(program, arrays):
-    """onnx's reference computes in numpy, whose halves are right: float32 and rounded once."""
+def _check_rounded_once(program, arrays):
+    """Check against onnx's reference, which computes in float32 and rounds once."""
     feeds = {f"x{k}": array for k, array in enumerate(arrays)}
-    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
+    rounded = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
     meant = interpret(program, feeds)["y0"]
-    assert made.dtype == meant.dtype
-    with np.errstate(invalid="ignore"):  # nan
-        np.testing.assert_array_equal(made.astype(np.float64), meant.astype(np.float64))
+    assert rounded.dtype == meant.dtype
+    with np.errstate(invalid="ignore"):  # nan is expected.
+        np.testing.assert_array_equal(rounded.astype(np.float64), meant.astype(np.float64))
 
 
 def test_sums_of_bfloat16_are_right_beyond_doubt():
-    """Against exact arithmetic: the nearest bfloat16, even on ties."""
+    """Compare with exact arithmetic: the nearest bfloat16, also for ties."""
     rng = np.random.default_rng(4)
     x, y = (rng.normal(size=5000).astype(BFLOAT16) for _ in range(2))
     program = program_of("Mul", [x, y])
-    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run({"x0": x, "x1": y})["y0"]
+    sums = Session(prepare(program, ONNXRUNTIME), STANDARD).run({"x0": x, "x1": y})["y0"]
     exact = x.astype(np.float64) * y.astype(np.float64)
-    steps = [np.nextafter(made, np.array(side, BFLOAT16)) for side in (-np.inf, np.inf)]
-    error = abs(made.astype(np.float64) - exact)
+    steps = [np.nextafter(sums, np.array(side, BFLOAT16)) for side in (-np.inf, np.inf)]
+    error = abs(sums.astype(np.float64) - exact)
     for other in steps:
         assert np.all(error <= abs(other.astype(np.float64) - exact))
 
 
 @pytest.mark.parametrize("op_type", ["Exp", "Tanh", "Log", "Sigmoid", "ReduceSum", "Erf"])
-def test_what_would_be_rounded_otherwise_is_refused(op_type):
+def test_operations_with_other_rounding_are_refused(op_type):
     program = program_of(op_type, [np.ones(3, BFLOAT16)])
     with pytest.raises(UnsupportedError) as caught:
         prepare(program, LEGAL)
-    said = str(caught.value)
-    assert f"onnx::{op_type} of bfloat16 has no kernel" in said
-    assert "cast to float32 before it, and back after it" in said
-    assert "$.here" in said
+    message = str(caught.value)
+    assert f"onnx::{op_type} of bfloat16 has no kernel" in message
+    assert "cast to float32 before it, and back after it" in message
+    assert "$.here" in message
 
 
 def test_products_of_matrices_of_bfloat16_are_refused():

@@ -1,4 +1,4 @@
-"""Sequences, optional values and bfloat16 in a run: what is given, results, files, time."""
+"""Sequences, optional values and bfloat16 in a run: inputs, results, files, time."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_optional_values_that_are_there(passed):
     assert [row.tolist() for row in results["p"]] == [[1, 2]]
 
 
-def test_json_says_what_is_a_sequence_and_what_is_absent(passed):
+def test_json_distinguishes_sequences_and_absent_values(passed):
     written = json.loads(passed.run({"s": [[1.0, float("nan")]], "p": []}).to_json())["outputs"]
     assert written["n.s"] == {
         "dtype": "sequence(float32)",
@@ -59,20 +59,20 @@ def test_json_says_what_is_a_sequence_and_what_is_absent(passed):
 
 
 def test_text_shows_members(passed):
-    shown = results_as_text(passed.run({"s": [[1.0, 2.0], 3.0], "p": []}), "asked for")
-    assert "n.s: sequence(float32) of 2 members" in shown
-    assert "  n.s[0]: float32[2]\n    [1., 2.]\n  n.s[1]: float32[]\n    3." in shown
-    assert "n.o: optional(float32), absent" in shown
-    assert "n.p: sequence(int64) of 0 members" in shown
+    text = results_as_text(passed.run({"s": [[1.0, 2.0], 3.0], "p": []}), "asked for")
+    assert "n.s: sequence(float32) of 2 members" in text
+    assert "  n.s[0]: float32[2]\n    [1., 2.]\n  n.s[1]: float32[]\n    3." in text
+    assert "n.o: optional(float32), absent" in text
+    assert "n.p: sequence(int64) of 0 members" in text
 
 
 def test_long_sequences_are_shown_in_short(passed):
-    shown = results_as_text(passed.run({"s": [[float(k)] for k in range(100)]}), "asked for")
-    assert "n.s: sequence(float32) of 100 members" in shown
-    assert "n.s[0]" in shown
-    assert "n.s[99]" in shown
-    assert "n.s[50]" not in shown
-    assert len(shown.splitlines()) < 40
+    text = results_as_text(passed.run({"s": [[float(k)] for k in range(100)]}), "asked for")
+    assert "n.s: sequence(float32) of 100 members" in text
+    assert "n.s[0]" in text
+    assert "n.s[99]" in text
+    assert "n.s[50]" not in text
+    assert len(text.splitlines()) < 40
 
 
 @pytest.mark.parametrize("suffix", ["npz", "csv", "h5", "nc"])
@@ -93,7 +93,7 @@ def test_a_session_is_for_types_not_for_lengths(passed):
     assert passed.prepare({"s": [[1.0, 2.0], [3.0]], "o": 1.0})[2] is first
 
 
-def test_given_lists_are_not_changed(passed):
+def test_input_lists_are_not_modified(passed):
     members = [np.ones(2, np.float32)]
     passed.run({"s": members})
     assert len(members) == 1
@@ -124,8 +124,8 @@ nodes:
 def test_sequences_of_every_dtype(run_everywhere, dtype):
     numbers = np.array([0, 1, 1, 0, 1])
     data = numbers.astype(str).astype(object) if dtype == "string" else numbers.astype(dtype)
-    given = {"s": [data[:3], data[3:]], "k": 1, "o": data[0]}
-    results = run_everywhere(EVERY.format(dtype=dtype), given, engine=False)
+    inputs = {"s": [data[:3], data[3:]], "k": 1, "o": data[0]}
+    results = run_everywhere(EVERY.format(dtype=dtype), inputs, engine=False)
     assert results["joined"].tolist() == data.tolist()
     expected = [data[:2], data[4:], data[:3]]
     assert [row.tolist() for row in results["grown"]] == [row.tolist() for row in expected]
@@ -172,9 +172,9 @@ def test_bfloat16_is_carried_and_recorded(run_everywhere, count):
     assert results.to_dict()["outputs"]["n.last"]["dtype"] == "bfloat16"
 
 
-def test_bfloat16_that_is_given_is_not_rounded_again(run_everywhere):
-    given = np.array(1.0078125, ml_dtypes.bfloat16)
-    results = run_everywhere(RANGE, {"start": given, "count": 1}, engine=False)
+def test_bfloat16_inputs_are_not_rounded_again(run_everywhere):
+    number = np.array(1.0078125, ml_dtypes.bfloat16)
+    results = run_everywhere(RANGE, {"start": number, "count": 1}, engine=False)
     assert float(results["values"][0]) == 1.0078125
 
 
@@ -198,7 +198,7 @@ nodes:
 
 
 @pytest.mark.parametrize(
-    ("value", "kept", "sentence"),
+    ("value", "recording", "sentence"),
     [
         (
             "len(h)",
@@ -208,9 +208,9 @@ nodes:
         ("g", "", "the recorded value 'a.n' is a sequence, which cannot be recorded"),
     ],
 )
-def test_over_time_they_are_refused_by_name(mdf, value, kept, sentence):
+def test_over_time_they_are_refused_by_name(mdf, value, recording, sentence):
     with pytest.raises(UnsupportedError) as caught:
-        mdf_loop.compile(mdf(KEPT.replace("KEPT", value).replace("PARAMETER", kept))).run(
+        mdf_loop.compile(mdf(KEPT.replace("KEPT", value).replace("PARAMETER", recording))).run(
             {"x": 1.0}, steps=3
         )
     assert sentence in str(caught.value)
@@ -247,26 +247,28 @@ conditions:
 """
 
 
-def test_a_port_that_nothing_has_come_to_holds_an_empty_sequence(run_everywhere):
-    """`b` runs twice before `a` gives anything."""
+def test_a_port_without_a_value_holds_an_empty_sequence(run_everywhere):
+    """`b` runs twice before `a` sends its first value."""
     assert run_everywhere(CONDITIONED, {}, engine=False)["count"] == 0
 
 
 # --- the interpreter's own operators ---------------------------------------------------------------
 
 
-def interpreted(op_type, given, **attributes):
-    """What one operation gives for values."""
-    dtypes = ["float64" if isinstance(data, np.ndarray) else "sequence(float64)" for data in given]
+def interpreted(op_type, operands, **attributes):
+    """Return the result of one operation in the interpreter."""
+    dtypes = [
+        "float64" if isinstance(data, np.ndarray) else "sequence(float64)" for data in operands
+    ]
     values = [Value(f"x{k}", dtype, None) for k, dtype in enumerate(dtypes)]
-    made = Value("made", "sequence(float64)", None)
-    op = Op(op_type, tuple(values), (made,), attributes, "$.there")
-    program = Program("one", tuple(map(Input, values)), (op,), (Output("made", made),))
-    return interpret(program, {f"x{k}": data for k, data in enumerate(given)})
+    output = Value("made", "sequence(float64)", None)
+    op = Op(op_type, tuple(values), (output,), attributes, "$.there")
+    program = Program("one", tuple(map(Input, values)), (op,), (Output("made", output),))
+    return interpret(program, {f"x{k}": data for k, data in enumerate(operands)})
 
 
 @pytest.mark.parametrize(
-    ("op_type", "given", "attributes", "sentence"),
+    ("op_type", "operands", "attributes", "sentence"),
     [
         ("SequenceErase", [[]], {}, "nothing can be erased from an empty sequence"),
         ("SequenceAt", [[], np.array(0)], {}, "no position 0 in a sequence of 0"),
@@ -275,9 +277,9 @@ def interpreted(op_type, given, **attributes):
         ("OptionalGetElement", [None], {}, "an optional value is taken that is absent"),
     ],
 )
-def test_the_interpreter_says_what_is_wrong(op_type, given, attributes, sentence):
+def test_errors_of_the_interpreter(op_type, operands, attributes, sentence):
     with pytest.raises(RunError) as caught:
-        interpreted(op_type, given, **attributes)
+        interpreted(op_type, operands, **attributes)
     assert sentence in str(caught.value)
     assert "$.there" in str(caught.value)
 
@@ -304,9 +306,9 @@ nodes:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 2])
 def test_verify_compares_members(mdf, count):
-    made = mdf_loop.verify(mdf(DOUBLED), {"s": [[1.0, 2.0]] * count}, device="cpu")
-    names = [comparison.name for comparison in made.comparisons]
-    assert made.equal
+    report = mdf_loop.verify(mdf(DOUBLED), {"s": [[1.0, 2.0]] * count}, device="cpu")
+    names = [comparison.name for comparison in report.comparisons]
+    assert report.equal
     assert names == [f"n.twice[{k}]" for k in range(count)] or (count, names) == (0, ["n.twice"])
 
 
@@ -320,9 +322,9 @@ def test_verify_compares_members(mdf, count):
     ],
 )
 def test_sequences_that_differ_in_length_are_different(ours, theirs, types):
-    (made,) = compare_members("n.s", "interpreter", ours, theirs, 1e-12)
-    assert made.types == types
-    assert made.equal == (types[0] == types[1])
+    (difference,) = compare_members("n.s", "interpreter", ours, theirs, 1e-12)
+    assert difference.types == types
+    assert difference.equal == (types[0] == types[1])
 
 
 # --- bfloat16 in files ----------------------------------------------------------------------------

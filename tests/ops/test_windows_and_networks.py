@@ -1,6 +1,6 @@
-"""Convolutions, pools and recurrent networks in float64 against ONNX Runtime's float32 kernels.
+"""Compare convolutions, pools and recurrent networks in float64 with ONNX Runtime's float32 kernels.
 
-Data of small whole numbers makes float32 sums exact.
+Small integers as data make float32 sums exact.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ FEW = settings(max_examples=40)
 
 
 def same(op_type, arrays, n_outputs=1, tolerance=0.0, **attributes):
-    # onnx infers other lengths than it means for some windows (ceil_mode, output_padding)
+    # For some windows (ceil_mode, output_padding) onnx infers wrong lengths.
     got = legal_run(op_type, arrays, n_outputs, inferred=False, **attributes)
-    wanted = float32_run(op_type, arrays, n_outputs, **attributes)
-    for one, two in zip(got, wanted, strict=True):
+    expected = float32_run(op_type, arrays, n_outputs, **attributes)
+    for one, two in zip(got, expected, strict=True):
         assert one.shape == two.shape
         assert one.dtype == np.float64
         np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
@@ -55,12 +55,12 @@ def test_transposed_convolutions(data, drawn, group, bias):
 
 
 @pytest.mark.parametrize("auto_pad", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
-@pytest.mark.parametrize("wanted", [(8, 15), (9, 14), (10, 16)])
-def test_transposed_convolutions_of_a_wanted_shape(auto_pad, wanted):
+@pytest.mark.parametrize("output_shape", [(8, 15), (9, 14), (10, 16)])
+def test_transposed_convolutions_of_a_wanted_shape(auto_pad, output_shape):
     rng = np.random.default_rng(0)
     x = rng.integers(-4, 5, (1, 2, 4, 5)).astype(float)
     w = rng.integers(-4, 5, (2, 3, 3, 2)).astype(float)
-    same("ConvTranspose", [x, w], strides=(2, 3), output_shape=wanted, auto_pad=auto_pad)
+    same("ConvTranspose", [x, w], strides=(2, 3), output_shape=output_shape, auto_pad=auto_pad)
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_p_norm_pools(data, drawn, p):
 
 
 def _fitting(kernel, attributes):
-    """Pads are smaller than windows; ONNX Runtime cannot pad windows smaller than strides."""
+    """Make pads smaller than windows, and reject windows smaller than strides, which the runtime cannot pad."""
     if "pads" in attributes:
         pairs = zip(attributes["pads"], kernel * 2, strict=True)
         attributes["pads"] = tuple(min(pad, k - 1) for pad, k in pairs)
@@ -100,8 +100,8 @@ def test_batch_and_lengths_may_be_unknown():
     x, w = rng.normal(size=(2, 2, 7, 6)), rng.normal(size=(3, 2, 3, 3))
     shapes = [("n", 2, "h", "w"), w.shape]
     (got,) = legal_run("Conv", [x, w], shapes=shapes, strides=(2, 1), auto_pad="VALID")
-    (wanted,) = legal_run("Conv", [x, w], strides=(2, 1), auto_pad="VALID")
-    np.testing.assert_array_equal(got, wanted)
+    (expected,) = legal_run("Conv", [x, w], strides=(2, 1), auto_pad="VALID")
+    np.testing.assert_array_equal(got, expected)
     pool = {"kernel_shape": (2, 2), "pads": (1, 0, 1, 0)}
     (got,) = legal_run("AveragePool", [x], shapes=[("n", 2, "h", "w")], **pool)
     np.testing.assert_array_equal(got, legal_run("AveragePool", [x], **pool)[0])
@@ -145,24 +145,24 @@ def test_batch_first(op_type):
     first = rng.normal(size=(2, 2, 1))
     n = 3 if op_type == "LSTM" else 2
     flags = {"hidden_size": 1, "direction": "bidirectional"}
-    wanted = legal_run(op_type, [x, w, r, None, None, first], n, **flags)
+    expected = legal_run(op_type, [x, w, r, None, None, first], n, **flags)
     turned = [np.swapaxes(a, 0, 1).copy() for a in (x, first)]
     got = legal_run(op_type, [turned[0], w, r, None, None, turned[1]], n, layout=1, **flags)
-    np.testing.assert_array_equal(got[0], wanted[0].transpose(2, 0, 1, 3))
-    for one, two in zip(got[1:], wanted[1:], strict=True):
+    np.testing.assert_array_equal(got[0], expected[0].transpose(2, 0, 1, 3))
+    for one, two in zip(got[1:], expected[1:], strict=True):
         np.testing.assert_array_equal(one, two.transpose(1, 0, 2))
 
 
 def test_a_network_in_float64_is_one():
-    """By hand: h = tanh(w x + r h + b)."""
+    """Compare with h = tanh(w x + r h + b) in Python."""
     x = np.array([0.3, -0.7, 0.9]).reshape(3, 1, 1)
     w, r, bias = np.array([[[0.8]]]), np.array([[[-0.4]]]), np.array([[0.1, 0.05]])
     rows, last = legal_run("RNN", [x, w, r, bias], 2, hidden_size=1)
-    h, wanted = 0.0, []
+    h, states = 0.0, []
     for value in x.ravel():
         h = np.tanh(0.8 * value - 0.4 * h + 0.15)
-        wanted.append(h)
-    np.testing.assert_allclose(rows.ravel(), wanted, rtol=1e-15)
+        states.append(h)
+    np.testing.assert_allclose(rows.ravel(), states, rtol=1e-15)
     assert last.ravel()[0] == rows.ravel()[-1]
 
 

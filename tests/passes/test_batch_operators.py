@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import OperandError, UnsupportedError
-from mdf_loop.ops import noise, row_of
+from mdf_loop.ops import random_streams, row_of
 from mdf_loop.ops.registry import rows, title
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.pipeline import LEGAL, ONNXRUNTIME, prepare
@@ -107,14 +107,14 @@ def test_an_operator_with_a_rule_takes_no_runs_at_all(op_type: str) -> None:
 def test_every_rule_has_a_row() -> None:
     boolean_operators = {"And", "BitCast", "BitShift", "Not", "Or", "Where", "Xor"}
     boolean_operators |= {f"Bitwise{name}" for name in ("And", "Not", "Or", "Xor")}
-    boolean_operators |= {row.name for row in noise.ROWS}
+    boolean_operators |= {row.name for row in random_streams.ROWS}
     assert set(WITH_RULE) | boolean_operators >= RULES
 
 
 @pytest.mark.parametrize("op_type", sorted(set(SAMPLES) - RULES - NOT_TENSORS))
 def test_an_operator_without_a_rule_is_refused_by_name(op_type: str) -> None:
     sample = SAMPLES[op_type]
-    if not sample.inputs or row_of(op_type).not_composed or op_type == "Range":
+    if not sample.inputs or row_of(op_type).not_decomposed or op_type == "Range":
         pytest.skip("it reads nothing, or is refused anyway")
     arrays = arrays_of(op_type)
     fixed = [k for k, v in enumerate(arrays) if k and v is not None]

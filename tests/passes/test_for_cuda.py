@@ -11,7 +11,7 @@ from mdf_loop.errors import RunError
 from mdf_loop.ir import Carried, Guard, Loop, Op, Program, Scanned, body_outputs, walk
 from mdf_loop.ir.check import check
 from mdf_loop.ir.types import element_type
-from mdf_loop.ops.for_cuda import DIVIDED_BY_ZERO, NO_POSITION
+from mdf_loop.ops.cuda_replacements import DIVIDED_BY_ZERO, INDEX_OUTSIDE
 from mdf_loop.passes.legalize.for_cuda import for_cuda
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
@@ -99,7 +99,7 @@ def test_what_fails_on_the_cpu_fails_before_it_is_computed(name: str, extents: b
     if op_type == "GatherND" and shapes is not None:
         shapes[1] = (*shapes[1][:-1], arrays[1].shape[-1])
     program = program_of(op_type, arrays, shapes=shapes, **attributes)
-    sentence = DIVIDED_BY_ZERO if op_type in ("Div", "Mod") else NO_POSITION
+    sentence = DIVIDED_BY_ZERO if op_type in ("Div", "Mod") else INDEX_OUTSIDE
     assert guards(program) == [sentence]
     same_or_failing(program, {f"x{k}": a for k, a in enumerate(arrays)})
     for second in wrong:
@@ -221,18 +221,18 @@ def given(count: int, rows: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("is_conditional", [False, True])
 def test_rows_of_a_loop(is_conditional: bool, backward: bool) -> None:
     program = scanning(is_conditional=is_conditional, backward=backward)
-    assert guards(program) == [NO_POSITION]
+    assert guards(program) == [INDEX_OUTSIDE]
     for count, rows in ((3, 3), (2, 3), (0, 0), (-1, 0)):
         same_or_failing(program, given(count, rows))
     if (
         not is_conditional
     ):  # else what reads the row fails before the guard does, but for a kernel of CUDA
-        same_or_failing(program, given(4, 3), NO_POSITION)
+        same_or_failing(program, given(4, 3), INDEX_OUTSIDE)
 
 
 def test_rows_that_a_loop_does_not_come_to_may_lack() -> None:
     same_or_failing(scanning(is_conditional=True), given(100, 6))
-    same_or_failing(scanning(is_conditional=False), given(100, 6), NO_POSITION)
+    same_or_failing(scanning(is_conditional=False), given(100, 6), INDEX_OUTSIDE)
 
 
 def test_rows_that_are_surely_there_are_not_looked_at() -> None:

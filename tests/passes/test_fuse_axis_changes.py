@@ -9,7 +9,7 @@ import pytest
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Value
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from mdf_loop.passes.simplify.fuse_axis_changes import fuse_axis_changes
 from tests.passes.sketch import same_bits, straight, text

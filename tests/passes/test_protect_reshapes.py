@@ -11,7 +11,7 @@ from mdf_loop.build import Builder
 from mdf_loop.emit.onnx_model import to_onnx
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Program
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 from mdf_loop.passes.legalize.protect_reshapes import protect_reshapes
 from tests.passes.sketch import same_bits, straight, text
 

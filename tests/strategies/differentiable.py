@@ -13,7 +13,7 @@ import numpy as np
 from mdf_loop.ir import Carried, Loop, Program, Recorded, Scanned, Value
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
-from mdf_loop.ops.words import ints, scalar
+from mdf_loop.ops.build_helpers import ints, scalar
 from tests.models.choices import program
 from tests.strategies.differentiable_values import SHAPES, OperationBuilder, Scope
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.ops.words import cast, ints, scalar
+from mdf_loop.ops.build_helpers import cast, ints, scalar
 
 SHAPES: list[tuple[int, ...]] = [(), (3,), (3,), (2, 3), (3, 3)]
 

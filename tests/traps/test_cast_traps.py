@@ -1,4 +1,4 @@
-"""A cast back to the dtype of a graph's input, read by a body: ONNX Runtime loses it."""
+"""ONNX Runtime loses a cast back to the dtype of a graph's input if a body reads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def graph_of(nodes, inputs, outputs):
 
 
 def model(carrier: str, between: list[onnx.NodeProto]) -> onnx.ModelProto:
-    """The input `p` to float64 and back, read by the body of a loop or by a branch."""
+    """Return a model that casts the input `p` to float64 and back, for the body of a loop or for a branch."""
     vector = (TensorProto.FLOAT, [3])
     there = node("Cast", ["p"], ["d"], to=TensorProto.DOUBLE)
     back = node("Cast", ["e"], ["f"], to=TensorProto.FLOAT)

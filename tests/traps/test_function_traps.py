@@ -1,6 +1,6 @@
-"""Functions of ONNX Runtime that are further from the true value than others: ONNX Runtime alone, on one node.
+"""Functions of ONNX Runtime that are less precise than others, tested alone on one node.
 
-The forms of a program may differ by so much: `KNOWN_ERRORS` of `tests/random_programs/amplification.py`.
+The forms of a program may differ by these errors: `KNOWN_ERRORS` of `tests/random_programs/amplification.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 def runtime(op_type: str, *arrays: Any, **attributes: Any) -> np.ndarray:
-    """Return what ONNX Runtime gives for one node."""
+    """Return the result of ONNX Runtime for one node."""
     arrays = tuple(np.asarray(array) for array in arrays)
     entries = [
         helper.make_tensor_value_info(
@@ -54,7 +54,7 @@ TRUE = {
     ],
 )
 def test_functions_of_float64(op_type: str, x: float, least_ulps: float, bound: float) -> None:
-    """`Sin`, `Cos` and `Sigmoid` are close to units of 1, not of the result; `Tanh` to 8 units of it."""
+    """The error of `Sin`, `Cos`, `Sigmoid` is in ulp of 1, not of the result; that of `Tanh` is 8 ulp."""
     with mp.workprec(200):
         true = float(TRUE[op_type](mp.mpf(x)))
     values = runtime(op_type, np.full(8, x))

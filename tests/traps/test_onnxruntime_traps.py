@@ -1,6 +1,6 @@
-"""What ONNX Runtime gets wrong or refuses, and what our emitted model does about it.
+"""Faults and refusals of ONNX Runtime, and how the emitted model avoids them.
 
-Each model is run three times: by us, as a saved file by plain ONNX Runtime, and by the interpreter.
+Each model is run three times: by this package, as a saved file by plain ONNX Runtime, and by the interpreter.
 """
 
 import os
@@ -30,7 +30,7 @@ nodes:
 
 
 def text(args, body, ports, inputs="n: {type: int}, x: {default_value: 1.0}"):
-    """One node with one loop; `body` is (inputs, outputs, nodes)."""
+    """Return a model of one node with one loop; `body` is (inputs, outputs, nodes)."""
     names, outputs, nodes = body
     graph = f"{{b: {{metadata: {{inputs: [{names}], outputs: [{outputs}]}}, nodes: {{{nodes}}}}}}}"
     model = BODY.replace("{INPUTS}", f"{{{inputs}}}").replace("{PORTS}", f"{{{ports}}}")
@@ -44,7 +44,7 @@ DOUBLE = "n: {input_ports: {u: {}}, output_ports: {v: {value: u + u}, small: {va
 
 @pytest.fixture
 def plain(mdf, run_everywhere, tmp_path):
-    """Results of the saved file in plain ONNX Runtime, after all our own engines agreed."""
+    """Return the results of the saved file in plain ONNX Runtime, after all engines of this package agreed."""
 
     def run(model, inputs, **options):
         results = run_everywhere(model, inputs, **options)
@@ -57,11 +57,14 @@ def plain(mdf, run_everywhere, tmp_path):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         names = [output.name for output in session.get_outputs()]
         arrays, _, _ = compiled.prepare(inputs)
-        made = dict(zip(names, session.run(names, dict(arrays)), strict=True))
+        arrays_by_name = dict(zip(names, session.run(names, dict(arrays)), strict=True))
         assert names == list(results)
         for name, array in results.items():
-            assert (made[name].dtype, made[name].shape) == (array.dtype, array.shape)
-            np.testing.assert_array_equal(made[name], array)
+            assert (arrays_by_name[name].dtype, arrays_by_name[name].shape) == (
+                array.dtype,
+                array.shape,
+            )
+            np.testing.assert_array_equal(arrays_by_name[name], array)
         return results, proto
 
     return run
@@ -74,8 +77,8 @@ def loops_of(graph):
             yield from loops_of(node.attribute[0].g)
 
 
-def computed(loop):
-    """The body's operations without the copies that some runtimes need."""
+def operations_without_copies(loop):
+    """Return the body's operations without the copies that some runtimes need."""
     return [n.op_type for n in loop.attribute[0].g.node if n.op_type != "Identity"]
 
 
@@ -90,7 +93,7 @@ def all_names(graph):
 
 # --- numbers that would be silently wrong -------------------------------------------------------
 
-SILENT = {
+WRONG_NUMBERS = {
     # trap: (model, inputs, options, expected)
     "a factor that is 1 for float32 only": (
         text(
@@ -226,21 +229,21 @@ n:
 )
 @pytest.mark.parametrize("dtype", [float, int, np.float32])
 def test_a_transposed_matrix_times_a_vector(tmp_path, expression, expected, dtype):
-    """ONNX Runtime's own fusion forgets the Transpose."""
+    """ONNX Runtime's own fusion drops the Transpose."""
     path = tmp_path / "turned.yaml"
     path.write_text(TURNED.replace("EXPRESSION", expression))
     inputs = {"x": np.array([[1, 2], [3, 4]], dtype), "v": np.array([0, 0.25])}
     compiled = mdf_loop.compile(path, device="cpu")
     np.testing.assert_array_equal(compiled.run(inputs)["y"], expected)
     session = onnxruntime.InferenceSession(compiled.to_onnx(inputs).SerializeToString())
-    wanted = {i.name for i in session.get_inputs()}
-    fed = {name: array for name, array in inputs.items() if name in wanted}
+    input_names = {i.name for i in session.get_inputs()}
+    fed = {name: array for name, array in inputs.items() if name in input_names}
     np.testing.assert_array_equal(session.run(None, fed)[0], expected)
 
 
-@pytest.mark.parametrize("trap", SILENT)
+@pytest.mark.parametrize("trap", WRONG_NUMBERS)
 def test_numbers_are_right(plain, trap):
-    model, inputs, options, expected = SILENT[trap]
+    model, inputs, options, expected = WRONG_NUMBERS[trap]
     results, _ = plain(model, inputs, **options)
     for name, value in expected.items():
         assert results[name].shape == np.shape(value)
@@ -391,9 +394,9 @@ def test_the_form_that_every_release_of_the_runtime_takes(mdf, model):
         assert body.node, "a body without nodes cannot be stopped"
         assert all(value.type.tensor_type.HasField("shape") for value in body.input[:2])
         returned = [value.name for value in body.output]
-        made = {name for inner in body.node for name in inner.output}
+        computed_names = {name for inner in body.node for name in inner.output}
         carried_in = {value.name for value in body.input[2:]}
-        assert all(name in made | carried_in for name in returned[1:])
+        assert all(name in computed_names | carried_in for name in returned[1:])
         assert body.input[0].name not in returned
     names = list(all_names(proto.graph))
     assert len(names) == len(set(names)), "every value of the file has a name of its own"
@@ -416,7 +419,7 @@ def test_results_that_nobody_reads_are_not_in_the_file(plain):
     _, proto = plain(model, {"n": 2})
     (loop,) = loops_of(proto.graph)
     assert len(loop.output) == 1
-    assert computed(loop) == ["Add"]
+    assert operations_without_copies(loop) == ["Add"]
 
 
 def test_a_loop_that_nobody_reads_is_not_in_the_file(plain):
@@ -431,7 +434,7 @@ def test_what_every_iteration_computes_alike_is_before_the_loop(plain):
         text("M: n, v_initial: x", ("i, c, u", "c, v", body), "x: {value: loop}"), {"n": 2}
     )
     (loop,) = loops_of(proto.graph)
-    assert computed(loop) == ["Add"]
+    assert operations_without_copies(loop) == ["Add"]
     assert "Sin" in [node.op_type for node in proto.graph.node]
 
 
@@ -465,11 +468,11 @@ def test_nodes_say_where_in_the_model_they_come_from(plain):
 # --- values that would crash the process at run time --------------------------------------------
 
 
-@pytest.mark.parametrize("given", [np.zeros((0,), bool), np.zeros((2,), bool)])
-def test_a_condition_without_or_with_many_elements_never_reaches_the_runtime(mdf, given):
+@pytest.mark.parametrize("condition", [np.zeros((0,), bool), np.zeros((2,), bool)])
+def test_a_condition_without_or_with_many_elements_never_reaches_the_runtime(mdf, condition):
     model = text("cond: x, v_initial: n", ("i, c, u", "c, u", ""), "x: {value: loop}")
     with pytest.raises(mdf_loop.LoopError, match="must be one truth value, not bool"):
-        mdf_loop.compile(mdf(model), device="cpu").run({"n": 1, "x": given})
+        mdf_loop.compile(mdf(model), device="cpu").run({"n": 1, "x": condition})
 
 
 @pytest.mark.parametrize("n", [[2, 3], []])

@@ -1,7 +1,7 @@
-"""In which order ONNX Runtime's kernels add, and what an order depends on: the address, or other rows.
+"""The order in which ONNX Runtime's kernels add, and its dependence on the address or on other rows.
 
-These tests shift an array in memory, and compute some of its rows alone.
-What they find is stated in docs/explanation/what-is-promised.md.
+These tests shift an array in memory and compute some of its rows alone. Their findings are stated in
+docs/explanation/what-is-promised.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TYPES = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}
 
 
 def session_of(op_type: str, arrays: dict[str, Any], known: Any, attributes: Any) -> Any:
-    """A session of one node, whose operands are arrays and then what is known."""
+    """Return a session of one node with arrays and then constants as operands."""
     dtype = next(iter(arrays.values())).dtype.name
     inputs = [helper.make_tensor_value_info(name, TYPES[dtype], None) for name in arrays]
     constants = [numpy_helper.from_array(array, f"k{k}") for k, array in enumerate(known)]
@@ -54,14 +54,14 @@ CASES: dict[str, tuple[str, Any, Any, Any]] = {
     "softmax": ("Softmax", None, [], {"axis": 1}),
     "layer": ("LayerNormalization", (TERMS,), [], {"axis": 1}),
 }
-"""Operator, shape of the second operand, what is known, attributes; the first operand is [9, 1003]."""
-ADDRESS = {"sum", "mean", "lone letter"}
+"""Operator, shape of the second operand, constants, attributes; the first operand is [9, 1003]."""
+ADDRESS_DEPENDENT = {"sum", "mean", "lone letter"}
 """Cases whose last bits depend on the address."""
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("case", CASES)
-def test_what_depends_on_the_address(case: str, dtype: str) -> None:
+def test_which_results_depend_on_the_address(case: str, dtype: str) -> None:
     op_type, second, known, attributes = CASES[case]
     arrays = {"x": NUMBERS.normal(size=(ROWS, TERMS)).astype(dtype)}
     if second is not None:
@@ -71,7 +71,7 @@ def test_what_depends_on_the_address(case: str, dtype: str) -> None:
         session.run(None, {name: shifted(a, by) for name, a in arrays.items()})[0].tobytes()
         for by in range(64 // np.dtype(dtype).itemsize)
     }
-    assert (len(results) > 1) is (case in ADDRESS)
+    assert (len(results) > 1) is (case in ADDRESS_DEPENDENT)
 
 
 @pytest.mark.parametrize("case", ["product", "Gemm", "two letters"])
@@ -115,10 +115,10 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 
-def ordered(
+def ordered_sum_session(
     array: np.ndarray, shape: tuple[Any, ...], axes: tuple[int, ...], *, turned: bool, keepdims: int
 ) -> Any:
-    """A session of `OrderedSum` in ONNX's own operations."""
+    """Return a session of `OrderedSum` in ONNX's own operations."""
     b = Builder()
     x = b.new(array.dtype.name, shape[::-1] if turned else shape, "x")
     data = b.op("Transpose", x) if turned else x
@@ -138,32 +138,32 @@ def test_an_ordered_sum_has_its_order_at_every_address(
 ) -> None:
     x = (NUMBERS.normal(size=shape) * np.exp(3 * NUMBERS.normal(size=shape))).astype(dtype)
     opened = tuple(f"d{k}" for k in range(len(shape)))
-    for turned, told in [(False, shape), (False, opened), (True, shape), (True, opened)]:
-        keepdims = int(told is opened)
+    for turned, declared_shape in [(False, shape), (False, opened), (True, shape), (True, opened)]:
+        keepdims = int(declared_shape is opened)
         expected = ordered_sum(x, axes, keepdims=bool(keepdims))
-        session = ordered(x, told, axes, turned=turned, keepdims=keepdims)
-        given = np.ascontiguousarray(x.T) if turned else x
+        session = ordered_sum_session(x, declared_shape, axes, turned=turned, keepdims=keepdims)
+        operand = np.ascontiguousarray(x.T) if turned else x
         for by in (0, 1, 3):
-            made = session.run(None, {"x": shifted(given, by)})[0]
-            assert made.shape == expected.shape
-            assert made.tobytes() == expected.tobytes(), (turned, told, by)
+            sums = session.run(None, {"x": shifted(operand, by)})[0]
+            assert sums.shape == expected.shape
+            assert sums.tobytes() == expected.tobytes(), (turned, declared_shape, by)
 
 
 @pytest.mark.parametrize("count", [1, 9, 17])
 def test_the_sign_of_zero_is_that_of_the_definition(count: int) -> None:
     for shape in [(count,), (3, count), (count, 2), (count, 1), (2, count, 2)]:
         x, axes = np.full(shape, -0.0), (shape.index(count),)
-        made = ordered(x, shape, axes, turned=False, keepdims=0).run(None, {"x": x})[0]
+        sums = ordered_sum_session(x, shape, axes, turned=False, keepdims=0).run(None, {"x": x})[0]
         expected = ordered_sum(x, axes, keepdims=False)
-        np.testing.assert_array_equal(np.signbit(made), np.signbit(expected), str(shape))
+        np.testing.assert_array_equal(np.signbit(sums), np.signbit(expected), str(shape))
 
 
 def test_the_sum_of_nothing_is_zero() -> None:
     for shape in [(0,), ("n",), (0, 3), ("n", 3)]:
         x = np.zeros([0, 3][: len(shape)])
-        made = ordered(x, shape, (0,), turned=False, keepdims=0).run(None, {"x": x})[0]
-        np.testing.assert_array_equal(made, np.zeros(shape[1:]))
-        assert not np.signbit(made).any()
+        sums = ordered_sum_session(x, shape, (0,), turned=False, keepdims=0).run(None, {"x": x})[0]
+        np.testing.assert_array_equal(sums, np.zeros(shape[1:]))
+        assert not np.signbit(sums).any()
 
 
 @pytest.mark.parametrize(
@@ -183,6 +183,6 @@ def test_arrays_of_unknown_rank_are_summed_in_order(
             session = onnxruntime.InferenceSession(model.SerializeToString())
             expected = ordered_sum(x, named or range(x.ndim), keepdims=bool(keepdims))
             for by in (0, 1, 3):
-                made = session.run(None, {"x": shifted(x, by)})[0]
-                assert made.shape == expected.shape
-                assert made.tobytes() == expected.tobytes()
+                sums = session.run(None, {"x": shifted(x, by)})[0]
+                assert sums.shape == expected.shape
+                assert sums.tobytes() == expected.tobytes()

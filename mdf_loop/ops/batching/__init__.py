@@ -1,1 +1,1 @@
-"""How operations are computed for many values at once: one file per family."""
+"""Rules that compute an operation for many runs at once, one file per family."""

@@ -1,4 +1,4 @@
-"""Operators that work element by element and broadcast their operands."""
+"""Batching of elementwise operators, which broadcast their operands."""
 
 from __future__ import annotations
 
@@ -8,81 +8,83 @@ from collections.abc import Sequence
 import numpy as np
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.batching.lane import (
-    Lane,
+from mdf_loop.ops.batching.scope import (
+    BatchScope,
     Operand,
     Operands,
-    given,
+    operand_values,
     optional,
+    present_operands,
     required,
-    values,
 )
-from mdf_loop.ops.compositions.words import number
-from mdf_loop.ops.words import kind
+from mdf_loop.ops.build_helpers import kind
+from mdf_loop.ops.decompositions.build_helpers import constant_like
 
-NARROW = 16
-"""Up to this many elements in a run, repeating costs more than calculating (measured)."""
-
-
-def elementwise(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """`[runs, n]` beside `[m, n]` becomes `[runs, 1, n]`."""
-    shape = _common(given(operands))
-    return lane.same(op, *(_fitted(lane, x, shape) for x in given(operands)))
+MAX_UNREPEATED_ELEMENTS = 16
+"""Largest number of elements of a run for which repeating costs more than calculating (measured)."""
 
 
-def _common(operands: Sequence[Operand]) -> tuple[int | str, ...]:
-    """The shape of the result of one run, as far as it matters here."""
+def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Apply an elementwise operation; `[runs, n]` beside `[m, n]` becomes `[runs, 1, n]`."""
+    shape = _result_shape(present_operands(operands))
+    return scope.apply(
+        op, *(_broadcast_operand(scope, x, shape) for x in present_operands(operands))
+    )
+
+
+def _result_shape(operands: Sequence[Operand]) -> tuple[int | str, ...]:
+    """Return the broadcast shape of the result of one run."""
     rank = max(x.rank for x in operands)
     padded = [(1,) * (rank - x.rank) + (x.member.shape or ()) for x in operands]
     return tuple(next((d for d in dims if d != 1), 1) for dims in zip(*padded, strict=True))
 
 
-def _fitted(lane: Lane, x: Operand, shape: tuple[int | str, ...]) -> Value:
-    """The operand, broadcast in the way that is cheapest.
+def _broadcast_operand(scope: BatchScope, x: Operand, shape: tuple[int | str, ...]) -> Value:
+    """Return the operand, broadcast in the cheapest way.
 
-    ONNX Runtime takes 10 ns for every piece that it repeats: a run of few elements is repeated
-    before the loop, or once for all operations that need it.
+    ONNX Runtime takes 10 ns for each repeated piece. So a run of few elements is repeated before the loop, or
+    once for all operations that read it.
     """
     extents = x.member.shape or ()
     if not x.batched and all(extent == 1 for extent in extents):
-        return lane.single(x, len(shape))
+        return scope.shared_element(x, len(shape))
     known = tuple(extent for extent in shape if isinstance(extent, int))
-    narrow = len(known) == len(shape) and math.prod(known) <= NARROW
-    if narrow and (not x.batched or (extents != shape and lane.is_outside(x))):
-        return lane.filled(x, known)
-    return lane.aligned(x, len(shape))
+    narrow = len(known) == len(shape) and math.prod(known) <= MAX_UNREPEATED_ELEMENTS
+    if narrow and (not x.batched or (extents != shape and scope.is_outside(x))):
+        return scope.broadcast_to(x, known)
+    return scope.align_rank(x, len(shape))
 
 
-def clip(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Choose between x and its ends if runs have ends of their own, which Clip does not take.
+def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Clip with bounds of each run, by Where, since Clip takes only scalar bounds.
 
         below = Where(x < low, low, x)      ->      Where(high < below, high, below)
 
-    An end that is left out is the last finite number of the dtype; nan bounds nothing.
+    A bound that is left out is the last finite number of the dtype. A bound of nan has no effect.
     """
     x = required(operands)
-    if not any(end.batched for end in given(operands[1:])):
-        return lane.same(op, *values(operands))
+    if not any(end.batched for end in present_operands(operands[1:])):
+        return scope.apply(op, *operand_values(operands))
     shape = x.member.shape or ()
     result = x.value
     for op_type, position, limit in (("Less", 1, "min"), ("Greater", 2, "max")):
         end = optional(operands, position)
         if end is not None:
-            bound = _fitted(lane, end, shape)
+            bound = _broadcast_operand(scope, end, shape)
         elif kind(result) == "f":
-            bound = number(lane.b, getattr(np.finfo(result.dtype), limit), result)
+            bound = constant_like(scope.b, getattr(np.finfo(result.dtype), limit), result)
         else:
             continue
-        result = lane.b.op("Where", lane.b.op(op_type, result, bound), bound, result)
+        result = scope.b.op("Where", scope.b.op(op_type, result, bound), bound, result)
     return (result,)
 
 
-def prelu(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Only the slope is broadcast, so x has the axis of the runs always."""
+def prelu(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Apply PRelu; x always has the run axis, because only the slope is broadcast."""
     x, slope = required(operands, 0), required(operands, 1)
-    return lane.same(op, lane.spread(x), lane.aligned(slope, x.rank))
+    return scope.apply(op, scope.with_run_axis(x), scope.align_rank(slope, x.rank))
 
 
-def cast_like(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """The second operand says nothing but a dtype."""
-    return lane.same(op, lane.spread(required(operands, 0)), required(operands, 1).value)
+def cast_like(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Cast the first operand to the dtype of the second one."""
+    return scope.apply(op, scope.with_run_axis(required(operands, 0)), required(operands, 1).value)

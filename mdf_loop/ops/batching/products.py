@@ -1,4 +1,4 @@
-"""Matrix products, run by run."""
+"""Matrix products of many runs."""
 
 from __future__ import annotations
 
@@ -9,115 +9,115 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.batching.lane import (
-    Lane,
+from mdf_loop.ops.batching.scope import (
+    BatchScope,
     Operand,
     Operands,
     attribute,
-    given,
     optional,
+    present_operands,
     refusal,
     required,
 )
-from mdf_loop.ops.words import ints, rank, sum_of
+from mdf_loop.ops.build_helpers import ints, rank, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 
-def matmul(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """The runs of one vector are the rows of a matrix, so one product makes them all.
+def matmul(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Multiply the matrices of each run, by one product of matrices where that is possible.
 
     w[m, n] @ x[runs, n]  ->  x @ w.T;   all else: [runs, 1.., m, n] @ [runs, 1.., n, k]
 
-    A product of two vectors is a sum: ONNX Runtime takes 0.2 us for each matrix of a stack.
+    A product of two vectors is a sum, because ONNX Runtime takes 0.2 us for each matrix of a stack.
     """
     a, c = required(operands, 0), required(operands, 1)
     if a.batched and not c.batched and c.rank <= 2:
-        return (lane.b.op("MatMul", a.value, c.value),)
+        return (scope.b.op("MatMul", a.value, c.value),)
     if c.batched and not a.batched and c.rank == 1 and a.rank <= 2:
-        return (lane.b.op("MatMul", c.value, _flipped(lane.b, a.value)),)
+        return (scope.b.op("MatMul", c.value, _transposed(scope.b, a.value)),)
     if a.rank == c.rank == 1 and a.member.dtype.startswith("float"):
-        products = lane.b.op("Mul", a.value, c.value)
-        return (sum_of(lane.b, products, (-1,)),)
-    return (_each(lane, a, c),)
+        products = scope.b.op("Mul", a.value, c.value)
+        return (sum_of(scope.b, products, (-1,)),)
+    return (_multiply_stacks(scope, a, c),)
 
 
-def _flipped(b: Builder, matrix: Value) -> Value:
-    """The transposed matrix; a vector is its own."""
+def _transposed(b: Builder, matrix: Value) -> Value:
+    """Return the transposed matrix, or the vector itself."""
     return matrix if rank(matrix) < 2 else b.op("Transpose", matrix, perm=(1, 0))
 
 
-def _each(lane: Lane, a: Operand, c: Operand) -> Value:
-    b = lane.b
-    most = max(a.rank, c.rank, 2)
-    left = _matrix(lane, a, most, -2)
-    right = _matrix(lane, c, most, -1)
+def _multiply_stacks(scope: BatchScope, a: Operand, c: Operand) -> Value:
+    b = scope.b
+    n_axes = max(a.rank, c.rank, 2)
+    left = _as_matrix(scope, a, n_axes, -2)
+    right = _as_matrix(scope, c, n_axes, -1)
     product = b.op("MatMul", left, right)
     extra = [axis for axis, x in ((-2, a), (-1, c)) if x.rank == 1]
     return b.op("Squeeze", product, ints(b, *extra)) if extra else product
 
 
-def _matrix(lane: Lane, x: Operand, most: int, axis: int) -> Value:
-    """A vector as a row (axis -2) or a column (axis -1); `most` axes for one run."""
+def _as_matrix(scope: BatchScope, x: Operand, n_axes: int, axis: int) -> Value:
+    """Return a vector as a row (axis -2) or a column (axis -1), with `n_axes` axes for one run."""
     if x.rank > 1:
-        return lane.aligned(x, most)
-    b = lane.b
+        return scope.align_rank(x, n_axes)
+    b = scope.b
     as_matrix = b.op("Unsqueeze", x.value, ints(b, axis))
-    if not x.batched or most == 2:
+    if not x.batched or n_axes == 2:
         return as_matrix
-    return b.op("Unsqueeze", as_matrix, ints(b, *range(1, most - 1)))
+    return b.op("Unsqueeze", as_matrix, ints(b, *range(1, n_axes - 1)))
 
 
-def gemm(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """`alpha * (A @ B) + beta * C`, part by part."""
-    b = lane.b
+def gemm(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Build `alpha * (A @ B) + beta * C` of separate operations."""
+    b = scope.b
     factors = [
-        _turned(b, required(operands, k), attribute(op, name))
+        _transposed_operand(b, required(operands, k), attribute(op, name))
         for k, name in enumerate(("transA", "transB"))
     ]
-    result = matmul(lane, op, factors)[0]
+    result = matmul(scope, op, factors)[0]
     alpha, beta = attribute(op, "alpha"), attribute(op, "beta")
-    result = _times(b, result, alpha)
+    result = _scale(b, result, alpha)
     c = optional(operands, 2)
     if c is not None:
-        result = b.op("Add", result, _times(b, lane.aligned(c, 2), beta))
+        result = b.op("Add", result, _scale(b, scope.align_rank(c, 2), beta))
     return (result,)
 
 
-def _turned(b: Builder, x: Operand, turned: int) -> Operand:
+def _transposed_operand(b: Builder, x: Operand, turned: int) -> Operand:
     if not turned:
         return x
     perm = (0, 2, 1) if x.batched else (1, 0)
     return Operand(x.member, b.op("Transpose", x.value, perm=perm), x.batched)
 
 
-def _times(b: Builder, x: Value, factor: float) -> Value:
+def _scale(b: Builder, x: Value, factor: float) -> Value:
     return x if factor == 1 else b.op("Mul", x, b.constant(np.array(factor, x.dtype)))
 
 
-def einsum(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """One more letter, in front of every term that has the axis of the runs."""
+def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Insert one more letter before each batched term of the equation."""
     equation = str(attribute(op, "equation")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     if not arrow:
         letters = left.replace("...", "").replace(",", "")
         once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
         right = ("..." if "..." in left else "") + "".join(once)
-    free = next((c for c in string.ascii_letters if c not in equation), None)
-    if free is None:
+    run_letter = next((c for c in string.ascii_letters if c not in equation), None)
+    if run_letter is None:
         raise refusal(op, "no letter is left for their axis")
     terms = [
-        free + term if x.batched else term
-        for term, x in zip(left.split(","), given(operands), strict=True)
+        run_letter + term if x.batched else term
+        for term, x in zip(left.split(","), present_operands(operands), strict=True)
     ]
-    equation = f"{','.join(terms)}->{free}{right}"
-    return lane.same(op, *(x.value for x in given(operands)), equation=equation)
+    equation = f"{','.join(terms)}->{run_letter}{right}"
+    return scope.apply(op, *(x.value for x in present_operands(operands)), equation=equation)
 
 
-def last_two_axes(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Works on the last two axes of an array, whatever stands before them."""
-    x, *rest = given(operands)
+def last_two_axes(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Apply an operation that works on the last two axes of an array of any rank."""
+    x, *rest = present_operands(operands)
     if any(part.batched for part in rest):
         raise refusal(op, "each of them has its own diagonal")
-    return lane.same(op, x.value, *(part.value for part in rest))
+    return scope.apply(op, x.value, *(part.value for part in rest))

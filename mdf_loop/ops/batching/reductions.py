@@ -1,4 +1,4 @@
-"""Operators along axes: sums, extremes, softmax, running sums, the largest k."""
+"""Batching of operators along axes: sums, extremes, softmax, cumulative sums, TopK."""
 
 from __future__ import annotations
 
@@ -8,47 +8,55 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.batching.lane import Lane, Operands, attribute, further, only, required, values
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.batching.scope import (
+    BatchScope,
+    Operands,
+    attribute,
+    behind_run_axis,
+    operand_values,
+    refuse_other_batched,
+    required,
+)
+from mdf_loop.ops.build_helpers import ints
 
 
-def reduce(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """No axes means all axes of one run; they are counted from the end."""
+def reduce(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Reduce the axes of each run; without axes all of them, counted from the end."""
     if len(operands) > 1:
-        return reduce_sum(lane, op, operands)
-    return _reduced(lane, op, operands, attribute(op, "axes"))
+        return reduce_sum(scope, op, operands)
+    return _reduce_axes(scope, op, operands, attribute(op, "axes"))
 
 
-def reduce_sum(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """`reduce`, with axes that are an input; an empty list of axes may mean none."""
-    only(op, operands, 0)
-    axes = lane.constant(op, operands, 1)
+def reduce_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Reduce axes given as an input; an empty list may mean no axes."""
+    refuse_other_batched(op, operands, 0)
+    axes = scope.constant(op, operands, 1)
     if (axes is None or axes.size == 0) and attribute(op, "noop_with_empty_axes"):
-        return (lane.b.op("Identity", required(operands).value),)
-    return _reduced(lane, op, operands, () if axes is None else axes.tolist())
+        return (scope.b.op("Identity", required(operands).value),)
+    return _reduce_axes(scope, op, operands, () if axes is None else axes.tolist())
 
 
-def _reduced(lane: Lane, op: Op, operands: Operands, axes: Any) -> Sequence[Value]:
+def _reduce_axes(scope: BatchScope, op: Op, operands: Operands, axes: Any) -> Sequence[Value]:
     x = required(operands)
     value, keepdims = x.value, attribute(op, "keepdims")
-    places = [further(axis) for axis in axes or range(-x.rank, 0)]
-    if not x.rank:  # a number is its own sum, but not its own sum of squares
-        value, places, keepdims = lane.b.op("Unsqueeze", value, ints(lane.b, 1)), [1], 0
+    places = [behind_run_axis(axis) for axis in axes or range(-x.rank, 0)]
+    if not x.rank:  # A scalar equals its sum, but not its sum of squares.
+        value, places, keepdims = scope.b.op("Unsqueeze", value, ints(scope.b, 1)), [1], 0
     if op.op_type == "ReduceSum":
-        return (lane.b.op(op.op_type, value, ints(lane.b, *places), keepdims=keepdims),)
-    return (lane.b.op(op.op_type, value, axes=tuple(places), keepdims=keepdims),)
+        return (scope.b.op(op.op_type, value, ints(scope.b, *places), keepdims=keepdims),)
+    return (scope.b.op(op.op_type, value, axes=tuple(places), keepdims=keepdims),)
 
 
-def along_axis(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """One axis of the first operand; the others are the same for all runs."""
-    only(op, operands, 0)
-    return lane.same(op, *values(operands), axis=further(attribute(op, "axis")))
+def along_axis(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Apply an operation along one axis of the first operand."""
+    refuse_other_batched(op, operands, 0)
+    return scope.apply(op, *operand_values(operands), axis=behind_run_axis(attribute(op, "axis")))
 
 
-def running_sum(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """The axis is an input."""
-    only(op, operands, 0)
-    axis = lane.constant(op, operands, 1)
+def running_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Build the cumulative sum along an axis that is an input."""
+    refuse_other_batched(op, operands, 0)
+    axis = scope.constant(op, operands, 1)
     assert axis is not None
-    place = lane.b.constant(np.where(axis >= 0, axis + 1, axis).astype(axis.dtype))
-    return lane.same(op, required(operands).value, place)
+    place = scope.b.constant(np.where(axis >= 0, axis + 1, axis).astype(axis.dtype))
+    return scope.apply(op, required(operands).value, place)

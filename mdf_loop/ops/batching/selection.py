@@ -1,89 +1,91 @@
-"""Operators that choose elements by their places."""
+"""Batching of operators that select elements by index."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.batching.lane import (
-    Lane,
+from mdf_loop.ops.batching.scope import (
+    BatchScope,
     Operand,
     Operands,
     attribute,
-    further,
-    given,
-    only,
+    behind_run_axis,
+    present_operands,
+    refuse_other_batched,
     required,
 )
-from mdf_loop.ops.words import cast, ints, scalar, size_between
+from mdf_loop.ops.build_helpers import cast, ints, scalar, size_between
 
 
-def gather(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """All runs from the same places, or each from its own."""
-    data, places = required(operands, 0), required(operands, 1)
+def gather(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Gather with indices that all runs share, or with indices of each run."""
+    data, indices = required(operands, 0), required(operands, 1)
     axis = attribute(op, "axis")
-    if not places.batched:
-        return lane.same(op, data.value, places.value, axis=further(axis))
+    if not indices.batched:
+        return scope.apply(op, data.value, indices.value, axis=behind_run_axis(axis))
     axis %= data.rank
     if data.batched:
-        return (_each_from_its_own(lane, data, places, axis),)
-    found = lane.b.op("Gather", data.value, places.value, axis=axis)
-    return (_moved(lane, found, axis, data.rank + places.rank, 0),)
+        return (_gather_per_run(scope, data, indices, axis),)
+    members = scope.b.op("Gather", data.value, indices.value, axis=axis)
+    return (_move_axis(scope, members, axis, data.rank + indices.rank, 0),)
 
 
-def _each_from_its_own(lane: Lane, data: Operand, places: Operand, axis: int) -> Value:
-    """`data[run, ..., places[run], ...]`, taken with the axis in front and moved back."""
-    b = lane.b
-    first = _moved(lane, data.value, axis + 1, data.rank + 1, 1)
-    index = b.op("Unsqueeze", cast(b, places.value, "int64"), ints(b, -1))
-    found = b.op("GatherND", first, index, batch_dims=1)  # [runs, *places, *data without axis]
-    rank, taken = data.rank + places.rank, range(1, 1 + places.rank)
-    rest = range(1 + places.rank, rank)
-    order = (0, *rest[:axis], *taken, *rest[axis:])
-    return found if order == tuple(range(rank)) else b.op("Transpose", found, perm=order)
+def _gather_per_run(scope: BatchScope, data: Operand, indices: Operand, axis: int) -> Value:
+    """Build `data[run, ..., indices[run], ...]` with the gathered axis in front, then move it back."""
+    b = scope.b
+    first = _move_axis(scope, data.value, axis + 1, data.rank + 1, 1)
+    index = b.op("Unsqueeze", cast(b, indices.value, "int64"), ints(b, -1))
+    gathered = b.op("GatherND", first, index, batch_dims=1)  # [runs, *indices, *data without axis]
+    rank, index_axes = data.rank + indices.rank, range(1, 1 + indices.rank)
+    rest = range(1 + indices.rank, rank)
+    order = (0, *rest[:axis], *index_axes, *rest[axis:])
+    return gathered if order == tuple(range(rank)) else b.op("Transpose", gathered, perm=order)
 
 
-def _moved(lane: Lane, x: Value, axis: int, rank: int, to: int) -> Value:
-    """The array with one of its axes elsewhere."""
+def _move_axis(scope: BatchScope, x: Value, axis: int, rank: int, to: int) -> Value:
+    """Move one axis of an array to another position."""
     order = [k for k in range(rank) if k != axis]
     order.insert(to, axis)
-    return x if axis == to else lane.b.op("Transpose", x, perm=tuple(order))
+    return x if axis == to else scope.b.op("Transpose", x, perm=tuple(order))
 
 
-def gather_nd(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """One more axis that data and places share, unless all runs choose from the same data."""
-    data, places = required(operands, 0), required(operands, 1)
+def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Add the run axis to the batch axes, unless all runs share the data."""
+    data, indices = required(operands, 0), required(operands, 1)
     shared = attribute(op, "batch_dims")
     if not data.batched and not shared:
-        return lane.same(op, data.value, places.value)
-    return lane.same(op, lane.spread(data), lane.spread(places), batch_dims=shared + 1)
+        return scope.apply(op, data.value, indices.value)
+    return scope.apply(
+        op, scope.with_run_axis(data), scope.with_run_axis(indices), batch_dims=shared + 1
+    )
 
 
-def scatter_nd(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """The number of the run in front of every tuple of places."""
-    data, places, updates = (lane.spread(x) for x in given(operands))
-    b, ones = lane.b, (1,) * required(operands, 1).rank
-    count = b.op("Reshape", lane.count(), ints(b))
+def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Prepend the run number to each index tuple."""
+    data, indices, updates = (scope.with_run_axis(x) for x in present_operands(operands))
+    b, ones = scope.b, (1,) * required(operands, 1).rank
+    count = b.op("Reshape", scope.count(), ints(b))
     runs = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
     column = b.op("Reshape", runs, ints(b, -1, *ones))
-    tuples = b.op("Shape", places, end=-1)
+    tuples = b.op("Shape", indices, end=-1)
     wide = b.op("Expand", column, b.op("Concat", tuples, ints(b, 1), axis=0))
-    return lane.same(op, data, b.op("Concat", wide, places, axis=-1), updates)
+    return scope.apply(op, data, b.op("Concat", wide, indices, axis=-1), updates)
 
 
-def elements(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """All operands have the same axes, so all get that of the runs."""
-    parts = (lane.spread(x) for x in given(operands))
-    return lane.same(op, *parts, axis=further(attribute(op, "axis")))
+def elements(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Apply an operation whose operands have equal ranks, all with the run axis."""
+    parts = (scope.with_run_axis(x) for x in present_operands(operands))
+    return scope.apply(op, *parts, axis=behind_run_axis(attribute(op, "axis")))
 
 
-def compress(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Without an axis the elements of one run are one list."""
-    only(op, operands, 0)
+def compress(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Select along an axis of each run, or from its flattened elements."""
+    refuse_other_batched(op, operands, 0)
     x, mask = required(operands, 0), required(operands, 1)
     axis = attribute(op, "axis")
     if axis is not None:
-        return lane.same(op, x.value, mask.value, axis=further(axis))
-    shape = lane.b.op("Concat", lane.count(), size_between(lane.b, x.value, 1), axis=0)
-    flat = lane.b.op("Reshape", x.value, shape, allowzero=1)
-    return lane.same(op, flat, mask.value, axis=1)
+        return scope.apply(op, x.value, mask.value, axis=behind_run_axis(axis))
+    shape = scope.b.op("Concat", scope.count(), size_between(scope.b, x.value, 1), axis=0)
+    flat = scope.b.op("Reshape", x.value, shape, allowzero=1)
+    return scope.apply(op, flat, mask.value, axis=1)

@@ -1,4 +1,4 @@
-"""Operators that arrange elements: the axes of one run stand behind that of the runs."""
+"""Batching of operators that arrange elements, with the run axis before the axes of a run."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdf_loop.ir import Op, Value, is_fixed
-from mdf_loop.ops.batching.lane import (
-    Lane,
+from mdf_loop.ops.batching.scope import (
+    BatchScope,
     Operand,
     Operands,
     attribute,
-    further,
-    given,
-    only,
+    behind_run_axis,
+    operand_values,
     optional,
+    present_operands,
     refusal,
+    refuse_other_batched,
     required,
-    values,
 )
-from mdf_loop.ops.words import cast, ints, rank, scalar, size_between
+from mdf_loop.ops.build_helpers import cast, ints, rank, scalar, size_between
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -29,163 +29,175 @@ if TYPE_CHECKING:
 # --- the shape itself -------------------------------------------------------------------------
 
 
-def shape(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """The shape of one run, which all of them share."""
+def shape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Return the shape of one run, which all runs share."""
     x = required(operands)
     start, stop, _ = slice(attribute(op, "start"), attribute(op, "end")).indices(x.rank)
     known = (x.member.shape or ())[start:stop]
     if all(isinstance(extent, int) for extent in known):
-        return (ints(lane.b, *(int(extent) for extent in known)),)
-    return (lane.b.op("Shape", x.value, start=start + 1, end=stop + 1),)
+        return (ints(scope.b, *(int(extent) for extent in known)),)
+    return (scope.b.op("Shape", x.value, start=start + 1, end=stop + 1),)
 
 
-def size(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """The number of elements of one run."""
-    extents = lane.b.op("Shape", required(operands).value, start=1)
-    return (lane.b.op("ReduceProd", extents, keepdims=0),)
+def size(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Return the number of elements of one run."""
+    extents = scope.b.op("Shape", required(operands).value, start=1)
+    return (scope.b.op("ReduceProd", extents, keepdims=0),)
 
 
 # --- axes -------------------------------------------------------------------------------------
 
 
-def transpose(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Without an order the axes of one run are reversed."""
+def transpose(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Transpose each run; without an order its axes are reversed."""
     x = required(operands)
     order = attribute(op, "perm") or tuple(reversed(range(x.rank)))
-    return lane.same(op, x.value, perm=(0, *(axis + 1 for axis in order)))
+    return scope.apply(op, x.value, perm=(0, *(axis + 1 for axis in order)))
 
 
-def unsqueeze(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """New axes, counted one further."""
-    only(op, operands, 0)
-    axes = lane.constant(op, operands, 1)
+def unsqueeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Insert axes behind the run axis."""
+    refuse_other_batched(op, operands, 0)
+    axes = scope.constant(op, operands, 1)
     assert axes is not None
-    return lane.same(op, required(operands).value, _further(lane.b, axes.tolist()))
+    return scope.apply(op, required(operands).value, _axes_behind_runs(scope.b, axes.tolist()))
 
 
-def squeeze(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Without axes those of one run that are known to have one element."""
-    only(op, operands, 0)
-    x, axes = required(operands), lane.constant(op, operands, 1)
+def squeeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Remove axes of extent 1; without axes those of a run with a known extent of 1."""
+    refuse_other_batched(op, operands, 0)
+    x, axes = required(operands), scope.constant(op, operands, 1)
     if axes is not None:
-        return lane.same(op, x.value, _further(lane.b, axes.tolist()))
+        return scope.apply(op, x.value, _axes_behind_runs(scope.b, axes.tolist()))
     extents = x.member.shape or ()
     if any(isinstance(extent, str) for extent in extents):
         raise refusal(op, f"the shape of {x.member.type} must be known, or the axes given")
     single = [axis for axis, extent in enumerate(extents) if extent == 1]
-    return lane.same(op, x.value, _further(lane.b, single)) if single else (x.value,)
+    return scope.apply(op, x.value, _axes_behind_runs(scope.b, single)) if single else (x.value,)
 
 
-def _further(b: Builder, axes: Sequence[int]) -> Value:
-    return ints(b, *map(further, axes))
+def _axes_behind_runs(b: Builder, axes: Sequence[int]) -> Value:
+    return ints(b, *map(behind_run_axis, axes))
 
 
 # --- shapes given as inputs -------------------------------------------------------------------
 
 
-def reshape(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """The new shape behind a 0, which keeps the first extent (unless 0 means 0).
+def reshape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Reshape each run; a 0 before the new shape keeps the run axis, or its extent if 0 means 0.
 
-    Of no runs an extent cannot be found out: those that are known are said.
+    With zero runs a Reshape cannot infer an extent, so known extents are stated.
     """
-    only(op, operands, 0)
-    b, made = lane.b, op.outputs[0].shape
-    if is_fixed(made) and 0 not in made:
-        return lane.same(op, required(operands).value, ints(b, 0, *made), allowzero=0)
+    refuse_other_batched(op, operands, 0)
+    b, member_shape = scope.b, op.outputs[0].shape
+    if is_fixed(member_shape) and 0 not in member_shape:
+        return scope.apply(op, required(operands).value, ints(b, 0, *member_shape), allowzero=0)
     known = b.constant_of(required(operands, 1).value)
     if known is not None and -1 in known and 0 not in known:
         own = b.op("Shape", required(operands).value, start=1)
         others = ints(b, int(-np.prod(known)))
         rest = b.op("Div", b.op("ReduceProd", own, keepdims=1), others)
         parts = (rest if extent == -1 else ints(b, int(extent)) for extent in known)
-        wanted = b.op("Concat", ints(b, 0), *parts, axis=0)
-        return lane.same(op, required(operands).value, wanted, allowzero=0)
-    front = lane.count() if attribute(op, "allowzero") else ints(b, 0)
-    wanted = b.op("Concat", front, required(operands, 1).value, axis=0)
-    return lane.same(op, required(operands).value, wanted)
+        target_shape = b.op("Concat", ints(b, 0), *parts, axis=0)
+        return scope.apply(op, required(operands).value, target_shape, allowzero=0)
+    front = scope.count() if attribute(op, "allowzero") else ints(b, 0)
+    target_shape = b.op("Concat", front, required(operands, 1).value, axis=0)
+    return scope.apply(op, required(operands).value, target_shape)
 
 
-def flatten(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Flatten every run into two axes."""
-    b, x = lane.b, required(operands)
+def flatten(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Flatten each run into two axes."""
+    b, x = scope.b, required(operands)
     axis = attribute(op, "axis")
     middle = 1 + (axis + x.rank if axis < 0 else axis)
     sides = size_between(b, x.value, 1, middle), size_between(b, x.value, middle)
-    shape = b.op("Concat", lane.count(), *sides, axis=0)
+    shape = b.op("Concat", scope.count(), *sides, axis=0)
     return (b.op("Reshape", x.value, shape, allowzero=1),)
 
 
-def expand(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """`[runs, n]` to the shape `[m, n]`: `[runs, 1, n]` to `[1, m, n]`."""
-    only(op, operands, 0)
-    x, wanted = required(operands, 0), required(operands, 1)
+def expand(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Expand each run; `[runs, n]` to the shape `[m, n]` broadcasts `[runs, 1, n]` with `[1, m, n]`."""
+    refuse_other_batched(op, operands, 0)
+    x, target_shape = required(operands, 0), required(operands, 1)
     axes = max(rank(op.outputs[0]), x.rank)
-    length = _length(op, wanted)
-    shape = lane.b.op("Concat", ints(lane.b, *[1] * (1 + axes - length)), wanted.value, axis=0)
-    return lane.same(op, lane.aligned(x, axes), shape)
+    length = _list_length(op, target_shape)
+    shape = scope.b.op(
+        "Concat", ints(scope.b, *[1] * (1 + axes - length)), target_shape.value, axis=0
+    )
+    return scope.apply(op, scope.align_rank(x, axes), shape)
 
 
-def tile(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """The runs once, everything else as often as it says."""
-    only(op, operands, 0)
-    repeats = lane.b.op("Concat", ints(lane.b, 1), required(operands, 1).value, axis=0)
-    return lane.same(op, required(operands).value, repeats)
+def tile(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Repeat the axes of each run, the run axis once."""
+    refuse_other_batched(op, operands, 0)
+    repeats = scope.b.op("Concat", ints(scope.b, 1), required(operands, 1).value, axis=0)
+    return scope.apply(op, required(operands).value, repeats)
 
 
-def pad(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """No padding before the first or after the last run."""
-    only(op, operands, 0, 2)
-    b, x, filling = lane.b, required(operands), optional(operands, 2)
+def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Pad each run; the run axis has no padding."""
+    refuse_other_batched(op, operands, 0, 2)
+    b, x, filling = scope.b, required(operands), optional(operands, 2)
     if filling is not None and filling.batched:
-        return (_each_filled(lane, op, operands, filling),)
-    axes, pads = lane.constant(op, operands, 3), required(operands, 1).value
+        return (_pad_per_run(scope, op, operands, filling),)
+    axes, pads = scope.constant(op, operands, 3), required(operands, 1).value
     if axes is not None:
-        return lane.same(op, x.value, pads, *values(operands[2:3]), _further(b, axes.tolist()))
+        return scope.apply(
+            op, x.value, pads, *operand_values(operands[2:3]), _axes_behind_runs(b, axes.tolist())
+        )
     middle, end, none = ints(b, x.rank), ints(b, 2 * x.rank), ints(b, 0)
     before, behind = b.op("Slice", pads, none, middle), b.op("Slice", pads, middle, end)
     around = b.op("Concat", none, before, none, behind, axis=0)
-    return lane.same(op, x.value, around, *values(operands[2:]))
+    return scope.apply(op, x.value, around, *operand_values(operands[2:]))
 
 
-def _each_filled(lane: Lane, op: Op, operands: Operands, filling: Operand) -> Value:
-    """Each run with a number of its own around it: where one run has none of its elements."""
-    b, x, (_, pads, _, *axes) = lane.b, required(operands), operands
+def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, filling: Operand) -> Value:
+    """Pad each run with its own fill value, which a mask selects outside of the elements."""
+    b, x, (_, pads, _, *axes) = scope.b, required(operands), operands
     own = b.op("Shape", x.value, start=int(x.batched)) if x.rank else ints(b)
     inside = b.op("Expand", scalar(b, 0, "int64"), own)
-    marked = b.op("Pad", inside, *values([pads]), scalar(b, 1, "int64"), *values(axes))
+    marked = b.op(
+        "Pad", inside, *operand_values([pads]), scalar(b, 1, "int64"), *operand_values(axes)
+    )
     zero = Operand(filling.member, scalar(b, 0, filling.value.dtype), batched=False)
-    around = pad(lane, op, [x, pads, zero, *axes])[0] if x.batched else _once(lane, op, operands)
-    number = lane.aligned(filling, x.rank)
+    around = (
+        pad(scope, op, [x, pads, zero, *axes])[0] if x.batched else _pad_shared(scope, op, operands)
+    )
+    number = scope.align_rank(filling, x.rank)
     return b.op("Where", cast(b, marked, "bool"), number, around)
 
 
-def _once(lane: Lane, op: Op, operands: Operands) -> Value:
-    """What all runs share, with zeros around it."""
-    x, pads, _, *axes = values(operands)
-    return lane.same(op, x, pads, None, *axes)[0]
+def _pad_shared(scope: BatchScope, op: Op, operands: Operands) -> Value:
+    """Pad an operand that all runs share with zeros."""
+    x, pads, _, *axes = operand_values(operands)
+    return scope.apply(op, x, pads, None, *axes)[0]
 
 
-def center_crop_pad(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Axes are counted one further."""
-    only(op, operands, 0)
+def center_crop_pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Crop or pad the axes of each run."""
+    refuse_other_batched(op, operands, 0)
     x = required(operands)
     axes = attribute(op, "axes") or range(x.rank)
-    return lane.same(op, x.value, required(operands, 1).value, axes=tuple(map(further, axes)))
+    return scope.apply(
+        op, x.value, required(operands, 1).value, axes=tuple(map(behind_run_axis, axes))
+    )
 
 
-def slice_(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Without axes the first ones of one run."""
-    only(op, operands, 0)
+def slice_(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Slice each run; without axes its first ones."""
+    refuse_other_batched(op, operands, 0)
     starts = required(operands, 1)
-    axes = lane.constant(op, operands, 3)
-    places = range(_length(op, starts)) if axes is None else axes.tolist()
-    moved = lane.b.constant(np.array([*map(further, places)], starts.member.dtype))
+    axes = scope.constant(op, operands, 3)
+    places = range(_list_length(op, starts)) if axes is None else axes.tolist()
+    moved = scope.b.constant(np.array([*map(behind_run_axis, places)], starts.member.dtype))
     step = optional(operands, 4)
-    return lane.same(op, *values(operands[:3]), moved, *([] if step is None else [step.value]))
+    return scope.apply(
+        op, *operand_values(operands[:3]), moved, *([] if step is None else [step.value])
+    )
 
 
-def _length(op: Op, x: Operand) -> int:
-    """How many numbers a list has, which must be known."""
+def _list_length(op: Op, x: Operand) -> int:
+    """Return the number of elements of a list, which must be known."""
     extent = (x.member.shape or ("",))[0]
     if not isinstance(extent, int):
         raise refusal(op, f"the length of '{x.member.name}' must be known")
@@ -195,7 +207,7 @@ def _length(op: Op, x: Operand) -> int:
 # --- parts ------------------------------------------------------------------------------------
 
 
-def concat(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Parts that all runs share are spread over them."""
-    parts = (lane.spread(x) for x in given(operands))
-    return lane.same(op, *parts, axis=further(attribute(op, "axis")))
+def concat(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+    """Concatenate the parts of each run; parts that all runs share are repeated."""
+    parts = (scope.with_run_axis(x) for x in present_operands(operands))
+    return scope.apply(op, *parts, axis=behind_run_axis(attribute(op, "axis")))

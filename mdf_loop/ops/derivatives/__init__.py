@@ -1,1 +1,1 @@
-"""Derivatives of operations: what the table of operations knows of them, family by family."""
+"""Derivatives of operations, one file per family of operators."""

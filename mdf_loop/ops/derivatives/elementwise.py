@@ -1,7 +1,7 @@
-"""Derivatives of what is computed element by element.
+"""Derivatives of elementwise operations.
 
-At a kink: `Abs` has 0; of equal operands each has its share of `Max` and `Min`; `Where` has that of the
-side that is taken; `Relu` has 0 at 0.
+At a kink, `Abs` has 0. Equal operands of `Max` and `Min` share the derivative equally. `Where` has the
+derivative of the chosen side. `Relu` has 0 at 0.
 """
 
 from __future__ import annotations
@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 
 from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.derivatives.rule import Pointwise, Side, Through, is_float, pointwise
-from mdf_loop.ops.words import cast, scalar
+from mdf_loop.ops.build_helpers import cast, scalar
+from mdf_loop.ops.derivatives.rule import (
+    DecomposedDerivative,
+    ElementDerivative,
+    Pointwise,
+    is_float,
+    pointwise,
+)
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -28,7 +34,7 @@ def _number(b: Builder, op: Op, number: float) -> Value:
     return scalar(b, number, op.outputs[0].dtype)
 
 
-def _same(b: Builder, op: Op, g: Value) -> Value:
+def _unchanged(b: Builder, op: Op, g: Value) -> Value:
     return g
 
 
@@ -39,11 +45,11 @@ def _negated(b: Builder, op: Op, g: Value) -> Value:
 # --- arithmetic ---------------------------------------------------------------------------------
 
 
-def _times(other: int) -> Side:
+def _times_operand(other: int) -> ElementDerivative:
     return lambda b, op, g: b.op("Mul", g, _x(op, other))
 
 
-def _over(b: Builder, op: Op, g: Value) -> Value:
+def _over_divisor(b: Builder, op: Op, g: Value) -> Value:
     return b.op("Div", g, _x(op, 1))
 
 
@@ -51,14 +57,14 @@ def _divisor(b: Builder, op: Op, g: Value) -> Value:
     return b.op("Neg", b.op("Mul", g, b.op("Div", op.outputs[0], _x(op, 1))))
 
 
-def _modulus(b: Builder, op: Op, g: Value) -> Value:
-    """`x - n * y` has one whole number n around."""
+def _mod_divisor_derivative(b: Builder, op: Op, g: Value) -> Value:
+    """Build `-n * g`, since `mod(x, y)` is `x - n * y` with a locally constant integer n."""
     x, y = _x(op), _x(op, 1)
     return b.op("Mul", g, b.op("Div", b.op("Sub", op.outputs[0], x), y))
 
 
-def _base(b: Builder, op: Op, g: Value) -> Value:
-    """`p * x ** (p - 1)`; 0 where p is 0, also of x = 0."""
+def _power_base_derivative(b: Builder, op: Op, g: Value) -> Value:
+    """Build `g * p * x ** (p - 1)`, or 0 where p is 0, even at x = 0."""
     x, power = _x(op), cast(b, _x(op, 1), op.outputs[0].dtype)
     zero, one = _number(b, op, 0), _number(b, op, 1)
     known = b.constant_of(power)
@@ -77,23 +83,23 @@ def _known_base(b: Builder, op: Op, g: Value, power: Array) -> Value:
     return b.op("Mul", g, b.op("Mul", _number(b, op, number), less))
 
 
-def _exponent(b: Builder, op: Op, g: Value) -> Value:
-    """`x ** p * log(x)`, which is 0 at x = 0; the exponent may be of another dtype."""
+def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
+    """Build `g * x ** p * log(x)`, or 0 at x = 0; the exponent may have another dtype."""
     x, wide = _x(op), op.outputs[0].dtype
     positive = b.op("Where", b.op("Equal", x, _number(b, op, 0)), _number(b, op, 1), x)
     slope = b.op("Mul", op.outputs[0], b.op("Log", positive))
-    made = b.op("Mul", cast(b, g, wide), slope)
-    return cast(b, made, _x(op, 1).dtype) if g.dtype == wide else made
+    change = b.op("Mul", cast(b, g, wide), slope)
+    return cast(b, change, _x(op, 1).dtype) if g.dtype == wide else change
 
 
-def _share(k: int) -> Side:
-    """Of the largest, or the smallest, operands: as many share what is one of them."""
+def _extreme_share(k: int) -> ElementDerivative:
+    """Return the derivative of `Max` or `Min` by one operand; equal extremes share it."""
 
     def side(b: Builder, op: Op, g: Value) -> Value:
         y = op.outputs[0]
-        is_one = [cast(b, b.op("Equal", x, y), y.dtype) for x in op.inputs if x is not None]
-        how_many = b.op("Sum", *is_one) if len(is_one) > 1 else is_one[0]
-        return b.op("Mul", g, b.op("Div", is_one[k], how_many))
+        is_extreme = [cast(b, b.op("Equal", x, y), y.dtype) for x in op.inputs if x is not None]
+        n_extremes = b.op("Sum", *is_extreme) if len(is_extreme) > 1 else is_extreme[0]
+        return b.op("Mul", g, b.op("Div", is_extreme[k], n_extremes))
 
     return side
 
@@ -102,16 +108,19 @@ def _mean(b: Builder, op: Op, g: Value) -> Value:
     return b.op("Div", g, _number(b, op, len(op.inputs)))
 
 
-def _taken(taken: bool) -> Side:
+def _where_branch(is_first: bool) -> ElementDerivative:
     def side(b: Builder, op: Op, g: Value) -> Value:
         zero = _number(b, op, 0)
-        return b.op("Where", _x(op), *((g, zero) if taken else (zero, g)))
+        return b.op("Where", _x(op), *((g, zero) if is_first else (zero, g)))
 
     return side
 
 
-def _converted(op: Op) -> tuple[Side | None, ...]:
-    """To another dtype; a tangent goes the other way than a cotangent."""
+def _cast_rule(op: Op) -> tuple[ElementDerivative | None, ...]:
+    """Return the derivative of a cast between float dtypes.
+
+    A tangent is cast to the dtype of the result, a cotangent to that of the operand.
+    """
     target = op.outputs[0].dtype
     if not (is_float(op.inputs[0]) and is_float(op.outputs[0])):
         return (None,) * len(op.inputs)
@@ -122,8 +131,8 @@ def _converted(op: Op) -> tuple[Side | None, ...]:
     return (side, *(None,) * (len(op.inputs) - 1))
 
 
-def _clipped(b: Builder, op: Op) -> Value:
-    """Not above the one, not below the other bound: what is equal to it shares with it."""
+def _clip_rule(b: Builder, op: Op) -> Value:
+    """Build `Min(Max(x, low), high)`, which shares the derivative at a bound."""
     y, *bounds = (*op.inputs, None, None)[:3]
     assert y is not None
     for word, bound in zip(("Max", "Min"), bounds, strict=True):
@@ -131,36 +140,36 @@ def _clipped(b: Builder, op: Op) -> Value:
     return b.op("Identity", y)
 
 
-def _mish(b: Builder, op: Op) -> Value:
-    """`x * tanh(softplus(x))`, in functions that have slopes of their own."""
+def _mish_decomposition(b: Builder, op: Op) -> Value:
+    """Build `x * tanh(softplus(x))` of operations with derivatives."""
     return b.op("Mul", _x(op), b.op("Tanh", b.op("Softplus", _x(op))))
 
 
-SUM = Pointwise(lambda op: (_same,) * len(op.inputs))
+SUM = Pointwise(lambda op: (_unchanged,) * len(op.inputs))
 MEAN = Pointwise(lambda op: (_mean,) * len(op.inputs))
-EXTREME = Pointwise(lambda op: [_share(k) for k in range(len(op.inputs))])
-ADD = pointwise(_same, _same)
-SUB = pointwise(_same, _negated)
-MUL = pointwise(_times(1), _times(0))
-DIV = pointwise(_over, _divisor)
+EXTREME = Pointwise(lambda op: [_extreme_share(k) for k in range(len(op.inputs))])
+ADD = pointwise(_unchanged, _unchanged)
+SUB = pointwise(_unchanged, _negated)
+MUL = pointwise(_times_operand(1), _times_operand(0))
+DIV = pointwise(_over_divisor, _divisor)
 NEG = pointwise(_negated)
-MOD = pointwise(_same, _modulus)
-POW = pointwise(_base, _exponent)
-IDENTITY = pointwise(_same)
-WHERE = pointwise(None, _taken(True), _taken(False))
-CONVERTED = Pointwise(_converted)
-CLIP = Through(_clipped)
+MOD = pointwise(_unchanged, _mod_divisor_derivative)
+POW = pointwise(_power_base_derivative, _power_exponent_derivative)
+IDENTITY = pointwise(_unchanged)
+WHERE = pointwise(None, _where_branch(True), _where_branch(False))
+CAST = Pointwise(_cast_rule)
+CLIP = DecomposedDerivative(_clip_rule)
 
 
 # --- functions of one number --------------------------------------------------------------------
 
 
-def _by(slope: Side) -> Pointwise:
-    """Of a function whose slope is made of its operand `x` and its result."""
+def _by_slope(slope: ElementDerivative) -> Pointwise:
+    """Return the derivative of a function whose slope is computed from `x` and the result."""
     return pointwise(lambda b, op, g: b.op("Mul", g, slope(b, op, g)))
 
 
-def _divided_by(slope: Side) -> Pointwise:
+def _divided_by(slope: ElementDerivative) -> Pointwise:
     return pointwise(lambda b, op, g: b.op("Div", g, slope(b, op, g)))
 
 
@@ -168,7 +177,7 @@ def _result(b: Builder, op: Op, g: Value) -> Value:
     return op.outputs[0]
 
 
-def _of(word: str) -> Side:
+def _function_slope(word: str) -> ElementDerivative:
     return lambda b, op, g: b.op(word, _x(op))
 
 
@@ -176,13 +185,13 @@ def _square(b: Builder, x: Value) -> Value:
     return b.op("Mul", x, x)
 
 
-def _root_of(constant: float, sign: str) -> Side:
-    """`sqrt(constant +- x * x)`."""
-    return lambda b, op, g: b.op("Sqrt", _with_square(sign, constant)(b, op, g))
+def _square_root_term(constant: float, sign: str) -> ElementDerivative:
+    """Return a slope `sqrt(constant +- x * x)`."""
+    return lambda b, op, g: b.op("Sqrt", _square_term(sign, constant)(b, op, g))
 
 
-def _with_square(sign: str, constant: float = 1.0, *, of_result: bool = False) -> Side:
-    """`constant +- x * x`, of the operand or of the result."""
+def _square_term(sign: str, constant: float = 1.0, *, of_result: bool = False) -> ElementDerivative:
+    """Return a slope `constant +- x * x` of the operand or of the result."""
 
     def slope(b: Builder, op: Op, g: Value) -> Value:
         x = op.outputs[0] if of_result else _x(op)
@@ -191,7 +200,7 @@ def _with_square(sign: str, constant: float = 1.0, *, of_result: bool = False) -
     return slope
 
 
-def _minus(slope: Side) -> Side:
+def _minus(slope: ElementDerivative) -> ElementDerivative:
     return lambda b, op, g: b.op("Neg", slope(b, op, g))
 
 
@@ -204,7 +213,7 @@ def _acosh_slope(b: Builder, op: Op, g: Value) -> Value:
     return b.op("Mul", b.op("Sqrt", b.op("Sub", x, one)), b.op("Sqrt", b.op("Add", x, one)))
 
 
-def _bell(b: Builder, op: Op, g: Value) -> Value:
+def _erf_slope(b: Builder, op: Op, g: Value) -> Value:
     curve = b.op("Exp", b.op("Neg", _square(b, _x(op))))
     return b.op("Mul", _number(b, op, 2 / math.sqrt(math.pi)), curve)
 
@@ -214,26 +223,26 @@ def _logistic_slope(b: Builder, op: Op, g: Value) -> Value:
     return b.op("Mul", y, b.op("Sub", _number(b, op, 1), y))
 
 
-ABS = _by(_of("Sign"))
+ABS = _by_slope(_function_slope("Sign"))
 SQRT = _divided_by(_twice_result)
-RECIPROCAL = _by(_minus(lambda b, op, g: _square(b, op.outputs[0])))
-EXP = _by(_result)
+RECIPROCAL = _by_slope(_minus(lambda b, op, g: _square(b, op.outputs[0])))
+EXP = _by_slope(_result)
 LOG = pointwise(lambda b, op, g: b.op("Div", g, _x(op)))
-SIN = _by(_of("Cos"))
-COS = _by(_minus(_of("Sin")))
-TAN = _by(_with_square("Add", of_result=True))
-ASIN = _divided_by(_root_of(1.0, "Sub"))
-ACOS = _divided_by(_minus(_root_of(1.0, "Sub")))
-ATAN = _divided_by(_with_square("Add"))
-SINH = _by(_of("Cosh"))
-COSH = _by(_of("Sinh"))
-TANH = _by(_with_square("Sub", of_result=True))
-ASINH = _divided_by(_root_of(1.0, "Add"))
+SIN = _by_slope(_function_slope("Cos"))
+COS = _by_slope(_minus(_function_slope("Sin")))
+TAN = _by_slope(_square_term("Add", of_result=True))
+ASIN = _divided_by(_square_root_term(1.0, "Sub"))
+ACOS = _divided_by(_minus(_square_root_term(1.0, "Sub")))
+ATAN = _divided_by(_square_term("Add"))
+SINH = _by_slope(_function_slope("Cosh"))
+COSH = _by_slope(_function_slope("Sinh"))
+TANH = _by_slope(_square_term("Sub", of_result=True))
+ASINH = _divided_by(_square_root_term(1.0, "Add"))
 ACOSH = _divided_by(_acosh_slope)
-ATANH = _divided_by(_with_square("Sub"))
-ERF = _by(_bell)
-SIGMOID = _by(_logistic_slope)
-SOFTPLUS = _by(_of("Sigmoid"))
+ATANH = _divided_by(_square_term("Sub"))
+ERF = _by_slope(_erf_slope)
+SIGMOID = _by_slope(_logistic_slope)
+SOFTPLUS = _by_slope(_function_slope("Sigmoid"))
 
 
 # --- activations --------------------------------------------------------------------------------
@@ -243,40 +252,45 @@ def _attribute(op: Op, name: str) -> float:
     return float(onnx_schema.attribute(op.op_type, op.attributes, name))
 
 
-def _above(bound: str | float, above: Side, below: Side, word: str = "Greater") -> Pointwise:
-    """One slope above a bound, another one elsewhere; the bound is a number or an attribute."""
+def _piecewise_slope(
+    bound: str | float, above: ElementDerivative, below: ElementDerivative, word: str = "Greater"
+) -> Pointwise:
+    """Return a derivative with one slope above a bound and another slope elsewhere.
+
+    The bound is a number or the name of an attribute.
+    """
 
     def slope(b: Builder, op: Op, g: Value) -> Value:
         number = _attribute(op, bound) if isinstance(bound, str) else bound
         is_above = b.op(word, _x(op), _number(b, op, number))
         return b.op("Where", is_above, above(b, op, g), below(b, op, g))
 
-    return _by(slope)
+    return _by_slope(slope)
 
 
-def _constant(number: float) -> Side:
+def _constant(number: float) -> ElementDerivative:
     return lambda b, op, g: _number(b, op, number)
 
 
-def _given(name: str) -> Side:
+def _attribute_slope(name: str) -> ElementDerivative:
     return lambda b, op, g: _number(b, op, _attribute(op, name))
 
 
-def _more_than_result(b: Builder, op: Op, g: Value) -> Value:
+def _elu_slope_below(b: Builder, op: Op, g: Value) -> Value:
     return b.op("Add", op.outputs[0], _number(b, op, _attribute(op, "alpha")))
 
 
-def _selu_below(b: Builder, op: Op, g: Value) -> Value:
-    most = _attribute(op, "gamma") * _attribute(op, "alpha")
-    return b.op("Add", op.outputs[0], _number(b, op, most))
+def _selu_slope_below(b: Builder, op: Op, g: Value) -> Value:
+    product = _attribute(op, "gamma") * _attribute(op, "alpha")
+    return b.op("Add", op.outputs[0], _number(b, op, product))
 
 
-def _celu_below(b: Builder, op: Op, g: Value) -> Value:
+def _celu_slope_below(b: Builder, op: Op, g: Value) -> Value:
     part = b.op("Div", op.outputs[0], _number(b, op, _attribute(op, "alpha")))
     return b.op("Add", part, _number(b, op, 1))
 
 
-def _hard_slope(b: Builder, op: Op, g: Value) -> Value:
+def _hard_sigmoid_slope(b: Builder, op: Op, g: Value) -> Value:
     y = op.outputs[0]
     inside = b.op(
         "And",
@@ -286,11 +300,11 @@ def _hard_slope(b: Builder, op: Op, g: Value) -> Value:
     return b.op("Where", inside, _number(b, op, _attribute(op, "alpha")), _number(b, op, 0))
 
 
-RELU = _above(0.0, _constant(1), _constant(0))
-LEAKY_RELU = _above(0.0, _constant(1), _given("alpha"), "GreaterOrEqual")
-THRESHOLDED_RELU = _above("alpha", _constant(1), _constant(0))
-ELU = _above(0.0, _constant(1), _more_than_result)
-SELU = _above(0.0, _given("gamma"), _selu_below)
-CELU = _above(0.0, _constant(1), _celu_below)
-HARD_SIGMOID = _by(_hard_slope)
-MISH = Through(_mish)
+RELU = _piecewise_slope(0.0, _constant(1), _constant(0))
+LEAKY_RELU = _piecewise_slope(0.0, _constant(1), _attribute_slope("alpha"), "GreaterOrEqual")
+THRESHOLDED_RELU = _piecewise_slope("alpha", _constant(1), _constant(0))
+ELU = _piecewise_slope(0.0, _constant(1), _elu_slope_below)
+SELU = _piecewise_slope(0.0, _attribute_slope("gamma"), _selu_slope_below)
+CELU = _piecewise_slope(0.0, _constant(1), _celu_slope_below)
+HARD_SIGMOID = _by_slope(_hard_sigmoid_slope)
+MISH = DecomposedDerivative(_mish_decomposition)

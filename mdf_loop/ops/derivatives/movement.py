@@ -1,4 +1,4 @@
-"""Derivatives of what arranges elements: they are linear, and a cotangent goes the way back."""
+"""Derivatives of operators that move elements; a cotangent takes the opposite way."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import attribute, operand, optional
-from mdf_loop.ops.derivatives.places import part, put_back
+from mdf_loop.ops.build_helpers import cast, extents, ints, rank, scalar, sum_of
+from mdf_loop.ops.decompositions.build_helpers import attribute, operand, optional
 from mdf_loop.ops.derivatives.rule import (
     Changes,
-    General,
+    ExplicitDerivative,
     by_first,
     is_float,
     linear,
-    summed,
+    sum_values,
 )
+from mdf_loop.ops.derivatives.scatter_add import scatter_add_rows, slice_list
 from mdf_loop.ops.derivatives.shapes import (
+    broadcast_like,
     extent,
-    fitted,
-    over_copies,
-    reshaped,
+    reshape_like,
     shape_of,
-    spread,
-    typed,
+    sum_copies,
+    sum_to_shape,
+    with_type_of,
     zeros,
 )
-from mdf_loop.ops.words import cast, extents, ints, rank, scalar, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -36,84 +36,87 @@ if TYPE_CHECKING:
 # --- axes -------------------------------------------------------------------------------------
 
 
-def _as_before(b: Builder, op: Op, g: Value) -> Value:
-    return reshaped(b, g, operand(op))
+def _reshape_back(b: Builder, op: Op, g: Value) -> Value:
+    return reshape_like(b, g, operand(op))
 
 
-def _turned_back(b: Builder, op: Op, g: Value) -> Value:
+def _transpose_back(b: Builder, op: Op, g: Value) -> Value:
     order = attribute(op, "perm") or tuple(reversed(range(rank(operand(op)))))
     return b.op("Transpose", g, perm=tuple(int(k) for k in np.argsort(order)))
 
 
-def _once(b: Builder, op: Op, g: Value) -> Value:
-    return fitted(b, g, operand(op))
+def _expand_cotangent(b: Builder, op: Op, g: Value) -> Value:
+    return sum_to_shape(b, g, operand(op))
 
 
-def _untiled(b: Builder, op: Op, g: Value) -> Value:
+def _tile_cotangent(b: Builder, op: Op, g: Value) -> Value:
     x = operand(op)
-    return reshaped(b, over_copies(b, g, operand(op, 1), shape_of(b, x)), x)
+    return reshape_like(b, sum_copies(b, g, operand(op, 1), shape_of(b, x)), x)
 
 
-RESHAPED = linear(by_first(_as_before))
-TRANSPOSE = linear(by_first(_turned_back))
-EXPAND = linear(by_first(_once))
-TILE = linear(by_first(_untiled))
+RESHAPED = linear(by_first(_reshape_back))
+TRANSPOSE = linear(by_first(_transpose_back))
+EXPAND = linear(by_first(_expand_cotangent))
+TILE = linear(by_first(_tile_cotangent))
 
 
 # --- parts ------------------------------------------------------------------------------------
 
 
-def _part_of(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
-    """The slice of the operand."""
-    (g,), axis = given, attribute(op, "axis") % rank(operand(op))
+def _concat_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+    """Slice the part of `g` that belongs to the operand."""
+    (g,), axis = changes, attribute(op, "axis") % rank(operand(op))
     if g is None:
         return None
-    start = _end(b, op, k, axis)
+    start = _concat_offset(b, op, k, axis)
     end = b.op("Add", start, extent(b, operand(op, k), axis))
-    return b.op("Slice", g, _listed(b, start), _listed(b, end), ints(b, axis))
+    return b.op("Slice", g, _as_list(b, start), _as_list(b, end), ints(b, axis))
 
 
-def _end(b: Builder, op: Op, count: int, axis: int) -> Value:
-    """Where the first operands end together."""
-    return summed(
+def _concat_offset(b: Builder, op: Op, count: int, axis: int) -> Value:
+    """Build the sum of the extents of the first `count` operands."""
+    return sum_values(
         b,
         [scalar(b, 0, "int64"), *(extent(b, operand(op, k), axis) for k in range(count))],
     )
 
 
-def _listed(b: Builder, number: Value) -> Value:
+def _as_list(b: Builder, number: Value) -> Value:
     return b.op("Reshape", number, ints(b, 1))
 
 
-def _joined(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
-    if k != 0 or all(g is None for g in given):
+def _split_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+    if k != 0 or all(g is None for g in changes):
         return None
-    parts = [g or zeros(b, y) for g, y in zip(given, op.outputs, strict=True)]
+    parts = [g or zeros(b, y) for g, y in zip(changes, op.outputs, strict=True)]
     return b.op("Concat", *parts, axis=attribute(op, "axis"))
 
 
-CONCAT = linear(_part_of, ())
-SPLIT = linear(_joined)
+CONCAT = linear(_concat_cotangent, ())
+SPLIT = linear(_split_cotangent)
 
 
 # --- slices -----------------------------------------------------------------------------------
 
 
-def _unsliced(b: Builder, op: Op, g: Value) -> Value:
-    """Zeros around it; where a step is not known to be 1, each row goes back to its place."""
+def _slice_cotangent(b: Builder, op: Op, g: Value) -> Value:
+    """Place `g` among zeros of the shape of x.
+
+    If a step may differ from 1, rows are added at their indices along each axis.
+    """
     x, starts, steps = operand(op), operand(op, 1), optional(op, 4)
     axes = _sliced_axes(b, op)
     known = None if steps is None else b.constant_of(steps)
     if steps is None or (known is not None and np.all(known == 1)):
-        return _zeros_around(b, x, g, starts, axes)
+        return _pad_slice(b, x, g, starts, axes)
     for k, axis in enumerate(axes):
         count = extent(b, x, axis)
         everything = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
         start, end, step = (
-            cast(b, part(b, operand(op, place), k, k + 1), "int64") for place in (1, 2, 4)
+            cast(b, slice_list(b, operand(op, place), k, k + 1), "int64") for place in (1, 2, 4)
         )
         places = b.op("Slice", everything, start, end, ints(b, 0), step)
-        g = put_back(b, g, places, count, axis)
+        g = scatter_add_rows(b, g, places, count, axis)
     return g
 
 
@@ -128,20 +131,20 @@ def _sliced_axes(b: Builder, op: Op) -> list[int]:
     return [int(axis) % rank(operand(op)) for axis in known]
 
 
-def _zeros_around(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -> Value:
-    """A slice of neighbours, whose ends may be known only when it runs."""
+def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -> Value:
+    """Pad a contiguous slice with zeros; its bounds may be known only at run time."""
     at = b.constant(np.array(axes, np.int64))
-    whole, taken = (b.op("Gather", shape_of(b, v), at, axis=0) for v in (x, g))
+    extents_x, sliced = (b.op("Gather", shape_of(b, v), at, axis=0) for v in (x, g))
     zero, known, starts = scalar(b, 0, "int64"), b.constant_of(starts), cast(b, starts, "int64")
     if known is None or np.any(known < 0):
-        starts = b.op("Where", b.op("Less", starts, zero), b.op("Add", starts, whole), starts)
-    before = b.op("Min", b.op("Max", starts, zero), whole)
-    after = b.op("Sub", b.op("Sub", whole, before), taken)
-    return b.op("Pad", g, _on_axes(b, (before, after), axes, rank(x)))
+        starts = b.op("Where", b.op("Less", starts, zero), b.op("Add", starts, extents_x), starts)
+    before = b.op("Min", b.op("Max", starts, zero), extents_x)
+    after = b.op("Sub", b.op("Sub", extents_x, before), sliced)
+    return b.op("Pad", g, _all_axis_pads(b, (before, after), axes, rank(x)))
 
 
-def _on_axes(b: Builder, sides: tuple[Value, Value], axes: list[int], rank: int) -> Value:
-    """Numbers for some axes as pads of all axes: first those before, then those after."""
+def _all_axis_pads(b: Builder, sides: tuple[Value, Value], axes: list[int], rank: int) -> Value:
+    """Build pads of all axes from pads of some axes, in the order of ONNX's Pad."""
     numbers = b.op("Concat", *sides, ints(b, 0), axis=0)
     place = {axis: k for k, axis in enumerate(axes)}
     order = [
@@ -152,102 +155,108 @@ def _on_axes(b: Builder, sides: tuple[Value, Value], axes: list[int], rank: int)
     return b.op("Gather", numbers, ints(b, *order), axis=0)
 
 
-SLICE = linear(by_first(_unsliced))
+SLICE = linear(by_first(_slice_cotangent))
 
 
 # --- pads -------------------------------------------------------------------------------------
 
 
-def _unpadded(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
-    """What was padded is cut off, and what was cut off is zeros; the filling gets the rest."""
-    (g,) = given
+def _pad_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+    """Pad `g` with the negated pads, or sum the padding for the fill value."""
+    (g,) = changes
     if g is None or k not in (0, 2):
         return None
     if k == 2:
-        return _filling(b, op, g)
+        return _fill_value_cotangent(b, op, g)
     if attribute(op, "mode") != "constant":
-        return _mirrored_back(b, op, g)
+        return _mirrored_pad_cotangent(b, op, g)
     axes = [] if optional(op, 3) is None else [None, optional(op, 3)]
     return b.op("Pad", g, b.op("Neg", operand(op, 1)), *axes)
 
 
-def _filling(b: Builder, op: Op, g: Value) -> Value | None:
+def _fill_value_cotangent(b: Builder, op: Op, g: Value) -> Value | None:
     if attribute(op, "mode") != "constant":
         return None
     no, yes = (scalar(b, truth, "int64") for truth in (0, 1))
     inside = b.op("Expand", no, shape_of(b, operand(op)))
     around = cast(b, b.op("Pad", inside, operand(op, 1), yes, *op.inputs[3:]), "bool")
-    return reshaped(
+    return reshape_like(
         b,
         sum_of(b, b.op("Where", around, g, scalar(b, 0, g.dtype))),
         operand(op, 2),
     )
 
 
-def _mirrored_back(b: Builder, op: Op, g: Value) -> Value:
-    """Along each axis the padding shows elements at places that the pads of its places tell."""
-    x, pads, said = operand(op), operand(op, 1), optional(op, 3)
-    known = None if said is None else b.constant_of(said)
+def _mirrored_pad_cotangent(b: Builder, op: Op, g: Value) -> Value:
+    """Add the reflected or repeated elements of `g` at the indices of their sources.
+
+    Padding the indices of an axis in the same mode gives these source indices.
+    """
+    x, pads, axes_operand = operand(op), operand(op, 1), optional(op, 3)
+    known = None if axes_operand is None else b.constant_of(axes_operand)
     axes = range(rank(x)) if known is None else [int(axis) % rank(x) for axis in known]
     for k, axis in enumerate(axes):
         ends = b.op("Gather", pads, ints(b, k, k + len(axes)), axis=0)
-        still = b.constant_of(ends)
-        if still is not None and not still.any():
+        constant_ends = b.constant_of(ends)
+        if constant_ends is not None and not constant_ends.any():
             continue
         count = extent(b, x, axis)
         everything = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
         places = b.op("Pad", everything, ends, mode=attribute(op, "mode"))
-        g = put_back(b, g, places, count, axis)
+        g = scatter_add_rows(b, g, places, count, axis)
     return g
 
 
-def _centred_back(b: Builder, op: Op, g: Value) -> Value:
-    """It cuts off as many before as it would pad."""
+def _center_crop_cotangent(b: Builder, op: Op, g: Value) -> Value:
+    """Crop or pad `g` back to the shape of x.
+
+    CenterCropPad removes as many elements at the start as it would insert there.
+    """
     shape, axes = shape_of(b, operand(op)), op.attributes.get("axes")
     if axes is not None:
         shape = b.op("Gather", shape, ints(b, *axes), axis=0)
     return b.op("CenterCropPad", g, shape, **op.attributes)
 
 
-PAD = linear(_unpadded, (0, 2))
-CENTER_CROP_PAD = linear(by_first(_centred_back))
+PAD = linear(_pad_cotangent, (0, 2))
+CENTER_CROP_PAD = linear(by_first(_center_crop_cotangent))
 
 
 # --- what is its own transpose ----------------------------------------------------------------
 
 
-def _again(b: Builder, op: Op, g: Value) -> Value:
+def _apply_again(b: Builder, op: Op, g: Value) -> Value:
     return b.op(op.op_type, g, *op.inputs[1:], **op.attributes)
 
 
-ITSELF = linear(by_first(_again))
+SELF_TRANSPOSED = linear(by_first(_apply_again))
 
 
 # --- what is made -----------------------------------------------------------------------------
 
 
-def _range_tangents(b: Builder, op: Op, given: Changes) -> Changes:
-    """`start + k * delta` has so many elements as before."""
-    start, _, delta = given
+def _range_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+    """Build the tangent of `start + k * delta` with a constant number of elements."""
+    start, _, delta = changes
     y = op.outputs[0]
-    steps = None if delta is None else b.op("Mul", delta, _counted(b, y))
+    steps = None if delta is None else b.op("Mul", delta, _range_over_length(b, y))
     if start is not None:
-        start = spread(b, start, y)
-    both = [t for t in (start, steps) if t is not None]
-    return (typed(b, summed(b, both), y) if both else None,)
+        start = broadcast_like(b, start, y)
+    terms = [t for t in (start, steps) if t is not None]
+    return (with_type_of(b, sum_values(b, terms), y) if terms else None,)
 
 
-def _range_cotangent(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
-    (g,) = given
+def _range_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+    (g,) = changes
     if g is None or k == 1 or not is_float(op.inputs[k]):
         return None
-    return sum_of(b, g if k == 0 else b.op("Mul", g, _counted(b, g)))
+    return sum_of(b, g if k == 0 else b.op("Mul", g, _range_over_length(b, g)))
 
 
-def _counted(b: Builder, x: Value) -> Value:
-    """0, 1, 2, ... as many as a list has."""
-    whole = b.op("Range", scalar(b, 0, "int64"), extent(b, x, 0), scalar(b, 1, "int64"))
-    return cast(b, whole, x.dtype)
+def _range_over_length(b: Builder, x: Value) -> Value:
+    """Build 0, 1, 2, ... with as many elements as a list."""
+    positions = b.op("Range", scalar(b, 0, "int64"), extent(b, x, 0), scalar(b, 1, "int64"))
+    return cast(b, positions, x.dtype)
 
 
-RANGE = General(_range_tangents, _range_cotangent)
+RANGE = ExplicitDerivative(_range_tangents, _range_cotangent)

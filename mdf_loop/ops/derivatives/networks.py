@@ -1,6 +1,6 @@
-"""Derivatives of operators of networks, as those of what they are made of.
+"""Derivatives of neural network operators, through decompositions of their own.
 
-At a kink: of equal largest elements of a window each has its share; a norm of zeros has 0.
+At a kink, equal maxima of a window share the derivative equally. A norm of zeros has 0.
 """
 
 from __future__ import annotations
@@ -9,12 +9,27 @@ from typing import TYPE_CHECKING
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions import pooling
-from mdf_loop.ops.compositions.words import attribute, number, operand, optional, rank, shifted
-from mdf_loop.ops.derivatives.rule import Through, refused
+from mdf_loop.ops.build_helpers import (
+    cast,
+    ints,
+    mean_of,
+    scalar,
+    shape_between,
+    size_between,
+    sum_of,
+)
+from mdf_loop.ops.decompositions import pooling
+from mdf_loop.ops.decompositions.build_helpers import (
+    attribute,
+    constant_like,
+    operand,
+    optional,
+    rank,
+    shift,
+)
+from mdf_loop.ops.derivatives.rule import DecomposedDerivative, refusing_derivative
 from mdf_loop.ops.derivatives.shapes import shape_of
-from mdf_loop.ops.registry import Composition, title
-from mdf_loop.ops.words import cast, ints, mean_of, scalar, shape_between, size_between, sum_of
+from mdf_loop.ops.registry import Decomposition, title
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -32,33 +47,36 @@ def _max_pool(b: Builder, op: Op) -> Value:
     return pooling.max_pool(b, op)
 
 
-def _norm(mass: Composition) -> Through:
-    """`mass ** (1 / p)`, of which that of 0 is flat."""
+def _norm_rule(mass: Decomposition) -> DecomposedDerivative:
+    """Return the derivative of `mass ** (1 / p)`, with 0 where the mass is 0."""
 
-    def composed(b: Builder, op: Op) -> Value:
+    def build_root(b: Builder, op: Op) -> Value:
         total, p = mass(b, op), attribute(op, "p")
         assert isinstance(total, Value)
         if p == 1:
             return total
-        is_zero = b.op("Equal", total, number(b, 0, total))
-        positive = b.op("Where", is_zero, number(b, 1, total), total)
-        power = () if p == 2 else (number(b, 1 / p, total),)
+        is_zero = b.op("Equal", total, constant_like(b, 0, total))
+        positive = b.op("Where", is_zero, constant_like(b, 1, total), total)
+        power = () if p == 2 else (constant_like(b, 1 / p, total),)
         root = b.op("Pow" if power else "Sqrt", positive, *power)
-        return b.op("Where", is_zero, number(b, 0, total), root)
+        return b.op("Where", is_zero, constant_like(b, 0, total), root)
 
-    return Through(composed)
+    return DecomposedDerivative(build_root)
 
 
-MAX_POOL = Through(_max_pool)
-LP_POOL = _norm(pooling.lp_mass)
-GLOBAL_LP_POOL = _norm(pooling.global_lp_mass)
+MAX_POOL = DecomposedDerivative(_max_pool)
+LP_POOL = _norm_rule(pooling.lp_mass)
+GLOBAL_LP_POOL = _norm_rule(pooling.global_lp_mass)
 
 
 # --- normalizations ---------------------------------------------------------------------------
 
 
 def _mean_variance(b: Builder, op: Op) -> Value:
-    """`(x - mean) / (norm(x - mean) / sqrt(n) + 1e-9)`: a norm, which is flat where all are equal."""
+    """Build `(x - mean) / (norm(x - mean) / sqrt(n) + 1e-9)`.
+
+    The derivative of the norm is 0 where all elements are equal.
+    """
     x = operand(op)
     axes = [axis % rank(x, title(op.op_type)) for axis in attribute(op, "axes") or (0, 2, 3)]
     centred = b.op("Sub", x, mean_of(b, x, axes, keepdims=True))
@@ -66,11 +84,14 @@ def _mean_variance(b: Builder, op: Op) -> Value:
     count = cast(b, b.op("ReduceProd", lengths, keepdims=0), x.dtype)
     norm = b.op("ReduceL2", centred, axes=tuple(axes), keepdims=1)
     deviation = b.op("Div", norm, b.op("Sqrt", count))
-    return b.op("Div", centred, shifted(b, deviation, 1e-9))
+    return b.op("Div", centred, shift(b, deviation, 1e-9))
 
 
 def _group_normalization(b: Builder, op: Op) -> Value:
-    """`(x - mean) / sqrt(var + epsilon)` of groups of channels; scale and bias are those of channels."""
+    """Build `(x - mean) / sqrt(var + epsilon)` of groups of channels.
+
+    Scale and bias are given for each channel.
+    """
     x, shape = operand(op), shape_of(b, operand(op))
     groups = ints(b, attribute(op, "num_groups"))
     elements = b.op("Div", size_between(b, x, 1), groups)
@@ -78,24 +99,24 @@ def _group_normalization(b: Builder, op: Op) -> Value:
     grouped = b.op("Reshape", x, grouped, allowzero=1)
     centred = b.op("Sub", grouped, mean_of(b, grouped, (2,), keepdims=True))
     variance = mean_of(b, b.op("Mul", centred, centred), (2,), keepdims=True)
-    deviation = b.op("Sqrt", shifted(b, variance, attribute(op, "epsilon")))
+    deviation = b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
     ratio = b.op("Reshape", b.op("Div", centred, deviation), shape, allowzero=1)
     ones = (1,) * (rank(x, title(op.op_type)) - 2)
     scale, bias = (b.op("Reshape", operand(op, k), ints(b, -1, *ones)) for k in (1, 2))
     return b.op("Add", b.op("Mul", ratio, scale), bias)
 
 
-MEAN_VARIANCE = Through(_mean_variance)
-GROUP_NORMALIZATION = Through(_group_normalization)
+MEAN_VARIANCE = DecomposedDerivative(_mean_variance)
+GROUP_NORMALIZATION = DecomposedDerivative(_group_normalization)
 
 
 # --- losses -----------------------------------------------------------------------------------
 
 
-def _loss(b: Builder, op: Op, likelihood: Value) -> Value:
-    """`-weight[target] * likelihood[:, target]`, their sum, or their weighted mean."""
+def _loss_decomposition(b: Builder, op: Op, likelihood: Value) -> Value:
+    """Build `-weight[target] * likelihood[:, target]`, or its sum, or its weighted mean."""
     target, weights, ignored = operand(op, 1), optional(op, 2), attribute(op, "ignore_index")
-    one, zero = (number(b, k, likelihood) for k in (1, 0))
+    one, zero = (constant_like(b, k, likelihood) for k in (1, 0))
     skip = None
     if ignored is not None:
         skip = b.op("Equal", target, scalar(b, ignored, target.dtype))
@@ -116,20 +137,20 @@ def _loss(b: Builder, op: Op, likelihood: Value) -> Value:
 
 
 def _likelihood_loss(b: Builder, op: Op) -> Value:
-    return _loss(b, op, operand(op))
+    return _loss_decomposition(b, op, operand(op))
 
 
 def _cross_entropy(b: Builder, op: Op) -> tuple[Value, ...]:
     likelihood = b.op("LogSoftmax", operand(op), axis=1)
-    return (_loss(b, op, likelihood), likelihood)[: len(op.outputs)]
+    return (_loss_decomposition(b, op, likelihood), likelihood)[: len(op.outputs)]
 
 
-LIKELIHOOD_LOSS = Through(_likelihood_loss)
-CROSS_ENTROPY = Through(_cross_entropy)
+LIKELIHOOD_LOSS = DecomposedDerivative(_likelihood_loss)
+CROSS_ENTROPY = DecomposedDerivative(_cross_entropy)
 
 
 # --- images -----------------------------------------------------------------------------------
 
-GRID_SAMPLE = refused(
+GRID_SAMPLE = refusing_derivative(
     "onnx::GridSample", "there is no rule for it yet", "sample by numpy.interp, or by Gather"
 )

@@ -1,4 +1,4 @@
-"""Derivatives of products of matrices, and of determinants."""
+"""Derivatives of matrix products, Einsum and determinants."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import attribute, operand
+from mdf_loop.ops.build_helpers import extents, ints, rank, scalar, sum_of
+from mdf_loop.ops.decompositions.build_helpers import attribute, operand
 from mdf_loop.ops.derivatives.rule import (
     Changes,
-    General,
+    ExplicitDerivative,
     bilinear,
     by_first,
-    summed,
+    sum_values,
 )
-from mdf_loop.ops.derivatives.shapes import extent, fitted, shape_of, spread, typed
+from mdf_loop.ops.derivatives.shapes import (
+    broadcast_like,
+    extent,
+    shape_of,
+    sum_to_shape,
+    with_type_of,
+)
 from mdf_loop.ops.registry import title
-from mdf_loop.ops.words import extents, ints, rank, scalar, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -27,101 +33,106 @@ if TYPE_CHECKING:
 # --- MatMul -----------------------------------------------------------------------------------
 
 
-def _factor(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
-    """`ga = g @ b.T`, `gb = a.T @ g`, summed over stacks that are broadcast; vectors by themselves."""
-    (g,), a, c = given, operand(op), operand(op, 1)
+def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+    """Build `ga = g @ b.T` or `gb = a.T @ g`, summed over broadcast stack axes."""
+    (g,), a, c = changes, operand(op), operand(op, 1)
     if g is None:
         return None
     x, other = (a, c) if k == 0 else (c, a)
     if rank(x) == 1 and rank(other) <= 2:
-        return _vector(b, other, g, k)
+        return _vector_cotangent(b, other, g, k)
     rows = b.op("Unsqueeze", g, ints(b, -2)) if rank(a) == 1 else g
     g = b.op("Unsqueeze", rows, ints(b, -1)) if rank(c) == 1 else rows
     if k == 0:
-        made = b.op("Mul", g, c) if rank(c) == 1 else b.op("MatMul", g, _turned(b, c))
+        product = (
+            b.op("Mul", g, c) if rank(c) == 1 else b.op("MatMul", g, _transpose_matrices(b, c))
+        )
     else:
-        left = b.op("Unsqueeze", a, ints(b, -1)) if rank(a) == 1 else _turned(b, a)
-        made = b.op("MatMul", left, g)
+        left = b.op("Unsqueeze", a, ints(b, -1)) if rank(a) == 1 else _transpose_matrices(b, a)
+        product = b.op("MatMul", left, g)
     if rank(x) > 1:
-        return fitted(b, made, x)
-    line = b.op("Squeeze", made, ints(b, -2 if k == 0 else -1))
-    return fitted(b, line, x)
+        return sum_to_shape(b, product, x)
+    line = b.op("Squeeze", product, ints(b, -2 if k == 0 else -1))
+    return sum_to_shape(b, line, x)
 
 
-def _vector(b: Builder, other: Value, g: Value, k: int) -> Value:
-    """Of a vector that meets a vector or a matrix."""
+def _vector_cotangent(b: Builder, other: Value, g: Value, k: int) -> Value:
+    """Build the cotangent of a vector that is multiplied with a vector or a matrix."""
     if rank(other) == 1:
         return b.op("Mul", g, other)
     return b.op("MatMul", *((other, g) if k == 0 else (g, other)))
 
 
-def _turned(b: Builder, x: Value) -> Value:
-    """Its matrices transposed."""
+def _transpose_matrices(b: Builder, x: Value) -> Value:
+    """Swap the last two axes."""
     last = rank(x) - 1
     return b.op("Transpose", x, perm=(*range(last - 1), last, last - 1))
 
 
-MATMUL = bilinear(_factor)
+MATMUL = bilinear(_matmul_cotangent)
 
 
 # --- Gemm -------------------------------------------------------------------------------------
 
 
-def _gemm(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
-    """Of `alpha * A' @ B' + beta * C`: products of `g` with the other factor, turned as it fits."""
-    (g,), a, c = given, operand(op), operand(op, 1)
+def _gemm_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+    """Build a cotangent of `alpha * A' @ B' + beta * C`.
+
+    The cotangent of a factor is the product of `g` with the other factor, transposed as `transA` and `transB` say.
+    """
+    (g,), a, c = changes, operand(op), operand(op, 1)
     if g is None:
         return None
     if k == 2:
-        return fitted(b, _times(b, g, attribute(op, "beta")), operand(op, 2))
-    turned = [bool(attribute(op, name)) for name in ("transA", "transB")]
+        return sum_to_shape(b, _scale(b, g, attribute(op, "beta")), operand(op, 2))
+    is_transposed = [bool(attribute(op, name)) for name in ("transA", "transB")]
     alpha = attribute(op, "alpha")
     if k == 0:
         return (
-            _product(b, (c, turned[1]), (g, True), alpha)
-            if turned[0]
-            else _product(b, (g, False), (c, not turned[1]), alpha)
+            _gemm_product(b, (c, is_transposed[1]), (g, True), alpha)
+            if is_transposed[0]
+            else _gemm_product(b, (g, False), (c, not is_transposed[1]), alpha)
         )
     return (
-        _product(b, (g, True), (a, turned[0]), alpha)
-        if turned[1]
-        else _product(b, (a, not turned[0]), (g, False), alpha)
+        _gemm_product(b, (g, True), (a, is_transposed[0]), alpha)
+        if is_transposed[1]
+        else _gemm_product(b, (a, not is_transposed[0]), (g, False), alpha)
     )
 
 
-def _product(
+def _gemm_product(
     b: Builder, left: tuple[Value, bool], right: tuple[Value, bool], alpha: float
 ) -> Value:
-    turned = {"transA": int(left[1]), "transB": int(right[1])}
-    return b.op("Gemm", left[0], right[0], alpha=alpha, **turned)
+    flags = {"transA": int(left[1]), "transB": int(right[1])}
+    return b.op("Gemm", left[0], right[0], alpha=alpha, **flags)
 
 
-def _gemm_tangents(b: Builder, op: Op, given: Changes) -> Changes:
-    both = [operand(op), operand(op, 1)]
+def _gemm_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+    factors = [operand(op), operand(op, 1)]
     words = {name: v for name, v in op.attributes.items() if name != "beta"}
     parts = [
-        b.op("Gemm", *both[:k], t, *both[k + 1 :], **words)
-        for k, t in enumerate(given[:2])
+        b.op("Gemm", *factors[:k], t, *factors[k + 1 :], **words)
+        for k, t in enumerate(changes[:2])
         if t is not None
     ]
-    if len(given) > 2 and given[2] is not None:
-        term = _times(b, given[2], attribute(op, "beta"))
-        parts.append(spread(b, term, op.outputs[0]))
-    return (summed(b, parts) if parts else None,)
+    if len(changes) > 2 and changes[2] is not None:
+        term = _scale(b, changes[2], attribute(op, "beta"))
+        parts.append(broadcast_like(b, term, op.outputs[0]))
+    return (sum_values(b, parts) if parts else None,)
 
 
-def _times(b: Builder, x: Value, factor: float) -> Value:
+def _scale(b: Builder, x: Value, factor: float) -> Value:
     return x if factor == 1 else b.op("Mul", x, scalar(b, factor, x.dtype))
 
 
-GEMM = General(_gemm_tangents, _gemm)
+GEMM = ExplicitDerivative(_gemm_tangents, _gemm_cotangent)
 
 
 # --- Einsum -----------------------------------------------------------------------------------
 
 
-def _terms(op: Op) -> tuple[list[str], str]:
-    """The letters of all operands, and of the result: those of `...` are written out."""
+def _einsum_terms(op: Op) -> tuple[list[str], str]:
+    """Return the letters of all operands and of the result, with letters in place of `...`."""
     equation = str(attribute(op, "equation")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     named = left.split(",")
@@ -129,48 +140,53 @@ def _terms(op: Op) -> tuple[list[str], str]:
         letters = "".join(named).replace(".", "")
         once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
         right = ("..." if "..." in left else "") + "".join(once)
-    hidden = [
+    n_hidden = [
         rank(operand(op, k)) - len(term.replace(".", "")) if "." in term else 0
         for k, term in enumerate(named)
     ]
-    free = [letter for letter in string.ascii_letters if letter not in equation]
-    most = "".join(free[: max(hidden)])
+    unused_letters = [letter for letter in string.ascii_letters if letter not in equation]
+    hidden_letters = "".join(unused_letters[: max(n_hidden)])
     terms = [
-        term.replace("...", most[len(most) - n :]) for term, n in zip(named, hidden, strict=True)
+        term.replace("...", hidden_letters[len(hidden_letters) - n :])
+        for term, n in zip(named, n_hidden, strict=True)
     ]
-    return terms, right.replace("...", most)
+    return terms, right.replace("...", hidden_letters)
 
 
-def _einsum(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
-    """The same sum with `g` in place of the operand, for the indices of the operand.
+def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+    """Build an Einsum over the indices of the operand, with `g` in its place.
 
-    `ij,jk->ik` gives `ik,jk->ij`. An index of the operand alone was summed: each has the same. Of one
-    that it has twice, what is off the diagonal gets 0.
+    The cotangent of `ij` in `ij,jk->ik` is `ik,jk->ij`. An index that only this operand has was summed, so its
+    elements have equal cotangents. If the operand has an index twice, elements off the diagonal have 0.
     """
-    (g,), (terms, made), x = given, _terms(op), operand(op, k)
+    (g,), (terms, result_term), x = changes, _einsum_terms(op), operand(op, k)
     if g is None:
         return None
     term, others = terms[k], [v for place, v in enumerate(op.inputs) if place != k]
     rest = [term for place, term in enumerate(terms) if place != k]
-    there = [c for c in dict.fromkeys(term) if any(c in said for said in (made, *rest))]
-    if made:
-        others, rest = [g, *others], [made, *rest]
-    factor = b.op("Einsum", *others, equation=f"{','.join(rest)}->{''.join(there)}") if rest else g
-    again = [axis for axis, c in enumerate(term) if term.index(c) < axis]
-    gone = [axis for axis, c in enumerate(term) if c not in there or axis in again]
-    if gone:
-        factor = b.op("Unsqueeze", factor, ints(b, *gone))
+    present = [
+        c for c in dict.fromkeys(term) if any(c in letters for letters in (result_term, *rest))
+    ]
+    if result_term:
+        others, rest = [g, *others], [result_term, *rest]
+    factor = (
+        b.op("Einsum", *others, equation=f"{','.join(rest)}->{''.join(present)}") if rest else g
+    )
+    repeated_axes = [axis for axis, c in enumerate(term) if term.index(c) < axis]
+    summed_axes = [axis for axis, c in enumerate(term) if c not in present or axis in repeated_axes]
+    if summed_axes:
+        factor = b.op("Unsqueeze", factor, ints(b, *summed_axes))
     if factor.shape != x.shape:
-        factor = fitted(b, b.op("Expand", factor, shape_of(b, x)), x)
-    if not made and rest:
+        factor = sum_to_shape(b, b.op("Expand", factor, shape_of(b, x)), x)
+    if not result_term and rest:
         factor = b.op("Mul", g, factor)
-    for axis in again:
-        factor = _on_diagonal(b, factor, term.index(term[axis]), axis)
+    for axis in repeated_axes:
+        factor = _keep_diagonal(b, factor, term.index(term[axis]), axis)
     return factor
 
 
-def _on_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
-    """0 where two places are not the same."""
+def _keep_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
+    """Replace the elements off the diagonal of two axes by 0."""
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
     sides = []
     for axis in (first, second):
@@ -180,25 +196,25 @@ def _on_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
     return b.op("Where", b.op("Equal", *sides), x, scalar(b, 0, x.dtype))
 
 
-def _einsum_tangents(b: Builder, op: Op, given: Changes) -> Changes:
+def _einsum_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     parts = [
         b.op("Einsum", *op.inputs[:k], t, *op.inputs[k + 1 :], **op.attributes)
-        for k, t in enumerate(given)
+        for k, t in enumerate(changes)
         if t is not None
     ]
-    return (typed(b, summed(b, parts), op.outputs[0]) if parts else None,)
+    return (with_type_of(b, sum_values(b, parts), op.outputs[0]) if parts else None,)
 
 
-EINSUM = General(_einsum_tangents, _einsum)
+EINSUM = ExplicitDerivative(_einsum_tangents, _einsum_cotangent)
 
 
 # --- Det --------------------------------------------------------------------------------------
 
 
 def _cofactors(b: Builder, op: Op) -> Value:
-    """Of each element the determinant of what is left without its row and column, with its sign.
+    """Build the cofactor of each element: the signed determinant without its row and column.
 
-    `det(A) inv(A).T` has none where the determinant is 0; the cofactors are right there, too.
+    `det(A) inv(A).T` does not exist if the determinant is 0. The cofactors do.
     """
     x = operand(op)
     n = extents(x)[-1]
@@ -210,7 +226,7 @@ def _cofactors(b: Builder, op: Op) -> Value:
         )
     if n < 2:
         return scalar(b, 1, x.dtype)
-    left = b.constant(np.array([[k for k in range(n) if k != gone] for gone in range(n)]))
+    left = b.constant(np.array([[k for k in range(n) if k != skipped] for skipped in range(n)]))
     axis = rank(x) - 2
     rows = b.op("Gather", x, left, axis=axis)
     minors = b.op("Gather", rows, left, axis=axis + 2)
@@ -219,16 +235,16 @@ def _cofactors(b: Builder, op: Op) -> Value:
     return b.op("Mul", b.op("Det", b.op("Transpose", minors, perm=order)), signs)
 
 
-def _det_tangents(b: Builder, op: Op, given: Changes) -> Changes:
-    if given[0] is None:
+def _det_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+    if changes[0] is None:
         return (None,)
-    terms = b.op("Mul", given[0], _cofactors(b, op))
+    terms = b.op("Mul", changes[0], _cofactors(b, op))
     return (sum_of(b, terms, (-2, -1)),)
 
 
-def _det(b: Builder, op: Op, g: Value) -> Value:
+def _det_cotangent(b: Builder, op: Op, g: Value) -> Value:
     wide = b.op("Unsqueeze", g, ints(b, -2, -1))
-    return spread(b, b.op("Mul", wide, _cofactors(b, op)), operand(op))
+    return broadcast_like(b, b.op("Mul", wide, _cofactors(b, op)), operand(op))
 
 
-DET = General(_det_tangents, by_first(_det))
+DET = ExplicitDerivative(_det_tangents, by_first(_det_cotangent))

@@ -1,7 +1,7 @@
-"""Derivatives along axes: sums, products, extremes, norms, softmax, running sums.
+"""Derivatives of reductions: sums, products, extremes, norms, softmax, cumulative sums.
 
-At a kink: of equal largest, or smallest, elements each has its share; `ReduceL1` has 0 for elements
-that are 0, `ReduceL2` and `LpNormalization` have 0 where all are 0.
+At a kink, equal extremes share the derivative equally. `ReduceL1` has 0 for elements that are 0. `ReduceL2`
+and `LpNormalization` have 0 if all elements are 0.
 """
 
 from __future__ import annotations
@@ -13,31 +13,38 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import attribute, operand, optional
-from mdf_loop.ops.derivatives.rule import Changes, General, Side, Through, by_first, linear
-from mdf_loop.ops.derivatives.shapes import extent, shape_of, spread
+from mdf_loop.ops.build_helpers import cast, extents, ints, rank, scalar, sum_of
+from mdf_loop.ops.decompositions.build_helpers import attribute, operand, optional
+from mdf_loop.ops.derivatives.rule import (
+    Changes,
+    DecomposedDerivative,
+    ElementDerivative,
+    ExplicitDerivative,
+    by_first,
+    linear,
+)
+from mdf_loop.ops.derivatives.shapes import broadcast_like, extent, shape_of
 from mdf_loop.ops.registry import title
-from mdf_loop.ops.words import cast, extents, ints, rank, scalar, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 Weight: TypeAlias = "Callable[[Builder, Op], Value]"
-"""How much the result changes with each element; broadcast to the operand."""
+"""Function that builds the derivative of the result by each element, broadcast to the operand."""
 
 # --- the axes that are reduced ------------------------------------------------------------------
 
 
 def _axes(b: Builder, op: Op) -> Value | None:
-    """The axes that are gone, or would be; None: none at all.
+    """Return the axes that the operation reduces, or None if it reduces none.
 
     Raises:
-        UnsupportedError: it is said that no axes mean none, which ONNX leaves open but for sums.
+        UnsupportedError: `noop_with_empty_axes` without axes, which ONNX defines for sums only.
     """
-    x, said, listed = operand(op), op.attributes.get("axes"), optional(op, 1)
-    none_named = not said and (listed is None or 0 in extents(listed))
+    x, axes_attribute, axes_operand = operand(op), op.attributes.get("axes"), optional(op, 1)
+    none_named = not axes_attribute and (axes_operand is None or 0 in extents(axes_operand))
     if not none_named:
-        return ints(b, *said) if said else listed
+        return ints(b, *axes_attribute) if axes_attribute else axes_operand
     if not op.attributes.get("noop_with_empty_axes"):
         return ints(b, *range(rank(x))) if rank(x) else None
     if op.op_type != "ReduceSum":
@@ -49,14 +56,14 @@ def _axes(b: Builder, op: Op) -> Value | None:
     return None
 
 
-def _kept(b: Builder, op: Op, y: Value) -> Value:
-    """What is made, or comes back, with extent 1 on the axes that are gone."""
+def _restore_reduced_axes(b: Builder, op: Op, y: Value) -> Value:
+    """Insert the reduced axes of a result with extent 1."""
     axes = _axes(b, op)
     return y if axes is None or attribute(op, "keepdims") else b.op("Unsqueeze", y, axes)
 
 
-def _total(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
-    """The sum of something like the operand along the same axes."""
+def _sum_along_axes(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
+    """Build the sum of an array of the operand's shape along the reduced axes."""
     axes = _axes(b, op)
     if axes is None:
         return terms
@@ -69,82 +76,89 @@ def _total(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
 # --- sums of changes, with weights --------------------------------------------------------------
 
 
-def _weighted(weight: Weight) -> General:
-    """`dy = sum of weight * dx`."""
+def _weighted(weight: Weight) -> ExplicitDerivative:
+    """Return the derivative of a reduction with `dy = sum of weight * dx`."""
 
-    def tangents(b: Builder, op: Op, given: Changes) -> Changes:
-        change = given[0]
+    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+        change = changes[0]
         if change is None:
             return (None,)
-        return (_total(b, op, b.op("Mul", change, weight(b, op)), attribute(op, "keepdims")),)
+        return (
+            _sum_along_axes(b, op, b.op("Mul", change, weight(b, op)), attribute(op, "keepdims")),
+        )
 
     def back(b: Builder, op: Op, g: Value) -> Value:
-        return spread(b, b.op("Mul", _kept(b, op, g), weight(b, op)), operand(op))
+        return broadcast_like(
+            b, b.op("Mul", _restore_reduced_axes(b, op, g), weight(b, op)), operand(op)
+        )
 
-    return General(tangents, by_first(back))
-
-
-def _to_all(b: Builder, op: Op, g: Value) -> Value:
-    return spread(b, _kept(b, op, g), operand(op))
+    return ExplicitDerivative(tangents, by_first(back))
 
 
-def _to_all_alike(b: Builder, op: Op, g: Value) -> Value:
+def _sum_cotangent(b: Builder, op: Op, g: Value) -> Value:
+    return broadcast_like(b, _restore_reduced_axes(b, op, g), operand(op))
+
+
+def _mean_cotangent(b: Builder, op: Op, g: Value) -> Value:
     axes, x = _axes(b, op), operand(op)
     if axes is None:
         return g
     lengths = b.op("Gather", shape_of(b, x), axes, axis=0)
     count = cast(b, b.op("ReduceProd", lengths, keepdims=0), g.dtype)
-    return spread(b, _kept(b, op, b.op("Div", g, count)), x)
+    return broadcast_like(b, _restore_reduced_axes(b, op, b.op("Div", g, count)), x)
 
 
-def _share(b: Builder, op: Op) -> Value:
-    y = _kept(b, op, op.outputs[0])
-    is_one = cast(b, b.op("Equal", operand(op), y), y.dtype)
-    return b.op("Div", is_one, _total(b, op, is_one, 1))
+def _extreme_weight(b: Builder, op: Op) -> Value:
+    y = _restore_reduced_axes(b, op, op.outputs[0])
+    is_extreme = cast(b, b.op("Equal", operand(op), y), y.dtype)
+    return b.op("Div", is_extreme, _sum_along_axes(b, op, is_extreme, 1))
 
 
-def _sign(b: Builder, op: Op) -> Value:
+def _l1_weight(b: Builder, op: Op) -> Value:
     return b.op("Sign", operand(op))
 
 
-def _of_norm(b: Builder, op: Op) -> Value:
-    norm = _kept(b, op, op.outputs[0])
-    return b.op("Div", operand(op), _unless_zero(b, norm))
+def _l2_weight(b: Builder, op: Op) -> Value:
+    norm = _restore_reduced_axes(b, op, op.outputs[0])
+    return b.op("Div", operand(op), _nonzero_norm(b, norm))
 
 
-def _unless_zero(b: Builder, norm: Value) -> Value:
-    """A norm to divide by: 1 where it is 0."""
+def _nonzero_norm(b: Builder, norm: Value) -> Value:
+    """Replace a norm of 0 by 1, so that it can divide."""
     is_zero = b.op("Equal", norm, scalar(b, 0, norm.dtype))
     return b.op("Where", is_zero, scalar(b, 1, norm.dtype), norm)
 
 
-def _twice(b: Builder, op: Op) -> Value:
+def _square_sum_weight(b: Builder, op: Op) -> Value:
     return b.op("Mul", operand(op), scalar(b, 2, operand(op).dtype))
 
 
-def _of_sum(b: Builder, op: Op) -> Value:
-    return b.op("Exp", b.op("Neg", _kept(b, op, op.outputs[0])))
+def _log_sum_weight(b: Builder, op: Op) -> Value:
+    return b.op("Exp", b.op("Neg", _restore_reduced_axes(b, op, op.outputs[0])))
 
 
-def _of_powers(b: Builder, op: Op) -> Value:
-    return b.op("Exp", b.op("Sub", operand(op), _kept(b, op, op.outputs[0])))
+def _log_sum_exp_weight(b: Builder, op: Op) -> Value:
+    return b.op("Exp", b.op("Sub", operand(op), _restore_reduced_axes(b, op, op.outputs[0])))
 
 
-SUM = linear(by_first(_to_all))
-MEAN = linear(by_first(_to_all_alike))
-EXTREME = _weighted(_share)
-L1 = _weighted(_sign)
-L2 = _weighted(_of_norm)
-SUM_SQUARE = _weighted(_twice)
-LOG_SUM = _weighted(_of_sum)
-LOG_SUM_EXP = _weighted(_of_powers)
+SUM = linear(by_first(_sum_cotangent))
+MEAN = linear(by_first(_mean_cotangent))
+EXTREME = _weighted(_extreme_weight)
+L1 = _weighted(_l1_weight)
+L2 = _weighted(_l2_weight)
+SUM_SQUARE = _weighted(_square_sum_weight)
+LOG_SUM = _weighted(_log_sum_weight)
+LOG_SUM_EXP = _weighted(_log_sum_exp_weight)
 
 
 # --- products -----------------------------------------------------------------------------------
 
 
-def _others(b: Builder, op: Op) -> Value:
-    """The product of all others, also where some are 0: axis by axis, those before and behind."""
+def _product_of_others(b: Builder, op: Op) -> Value:
+    """Build the product of all other elements for each element, without a division.
+
+    Each axis multiplies the elements before an element with those behind it, so that elements may be 0.
+    """
     rest, axes = operand(op), _axes(b, op)
     listed = None if axes is None else b.constant_of(axes)
     if listed is None:
@@ -155,50 +169,53 @@ def _others(b: Builder, op: Op) -> Value:
             op.where,
             "give the axes as constants",
         )
-    made: Value | None = None
+    product: Value | None = None
     for axis in (int(axis) % rank(rest) for axis in listed):
-        factor = _all_but_one(b, rest, axis)
-        made = factor if made is None else b.op("Mul", made, factor)
+        factor = _exclusive_product(b, rest, axis)
+        product = factor if product is None else b.op("Mul", product, factor)
         rest = b.op("ReduceProd", rest, axes=(axis,), keepdims=1)
-    assert made is not None
-    return made
+    assert product is not None
+    return product
 
 
-def _all_but_one(b: Builder, x: Value, axis: int) -> Value:
-    """The product of the others along an axis: of n by doubling what is multiplied, in log(n) steps."""
+def _exclusive_product(b: Builder, x: Value, axis: int) -> Value:
+    """Build the product of all other elements along an axis, in log(n) doubling steps."""
     n = extents(x)[axis]
     if not isinstance(n, int):
-        return _each_left_out(b, x, axis)
+        return _exclusive_product_of_unknown_length(b, x, axis)
     sides = []
     for way in (1, -1):
-        running, reach = _moved(b, x, axis, way), 1
+        running, reach = _shift_along_axis(b, x, axis, way), 1
         while reach < n - 1:
-            running = b.op("Mul", running, _moved(b, running, axis, way * reach))
+            running = b.op("Mul", running, _shift_along_axis(b, running, axis, way * reach))
             reach *= 2
         sides.append(running)
     return b.op("Mul", *sides)
 
 
-def _moved(b: Builder, x: Value, axis: int, by: int) -> Value:
-    """So many places further along an axis, ones behind it."""
+def _shift_along_axis(b: Builder, x: Value, axis: int, by: int) -> Value:
+    """Shift the elements along an axis and fill with ones."""
     pads = np.zeros((2, rank(x)), np.int64)
     pads[:, axis] = by, -by
     return b.op("Pad", x, ints(b, *pads.ravel().tolist()), scalar(b, 1, x.dtype))
 
 
-def _each_left_out(b: Builder, x: Value, axis: int) -> Value:
-    """The same where n is known only when it runs: n products, of which each has a 1 for one element."""
+def _exclusive_product_of_unknown_length(b: Builder, x: Value, axis: int) -> Value:
+    """Build the product of all other elements along an axis of unknown extent.
+
+    Each of the n products has a 1 in place of one element.
+    """
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
     places = b.op("Range", zero, extent(b, x, axis), one)
     after = rank(x) - axis - 1
     column, row = (b.op("Reshape", places, ints(b, *s, *(1,) * after)) for s in ((-1, 1), (1, -1)))
     left_out = b.op("Equal", column, row)
     copies = b.op("Unsqueeze", x, ints(b, axis))
-    kept = b.op("Where", left_out, scalar(b, 1, x.dtype), copies)
-    return b.op("ReduceProd", kept, axes=(axis + 1,), keepdims=0)
+    factors = b.op("Where", left_out, scalar(b, 1, x.dtype), copies)
+    return b.op("ReduceProd", factors, axes=(axis + 1,), keepdims=0)
 
 
-PROD = _weighted(_others)
+PROD = _weighted(_product_of_others)
 
 
 # --- as many as before --------------------------------------------------------------------------
@@ -209,7 +226,7 @@ def _along(b: Builder, op: Op, terms: Value) -> Value:
 
 
 def _softmax(b: Builder, op: Op, g: Value) -> Value:
-    """`y * (g - sum(y * g))`, both ways."""
+    """Build `y * (g - sum(y * g))`, the tangent and the cotangent alike."""
     y = op.outputs[0]
     return b.op("Mul", y, b.op("Sub", g, _along(b, op, b.op("Mul", y, g))))
 
@@ -222,29 +239,29 @@ def _log_softmax_tangent(b: Builder, op: Op, t: Value) -> Value:
     return b.op("Sub", t, _along(b, op, b.op("Mul", b.op("Exp", op.outputs[0]), t)))
 
 
-def _both_ways(there: Side, back: Side) -> General:
-    def tangents(b: Builder, op: Op, given: Changes) -> Changes:
-        return (None if given[0] is None else there(b, op, given[0]),)
+def _same_shape_rule(there: ElementDerivative, back: ElementDerivative) -> ExplicitDerivative:
+    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
+        return (None if changes[0] is None else there(b, op, changes[0]),)
 
-    return General(tangents, by_first(back))
+    return ExplicitDerivative(tangents, by_first(back))
 
 
-def _running_back(b: Builder, op: Op, g: Value) -> Value:
-    """From the other end."""
-    turned = {**op.attributes, "reverse": 1 - attribute(op, "reverse")}
-    return b.op("CumSum", g, operand(op, 1), **turned)
+def _reverse_cumulative_sum(b: Builder, op: Op, g: Value) -> Value:
+    """Build the cumulative sum from the other end."""
+    attributes = {**op.attributes, "reverse": 1 - attribute(op, "reverse")}
+    return b.op("CumSum", g, operand(op, 1), **attributes)
 
 
 def _normalized(b: Builder, op: Op) -> Value:
-    """`x / norm` along an axis, 0 where the norm is 0."""
+    """Build `x / norm` along an axis, or 0 if the norm is 0."""
     x, axis = operand(op), attribute(op, "axis")
     word = "ReduceL1" if attribute(op, "p") == 1 else "ReduceL2"
     norm, zero = b.op(word, x, axes=(axis,), keepdims=1), scalar(b, 0, x.dtype)
-    ratio = b.op("Div", x, _unless_zero(b, norm))
+    ratio = b.op("Div", x, _nonzero_norm(b, norm))
     return b.op("Where", b.op("Equal", norm, zero), zero, ratio)
 
 
-SOFTMAX = _both_ways(_softmax, _softmax)
-LOG_SOFTMAX = _both_ways(_log_softmax_tangent, _log_softmax)
-CUM_SUM = linear(by_first(_running_back))
-LP_NORMALIZATION = Through(_normalized)
+SOFTMAX = _same_shape_rule(_softmax, _softmax)
+LOG_SOFTMAX = _same_shape_rule(_log_softmax_tangent, _log_softmax)
+CUM_SUM = linear(by_first(_reverse_cumulative_sum))
+LP_NORMALIZATION = DecomposedDerivative(_normalized)

@@ -1,11 +1,11 @@
-"""What a derivative of an operation is, and the kinds that there are.
+"""Rules that differentiate operations, and their kinds.
 
     y = f(x0, x1, ...)
-    tangent     dy = sum of (dy/dxk) dxk       how results change with operands
-    cotangent   gk = transposed(dy/dxk) g      how a number changes with xk, that changes by g with y
+    tangent     dy = sum of (dy/dxk) dxk       change of the results with the operands
+    cotangent   gk = transposed(dy/dxk) g      derivative by xk of a number whose derivative by y is g
 
 A rule builds the tangents of an operation from those of its operands, or the cotangent of an operand
-from those of its results; None stands for zeros. A cotangent has the shape of what it belongs to.
+from those of its results. None stands for zeros. A cotangent has the shape of its value.
 """
 
 from __future__ import annotations
@@ -18,119 +18,134 @@ from msgspec import Struct
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
 from mdf_loop.ir.types import is_tensor, kind_of
-from mdf_loop.ops.derivatives.shapes import fitted, spread, typed, zeros
-from mdf_loop.ops.words import scalar
+from mdf_loop.ops.build_helpers import scalar
+from mdf_loop.ops.derivatives.shapes import broadcast_like, sum_to_shape, with_type_of, zeros
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 Changes: TypeAlias = Sequence["Value | None"]
-"""Tangents or cotangents, one for each operand or result; None: zeros."""
+"""Tangents or cotangents, one for each operand or result; None stands for zeros."""
 
-Side: TypeAlias = "Callable[[Builder, Op, Value], Value]"
-"""`g` times the derivative of a result by one operand, element by element; broadcast like the result."""
+ElementDerivative: TypeAlias = "Callable[[Builder, Op, Value], Value]"
+"""Function that builds `g` times the elementwise derivative of the result by one operand.
+
+The product is broadcast to the shape of the result.
+"""
 
 Transposed: TypeAlias = "Callable[[Builder, Op, Changes, int], Value | None]"
-"""The cotangent of the operand at a position, for those of all results."""
+"""Function that builds the cotangent of the operand at a position from those of all results."""
 
 
 class Pointwise(Struct, frozen=True):
-    """Of what is computed element by element: a `side` for each operand; None: it changes nothing."""
+    """Derivative of an elementwise operation, one function for each operand.
 
-    sides: Callable[[Op], Sequence[Side | None]]
+    None stands for an operand on which the result does not depend smoothly.
+    """
 
-    def tangents(self, b: Builder, op: Op, given: Changes) -> Changes:
-        """The change of the result, for those of operands."""
-        pairs = zip(self.sides(op), given, strict=False)
+    sides: Callable[[Op], Sequence[ElementDerivative | None]]
+
+    def tangents(self, b: Builder, op: Op, changes: Changes) -> Changes:
+        """Build the tangent of the result from those of the operands."""
+        pairs = zip(self.sides(op), changes, strict=False)
         parts = [side(b, op, t) for side, t in pairs if side is not None and t is not None]
-        return (spread(b, summed(b, parts), op.outputs[0]) if parts else None,)
+        return (broadcast_like(b, sum_values(b, parts), op.outputs[0]) if parts else None,)
 
-    def cotangent(self, b: Builder, op: Op, given: Changes, position: int) -> Value | None:
-        """What the operand at a position gets of the result's cotangent."""
-        return self._got(b, op, given, position, sure=False)
+    def cotangent(self, b: Builder, op: Op, changes: Changes, position: int) -> Value | None:
+        """Build the cotangent of the operand at a position from that of the result."""
+        return self._element_cotangent(b, op, changes, position, is_chosen=False)
 
-    def chosen_cotangent(self, b: Builder, op: Op, given: Changes, position: int) -> Value | None:
-        """The same where a choice may leave out some elements: these get 0, also if the derivative is infinite.
+    def chosen_cotangent(self, b: Builder, op: Op, changes: Changes, position: int) -> Value | None:
+        """Build the cotangent of an operand whose result a choice reads.
 
-        Where it is finite the product stays: a cotangent that is 0 by chance can change.
+        Elements that the choice leaves out have a cotangent of 0. Their cotangent stays 0 where the derivative is
+        infinite. Elsewhere the product stays, because a cotangent that is 0 by chance can change.
         """
-        return self._got(b, op, given, position, sure=True)
+        return self._element_cotangent(b, op, changes, position, is_chosen=True)
 
-    def _got(self, b: Builder, op: Op, given: Changes, k: int, *, sure: bool) -> Value | None:
-        side, (g,), x = self.sides(op)[k], given, op.inputs[k]
+    def _element_cotangent(
+        self, b: Builder, op: Op, changes: Changes, k: int, *, is_chosen: bool
+    ) -> Value | None:
+        side, (g,), x = self.sides(op)[k], changes, op.inputs[k]
         if side is None or g is None or x is None:
             return None
-        made = side(b, op, g)
-        if sure and made is not g:
-            none = b.op("Equal", g, scalar(b, 0, g.dtype))
-            lost = b.op("And", none, b.op("IsNaN", made))
-            made = b.op("Where", lost, scalar(b, 0, made.dtype), made)
-        return fitted(b, made, x)
+        product = side(b, op, g)
+        if is_chosen and product is not g:
+            is_zero = b.op("Equal", g, scalar(b, 0, g.dtype))
+            is_undefined = b.op("And", is_zero, b.op("IsNaN", product))
+            product = b.op("Where", is_undefined, scalar(b, 0, product.dtype), product)
+        return sum_to_shape(b, product, x)
 
 
-class General(Struct, frozen=True):
-    """Any other: both directions said."""
+class ExplicitDerivative(Struct, frozen=True):
+    """Derivative given by a function for tangents and a function for cotangents."""
 
     tangents: Callable[[Builder, Op, Changes], Changes]
     cotangent: Transposed
 
 
-class Through(Struct, frozen=True):
-    """As that of other operations, which make the same results."""
+class DecomposedDerivative(Struct, frozen=True):
+    """Derivative of an operation that is differentiated through its decomposition."""
 
-    composition: Callable[[Builder, Op], Value | tuple[Value | None, ...]]
-
-
-Derivative: TypeAlias = Pointwise | General | Through
+    decompose: Callable[[Builder, Op], Value | tuple[Value | None, ...]]
 
 
-def pointwise(*sides: Side | None) -> Pointwise:
-    """Element by element, each operand with a side of its own."""
+Derivative: TypeAlias = Pointwise | ExplicitDerivative | DecomposedDerivative
+
+
+def pointwise(*sides: ElementDerivative | None) -> Pointwise:
+    """Return the derivative of an elementwise operation with one function for each operand."""
     return Pointwise(lambda op: sides)
 
 
-def linear(transposed: Transposed, positions: Sequence[int] = (0,)) -> General:
-    """Linear in all operands at these positions together: what changes is computed as the operation is."""
+def linear(transposed: Transposed, positions: Sequence[int] = (0,)) -> ExplicitDerivative:
+    """Return the derivative of an operation that is linear in its operands at `positions` together.
 
-    def tangents(b: Builder, op: Op, given: Changes) -> Changes:
+    The operation itself computes the tangents, with tangents in place of these operands.
+    """
+
+    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
         at = positions or range(len(op.inputs))
         inputs = [
-            x if k not in at or x is None else given[k] or zeros(b, x)
+            x if k not in at or x is None else changes[k] or zeros(b, x)
             for k, x in enumerate(op.inputs)
         ]
-        made = b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
-        return [typed(b, change, y) for change, y in zip(made, op.outputs, strict=True)]
+        outputs = b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
+        return [with_type_of(b, change, y) for change, y in zip(outputs, op.outputs, strict=True)]
 
-    return General(tangents, transposed)
+    return ExplicitDerivative(tangents, transposed)
 
 
-def bilinear(transposed: Transposed, positions: Sequence[int] = (0, 1)) -> General:
-    """Linear in each of these operands for itself: the sum of what changes with either."""
+def bilinear(transposed: Transposed, positions: Sequence[int] = (0, 1)) -> ExplicitDerivative:
+    """Return the derivative of an operation that is linear in each operand at `positions`.
 
-    def tangents(b: Builder, op: Op, given: Changes) -> Changes:
+    The tangent is the sum of the results with one operand replaced by its tangent.
+    """
+
+    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
         parts = []
         for k in positions:
-            if given[k] is not None:
-                inputs = (*op.inputs[:k], given[k], *op.inputs[k + 1 :])
+            if changes[k] is not None:
+                inputs = (*op.inputs[:k], changes[k], *op.inputs[k + 1 :])
                 part = b.op(op.op_type, *inputs, **op.attributes)
-                parts.append(typed(b, part, op.outputs[0]))
-        return (summed(b, parts) if parts else None,)
+                parts.append(with_type_of(b, part, op.outputs[0]))
+        return (sum_values(b, parts) if parts else None,)
 
-    return General(tangents, transposed)
+    return ExplicitDerivative(tangents, transposed)
 
 
-def by_first(back: Side) -> Transposed:
-    """Of the first operand alone, what goes back to it of the only result."""
+def by_first(back: ElementDerivative) -> Transposed:
+    """Return a cotangent rule for the first operand of an operation with one result."""
 
-    def transposed(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
-        (g,) = given
+    def transposed(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
+        (g,) = changes
         return back(b, op, g) if k == 0 and g is not None else None
 
     return transposed
 
 
-def summed(b: Builder, parts: Sequence[Value]) -> Value:
-    """The sum of one value or more."""
+def sum_values(b: Builder, parts: Sequence[Value]) -> Value:
+    """Build the sum of one or more values."""
     total, *others = parts
     for part in others:
         total = b.op("Add", total, part)
@@ -138,23 +153,25 @@ def summed(b: Builder, parts: Sequence[Value]) -> Value:
 
 
 def is_float(value: Value | None) -> bool:
-    """Whether a value is a number with a point: only those change a little."""
+    """Return True if the dtype of a value is a float, which derivatives can follow."""
     return value is not None and kind_of(value.dtype) == "f"
 
 
-def hides_floats(value: Value | None) -> bool:
-    """Whether it is a sequence, or optional, of such numbers: no rule tells how it changes."""
+def contains_floats(value: Value | None) -> bool:
+    """Return True for a sequence or an optional value of floats, which no rule differentiates."""
     return value is not None and not is_tensor(value.dtype) and "float" in value.dtype
 
 
-NOTHING = General(lambda b, op, given: (None,) * len(op.outputs), lambda b, op, given, k: None)
-"""Of what stays the same when its operands change a little: comparisons, whole numbers, shapes."""
+ZERO_DERIVATIVE = ExplicitDerivative(
+    lambda b, op, changes: (None,) * len(op.outputs), lambda b, op, changes, k: None
+)
+"""Derivative of a result that does not change smoothly: a comparison, an integer, a shape."""
 
 
-def refused(name: str, why: str, hint: str) -> General:
-    """Of what has none, though it is composed: the composition has none either."""
+def refusing_derivative(name: str, why: str, hint: str) -> ExplicitDerivative:
+    """Return a rule that raises UnsupportedError, for decomposed operations without a derivative."""
 
-    def refuse(b: Builder, op: Op, given: Changes, k: int = 0) -> NoReturn:
+    def refuse(b: Builder, op: Op, changes: Changes, k: int = 0) -> NoReturn:
         raise UnsupportedError(f"{name} has no derivative here: {why}", op.where, hint)
 
-    return General(refuse, refuse)
+    return ExplicitDerivative(refuse, refuse)

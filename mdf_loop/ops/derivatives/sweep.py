@@ -1,4 +1,4 @@
-"""Cotangents of values, gathered from the operations that read them, last to first."""
+"""Reverse-mode accumulation of cotangents over the operations of a scope, last to first."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Constant, Op, Operation, Value, results
 from mdf_loop.ops.derivatives.rule import (
     Changes,
+    DecomposedDerivative,
     Derivative,
-    General,
+    ExplicitDerivative,
     Pointwise,
-    Through,
     Transposed,
-    hides_floats,
+    contains_floats,
     is_float,
 )
-from mdf_loop.ops.derivatives.shapes import typed, zeros
+from mdf_loop.ops.derivatives.shapes import with_type_of, zeros
 from mdf_loop.ops.registry import row_of, title
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 
 def derivative_of(op: Op) -> Derivative | None:
-    """The rule of an operation: its own, or that it is composed; None if there is none."""
+    """Return the derivative of an operation, through its decomposition if it has no other, or None."""
     row = row_of(op.op_type)
-    if row.derivative is not None or row.composed is None:
+    if row.derivative is not None or row.decomposition is None:
         return row.derivative
-    return Through(row.composed)
+    return DecomposedDerivative(row.decomposition)
 
 
-def rule_of(op: Op) -> Pointwise | General:
-    """The rule of an operation whose derivative is asked for.
+def rule_of(op: Op) -> Pointwise | ExplicitDerivative:
+    """Return the rule that builds tangents and cotangents of an operation.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: the operation has no derivative.
     """
     rule = derivative_of(op)
-    if rule is None or isinstance(rule, Through):
+    if rule is None or isinstance(rule, DecomposedDerivative):
         raise UnsupportedError(
             f"{title(op.op_type)} has no derivative here",
             op.where,
@@ -49,83 +49,86 @@ def rule_of(op: Op) -> Pointwise | General:
 
 
 class Sweep:
-    """Cotangents of values in a scope; those of `wanted` values only, and of `chosen` ones safely.
+    """Cotangents of the values of a scope, accumulated from last operation to first.
 
-    What is `chosen` goes into a choice that may leave elements of it out.
+    Args:
+        b: builder that the cotangents are appended to.
+        targets: values that need a cotangent.
+        chosen: values that a choice reads, which may leave out some of their elements.
     """
 
     def __init__(
-        self, b: Builder, wanted: Collection[Value], chosen: Collection[Value] = ()
+        self, b: Builder, targets: Collection[Value], chosen: Collection[Value] = ()
     ) -> None:
         self.b = b
         self.of: dict[Value, Value] = {}
-        self._wanted = wanted
+        self._targets = targets
         self._chosen = chosen
 
     def add(self, value: Value | None, change: Value | None) -> None:
-        """One more reader of a value has answered."""
-        if value is None or change is None or not self.wants(value):
+        """Add the contribution of one reader to the cotangent of a value."""
+        if value is None or change is None or not self.needs_cotangent(value):
             return
-        change = typed(self.b, change, value)
+        change = with_type_of(self.b, change, value)
         before = self.of.get(value)
         self.of[value] = change if before is None else self.b.op("Add", before, change)
 
-    def wants(self, value: Value | None) -> bool:
-        """Whether the cotangent of a value is asked for."""
-        return value is not None and is_float(value) and value in self._wanted
+    def needs_cotangent(self, value: Value | None) -> bool:
+        """Return True if a value needs a cotangent."""
+        return value is not None and is_float(value) and value in self._targets
 
-    def reaches(self, operation: Operation) -> bool:
-        """Whether anything that an operation makes has a cotangent."""
+    def has_result_cotangent(self, operation: Operation) -> bool:
+        """Return True if a result of an operation has a cotangent."""
         return not self.of.keys().isdisjoint(results(operation))
 
-    def through(self, op: Op) -> None:
-        """Give the operands of an operation what they get of the cotangents of its results."""
-        wanted = [k for k, x in enumerate(op.inputs) if self.wants(x)]
-        if not wanted and not any(hides_floats(x) and x in self._wanted for x in op.inputs):
+    def propagate(self, op: Op) -> None:
+        """Add the contributions of an operation to the cotangents of its operands."""
+        positions = [k for k, x in enumerate(op.inputs) if self.needs_cotangent(x)]
+        if not positions and not any(contains_floats(x) and x in self._targets for x in op.inputs):
             return
         rule = rule_of(op)
-        given = [self.of.get(output) for output in op.outputs]
+        changes = [self.of.get(output) for output in op.outputs]
         is_chosen = not set(op.outputs).isdisjoint(self._chosen)
-        for k in wanted:
+        for k in positions:
             if is_chosen and isinstance(rule, Pointwise):
-                self.add(op.inputs[k], rule.chosen_cotangent(self.b, op, given, k))
+                self.add(op.inputs[k], rule.chosen_cotangent(self.b, op, changes, k))
             else:
-                self.add(op.inputs[k], rule.cotangent(self.b, op, given, k))
+                self.add(op.inputs[k], rule.cotangent(self.b, op, changes, k))
 
 
-def by_transposing(transposed: Transposed) -> General:
-    """A rule whose tangents are those that its cotangents imply.
+def by_transposing(transposed: Transposed) -> ExplicitDerivative:
+    """Return a rule whose tangents are derived from its cotangent function.
 
-    The cotangents of operands are linear in those `g` of results: transposed once more, that is the
-    change of results.
+    The cotangents of the operands are linear in the cotangents `g` of the results. The transpose of this linear
+    map computes the tangents of the results.
     """
 
-    def tangents(b: Builder, op: Op, given: Changes) -> Changes:
+    def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
         scratch = b.body()
-        changes = [
+        result_cotangents = [
             b.new(output.dtype, output.shape) if is_float(output) else None for output in op.outputs
         ]
-        linear = {g for g in changes if g is not None}
+        linear = {g for g in result_cotangents if g is not None}
         pairs = [
-            (transposed(scratch, op, changes, k), t)
-            for k, t in enumerate(given)
+            (transposed(scratch, op, result_cotangents, k), t)
+            for k, t in enumerate(changes)
             if t is not None and op.inputs[k] is not None
         ]
         ops = [
             _plain(operation) for operation in scratch.ops if not isinstance(operation, Constant)
         ]
         b.ops += [o for o in scratch.ops if isinstance(o, Constant)]
-        b.ops += _others(ops, linear)
+        b.ops += _operations_without(ops, linear)
         sweep = Sweep(b, linear)
-        for made, t in pairs:
-            sweep.add(made, t)
+        for contribution, t in pairs:
+            sweep.add(contribution, t)
         for operation in reversed(ops):
-            if sweep.reaches(operation):
-                sweep.through(operation)
+            if sweep.has_result_cotangent(operation):
+                sweep.propagate(operation)
         b.release(linear)
-        return [None if g is None else sweep.of.get(g) or zeros(b, g) for g in changes]
+        return [None if g is None else sweep.of.get(g) or zeros(b, g) for g in result_cotangents]
 
-    return General(tangents, transposed)
+    return ExplicitDerivative(tangents, transposed)
 
 
 def _plain(operation: Operation) -> Op:
@@ -133,12 +136,15 @@ def _plain(operation: Operation) -> Op:
     return operation
 
 
-def _others(ops: Iterable[Op], linear: set[Value]) -> Sequence[Op]:
-    """The operations that need none of the values, to which all is added that does."""
-    others = []
+def _operations_without(ops: Iterable[Op], linear: set[Value]) -> Sequence[Op]:
+    """Return the operations that do not depend on the values in `linear`.
+
+    The results of all other operations are added to `linear`.
+    """
+    independent = []
     for op in ops:
         if linear.isdisjoint(op.inputs):
-            others.append(op)
+            independent.append(op)
         else:
             linear.update(op.outputs)
-    return others
+    return independent

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from mdf_loop.ir import Op
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.failing import ASK_BEFORE, DIVIDED_BY_ZERO
+from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO, DIVISION_HINT
 from mdf_loop.ops.native.code import BYTES, Code, Failure, is_float, is_signed
 from mdf_loop.ops.native.quotients import by_number
 
@@ -244,4 +244,4 @@ def _refuse_zero(code: Code, op: Op, divisor: str) -> None:
     """Write a failure for a divisor of zero."""
     dtype = first(op)
     is_zero = code.compare("eq", dtype, divisor, code.number(0, dtype))
-    code.fail_if(is_zero, Failure(DIVIDED_BY_ZERO, op.where, ASK_BEFORE))
+    code.fail_if(is_zero, Failure(DIVIDED_BY_ZERO, op.where, DIVISION_HINT))

@@ -33,7 +33,7 @@ def composed(code: Code, op: Op, *registers: str) -> str:
     Raises:
         NotNative: There is no decomposition for the attributes of the operation.
     """
-    decompose, writer = row_of(op.op_type).composed, _OperationWriter(code)
+    decompose, writer = row_of(op.op_type).decomposition, _OperationWriter(code)
     assert decompose is not None
     operands = zip((v for v in op.inputs if v is not None), registers, strict=True)
     wide = tuple(

@@ -27,7 +27,7 @@ from mdf_loop.ops.native.extents import largest as largest_of
 from mdf_loop.ops.native.extents import product as product_of
 from mdf_loop.ops.native.moves import Known
 from mdf_loop.ops.native.products import Join, added, in_pairs, multiplied
-from mdf_loop.ops.ordered_sum import FEW, PARTS
+from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTS
 from mdf_loop.ops.registry import NativeWhole, title
 
 
@@ -148,7 +148,7 @@ def _of_all(writer: Arrays, dtype: str, pointer: str, count: Extent, how: tuple[
         return _of_so_many(writer, dtype, pointer, count, how)
     if count == 0:
         return neutral
-    if count >= FEW:
+    if count >= MIN_TERMS_IN_PARTS:
         return _of_parts(writer, dtype, pointer, count, join)
     total = writer.load(one, dtype, pointer)
     for number in range(1, count):
@@ -191,7 +191,7 @@ def _of_so_many(writer: Arrays, dtype: str, pointer: str, count: str, how: tuple
     kind = one.type(dtype)
     place = one.place(kind)
     one.line(f"store {kind} {neutral}, ptr {place}")
-    has_parts = one.put(f"icmp sge i64 {count}, {FEW}")
+    has_parts = one.put(f"icmp sge i64 {count}, {MIN_TERMS_IN_PARTS}")
     has_some = one.put(f"icmp ne i64 {count}, 0")
 
     def keep(register: str) -> None:

@@ -49,8 +49,8 @@ from mdf_loop.ir import (
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops import row_of
-from mdf_loop.ops.batching.lane import HINT, Lane, Operand, refusal, refuse_sequence
-from mdf_loop.ops.words import all_true, rank
+from mdf_loop.ops.batching.scope import HINT, BatchScope, Operand, refusal, refuse_sequence
+from mdf_loop.ops.build_helpers import all_true, rank
 from mdf_loop.passes.batching.branch_as_loop import branch_as_loop, refuse_two_shapes
 from mdf_loop.passes.batching.per_member_exit import (
     carry_last_condition,
@@ -100,7 +100,7 @@ class _Batcher:
         """Recordings of loops with per-member exit, in which each run has its own number of rows."""
         self.poisoned: set[Value] = set()
         """Values that are missing because of an error in the findings."""
-        self.lane = Lane(self.b, self.b, self.axis, self._count)
+        self.lane = BatchScope(self.b, self.b, self.axis, self._count)
         self._known_count: Value | None = None
         propagate_varying(old.ops, self.varying)
 
@@ -160,7 +160,9 @@ class _Batcher:
     def _optional(self, value: Value | None) -> Value | None:
         return None if value is None else self._replacement(value)
 
-    def _loop_condition(self, lane: Lane, value: Value | None, has_own_exit: bool) -> Value | None:
+    def _loop_condition(
+        self, lane: BatchScope, value: Value | None, has_own_exit: bool
+    ) -> Value | None:
         return self._spread(lane, value) if has_own_exit and value else self._optional(value)
 
     def _readable_replacement(self, value: Value) -> Value:
@@ -172,11 +174,11 @@ class _Batcher:
     def _operand(self, value: Value) -> Operand:
         return Operand(value, self._readable_replacement(value), value in self.varying)
 
-    def _spread(self, lane: Lane, value: Value) -> Value:
+    def _spread(self, lane: BatchScope, value: Value) -> Value:
         with lane.b.at(lane.b.where, value.name):
-            return lane.spread(self._operand(value))
+            return lane.with_run_axis(self._operand(value))
 
-    def _scope(self, lane: Lane, ops: Iterable[Operation]) -> None:
+    def _scope(self, lane: BatchScope, ops: Iterable[Operation]) -> None:
         for operation in ops:
             if isinstance(operation, Constant):
                 lane.b.adopt(operation)
@@ -191,13 +193,13 @@ class _Batcher:
             else:
                 self.poisoned.update(results(operation))
 
-    def _register_home(self, lane: Lane, values: Iterable[Value]) -> None:
+    def _register_home(self, lane: BatchScope, values: Iterable[Value]) -> None:
         for value in values:
             new = self._replacement(value)
             if lane.b.constant_of(new) is None:
                 lane.homes.setdefault(new, lane.b)
 
-    def _operation(self, lane: Lane, operation: Op | Guard | Loop | If) -> None:
+    def _operation(self, lane: BatchScope, operation: Op | Guard | Loop | If) -> None:
         if isinstance(operation, Op):
             self._op(lane, operation)
         elif isinstance(operation, Guard):
@@ -209,7 +211,7 @@ class _Batcher:
         else:
             self._choice(lane, operation)
 
-    def _op(self, lane: Lane, op: Op) -> None:
+    def _op(self, lane: BatchScope, op: Op) -> None:
         operands = [None if v is None else self._operand(v) for v in op.inputs]
         batched = any(x is not None and x.batched for x in operands)
         row = row_of(op.op_type)
@@ -224,7 +226,7 @@ class _Batcher:
             outputs = row.batched(lane, op, operands)
         self._rename_results(lane.b, before, op.outputs, outputs)
 
-    def _guard(self, lane: Lane, guard: Guard) -> None:
+    def _guard(self, lane: BatchScope, guard: Guard) -> None:
         """Batch a guard: it fails for all runs if it fails for one."""
         output, value = guard.output, self._readable_replacement(guard.value)
         with lane.b.at(guard.where, output.name):
@@ -249,10 +251,10 @@ class _Batcher:
 
     # --- loops ---------------------------------------------------------------------------------
 
-    def _loop(self, lane: Lane, loop: Loop) -> None:
+    def _loop(self, lane: BatchScope, loop: Loop) -> None:
         loop = self._normalize_exit(lane, loop)
         has_own_exit = has_per_member_exit(loop, self.varying)
-        body = lane.inside(lane.b.body())
+        body = lane.for_body(lane.b.body())
         for value in body_inputs(loop):
             if value in self.varying:
                 self._batched(value)
@@ -283,7 +285,7 @@ class _Batcher:
             elif before.stack in self.read:
                 self._move_run_axis_first(lane, before.stack, after.stack)
 
-    def _normalize_exit(self, lane: Lane, loop: Loop) -> Loop:
+    def _normalize_exit(self, lane: BatchScope, loop: Loop) -> Loop:
         """Return the loop in a form whose exit can be batched: per-member exit needs a condition."""
         refuse_varying_first_iteration(loop, self.varying)
         before: Sequence[Operation] = ()
@@ -306,7 +308,7 @@ class _Batcher:
                 self._batched(value)
         return loop
 
-    def _carried(self, outside: Lane, inside: Lane, carried: Carried) -> Carried:
+    def _carried(self, outside: BatchScope, inside: BatchScope, carried: Carried) -> Carried:
         if carried.enter not in self.varying:
             initial, leave = self._replacement(carried.initial), self._replacement(carried.leave)
             return replace(carried, initial=initial, leave=leave)
@@ -324,7 +326,7 @@ class _Batcher:
             final=self._batched(carried.final),
         )
 
-    def _recorded(self, outside: Lane, inside: Lane, recorded: Recorded) -> Recorded:
+    def _recorded(self, outside: BatchScope, inside: BatchScope, recorded: Recorded) -> Recorded:
         """Return the batched recording, with the run axis behind the iteration axis."""
         if recorded.stack not in self.varying:
             return replace(recorded, row=self._replacement(recorded.row))
@@ -339,7 +341,7 @@ class _Batcher:
         behind = int(scanned.row in self.varying)
         return replace(scanned, rows=rows, row=row, axis=scanned.axis + behind)
 
-    def _move_run_axis_first(self, lane: Lane, old: Value, rows: Value) -> None:
+    def _move_run_axis_first(self, lane: BatchScope, old: Value, rows: Value) -> None:
         """Transpose stacked rows to [runs, iterations, ...]; keep the run axis if there are no iterations."""
         b, before = lane.b, len(lane.b.ops)
         with b.at(b.where, old.name):
@@ -350,7 +352,7 @@ class _Batcher:
 
     # --- choices -------------------------------------------------------------------------------
 
-    def _choice(self, lane: Lane, choice: If) -> None:
+    def _choice(self, lane: BatchScope, choice: If) -> None:
         """Batch a choice for which all runs choose the same branch."""
         batched = [output in self.varying for output in choice.outputs]
         new = replace(
@@ -365,8 +367,8 @@ class _Batcher:
         )
         lane.b.append(new)
 
-    def _branch(self, lane: Lane, branch: Branch, batched: Sequence[bool]) -> Branch:
-        inside = lane.inside(lane.b.body())
+    def _branch(self, lane: BatchScope, branch: Branch, batched: Sequence[bool]) -> Branch:
+        inside = lane.for_body(lane.b.body())
         self._scope(inside, branch.ops)
         leaves = tuple(
             self._spread(inside, leaf) if spread else self._replacement(leaf)
@@ -374,7 +376,7 @@ class _Batcher:
         )
         return Branch(tuple(inside.b.ops), leaves)
 
-    def _both_branches(self, lane: Lane, choice: If) -> None:
+    def _both_branches(self, lane: BatchScope, choice: If) -> None:
         """Batch a choice by varying condition: compute both branches, then select for each run."""
         false = Op("Not", (choice.condition,), (lane.b.new("bool", (), f"not {choice.name}"),))
         pairs = zip(
@@ -389,7 +391,7 @@ class _Batcher:
             self._op(lane, where)
 
     def _branch_leaves(
-        self, lane: Lane, choice: If, branch: Branch, negation: tuple[Op, ...]
+        self, lane: BatchScope, choice: If, branch: Branch, negation: tuple[Op, ...]
     ) -> tuple[Value, ...]:
         """Return the leaves of a branch, computed at least for the runs that choose it."""
         failing = first_that_may_fail(branch.ops, lane.b.constant_of)

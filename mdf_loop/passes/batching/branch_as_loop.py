@@ -16,7 +16,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Branch, Carried, If, Loop, Operation, Value, is_fixed
 from mdf_loop.ir.types import is_tensor, numpy_dtype
-from mdf_loop.ops.batching.lane import HINT
+from mdf_loop.ops.batching.scope import HINT
 from mdf_loop.passes.failing import name_of
 
 

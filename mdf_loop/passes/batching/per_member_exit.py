@@ -21,8 +21,8 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Carried, Loop, Operation, Value
 from mdf_loop.ir.types import is_tensor
-from mdf_loop.ops.batching.lane import HINT
-from mdf_loop.ops.words import scalar
+from mdf_loop.ops.batching.scope import HINT
+from mdf_loop.ops.build_helpers import scalar
 
 
 def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation], Loop]:

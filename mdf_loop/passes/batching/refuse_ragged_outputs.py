@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import OutputRole, Program
-from mdf_loop.ops.batching.lane import HINT
+from mdf_loop.ops.batching.scope import HINT
 
 
 def refuse_ragged_outputs(program: Program) -> Program:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Constant, Loop, captures
 from mdf_loop.ops.derivatives.sweep import Sweep
-from mdf_loop.ops.registry import elements
+from mdf_loop.ops.registry import count_elements
 from mdf_loop.passes.gradient.jacobian_backward import has_small_state, jacobian_backward
 from mdf_loop.passes.gradient.loop_backward import loop_backward
 from mdf_loop.passes.gradient.reverse import LoopBackward, Reverse
@@ -29,7 +29,9 @@ MIN_LARGE_ELEMENTS = 2048
 def backward_for_onnxruntime(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     """Append the backward form of a loop that ONNX Runtime's kernels compute fastest."""
     if any(
-        elements((c.enter,)) >= MIN_LARGE_ELEMENTS for c in loop.carried if reverse.changes(c.enter)
+        count_elements((c.enter,)) >= MIN_LARGE_ELEMENTS
+        for c in loop.carried
+        if reverse.changes(c.enter)
     ):
         loop_backward(reverse, outside, loop)
     else:
@@ -43,8 +45,8 @@ def backward_for_onnxruntime(reverse: Reverse, outside: Sweep, loop: Loop) -> No
 
 def backward_for_native(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     """Append the backward form of a loop that native code computes fastest."""
-    carried = elements([c.enter for c in loop.carried if reverse.changes(c.enter)])
-    read = elements([value for value in captures(loop) if reverse.changes(value)])
+    carried = count_elements([c.enter for c in loop.carried if reverse.changes(c.enter)])
+    read = count_elements([value for value in captures(loop) if reverse.changes(value)])
     if read > carried > 0:
         apply_or_fall_back(split_backward, reverse, outside, loop)
     else:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value, walk
-from mdf_loop.ops.derivatives.rule import Through, is_float
+from mdf_loop.ops.derivatives.rule import DecomposedDerivative, is_float
 from mdf_loop.ops.derivatives.sweep import derivative_of
 from mdf_loop.passes.batching.varying import propagate_varying, values_read
 from mdf_loop.passes.rewrite import rewrite
@@ -37,9 +37,9 @@ class _ActiveDecomposition:
         """Return the decomposition of an operation, without outputs that are not read."""
         is_active = any(is_float(value) and value in self._active for value in op.inputs)
         derivative = derivative_of(op) if is_active and any(map(is_float, op.outputs)) else None
-        if not isinstance(derivative, Through):
+        if not isinstance(derivative, DecomposedDerivative):
             return None
         last = max((k for k, output in enumerate(op.outputs) if output in self._read), default=0)
-        outputs = derivative.composition(b, replace(op, outputs=op.outputs[: last + 1]))
+        outputs = derivative.decompose(b, replace(op, outputs=op.outputs[: last + 1]))
         replacements = outputs if isinstance(outputs, tuple) else (outputs,)
         return (*replacements, *(None,) * (len(op.outputs) - len(replacements)))

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Input, InputRole, Output, OutputRole, Program
+from mdf_loop.ops.build_helpers import scalar
 from mdf_loop.ops.derivatives.shapes import zeros
-from mdf_loop.ops.words import scalar
 from mdf_loop.passes.batching.varying import propagate_varying
 from mdf_loop.passes.gradient.activity import selected_values
 from mdf_loop.passes.gradient.decompose_for_derivatives import decompose_for_derivatives

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Carried, Loop, Op, Operation, Recorded, Scanned, Value
+from mdf_loop.ops.build_helpers import ints, scalar
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
-from mdf_loop.ops.words import ints, scalar
 from mdf_loop.passes.gradient.executed_rows import executed_rows
 from mdf_loop.passes.gradient.reverse import Reverse, Tape
 

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Loop, Op, Operation, Scanned, Value, captures
+from mdf_loop.ops.build_helpers import ints, rank
 from mdf_loop.ops.derivatives.shapes import shape_of
-from mdf_loop.ops.words import ints, rank
 
 
 def executed_rows(b: Builder, loop: Loop, skipped: Value | None, active: set[Value]) -> Loop:

@@ -42,7 +42,7 @@ from mdf_loop.ir import (
     operands,
     results,
 )
-from mdf_loop.ops.derivatives.rule import hides_floats, is_float
+from mdf_loop.ops.derivatives.rule import contains_floats, is_float
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import rule_of
 from mdf_loop.passes.batching.batch import batch
@@ -155,7 +155,7 @@ class _TangentBuilder:
 
     def _may_contain_tangents(self, value: Value) -> bool:
         """Return True for an active sequence or optional value that may contain floats."""
-        return hides_floats(value) and value in self._active
+        return contains_floats(value) and value in self._active
 
     def _append(self, b: Builder, operation: Operation) -> None:
         if isinstance(operation, Loop):

@@ -16,10 +16,10 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Carried, Loop, Recorded, Scanned, Value, is_fixed
+from mdf_loop.ops.build_helpers import ints
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
-from mdf_loop.ops.registry import elements
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.registry import count_elements
 from mdf_loop.passes.gradient.executed_loop import ExecutedLoop, executed_loop
 from mdf_loop.passes.gradient.executed_rows import repeat_rows, reverse_rows
 from mdf_loop.passes.gradient.reverse import Reverse
@@ -37,7 +37,8 @@ def has_small_state(reverse: Reverse, loop: Loop) -> bool:
     if not all(is_fixed(value.shape) for value in active):
         return False
     return (
-        0 < elements(active) <= MAX_CARRIED_ELEMENTS and len({value.dtype for value in active}) == 1
+        0 < count_elements(active) <= MAX_CARRIED_ELEMENTS
+        and len({value.dtype for value in active}) == 1
     )
 
 
@@ -46,7 +47,7 @@ def _extents(value: Value) -> tuple[int, ...]:
 
 
 def _size(value: Value) -> int:
-    return elements((value,))
+    return count_elements((value,))
 
 
 def jacobian_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
@@ -77,7 +78,7 @@ def _matrices(outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> V
     """Return `J[i]`, with a row for each leaving number and a column for each entering one, for all iterations."""
     b, inside = outside.b, body.b
     changes = list(body.leaving.values())
-    size = elements(changes)
+    size = count_elements(changes)
     units = dict(zip(changes, _unit_cotangents(b, changes, size), strict=True))
     cotangents = [body.of(c.enter) for c in body.leaving]
     nonzero_cotangents = [value for value in cotangents if value is not None]

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from mdf_loop.ir import Carried, Loop, Operation, Recorded, Scanned, Value
 from mdf_loop.ir.substitute import substitute
+from mdf_loop.ops.build_helpers import scalar
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
-from mdf_loop.ops.words import scalar
 from mdf_loop.passes.gradient.executed_loop import ExecutedLoop, executed_loop
 from mdf_loop.passes.gradient.executed_rows import restore_scan_axis, reverse_rows
 from mdf_loop.passes.gradient.reverse import Reverse

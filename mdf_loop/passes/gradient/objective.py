@@ -22,8 +22,8 @@ from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Input, InputRole, Output, Program, Value
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.losses import WITH_DATA
+from mdf_loop.ops.build_helpers import mean_of, scalar, sum_of
 from mdf_loop.ops.derivatives.rule import is_float
-from mdf_loop.ops.words import mean_of, scalar, sum_of
 
 OBJECTIVE_OUTPUT = "value"
 """Name of the output that holds the objective."""

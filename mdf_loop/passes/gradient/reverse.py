@@ -107,7 +107,7 @@ class Reverse(Struct):
     def back(self, sweep: Sweep, ops: Iterable[Operation]) -> None:
         """Append the backward operations of these operations, from last to first."""
         for operation in reversed(list(ops)):
-            if not isinstance(operation, Constant) and sweep.reaches(operation):
+            if not isinstance(operation, Constant) and sweep.has_result_cotangent(operation):
                 with sweep.b.at(operation.where, "change"):
                     self._back_through(sweep, operation)
 
@@ -120,7 +120,7 @@ class Reverse(Struct):
 
     def _back_through(self, sweep: Sweep, operation: Operation) -> None:
         if isinstance(operation, Op):
-            sweep.through(operation)
+            sweep.propagate(operation)
         elif isinstance(operation, Guard):
             sweep.add(operation.value, sweep.of.get(operation.output))
         elif isinstance(operation, If):
@@ -131,7 +131,7 @@ class Reverse(Struct):
     def _back_through_choice(self, sweep: Sweep, choice: If) -> None:
         """Append the same choice backward; values that only the other branch reads get zeros."""
         b = sweep.b
-        active_captures = [value for value in captures(choice) if sweep.wants(value)]
+        active_captures = [value for value in captures(choice) if sweep.needs_cotangent(value)]
         if not active_captures:
             return
         output_cotangents = {o: sweep.of[o] for o in choice.outputs if o in sweep.of}

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mdf_loop.ir import Carried, Constant, Loop, Operation, Recorded, Scanned, Value, reads, results
 from mdf_loop.ir.substitute import substitute
+from mdf_loop.ops.build_helpers import scalar
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
-from mdf_loop.ops.words import scalar
 from mdf_loop.passes.gradient.executed_loop import ExecutedLoop, executed_loop
 from mdf_loop.passes.gradient.executed_rows import (
     repeat_rows,

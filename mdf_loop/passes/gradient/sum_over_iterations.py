@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Operation, Value, is_fixed
-from mdf_loop.ops.words import cast, ints, sum_of
+from mdf_loop.ops.build_helpers import cast, ints, sum_of
 from mdf_loop.passes.gradient.vectorize_iterations import Rows, vectorize_iterations
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Constant, Input, Operation, Output, Program, Value, reads, results
-from mdf_loop.ops.words import rank
+from mdf_loop.ops.build_helpers import rank
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.copying import copy_operations
 from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code

@@ -29,7 +29,7 @@ def decompose(program: Program) -> Program:
 
 
 def _decompose_op(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-    composed = row_of(op.op_type).composed
+    composed = row_of(op.op_type).decomposition
     if composed is None or not (lacks_kernel(op) and is_decomposed(op)):
         return None
 

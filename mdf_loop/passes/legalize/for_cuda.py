@@ -1,7 +1,7 @@
 """Rewrite operations that ONNX Runtime's CUDA provider computes differently from its CPU provider.
 
     y = Gather(x, i)             ->   j = i guarded by -n <= i < n; y = Gather(x, j)
-    s = Sign(x)                  ->   s = Where(x == x, Sign(x), x)   # and others: see `ops.for_cuda`
+    s = Sign(x)                  ->   s = Where(x == x, Sign(x), x)   # and others: see `ops.cuda_replacements`
 
     loop i < trip                     loop i < trip guarded by trip <= rows of xs
       scan %row of %xs           ->     scan %row of %xs
@@ -32,7 +32,7 @@ from mdf_loop.ir import (
     Value,
     body_outputs,
 )
-from mdf_loop.ops.for_cuda import NO_POSITION, extent_of
+from mdf_loop.ops.cuda_replacements import INDEX_OUTSIDE, extent_of
 from mdf_loop.ops.registry import Known, row_of
 from mdf_loop.passes.failing import constants_of
 from mdf_loop.passes.rewrite import rewrite, rewrite_loops
@@ -80,12 +80,12 @@ def _check_scan_length(
     rows = extent_of(b, scan.rows, scan.axis)
     if loop.trip_count is not None and loop.condition is None:
         ok = b.op("LessOrEqual", loop.trip_count, rows)
-        return replace(loop, trip_count=b.guard(loop.trip_count, ok, NO_POSITION))
+        return replace(loop, trip_count=b.guard(loop.trip_count, ok, INDEX_OUTSIDE))
     number = loop.iteration
     if loop.first is not None:
         number = inside.op("Sub", number, loop.first)
     unchecked = b.new(scan.row.dtype, scan.row.shape, scan.row.name)
-    guard = Guard(unchecked, inside.op("Less", number, rows), scan.row, NO_POSITION, loop.where)
+    guard = Guard(unchecked, inside.op("Less", number, rows), scan.row, INDEX_OUTSIDE, loop.where)
     inside.append(guard)
     scanned = tuple(replace(s, row=unchecked) if s is scan else s for s in loop.scanned)
     return replace(loop, scanned=scanned)

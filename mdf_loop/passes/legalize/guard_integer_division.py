@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Loop, Op, Operation, Program, Value, walk
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops.compositions.words import number, operand
+from mdf_loop.ops.decompositions.build_helpers import constant_like, operand
 from mdf_loop.ops.registry import row_of
 from mdf_loop.passes.rewrite import rewrite
 
@@ -56,7 +56,7 @@ def _may_trap(operation: Operation) -> bool:
 def _guarded_division(b: Builder, op: Op) -> Value:
     """Build a division that cannot overflow."""
     dividend, divisor = operand(op, 0), operand(op, 1)
-    one, minus_one = number(b, 1, divisor), number(b, -1, divisor)
+    one, minus_one = constant_like(b, 1, divisor), constant_like(b, -1, divisor)
     if divisor.shape == () and b.constant_of(divisor) is not None:  # it is -1
         return b.op("Neg", dividend) if op.op_type == "Div" else b.op("Mod", dividend, one)
     turns = b.op("Equal", divisor, minus_one)

@@ -22,9 +22,9 @@ import numpy as np
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value, is_fixed
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops.compositions.words import number, operand
-from mdf_loop.ops.failing import DIVIDED_BY_ZERO
-from mdf_loop.ops.words import scalar
+from mdf_loop.ops.build_helpers import scalar
+from mdf_loop.ops.decompositions.build_helpers import constant_like, operand
+from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO
 from mdf_loop.passes.rewrite import rewrite
 
 
@@ -67,7 +67,7 @@ def _guard_empty_division(
         return None
     if not is_fixed(dividend.shape):
         is_empty = b.op("Equal", b.op("Size", dividend), scalar(b, 0, "int64"))
-        harmless = b.op("Where", is_empty, number(b, 1, divisor), divisor)
+        harmless = b.op("Where", is_empty, constant_like(b, 1, divisor), divisor)
         return (b.op(op.op_type, dividend, harmless, **op.attributes),)
     return (b.op("Mul", dividend, divisor),) if 0 in dividend.shape else None
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value
-from mdf_loop.ops.compositions.words import operand
-from mdf_loop.ops.without_effect import possibly_unchanged
+from mdf_loop.ops.decompositions.build_helpers import operand
+from mdf_loop.ops.noop_elimination import possibly_unchanged
 from mdf_loop.passes.rewrite import rewrite
 
 

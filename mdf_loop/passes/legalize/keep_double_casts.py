@@ -28,9 +28,9 @@ from msgspec.structs import replace
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ir.types import kind_of, numpy_dtype
-from mdf_loop.ops.compositions.words import operand
+from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.ops.kernels import has_kernel
-from mdf_loop.ops.without_effect import MOVES, possibly_unchanged
+from mdf_loop.ops.noop_elimination import NOOP_MOVES, possibly_unchanged
 from mdf_loop.passes.rewrite import rewrite
 
 _REMOVED = ("float64", "float32", "float16", "int64", "uint64", "int32", "uint32")
@@ -58,7 +58,7 @@ class _CastSeparator:
             return None
         *between, first = path
         source, middle = operand(first), first.outputs[0].dtype
-        is_moved_only = all(each.op_type in MOVES for each in between)
+        is_moved_only = all(each.op_type in NOOP_MOVES for each in between)
         if (
             is_moved_only
             and source.dtype == op.outputs[0].dtype

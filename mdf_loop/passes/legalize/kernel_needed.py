@@ -19,12 +19,12 @@ def lacks_kernel(op: Op) -> bool:
 def is_decomposed(op: Op) -> bool:
     """Return True if an operation without a kernel is decomposed in its own dtype."""
     row = row_of(op.op_type)
-    return row.composed is not None and main_dtype(op) not in _HALF and row.composes(op)
+    return row.decomposition is not None and main_dtype(op) not in _HALF and row.can_decompose(op)
 
 
 def _is_exact(op: Op) -> bool:
     """Return True if an ONNX file can hold the numbers among the attributes without rounding."""
-    if row_of(op.op_type).composed is None or main_dtype(op) != "float64":
+    if row_of(op.op_type).decomposition is None or main_dtype(op) != "float64":
         return True
     return onnx_schema.fits_a_file(op.op_type, op.attributes)
 

@@ -29,8 +29,8 @@ from mdf_loop.ir import (
 )
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ir.types import kind_of
+from mdf_loop.ops.build_helpers import cast, scalar
 from mdf_loop.ops.registry import Known
-from mdf_loop.ops.words import cast, scalar
 from mdf_loop.passes.failing import constants_of, first_that_may_fail
 from mdf_loop.passes.rewrite import rewrite_loops
 

@@ -15,9 +15,9 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ir.types import onnx_type_text
 from mdf_loop.ops import onnx_schema
+from mdf_loop.ops.build_helpers import cast
 from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.registry import Bits, row_of, title
-from mdf_loop.ops.words import cast
 from mdf_loop.passes.legalize.constant_fallback import build_or_evaluate
 from mdf_loop.passes.legalize.kernel_needed import (
     is_decomposed,
@@ -108,7 +108,7 @@ def _retyped(op: Op, dtype: str) -> Op | None:
 
 
 def _can_run(op: Op | None) -> bool:
-    return op is not None and (row_of(op.op_type).composed is not None or has_kernel(op))
+    return op is not None and (row_of(op.op_type).decomposition is not None or has_kernel(op))
 
 
 def _rounded_twice_error(op: Op) -> UnsupportedError:
@@ -121,7 +121,7 @@ def _rounded_twice_error(op: Op) -> UnsupportedError:
 
 def _no_kernel_error(op: Op) -> UnsupportedError:
     dtype = main_dtype(op)
-    reason = row_of(op.op_type).not_composed
+    reason = row_of(op.op_type).not_decomposed
     sentence = f"ONNX Runtime has no {dtype} kernel for {title(op.op_type)}"
     hint = "use precision='float32'" if dtype == "float64" else "use another dtype"
     return UnsupportedError(f"{sentence}: {reason}" if reason else sentence, op.where, hint)

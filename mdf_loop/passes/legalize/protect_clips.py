@@ -13,7 +13,7 @@ Source: onnxruntime 1.32, ReluClipFusion.
 from __future__ import annotations
 
 from mdf_loop.ir import Op, Program
-from mdf_loop.ops.compositions.words import operand, optional
+from mdf_loop.ops.decompositions.build_helpers import operand, optional
 from mdf_loop.passes.legalize.hide_producer import hide_producer
 
 _FUSED = frozenset(("float32", "float16"))

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Shape, Value, is_fixed
-from mdf_loop.ops.compositions.words import operand
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
+from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.passes.rewrite import rewrite
 
 

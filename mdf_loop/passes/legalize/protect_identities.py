@@ -17,7 +17,7 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Array, Op, Program, Value
-from mdf_loop.ops.compositions.words import operand
+from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.passes.rewrite import rewrite
 
 

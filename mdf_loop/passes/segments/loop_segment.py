@@ -36,7 +36,7 @@ from mdf_loop.ir import (
     results,
 )
 from mdf_loop.ir.types import element_type, kind_of
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 
 
 class LoopSegment(Struct, frozen=True, eq=False):

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Carried, Loop, Op, Value, body_inputs, results
-from mdf_loop.ops.words import ints, scalar
+from mdf_loop.ops.build_helpers import ints, scalar
 
 
 class PrefixSum(Struct, frozen=True, eq=False):

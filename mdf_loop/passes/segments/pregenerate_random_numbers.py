@@ -34,7 +34,7 @@ from mdf_loop.ir import (
     reads,
     results,
 )
-from mdf_loop.ops.words import cast, scalar
+from mdf_loop.ops.build_helpers import cast, scalar
 from mdf_loop.passes.segments.vectorize_elementwise import (
     insert_axes,
     is_exact_elementwise,

@@ -37,7 +37,7 @@ from mdf_loop.ir import (
     results,
 )
 from mdf_loop.ir.substitute import substitute
-from mdf_loop.ops.words import cast, ints, scalar
+from mdf_loop.ops.build_helpers import cast, ints, scalar
 from mdf_loop.passes.failing import constants_of, first_that_may_fail
 from mdf_loop.passes.segments.prefix_sums import find_prefix_sums, prefix_sums
 from mdf_loop.passes.segments.vectorize_elementwise import (

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops import row_of
+from mdf_loop.ops.build_helpers import ints
 from mdf_loop.ops.registry import Bits
-from mdf_loop.ops.words import ints
 
 
 def is_exact_elementwise(op: Op) -> bool:

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Guard, If, Loop, Op, Operation, bodies
 from mdf_loop.ops import row_of
-from mdf_loop.ops.costs import CALL
+from mdf_loop.ops.costs import CALL_MICROSECONDS
 
 _LOOP, _ITERATION = 3.0, 1.5
-_GUARD = 4 * CALL
+_GUARD = 4 * CALL_MICROSECONDS
 """Cost of a guard, which is written as four operations (`emit.guard_node`)."""
 
 
@@ -27,12 +27,12 @@ def _operation_cost(b: Builder, operation: Operation) -> float:
     if isinstance(operation, Constant):
         return 0.0
     if isinstance(operation, Op):
-        return CALL + row_of(operation.op_type).work(operation)
+        return CALL_MICROSECONDS + row_of(operation.op_type).work(operation)
     if isinstance(operation, Guard):
         return _GUARD
     inner = [estimate_cost(b, body.ops) for body in bodies(operation)]
     if isinstance(operation, If):
-        return CALL + min(inner)
+        return CALL_MICROSECONDS + min(inner)
     assert isinstance(operation, Loop)
     return _LOOP + _iterations(b, operation) * (_ITERATION + inner[0])
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.build_helpers import ints
 from mdf_loop.passes.rewrite import rewrite
 
 

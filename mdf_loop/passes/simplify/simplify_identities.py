@@ -17,8 +17,8 @@ import numpy as np
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ops import row_of
-from mdf_loop.ops.gradients import STOP
-from mdf_loop.ops.words import holds_negative_zero
+from mdf_loop.ops.build_helpers import holds_negative_zero
+from mdf_loop.ops.stop_gradient import STOP_GRADIENT
 from mdf_loop.passes.rewrite import rewrite
 
 _NUMBERS = frozenset({"float64", "float32", "int64", "int32"})
@@ -52,7 +52,7 @@ class _IdentityFinder:
     def _unchanged_operand(self, b: Builder, op: Op) -> Value | None:
         if op.op_type == "Where":
             return _only_choice(b, op)
-        if op.op_type == STOP:
+        if op.op_type == STOP_GRADIENT:
             return op.inputs[0]
         if len(op.inputs) != 2 or op.outputs[0].dtype not in _NUMBERS:
             return None

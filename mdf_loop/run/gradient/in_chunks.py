@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from mdf_loop.cached_property import cached_property
 from mdf_loop.ir import Array, InputRole, Output, OutputRole, Value
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops.registry import elements
+from mdf_loop.ops.registry import count_elements
 from mdf_loop.passes.gradient.differentiate import change_of
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT
 from mdf_loop.passes.whole_run import first_evaluation_rows, whole_run
@@ -92,7 +92,7 @@ class GradientOverTime:
 
     def _held(self, members: int) -> int:
         """How many bytes are carried from one step to the next."""
-        return members * max(8 * elements(tuple(self._session.carried.values())), 1)
+        return members * max(8 * count_elements(tuple(self._session.carried.values())), 1)
 
     def _in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
         chunks = self._chunks(most)

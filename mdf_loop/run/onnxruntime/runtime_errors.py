@@ -22,7 +22,7 @@ from mdf_loop.emit.row_shapes import row_error
 from mdf_loop.emit.scope import Nodes
 from mdf_loop.errors import LoopError, MemoryLimitError, RunError
 from mdf_loop.ops import row_of
-from mdf_loop.ops.failing import ASK_BEFORE, DIVIDED_BY_ZERO
+from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO, DIVISION_HINT
 
 
 @functools.cache
@@ -161,7 +161,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
     for pattern, words in (
         (
             r"(?:division|modulo|divide) by zero",
-            lambda _: (DIVIDED_BY_ZERO, ASK_BEFORE),
+            lambda _: (DIVIDED_BY_ZERO, DIVISION_HINT),
         ),
         (
             r"idx=(-?\d+) must be within the inclusive range \[(-?\d+),(-?\d+)\]",

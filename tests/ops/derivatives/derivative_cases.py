@@ -1,6 +1,6 @@
-"""Calls of operations that have derivatives, of each the kinds that its rule tells apart.
+"""Calls of differentiable operations, one for each case that a rule distinguishes.
 
-Operands of floats are differentiated; others are known, but those at places in `when_run`.
+Operands of floats are differentiated. Other operands are constants, except at the positions in `when_run`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Case:
     when_run: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        shown = [str(np.shape(a)).replace(" ", "") for a in self.arrays if a is not None]
-        shown += [f"{k}={v}".replace(" ", "") for k, v in self.attributes.items()]
+        words = [str(np.shape(a)).replace(" ", "") for a in self.arrays if a is not None]
+        words += [f"{k}={v}".replace(" ", "") for k, v in self.attributes.items()]
         named = ["named"] if self.shapes else []
-        return "-".join([self.op_type, *shown, *named, *(f"{k}run" for k in self.when_run)])
+        return "-".join([self.op_type, *words, *named, *(f"{k}run" for k in self.when_run)])
 
 
 def call(case: Case, variable: str = "float64") -> tuple[Program, dict[str, np.ndarray]]:
-    """The program of a case, whose operands of one dtype are varied, and the arrays of its inputs."""
+    """Return the program of a case with its float operands of one dtype as inputs, and their arrays."""
     arrays = [None if a is None else np.asarray(a) for a in case.arrays]
     known = [
         k
@@ -43,12 +43,12 @@ def call(case: Case, variable: str = "float64") -> tuple[Program, dict[str, np.n
         case.op_type, arrays, case.n_outputs, shapes=case.shapes, constant=known, **case.attributes
     )
     names = {entry.value.name for entry in program.inputs}
-    given = {f"x{k}": a for k, a in enumerate(arrays) if a is not None}
-    return program, {name: a for name, a in given.items() if name in names}
+    feeds = {f"x{k}": a for k, a in enumerate(arrays) if a is not None}
+    return program, {name: a for name, a in feeds.items() if name in names}
 
 
 def F(*shape: int, low: float = -1.5, high: float = 1.5) -> np.ndarray:
-    """Numbers in any order, none of them equal, none close to whole numbers or halves."""
+    """Return different numbers in random order, none close to integers or halves."""
     size = int(np.prod(shape))
     rng = np.random.default_rng(size + 7 * len(shape))
     return (rng.permutation(size) * (high - low) / max(size, 1) + low + 0.0137).reshape(shape)
@@ -59,7 +59,7 @@ def I(*values: int) -> np.ndarray:  # noqa: E743
 
 
 def P(*shape: int) -> np.ndarray:
-    """Numbers above 0."""
+    """Return numbers above 0."""
     return F(*shape, low=0.2, high=2.0)
 
 

@@ -1,4 +1,4 @@
-"""Programs of plain operations differentiated by the rules of these, and by central differences."""
+"""Differentiate programs of plain operations by their rules and by central differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Input, Op, Output, Program, Value
-from mdf_loop.ops.derivatives.rule import Through, is_float
+from mdf_loop.ops.derivatives.rule import DecomposedDerivative, is_float
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep, derivative_of, rule_of
 from mdf_loop.passes.rewrite import rewrite
@@ -20,7 +20,7 @@ STEP = 6e-6
 
 
 def spelled_out(program: Program) -> Program:
-    """The program in which what is differentiated by a composition is written as that."""
+    """Return the program with decompositions of the operations that are differentiated through them."""
     while True:
         active = active_in(program)
 
@@ -29,18 +29,22 @@ def spelled_out(program: Program) -> Program:
         ) -> tuple[Value | None, ...] | None:
             if active.isdisjoint(op.inputs) or not any(map(is_float, op.outputs)):
                 return None
-            found = derivative_of(op)
-            made = found.composition(b, op) if isinstance(found, Through) else None
-            return (made,) if isinstance(made, Value) else made
+            derivative = derivative_of(op)
+            replacement = (
+                derivative.decompose(b, op)
+                if isinstance(derivative, DecomposedDerivative)
+                else None
+            )
+            return (replacement,) if isinstance(replacement, Value) else replacement
 
-        made = rewrite(program, rule)
-        if made is program:
+        rewritten = rewrite(program, rule)
+        if rewritten is program:
             return program
-        program = made
+        program = rewritten
 
 
 def active_in(program: Program) -> set[Value]:
-    """What depends on inputs of floats."""
+    """Return the values that depend on inputs of floats."""
     active = {entry.value for entry in program.inputs if is_float(entry.value)}
     for operation in program.ops:
         if isinstance(operation, Op) and not active.isdisjoint(operation.inputs):
@@ -49,18 +53,18 @@ def active_in(program: Program) -> set[Value]:
 
 
 def differentiated(program: Program, order: str = "") -> Program:
-    """The program with tangents and cotangents.
+    """Return the program with tangents and cotangents.
 
-    x, t x -> y, t y   tangents of results for those of inputs
-    x, g y -> g x      cotangents of inputs for those of results
+    x, t x -> y, t y   tangents of results from those of inputs
+    x, g y -> g x      cotangents of inputs from those of results
 
-    `order` goes in front of these names, where a program has some already.
+    `order` is a prefix of these names, for a program that has some of them already.
     """
     program = spelled_out(program)
     floats = [entry.value for entry in program.inputs if is_float(entry.value)]
     b = Builder.resume(program)
     tangents = {v: b.new(v.dtype, v.shape, f"{order}t {v.name}") for v in floats}
-    given = [Input(t) for t in tangents.values()]
+    tangent_inputs = [Input(t) for t in tangents.values()]
     active = active_in(program)
     for operation in program.ops:
         if isinstance(operation, Constant):
@@ -75,48 +79,51 @@ def differentiated(program: Program, order: str = "") -> Program:
             changes = rule_of(operation).tangents(b, operation, known)
             pairs = zip(operation.outputs, changes, strict=True)
             tangents.update((v, t) for v, t in pairs if t is not None)
-    made = [output for output in program.outputs if is_float(output.value)]
+    float_outputs = [output for output in program.outputs if is_float(output.value)]
     outputs = [
-        Output(f"{order}t {o.name}", tangents.get(o.value) or zeros(b, o.value)) for o in made
+        Output(f"{order}t {o.name}", tangents.get(o.value) or zeros(b, o.value))
+        for o in float_outputs
     ]
     sweep = Sweep(b, active)
-    for output in made:
+    for output in float_outputs:
         cotangent = b.new(output.value.dtype, output.value.shape, f"{order}g {output.name}")
-        given.append(Input(cotangent))
+        tangent_inputs.append(Input(cotangent))
         sweep.add(output.value, cotangent)
     for operation in reversed(program.ops):
-        if isinstance(operation, Op) and sweep.reaches(operation):
-            sweep.through(operation)
+        if isinstance(operation, Op) and sweep.has_result_cotangent(operation):
+            sweep.propagate(operation)
     outputs += [Output(f"{order}g {v.name}", sweep.of.get(v) or zeros(b, v)) for v in floats]
-    return Program("d", (*program.inputs, *given), tuple(b.ops), tuple(outputs))
+    return Program("d", (*program.inputs, *tangent_inputs), tuple(b.ops), tuple(outputs))
 
 
 def only(program: Program, names: Callable[[str], bool]) -> Program:
-    """The program with some of its outputs."""
+    """Return the program with some of its outputs."""
     return replace(program, outputs=tuple(o for o in program.outputs if names(o.name)))
 
 
 def changes(program: Program, arrays: Arrays, order: str = "") -> dict[str, np.ndarray]:
-    """Tangents and cotangents for a program that is differentiated: any numbers."""
+    """Return random tangents and cotangents for a program."""
     rng = np.random.default_rng(0)
-    made = interpret(program, arrays)
+    results = interpret(program, arrays)
     floats = {e.value.name: arrays[e.value.name] for e in program.inputs if is_float(e.value)}
-    given = {f"{order}t {name}": rng.uniform(-1, 1, np.shape(a)) for name, a in floats.items()}
+    changes_by_name = {
+        f"{order}t {name}": rng.uniform(-1, 1, np.shape(a)) for name, a in floats.items()
+    }
     outputs = [o for o in program.outputs if is_float(o.value)]
-    return given | {
-        f"{order}g {o.name}": rng.uniform(-1, 1, np.shape(made[o.name])) for o in outputs
+    return changes_by_name | {
+        f"{order}g {o.name}": rng.uniform(-1, 1, np.shape(results[o.name])) for o in outputs
     }
 
 
 def by_differences(
     program: Program, arrays: Arrays, change: Arrays, order: str = ""
 ) -> dict[str, np.ndarray]:
-    """What a program that is differentiated gives, element by element from its numbers alone."""
+    """Compute the derivatives of a program by central differences, element by element."""
     floats = [entry.value.name for entry in program.inputs if is_float(entry.value)]
     outputs = [o.name for o in program.outputs if is_float(o.value)]
     middle = interpret(program, arrays)
-    made = {f"{order}t {name}": np.zeros(np.shape(middle[name])) for name in outputs}
-    made |= {f"{order}g {name}": np.zeros(np.shape(arrays[name])) for name in floats}
+    derivatives = {f"{order}t {name}": np.zeros(np.shape(middle[name])) for name in outputs}
+    derivatives |= {f"{order}g {name}": np.zeros(np.shape(arrays[name])) for name in floats}
     for name in floats:
         for place in np.ndindex(np.shape(arrays[name])):
             sides = []
@@ -126,31 +133,33 @@ def by_differences(
                 sides.append(interpret(program, {**arrays, name: moved}))
             for output in outputs:
                 slope = (sides[0][output] - sides[1][output]) / (2 * STEP)
-                made[f"{order}t {output}"] += slope * change[f"{order}t {name}"][place]
-                made[f"{order}g {name}"][place] += np.sum(slope * change[f"{order}g {output}"])
-    return made
+                derivatives[f"{order}t {output}"] += slope * change[f"{order}t {name}"][place]
+                derivatives[f"{order}g {name}"][place] += np.sum(
+                    slope * change[f"{order}g {output}"]
+                )
+    return derivatives
 
 
 def assert_right(
     program: Program, arrays: Arrays, *, reference: Program | None = None, order: str = ""
 ) -> Program:
-    """Both directions are as central differences say; the program that is differentiated.
+    """Compare both directions with central differences and return the differentiated program.
 
-    `reference` gives the numbers where the interpreter lacks the program's operation.
+    `reference` computes the numbers where the interpreter lacks the program's operation.
     """
     numbers = reference or program
     change = changes(numbers, arrays, order)
     derived = differentiated(program, order)
-    made = interpret(derived, {**arrays, **change})
-    wanted = by_differences(numbers, arrays, change, order)
+    actual = interpret(derived, {**arrays, **change})
+    expected = by_differences(numbers, arrays, change, order)
     shapes = {f"{order}t {o.name}": o.value.shape for o in program.outputs}
     shapes |= {f"{order}g {e.value.name}": e.value.shape for e in program.inputs}
     for output in derived.outputs:
-        array = made[output.name]
+        array = actual[output.name]
         assert array.dtype == output.value.dtype
-        assert array.shape == wanted[output.name].shape, output
+        assert array.shape == expected[output.name].shape, output
         assert output.value.shape == shapes[output.name], "the names of extents are told, too"
         np.testing.assert_allclose(
-            array, wanted[output.name], rtol=1e-6, atol=2e-8, err_msg=output.name
+            array, expected[output.name], rtol=1e-6, atol=2e-8, err_msg=output.name
         )
     return derived

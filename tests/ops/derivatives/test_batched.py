@@ -1,4 +1,4 @@
-"""Derivatives of many runs at once: gradients are batched over iterations."""
+"""Derivatives batched over many runs, as in gradients over iterations."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.ops.derivatives.differentiating import changes, differentiated, only,
 from tests.passes.batch_running import RUNS, batched_outputs_of, single_run_inputs
 
 
-def of_unknown_axes(case: Case) -> bool:
-    """Whether it is known only when it runs what is summed."""
+def has_unknown_axes(case: Case) -> bool:
+    """Return True if the summed axes are known only at run time."""
     return case.op_type == "ReduceSum" and bool(case.when_run)
 
 
@@ -23,24 +23,24 @@ NOT_BATCHED = {
     "ReverseSequence": "there is no rule",
     "Range": "the shape of its result would differ",
 }
-"""What cannot be computed for many runs at once, without derivatives."""
+"""Operations that cannot be batched even without derivatives."""
 
-TOGETHER = [case for case in CASES if case.op_type not in NOT_BATCHED and not of_unknown_axes(case)]
+BATCHED = [case for case in CASES if case.op_type not in NOT_BATCHED and not has_unknown_axes(case)]
 
 
-@pytest.mark.parametrize("case", TOGETHER, ids=str)
-def test_derivatives_of_many_runs_are_those_of_each(case: Case) -> None:
+@pytest.mark.parametrize("case", BATCHED, ids=str)
+def test_batched_derivatives_equal_those_of_each_run(case: Case) -> None:
     program, arrays = call(case)
     program = spelled_out(program)
     derived = only(differentiated(program), lambda name: name[0] in "tg")
-    given = {**arrays, **changes(program, arrays)}
-    names = {name for name, array in given.items() if array.dtype == np.float64}
+    feeds = {**arrays, **changes(program, arrays)}
+    names = {name for name, array in feeds.items() if array.dtype == np.float64}
     factors = 1 - 0.125 * np.arange(RUNS)
-    many = {k: np.stack([a * f for f in factors]) if k in names else a for k, a in given.items()}
+    many = {k: np.stack([a * f for f in factors]) if k in names else a for k, a in feeds.items()}
     at_once = batch(derived, names)
     assert not check(at_once)
-    made = batched_outputs_of(interpret, at_once, many)
+    batched = batched_outputs_of(interpret, at_once, many)
     alone = [interpret(derived, part) for part in single_run_inputs(many, names)]
-    for name, array in made.items():
-        wanted = np.stack([part[name] for part in alone])
-        np.testing.assert_allclose(array, wanted, rtol=1e-12, atol=1e-14)
+    for name, array in batched.items():
+        stacked = np.stack([part[name] for part in alone])
+        np.testing.assert_allclose(array, stacked, rtol=1e-12, atol=1e-14)

@@ -1,4 +1,4 @@
-"""What holds where a function has no derivative, and what stays finite there."""
+"""Derivatives at points where a function has no derivative, and their finite values there."""
 
 from __future__ import annotations
 
@@ -39,21 +39,24 @@ KINKS: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("op_type", "operands", "attributes", "wanted"),
+    ("op_type", "operands", "attributes", "expected"),
     KINKS,
-    ids=[f"{op}-{given[0]}" for op, given, *_ in KINKS],
+    ids=[f"{op}-{feeds[0]}" for op, feeds, *_ in KINKS],
 )
-def test_at_a_kink(op_type: str, operands: Any, attributes: Any, wanted: Any) -> None:
-    """The cotangent of the first operand where all results have 1; of a tangent of ones the sum is the same."""
+def test_at_a_kink(op_type: str, operands: Any, attributes: Any, expected: Any) -> None:
+    """Check the cotangent of the first operand for cotangents of 1.
+
+    The tangent for a tangent of ones has the same sum.
+    """
     arrays = [np.asarray(x) for x in operands]
     known = tuple(range(1, len(arrays)))
     program = program_of(op_type, arrays, constant=known, **attributes)
     derived = differentiated(program)
     shape = next(e.value.shape for e in derived.inputs if e.value.name == "g y0")
-    given = {"x0": arrays[0], "t x0": np.ones(arrays[0].shape), "g y0": np.ones(shape)}
-    made = interpret(derived, given)
-    np.testing.assert_allclose(made["g x0"], wanted, rtol=1e-15)
-    np.testing.assert_allclose(np.sum(made["t y0"]), np.sum(wanted), rtol=1e-15)
+    feeds = {"x0": arrays[0], "t x0": np.ones(arrays[0].shape), "g y0": np.ones(shape)}
+    derivatives = interpret(derived, feeds)
+    np.testing.assert_allclose(derivatives["g x0"], expected, rtol=1e-15)
+    np.testing.assert_allclose(np.sum(derivatives["t y0"]), np.sum(expected), rtol=1e-15)
 
 
 @pytest.mark.parametrize("reduction", ["mul", "max"])
@@ -67,7 +70,7 @@ def test_a_scatter_with_another_reduction_is_refused_by_name(reduction: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("op_type", "arrays", "attributes", "n_outputs", "said"),
+    ("op_type", "arrays", "attributes", "n_outputs", "sentence"),
     [
         ("MaxPool", [np.ones((1, 1, 3))], {"kernel_shape": (2,)}, 2, "MaxPool with indices"),
         ("GridSample", [np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 2))], {}, 1, "GridSample has no"),
@@ -75,20 +78,20 @@ def test_a_scatter_with_another_reduction_is_refused_by_name(reduction: str) -> 
         ("ReduceL2", [np.ones(2), np.zeros(0, int)], {"noop_with_empty_axes": 1}, 1, "no axes"),
     ],
 )
-def test_what_has_no_derivative_is_refused_by_name(
-    op_type: str, arrays: Any, attributes: Any, n_outputs: int, said: str
+def test_operations_without_derivative_are_refused_by_name(
+    op_type: str, arrays: Any, attributes: Any, n_outputs: int, sentence: str
 ) -> None:
     known = [k for k, a in enumerate(arrays) if a.dtype != np.float64]
     program = program_of(op_type, arrays, n_outputs, constant=known, **attributes)
-    with pytest.raises(UnsupportedError, match=said):
+    with pytest.raises(UnsupportedError, match=sentence):
         differentiated(program)
 
 
-def test_what_is_flat_gives_zeros() -> None:
+def test_flat_functions_have_zero_derivatives() -> None:
     program = program_of("Round", [np.array([0.3, 2.7])])
     assert isinstance(program, Program)
     derived = differentiated(program)
     assert [output.name for output in derived.outputs] == ["t y0", "g x0"]
     assert all(isinstance(output, Output) for output in derived.outputs)
-    given = {"x0": np.array([0.3, 2.7]), "t x0": np.ones(2), "g y0": np.ones(2)}
-    assert all(not array.any() for array in interpret(derived, given).values())
+    feeds = {"x0": np.array([0.3, 2.7]), "t x0": np.ones(2), "g y0": np.ones(2)}
+    assert all(not array.any() for array in interpret(derived, feeds).values())

@@ -1,4 +1,4 @@
-"""Recurrent layers are differentiated as the loops that they are composed of."""
+"""Recurrent layers are differentiated through the loops of their decompositions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 def layer(op_type: str, lengths: bool, attributes: dict[str, Any]) -> Program:
-    """A number that all results of a layer are part of."""
+    """Return a program whose scalar result depends on all results of a layer."""
     b = Builder()
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
     rows = GATES[op_type] * HIDDEN
@@ -30,7 +30,7 @@ def layer(op_type: str, lengths: bool, attributes: dict[str, Any]) -> Program:
     }
     values = [b.new("float64", shape, name) for name, shape in shapes.items()]
     ends = [b.constant(np.array([3, 1], np.int32))] if lengths else []
-    made = b.multi(
+    outputs = b.multi(
         op_type,
         *values,
         *ends,
@@ -38,7 +38,7 @@ def layer(op_type: str, lengths: bool, attributes: dict[str, Any]) -> Program:
         hidden_size=HIDDEN,
         **attributes,
     )
-    flat = [b.op("Reshape", y, b.constant(np.array([-1]))) for y in made]
+    flat = [b.op("Reshape", y, b.constant(np.array([-1]))) for y in outputs]
     whole = b.op("Concat", *flat, axis=0)
     number = b.op("ReduceSum", b.op("Mul", whole, b.op("Cos", whole)), keepdims=0)
     return Program("p", tuple(map(Input, values)), tuple(b.ops), (Output("number", number),))
@@ -63,11 +63,13 @@ def test_a_layer_has_the_gradient_of_its_loop(
     rng = np.random.default_rng(3)
     arrays = {e.value.name: rng.normal(size=e.value.shape) for e in program.inputs}
     along = {name: rng.normal(size=array.shape) for name, array in arrays.items()}
-    made = interpret(derived, arrays)
+    gradients = interpret(derived, arrays)
     for name in names:
         sides = (
             interpret(derived, {**arrays, name: arrays[name] + sign * STEP * along[name]})["number"]
             for sign in (1, -1)
         )
         slope = np.subtract(*sides) / (2 * STEP)
-        np.testing.assert_allclose(np.sum(made[change_of(name)] * along[name]), slope, rtol=1e-6)
+        np.testing.assert_allclose(
+            np.sum(gradients[change_of(name)] * along[name]), slope, rtol=1e-6
+        )

@@ -1,4 +1,4 @@
-"""The derivative of every operation that has one, in both directions, by central differences."""
+"""Compare every derivative in both directions with central differences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from mdf_loop.ir import Op
 from mdf_loop.ir.check import check
-from mdf_loop.ops.derivatives.rule import Through
+from mdf_loop.ops.derivatives.rule import DecomposedDerivative
 from mdf_loop.ops.derivatives.sweep import derivative_of
 from mdf_loop.ops.registry import rows
 from mdf_loop.pipeline import LEGAL, prepare
@@ -33,51 +33,55 @@ NOT_IN_REFERENCE = frozenset(
         *("GroupNormalization", "MeanVarianceNormalization"),
     )
 )
-"""Operators that onnx's reference lacks, or gets wrong for these operands: compositions give their numbers."""
+"""Operators that onnx's reference lacks or gets wrong here; their decompositions give the numbers."""
 
-NOT_HERE = {
+WITHOUT_CASE = {
     **dict.fromkeys(("RNN", "GRU", "LSTM"), "their composition is a loop: test_recurrent"),
     **dict.fromkeys(("NonZero", "StringNormalizer"), "they give no floats"),
     "SplitToSequence": "it gives a sequence",
     "GridSample": "it is refused",
 }
-"""Rows with a derivative or a composition that have no case."""
+"""Rows with a derivative or a decomposition that have no case."""
 
 
-def called(case: Case) -> Op:
-    """The operation of a case."""
+def operation_of(case: Case) -> Op:
+    """Return the operation of a case."""
     op: Op = only_op(call(case)[0], case.op_type)
     return op
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_rule_gives_what_central_differences_give(case: Case) -> None:
+def test_rules_agree_with_central_differences(case: Case) -> None:
     program, arrays = call(case)
     reference = spelled_out(program) if case.op_type in NOT_IN_REFERENCE else None
     assert_right(program, arrays, reference=reference)
 
 
 def test_every_operation_with_a_derivative_has_a_case() -> None:
-    known = {row.name for row in rows() if row.derivative is not None or row.composed is not None}
+    known = {
+        row.name for row in rows() if row.derivative is not None or row.decomposition is not None
+    }
     known -= {row.name for row in rows() if row.random or row.schema is not None}
-    assert known == {case.op_type for case in CASES} | NOT_HERE.keys()
+    assert known == {case.op_type for case in CASES} | WITHOUT_CASE.keys()
 
 
-THROUGH = [case for case in CASES if isinstance(derivative_of(called(case)), Through)]
+DECOMPOSED = [
+    case for case in CASES if isinstance(derivative_of(operation_of(case)), DecomposedDerivative)
+]
 
 
-@pytest.mark.parametrize("case", THROUGH, ids=str)
-def test_what_an_operation_is_differentiated_as_gives_the_same(case: Case) -> None:
+@pytest.mark.parametrize("case", DECOMPOSED, ids=str)
+def test_decompositions_for_derivatives_give_the_same(case: Case) -> None:
     program, arrays = call(case)
-    made = interpret(spelled_out(program), arrays)
+    actual = interpret(spelled_out(program), arrays)
     if case.op_type in NOT_IN_REFERENCE:
         known = [None if a is None else np.asarray(a) for a in case.arrays]
         numbers = float32_run(case.op_type, known, case.n_outputs, **case.attributes)
-        wanted, tolerance = dict(zip(made, numbers, strict=True)), 1e-5
+        expected, tolerance = dict(zip(actual, numbers, strict=True)), 1e-5
     else:
-        wanted, tolerance = interpret(program, arrays), 1e-12
-    for name, array in made.items():
-        np.testing.assert_allclose(array, wanted[name], rtol=tolerance, atol=tolerance)
+        expected, tolerance = interpret(program, arrays), 1e-12
+    for name, array in actual.items():
+        np.testing.assert_allclose(array, expected[name], rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -85,23 +89,24 @@ def test_derivatives_run_on_onnxruntime(case: Case) -> None:
     program, arrays = call(case)
     numbers = spelled_out(program) if case.op_type in NOT_IN_REFERENCE else program
     derived = only(differentiated(program), lambda name: name[0] in "tg")
-    given = {**arrays, **changes(numbers, arrays)}
-    wanted = interpret(derived, given)
-    made = on_runtime(prepare(derived, LEGAL), given)
-    for name, array in wanted.items():
-        np.testing.assert_allclose(made[name], array, rtol=1e-9, atol=1e-12)
+    feeds = {**arrays, **changes(numbers, arrays)}
+    expected = interpret(derived, feeds)
+    actual = on_runtime(prepare(derived, LEGAL), feeds)
+    for name, array in expected.items():
+        np.testing.assert_allclose(actual[name], array, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_derivatives_of_float32_are_float32(case: Case) -> None:
     arrays = [narrowed(array) for array in case.arrays]
     program, _ = call(replace(case, arrays=tuple(arrays)), variable="float32")
-    made = differentiated(program)
-    assert not check(made)
+    derived = differentiated(program)
+    assert not check(derived)
     types = {entry.value.name: entry.value.dtype for entry in program.inputs}
     types |= {output.name: output.value.dtype for output in program.outputs}
     assert all(
-        o.value.dtype == types[o.name.removeprefix("t ").removeprefix("g ")] for o in made.outputs
+        o.value.dtype == types[o.name.removeprefix("t ").removeprefix("g ")]
+        for o in derived.outputs
     )
 
 
@@ -138,11 +143,11 @@ def test_the_derivative_of_the_same_value_at_several_positions(call: SameOperand
 
 def test_a_power_may_be_of_another_dtype() -> None:
     arrays = [np.array([0.5, 2.0]), np.array(1.5, np.float32)]
-    made = differentiated(program_of("Pow", arrays))
-    assert not check(made)
-    given = {f"x{k}": a for k, a in enumerate(arrays)}
+    derived = differentiated(program_of("Pow", arrays))
+    assert not check(derived)
+    feeds = {f"x{k}": a for k, a in enumerate(arrays)}
     changes = {"t x0": np.zeros(2), "t x1": np.array(1, np.float32), "g y0": np.ones(2)}
-    numbers = interpret(made, {**given, **changes})
+    numbers = interpret(derived, {**feeds, **changes})
     slopes = arrays[0] ** 1.5 * np.log(arrays[0])
     np.testing.assert_allclose(numbers["t y0"], slopes, rtol=1e-15)
     np.testing.assert_allclose(numbers["g x1"], np.float32(slopes.sum()), rtol=1e-7)

@@ -1,4 +1,4 @@
-"""What rules make can be differentiated again, and what comes out is right."""
+"""Derivatives can be differentiated again, with correct results."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ MAIN = [
 @pytest.mark.parametrize("direction", ["g ", "t "])
 @pytest.mark.parametrize("case", MAIN, ids=str)
 def test_a_derivative_is_differentiated_again(case: Case, direction: str) -> None:
-    """All of what goes in is varied: operands, and what is given of changes."""
+    """All inputs vary: operands, tangents and cotangents."""
     program, arrays = call(case)
     derived = only(differentiated(program), lambda name: name.startswith(direction))
-    given = {**arrays, **changes(program, arrays)}
-    assert_right(derived, given, order="second ")
+    feeds = {**arrays, **changes(program, arrays)}
+    assert_right(derived, feeds, order="second ")

@@ -14,7 +14,7 @@ from mdf_loop.ir import Loop, Program, Value
 from mdf_loop.ir.check import check
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
-from mdf_loop.ops.words import cast, scalar
+from mdf_loop.ops.build_helpers import cast, scalar
 from mdf_loop.passes.gradient.differentiate import change_of, differentiate
 from mdf_loop.passes.gradient.forward import jacobian_forward, tangent_of, tangents, unit_tangents
 from mdf_loop.run.interpret import interpret

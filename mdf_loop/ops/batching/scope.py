@@ -1,0 +1,206 @@
+"""Scope in which operations are built for many runs at once, and helpers of the batching rules.
+
+A rule builds the outputs of an operation with a leading run axis. Some or all of its operands have this
+axis. Most operators need nothing but their axes shifted by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Array, Op, Shape, Value
+from mdf_loop.ir.substitute import substitute
+from mdf_loop.ir.types import is_tensor
+from mdf_loop.ops import onnx_schema
+from mdf_loop.ops.build_helpers import ints, rank
+from mdf_loop.ops.registry import title
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+HINT = "run the values one after the other"
+
+
+class Operand(Struct, frozen=True):
+    """Operand of an operation: `member` is the value of one run, `value` that of all runs.
+
+    If `batched`, `value` has the run axis before the axes of `member`.
+    """
+
+    member: Value
+    value: Value
+    batched: bool
+
+    @property
+    def rank(self) -> int:
+        """Number of axes of the value of one run."""
+        return rank(self.member)
+
+
+Operands: TypeAlias = Sequence["Operand | None"]
+
+
+class BatchScope(Struct):
+    """Scope of a batching rule: the builder of the body, the root builder and the run axis.
+
+    `count` is the number of runs as an array of one element. A reshaped or broadcast operand is built once, in
+    the scope that defines the operand, so a loop body reads it from outside.
+    """
+
+    b: Builder
+    root: Builder
+    axis: str
+    count: Callable[[], Value]
+    homes: dict[Value, Builder] = field(default_factory=dict)
+    adapted: dict[tuple[Value, tuple[object, ...]], Value] = field(default_factory=dict)
+
+    def for_body(self, b: Builder) -> BatchScope:
+        """Return the scope of a body, for the same runs."""
+        return replace(self, b=b)
+
+    def constant(self, op: Op, operands: Operands, position: int) -> Array | None:
+        """Return the array of an optional operand, which must be known at compile time.
+
+        Raises:
+            UnsupportedError: the operand is computed at run time.
+        """
+        x = optional(operands, position)
+        array = self.b.constant_of(x.value) if x is not None else None
+        if x is not None and array is None:
+            raise refusal(op, f"its '{_formal(op, position)}' must be known when it is compiled")
+        return array
+
+    def with_run_axis(self, x: Operand) -> Value:
+        """Return the operand with the run axis, also if all runs share it."""
+        return x.value if x.batched else self._expanded(x, (1,) * x.rank, x.member.shape)
+
+    def broadcast_to(self, x: Operand, shape: tuple[int, ...]) -> Value:
+        """Return the operand with the run axis, each run broadcast to `shape`."""
+        return self._expanded(x, shape, shape)
+
+    def align_rank(self, x: Operand, rank: int) -> Value:
+        """Return the operand with `rank` axes for each run, so that it broadcasts run by run."""
+        if not x.batched or x.rank >= rank:
+            return x.value
+        axes = range(1, 1 + rank - x.rank)
+        return self._adapted(x, ("aligned", rank), lambda b: _unsqueezed(b, x.value, axes))
+
+    def shared_element(self, x: Operand, rank: int) -> Value:
+        """Return an element that all runs share, with all axes of the result."""
+        axes = range(1 + rank - x.rank)
+        return self._adapted(x, ("single", rank), lambda b: _unsqueezed(b, x.value, axes))
+
+    def is_outside(self, x: Operand) -> bool:
+        """Return True if the operand is defined outside of the current body."""
+        return self._home(x.value) is not self.b
+
+    def _expanded(self, x: Operand, least: tuple[int, ...], shape: Shape) -> Value:
+        aligned = self.align_rank(x, len(least))
+
+        def expand(b: Builder) -> Value:
+            expanded = b.op(
+                "Expand", aligned, b.op("Concat", self.count(), ints(b, *least), axis=0)
+            )
+            typed = replace(
+                expanded, shape=(self.axis, *(shape or ()))
+            )  # ONNX cannot infer these names.
+            b.ops[-1] = substitute(b.ops[-1], {expanded: typed})
+            return typed
+
+        return self._adapted(x, ("expanded", *least), expand)
+
+    def _adapted(
+        self, x: Operand, form: tuple[object, ...], make: Callable[[Builder], Value]
+    ) -> Value:
+        key = (x.value, form)
+        if key not in self.adapted:
+            home = self._home(x.value)
+            with home.at(home.where, x.value.name):
+                self.adapted[key] = make(home)
+        return self.adapted[key]
+
+    def _home(self, value: Value) -> Builder:
+        """Return the builder of the scope that defines a value; constants of rules belong to the root."""
+        known = self.b.constant_of(value) is not None
+        return self.homes.get(value, self.root if known else self.b)
+
+    def apply(self, op: Op, *inputs: Value | None, **changes: Any) -> tuple[Value, ...]:
+        """Apply the operation to other inputs, with some attributes changed."""
+        attributes = {**op.attributes, **changes}
+        return self.b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **attributes)
+
+
+def _unsqueezed(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+    return b.op("Unsqueeze", x, ints(b, *axes))
+
+
+# --- what an operation says -------------------------------------------------------------------
+
+
+def required(operands: Operands, position: int = 0) -> Operand:
+    """Return an operand that the operator requires."""
+    x = operands[position]
+    assert x is not None
+    return x
+
+
+def optional(operands: Operands, position: int) -> Operand | None:
+    """Return an operand that may be left out."""
+    return operands[position] if position < len(operands) else None
+
+
+def present_operands(operands: Operands) -> list[Operand]:
+    """Return the operands that are not left out."""
+    return [x for x in operands if x is not None]
+
+
+def operand_values(operands: Operands) -> list[Value | None]:
+    """Return the values of all operands, None for those left out."""
+    return [None if x is None else x.value for x in operands]
+
+
+def attribute(op: Op, name: str) -> Any:
+    """Return an attribute as the model states it, else ONNX's default, else None."""
+    return onnx_schema.attribute(op.op_type, op.attributes, name)
+
+
+def behind_run_axis(axis: int) -> int:
+    """Shift an axis behind the run axis; an axis counted from the end stays unchanged."""
+    return axis + 1 if axis >= 0 else axis
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+
+def refusal(op: Op, reason: str) -> UnsupportedError:
+    """Return the error for an operation that cannot be computed for all runs at once."""
+    sentence = f"{title(op.op_type)} cannot be computed for many values at once"
+    return UnsupportedError(f"{sentence}: {reason}", op.where, HINT)
+
+
+def refuse_other_batched(op: Op, operands: Operands, *positions: int) -> None:
+    """Raise UnsupportedError if an operand at another position is batched."""
+    for position, x in enumerate(operands):
+        if x is not None and x.batched and position not in positions:
+            raise refusal(op, f"each of them has its own '{_formal(op, position)}'")
+
+
+def _formal(op: Op, position: int) -> str:
+    formals = onnx_schema.schema_of(op).inputs
+    return str(formals[min(position, len(formals) - 1)].name)
+
+
+def refuse_sequence(value: Value) -> None:
+    """Raise an error for a value of many runs that is no tensor of known rank."""
+    if not is_tensor(value.dtype):
+        raise UnsupportedError(
+            f"'{value.name}' is {value.type} and depends on what is swept: sequences cannot be "
+            "computed for many values at once",
+            hint=HINT,
+        )
+    rank(value)

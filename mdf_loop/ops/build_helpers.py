@@ -1,0 +1,176 @@
+"""Helpers that build common operations and constants, and read known properties of values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Array, Value
+from mdf_loop.ir.types import (
+    element_type,
+    is_tensor,
+    kind_of,
+    numpy_dtype,
+    optional_of,
+    wrong_kind_error,
+)
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def ints(b: Builder, *numbers: int) -> Value:
+    """Return an int64[n] constant, as ONNX takes axes, shapes and bounds of slices."""
+    return b.constant(np.array(numbers, np.int64))
+
+
+def scalar(b: Builder, number: float, dtype: str) -> Value:
+    """Return a scalar constant of a dtype."""
+    return b.constant(np.array(number, dtype))
+
+
+def cast(b: Builder, value: Value, dtype: str) -> Value:
+    """Cast a value to a dtype; return the value itself if it has this dtype."""
+    if value.dtype == dtype:
+        return value
+    if not is_tensor(dtype) or not is_tensor(value.dtype):
+        return _wrapped(b, value, dtype)
+    array = b.constant_of(value)
+    if array is not None and dtype != "string" and value.dtype != "string":
+        with np.errstate(all="ignore"):
+            return b.derived(array.astype(numpy_dtype(dtype)), (value,))
+    return b.op("Cast", value, to=element_type(dtype))
+
+
+def _wrapped(b: Builder, value: Value, dtype: str) -> Value:
+    """Wrap a value as an optional one; raise an error for any other non-tensor dtype."""
+    if dtype == optional_of(value.dtype):
+        return b.op("Optional", value)
+    if is_tensor(dtype):
+        raise wrong_kind_error(value)
+    raise OperandError(f"'{value.name}' must be {dtype}, but it is {value.type}")
+
+
+def holds_negative_zero(array: Array) -> bool:
+    """Return True if an element of an array of floats is -0.0."""
+    return bool(np.any((array == 0) & np.signbit(array)))
+
+
+def all_true(b: Builder, value: Value) -> Value:
+    """Build a scalar that is True if all elements are True."""
+    if value.shape == ():
+        return value
+    flat = cast(b, b.op("Reshape", value, ints(b, -1)), "int32")
+    return cast(b, b.op("ReduceMin", flat, keepdims=0), "bool")
+
+
+def sum_of(
+    b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
+) -> Value:
+    """Build the sum along known axes (None: all axes).
+
+    Floats are added in a fixed order (`ops.ordered_sum`); integer sums are exact in any order. If the rank of the
+    value is unknown, the runtime chooses the order for axes that are not adjacent.
+    """
+    listed = None if axes is None else sorted({int(axis) for axis in axes})
+    if kind(value) != "f" or (value.shape is None and not _is_run(listed)):
+        operands = () if listed is None else (ints(b, *listed),)
+        return b.op("ReduceSum", value, *operands, keepdims=int(keepdims))
+    if value.shape is None:
+        axes_attribute = {} if listed is None else {"axes": tuple(listed)}
+        return b.op("OrderedSum", value, **axes_attribute, keepdims=int(keepdims))
+    rank = len(value.shape)
+    reduced_axes = (
+        tuple(range(rank)) if axes is None else tuple(sorted({axis % rank for axis in axes}))
+    )
+    return (
+        b.op("OrderedSum", value, axes=reduced_axes, keepdims=int(keepdims))
+        if reduced_axes
+        else value
+    )
+
+
+def mean_of(
+    b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
+) -> Value:
+    """Build the mean of floats along known axes (None: all axes), of a sum in a fixed order."""
+    count = cast(b, _count_along(b, value, axes), value.dtype)
+    return b.op("Div", sum_of(b, value, axes, keepdims=keepdims), count)
+
+
+def _count_along(b: Builder, value: Value, axes: Sequence[int] | None) -> Value:
+    """Return the number of elements along axes (None: all); a constant if it is known."""
+    if value.shape is None and axes is None:
+        return b.op("Size", value)
+    along = range(rank(value)) if axes is None else axes
+    lengths = [None if value.shape is None else value.shape[axis] for axis in along]
+    known = [length for length in lengths if isinstance(length, int)]
+    if len(known) == len(lengths):
+        return scalar(b, math.prod(known), "int64")
+    shape = b.op("Gather", b.op("Shape", value), ints(b, *along), axis=0)
+    return b.op("ReduceProd", shape, keepdims=0)
+
+
+def _is_run(axes: Sequence[int] | None) -> bool:
+    """Return True for all axes, or for axes that follow each other in an array of any rank."""
+    return axes is None or (
+        len(axes) > 0 and axes[-1] - axes[0] + 1 == len(axes) and axes[0] * axes[-1] >= 0
+    )
+
+
+def kind(value: Value) -> str:
+    """Return the kind of a dtype as in numpy: `b`, `i`, `u`, `f`, or `U` for text.
+
+    Raises:
+        OperandError: the value is no tensor.
+    """
+    if not is_tensor(value.dtype):
+        raise wrong_kind_error(value)
+    return kind_of(value.dtype)
+
+
+def is_scalar(value: Value) -> bool:
+    """Return True if the value is known to have no axes."""
+    return value.shape == ()
+
+
+def rank(value: Value) -> int:
+    """Return the number of axes, which must be known."""
+    return len(extents(value))
+
+
+def extents(value: Value) -> tuple[int | str, ...]:
+    """Return the extent of each axis; the number of axes must be known."""
+    if not is_tensor(value.dtype):
+        raise wrong_kind_error(value)
+    if value.shape is None:
+        raise OperandError(
+            f"the number of axes of '{value.name}' must be known here",
+            hint="give the input port a shape; of what is taken from sequences that loops or branches "
+            "give, no shape is known: there, carry or choose arrays",
+        )
+    return value.shape
+
+
+def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
+    """Return the extents of the axes from `start` to `end` as int64[n]; a constant if they are known."""
+    known = [d for d in (x.shape or ())[start:end] if isinstance(d, int)]
+    if x.shape is not None and len(known) == len(x.shape[start:end]):
+        return ints(b, *known)
+    ends = {"start": start, "end": end}
+    return b.op("Shape", x, **{key: place for key, place in ends.items() if place})
+
+
+def size_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
+    """Return the product of the extents from `start` to `end` as int64[1]; a constant if it is known."""
+    shape = shape_between(b, x, start, end)
+    known = b.constant_of(shape)
+    return (
+        b.op("ReduceProd", shape, keepdims=1)
+        if known is None
+        else ints(b, math.prod(known.tolist()))
+    )

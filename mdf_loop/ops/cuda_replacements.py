@@ -1,0 +1,181 @@
+"""Replacements of operations whose CUDA kernels in ONNX Runtime differ from the CPU kernels.
+
+    y = Gather(x, i)        CUDA: 0 for an index outside; CPU: an error
+    q = Div(n, d)           CUDA: any integer if d is 0; CPU: an error
+    n: int64 = Cast(x)      CUDA: 0 for nan, the largest integer for overflow; CPU: the smallest integer
+    y = Sign(x)             CUDA: 0 for nan; CPU: nan
+    s = ReduceSum(x)        CUDA: an error for no elements; CPU: 0
+    y = Softmax(x)          CUDA: float64 is computed in float32
+    y = Gelu(x)             CUDA: an error for a scalar
+
+The rules are the `for_cuda` of rows. A rule builds the replacement, or returns None if the kernel is right.
+
+Source: onnxruntime-gpu 1.31.1 on an H100 (tests/run/onnxruntime/test_cuda.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.ir.types import kind_of
+from mdf_loop.ops.build_helpers import all_true, cast, ints, scalar
+from mdf_loop.ops.decompositions import reductions
+from mdf_loop.ops.decompositions.build_helpers import attribute, constant_like, operand, optional
+from mdf_loop.ops.derivatives import shapes
+from mdf_loop.ops.failure_conditions import (
+    DIVIDED_BY_ZERO,
+    has_index_outside,
+    has_index_tuple_outside,
+    may_divide_by_zero,
+)
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+    from mdf_loop.ops.registry import Known
+
+INDEX_OUTSIDE = "a position does not exist: a subscript is outside of its array"
+
+# --- what fails on the CPU ----------------------------------------------------------------------
+
+
+def checked_divisor(b: Builder, op: Op, known: Known) -> Value | None:
+    """Build an integer quotient or remainder that fails if the divisor is 0."""
+    if not may_divide_by_zero(op, known):
+        return None
+    divisor = operand(op, 1)
+    ok = b.op("Not", b.op("Equal", divisor, constant_like(b, 0, divisor)))
+    return _guarded(b, op, ok, DIVIDED_BY_ZERO)
+
+
+def checked_index(b: Builder, op: Op, known: Known) -> Value | None:
+    """Build an operation with indices of one axis that fails if an index is outside."""
+    if not has_index_outside(op, known):
+        return None
+    extent = extent_of(b, operand(op), int(attribute(op, "axis") or 0))
+    return _guarded(b, op, _are_inside(b, operand(op, 1), extent), INDEX_OUTSIDE)
+
+
+def extent_of(b: Builder, x: Value, axis: int) -> Value:
+    """Return the extent of an axis of an array of any rank."""
+    if x.shape is not None:
+        return shapes.extent(b, x, axis)
+    return b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
+
+
+def checked_index_tuple(b: Builder, op: Op, known: Known) -> Value | None:
+    """Build an operation with index tuples that fails if a tuple is outside."""
+    if not has_index_tuple_outside(op, known):
+        return None
+    data, indices = operand(op), operand(op, 1)
+    first = int(op.attributes.get("batch_dims", 0))
+    ends = b.op("Add", b.op("Shape", indices, start=-1), ints(b, first))
+    extents = b.op("Slice", shapes.shape_of(b, data), ints(b, first), ends)
+    return _guarded(b, op, _are_inside(b, indices, extents), INDEX_OUTSIDE)
+
+
+def _are_inside(b: Builder, indices: Value, extents: Value) -> Value:
+    wide = cast(b, indices, "int64")
+    below = b.op("Less", wide, extents)
+    return b.op("And", b.op("GreaterOrEqual", wide, b.op("Neg", extents)), below)
+
+
+def _guarded(b: Builder, op: Op, ok: Value, sentence: str) -> Value:
+    """Build the operation with a guard that fails with `sentence` unless all elements of `ok` are True."""
+    first, second, *others = op.inputs
+    assert second is not None
+    guarded = b.guard(second, all_true(b, ok), sentence)
+    return b.op(op.op_type, first, guarded, *others, **op.attributes)
+
+
+# --- what has other numbers ---------------------------------------------------------------------
+
+
+def float_to_integer(b: Builder, op: Op, known: Known) -> Value | None:
+    """Build a cast that truncates and returns the smallest integer for values out of range."""
+    x, target = operand(op), op.outputs[0].dtype
+    if kind_of(x.dtype) != "f" or target not in ("int64", "int32"):
+        return None
+    wide = x if x.dtype == "float64" else cast(b, x, "float32")
+    least = float(np.iinfo(target).min)
+    if (
+        target == "int32" and wide.dtype == "float64"
+    ):  # float64 has numbers between least - 1 and least.
+        low = b.op("Greater", wide, constant_like(b, least - 1, wide))
+    else:
+        low = b.op("GreaterOrEqual", wide, constant_like(b, least, wide))
+    fits = b.op("And", low, b.op("Less", wide, constant_like(b, -least, wide)))
+    safe = b.op("Where", fits, wide, constant_like(b, least, wide))
+    return b.op("Cast", safe, **op.attributes)
+
+
+def sign(b: Builder, op: Op, known: Known) -> Value | None:
+    """Build -1, 0, 1, or nan for nan."""
+    x = operand(op)
+    if kind_of(x.dtype) != "f":
+        return None
+    return b.op("Where", b.op("Equal", x, x), b.op("Sign", x), x)
+
+
+def softmax(b: Builder, op: Op, known: Known) -> Value | None:
+    """Decompose Softmax of float64."""
+    return reductions.softmax(b, op) if op.outputs[0].dtype == "float64" else None
+
+
+def log_softmax(b: Builder, op: Op, known: Known) -> Value | None:
+    """Decompose LogSoftmax of float64."""
+    return reductions.log_softmax(b, op) if op.outputs[0].dtype == "float64" else None
+
+
+def gelu(b: Builder, op: Op, known: Known) -> Value | None:
+    """Build Gelu of a scalar as that of an array, which the kernel needs."""
+    x = operand(op)
+    if x.shape != ():
+        return None
+    vector = b.op(op.op_type, b.op("Unsqueeze", x, ints(b, 0)), **op.attributes)
+    return b.op("Squeeze", vector, ints(b, 0))
+
+
+# --- what fails for nothing ---------------------------------------------------------------------
+
+
+def reduce_sum(b: Builder, op: Op, known: Known) -> Value | None:
+    """Build a sum with an additional 0, if there may be no elements."""
+    return _with_neutral_element(b, op, known, 0)
+
+
+def product(b: Builder, op: Op, known: Known) -> Value | None:
+    """Build a product with an additional 1, if there may be no elements."""
+    return _with_neutral_element(b, op, known, 1)
+
+
+def _with_neutral_element(b: Builder, op: Op, known: Known, neutral: float) -> Value | None:
+    """Apply the reduction to an array with a neutral element appended, if it may be empty."""
+    x, axes = operand(op), _axes(op, known)
+    if x.shape is None and axes == _ALL and not attribute(op, "keepdims"):
+        x, axes = b.op("Reshape", x, ints(b, -1)), (0,)
+    if x.shape is None or axes is None:
+        return None
+    rank = len(x.shape)
+    summed = range(rank) if axes == _ALL else {axis % rank for axis in axes}
+    may_be_empty = [not isinstance(extent, int) or extent == 0 for extent in x.shape]
+    behind = [may_be_empty[axis] and axis in summed for axis in range(rank)]
+    if not any(behind):
+        return None
+    pads = b.constant(np.array([*([0] * rank), *map(int, behind)]))
+    longer = b.op("Pad", x, pads, constant_like(b, neutral, x))
+    return b.op(op.op_type, longer, *op.inputs[1:], **op.attributes)
+
+
+_ALL: tuple[int, ...] = ()
+
+
+def _axes(op: Op, known: Known) -> tuple[int, ...] | None:
+    """Return the reduced axes, or None if they are unknown or there are none."""
+    axes_operand = optional(op, 1)
+    axes = op.attributes.get("axes", ()) if axes_operand is None else known(axes_operand)
+    if axes is None or (not len(axes) and op.attributes.get("noop_with_empty_axes")):
+        return None
+    return tuple(map(int, axes)) or _ALL

@@ -1,0 +1,1 @@
+"""Decompositions of operations for which ONNX Runtime's CPU provider has no kernel of the dtype."""

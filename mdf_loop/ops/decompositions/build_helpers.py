@@ -1,0 +1,103 @@
+"""Helpers that read operands and attributes of an operation and build its decomposition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Op, Shape, Value
+from mdf_loop.ops import onnx_schema
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+# --- what an operation says -------------------------------------------------------------------
+
+
+def operand(op: Op, position: int = 0) -> Value:
+    """Return an input that the operator requires."""
+    value = op.inputs[position]
+    assert value is not None, f"{op.op_type} requires input {position}"
+    return value
+
+
+def optional(op: Op, position: int) -> Value | None:
+    """Return an input that may be left out, or None."""
+    return op.inputs[position] if position < len(op.inputs) else None
+
+
+def attribute(op: Op, name: str) -> Any:
+    """Return an attribute as the model states it, else ONNX's default, else None."""
+    return onnx_schema.attribute(op.op_type, op.attributes, name)
+
+
+def extents(value: Value, purpose: str) -> tuple[int, ...]:
+    """Return the shape, which must be known and fixed."""
+    shape = value.shape
+    if shape is None or any(isinstance(dim, str) for dim in shape):
+        raise UnsupportedError(
+            f"{purpose} needs known extents, but got {value.type}",
+            hint="give the input a fixed shape",
+        )
+    return tuple(int(dim) for dim in shape)
+
+
+def rank(value: Value, purpose: str) -> int:
+    """Return the number of axes, which must be known."""
+    shape: Shape = value.shape
+    if shape is None:
+        raise UnsupportedError(f"{purpose} needs a known number of axes, but got {value.type}")
+    return len(shape)
+
+
+def spatial_axes(op: Op) -> tuple[int, ...]:
+    """Return the axes behind those of instances and channels; there must be at least one."""
+    x, name = operand(op), f"onnx::{op.op_type}"
+    axes = tuple(range(2, rank(x, name)))
+    if not axes:
+        raise UnsupportedError(
+            f"{name} needs an array of three axes or more (instances, channels, and what lies "
+            f"behind), but got {x.type}",
+            hint="reshape it, e.g. numpy.reshape(x, (1, 1, -1))",
+        )
+    return axes
+
+
+# --- constants and choices --------------------------------------------------------------------
+
+
+def constant_like(b: Builder, value: float, like: Value) -> Value:
+    """Return a scalar constant of the dtype of `like`."""
+    return b.constant(np.array(value, like.dtype))
+
+
+def scale(b: Builder, value: Value, factor: float) -> Value:
+    """Build `factor * value`, without an operation for 1."""
+    return value if factor == 1 else b.op("Mul", value, constant_like(b, factor, value))
+
+
+def shift(b: Builder, value: Value, term: float) -> Value:
+    """Build `value + term`, without an operation for 0."""
+    return value if term == 0 else b.op("Add", value, constant_like(b, term, value))
+
+
+def copy_sign(b: Builder, x: Value, magnitude: Value) -> Value:
+    """Build `copysign(magnitude, x)`, also for -0.0, whose sign ONNX Runtime's Where and Sign drop.
+
+    magnitude * Sign(x + 1 / x)
+    """
+    side = b.op("Sign", b.op("Add", x, b.op("Reciprocal", x)))
+    return b.op("Mul", side, magnitude)
+
+
+def polynomial(b: Builder, x: Value, coefficients: npt.ArrayLike) -> Value:
+    """Build a polynomial by Horner's scheme, with the coefficient of the highest power first."""
+    first, *rest = np.asarray(coefficients, np.float64).tolist()
+    result = constant_like(b, first, x)
+    for coefficient in rest:
+        result = b.op("Mul", result, x)
+        result = shift(b, result, coefficient)
+    return result

@@ -1,0 +1,263 @@
+"""Decompositions of elementary functions in float64, within 4 ulp of the true value by mpmath.
+
+They consist of Exp, Log, Sqrt and arithmetic, which every ONNX runtime has in float64. They keep the sign of
+zero and return the values of IEEE 754 at infinities and outside of their domains (nan). They have no branches:
+every element is computed in one way.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.build_helpers import cast
+from mdf_loop.ops.decompositions.build_helpers import (
+    constant_like,
+    copy_sign,
+    operand,
+    polynomial,
+    scale,
+    shift,
+)
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+LARGEST_EXP = 700.0
+"""Number whose `exp` is finite, with room for a factor."""
+
+SQUARABLE = 2.0**500
+"""Number whose square is finite, and beside which 1 is negligible."""
+
+
+def one_like(b: Builder, like: Value) -> Value:
+    """Return 1 in the dtype of `like`."""
+    return constant_like(b, 1.0, like)
+
+
+# --- exp(x) - 1 and log(1 + x) ----------------------------------------------------------------
+
+
+def log1p(b: Builder, x: Value) -> Value:
+    """Build `log(1 + x)`, also for tiny x.
+
+        u = 1 + x; Where(u == 1, x, log(u) * (x / (u - 1)))
+
+    Within 3 ulp. Source: W. Kahan; D. Goldberg, doi:10.1145/103162.103163, theorem 4.
+    """
+    u = shift(b, x, 1.0)
+    limit = constant_like(b, SQUARABLE, x)
+    near, exact = b.op("Min", shift(b, u, -1.0), limit), b.op("Min", x, limit)
+    log = b.op("Mul", b.op("Log", u), b.op("Div", exact, near))
+    return b.op("Where", b.op("Equal", u, constant_like(b, 1.0, x)), x, log)
+
+
+def expm1(b: Builder, x: Value) -> Value:
+    """Build `exp(x) - 1`, also for tiny x, for x between -40 and 700.
+
+        u = exp(x); Where(u == 1, x, (u - 1) * (x / log(u)))
+
+    Within 4 ulp. Source: N. Higham, Accuracy and Stability of Numerical Algorithms, section 1.14.1.
+    """
+    u = b.op("Exp", x)
+    value = b.op("Mul", shift(b, u, -1.0), b.op("Div", x, b.op("Log", u)))
+    return b.op("Where", b.op("Equal", u, one_like(b, x)), x, value)
+
+
+# --- hyperbolic functions ---------------------------------------------------------------------
+
+
+def _split_exp(b: Builder, a: Value) -> tuple[Value, Value, Value]:
+    """Build `exp(a)` as two factors that do not overflow: (cut a, exp(cut a), exp(a - cut a))."""
+    cut = b.op("Min", a, constant_like(b, LARGEST_EXP, a))
+    return cut, b.op("Exp", cut), b.op("Exp", b.op("Sub", a, cut))
+
+
+def cosh(b: Builder, op: Op) -> Value:
+    """Build `(e + 1/e) / 2` with `e = exp(|x|)`, beyond 700 in two factors. Within 2 ulp."""
+    x = operand(op)
+    _, e, rest = _split_exp(b, b.op("Abs", x))
+    half = constant_like(b, 0.5, x)
+    return b.op("Add", b.op("Mul", b.op("Mul", half, e), rest), b.op("Div", half, e))
+
+
+def sinh(b: Builder, op: Op) -> Value:
+    """Build `(t + t / (t + 1)) / 2` with `t = expm1(|x|)`, beyond 700 in two factors. Within 4 ulp."""
+    x = operand(op)
+    a = b.op("Abs", x)
+    cut, e, rest = _split_exp(b, a)
+    t = expm1(b, cut)
+    sum_of_terms = scale(b, b.op("Add", t, b.op("Div", t, e)), 0.5)
+    return copy_sign(b, x, b.op("Mul", sum_of_terms, rest))
+
+
+def asinh(b: Builder, op: Op) -> Value:
+    """Build `log1p(a + a*a / (1 + sqrt(1 + a*a)))` with `a = |x|`.
+
+    Beyond h = 2**500, use h in place of a and add `log(a / h)`.
+    """
+    x = operand(op)
+    magnitude = b.op("Abs", x)
+    a = b.op("Min", magnitude, constant_like(b, SQUARABLE, x))
+    square = b.op("Mul", a, a)
+    root = shift(b, b.op("Sqrt", shift(b, square, 1.0)), 1.0)
+    near = log1p(b, b.op("Add", a, b.op("Div", square, root)))
+    beyond = b.op("Max", scale(b, magnitude, 1 / SQUARABLE), one_like(b, x))
+    return copy_sign(b, x, b.op("Add", near, b.op("Log", beyond)))
+
+
+def acosh(b: Builder, op: Op) -> Value:
+    """Build `log1p(t + sqrt(t) * sqrt(t + 2))` with `t = x - 1`.
+
+    Beyond h = 2**500, use h in place of x and add `log(x / h)`.
+    """
+    x = operand(op)
+    cut = b.op("Min", x, constant_like(b, SQUARABLE, x))
+    t = shift(b, cut, -1.0)
+    root = b.op("Mul", b.op("Sqrt", t), b.op("Sqrt", shift(b, t, 2.0)))
+    near = log1p(b, b.op("Add", t, root))
+    beyond = b.op("Max", scale(b, x, 1 / SQUARABLE), one_like(b, x))
+    return b.op("Add", near, b.op("Log", beyond))
+
+
+def atanh(b: Builder, op: Op) -> Value:
+    """Build half of `log1p(2a / (1 - a))` with `a = |x|` and the sign of x. Within 4 ulp."""
+    x = operand(op)
+    a = b.op("Abs", x)
+    ratio = b.op("Div", scale(b, a, 2.0), b.op("Sub", one_like(b, x), a))
+    return copy_sign(b, x, scale(b, log1p(b, ratio), 0.5))
+
+
+# --- circular functions -----------------------------------------------------------------------
+
+_PI_2 = tuple(
+    map(
+        float.fromhex,
+        (
+            "0x1.921fb40000000p+0",
+            "0x1.4442d00000000p-24",
+            "0x1.8469880000000p-48",
+            "0x1.8cc5160000000p-72",
+            "0x1.01b839a25204ap-96",
+        ),
+    )
+)
+"""Parts of pi/2 with 24 bits each, the last with 53; integer multiples up to 2**29 of the first are exact."""
+
+_TAN_P = (-1.30936939181383777838e4, 1.15351664838587416140e6, -1.79565251976484877988e7)
+_TAN_Q = (
+    *(1.0, 1.36812963470692954678e4, -1.32089234440210967447e6),
+    *(2.50083801823357915839e7, -5.38695755929454629881e7),
+)
+_TAN_EXACT = 2.0**29
+
+
+def tan(b: Builder, op: Op) -> Value:
+    """Build the tangent of `r = |x| - n * pi/2`, or -1 over it, with the sign of x.
+
+    Within 4 ulp for |x| <= 2**29, even near the poles and zeros. There Sin / Cos of ONNX Runtime is less
+    precise, because its vector code reduces by multiples of pi with an absolute error. Beyond, Sin / Cos.
+    Source: S. Moshier, Cephes, double/tan.c.
+    """
+    x = operand(op)
+    a = b.op("Abs", x)
+    limit = constant_like(b, _TAN_EXACT, x)
+    r = b.op("Min", a, limit)
+    n = b.op("Round", scale(b, r, 2 / math.pi))
+    for part in _PI_2:
+        r = b.op("Sub", r, scale(b, n, part))
+    z = b.op("Mul", r, r)
+    fraction = b.op("Div", polynomial(b, z, _TAN_P), polynomial(b, z, _TAN_Q))
+    y = b.op("Add", r, b.op("Mul", r, b.op("Mul", z, fraction)))
+    even = b.op("Equal", b.op("Mod", n, constant_like(b, 2.0, x), fmod=1), constant_like(b, 0.0, x))
+    near = b.op("Where", even, y, b.op("Div", constant_like(b, -1.0, x), y))
+    far = b.op("Div", b.op("Sin", a), b.op("Cos", a))
+    return copy_sign(b, x, b.op("Where", b.op("Less", a, limit), near, far))
+
+
+_ATAN_P = (
+    *(-8.750608600031904122785e-1, -1.615753718733365076637e1),
+    *(-7.500855792314704667340e1, -1.228866684490136173410e2, -6.485021904942025371773e1),
+)
+_ATAN_Q = (
+    *(1.0, 2.485846490142306297962e1, 1.650270098316988542046e2),
+    *(4.328810604912902668951e2, 4.853903996359136964868e2, 1.945506571482613964425e2),
+)
+_LOW_PI_2 = 6.123233995736765886130e-17
+"""pi/2 minus its float64."""
+
+
+def atan(b: Builder, op: Op) -> Value:
+    """Build `atan(t)` by a rational approximation, with |x| reduced to t in [-1/3, 1/2].
+
+        s = 1/|x| beyond 1, subtracted from pi/2;    t = (s - 1) / (s + 1) beyond 1/2, added to pi/4
+
+    Within 3 ulp. Source: S. Moshier, Cephes, double/atan.c.
+    """
+    x = operand(op)
+    a = b.op("Abs", x)
+    s = b.op("Min", a, b.op("Reciprocal", a))
+    upper = cast(b, b.op("Greater", s, constant_like(b, 0.5, x)), x.dtype)
+    below = b.op("Add", one_like(b, x), b.op("Mul", upper, s))
+    t = b.op("Div", b.op("Sub", s, upper), below)
+    z = b.op("Mul", t, t)
+    fraction = b.op("Div", polynomial(b, z, _ATAN_P), polynomial(b, z, _ATAN_Q))
+    tail = b.op("Mul", t, b.op("Mul", z, fraction))
+    tail = b.op("Add", tail, scale(b, upper, _LOW_PI_2 / 2))
+    near = b.op("Add", scale(b, upper, math.pi / 4), b.op("Add", t, tail))
+    beyond = cast(b, b.op("Greater", a, one_like(b, x)), x.dtype)
+    far = b.op("Sub", near, scale(b, beyond, math.pi / 2))
+    return copy_sign(b, x, b.op("Abs", b.op("Sub", far, scale(b, beyond, _LOW_PI_2))))
+
+
+_ASIN_P = (
+    *(3.47933107596021167570e-05, 7.91534994289814532176e-04, -4.00555345006794114027e-02),
+    *(2.01212532134862925881e-01, -3.25565818622400915405e-01, 1.66666666666666657415e-01, 0.0),
+)
+_ASIN_Q = (
+    *(7.70381505559019352791e-02, -6.88283971605453293030e-01, 2.02094576023350569471e00),
+    *(-2.40339491173441421878e00, 1.0),
+)
+
+
+def _asin_parts(b: Builder, x: Value) -> tuple[Value, Value]:
+    """Return (asin of s, a mask of |x| > 1/2).
+
+    Here s is |x|, or sqrt((1 - |x|) / 2) for |x| > 1/2.
+    """
+    a = b.op("Abs", x)
+    upper = b.op("Greater", a, constant_like(b, 0.5, x))
+    half = scale(b, b.op("Sub", one_like(b, x), a), 0.5)
+    z = b.op("Where", upper, half, b.op("Mul", a, a))
+    s = b.op("Where", upper, b.op("Sqrt", half), a)
+    fraction = b.op("Div", polynomial(b, z, _ASIN_P), polynomial(b, z, _ASIN_Q))
+    return b.op("Add", s, b.op("Mul", s, fraction)), upper
+
+
+def asin(b: Builder, op: Op) -> Value:
+    """Build `s + s * R(s*s)` with `s = |x|`; beyond 1/2, pi/2 less twice that of sqrt((1-s)/2).
+
+    The result is nan beyond 1. Within 3 ulp. Source: fdlibm, e_asin.c.
+    """
+    x = operand(op)
+    angle, upper = _asin_parts(b, x)
+    folded = shift(b, scale(b, angle, 2.0), -_LOW_PI_2)
+    far = b.op("Sub", constant_like(b, math.pi / 2, x), folded)
+    return copy_sign(b, x, b.op("Where", upper, far, angle))
+
+
+def acos(b: Builder, op: Op) -> Value:
+    """Build `pi/2 - asin(x)`, or `2 asin(sqrt((1 - |x|) / 2))` beyond 1/2.
+
+    For negative x beyond 1/2 that is subtracted from pi. The result is nan beyond 1.
+    Within 3 ulp. Source: fdlibm, e_acos.c.
+    """
+    x = operand(op)
+    angle, upper = _asin_parts(b, x)
+    signed = shift(b, b.op("Mul", b.op("Sign", x), angle), -_LOW_PI_2)
+    near = b.op("Sub", constant_like(b, math.pi / 2, x), signed)
+    negative = cast(b, b.op("Less", x, constant_like(b, 0.0, x)), x.dtype)
+    gap = b.op("Sub", scale(b, angle, 2.0), scale(b, negative, 2 * _LOW_PI_2))
+    far = b.op("Abs", b.op("Sub", scale(b, negative, math.pi), gap))
+    return b.op("Where", upper, far, near)

@@ -1,0 +1,112 @@
+"""Decompositions of normalizations into mean, variance and scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.build_helpers import cast, ints, mean_of
+from mdf_loop.ops.decompositions.build_helpers import (
+    attribute,
+    constant_like,
+    operand,
+    optional,
+    rank,
+    scale,
+    shift,
+    spatial_axes,
+)
+from mdf_loop.ops.decompositions.windows import pad_axes, window_slices
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def _moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
+    """Build (mean, x - mean, mean of its square) along axes that are kept with extent 1."""
+    mean = _mean(b, x, axes)
+    centred = b.op("Sub", x, mean)
+    return mean, centred, _mean(b, b.op("Mul", centred, centred), axes)
+
+
+def _mean(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+    """Build the mean along axes.
+
+    For float32, the common dtype of networks, the runtime's faster kernel computes the mean.
+    """
+    if x.dtype == "float64":
+        return mean_of(b, x, axes, keepdims=True)
+    return b.op("ReduceMean", x, axes=tuple(axes), keepdims=1)
+
+
+def _by_channel(b: Builder, value: Value, x: Value) -> Value:
+    """Reshape `[c]` to `[c, 1, ...]`, which broadcasts with `[n, c, ...]`."""
+    return b.op("Reshape", value, ints(b, -1, *[1] * (rank(x, "a normalization") - 2)))
+
+
+def batch_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
+    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias`, channel by channel.
+
+    In training the moments are those of the batch. The second and third outputs are then
+    `momentum * running + (1 - momentum) * batch`.
+    """
+    x = operand(op)
+    gain, bias, mean, variance = (_by_channel(b, operand(op, k), x) for k in range(1, 5))
+    running: tuple[Value, ...] = ()
+    if attribute(op, "training_mode"):
+        axes = [k for k in range(rank(x, "onnx::BatchNormalization")) if k != 1]
+        mean, _, variance = _moments(b, x, axes)
+        fresh = [b.op("Reshape", value, ints(b, -1)) for value in (mean, variance)]
+        running = tuple(
+            _blend(b, attribute(op, "momentum"), operand(op, 3 + k), fresh[k])
+            for k in range(len(op.outputs) - 1)
+        )
+    deviation = b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
+    ratio = b.op("Div", b.op("Sub", x, mean), deviation)
+    return b.op("Add", b.op("Mul", ratio, gain), bias), *running
+
+
+def _blend(b: Builder, weight: float, old: Value, new: Value) -> Value:
+    return b.op("Add", scale(b, old, weight), scale(b, new, 1 - weight))
+
+
+def instance_normalization(b: Builder, op: Op) -> Value:
+    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` of every channel of every instance."""
+    x = operand(op)
+    axes = spatial_axes(op)
+    _, centred, variance = _moments(b, x, axes)
+    ratio = b.op("Div", centred, b.op("Sqrt", shift(b, variance, attribute(op, "epsilon"))))
+    gain, bias = (_by_channel(b, operand(op, k), x) for k in (1, 2))
+    return b.op("Add", b.op("Mul", ratio, gain), bias)
+
+
+def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
+    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` along the last axes."""
+    x, axis = operand(op), attribute(op, "axis")
+    last = range(axis, 0) if axis < 0 else range(axis, rank(x, "onnx::LayerNormalization"))
+    mean, centred, variance = _moments(b, x, last)
+    deviation = b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
+    scaled = b.op("Mul", b.op("Div", centred, deviation), operand(op, 1))
+    bias = optional(op, 2)
+    if bias is not None:
+        scaled = b.op("Add", scaled, bias)
+    outputs = (scaled, mean, b.op("Reciprocal", deviation))
+    return tuple(cast(b, new, old.dtype) for new, old in zip(outputs, op.outputs, strict=False))
+
+
+def mean_variance_normalization(b: Builder, op: Op) -> Value:
+    """Build `(x - mean) / (sqrt(var) + 1e-9)`."""
+    _, centred, variance = _moments(b, operand(op), attribute(op, "axes") or (0, 2, 3))
+    return b.op("Div", centred, shift(b, b.op("Sqrt", variance), 1e-9))
+
+
+def local_response_normalization(b: Builder, op: Op) -> Value:
+    """Build `x / (bias + alpha / size * sum of squares of size channels) ** beta`."""
+    x, size = operand(op), attribute(op, "size")
+    square = pad_axes(b, b.op("Mul", x, x), [(size - 1) // 2], [size // 2], first=1)
+    parts = window_slices(b, square, (size,), (1,), (1,), first=1)
+    mass = scale(b, b.op("Sum", *parts), attribute(op, "alpha") / size)
+    base = shift(b, mass, attribute(op, "bias"))
+    power = constant_like(b, attribute(op, "beta"), x)
+    return b.op("Div", x, b.op("Pow", base, power))

@@ -1,0 +1,137 @@
+"""Decompositions of pools, which reduce each window to one number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.build_helpers import ints, mean_of, sum_of
+from mdf_loop.ops.decompositions.build_helpers import (
+    attribute,
+    constant_like,
+    operand,
+    spatial_axes,
+)
+from mdf_loop.ops.decompositions.windows import (
+    Windows,
+    known_length,
+    pad_axes,
+    window_slices,
+    windows_of,
+)
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def average_pool(b: Builder, op: Op) -> Value:
+    """Build the sum of each window over the number of its elements.
+
+    Pads count only with `count_include_pad`. The elements that `ceil_mode` adds at the end never count.
+    """
+    x = operand(op)
+    windows = windows_of(op, x, attribute(op, "kernel_shape"))
+    extra = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
+    total = _window_sum(b, x, windows, windows.before, extra)
+    if extra == windows.after and (
+        attribute(op, "count_include_pad") or not any((*windows.before, *windows.after))
+    ):
+        return b.op("Div", total, constant_like(b, int(np.prod(windows.kernel)), x))
+    return b.op("Div", total, _counts(b, op, x, windows, extra))
+
+
+def _counts(b: Builder, op: Op, x: Value, windows: Windows, extra: tuple[int, ...]) -> Value:
+    """Build the number of elements of each window that count."""
+    axes = len(windows.kernel)
+    shape = b.op("Concat", ints(b, 1, 1), b.op("Shape", x, start=2, end=2 + axes), axis=0)
+    ones = b.op("Expand", constant_like(b, 1, x), shape)
+    if not attribute(op, "count_include_pad"):
+        return _window_sum(b, ones, windows, windows.before, extra)
+    sides = [0, 0, *windows.before, 0, 0, *windows.after]
+    ones = b.op("Pad", ones, ints(b, *sides), constant_like(b, 1, x))
+    rest = tuple(e - a for e, a in zip(extra, windows.after, strict=True))
+    return _window_sum(b, ones, windows, (0,) * axes, rest)
+
+
+def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
+    """Return the pads after each axis that complete the last window."""
+    pads = []
+    for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
+        before, after = windows.before[axis], windows.after[axis]
+        length = known_length(op, x, axis)
+        steps = -(-(length + before + after - reach) // stride)
+        if steps * stride >= length + before:  # A window must begin inside of the axis.
+            steps -= 1
+        pads.append(max(steps * stride + reach - length - before, 0))
+    return tuple(pads)
+
+
+def max_pool(b: Builder, op: Op) -> Value:
+    """Build the largest element of each window of floats; pads are less than any element."""
+    x = operand(op)
+    windows = windows_of(op, x, attribute(op, "kernel_shape"))
+    after = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
+    around = pad_axes(b, x, windows.before, after, filling=-np.inf)
+    return b.op(
+        "Max", *window_slices(b, around, windows.kernel, windows.strides, windows.dilations)
+    )
+
+
+def _window_sum(
+    b: Builder, x: Value, windows: Windows, before: tuple[int, ...], after: tuple[int, ...]
+) -> Value:
+    around = pad_axes(b, x, before, after)
+    parts = window_slices(b, around, windows.kernel, windows.strides, windows.dilations)
+    return parts[0] if len(parts) == 1 else b.op("Sum", *parts)
+
+
+# --- p-norms ----------------------------------------------------------------------------------
+
+
+def _power(b: Builder, x: Value, p: int) -> Value:
+    if p == 2:
+        return b.op("Mul", x, x)
+    size = b.op("Abs", x)
+    return size if p == 1 else b.op("Pow", size, constant_like(b, p, x))
+
+
+def _root(b: Builder, x: Value, p: int) -> Value:
+    if p == 2:
+        return b.op("Sqrt", x)
+    return x if p == 1 else b.op("Pow", x, constant_like(b, 1 / p, x))
+
+
+def lp_pool(b: Builder, op: Op) -> Value:
+    """Build `(sum of |x| ** p) ** (1 / p)` of each window."""
+    return _root(b, lp_mass(b, op), attribute(op, "p"))
+
+
+def lp_mass(b: Builder, op: Op) -> Value:
+    """Build the sum of |x| ** p of each window."""
+    x, p = operand(op), attribute(op, "p")
+    windows = windows_of(op, x, attribute(op, "kernel_shape"))
+    after = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
+    return _window_sum(b, _power(b, x, p), windows, windows.before, after)
+
+
+def global_average_pool(b: Builder, op: Op) -> Value:
+    """Build the mean of each channel."""
+    return mean_of(b, operand(op), spatial_axes(op), keepdims=True)
+
+
+def global_max_pool(b: Builder, op: Op) -> Value:
+    """Build the largest element of each channel."""
+    return b.op("ReduceMax", operand(op), axes=spatial_axes(op), keepdims=1)
+
+
+def global_lp_pool(b: Builder, op: Op) -> Value:
+    """Build `(sum of |x| ** p) ** (1 / p)` of each channel."""
+    return _root(b, global_lp_mass(b, op), attribute(op, "p"))
+
+
+def global_lp_mass(b: Builder, op: Op) -> Value:
+    """Build the sum of |x| ** p of each channel."""
+    powers = _power(b, operand(op), attribute(op, "p"))
+    return sum_of(b, powers, spatial_axes(op), keepdims=True)

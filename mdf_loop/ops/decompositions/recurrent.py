@@ -1,0 +1,322 @@
+"""Decompositions of RNN, GRU and LSTM into a loop over time, for any dtype with arithmetic.
+
+Source: ONNX operators, RNN-14, GRU-14, LSTM-14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from msgspec import Struct
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Carried, Loop, Op, Recorded, Value
+from mdf_loop.ops.build_helpers import cast, ints
+from mdf_loop.ops.decompositions.activations import clip
+from mdf_loop.ops.decompositions.build_helpers import (
+    attribute,
+    constant_like,
+    operand,
+    optional,
+    scale,
+    shift,
+)
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+Activation: TypeAlias = "Callable[[Builder, Value], Value]"
+
+
+# --- activation functions ---------------------------------------------------------------------
+
+
+def _without_attributes(op_type: str) -> Callable[..., Value]:
+    return lambda b, x, *numbers: b.op(op_type, x)
+
+
+def _with_attributes(op_type: str, *names: str) -> Callable[..., Value]:
+    return lambda b, x, *numbers: b.op(op_type, x, **dict(zip(names, numbers, strict=True)))
+
+
+def _affine(b: Builder, x: Value, alpha: float, beta: float) -> Value:
+    return shift(b, scale(b, x, alpha), beta)
+
+
+def _scaled_tanh(b: Builder, x: Value, alpha: float, beta: float) -> Value:
+    return scale(b, b.op("Tanh", scale(b, x, beta)), alpha)
+
+
+_ACTIVATIONS: dict[str, tuple[Callable[..., Value], tuple[float, ...]]] = {
+    "relu": (_without_attributes("Relu"), ()),
+    "tanh": (_without_attributes("Tanh"), ()),
+    "sigmoid": (_without_attributes("Sigmoid"), ()),
+    "softsign": (_without_attributes("Softsign"), ()),
+    "softplus": (_without_attributes("Softplus"), ()),
+    "affine": (_affine, (1.0, 0.0)),
+    "scaledtanh": (_scaled_tanh, (1.0, 1.0)),
+    "leakyrelu": (_with_attributes("LeakyRelu", "alpha"), (0.01,)),
+    "thresholdedrelu": (_with_attributes("ThresholdedRelu", "alpha"), (1.0,)),
+    "hardsigmoid": (_with_attributes("HardSigmoid", "alpha", "beta"), (0.2, 0.5)),
+    "elu": (_with_attributes("Elu", "alpha"), (1.0,)),
+}
+"""Function and default alpha and beta of each activation, by its name in lower case."""
+
+
+def _activations(op: Op, default: Sequence[str], directions: int) -> list[list[Activation]]:
+    """Return the activations of each direction; they take their alphas and betas in order.
+
+    `clip` bounds the inputs of the gates, not an LSTM's cell, as in ONNX Runtime's float32.
+    """
+    names = list(op.attributes.get("activations") or [*default] * directions)
+    parameters = [list(op.attributes.get(f"activation_{key}") or ()) for key in ("alpha", "beta")]
+    limit = op.attributes.get("clip")
+    activations, count = [], len(default)
+    for place, name in enumerate(names):
+        if name.lower() not in _ACTIVATIONS:
+            raise UnsupportedError(f"onnx::{op.op_type} has no activation '{name}'")
+        function, defaults = _ACTIVATIONS[name.lower()]
+        numbers = [g.pop(0) if g else d for g, d in zip(parameters, defaults, strict=False)]
+        gate = place % count < 2  # The third activation of an LSTM gets the cell unclipped.
+        activations.append(_activation(function, numbers, limit if gate else None))
+    return [activations[k * count : (k + 1) * count] for k in range(directions)]
+
+
+def _activation(
+    function: Callable[..., Value], numbers: Sequence[float], limit: float | None
+) -> Activation:
+    def apply(b: Builder, x: Value) -> Value:
+        return function(b, x if limit is None else clip(b, x, -limit, limit), *numbers)
+
+    return apply
+
+
+# --- cells: one step --------------------------------------------------------------------------
+
+
+class _Weights(Struct, frozen=True):
+    """Weights of one direction, prepared before the loop.
+
+    `recurrent` is multiplied with the state, then `late_bias` is added. `candidate` is multiplied with the reset
+    state of a GRU.
+    """
+
+    functions: list[Activation]
+    recurrent: Value
+    candidate: Value | None
+    late_bias: Value | None
+    peepholes: tuple[Value, ...]
+    hidden: int
+
+
+def _split(b: Builder, x: Value, parts: int) -> tuple[Value, ...]:
+    return b.multi("Split", x, n_outputs=parts, axis=-1)
+
+
+def _rnn_cell(b: Builder, op: Op, k: _Weights, x: Value, states: list[Value]) -> list[Value]:
+    """Build one RNN step: `h = f(x + h R')`."""
+    return [k.functions[0](b, b.op("Add", x, b.op("MatMul", states[0], k.recurrent)))]
+
+
+def _lstm_cell(b: Builder, op: Op, k: _Weights, x: Value, states: list[Value]) -> list[Value]:
+    """Build one LSTM step of the gates I, O, F, C = x + h R'.
+
+    c = f(F) * c + f(I) * g(C);  h = f(O) * h(c)
+    """
+    f, g, last = k.functions
+    hidden, cell = states
+    gates = b.op("Add", x, b.op("MatMul", hidden, k.recurrent))
+    enter, leave, forget, new = _split(b, gates, 4)
+
+    def gate(value: Value, place: int, memory: Value) -> Value:
+        if k.peepholes:
+            value = b.op("Add", value, b.op("Mul", k.peepholes[place], memory))
+        return f(b, value)
+
+    entering = gate(enter, 0, cell)
+    if attribute(op, "input_forget"):
+        retained = b.op("Sub", constant_like(b, 1, x), entering)
+    else:
+        retained = gate(forget, 2, cell)
+    cell = b.op("Add", b.op("Mul", retained, cell), b.op("Mul", entering, g(b, new)))
+    return [b.op("Mul", gate(leave, 1, cell), last(b, cell)), cell]
+
+
+def _gru_cell(b: Builder, op: Op, k: _Weights, x: Value, states: list[Value]) -> list[Value]:
+    """Build one GRU step: `h = (1 - z) * g(x_h + (r * h) R_h') + z * h` with z, r = f(x + h R').
+
+    With `linear_before_reset` the reset multiplies after the product: `r * (h R_h' + b_h)`.
+    """
+    f, g = k.functions
+    hidden, at = states[0], ints(b, 2 * k.hidden, k.hidden)
+    gates, new = b.multi("Split", x, at, n_outputs=2, axis=-1)
+    recurrent_gates = b.op("MatMul", hidden, k.recurrent)
+    if k.candidate is None:
+        recurrent_gates = (
+            recurrent_gates if k.late_bias is None else b.op("Add", recurrent_gates, k.late_bias)
+        )
+        recurrent_gates, recurrent_new = b.multi("Split", recurrent_gates, at, n_outputs=2, axis=-1)
+    update, reset = _split(b, f(b, b.op("Add", gates, recurrent_gates)), 2)
+    if k.candidate is None:
+        memory = b.op("Mul", reset, recurrent_new)
+    else:
+        memory = b.op("MatMul", b.op("Mul", reset, hidden), k.candidate)
+    candidate = g(b, b.op("Add", new, memory))
+    rest = b.op("Sub", constant_like(b, 1, x), update)
+    return [b.op("Add", b.op("Mul", rest, candidate), b.op("Mul", update, hidden))]
+
+
+_Cell: TypeAlias = "Callable[[Builder, Op, _Weights, Value, list[Value]], list[Value]]"
+
+_CELLS: dict[str, tuple[_Cell, tuple[str, ...], int]] = {
+    "RNN": (_rnn_cell, ("Tanh",), 1),
+    "GRU": (_gru_cell, ("Sigmoid", "Tanh"), 3),
+    "LSTM": (_lstm_cell, ("Sigmoid", "Tanh", "Tanh"), 4),
+}
+"""Step function, default activations and number of gates of each cell."""
+
+_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+# --- the loop over time -----------------------------------------------------------------------
+
+
+def recurrent(b: Builder, op: Op) -> tuple[Value, ...]:
+    """Build all states `[time, direction, batch, n]` and the last ones `[direction, batch, n]`.
+
+    for each direction: state = cell(x[t] W' + biases, state) for t in time (from its end)
+    """
+    batch_first = bool(attribute(op, "layout"))
+    x = operand(op)
+    x = b.op("Transpose", x, perm=(1, 0, 2)) if batch_first else x
+    directions = _DIRECTIONS[attribute(op, "direction")]
+    functions = _activations(op, _CELLS[op.op_type][1], len(directions))
+    runs = [_direction(b, op, x, k, back, functions[k]) for k, back in enumerate(directions)]
+    joined = []
+    for position, parts in enumerate(zip(*runs, strict=True)):
+        axis = 1 if position == 0 else 0
+        stacked = [b.op("Unsqueeze", part, ints(b, axis)) for part in parts]
+        value = stacked[0] if len(stacked) == 1 else b.op("Concat", *stacked, axis=axis)
+        if batch_first:
+            value = b.op("Transpose", value, perm=(2, 0, 1, 3) if position == 0 else (1, 0, 2))
+        joined.append(value)
+    return tuple(joined[: len(op.outputs)])
+
+
+def _direction(
+    b: Builder, op: Op, x: Value, k: int, backwards: bool, functions: list[Activation]
+) -> list[Value]:
+    """Build [all states, last hidden state, last cell state] of one direction."""
+    lengths = optional(op, 4)
+    x = _reversed(b, x, lengths) if backwards else x
+    input_products, weights = _input_products(b, op, x, k, functions)
+    states = _initial(b, op, x, k, weights.hidden)
+    rows, *last = _time_loop(b, op, input_products, weights, states, lengths)
+    return [_reversed(b, rows, lengths) if backwards else rows, *last]
+
+
+def _reversed(b: Builder, x: Value, lengths: Value | None) -> Value:
+    if lengths is None:
+        return b.op(
+            "Slice", x, ints(b, -1), ints(b, np.iinfo(np.int64).min), ints(b, 0), ints(b, -1)
+        )
+    whole = cast(b, lengths, "int64")
+    return b.op("ReverseSequence", x, whole, time_axis=0, batch_axis=1)
+
+
+def _input_products(
+    b: Builder, op: Op, x: Value, k: int, functions: list[Activation]
+) -> tuple[Value, _Weights]:
+    """Build `x W' + biases` for all times at once, and the weights that each step needs."""
+    here = b.constant(np.array(k))
+    w, r = (b.op("Gather", operand(op, place), here, axis=0) for place in (1, 2))
+    input_products = b.op("MatMul", x, b.op("Transpose", w, perm=(1, 0)))
+    recurrent_weights, hidden = b.op("Transpose", r, perm=(1, 0)), _hidden(op)
+    reset_first = op.op_type == "GRU" and not attribute(op, "linear_before_reset")
+    candidate, late = None, None
+    if reset_first:
+        at = ints(b, 2 * hidden, hidden)
+        recurrent_weights, candidate = b.multi("Split", recurrent_weights, at, n_outputs=2, axis=-1)
+    biases, peepholes = optional(op, 3), optional(op, 7)
+    if biases is not None:
+        entering, late = _split(b, b.op("Gather", biases, here, axis=0), 2)
+        if op.op_type != "GRU" or reset_first:
+            entering, late = b.op("Add", entering, late), None
+        input_products = b.op("Add", input_products, entering)
+    peeps = () if peepholes is None else _split(b, b.op("Gather", peepholes, here, axis=0), 3)
+    return input_products, _Weights(functions, recurrent_weights, candidate, late, peeps, hidden)
+
+
+def _hidden(op: Op) -> int:
+    """Return the number of hidden units, by the attribute or the recurrent weights."""
+    known: Any = op.attributes.get("hidden_size")
+    shape = operand(op, 2).shape
+    if known is None and shape is not None:
+        known = shape[-1]
+    if not isinstance(known, int):
+        raise UnsupportedError(f"onnx::{op.op_type} needs 'hidden_size'")
+    return known
+
+
+def _initial(b: Builder, op: Op, x: Value, k: int, hidden: int) -> list[Value]:
+    """Return the first states of one direction, zeros where the model states none."""
+    axis = 1 if attribute(op, "layout") else 0
+    size = None if x.shape is None else x.shape[1]
+    batch = ints(b, size) if isinstance(size, int) else b.op("Shape", x, start=1, end=2)
+    shape = b.op("Concat", batch, ints(b, hidden), axis=0)
+    states = []
+    for place in (5, 6) if op.op_type == "LSTM" else (5,):
+        initial_states = optional(op, place)
+        if initial_states is None:
+            states.append(b.op("Expand", constant_like(b, 0, x), shape))
+        else:
+            states.append(b.op("Gather", initial_states, b.constant(np.array(k)), axis=axis))
+    return states
+
+
+def _time_loop(
+    b: Builder,
+    op: Op,
+    input_products: Value,
+    weights: _Weights,
+    states: list[Value],
+    lengths: Value | None,
+) -> list[Value]:
+    """Build the loop over time: [the hidden state of each time, the last states]."""
+    cell = _CELLS[op.op_type][0]
+    length = None if input_products.shape is None else input_products.shape[0]
+    if isinstance(length, int):
+        times = b.constant(np.array(length))
+    else:
+        times = b.op("Squeeze", b.op("Shape", input_products, start=0, end=1), ints(b, 0))
+    body = b.body()
+    i, go = body.new("int64", (), f"{b.label}:time"), body.new("bool", (), f"{b.label}:go")
+    initial_values = [body.new(s.dtype, s.shape, f"{b.label}:state") for s in states]
+    x = body.op("Gather", input_products, i, axis=0)
+    final_values = cell(body, op, weights, x, initial_values)
+    row = final_values[0]
+    if lengths is not None:
+        running = body.op("Less", i, cast(body, lengths, "int64"))
+        running = body.op("Unsqueeze", running, ints(body, 1))
+        row = body.op("Where", running, row, constant_like(body, 0, row))
+        pairs = zip(final_values, initial_values, strict=True)
+        final_values = [body.op("Where", running, new, old) for new, old in pairs]
+    finals = [b.new(s.dtype, s.shape, f"{b.label}:last") for s in states]
+    stack_shape = None if row.shape is None else ((input_products.shape or ("?",))[0], *row.shape)
+    stack = b.new(row.dtype, stack_shape, f"{b.label}:states")
+    loop = Loop(
+        name=b.name(f"{b.label}:{op.op_type}"),
+        trip_count=times,
+        condition=None,
+        iteration=i,
+        condition_in=go,
+        condition_out=None,
+        carried=tuple(map(Carried, states, initial_values, final_values, finals)),
+        recorded=(Recorded(row, stack),),
+        ops=tuple(body.ops),
+        where=b.where,
+    )
+    b.append(loop)
+    return [stack, *finals]

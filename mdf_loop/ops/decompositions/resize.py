@@ -1,0 +1,91 @@
+"""Decomposition of Resize into sums of gathered neighbours with constant weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Array, Op, Value
+from mdf_loop.ops.build_helpers import cast
+from mdf_loop.ops.decompositions.build_helpers import extents, operand, optional
+from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.opset_changes import general_mode_names
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def resize(b: Builder, op: Op) -> Value:
+    """Build `y[j] = sum over neighbours of weight[j, n] * x[place[j, n]]`, one axis after the other.
+
+    The weights are those with which ONNX's reference implementation resizes unit vectors. The extents and scales
+    of all axes must be known. The result must be linear in x, so `tf_crop_and_resize` is not supported.
+    """
+    x = operand(op)
+    if op.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        raise UnsupportedError("onnx::Resize in float64 cannot do tf_crop_and_resize")
+    for name in ("axes", "keep_aspect_ratio_policy"):
+        if op.attributes.get(name, "stretch") != "stretch":
+            raise UnsupportedError(
+                f"onnx::Resize in float64 does not take '{name}'", hint="give the sizes of all axes"
+            )
+    scales, sizes = (b.constant_of(optional(op, k)) for k in (2, 3))
+    factors = sizes if sizes is not None and sizes.size else scales
+    if factors is None:
+        raise UnsupportedError("onnx::Resize in float64 needs scales or sizes that are known")
+    for axis, (length, factor) in enumerate(zip(extents(x, "onnx::Resize"), factors, strict=True)):
+        if factor != (length if factors is sizes else 1):
+            x = _along(b, x, axis, _weights(op, length, factor, by_size=factors is sizes))
+    return x
+
+
+def _weights(op: Op, length: int, factor: float, *, by_size: bool) -> Array:
+    """Return `weights[n, j]`, the contribution of element n of the old axis to element j of the new one."""
+    rows = np.eye(length)
+    pair = np.array([length, factor], np.int64) if by_size else np.array([1, factor], np.float32)
+    inputs = [rows, None, None, pair] if by_size else [rows, None, pair]
+    weights: Array = evaluate("Resize", inputs, op.attributes, 1)[0]
+    return weights
+
+
+def _along(b: Builder, x: Value, axis: int, weights: Array) -> Value:
+    taps = max(int(np.count_nonzero(weights, axis=0).max(initial=1)), 1)
+    order = np.argsort(weights == 0, axis=0, kind="stable")[:taps]
+    after = len(x.shape or ()) - axis - 1
+    total: Value | None = None
+    for places in order:
+        part = b.op("Gather", x, b.constant(places), axis=axis)
+        weight = weights[places, np.arange(places.size)]
+        if np.any(weight != 1):
+            if np.dtype(x.dtype).kind != "f":
+                raise UnsupportedError(f"onnx::Resize in {x.dtype} can only copy elements")
+            column = weight.astype(x.dtype).reshape(-1, *[1] * after)
+            part = b.op("Mul", part, b.constant(column))
+        total = part if total is None else b.op("Add", total, part)
+    assert total is not None
+    return total
+
+
+_EXACT_IN_FLOAT64 = frozenset(
+    ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float32", "float64")
+)
+
+
+def grid_sample(b: Builder, op: Op) -> Value:
+    """Build the operation in float64 and in opset 20, whose kernel computes in float64.
+
+    For integers only "nearest" would be possible. But ONNX does not define how a number between two integers is
+    rounded.
+    """
+    x, grid = operand(op), operand(op, 1)
+    attributes = general_mode_names(op)[1]
+    is_float = np.dtype(x.dtype).kind == "f"
+    if x.dtype not in _EXACT_IN_FLOAT64 or not (is_float or attributes["mode"] == "nearest"):
+        raise UnsupportedError(
+            f"ONNX Runtime has no {x.dtype} kernel for onnx::GridSample",
+            hint="cast x to float64 before it",
+        )
+    sampled = b.op("GridSample", cast(b, x, "float64"), cast(b, grid, "float64"), **attributes)
+    return cast(b, sampled, x.dtype)

@@ -1,0 +1,142 @@
+"""Decompositions of operators that select, mark or move elements."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.build_helpers import cast, ints
+from mdf_loop.ops.decompositions.build_helpers import (
+    attribute,
+    constant_like,
+    extents,
+    operand,
+    optional,
+    rank,
+)
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def split(b: Builder, op: Op) -> tuple[Value, ...]:
+    """Build one slice for each part."""
+    x, axis = operand(op), attribute(op, "axis")
+    sizes = optional(op, 1)
+    extent = extents(x, "onnx::Split")[axis]
+    counts = [extent // len(op.outputs)] * len(op.outputs)
+    if sizes is not None:
+        known = b.constant_of(sizes)
+        if known is None:
+            raise UnsupportedError("onnx::Split is composed only where its parts are known")
+        counts = known.tolist()
+    ends = np.cumsum([0, *counts]).tolist()
+    return tuple(
+        b.op("Slice", x, ints(b, begin), ints(b, end), ints(b, axis))
+        for begin, end in pairwise(ends)
+    )
+
+
+def nonzero(b: Builder, op: Op) -> Value:
+    """Build the positions of `Cast(x, bool)`; nan is not zero."""
+    return b.op("NonZero", cast(b, operand(op), "bool"))
+
+
+def eye_like(b: Builder, op: Op) -> Value:
+    """Build ones and zeros in float32, then cast them to the dtype of the result."""
+    eye = b.op("EyeLike", cast(b, operand(op), "float32"), k=attribute(op, "k"))
+    return cast(b, eye, op.outputs[0].dtype)
+
+
+def one_hot(b: Builder, op: Op) -> Value:
+    """Build `Where(range(depth) == i, on, off)` along a new axis; negative i count from the end."""
+    values, out = operand(op, 2), op.outputs[0].dtype
+    index, depth = cast(b, operand(op, 0), "int64"), cast(b, operand(op, 1), "int64")
+    depth = b.op("Reshape", depth, ints(b))
+    zero = b.constant(np.array(0))
+    wrapped = b.op("Where", b.op("Less", index, zero), b.op("Add", index, depth), index)
+    places = b.op("Range", zero, depth, b.constant(np.array(1)))
+    mark = b.op("Equal", b.op("Unsqueeze", wrapped, ints(b, -1)), places)
+    off, on = (b.op("Gather", values, b.constant(np.array(k)), axis=0) for k in (0, 1))
+    chosen = cast(b, b.op("Where", mark, on, off), out)
+    axis = attribute(op, "axis")
+    return chosen if axis == -1 else _last_axis_to(b, chosen, axis)
+
+
+def _last_axis_to(b: Builder, x: Value, axis: int) -> Value:
+    last = rank(x, "onnx::OneHot") - 1
+    order = list(range(last))
+    order.insert(axis if axis >= 0 else axis + last + 1, last)
+    return b.op("Transpose", x, perm=tuple(order))
+
+
+def hardmax(b: Builder, op: Op) -> Value:
+    """Build 1 at the first maximum along `axis`, else 0: `arange(n) == ArgMaximum(x)`.
+
+    An empty row has no maximum. So one element is appended if the extent is unknown.
+    """
+    x, axis = operand(op), attribute(op, "axis")
+    axes = rank(x, "onnx::Hardmax")
+    axis %= axes
+    extent = (x.shape or ())[axis]
+    if extent == 0:
+        return b.op("Identity", x)
+    after = axes - axis - 1
+    if isinstance(extent, int):
+        places = b.constant(np.arange(extent).reshape(-1, *[1] * after))
+        return cast(b, b.op("Equal", places, _largest_place(b, x, axis)), x.dtype)
+    computed = b.op("Gather", b.op("Shape", x), b.constant(np.array(axis)), axis=0)
+    places = b.op("Range", b.constant(np.array(0)), computed, b.constant(np.array(1)))
+    places = b.op("Reshape", places, ints(b, -1, *[1] * after))
+    one_more = ints(b, *(int(k == axes + axis) for k in range(2 * axes)))
+    longer = b.op("Pad", x, one_more, constant_like(b, -np.inf, x))
+    return cast(b, b.op("Equal", places, _largest_place(b, longer, axis)), x.dtype)
+
+
+def _largest_place(b: Builder, x: Value, axis: int) -> Value:
+    return b.op("ArgMaximum", x, axis=axis, keepdims=1)
+
+
+def depth_to_space(b: Builder, op: Op) -> Value:
+    """Rearrange `[n, c*s*s, h, w]` to `[n, c, h*s, w*s]`: a reshape, a transpose, a reshape."""
+    _, depth, height, width = extents(operand(op), "onnx::DepthToSpace")
+    s = attribute(op, "blocksize")
+    c = depth // (s * s)
+    column_first = attribute(op, "mode") == "CRD"
+    split = (0, c, s, s, height, width) if column_first else (0, s, s, c, height, width)
+    order = (0, 1, 4, 2, 5, 3) if column_first else (0, 3, 4, 1, 5, 2)
+    return _regrouped(b, operand(op), split, order, (0, c, height * s, width * s))
+
+
+def space_to_depth(b: Builder, op: Op) -> Value:
+    """Rearrange `[n, c, h*s, w*s]` to `[n, s*s*c, h, w]`: a reshape, a transpose, a reshape."""
+    _, c, height, width = extents(operand(op), "onnx::SpaceToDepth")
+    s = attribute(op, "blocksize")
+    h, w = height // s, width // s
+    return _regrouped(b, operand(op), (0, c, h, s, w, s), (0, 3, 5, 1, 2, 4), (0, c * s * s, h, w))
+
+
+def _regrouped(
+    b: Builder, x: Value, split: tuple[int, ...], order: tuple[int, ...], joined: tuple[int, ...]
+) -> Value:
+    parts = b.op("Reshape", x, ints(b, *split))
+    return b.op("Reshape", b.op("Transpose", parts, perm=order), ints(b, *joined))
+
+
+def max_unpool(b: Builder, op: Op) -> Value:
+    """Build zeros with each element of x at its index in the flattened result."""
+    x, places = operand(op, 0), operand(op, 1)
+    if optional(op, 2) is not None:
+        raise UnsupportedError("onnx::MaxUnpool in float64 does not take output_shape")
+    shape = extents(op.outputs[0], "onnx::MaxUnpool in float64")
+    blank = b.constant(np.zeros(math.prod(shape), x.dtype))
+    flat = ints(b, -1)
+    filled = b.op(
+        "ScatterElements", blank, b.op("Reshape", places, flat), b.op("Reshape", x, flat), axis=0
+    )
+    return b.op("Reshape", filled, ints(b, *shape))

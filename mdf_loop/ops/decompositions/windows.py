@@ -1,0 +1,119 @@
+"""Sliding windows over spatial axes: their geometry, and the slices of their elements."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.build_helpers import ints
+from mdf_loop.ops.decompositions.build_helpers import attribute, constant_like, rank
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+_END = np.iinfo(np.int64).max
+
+
+class Windows(Struct, frozen=True):
+    """Geometry of sliding windows, one number for each spatial axis."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Extents that one window covers, including dilation."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+
+def windows_of(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
+    """Return the windows that the attributes describe, with `auto_pad` and `ceil_mode` resolved."""
+    axes = len(kernel)
+    strides = tuple(op.attributes.get("strides") or (1,) * axes)
+    dilations = tuple(op.attributes.get("dilations") or (1,) * axes)
+    pads = tuple(op.attributes.get("pads") or (0,) * 2 * axes)
+    windows = Windows(tuple(kernel), strides, dilations, pads[:axes], pads[axes:])
+    if attribute(op, "auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
+        return _same_padding(op, x, windows)
+    return windows
+
+
+def _same_padding(op: Op, x: Value, windows: Windows) -> Windows:
+    """Return windows with pads for `ceil(length / stride)` windows; an odd pad is longer on one side."""
+    before, after = [], []
+    for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
+        total = reach - 1
+        if stride > 1:
+            length = known_length(op, x, axis)
+            total = max((-(-length // stride) - 1) * stride + reach - length, 0)
+        small, large = total // 2, total - total // 2
+        upper = attribute(op, "auto_pad") == "SAME_UPPER"
+        before.append(small if upper else large)
+        after.append(large if upper else small)
+    return Windows(windows.kernel, windows.strides, windows.dilations, tuple(before), tuple(after))
+
+
+def known_length(op: Op, x: Value, axis: int) -> int:
+    """Return the extent of a spatial axis, which must be known."""
+    length = x.shape[2 + axis] if x.shape is not None else "?"
+    if isinstance(length, str):
+        raise UnsupportedError(
+            f"onnx::{op.op_type} in {x.dtype} needs known spatial extents here, but got {x.type}",
+            hint="give the input a fixed shape, or explicit 'pads' and no 'ceil_mode'",
+        )
+    return length
+
+
+def pad_axes(
+    b: Builder,
+    x: Value,
+    before: Sequence[int],
+    after: Sequence[int],
+    *,
+    first: int = 2,
+    filling: float = 0,
+) -> Value:
+    """Pad the axes from `first` on with zeros or another number; negative pads crop."""
+    if not any((*before, *after)):
+        return x
+    behind = rank(x, "padding") - first - len(before)
+    front, back = [0] * first, [0] * behind
+    pads = (*front, *before, *back, *front, *after, *back)
+    return b.op("Pad", x, ints(b, *pads), constant_like(b, filling, x))
+
+
+def window_slices(
+    b: Builder,
+    x: Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    *,
+    first: int = 2,
+) -> list[Value]:
+    """Build one slice for each position in the window, row by row: this element of all windows.
+
+    Position p along an axis of length L is `x[p*d : L - (k-1-p)*d : stride]`.
+    """
+    axes = ints(b, *range(first, first + len(kernel)))
+    slices = []
+    for place in itertools.product(*map(range, kernel)):
+        starts = [p * d for p, d in zip(place, dilations, strict=True)]
+        left = [(k - 1) * d - s for k, d, s in zip(kernel, dilations, starts, strict=True)]
+        stops = [-gap if gap else _END for gap in left]
+        if any(starts) or any(left) or any(s > 1 for s in strides):
+            slices.append(
+                b.op("Slice", x, ints(b, *starts), ints(b, *stops), axes, ints(b, *strides))
+            )
+        else:
+            slices.append(x)
+    return slices

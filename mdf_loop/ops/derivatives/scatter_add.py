@@ -1,0 +1,75 @@
+"""Cotangents of gathered rows: adding rows at their indices, the transpose of Gather."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.ir import Array, Value, is_fixed
+from mdf_loop.ops.build_helpers import extents, ints, rank, scalar
+from mdf_loop.ops.derivatives.shapes import shape_of
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def scatter_add_rows(b: Builder, g: Value, indices: Value, count: Value, axis: int) -> Value:
+    """Add rows at their indices along an axis of an array of zeros.
+
+        y = Gather(x, indices, axis)   ->   gx[..., indices[k], ...] += g[..., k, ...]
+
+    `indices` has one axis, and `count` is the extent of the axis in x. Known distinct indices need no scatter.
+    """
+    known_indices, extent = b.constant_of(indices), b.constant_of(count)
+    if known_indices is not None and extent is not None:
+        known_indices = np.where(known_indices < 0, known_indices + extent, known_indices)
+        if np.unique(known_indices).size == known_indices.size:
+            return _place_distinct_rows(b, g, known_indices, int(extent), axis)
+    shape = _with_extent(b, g, count, axis)
+    zeros = b.op("Expand", scalar(b, 0, g.dtype), shape)
+    last = rank(g) - axis - 1
+    column = b.op("Reshape", indices, ints(b, -1, *(1,) * last))
+    element_indices = b.op("Expand", column, shape_of(b, g))
+    return b.op("ScatterElements", zeros, element_indices, g, axis=axis, reduction="add")
+
+
+def _place_distinct_rows(b: Builder, g: Value, indices: Array, n: int, axis: int) -> Value:
+    """Place rows at known distinct indices, by zero padding or by a gather."""
+    first = int(indices[0]) if indices.size else 0
+    if np.array_equal(indices, np.arange(first, first + indices.size)):
+        return pad_with_zeros(b, g, axis, first, n - first - indices.size)
+    sources = np.full(n, indices.size)
+    sources[indices] = np.arange(indices.size)
+    padded = g if indices.size == n else pad_with_zeros(b, g, axis, 0, 1)
+    return b.op("Gather", padded, b.constant(sources), axis=axis)
+
+
+def pad_with_zeros(b: Builder, g: Value, axis: int, before: int, after: int) -> Value:
+    """Insert zeros before and after an array along an axis."""
+    if not (before or after):
+        return g
+    pads = np.zeros((2, rank(g)), np.int64)
+    pads[:, axis] = before, after
+    return b.op("Pad", g, ints(b, *pads.ravel().tolist()))
+
+
+def _with_extent(b: Builder, g: Value, count: Value, axis: int) -> Value:
+    """Build the shape of a value with another extent along an axis."""
+    n = b.constant_of(count)
+    if n is not None and is_fixed(g.shape):
+        shape = [*extents(g)]
+        shape[axis] = int(n)
+        return b.constant(np.array(shape, np.int64))
+    own = shape_of(b, g)
+    parts = (
+        slice_list(b, own, 0, axis),
+        b.op("Reshape", count, ints(b, 1)),
+        slice_list(b, own, axis + 1),
+    )
+    return b.op("Concat", *parts, axis=0)
+
+
+def slice_list(b: Builder, numbers: Value, start: int, end: int = np.iinfo(np.int64).max) -> Value:
+    """Slice a list of numbers."""
+    return b.op("Slice", numbers, ints(b, start), ints(b, end), ints(b, 0))

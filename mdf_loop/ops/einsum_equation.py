@@ -1,0 +1,36 @@
+"""Check of the equation of `onnx::Einsum` before onnx's shape inference.
+
+    "...ij,...jk->...ik"     letters, and one ellipsis at most in each term
+
+The shape inference of onnx 1.23 never returns from an equation with two ellipses in one term ("...a...->a"), nor
+from several with other signs ("a.b->a", "a-b->a"). It cannot be interrupted, since it holds the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_TERM = r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?"
+_EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*(?:->{_TERM})?")
+
+
+def equation_fault(attributes: Mapping[str, Any]) -> str:
+    """Return an error text for the equation among the attributes, or an empty text."""
+    equation = attributes.get("equation")
+    if isinstance(equation, bytes):
+        equation = equation.decode(errors="replace")
+    if not isinstance(equation, str):
+        return ""
+    written = equation.replace(" ", "")
+    if _EQUATION.fullmatch(written):
+        return ""
+    left, _, right = written.partition("->")
+    for term in (*left.split(","), right):
+        if term.count("...") > 1:
+            return f"the term '{term}' of the equation '{equation}' has more than one ellipsis"
+    return (
+        f"the equation '{equation}' has other signs than letters, commas, one '->', "
+        "and one '...' in each term"
+    )

@@ -1,0 +1,141 @@
+"""Conditions under which an operation fails for certain values of its operands: the `may_fail` of rows.
+
+Shapes that do not fit are errors of the model, found when it is read. A rule returns True if the operation
+may fail, so also if the necessary values are unknown. `known` returns the array of a value that is known at
+compile time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_loop.ir import Array, Op, Value, is_fixed
+from mdf_loop.ir.types import kind_of
+from mdf_loop.ops.registry import Fails, Known
+
+DIVIDED_BY_ZERO = "a whole number was divided by zero"
+"""Error sentence for an integer quotient or remainder."""
+
+DIVISION_HINT = "ask before: x // k if k else 0"
+"""Hint of the same error."""
+
+
+def _optional_input(op: Op, position: int) -> Value | None:
+    return op.inputs[position] if position < len(op.inputs) else None
+
+
+def _is_integer(op: Op) -> bool:
+    return kind_of(op.outputs[0].dtype) in "iu"
+
+
+def may_divide_by_zero(op: Op, known: Known) -> bool:
+    """Return True if an integer may be divided by 0."""
+    divisor = known(op.inputs[1])
+    return _is_integer(op) and (divisor is None or not np.all(divisor))
+
+
+def has_negative_power(op: Op, known: Known) -> bool:
+    """Return True if an integer may have a negative integer exponent."""
+    exponent, operand = known(op.inputs[1]), op.inputs[1]
+    if not _is_integer(op) or operand is None or kind_of(operand.dtype) != "i":
+        return False
+    return exponent is None or bool(np.any(exponent < 0))
+
+
+def is_text_without_number(op: Op, known: Known) -> bool:
+    """Return True if text is converted to numbers, which fails for other text."""
+    source, target = op.inputs[0], op.outputs[0]
+    return source is not None and source.dtype == "string" != target.dtype
+
+
+def may_mismatch_unknown_extent(op: Op, known: Known) -> bool:
+    """Return True if an extent is unknown and so may not fit."""
+    values = (*(value for value in op.inputs if value is not None), *op.outputs)
+    return not all(is_fixed(value.shape) for value in values)
+
+
+def has_empty_axis(op: Op, known: Known) -> bool:
+    """Return True if the axis of `ArgMax` or `ArgMin` may have no element."""
+    data = op.inputs[0]
+    if (
+        data is None
+        or data.shape is None
+        or not is_fixed((*data.shape, *(op.outputs[0].shape or ())))
+    ):
+        return True
+    return bool(data.shape) and data.shape[op.attributes.get("axis", 0)] == 0
+
+
+def unless_values_known(*positions: int) -> Fails:
+    """Return a rule that is True if an operand at one of these positions is unknown."""
+
+    def may_fail(op: Op, known: Known) -> bool:
+        operands = [
+            value for position in positions if (value := _optional_input(op, position)) is not None
+        ]
+        return any(known(value) is None for value in operands)
+
+    return may_fail
+
+
+def unless_shape_and_values_known(*positions: int) -> Fails:
+    """Return a rule that is True if the shape of the data or an operand at a position is unknown."""
+    unknown = unless_values_known(*positions)
+
+    def may_fail(op: Op, known: Known) -> bool:
+        data = op.inputs[0]
+        return unknown(op, known) or data is None or not is_fixed(data.shape)
+
+    return may_fail
+
+
+def has_invalid_slice(op: Op, known: Known) -> bool:
+    """Return True if a slice may have a step of 0 or unknown axes; its bounds may be anything."""
+    if unless_values_known(3, 4)(op, known):
+        return True
+    steps = known(_optional_input(op, 4))
+    return steps is not None and not np.all(steps)
+
+
+def has_index_outside(op: Op, known: Known) -> bool:
+    """Return True if an index may be outside of the axis."""
+    data, indices = op.inputs[0], known(op.inputs[1])
+    if indices is None or data is None or data.shape is None:
+        return True
+    extent = data.shape[op.attributes.get("axis", 0)]
+    return not isinstance(extent, int) or _any_outside(indices, extent)
+
+
+def has_index_tuple_outside(op: Op, known: Known) -> bool:
+    """Return True if an index tuple may be outside of the data."""
+    data, indices = op.inputs[0], known(op.inputs[1])
+    if indices is None or data is None or data.shape is None or not indices.shape:
+        return True
+    first = op.attributes.get("batch_dims", 0)
+    extents = data.shape[first : first + indices.shape[-1]]
+    columns = (indices[..., k] for k in range(indices.shape[-1]))
+    return any(
+        not isinstance(extent, int) or _any_outside(column, extent)
+        for extent, column in zip(extents, columns, strict=True)
+    )
+
+
+def _any_outside(indices: Array, extent: int) -> bool:
+    return bool(np.any((indices < -extent) | (indices >= extent)))
+
+
+def has_too_few_elements(op: Op, known: Known) -> bool:
+    """Return True if the axis may have fewer than k elements."""
+    data, k = op.inputs[0], known(op.inputs[1])
+    if k is None or data is None or data.shape is None:
+        return True
+    extent = data.shape[op.attributes.get("axis", -1)]
+    return not isinstance(extent, int) or not 0 <= int(k.item()) <= extent
+
+
+def has_axis_outside(op: Op, known: Known) -> bool:
+    """Return True if the axis operand may be no axis of the data."""
+    data, axis = op.inputs[0], known(op.inputs[1])
+    if axis is None or data is None or data.shape is None:
+        return True
+    return _any_outside(axis, len(data.shape))

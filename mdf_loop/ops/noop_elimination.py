@@ -1,0 +1,34 @@
+"""Operations that ONNX Runtime removes from a graph if they change nothing.
+
+Source: onnxruntime 1.32, its rules for Identity, Slice, Expand and arithmetic (NoopElimination).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mdf_loop.ir import Array, Op, Value
+from mdf_loop.ops.decompositions.build_helpers import operand
+
+NOOP_MOVES = ("Identity", "Slice", "Expand")
+"""Operations on any dtype that return all elements unchanged if they move nothing."""
+
+_NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
+"""Second operand with which an operation changes no number."""
+
+
+def possibly_unchanged(op: Op, constant_of: Callable[[Value], Array | None]) -> Value | None:
+    """Return the operand that ONNX Runtime may substitute for an operation, or None."""
+    if op.op_type in NOOP_MOVES:
+        return operand(op)
+    if op.op_type not in _NEUTRAL:
+        return None
+    left, right = operand(op, 0), operand(op, 1)
+    pairs = [(left, right), (right, left)] if op.op_type in ("Add", "Mul") else [(left, right)]
+    for other, constant in pairs:
+        array = constant_of(constant)
+        if array is not None and bool(np.all(array == _NEUTRAL[op.op_type])):
+            return other
+    return None

@@ -1,0 +1,93 @@
+"""Rows of operations that compute random numbers from a stream's key and counter, without state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import defs
+
+from mdf_loop import streams
+from mdf_loop.ir import Array, Op, Shape, Value
+from mdf_loop.ops.batching.elementwise import elementwise
+from mdf_loop.ops.costs import transcendental
+from mdf_loop.ops.decompositions.build_helpers import operand
+from mdf_loop.ops.inference import infer
+from mdf_loop.ops.registry import Bits, Row, never
+from mdf_loop.ops.symbolic import Symbolic
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def _types(
+    dtype: str,
+    inputs: Sequence[tuple[str, Shape] | None],
+    attributes: Mapping[str, Any],
+    known: Mapping[int, Array],
+) -> list[tuple[str, Shape]]:
+    """Return the type of numbers for a counter and a key that are broadcast."""
+    ((_, shape),) = infer("Add", inputs, {}, {}, 1)
+    return [(dtype, shape)]
+
+
+def _meaning(kind: str, counter: Array, key: Array) -> Array:
+    return np.asarray(streams.KINDS[kind](streams.squares(counter, key)))
+
+
+def _decompose(kind: str, b: Builder, op: Op) -> Value:
+    counter, key = (Symbolic(b, operand(op, position)) for position in range(2))
+    numbers: Symbolic = streams.KINDS[kind](streams.squares(counter, key))
+    return numbers.value
+
+
+STREAM_DTYPES = {
+    kind: str(draw(np.zeros(0, np.uint64)).dtype) for kind, draw in streams.KINDS.items()
+}
+"""Dtype of each kind of number."""
+
+
+def _row(kind: str) -> Row:
+    parameter = defs.OpSchema.FormalParameter
+    number = {"uint64": "tensor(uint64)", "float64": "tensor(double)"}[STREAM_DTYPES[kind]]
+    schema = defs.OpSchema(
+        kind,
+        "mdf_loop.noise",
+        1,
+        inputs=[parameter("counter", "tensor(uint64)"), parameter("key", "tensor(uint64)")],
+        outputs=[parameter("number", number)],
+    )
+    return Row(
+        name=kind,
+        schema=schema,
+        types=partial(_types, STREAM_DTYPES[kind]),
+        elementwise=True,
+        bits=Bits.FIXED,
+        may_fail=never,
+        batched=elementwise,
+        work=transcendental,
+        meaning=partial(_meaning, kind),
+        decomposition=partial(_decompose, kind),
+    )
+
+
+def _draw_types(
+    inputs: Sequence[tuple[str, Shape] | None],
+    attributes: Mapping[str, Any],
+    known: Mapping[int, Array],
+) -> list[tuple[str, Shape]]:
+    return [(STREAM_DTYPES[attributes["kind"]], tuple(attributes["shape"]))]
+
+
+_DRAW = Row(
+    name="Draw",
+    schema=defs.OpSchema("Draw", "mdf_loop.noise", 1),
+    types=_draw_types,
+    random=True,
+    not_decomposed="it is read as numbers of a stream",
+)
+"""Row of `Draw`, the numbers of a site's next turn while a model is read; see `reading.draws`."""
+
+ROWS = (_DRAW, *map(_row, STREAM_DTYPES))

@@ -1,0 +1,28 @@
+"""Check of the regions of `onnx::RoiAlign` before onnx's reference computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.ir import Data
+
+_MAX_SAMPLES = 1 << 20
+"""Largest number of samples; onnx's reference takes microseconds of Python for each."""
+
+
+def regions_fault(arrays: Sequence[Data], attributes: Mapping[str, Any]) -> str:
+    """Return an error text for regions with too many samples or without finite extents, else an empty text."""
+    regions = np.asarray(arrays[1], np.float64)
+    height, width = (int(attributes.get(f"output_{side}", 1)) for side in ("height", "width"))
+    ratio = int(attributes.get("sampling_ratio", 0))
+    if ratio > 0:
+        count = len(regions) * float(height) * width * ratio * ratio
+    else:
+        extents = np.abs(regions[:, 2:] - regions[:, :2]) * attributes.get("spatial_scale", 1.0)
+        count = float(np.sum((extents[:, 0] + width + 1) * (extents[:, 1] + height + 1)))
+    if count <= _MAX_SAMPLES:
+        return ""
+    return f"the regions of onnx::RoiAlign have more than {_MAX_SAMPLES} samples"

@@ -1,0 +1,57 @@
+"""Row of `StopGradient`, which derivatives treat as a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from onnx import defs
+
+from mdf_loop.ir import Array, Op, Value
+from mdf_loop.ops.batching.elementwise import elementwise
+from mdf_loop.ops.decompositions.build_helpers import operand
+from mdf_loop.ops.derivatives.rule import ZERO_DERIVATIVE
+from mdf_loop.ops.registry import Bits, Row, Type, never
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def _types(
+    inputs: Sequence[Type | None], attributes: Mapping[str, Any], known: Mapping[int, Array]
+) -> list[Type]:
+    (x,) = inputs
+    assert x is not None
+    return [x]
+
+
+def _decompose(b: Builder, op: Op) -> Value:
+    return b.op("Identity", operand(op))
+
+
+STOP_GRADIENT = "StopGradient"
+"""Name of the operation that returns a value unchanged and has no derivative."""
+
+_FLOATS = ["tensor(float)", "tensor(double)", "tensor(float16)"]
+
+ROWS = (
+    Row(
+        name=STOP_GRADIENT,
+        schema=defs.OpSchema(
+            STOP_GRADIENT,
+            "mdf_loop.gradients",
+            1,
+            inputs=[defs.OpSchema.FormalParameter("x", "T")],
+            outputs=[defs.OpSchema.FormalParameter("y", "T")],
+            type_constraints=[("T", _FLOATS, "numbers with a point")],
+        ),
+        types=_types,
+        elementwise=True,
+        bits=Bits.FIXED,
+        may_fail=never,
+        batched=elementwise,
+        meaning=lambda x: x,
+        decomposition=_decompose,
+        derivative=ZERO_DERIVATIVE,
+    ),
+)
