@@ -76,7 +76,7 @@ def test_no_names_leave_the_program_alone() -> None:
     assert batch(program, []) is program
 
 
-def test_the_extent_has_a_name_that_nothing_else_has() -> None:
+def test_the_extent_has_a_unique_name() -> None:
     m = Model()
     occupied = m.b.new("float64", ("batch",), "u")
     program = replace(
@@ -92,7 +92,7 @@ def test_an_unknown_input_is_refused() -> None:
     assert "hint: its inputs are v, w, s, n" in str(caught.value)
 
 
-def test_a_batched_input_must_be_given() -> None:
+def test_a_batched_input_has_no_default() -> None:
     program = simple()
     inputs = tuple(replace(entry, default=np.array([1.0, 2.0])) for entry in program.inputs[:2])
     inputs = batch(replace(program, inputs=inputs + program.inputs[2:]), ["v"]).inputs
@@ -110,7 +110,7 @@ def test_a_loop(names: tuple[str, ...]) -> None:
 # --- loops ----------------------------------------------------------------------------------------
 
 
-def test_a_carried_value_that_begins_alike_for_all() -> None:
+def test_a_carried_value_with_a_common_initial_value() -> None:
     m = Model()
     loop = LoopBuilder(m.b, m.n)
     x, y, z = loop.carry(m.v, "x"), loop.carry(m.w, "y"), loop.carry(m.w, "z")
@@ -196,7 +196,7 @@ def test_a_condition_that_is_alike_for_all() -> None:
     checked_batch(program, "w")
 
 
-def test_a_condition_that_nobody_asks_for_may_differ() -> None:
+def test_an_unread_condition_may_differ() -> None:
     m = Model()
     loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.s, "x")
@@ -215,7 +215,7 @@ def test_a_carried_value_with_other_axes_later_is_refused() -> None:
         batch(m.program(x=loop.carried[0].final), ["s"])
 
 
-def test_everything_that_is_refused_is_said_at_once() -> None:
+def test_one_error_lists_all_refused_operations() -> None:
     m = Model()
     with m.b.at("$.first"):
         first = m.b.op("NonZero", m.v)
@@ -233,7 +233,7 @@ def test_everything_that_is_refused_is_said_at_once() -> None:
     assert [finding.where for finding in caught.value.findings] == ["$.first", "$.second"]
 
 
-def test_what_is_repeated_is_made_before_the_loop() -> None:
+def test_expanded_invariants_are_computed_before_the_loop() -> None:
     m = Model()
     loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.v, "x")

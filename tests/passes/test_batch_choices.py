@@ -35,7 +35,7 @@ def choice(m: Model, condition: Value, **captured: Value) -> Program:
 
 @pytest.mark.parametrize("names", [("v",), ("s",), ("v", "s"), ("w",)])
 @pytest.mark.parametrize("n", [0, 5])
-def test_a_choice_that_is_alike_for_all(names: tuple[str, ...], n: int) -> None:
+def test_all_runs_choose_the_same_branch(names: tuple[str, ...], n: int) -> None:
     m = Model()
     program = choice(m, m.b.op("Greater", m.n, m.b.constant(np.array(2))))
     many = checked_batch(program, *names, n=np.array(n))
@@ -43,7 +43,7 @@ def test_a_choice_that_is_alike_for_all(names: tuple[str, ...], n: int) -> None:
 
 
 @pytest.mark.parametrize("names", [("s",), ("s", "v"), ("s", "w")])
-def test_a_choice_of_each_run(names: tuple[str, ...]) -> None:
+def test_each_run_chooses_its_own_branch(names: tuple[str, ...]) -> None:
     m = Model()
     program = choice(m, m.b.op("Greater", m.s, m.b.constant(np.array(0.0))))
     many = checked_batch(program, *names)
@@ -96,7 +96,7 @@ def test_a_loop_that_would_never_end_is_run_for_those_that_choose_it() -> None:
     checked_batch(m.program(out=out), "s")
 
 
-def test_a_branch_that_may_fail_is_refused_if_nobody_knows_its_shape() -> None:
+def test_a_branch_that_may_fail_is_refused_if_its_shape_is_unknown() -> None:
     m = Model()
     condition = m.b.op("Greater", m.s, m.b.constant(np.array(0.0)))
     then = m.b.body()
@@ -112,7 +112,7 @@ def test_a_branch_that_may_fail_is_refused_if_nobody_knows_its_shape() -> None:
     )
 
 
-def test_what_cannot_fail_is_allowed_in_such_a_branch() -> None:
+def test_a_branch_that_cannot_fail_may_have_such_a_shape() -> None:
     checked_batch(one_branch("Div", "n", "seven"), "s")
     checked_batch(one_branch("Reshape", "v", "shape"), "s", "v")
     checked_batch(one_branch("Div", "s", "s"), "s")

@@ -51,7 +51,7 @@ def stopping(
     return loop, {**finals, **reports}
 
 
-def test_a_while_loop_is_one_of_members() -> None:
+def test_a_while_loop_gets_per_member_exit() -> None:
     m = Model()
     loop = LoopBuilder(m.b, None)
     x = loop.carry(m.s, "x")
@@ -93,7 +93,7 @@ def test_a_while_loop_is_one_of_members() -> None:
 @pytest.mark.parametrize("bound", [-5.0, 0.5, 2.0, 40.0])
 @pytest.mark.parametrize("names", [("s",), ("s", "v")])
 @pytest.mark.parametrize("trip", [None, 0, 1, 2, 100])
-def test_all_that_a_loop_gives(names: tuple[str, ...], bound: float, trip: int | None) -> None:
+def test_all_results_of_a_loop(names: tuple[str, ...], bound: float, trip: int | None) -> None:
     m = Model()
     _, outputs = stopping(m, bound=bound, trip=None if trip is None else m.n)
     checked_batch(m.program(**outputs), *names, **({} if trip is None else {"n": np.array(trip)}))
@@ -101,7 +101,7 @@ def test_all_that_a_loop_gives(names: tuple[str, ...], bound: float, trip: int |
 
 @pytest.mark.parametrize("names", [("n",), ("n", "s"), ("n", "v")])
 @pytest.mark.parametrize("first", [True, False, None])
-def test_a_trip_count_of_each(names: tuple[str, ...], first: bool | None) -> None:
+def test_each_member_has_its_own_trip_count(names: tuple[str, ...], first: bool | None) -> None:
     m = Model()
     _, outputs = stopping(m, first=first, bound=1.5, trip=m.n)
     checked_batch(m.program(**outputs), *names)
@@ -140,14 +140,14 @@ def test_a_last_condition_that_ends_nothing() -> None:
     checked_batch(m.program(**outputs), "s", n=np.array(0))
 
 
-def test_a_bound_is_that_of_each() -> None:
+def test_the_bound_holds_for_each_member() -> None:
     m = Model()
     _, outputs = stopping(m, bound=3.5, most=3)
     checked_batch(m.program(**outputs), "s")
 
 
 @pytest.mark.parametrize("kind", ["while", "trip count"])
-def test_rows_are_as_many_as_each_has(kind: str) -> None:
+def test_each_member_has_its_own_number_of_rows(kind: str) -> None:
     m = Model()
     loop = LoopBuilder(m.b, m.n if kind == "trip count" else None)
     x = loop.carry(m.s, "x")
@@ -271,7 +271,7 @@ def test_a_loop_inside_that_would_never_end_for_one_that_has_stopped() -> None:
     checked_batch(m.program(x=outer.carried[0].final, y=outer.carried[0].final), "s")
 
 
-def test_each_chooses_in_the_body() -> None:
+def test_each_member_chooses_in_the_body() -> None:
     m = Model()
     loop = LoopBuilder(m.b, None)
     x, v = loop.carry(m.s, "x"), loop.carry(m.v, "y")
@@ -291,7 +291,7 @@ def test_each_chooses_in_the_body() -> None:
 @pytest.mark.parametrize(
     "dtype", ["bool", "int8", "uint16", "uint32", "uint64", "float16", "float32"]
 )
-def test_values_of_all_dtypes_stay_what_they_are(dtype: str) -> None:
+def test_finished_members_keep_values_of_all_dtypes(dtype: str) -> None:
     m = Model()
     loop = LoopBuilder(m.b, None)
     x = loop.carry(m.s, "x")
@@ -313,7 +313,7 @@ def test_values_of_all_dtypes_stay_what_they_are(dtype: str) -> None:
     checked_batch(m.program(**finals), "s")
 
 
-def test_no_plain_loop_is_one_of_members() -> None:
+def test_a_plain_loop_has_no_per_member_exit() -> None:
     m = Model()
     loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.s, "x")

@@ -75,7 +75,7 @@ WITH_RULE = sorted(
 
 
 @pytest.mark.parametrize("op_type", WITH_RULE)
-def test_an_operator_with_a_rule_gives_what_it_gives_alone(op_type: str) -> None:
+def test_an_operator_with_a_rule_equals_single_runs(op_type: str) -> None:
     sample = SAMPLES[op_type]
     arrays = arrays_of(op_type)
     fixed = [k for k, v in enumerate(sample.inputs) if not isinstance(v, F) and v is not None]
@@ -85,7 +85,7 @@ def test_an_operator_with_a_rule_gives_what_it_gives_alone(op_type: str) -> None
 
 
 @pytest.mark.parametrize("op_type", WITH_RULE)
-def test_an_operator_with_a_rule_takes_no_runs_at_all(op_type: str) -> None:
+def test_an_operator_with_a_rule_accepts_zero_runs(op_type: str) -> None:
     sample, arrays = SAMPLES[op_type], arrays_of(op_type)
     fixed = [k for k, v in enumerate(sample.inputs) if not isinstance(v, F) and v is not None]
     program = program_of(op_type, arrays, sample.n_outputs, constant=fixed, **sample.attributes)
@@ -173,7 +173,7 @@ def test_where(batched: Any) -> None:
 
 
 @pytest.mark.parametrize("op_type", ["And", "Or", "Xor"])
-def test_truth_values(op_type: str) -> None:
+def test_booleans(op_type: str) -> None:
     for batched in subsets(0, 1):
         check_rows(op_type, [np.array([True, False, True]), np.array(True)], batched)
     check_rows("Not", [np.array([True, False])], (0,))

@@ -36,12 +36,12 @@ def test_golden() -> None:
     ]
 
 
-def test_without_rows_it_stays() -> None:
+def test_a_program_without_rows_stays() -> None:
     assert text(check_row_counts(summed(), {}, "steps")) == text(summed())
 
 
 @pytest.mark.parametrize("rows", [0, 2, 4])
-def test_other_rows_than_steps_fail(rows: int) -> None:
+def test_another_number_of_rows_than_steps_fails(rows: int) -> None:
     checked = check_row_counts(summed(), {"x": "net.x"}, "steps")
     x = np.ones((3, 2))
     assert interpret(checked, {"x": x, "steps": np.array(3)})["y"] == 6.0

@@ -136,7 +136,7 @@ def test_hoist_out_of_a_loop_stays_in_the_branch() -> None:
     ]
 
 
-def test_true_conditions_go_in_branches_too() -> None:
+def test_true_conditions_are_dropped_in_branches_too() -> None:
     g = Given()
     true = g.b.constant(np.array(True))
 
@@ -156,7 +156,7 @@ def counted(b: ModelBuilder, x: Value) -> Value:
     return final
 
 
-def test_of_a_loop_that_stands_twice_the_last_is_reported() -> None:
+def test_the_last_copy_of_a_loop_is_reported() -> None:
     g = Given()
     program = g.program(y=counted(g.b, counted(g.b, g.x)))
     after = report_loops(program)

@@ -29,7 +29,7 @@ def program_of_results(s: Sketch, loop: Loop) -> Program:
     return s.program(y=final, rows=rows, count=loop.count, last=loop.last_condition)
 
 
-def test_what_it_gives_is_said_without_it() -> None:
+def test_results_of_an_empty_loop_become_constants() -> None:
     program = program_of_results(*empty())
     assert any(line.startswith("  loop") for line in text(program))
     assert text(drop_empty_loops(program)) == [
@@ -62,7 +62,7 @@ def test_a_condition_that_is_false_at_the_start() -> None:
     same_bits(drop_empty_loops, program, **GIVEN)
 
 
-def test_one_inside_another() -> None:
+def test_an_empty_loop_inside_another_loop() -> None:
     s = Sketch()
     b = s.body
     inside = b.body()
@@ -100,7 +100,7 @@ def test_loops_that_may_run_and_rows_of_unknown_shape_stay() -> None:
 
 
 @pytest.mark.parametrize("limits", [{"M": 0}, {"cond": False}, {"M": 3, "cond": False}])
-def test_results_still_tell_about_it(limits: dict[str, object]) -> None:
+def test_results_still_report_the_empty_loop(limits: dict[str, object]) -> None:
     body = {
         "metadata": {"inputs": ["i", "c", "x"], "outputs": ["go", "y", "y"]},
         "nodes": {

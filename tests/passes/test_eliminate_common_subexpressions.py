@@ -9,7 +9,7 @@ from mdf_loop.passes.simplify.eliminate_common_subexpressions import eliminate_c
 from tests.passes.sketch import SPECIAL, Sketch, same_bits, straight, text
 
 
-def test_the_second_of_two_equal_operations_goes() -> None:
+def test_the_second_of_two_equal_operations_is_removed() -> None:
     b = Builder()
     v, s = b.new("float64", (8,), "v"), b.constant(np.array(0.001), name="s")
     first = b.op("Add", b.op("Div", v, s), v)
@@ -41,7 +41,7 @@ def test_chains_of_equal_operations_and_outputs_follow() -> None:
     same_bits(eliminate_common_subexpressions, program, v=SPECIAL)
 
 
-def test_a_body_reads_what_is_computed_outside() -> None:
+def test_a_body_reads_an_equal_operation_outside() -> None:
     s = Sketch()
     outside = s.b.op("Mul", s.a, s.a)
     drive = s.body.op("Mul", s.a, s.a)
@@ -59,7 +59,7 @@ def test_a_body_reads_what_is_computed_outside() -> None:
     )
 
 
-def test_what_is_computed_in_a_body_is_not_known_outside() -> None:
+def test_an_operation_of_a_body_is_not_reused_outside() -> None:
     s = Sketch()
     loop = s.loop(s.body.op("Add", s.x, s.body.op("Mul", s.a, s.a)))
     after = s.b.op("Mul", s.a, s.a)

@@ -45,7 +45,7 @@ def test_golden() -> None:
     ("rows", "length"),
     [(1, 1), (5, 5), (7, 3), (3, 17), (16, 16), (33, 128), (40, 129), (300, 300)],
 )
-def test_the_same_sums(rows: int, length: int, constant: bool) -> None:
+def test_sums_are_bit_identical(rows: int, length: int, constant: bool) -> None:
     program = product(rows, length, constant=constant)
     fast = fast_matrix_vector_products(program)
     assert fast_matrix_vector_products(fast) is fast

@@ -43,7 +43,7 @@ def test_golden() -> None:
     same_bits(fold_constant_branches, program, x=np.array([0.5, 1.0]), y=np.array([-0.0, np.nan]))
 
 
-def test_one_that_is_not_known_stays() -> None:
+def test_a_variable_condition_stays() -> None:
     b = Builder()
     truth, x = b.new("bool", (), "truth"), b.new("float64", (2,), "x")
     program = straight(b, (truth, x), made=chosen(b, truth, x, x))
@@ -51,7 +51,7 @@ def test_one_that_is_not_known_stays() -> None:
 
 
 @pytest.mark.parametrize("truth", [False, True])
-def test_in_each_other_and_in_a_loop_that_gives_what_they_give(truth: bool) -> None:
+def test_nested_choices_in_a_loop(truth: bool) -> None:
     s = Sketch()
     known = s.b.constant(np.array(truth))
     then = s.body.body()
@@ -66,7 +66,7 @@ def test_in_each_other_and_in_a_loop_that_gives_what_they_give(truth: bool) -> N
     same_bits(fold_constant_branches, program, **arrays)
 
 
-def test_a_choice_whose_shape_is_read_is_not_lost_by_the_runtime() -> None:
+def test_the_runtime_keeps_a_choice_whose_shape_is_read() -> None:
     s = Sketch()
     selected = chosen(s.body, s.b.constant(np.array(False)), s.a, s.x0)
     shape = s.body.op("Shape", selected)
@@ -78,7 +78,7 @@ def test_a_choice_whose_shape_is_read_is_not_lost_by_the_runtime() -> None:
     np.testing.assert_array_equal(ready["rows"], interpret(program, arrays)["rows"])
 
 
-def test_a_loop_without_a_condition_goes_on() -> None:
+def test_the_entering_condition_is_true_in_a_loop_without_a_condition() -> None:
     """ONNX Runtime knows the condition when it loads the model, and divides by the zero in the chosen branch."""
     b = Builder()
     x, trips = b.new("int64", (1,), "x"), b.new("int64", (), "trips")

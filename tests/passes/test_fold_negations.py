@@ -82,7 +82,7 @@ def test_a_factor_minus_one_is_a_negation() -> None:
         ),
     ],
 )
-def test_neighbours_take_it_over(make, left: list[str]) -> None:
+def test_neighbours_absorb_the_negation(make, left: list[str]) -> None:
     case = _Case()
     assert case.becomes(make(case)) == left
 

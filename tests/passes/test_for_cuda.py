@@ -89,7 +89,7 @@ CASES: dict[str, tuple[str, list[Any], list[Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("extents", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_what_fails_on_the_cpu_fails_before_it_is_computed(name: str, extents: bool) -> None:
+def test_a_guard_fails_where_the_cpu_kernel_fails(name: str, extents: bool) -> None:
     op_type, arrays, wrong, attributes = CASES[name]
     shapes = (
         None
@@ -107,7 +107,7 @@ def test_what_fails_on_the_cpu_fails_before_it_is_computed(name: str, extents: b
         same_or_failing(program, {f"x{k}": a for k, a in enumerate(arrays)}, sentence)
 
 
-def test_what_surely_holds_is_not_looked_at() -> None:
+def test_checks_that_always_hold_are_left_out() -> None:
     known = program_of("Gather", [ROWS, np.array([1, -2])], constant=(1,))
     assert for_cuda(known).ops == known.ops
     assert not guards(program_of("Div", [np.array([7]), np.array([2])], constant=(1,)))
@@ -147,7 +147,7 @@ WRITTEN: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("open_", [False, True])
 @pytest.mark.parametrize("name", WRITTEN)
-def test_what_is_written_otherwise_gives_the_same(name: str, open_: bool) -> None:
+def test_rewritten_operations_give_the_same_results(name: str, open_: bool) -> None:
     op_type, arrays, attributes = WRITTEN[name]
     shapes = [("n", "m")[: arrays[0].ndim], *(a.shape for a in arrays[1:])] if open_ else None
     constant = (1,) if len(arrays) > 1 else ()
@@ -171,13 +171,13 @@ def test_a_sum_of_arrays_of_any_rank(array: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", ["float64 as int64", "signs", "a sum of nothing", "shares"])
-def test_it_is_written_otherwise(name: str) -> None:
+def test_operations_are_rewritten(name: str) -> None:
     op_type, arrays, attributes = WRITTEN[name]
     program = program_of(op_type, arrays, **attributes)
     assert len(for_cuda(program).ops) > len(program.ops)
 
 
-def test_what_passes_through_a_loop_is_copied_in_it() -> None:
+def test_values_that_pass_through_a_loop_are_copied() -> None:
     s = Sketch()
     u = s.body.new("float64", (2,), "u")
     leave = s.body.op("Add", s.x, s.a)
@@ -230,10 +230,10 @@ def test_rows_of_a_loop(is_conditional: bool, backward: bool) -> None:
         same_or_failing(program, given(4, 3), INDEX_OUTSIDE)
 
 
-def test_rows_that_a_loop_does_not_come_to_may_lack() -> None:
+def test_rows_behind_the_last_iteration_may_be_missing() -> None:
     same_or_failing(scanning(is_conditional=True), given(100, 6))
     same_or_failing(scanning(is_conditional=False), given(100, 6), INDEX_OUTSIDE)
 
 
-def test_rows_that_are_surely_there_are_not_looked_at() -> None:
+def test_rows_that_always_exist_are_not_checked() -> None:
     assert not guards(scanning(trips=4))

@@ -65,7 +65,7 @@ def test_the_smallest_number_divided_by_minus_one_ends_no_process(expression: st
 
 @pytest.mark.parametrize("dtype", TRAPPING)
 @pytest.mark.parametrize("op_type", DIVISIONS)
-def test_it_wraps_as_numpy_does(op_type: str, dtype: str) -> None:
+def test_overflow_wraps_as_in_numpy(op_type: str, dtype: str) -> None:
     low = lowest(dtype)
     x = np.array([low, low, low, low + 1, 7, -7, 0], dtype)
     y = np.array([-1, low, 2, -1, -1, 2, -1], dtype)
@@ -78,7 +78,7 @@ def test_it_wraps_as_numpy_does(op_type: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 @pytest.mark.parametrize("op_type", DIVISIONS)
-def test_small_numbers_need_nothing(op_type: str, dtype: str) -> None:
+def test_small_dtypes_need_no_guard(op_type: str, dtype: str) -> None:
     x, y = np.array([lowest(dtype), 7], dtype), np.array([-1, -1], dtype)
     program = program_of(op_type, [x, y])
     assert "Where" not in used(prepare(program, LEGAL))
@@ -105,7 +105,7 @@ def test_golden_of_a_quotient() -> None:
     ]
 
 
-def test_golden_of_a_rest() -> None:
+def test_golden_of_a_remainder() -> None:
     x = np.array([1, 2])
     program = program_of("Mod", [x, x], shapes=[(2,), (2,)])
     assert print_program(prepare(program, LEGAL)).splitlines() == [
@@ -120,7 +120,7 @@ def test_golden_of_a_rest() -> None:
 
 
 @pytest.mark.parametrize("op_type", DIVISIONS)
-def test_twice_is_once(op_type: str) -> None:
+def test_the_pass_is_idempotent(op_type: str) -> None:
     x = np.array([1, 2])
     legal = prepare(program_of(op_type, [x, x]), LEGAL)
     assert prepare(legal, LEGAL) is legal
@@ -179,7 +179,7 @@ def test_a_constant_that_excludes_the_case_leaves_the_division(op_type, constant
         *(("Mod", dtype, {"fmod": 1}) for dtype in ("float64", "int32", "int16")),
     ],
 )
-def test_what_does_not_trap_stays(op_type, dtype, attributes) -> None:
+def test_divisions_that_cannot_trap_stay(op_type, dtype, attributes) -> None:
     x = np.array([5, 6], dtype)
     assert "Where" not in used(prepare(program_of(op_type, [x, x], **attributes), LEGAL))
 
@@ -194,7 +194,7 @@ def _div_lines(build) -> list[str]:
     return used(guard_integer_division(program))
 
 
-def test_what_counts_is_never_minus_one() -> None:
+def test_counts_are_never_minus_one() -> None:
     assert "Mul" not in _div_lines(lambda b, x, _: (x, b.op("Size", x)))
     assert "Mul" not in _div_lines(lambda b, x, _: (b.op("Shape", x), x))
     assert "Mul" not in _div_lines(
@@ -242,7 +242,7 @@ def _loop(build) -> Program:
     return Program("p", (Input(x0), Input(k)), tuple(b.ops), (Output("y0", last),))
 
 
-def test_a_divisor_from_outside_is_looked_at_outside() -> None:
+def test_a_loop_invariant_divisor_is_checked_before_the_loop() -> None:
     program = _loop(lambda b, x, _, k: b.op("Add", b.op("Div", x, k), b.op("Mod", x, k)))
     legal = prepare(program, LEGAL)
     assert check(legal) == ()
@@ -262,7 +262,7 @@ def test_a_counter_of_iterations_is_never_the_smallest_number() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
-def test_the_rest_as_of_c_is_exact_for_64_bits(dtype: str) -> None:
+def test_the_remainder_of_fmod_is_exact_for_64_bits(dtype: str) -> None:
     """ONNX Runtime's own kernel computes in float64."""
     x = np.array([2**60 + 1, 2**62 + 5, 7, 0], dtype)
     y = np.array([3, 2**31 + 1, 2, 5], dtype)

@@ -50,7 +50,7 @@ def test_before_and_after() -> None:
     ],
     ids=" to ".join,
 )
-def test_what_is_left_alone(dtypes: tuple[str, str, str]) -> None:
+def test_other_casts_stay(dtypes: tuple[str, str, str]) -> None:
     program = chain(*dtypes)
     assert keep_double_casts(program) is program
 

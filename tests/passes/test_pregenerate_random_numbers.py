@@ -45,7 +45,7 @@ def inside(program: Program) -> list[str]:
     return [op.op_type for op in loop.ops if isinstance(op, Op)]
 
 
-def test_numbers_are_drawn_before_the_loop() -> None:
+def test_random_numbers_are_generated_before_the_loop() -> None:
     segment = segment_of(model())
     rewritten = pregenerate_random_numbers(segment.program, segment.most)
     assert not check(rewritten)
@@ -59,7 +59,7 @@ def test_numbers_are_drawn_before_the_loop() -> None:
 @pytest.mark.parametrize(
     "step", ["x + 0.1", "x + 0.25 * numpy.random.random()", "x + i", "x * 0.5 + numpy.exp(i)"]
 )
-def test_what_has_the_same_numbers_either_way(step: str) -> None:
+def test_results_are_bit_identical(step: str) -> None:
     segment = segment_of(model(step, "y + numpy.random.normal()"))
     rewritten = pregenerate_random_numbers(segment.program, segment.most)
     members = 5

@@ -40,7 +40,7 @@ def test_before_and_after() -> None:
 
 
 @pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1])
-def test_a_known_end_that_is_special_is_another_one(end: int) -> None:
+def test_a_constant_special_end_is_replaced(end: int) -> None:
     lines = text(protect_backward_slices(sliced(end, -2)))
     assert lines[-3:-1] == [
         "  %const_5: int64[1] = [2147483646]",
@@ -52,7 +52,7 @@ def test_a_known_end_that_is_special_is_another_one(end: int) -> None:
 @pytest.mark.parametrize(
     ("end", "step"), [(None, 2), (2**63 - 1, 1), (2, -1), (-(2**63), -1), (5, None)]
 )
-def test_what_is_left_alone(end: int | None, step: int | None) -> None:
+def test_other_slices_stay(end: int | None, step: int | None) -> None:
     program = sliced(end, step)
     assert protect_backward_slices(program) is program
 

@@ -22,7 +22,7 @@ def spread(own: Shape, *extents: int, known: bool = True) -> Program:
     return straight(b, (x,) if known else (x, s), y=y)
 
 
-def test_a_new_axis_that_is_taken_away() -> None:
+def test_the_new_axis_is_squeezed() -> None:
     program = spread((1, 3), 0, 3)
     assert text(protect_expands(program))[4:-2] == [
         "  %Expand_2: int64[3] = [1, 0, 3]",
@@ -43,7 +43,9 @@ def test_a_new_axis_that_is_taken_away() -> None:
         (("n",), (0,)),
     ],
 )
-def test_none_in_onnx_runtime_too(own: tuple[int | str, ...], extents: tuple[int, ...]) -> None:
+def test_onnx_runtime_returns_no_elements_either(
+    own: tuple[int | str, ...], extents: tuple[int, ...]
+) -> None:
     program = spread(own, *extents)
     x = np.ones([1 if isinstance(extent, str) else extent for extent in own])
     same_bits(protect_expands, program, x=x)
@@ -60,5 +62,5 @@ def test_extents_that_are_computed() -> None:
 @pytest.mark.parametrize(
     "program", [spread((1, 3), 4, 3), spread((3,), 0, 3), spread((), 0), spread((0,), 1, 0)]
 )
-def test_what_is_right_stays(program: Program) -> None:
+def test_other_expands_stay(program: Program) -> None:
     assert protect_expands(program) is program

@@ -48,7 +48,7 @@ def test_before_and_after() -> None:
         ("Sub", 1e-300, True),
     ],
 )
-def test_what_is_left_alone(op_type: str, number: float, first: bool) -> None:
+def test_other_operations_stay(op_type: str, number: float, first: bool) -> None:
     program = with_constant(op_type, number, first=first)
     assert protect_identities(program) is program
     assert protect_identities(with_constant(op_type, number, dtype="float32")).ops

@@ -41,7 +41,7 @@ def test_a_shape_is_seen_through_operations_without_effect() -> None:
     assert "Max(%Identity)" in "".join(text(protect_reshapes(program)))
 
 
-def test_a_zero_that_means_zero_is_left_alone() -> None:
+def test_a_reshape_with_allowzero_stays() -> None:
     program = reshaped(allowzero=1)
     assert protect_reshapes(program) is program
 

@@ -127,7 +127,7 @@ def run_x0(program, x):
     return session_of(program).run(None, {"x0": x})
 
 
-def test_an_answer_that_was_there_before_is_read_instead():
+def test_an_existing_value_replaces_the_result():
     program = nested("Identity")
     after = rewrite(program, without_identity)
     assert not only(after, "Identity")
@@ -155,7 +155,7 @@ def test_constants_of_a_rule_come_before_the_loop_and_are_one():
     assert after.ops.index(constants[0]) < len(after.ops) - 1
 
 
-def test_old_constants_are_used_again_and_values_known():
+def test_existing_constants_are_reused_and_known():
     b = ModelBuilder()
     x = b.new("float64", ("n",), "x0")
     minus = b.constant(np.array(-1.0))
@@ -178,7 +178,7 @@ def test_new_names_are_free():
     assert len(set(names)) == len(names)
 
 
-def test_outputs_given_twice_and_outputs_not_wanted():
+def test_repeated_and_unused_outputs():
     b = ModelBuilder()
     x = b.new("float64", (4,), "x0")
     one, two, _ = b.multi("Split", x, b.constant(np.array([1, 1, 2])), n_outputs=3, axis=0)

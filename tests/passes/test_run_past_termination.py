@@ -66,7 +66,7 @@ AFTER = """\
 """
 
 
-def test_nothing_stops_in_the_loop_and_ends_are_found_after_it() -> None:
+def test_the_loop_has_no_condition_and_last_values_are_selected_after_it() -> None:
     before, segment = drawn(model(more="y * 0.5"))
     assert "while %condition_before for each batch" in str(before)
     rewritten = run_past_termination(before, segment.most)
@@ -87,7 +87,7 @@ SUMS = """\
 """
 
 
-def test_what_only_adds_is_a_running_sum() -> None:
+def test_a_loop_that_only_adds_becomes_prefix_sums() -> None:
     before, segment = drawn(model())
     rewritten = run_past_termination(before, segment.most)
     assert not check(rewritten)
@@ -100,7 +100,7 @@ def test_what_only_adds_is_a_running_sum() -> None:
     [{"leak": "* 0.5"}, {"more": "y + x"}, {"more": "y + y"}, {"more": "y - 1.0"}],
     ids=["it is scaled", "it adds what is carried", "it doubles", "it takes away"],
 )
-def test_what_else_stays_a_loop(changed: dict[str, Any]) -> None:
+def test_other_bodies_stay_a_loop(changed: dict[str, Any]) -> None:
     before, segment = drawn(model(**changed))
     assert loop_of(run_past_termination(before, segment.most)).condition is None
 
@@ -113,12 +113,12 @@ def test_what_else_stays_a_loop(changed: dict[str, Any]) -> None:
     ],
     ids=["it may fail", "it records"],
 )
-def test_what_is_left_alone(changed: dict[str, Any]) -> None:
+def test_other_loops_stay(changed: dict[str, Any]) -> None:
     before, segment = drawn(model(**changed))
     assert run_past_termination(before, segment.most) is before
 
 
-def test_what_carries_much_is_left_alone() -> None:
+def test_loops_with_a_large_state_stay() -> None:
     source = loop_model(
         {"cond": True, "v_initial": "start"},
         {"x_next": "x + numpy.random.normal(0.0, 0.5)"},

@@ -28,7 +28,7 @@ def scanning(axis: int, shape: tuple[int | str, ...], *, backward: bool = False)
     return s.program(rows, y=loop.carried[0].final, rows=loop.recorded[0].stack)
 
 
-def test_rows_are_turned_to_the_front() -> None:
+def test_scanned_axes_move_to_the_front() -> None:
     program = scanning(1, (2, 4))
     assert text(scan_axis_first(program))[2:6] == [
         "  %kicks along axis 1: float64[4, 2] = Transpose(%kicks, perm=(1, 0))",
@@ -42,7 +42,7 @@ def test_rows_are_turned_to_the_front() -> None:
 @pytest.mark.native
 @pytest.mark.parametrize("backward", [True, False])
 @pytest.mark.parametrize(("axis", "shape"), [(1, (2, 4)), (1, (1, 4, 2)), (2, (1, 2, "rows"))])
-def test_they_are_native(axis: int, shape: tuple[int, ...], backward: bool) -> None:
+def test_transposed_scans_are_native(axis: int, shape: tuple[int, ...], backward: bool) -> None:
     program = prepare(scanning(axis, shape, backward=backward), ONNXRUNTIME)
     known = tuple(5 if extent == "rows" else extent for extent in shape)
     feeds = {**GIVEN, "kicks": np.arange(float(np.prod(known))).reshape(known)}

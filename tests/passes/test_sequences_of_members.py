@@ -63,7 +63,7 @@ def test_members_are_swept_and_differentiated(
     assert gradients.arrays["x"].tolist() == gradient
 
 
-def test_a_place_that_is_computed_may_lie_outside() -> None:
+def test_a_computed_index_may_be_out_of_range() -> None:
     model = compiled("s = SequenceConstruct (x, w)  y = SequenceAt (s, k)", ", int64 k")
     inputs = {"x": X[0], "w": W}
     assert model.run({**inputs, "k": np.array(-2)})["y"].tolist() == [1, 2]
@@ -83,7 +83,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("nodes", REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_done_is_said_of_the_sequence(nodes: str) -> None:
+def test_the_error_names_the_sequence(nodes: str) -> None:
     model = compiled(nodes, ", bool c", "float[k] y")
     inputs = {"w": W, "c": np.array(True)}
     with pytest.raises(LoopError, match="cannot be computed for many values at once") as caught:

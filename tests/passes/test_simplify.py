@@ -14,7 +14,7 @@ from mdf_loop.pipeline import SIMPLIFY, prepare
 from tests.passes.sketch import Sketch, text
 
 
-def test_hoist_moves_what_does_not_change() -> None:
+def test_hoist_moves_loop_invariants() -> None:
     s = Sketch()
     drive = s.body.op("Mul", s.a, s.a)
     leave = s.body.op("Add", s.x, drive)
@@ -39,14 +39,14 @@ def test_hoist_moves_what_does_not_change() -> None:
     ]
 
 
-def test_hoist_leaves_what_reads_a_carried_value() -> None:
+def test_hoist_leaves_operations_that_read_a_carried_value() -> None:
     s = Sketch()
     leave = s.body.op("Mul", s.x, s.x)
     program = s.program(y=s.loop(leave).carried[0].final)
     assert hoist_invariants(program) is program
 
 
-def test_hoist_leaves_what_can_fail() -> None:
+def test_hoist_leaves_operations_that_can_fail() -> None:
     s = Sketch()
     quotient = s.body.op("Div", s.n, s.n)  # a whole number divided by zero fails
     leave = s.body.op("Add", s.x, s.body.op("Cast", quotient, to=11))
@@ -70,7 +70,7 @@ def test_dead_code_elimination_of_operations_records_and_carried_values() -> Non
     ]
 
 
-def test_drop_keeps_a_carried_value_that_another_one_reads() -> None:
+def test_dead_code_elimination_keeps_a_carried_value_that_another_one_reads() -> None:
     s = Sketch()
     u = s.body.new("float64", (2,), "u")
     leave = s.body.op("Add", s.x, u)
@@ -80,7 +80,7 @@ def test_drop_keeps_a_carried_value_that_another_one_reads() -> None:
     assert eliminate_dead_code(program) is program
 
 
-def test_drop_removes_a_whole_loop() -> None:
+def test_dead_code_elimination_removes_a_whole_loop() -> None:
     s = Sketch()
     s.loop(s.body.op("Add", s.x, s.a))
     assert text(eliminate_dead_code(s.program(y=s.a)))[1:] == ["  output y = %a"]
@@ -112,7 +112,7 @@ def test_a_condition_that_is_computed_stays() -> None:
     assert drop_true_conditions(program) is program
 
 
-def test_report_asks_for_the_count_and_where_it_tells_something_the_condition() -> None:
+def test_reports_are_the_count_and_a_condition_that_is_not_known() -> None:
     s = Sketch()
     leave = s.body.op("Add", s.x, s.a)
     for_loop = report_loops(s.program(y=s.loop(leave).carried[0].final))
@@ -129,7 +129,7 @@ def test_report_leaves_a_program_without_loops_alone() -> None:
     assert report_loops(program) is program
 
 
-def test_a_program_is_simplified_by_all_of_them() -> None:
+def test_all_passes_simplify_a_program() -> None:
     s = Sketch()
     s.body.op("Exp", s.x)
     drive = s.body.op("Mul", s.a, s.a)

@@ -99,7 +99,7 @@ def test_not_neutral(op_type: str, number: object, first: bool) -> None:
         lambda c: c.b.op("Cast", c.b.op("Cast", c.b.op("Sign", c.v), to=9), to=11),
     ],
 )
-def test_zero_is_neutral_for_what_is_never_minus_zero(make) -> None:
+def test_zero_is_neutral_for_values_that_are_never_negative_zero(make) -> None:
     case = _Case()
     operand = make(case)
     zero = case.number(0.0)
@@ -110,21 +110,21 @@ def test_zero_is_neutral_for_what_is_never_minus_zero(make) -> None:
     )
 
 
-def test_zero_stays_behind_what_can_be_minus_zero() -> None:
+def test_zero_stays_for_values_that_can_be_negative_zero() -> None:
     case = _Case()
     difference = case.b.op("Sub", case.v, case.number(0.5))
     difference = case.b.op("Mul", difference, case.number(1e-300))
     assert case.ends_as(case.b.op("Add", difference, case.number(0.0))) == ["%Add"]
 
 
-def test_whole_numbers_have_one_zero() -> None:
+def test_integers_have_one_zero() -> None:
     case = _Case("int64")
     parts = [case.b.op(op, case.v, case.number(0)) for op in ("Add", "Sub")]
     parts += [case.b.op(op, case.v, case.number(1)) for op in ("Mul", "Div")]
     assert case.ends_as(*parts) == ["%v"] * 4
 
 
-def test_a_choice_that_is_known_goes() -> None:
+def test_constant_selections_are_removed() -> None:
     case = _Case()
     other = case.number(np.arange(8.0))
     selections = [
@@ -137,6 +137,6 @@ def test_a_choice_that_is_known_goes() -> None:
     assert case.ends_as(*selections) == ["%v", "%v", "%v", "%Where_4", "%Where_5"]
 
 
-def test_an_operand_that_is_left_out_stays_out() -> None:
+def test_an_omitted_operand_stays_omitted() -> None:
     case = _Case()
     assert case.ends_as(case.b.op("ReduceSum", case.v, None, keepdims=0)) == ["%ReduceSum"]

@@ -62,7 +62,7 @@ def test_golden() -> None:
         everywhere(program, go=go, x=X)
 
 
-def test_choices_by_one_truth_value_share_what_they_need() -> None:
+def test_selections_by_one_condition_share_operations() -> None:
     p = Segments()
     t = p.expensive()
     left, right = (p.choose(p.b.op(kind, t), p.x) for kind in ("Neg", "Abs"))
@@ -73,7 +73,7 @@ def test_choices_by_one_truth_value_share_what_they_need() -> None:
         everywhere(program, go=go, x=X)
 
 
-def test_each_alone_where_one_needs_the_other() -> None:
+def test_dependent_selections_move_alone() -> None:
     p = Segments()
     first = p.choose(p.expensive(), p.x)
     second = p.choose(p.expensive(p.b.op("Neg", first)), first)
@@ -83,7 +83,7 @@ def test_each_alone_where_one_needs_the_other() -> None:
         everywhere(program, go=go, x=X)
 
 
-def test_a_choice_in_a_side() -> None:
+def test_a_selection_within_a_side() -> None:
     p = Segments()
     other = p.b.op("Less", p.b.op("ReduceMax", p.x, keepdims=0), p.b.constant(np.array(1.0)))
     inner = p.choose(p.expensive(p.expensive()), p.x, other)
@@ -95,7 +95,7 @@ def test_a_choice_in_a_side() -> None:
         everywhere(program, go=go, x=X / 9)
 
 
-def test_in_a_loop_after_what_is_the_same_in_every_iteration() -> None:
+def test_loop_invariants_stay_outside_of_the_branch() -> None:
     b = ModelBuilder()
     x, steps = b.new("float64", (N,), "x"), 4
 
@@ -115,7 +115,7 @@ def test_in_a_loop_after_what_is_the_same_in_every_iteration() -> None:
     assert [op.op_type for op in choice.then.ops] == ["Add", "Sqrt"]
 
 
-def test_a_loop_of_known_length_is_a_side() -> None:
+def test_a_loop_of_known_length_moves() -> None:
     b = ModelBuilder()
     go, x = b.new("bool", (), "go"), b.new("float64", (2,), "x")
     finals, _ = repeat(b, 50, [x], lambda b, i, enters: [b.op("Abs", enters[0])])
@@ -139,7 +139,7 @@ def test_unknown_sizes_stay() -> None:
     assert stays(p.program(y=p.choose(p.expensive(), p.x)))
 
 
-def test_what_is_read_elsewhere_stays() -> None:
+def test_operations_with_other_readers_stay() -> None:
     p = Segments()
     t = p.expensive()
     assert stays(p.program(y=p.choose(t, p.x), t=t))
@@ -154,18 +154,18 @@ def test_what_is_read_elsewhere_stays() -> None:
     assert [op.op_type for op in choice.otherwise.ops] == ["Neg"]
 
 
-def test_choices_of_elements_stay() -> None:
+def test_elementwise_selections_stay() -> None:
     p = Segments()
     mask = p.b.op("Less", p.x, p.b.constant(np.array(0.0)))
     assert stays(p.program(y=p.choose(p.expensive(), p.x, mask)))
 
 
-def test_choices_that_widen_a_side_stay() -> None:
+def test_broadcasting_selections_stay() -> None:
     p = Segments()
     assert stays(p.program(y=p.choose(p.expensive(), p.b.constant(np.array(0.0)))))
 
 
-def test_random_numbers_guards_and_what_can_fail_stay() -> None:
+def test_random_numbers_guards_and_failing_operations_stay() -> None:
     p = Segments()
     drawn = p.b.op("RandomUniformLike", p.x)
     assert stays(p.program(y=p.choose(drawn, p.x)))

@@ -56,7 +56,7 @@ def test_golden() -> None:
     ]
 
 
-def test_a_condition_goes_in_and_comes_out() -> None:
+def test_the_condition_is_an_input_and_an_output() -> None:
     s = Sketch()
     small = s.body.op("Less", s.body.op("ReduceMax", s.x, keepdims=0), s.b.constant(9.0))
     options = {"condition": s.true, "condition_out": small, "count": None, "last_condition": None}
@@ -135,7 +135,7 @@ CROSSING = """
 """
 
 
-def test_a_loop_is_cut_where_no_sequence_goes_over_it() -> None:
+def test_a_loop_is_cut_if_no_sequence_crosses_it() -> None:
     source = SEQUENCE.replace("    parameters:", AGAIN + "    parameters:")
     source = source.replace("z: {", "a: {value: again}, z: {")
     program, arrays = opened(source)
@@ -181,7 +181,7 @@ def test_floats_are_watched_in_order_of_computation() -> None:
     assert chunks["A.loop.w_next"].shape == (5, 2)
 
 
-def test_a_value_whose_shape_changes_is_watched_by_a_number() -> None:
+def test_a_value_of_changing_shape_is_watched_by_a_finiteness_mark() -> None:
     from tests.models.growing import CONCAT
 
     options = Options(shapes="dynamic")
@@ -193,7 +193,7 @@ def test_a_value_whose_shape_changes_is_watched_by_a_number() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_the_number_of_every_dtype(dtype: Any) -> None:
+def test_the_finiteness_mark_of_every_dtype(dtype: Any) -> None:
     from tests.models.growing import CONCAT
 
     x = np.array([1.0, np.finfo(dtype).max], dtype)
@@ -202,7 +202,7 @@ def test_the_number_of_every_dtype(dtype: Any) -> None:
     assert rows.tolist() == [0.0, 0.0]
 
 
-def test_watching_costs_no_bits() -> None:
+def test_watching_changes_no_bits() -> None:
     args = {"M": 7, "cond": True, "v_initial": "(1.0,)"}
     model = loop_model(args, {"x_next": "x * 1.5"}, carried="x", recorded="", go="x < 4")
     program, arrays = opened(model)
@@ -212,7 +212,7 @@ def test_watching_costs_no_bits() -> None:
     same_outputs(outputs.outputs, Session(program, STANDARD).run(arrays))
 
 
-def test_what_is_scanned_is_given_chunk_by_chunk() -> None:
+def test_scanned_rows_are_passed_chunk_by_chunk() -> None:
     s = Sketch()
     rows, row = s.b.new("float64", (2, 9), "rows"), s.body.new("float64", (2,), "row")
     leave = s.body.op("Add", s.x, row)

@@ -231,7 +231,7 @@ def of_x(written: Callable[[Builder, Value], Value]) -> Program:
 
 
 @pytest.mark.parametrize("word", ["Sqrt", "Log", "Reciprocal"])
-def test_what_is_not_taken_does_not_reach_the_result(word: str) -> None:
+def test_an_unselected_operand_does_not_reach_the_tangent(word: str) -> None:
     """Check that infinity and NaN of an unselected operand do not reach the tangent."""
 
     def written(b: Builder, x: Value) -> Value:
@@ -246,7 +246,7 @@ def test_what_is_not_taken_does_not_reach_the_result(word: str) -> None:
     np.testing.assert_allclose(on_runtime(derived, feeds)[tangent_of("y")], tangent)
 
 
-def test_a_slope_of_zero_by_chance_can_change() -> None:
+def test_a_slope_of_zero_has_a_second_derivative() -> None:
     """Differentiate `where(x > -1, exp(x) - 1, 0) ** 2` at 0, where it is a parabola of slope 0."""
     b = ModelBuilder()
     x = b.new("float64", (), "x")
@@ -258,7 +258,7 @@ def test_a_slope_of_zero_by_chance_can_change() -> None:
     assert outputs[tangent_of(change_of("x"))] != 0
 
 
-def test_what_does_not_change_has_zeros() -> None:
+def test_inactive_values_have_tangents_of_zero() -> None:
     b = ModelBuilder()
     x, z = b.new("float64", (3,), "x"), b.new("float64", ("n",), "z")
     primal = program(b, [x, z], y=b.op("Floor", x), u=b.op("Sin", z))
@@ -304,13 +304,13 @@ def test_sequences_are_refused_both_ways() -> None:
         differentiate(primal, VALUE, ["x"])
 
 
-def test_what_has_no_rule_is_refused() -> None:
+def test_operations_without_a_rule_are_refused() -> None:
     primal = of_x(lambda b, x: b.op("Bernoulli", x))
     with pytest.raises(UnsupportedError, match="onnx::Bernoulli has no derivative here"):
         tangents(primal, ["x"], ["y"])
 
 
-def test_whole_numbers_are_refused() -> None:
+def test_integers_are_refused() -> None:
     primal = of_x(lambda b, x: cast(b, x, "int64"))
     with pytest.raises(
         UnsupportedError, match=r"'y' is int64\[3\], which does not change a little"

@@ -52,7 +52,7 @@ def test_on_runtime(seed: int) -> None:
     assert_on_runtime(computed(seed), GIVEN, wrt_of(seed), more)
 
 
-def test_loops_without_members_end() -> None:
+def test_inner_loops_of_no_iterations_end() -> None:
     """Run an inner while loop inside an outer loop of no iterations: no member continues, so the loop ends."""
     with np.errstate(all="ignore"):
         assert_on_runtime(computed(2265), GIVEN, wrt_of(2265), (FORMS["split"], STANDARD))

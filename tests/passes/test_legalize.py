@@ -51,14 +51,14 @@ def test_golden_of_a_small_dtype():
 
 
 @pytest.mark.parametrize("op_type", ["Exp", "Tanh", "Softmax", "Relu"])
-def test_what_has_kernels_stays_the_same_object(op_type):
+def test_operations_with_kernels_stay_the_same_object(op_type):
     program = program_of(op_type, [X])
     assert prepare(program, LEGAL) is program
     inside = in_a_loop(op_type, X)
     assert prepare(inside, LEGAL) is inside
 
 
-def test_twice_is_once():
+def test_the_passes_are_idempotent():
     legal = prepare(in_a_loop("Tan", X), LEGAL)
     assert prepare(legal, LEGAL) is legal
 
@@ -117,7 +117,7 @@ def test_a_network_inside_a_loop_is_an_inner_loop():
     np.testing.assert_allclose(run(legal, [x0])[0], expected, rtol=1e-15)
 
 
-def test_a_refusal_tells_operator_dtype_place_and_way_out():
+def test_an_error_names_operator_dtype_place_and_remedy():
     arrays = [np.ones((1, 1, 3, 3)), np.zeros((1, 5))]
     with pytest.raises(UnsupportedError) as caught:
         prepare(program_of("MaxRoiPool", arrays, pooled_shape=(1, 1)), LEGAL)
@@ -129,7 +129,7 @@ def test_a_refusal_tells_operator_dtype_place_and_way_out():
     )
 
 
-def test_a_refusal_of_another_dtype():
+def test_an_error_about_another_dtype():
     x = np.array([1, 2], np.uint64)
     sentence = re.escape("ONNX Runtime has no uint64 kernel for onnx::ReduceMax")
     with pytest.raises(UnsupportedError, match=sentence) as caught:
