@@ -173,10 +173,10 @@ class LoopStepper:
 
     def _feeds(self, most: int, state: LoopState, captured: Mapping[str, Data]) -> dict[str, Data]:
         segment = self.segment
-        feeds = {**captured, segment.most.name: np.array(most, np.int64)}
+        feeds = {**captured, segment.max_iterations.name: np.array(most, np.int64)}
         feeds |= {v.name: data for v, data in zip(segment.carried, state.carried, strict=True)}
-        if segment.done is not None:
-            feeds[segment.done.name] = np.array(self._first + state.done, np.int64)
+        if segment.first_iteration is not None:
+            feeds[segment.first_iteration.name] = np.array(self._first + state.done, np.int64)
         scanning = zip(segment.loop.scanned, segment.rows, self._rows_of, strict=True)
         for scanned, value, rows in scanning:
             feeds[value.name] = _part(rows, scanned, state.done, most)

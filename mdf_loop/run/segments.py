@@ -134,7 +134,7 @@ class Segments:
             return made
         if made.native.get(segment.loop.name, NATIVE) == NATIVE:
             return made
-        before = pregenerate_random_numbers(segment.program, segment.most)
+        before = pregenerate_random_numbers(segment.program, segment.max_iterations)
         rows = pregenerated_rows(segment.program, before)
         if not rows or not (of_members or all(is_fixed(row.shape) for row in rows)):
             return made
@@ -143,7 +143,7 @@ class Segments:
                 MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // total_elements(rows, 1)
             )
             return self.session_of(before)
-        running = run_past_termination(before, segment.most)
+        running = run_past_termination(before, segment.max_iterations)
         if running is not before:
             self._at_once[segment] = MAX_ITERATIONS
         return self.session_of(running)

@@ -47,7 +47,7 @@ def inside(program: Program) -> list[str]:
 
 def test_random_numbers_are_generated_before_the_loop() -> None:
     segment = segment_of(model())
-    rewritten = pregenerate_random_numbers(segment.program, segment.most)
+    rewritten = pregenerate_random_numbers(segment.program, segment.max_iterations)
     assert not check(rewritten)
     assert sorted(inside(rewritten)) == ["Abs", "Add", "Add", "Add", "Less"]
     (loop,) = (op for op in rewritten.ops if isinstance(op, Loop))
@@ -61,7 +61,7 @@ def test_random_numbers_are_generated_before_the_loop() -> None:
 )
 def test_results_are_bit_identical(step: str) -> None:
     segment = segment_of(model(step, "y + numpy.random.normal()"))
-    rewritten = pregenerate_random_numbers(segment.program, segment.most)
+    rewritten = pregenerate_random_numbers(segment.program, segment.max_iterations)
     members = 5
     rng = np.random.default_rng(1)
     feeds: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def test_results_are_bit_identical(step: str) -> None:
         else:
             feeds[value.name] = np.zeros(shape, value.dtype)
     for most in (0, 1, 7):
-        feeds[segment.most.name] = np.array(most)
+        feeds[segment.max_iterations.name] = np.array(most)
         for engine in (interpret, by_runtime):
             expected, actual = engine(segment.program, feeds), engine(rewritten, feeds)
             for name, array in expected.items():
@@ -97,7 +97,7 @@ def test_a_few_operations_stay() -> None:
         go="k * 3 < last",
     )
     segment = segment_of(source, "last")
-    assert pregenerate_random_numbers(segment.program, segment.most) is segment.program
+    assert pregenerate_random_numbers(segment.program, segment.max_iterations) is segment.program
 
 
 def test_a_run_pregenerates_random_numbers() -> None:

@@ -36,7 +36,7 @@ def drawn(source: Any) -> tuple[Program, LoopSegment]:
     segments = split_into_segments(prepare(program, ONNXRUNTIME, evaluation({"random_keys"})))
     assert segments is not None
     (segment,) = (each for each in segments if isinstance(each, LoopSegment))
-    return pregenerate_random_numbers(segment.program, segment.most), segment
+    return pregenerate_random_numbers(segment.program, segment.max_iterations), segment
 
 
 def loop_of(program: Program) -> Loop:
@@ -69,7 +69,7 @@ AFTER = """\
 def test_the_loop_has_no_condition_and_last_values_are_selected_after_it() -> None:
     before, segment = drawn(model(more="y * 0.5"))
     assert "while %condition_before for each batch" in str(before)
-    rewritten = run_past_termination(before, segment.most)
+    rewritten = run_past_termination(before, segment.max_iterations)
     assert not check(rewritten)
     assert AFTER in str(rewritten)
     assert [output.name for output in rewritten.outputs] == [
@@ -89,7 +89,7 @@ SUMS = """\
 
 def test_a_loop_that_only_adds_becomes_prefix_sums() -> None:
     before, segment = drawn(model())
-    rewritten = run_past_termination(before, segment.most)
+    rewritten = run_past_termination(before, segment.max_iterations)
     assert not check(rewritten)
     assert not any(isinstance(op, Loop) for op in rewritten.ops)
     assert SUMS in str(rewritten)
@@ -102,7 +102,7 @@ def test_a_loop_that_only_adds_becomes_prefix_sums() -> None:
 )
 def test_other_bodies_stay_a_loop(changed: dict[str, Any]) -> None:
     before, segment = drawn(model(**changed))
-    assert loop_of(run_past_termination(before, segment.most)).condition is None
+    assert loop_of(run_past_termination(before, segment.max_iterations)).condition is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_other_bodies_stay_a_loop(changed: dict[str, Any]) -> None:
 )
 def test_other_loops_stay(changed: dict[str, Any]) -> None:
     before, segment = drawn(model(**changed))
-    assert run_past_termination(before, segment.most) is before
+    assert run_past_termination(before, segment.max_iterations) is before
 
 
 def test_loops_with_a_large_state_stay() -> None:
@@ -128,7 +128,7 @@ def test_loops_with_a_large_state_stay() -> None:
     )
     before, segment = drawn(source)
     assert loop_of(before).scanned
-    assert run_past_termination(before, segment.most) is before
+    assert run_past_termination(before, segment.max_iterations) is before
 
 
 MODELS = {
@@ -159,7 +159,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_numbers_are_the_same(name: str) -> None:
     before, segment = drawn(MODELS[name])
-    rewritten = run_past_termination(before, segment.most)
+    rewritten = run_past_termination(before, segment.max_iterations)
     assert rewritten is not before
     assert not check(rewritten)
     rng = np.random.default_rng(1)
@@ -173,7 +173,7 @@ def test_numbers_are_the_same(name: str) -> None:
         if value.dtype == "bool":
             feeds[value.name] = np.array([True, True, False, True, True, True])
     for most in (0, 1, 2, 40):
-        feeds[segment.most.name] = np.array(most)
+        feeds[segment.max_iterations.name] = np.array(most)
         expected = interpret(before, feeds)
         for engine in (interpret, by_runtime):
             actual = engine(rewritten, feeds)

@@ -38,7 +38,7 @@ def differentiate(
     wrt: Collection[str],
     of: Collection[str] = (),
     through_loop: LoopBackward = loop_backward,
-    most: int | None = None,
+    last_iterations: int | None = None,
 ) -> Program:
     """Return the program that also computes the gradient of a scalar objective.
 
@@ -48,7 +48,7 @@ def differentiate(
         wrt: Inputs to differentiate by. Each gradient becomes an output of the new program.
         of: Outputs that the rest of the objective depends on. Each cotangent becomes an input of the new program.
         through_loop: The rule that differentiates loops.
-        most: The number of last iterations of outermost loops to differentiate through; None: all of them.
+        last_iterations: The number of last iterations of outermost loops to differentiate through; None: all of them.
 
     Raises:
         UnsupportedError: An operation between them has no derivative. The message names it.
@@ -59,7 +59,7 @@ def differentiate(
     outputs = {output.name: output for output in program.outputs}
     active = {inputs[name] for name in wrt}
     propagate_varying(program.ops, active)
-    reverse = Reverse(active, selected_values(program.ops), through_loop, most)
+    reverse = Reverse(active, selected_values(program.ops), through_loop, last_iterations)
     ops = reverse.forward(b, program.ops)
     sweep = reverse.sweep(b, {})
     cotangent_inputs = []

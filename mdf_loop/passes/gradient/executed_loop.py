@@ -91,8 +91,8 @@ def executed_loop(reverse: Reverse, outside: Sweep, loop: Loop) -> ExecutedLoop:
     names = [stack.shape[0] for stack in tape.values() if stack.shape]
     extent = str(names[0]) if names else b.name("tape")
     count, skipped = loop.count, None
-    if reverse.most is not None and b.parent is None:
-        count = b.op("Min", loop.count, scalar(b, reverse.most, "int64"))
+    if reverse.last_iterations is not None and b.parent is None:
+        count = b.op("Min", loop.count, scalar(b, reverse.last_iterations, "int64"))
         skipped = b.op("Sub", loop.count, count)
         tape = {value: _rows_after(b, stack, skipped) for value, stack in tape.items()}
     before = len(b.ops)

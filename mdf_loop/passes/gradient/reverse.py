@@ -49,16 +49,16 @@ class Reverse(Struct):
 
     Attributes:
         active: Values that depend on the inputs to differentiate by, and copies of them.
-        chosen: Values that a selection may leave out.
+        selected: Values that a selection may leave out.
         through_loop: Rule that differentiates loops.
-        most: Number of last iterations of outermost loops to differentiate through; None: all of them.
+        last_iterations: Number of last iterations of outermost loops to differentiate through; None: all of them.
         tapes: Recordings of each differentiated loop.
     """
 
     active: set[Value]
-    chosen: set[Value]
+    selected: set[Value]
     through_loop: LoopBackward
-    most: int | None = None
+    last_iterations: int | None = None
     tapes: dict[Loop, Tape] = field(default_factory=dict)
 
     def copy_operations(
@@ -69,7 +69,7 @@ class Reverse(Struct):
         copies, new = copy_operations(b, unguarded, swaps)
         new |= {guarded: new.get(value, value) for guarded, value in guarded_values.items()}
         self.active.update(copy for value, copy in new.items() if value in self.active)
-        self.chosen.update(copy for value, copy in new.items() if value in self.chosen)
+        self.selected.update(copy for value, copy in new.items() if value in self.selected)
         return copies, new
 
     def changes(self, value: Value) -> bool:
@@ -113,7 +113,7 @@ class Reverse(Struct):
 
     def sweep(self, b: Builder, of: Mapping[Value, Value]) -> Sweep:
         """Return the cotangents of a scope, with the initial cotangents `of`."""
-        sweep = Sweep(b, self.active, self.chosen)
+        sweep = Sweep(b, self.active, self.selected)
         for value, change in of.items():
             sweep.add(value, change)
         return sweep

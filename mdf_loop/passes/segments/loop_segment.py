@@ -46,12 +46,12 @@ class LoopSegment(Struct, frozen=True, eq=False):
         loop: The loop of the whole program.
         program: The loop alone. Its outputs are final values, stacks, and the values below.
         captured: Inputs that are the same in every run of the segment.
-        most: Input for the maximum number of iterations.
-        done: Input for the number of the first iteration; None if no iteration reads its number.
+        max_iterations: Input for the maximum number of iterations.
+        first_iteration: Input for the number of the first iteration; None if no iteration reads its number.
         condition: Input for the condition so far, of each member; None for a loop without a condition.
         carried: Inputs for the carried values, in the order of `loop.carried`.
         rows: Inputs for the scanned rows, in the order of `loop.scanned`.
-        count: Number of iterations that ran; None without a condition, because it is `most`.
+        count: Number of iterations that ran; None without a condition, because it is `max_iterations`.
         last_condition: Condition after the last iteration; None if it cannot change or is not needed.
         watched: Floats of every iteration, in the order in which they are computed.
     """
@@ -59,8 +59,8 @@ class LoopSegment(Struct, frozen=True, eq=False):
     loop: Loop
     program: Program
     captured: tuple[Value, ...]
-    most: Value
-    done: Value | None
+    max_iterations: Value
+    first_iteration: Value | None
     condition: Value | None
     carried: tuple[Value, ...]
     rows: tuple[Value, ...]
@@ -82,12 +82,12 @@ class _SegmentBuilder:
         self.b = b.body()  # its constants come before the loop
         self.root = b
         self.loop = loop
-        self.most = b.new("int64", (), "most")
+        self.max_iterations = b.new("int64", (), "most")
         own = () if loop.members is None else (loop.members,)
         self.condition = b.new("bool", own, "condition_before") if loop.condition else None
         self.carried = tuple(_carried_input(b, carried) for carried in loop.carried)
         self.rows = tuple(_rows_input(b, scanned) for scanned in loop.scanned)
-        self.done = b.new("int64", (), "done") if _is_numbered(loop) else None
+        self.first_iteration = b.new("int64", (), "done") if _is_numbered(loop) else None
         self.count = (loop.count or b.new("int64", own, "count")) if loop.condition else None
         self.last_condition = self._last_condition(own)
         self.watched: dict[str, Value] = {}
@@ -97,7 +97,7 @@ class _SegmentBuilder:
 
     def segment(self, program: Program) -> LoopSegment:
         captured = program.inputs
-        own = (self.most, self.done, self.condition, *self.carried, *self.rows)
+        own = (self.max_iterations, self.first_iteration, self.condition, *self.carried, *self.rows)
         loop = self._chunk()
         outputs = dict.fromkeys(results(loop))
         return LoopSegment(
@@ -109,8 +109,8 @@ class _SegmentBuilder:
                 outputs=tuple(Output(value.name, value) for value in outputs),
             ),
             tuple(entry.value for entry in captured),
-            self.most,
-            self.done,
+            self.max_iterations,
+            self.first_iteration,
             self.condition,
             self.carried,
             self.rows,
@@ -130,10 +130,10 @@ class _SegmentBuilder:
         scanning = zip(loop.scanned, self.rows, strict=True)
         return replace(
             loop,
-            trip_count=self.most,
+            trip_count=self.max_iterations,
             bound=None,
             condition=self.condition,
-            first=self.done,
+            first=self.first_iteration,
             carried=tuple(replace(old, initial=value) for old, value in entering),
             recorded=(*loop.recorded, *self.extra),
             scanned=tuple(replace(old, rows=value) for old, value in scanning),

@@ -48,12 +48,12 @@ MIN_MOVED_OPERATIONS = 16
 """Fewest operations for which moving pays: one random number takes forty or more."""
 
 
-def pregenerate_random_numbers(program: Program, most: Value) -> Program:
+def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Program:
     """Return the program with random numbers generated before its loop.
 
     Args:
         program: A program whose last operation is its only loop.
-        most: The largest number of iterations that the loop runs.
+        max_iterations: The largest number of iterations that the loop runs.
     """
     *before, loop = program.ops
     assert isinstance(loop, Loop)
@@ -64,7 +64,7 @@ def pregenerate_random_numbers(program: Program, most: Value) -> Program:
         return program
     b = Builder.resume(program)
     with b.at(loop.where, loop.name):
-        rows = _rows_of_moved(b, loop, most, steps, moved)
+        rows = _rows_of_moved(b, loop, max_iterations, steps, moved)
     inside = [op for op in loop.ops if op not in moved]
     counted = [
         c for c in loop.carried if c.enter in steps and _is_used_only_to_count(c, loop, inside)
@@ -78,7 +78,7 @@ def pregenerate_random_numbers(program: Program, most: Value) -> Program:
     read = {value for op in inside for value in reads(op)} | {*body_outputs(smaller)}
     scanned = [Scanned(rows[op.outputs[0]], op.outputs[0]) for op in moved if op.outputs[0] in read]
     changed = replace(smaller, scanned=(*loop.scanned, *scanned))
-    count = most if loop.count is None else loop.count
+    count = max_iterations if loop.count is None else loop.count
     after = [op for c in counted for op in _final_counter(b, loop, c, count, steps[c.enter])]
     return replace(program, ops=(*before, *b.ops, changed, *after))
 
@@ -160,10 +160,10 @@ def _operations_to_move(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
 
 
 def _rows_of_moved(
-    b: Builder, loop: Loop, most: Value, steps: Mapping[Value, Value], moved: list[Op]
+    b: Builder, loop: Loop, max_iterations: Value, steps: Mapping[Value, Value], moved: list[Op]
 ) -> Mapping[Value, Value]:
     """Compute the moved operations for all iterations; return the stacked results by the value of one iteration."""
-    numbers = b.op("Range", scalar(b, 0, "int64"), most, scalar(b, 1, "int64"))
+    numbers = b.op("Range", scalar(b, 0, "int64"), max_iterations, scalar(b, 1, "int64"))
     column = insert_axes(b, numbers, 0, len(_member_shape(loop)))
     rows = {}
     for carried in loop.carried:

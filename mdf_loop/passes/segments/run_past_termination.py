@@ -55,12 +55,12 @@ SELECT_DTYPES = ("float64", "float32", "int64", "int32")
 """Dtypes of carried values, for which the runtime has a `Where` kernel."""
 
 
-def run_past_termination(program: Program, most: Value) -> Program:
+def run_past_termination(program: Program, max_iterations: Value) -> Program:
     """Return the program whose loop runs all iterations for all members.
 
     Args:
         program: A program with one loop, which has members.
-        most: The number of iterations that the loop runs at most.
+        max_iterations: The number of iterations that the loop runs at most.
     """
     (loop,) = (op for op in program.ops if isinstance(op, Loop))
     if not _can_run_past_termination(program, loop):
@@ -68,8 +68,8 @@ def run_past_termination(program: Program, most: Value) -> Program:
     position = program.ops.index(loop)
     b = Builder.resume(program)
     with b.at(loop.where, loop.name):
-        trip_count = b.op("Max", most, scalar(b, 1, "int64"))
-        b.ops += (substitute(op, {most: trip_count}) for op in program.ops[:position])
+        trip_count = b.op("Max", max_iterations, scalar(b, 1, "int64"))
+        b.ops += (substitute(op, {max_iterations: trip_count}) for op in program.ops[:position])
         loop_ops = _operations_in_loop(loop)
         later = [op for op in loop.ops if isinstance(op, Op) and op not in loop_ops]
         stacks = _stacks_to_record(b, loop, loop_ops, later)
@@ -79,7 +79,7 @@ def run_past_termination(program: Program, most: Value) -> Program:
         else:
             b.ops.append(counted_loop)
         b.ops += _select_last_values(
-            b, loop, most, vectorize_elementwise(b, later, {**stacks, **_scanned(loop)})
+            b, loop, max_iterations, vectorize_elementwise(b, later, {**stacks, **_scanned(loop)})
         )
     return replace(program, ops=(*b.ops, *program.ops[position + 1 :]))
 
@@ -189,7 +189,7 @@ def _loop_without_condition(
 
 
 def _select_last_values(
-    b: Builder, loop: Loop, most: Value, rows: Mapping[Value, Value]
+    b: Builder, loop: Loop, max_iterations: Value, rows: Mapping[Value, Value]
 ) -> list[Operation]:
     """Return operations that compute the count and the final values of each member."""
     assert loop.condition is not None
@@ -200,8 +200,12 @@ def _select_last_values(
         "Concat", before, rows[loop.condition_out], b.op("Xor", before, before), axis=0
     )
     end = b.op("ArgMin", cast(b, conditions, "uint8"), axis=0, keepdims=0)
-    count = b.op("Min", end, most)
-    final_ops = [Op("Greater", (end, most), (loop.last_condition,))] if loop.last_condition else []
+    count = b.op("Min", end, max_iterations)
+    final_ops = (
+        [Op("Greater", (end, max_iterations), (loop.last_condition,))]
+        if loop.last_condition
+        else []
+    )
     if loop.count is not None:
         final_ops.append(Op("Identity", (count,), (loop.count,)))
     last = b.op("Max", b.op("Sub", count, scalar(b, 1, "int64")), scalar(b, 0, "int64"))
