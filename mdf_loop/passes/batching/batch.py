@@ -238,7 +238,7 @@ class _Batcher:
     def _rename_results(
         self, b: Builder, before: int, old: Sequence[Value], new_values: Sequence[Value]
     ) -> None:
-        """Let the results of the operations since `before` replace the old values under their names."""
+        """Use the results of the operations appended since `before` in place of the old values, under the old names."""
         fresh = [operation for operation in b.ops[before:] if not isinstance(operation, Constant)]
         fresh_values = {value for operation in fresh for value in results(operation)}
         renamed: dict[Value, Value] = {}

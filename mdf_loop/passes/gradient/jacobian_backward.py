@@ -75,7 +75,7 @@ def jacobian_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
 
 
 def _matrices(outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> Value:
-    """Return `J[i]`, with a row for each leaving number and a column for each entering one, for all iterations."""
+    """Return the Jacobians `J[i]` of all iterations: a row for each leaving number, a column for each entering one."""
     b, inside = outside.b, body.b
     changes = list(body.leaving.values())
     size = count_elements(changes)

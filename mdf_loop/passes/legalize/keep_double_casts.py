@@ -110,7 +110,7 @@ def _is_one_cast_equal(source: str, between: str, target: str) -> bool:
 
 
 def _is_lossless(source: str, target: str) -> bool:
-    """Return True if a cast loses no number. NumPy says so of 64-bit integers to float64, too."""
+    """Return True if a cast is lossless. NumPy also calls 64-bit integers to float64 safe, which rounds."""
     if source in ("int64", "uint64") and kind_of(target) == "f":
         return False
     return bool(np.can_cast(numpy_dtype(source), numpy_dtype(target), "safe"))

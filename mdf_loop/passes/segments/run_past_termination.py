@@ -88,7 +88,7 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
 
 
 def _can_run_past_termination(program: Program, loop: Loop) -> bool:
-    """Return True if computing finished members is harmless and cheap."""
+    """Return True if computing finished members can neither fail nor cost much memory."""
     computed = {value for op in loop.ops for value in results(op)}
     read = {value for op in loop.ops for value in reads(op)}
     inputs = {entry.value for entry in program.inputs}

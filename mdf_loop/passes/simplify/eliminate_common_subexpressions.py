@@ -1,4 +1,4 @@
-"""Common subexpression elimination: compute equal operations once, also those in bodies inside the scope.
+"""Common subexpression elimination: compute equal operations once, also if the second one is in a body.
 
     a = v / s; b = k - a; c = v / s; d = m * c   ->   a = v / s; b = k - a; d = m * a
 
