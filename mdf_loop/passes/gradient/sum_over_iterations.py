@@ -1,8 +1,8 @@
 """Sums of cotangents over the iterations of a loop.
 
-sum over i of  A[i] @ B[i]       =  one product of a wide and a deep matrix
-sum over i of  g[i][:, 1] * x[i] =  the same
-sum over i of  (u[i] + v[i]).T   =  (sum of u[i] + sum of v[i]).T
+    sum over i of  A[i] @ B[i]       =  one product of a wide and a deep matrix
+    sum over i of  g[i][:, 1] * x[i] =  the same
+    sum over i of  (u[i] + v[i]).T   =  (sum of u[i] + sum of v[i]).T
 
 A sum of products over the iterations is a single matrix product.
 """
