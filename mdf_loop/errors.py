@@ -55,6 +55,12 @@ class LoopError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
+        """Return the sentences of the error, without its own class in front, which a traceback shows."""
+        return self.report.removeprefix(f"{type(self).__name__}: ")
+
+    @property
+    def report(self) -> str:
+        """Text of all findings, each with its kind."""
         return "\n".join(str(finding) for finding in self.findings)
 
 

@@ -35,6 +35,7 @@ from mdf_loop.outline.values import ArgumentOutline
 from mdf_loop.outline.words import delay_text, headline, selector_text, slice_sources, slice_text
 from mdf_loop.pipeline import ONNXRUNTIME, Order, evaluation, prepare
 from mdf_loop.pipeline import over_time as passes_over_time
+from mdf_loop.public_call import public_call
 from mdf_loop.reading.order_of_states import new_values_read
 from mdf_loop.run.device import USUAL
 from mdf_loop.visible import on_one_line
@@ -43,6 +44,7 @@ _WORD = 12
 """Room for the word in front of a line of facts."""
 
 
+@public_call
 def explain(source: Source) -> str:
     """What a model does, for its modeller: the graph in order, its states, its loops and choices.
 

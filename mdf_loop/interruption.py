@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import builtins
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mdf_loop import arguments, signals
 from mdf_loop.errors import LoopError
+from mdf_loop.user_warnings import warn_user
 
 CHOICES = ("raise", "return")
 """The words of `on_interrupt`."""
@@ -76,7 +76,7 @@ def interruptible(
         raise with_results(KeyboardInterrupt(sentence), results, is_nested=is_nested)
     if choice == "return":
         sentence = f"interrupted, this is only what was reached: {describe(results)}"
-        warnings.warn(sentence, stacklevel=3)
+        warn_user(sentence)
     return results
 
 

@@ -19,6 +19,7 @@ from mdf_loop.arguments import is_whole
 from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import InputError
 from mdf_loop.memory_limit import check
+from mdf_loop.public_call import public_call, public_calls
 from mdf_loop.quantities import NO_UNIT, convert, has_unit
 from mdf_loop.renamed import renamed_attributes
 
@@ -60,6 +61,7 @@ class MadeSweep(Mapping[str, Array]):
         return {name: value for name, value in vars(self).items() if name != "_all"}
 
 
+@public_calls
 class Grid(MadeSweep):
     """Each value of each name with each of the others; the first name changes slowest.
 
@@ -108,6 +110,7 @@ class Grid(MadeSweep):
         return array.reshape(*self.shape, *array.shape[1:])
 
 
+@public_calls
 class Sobol(MadeSweep):
     """Members that fill the space between bounds evenly."""
 
@@ -187,6 +190,7 @@ def _length(rows: Any) -> int:
     return len(rows) if np.ndim(rows) else 0
 
 
+@public_call
 def grid(values: Mapping[str, Any]) -> Grid:
     """A sweep over each value of each name with each of the others.
 
@@ -202,6 +206,7 @@ def grid(values: Mapping[str, Any]) -> Grid:
     return Grid({name: _numbers(name, rows) for name, rows in _given(values, "a grid").items()})
 
 
+@public_call
 def paired(values: Mapping[str, Any]) -> dict[str, Array]:
     """A sweep whose first member has the first value of each name, and so on, as a plain dict says.
 
@@ -220,6 +225,7 @@ def paired(values: Mapping[str, Any]) -> dict[str, Array]:
     return made
 
 
+@public_call
 def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> Sobol:
     """A sweep of so many members that fill the space between bounds evenly, by a Sobol sequence.
 

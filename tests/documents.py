@@ -2,6 +2,7 @@
 
 - ```` ```python ```` blocks run in order in one namespace; what they print must stand in the
   ```` ```text ```` block that follows, and they must not print otherwise;
+- ```` ```python name.py ```` blocks become files;
 - ```` ```python torch ```` blocks run where these packages are installed;
 - ```` ```console ```` blocks: `$ mdf-loop ...` and `$ python file` run, the lines that follow are
   their output, `$ echo $?` gives the last exit code; `git`, `make` and `cd` are not run;
@@ -18,6 +19,7 @@ import json
 import re
 import runpy
 import shlex
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -28,6 +30,7 @@ import yaml
 from click.testing import CliRunner
 
 from mdf_loop.cli import cli
+from mdf_loop.errors import LoopError
 
 NOT_RUN = ("git", "make", "cd", "pip")
 _FENCE = re.compile(r"^```(\w*) *([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -71,6 +74,8 @@ class Document:
         found = blocks(self.path.read_text(encoding="utf-8"))
         for block, following in zip(found, [*found, None][1:], strict=True):
             match block.language:
+                case "python" if block.name.endswith(".py"):
+                    Path(block.name).write_text(block.text, encoding="utf-8")
                 case "python" if all(map(find_spec, block.name.split())):
                     shows = following is not None and following.language == "text"
                     self._python(block, following.text if shows and following else "")
@@ -110,11 +115,22 @@ class Document:
                 return result.output
             case ["python", script]:
                 with contextlib.redirect_stdout(io.StringIO()) as printed:
-                    runpy.run_path(script, run_name="__main__")
+                    try:
+                        runpy.run_path(script, run_name="__main__")
+                    except LoopError as error:
+                        printed.write(_traceback(error, script))
                 return printed.getvalue()
             case ["echo", "$?"]:
                 return str(self.exit_code)
         raise AssertionError(f"{self.path}: cannot run '{shlex.join(words)}'")
+
+
+def _traceback(error: Exception, script: str) -> str:
+    """Return the traceback that Python prints for an error in a script."""
+    frames = error.__traceback__
+    while frames is not None and Path(frames.tb_frame.f_code.co_filename).name != script:
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(error.with_traceback(frames)))
 
 
 def commands(block: Block) -> Iterator[tuple[int, str, str]]:

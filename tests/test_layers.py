@@ -39,6 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "parameter_rules",
             "poisson",
             "quantities",
+            "public_call",
             "renamed",
             "suggestion",
             "user_warnings",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from mdf_loop.interruption import interruptible
 from mdf_loop.ir import Array, Data, Program
 from mdf_loop.lower.builder import Options
 from mdf_loop.paths import noting
+from mdf_loop.public_call import public_call, public_calls
 from mdf_loop.results.data import Results
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.progress import Callback
@@ -30,12 +30,14 @@ from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.device import DEVICES
 from mdf_loop.sharing import RETRIES
 from mdf_loop.specification import specify
+from mdf_loop.user_warnings import warn_user
 
 PRECISIONS = ("float64", "float32")
 SHAPES = ("strict", "dynamic")
 NATIVE_WORDS = ("auto", "off", "require")
 
 
+@public_call
 def compile(
     source: Source,
     *,
@@ -105,6 +107,7 @@ def checked_options(
     return Options(precision, shapes, max_iterations, unroll)
 
 
+@public_calls
 class CompiledModel(Describable, Fittable):
     """A model ready to run; sessions are made once for each set of input types.
 
@@ -293,14 +296,14 @@ class CompiledModel(Describable, Fittable):
             retries=retries,
         )
         for sentence in differing_steps(self.prepared, asked):
-            warnings.warn(sentence, UserWarning, stacklevel=2)
+            warn_user(sentence)
         results = interruptible(
             lambda: specified_run.run_specified(self.prepared, asked),
             on_interrupt,
             lambda results: results.reason,
         )
         if results.not_finite is not None:
-            warnings.warn(results.not_finite.sentence, RuntimeWarning, stacklevel=2)
+            warn_user(results.not_finite.sentence, RuntimeWarning)
         return results
 
     # --- files --------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mdf_loop import arguments
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.losses import Loss, losses, truncated, wanted
+from mdf_loop.public_call import public_calls
 from mdf_loop.specification import specify
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mdf_loop.results.gradient import Gradient
 
 
+@public_calls
 class Derivable:
     """A model that can be differentiated."""
 

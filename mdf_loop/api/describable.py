@@ -8,9 +8,11 @@ from mdf_loop.api.description import Description, ModelDescription
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import LoopError
+from mdf_loop.public_call import public_calls
 from mdf_loop.visible import visible
 
 
+@public_calls
 class Describable:
     """A compiled model that shows what `run` takes and returns."""
 

@@ -27,6 +27,7 @@ from mdf_loop.passes.gradient.backward_strategy import backward_for_onnxruntime
 from mdf_loop.passes.gradient.loop_backward import loop_backward
 from mdf_loop.passes.gradient.reverse import LoopBackward
 from mdf_loop.pipeline import PORTABLE, prepare
+from mdf_loop.public_call import public_calls
 from mdf_loop.reading.binding import Bound
 from mdf_loop.recent import Recent
 from mdf_loop.results.gradient import Gradient, GradientCheck
@@ -43,6 +44,7 @@ SESSIONS = 16
 """For how many sets of input types a differentiated model is kept ready."""
 
 
+@public_calls
 class Differentiated:
     """How a number changes with parameters and inputs of a model: made once, run as often as one likes.
 

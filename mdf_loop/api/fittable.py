@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.interruption import interruptible
+from mdf_loop.public_call import public_calls
 
 if TYPE_CHECKING:
     from mdf_loop.fitting.watch import FitProgress
     from mdf_loop.results.fit import Fit, Fits
 
 
+@public_calls
 class Fittable(Derivable):
     """A model that can be fitted to data."""
 

@@ -18,6 +18,7 @@ from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 from mdf_loop.interruption import interruptible
 from mdf_loop.ir import Array
+from mdf_loop.public_call import public_call
 from mdf_loop.quantities import has_unit
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.results.fit import Fit
@@ -29,6 +30,7 @@ INNER = 0.1
 """What is true is not nearer to a bound than this part of the way to the other one."""
 
 
+@public_call
 def recover(
     model: Derivable,
     free: Mapping[str, Any],

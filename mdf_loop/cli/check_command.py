@@ -30,7 +30,7 @@ def command(ctx: click.Context, /, models: tuple[str, ...], **options: Any) -> N
         try:
             _check(model, options)
         except LoopError as error:  # continue with the next model
-            show(str(error), error=True)
+            show(error.report, error=True)
             has_errors = True
     ctx.exit(2 if has_errors else 0)
 

@@ -60,7 +60,7 @@ class _Commands(click.Group):
             with raising(), _visible_usage_errors(), noting():
                 return super().invoke(ctx)
         except LoopError as error:
-            show(str(error), error=True)
+            show(error.report, error=True)
             ctx.exit(2)
         except BrokenPipeError:  # the reader closed the pipe: click exits without a message
             raise

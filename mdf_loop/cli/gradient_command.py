@@ -113,7 +113,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
         with warning_lines():
             gradient = gradient_function.run(settings, inputs, sweep=sweep, check=options["check"])
     except GradientError as error:
-        show(str(error), error=True)
+        show(error.report, error=True)
         ctx.exit(1)
     if options["save"] is not None:
         gradient_function.save(options["save"])

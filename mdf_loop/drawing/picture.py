@@ -24,10 +24,12 @@ from mdf_loop.files import checked_place, write_whole
 from mdf_loop.importing.opening import Source
 from mdf_loop.outline import GraphOutline, Observation, outline, outline_over_time
 from mdf_loop.paths import Files, noting
+from mdf_loop.public_call import public_call, public_calls
 
 MAX_BANDS = 100
 
 
+@public_calls
 @dataclass(frozen=True, slots=True)
 class Drawing:
     """Picture of a model as DOT text. Images and pages are rendered on demand.
@@ -66,6 +68,7 @@ class Drawing:
         return self.page.notebook_html()
 
 
+@public_call
 def draw(
     source: Source,
     target: str | Path | None = None,

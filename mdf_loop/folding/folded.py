@@ -41,6 +41,7 @@ from mdf_loop.folding.entering import (
 from mdf_loop.folding.flat import Content, FlatGraph, Port, find_port, open_flat_graph, unique_name
 from mdf_loop.folding.leaving import LoopOutputs, find_loop_outputs
 from mdf_loop.importing.opening import Source
+from mdf_loop.public_call import public_call
 from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.suggestion import suggestion
 
@@ -62,6 +63,7 @@ class _FoldRequest(Struct, frozen=True):
     id: str
 
 
+@public_call
 def fold(
     source: Source,
     nodes: Sequence[str],

@@ -28,12 +28,14 @@ from mdf_loop.folding.loops import (
 )
 from mdf_loop.importing.opening import Source
 from mdf_loop.lower.syntax import names_in, parse
+from mdf_loop.public_call import public_call
 from mdf_loop.reading.names import output_names
 
 _MAX_ITERATIONS = 1000
 """Default limit of iterations. A graph with more copies is of no use to a reader."""
 
 
+@public_call
 def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> Any:
     """Write out the iterations of a loop node.
 

@@ -16,6 +16,7 @@ from mdf_loop.document.loading import model_of
 from mdf_loop.errors import InputError, LoopError, ModelError
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.paths import noted, path_of
+from mdf_loop.public_call import public_call
 from mdf_loop.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def _read(reader: Callable[[Path], _Model], path: Path) -> _Model:
         ) from None
 
 
+@public_call
 def from_onnx(source: Any, *, loop_condition: str = "document") -> Any:
     """Return the modeci_mdf `Model` of an ONNX model.
 

@@ -31,6 +31,7 @@ from mdf_loop.plugin.values import (
     type_of,
     without_unit,
 )
+from mdf_loop.public_call import public_call
 from mdf_loop.reading.draws import with_streams_going_on
 from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
@@ -217,6 +218,7 @@ class _Inputs:
 # --- from Python ------------------------------------------------------------------------------
 
 
+@public_call
 def loop(
     M: Any = None,  # noqa: N803 - ONNX's name
     cond: Any = None,

@@ -23,6 +23,7 @@ from mdf_loop.ir.check import check
 from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.lower import Scope, Term, tensor
 from mdf_loop.lower.builder import ModelBuilder, Options
+from mdf_loop.public_call import public_call
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.draws import with_streams
 from mdf_loop.reading.graph import GraphReader
@@ -46,6 +47,7 @@ class Reading(Struct, frozen=True):
     notes: tuple[Finding, ...] = ()
 
 
+@public_call
 def read(
     source: Source,
     inputs: Mapping[str, Any] | None = None,

@@ -14,6 +14,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data
 from mdf_loop.paths import Files, noting
+from mdf_loop.public_call import public_calls
 from mdf_loop.renamed import renamed_attributes
 from mdf_loop.results.json_text import json_chunks, results_content, to_json_types
 from mdf_loop.run.outputs import Outputs
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from mdf_loop.drawing import Drawing
 
 
+@public_calls
 class Results(Outputs):
     """Outputs of a run with names, axes and units; see `Outputs` for the attributes of its base class.
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mdf_loop.ir import Array
+from mdf_loop.public_call import public_calls
 
 
+@public_calls
 @dataclass(frozen=True)
 class Derivatives(Mapping[tuple[str, str], Array]):
     """Derivatives of arrays with respect to other arrays, by both names: `jacobian["cell.V", "cell.a"]`.

@@ -12,6 +12,7 @@ import numpy as np
 from mdf_loop.files import checked_target, write_whole
 from mdf_loop.ir import StopReason
 from mdf_loop.paths import Files, noting
+from mdf_loop.public_call import public_calls
 from mdf_loop.renamed import renamed_attributes
 from mdf_loop.results.fit_data import FitData
 from mdf_loop.results.json_text import json_chunks
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+@public_calls
 @dataclass(frozen=True, eq=False)
 class Fit(FitData):
     """Result of a fit, with its export to JSON, files and plots. See `FitData` for the attributes."""
@@ -109,6 +111,7 @@ class Fit(FitData):
         return format_fit(self)
 
 
+@public_calls
 @dataclass(frozen=True, eq=False)
 class Fits(Mapping[str, Fit]):
     """Fits of several subjects, by the name of the subject.

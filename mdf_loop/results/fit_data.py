@@ -10,6 +10,7 @@ import numpy as np
 
 from mdf_loop.ir import Array, StopReason
 from mdf_loop.paths import Files
+from mdf_loop.public_call import public_calls
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -74,6 +75,7 @@ class Distribution:
     expected: Array
 
 
+@public_calls
 @dataclass(frozen=True, eq=False)
 class FitData:
     """Result of a fit.

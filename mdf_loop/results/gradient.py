@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Array
+from mdf_loop.public_call import public_calls
 from mdf_loop.results.json_text import to_json_types
 
 
@@ -28,6 +29,7 @@ class GradientCheck:
     where: str = ""
 
 
+@public_calls
 @dataclass(frozen=True)
 class Gradient(Mapping[str, Array]):
     """Derivatives of a number with respect to parameters and inputs, each an array of the shape of its parameter.

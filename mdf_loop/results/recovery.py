@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.ir import Array
+from mdf_loop.public_call import public_calls
 from mdf_loop.renamed import renamed_attributes
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.fit_data import flatten
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+@public_calls
 @dataclass(frozen=True, eq=False)
 class Recovery:
     """Fits of simulated data sets whose true parameters are known.

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from mdf_loop.durations import SECONDS
 from mdf_loop.ir import Array, Data, StopReason
+from mdf_loop.public_call import public_calls
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.recording.ticks import Ticks
 from mdf_loop.stopped_by import REASONS
@@ -131,6 +132,7 @@ def with_each_axis(arrays: Mapping[str, Data], axes: tuple[Axis, ...]) -> Mappin
     }
 
 
+@public_calls
 class Outputs(Mapping[str, Data]):
     """Outputs by name (`node.port`); a port id alone will do where it is the only one.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdf_loop.ir import Array, Data
+from mdf_loop.public_call import public_calls
 from mdf_loop.visible import on_one_line
 
 _KINDS = {"bool", "int", "uint", "float"}
@@ -61,6 +62,7 @@ class Comparison:
         return f", first{step}{values}" if step or values else ""
 
 
+@public_calls
 @dataclass(frozen=True, slots=True)
 class Verification:
     """Result of `verify`: all comparisons of a model.

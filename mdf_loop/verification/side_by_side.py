@@ -18,6 +18,7 @@ from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.interruption import interruptible
 from mdf_loop.ir import Array, Data, OutputRole, StopReason
 from mdf_loop.memory_limit import checked_limit, limited
+from mdf_loop.public_call import public_call
 from mdf_loop.reading import read, read_annotated
 from mdf_loop.reading.inputs import Given, open_ports
 from mdf_loop.reading.names import items, named_items
@@ -51,6 +52,7 @@ ENGINE_ONNX_TOLERANCE = 1e-5
 """Tolerance for models with onnx:: functions, which modeci_mdf's engine computes in float32."""
 
 
+@public_call
 def verify(
     source: Source,
     inputs: Mapping[str, Any] | None = None,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mdf_loop.public_call import public_call
 from mdf_loop.trials import draws
 
 current = 0
 
 
+@public_call
 def seed(number: int | str) -> int:
     """Say which random numbers loops draw from now on, inside modeci_mdf's own engine and in `loop`.
 

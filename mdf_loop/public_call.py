@@ -1,0 +1,47 @@
+"""Tracebacks of public calls that end at the user's line.
+
+An error of this package that leaves a public call describes a mistake in the model or in the call. Its traceback shows
+the frames of the caller only. All other exceptions keep their frames, since those are bugs of this package. With
+`MDF_LOOP_TRACEBACK=1` in the environment, errors of this package keep their frames, too.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from mdf_loop.errors import LoopError
+
+VARIABLE = "MDF_LOOP_TRACEBACK"
+"""Environment variable that lets errors keep the frames of this package, if it is neither empty nor 0."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Class = TypeVar("_Class", bound=type[Any])
+
+_PUBLIC_OPERATORS = ("__call__", "__getitem__")
+
+
+def public_call(function: _Function) -> _Function:
+    """Return a function like `function`, whose errors of this package have no frames of this package."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return function(*arguments, **keywords)
+        except LoopError as error:
+            if os.environ.get(VARIABLE, "0") in ("", "0"):
+                error.__traceback__ = error.__cause__ = error.__context__ = None
+            raise  # without an expression: this adds no frame to the traceback
+
+    return call  # type: ignore[return-value]
+
+
+def public_calls(cls: _Class) -> _Class:
+    """Make each public method of a class a public call, and return the class."""
+    for name, member in tuple(vars(cls).items()):
+        if inspect.isfunction(member) and (not name.startswith("_") or name in _PUBLIC_OPERATORS):
+            setattr(cls, name, public_call(member))
+    return cls
