@@ -39,6 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "parameter_rules",
             "poisson",
             "quantities",
+            "html_tables",
             "public_call",
             "renamed",
             "suggestion",

@@ -8,7 +8,6 @@ outputs       `cell.spike`    bool[]
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -18,18 +17,13 @@ from msgspec import Struct
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
+from mdf_loop.html_tables import html_table, limited, short_text
 from mdf_loop.ir import OutputRole, Program, Shape, type_text
 from mdf_loop.reading.given import default_data
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.settings import is_state
 from mdf_loop.specification import Selection
 from mdf_loop.visible import visible
-
-MAX_ROWS = 40
-"""Largest number of rows of a table."""
-
-_MAX_TEXT = 40
-"""Largest number of characters of a default in a table."""
 
 _Types = Mapping[str, tuple[str, Shape]]
 
@@ -107,39 +101,24 @@ class ModelDescription(Struct, frozen=True):
         return {title: items for title, items in groups.items() if items}
 
     def __str__(self) -> str:
-        rows = _table(self.groups)
+        rows = limited(_rows(self.groups), name_column=1)
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
         return "\n".join([f"model '{visible(self.name)}'", *(f"  {line}" for line in lines)])
 
     def to_html(self) -> str:
         """Return a table in HTML."""
-        head = "".join(f"<th>{title}</th>" for title in ("", "name", "type", "unit", "default"))
-        rows = (
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in _table(self.groups)
-        )
-        caption = f"<caption>model {html.escape(visible(self.name))}</caption>"
-        return f"<table>{caption}<tr>{head}</tr>{''.join(rows)}</table>"
+        head = ("", "name", "type", "unit", "default")
+        return html_table(f"model {self.name}", head, _rows(self.groups), name_column=1)
 
 
-def _table(groups: Mapping[str, Mapping[str, Description]]) -> list[tuple[str, ...]]:
-    """Return the rows of a table, at most `MAX_ROWS` and one that tells how many are left out."""
-    rows = [
-        (title if k == 0 else "", name, item.type, item.unit, _short_text(item.default))
+def _rows(groups: Mapping[str, Mapping[str, Description]]) -> list[tuple[str, ...]]:
+    """Return the rows of a table of all descriptions."""
+    return [
+        (title if k == 0 else "", name, item.type, item.unit, short_text(item.default))
         for title, items in groups.items()
         for k, (name, item) in enumerate(items.items())
     ]
-    if len(rows) > MAX_ROWS:
-        left_out = len(rows) - MAX_ROWS
-        rows[MAX_ROWS:] = [("", f"... and {left_out} more", "", "", "")]
-    return [tuple(map(visible, row)) for row in rows]
-
-
-def _short_text(default: Any) -> str:
-    """Return a default as text, shortened at its end."""
-    text = "" if default is None else str(default)
-    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
 
 
 def _inputs(prepared: Prepared, program: Program) -> Iterable[tuple[str, Description]]:

@@ -28,6 +28,9 @@ from mdf_loop.public_call import public_call, public_calls
 
 MAX_BANDS = 100
 
+MAX_NOTEBOOK_BYTES = 200_000
+"""Largest size of a picture that a notebook shows by itself."""
+
 
 @public_calls
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,29 @@ class Drawing:
         )
         write_whole(path, lambda stream: stream.write(picture))
 
-    def _repr_svg_(self) -> str:
-        """Return the picture as SVG text, for notebooks."""
-        return self.svg()
+    def interactive(self) -> InteractiveDrawing:
+        """Return the interactive page for a notebook. It embeds the layout engine, which has 700 kB."""
+        return InteractiveDrawing(self.page)
+
+    def __repr__(self) -> str:
+        return "Drawing: .save(path) writes the picture, .interactive() shows a page in a notebook"
+
+    def _repr_svg_(self) -> str | None:
+        """Return the picture as SVG text for notebooks, or None if it has more than `MAX_NOTEBOOK_BYTES`."""
+        svg = self.svg()
+        return svg if len(svg.encode()) <= MAX_NOTEBOOK_BYTES else None
+
+
+@dataclass(frozen=True, slots=True)
+class InteractiveDrawing:
+    """Interactive page of a model, which a notebook shows in a frame."""
+
+    page: Page
+
+    def __repr__(self) -> str:
+        return "InteractiveDrawing: a notebook shows the page"
 
     def _repr_html_(self) -> str:
-        """Return the interactive page in a frame, for notebooks."""
         return self.page.notebook_html()
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from mdf_loop import arguments
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
+from mdf_loop.html_tables import html_table, number_text
 from mdf_loop.ir import Array, Data
 from mdf_loop.paths import Files, noting
 from mdf_loop.public_call import public_calls
@@ -92,6 +93,13 @@ class Results(Outputs):
     def __repr__(self) -> str:
         types = ", ".join(f"{name}: {_type_text(array)}" for name, array in self._arrays.items())
         return on_one_line(f"Results({types})")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, _type_text(array), self.units.get(name, ""), _value_text(array))
+            for name, array in self._arrays.items()
+        ]
+        return html_table(self.reason, ("output", "type", "unit", "value"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of `to_json` as a dict of plain numbers, strings and lists."""
@@ -194,6 +202,11 @@ class Results(Outputs):
         title = arguments.text(title, "title", "title='A model'")
         with noting(self.read_from):
             return plot_results(self, path, plotted_names, title)
+
+
+def _value_text(array: Data) -> str:
+    """Return a single number as text, and an empty text for larger arrays."""
+    return number_text(array[()]) if isinstance(array, np.ndarray) and array.ndim == 0 else ""
 
 
 def _type_text(array: Data) -> str:

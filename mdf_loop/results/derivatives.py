@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from mdf_loop.html_tables import array_text, html_table
 from mdf_loop.ir import Array
 from mdf_loop.public_call import public_calls
+from mdf_loop.visible import on_one_line
 
 
 @public_calls
@@ -34,3 +36,13 @@ class Derivatives(Mapping[tuple[str, str], Array]):
 
     def __len__(self) -> int:
         return len(self.arrays)
+
+    def __repr__(self) -> str:
+        items = ", ".join(
+            f"{of} by {by}: {array_text(array)}" for (of, by), array in self.arrays.items()
+        )
+        return on_one_line(f"Derivatives({items})")
+
+    def _repr_html_(self) -> str:
+        rows = [(of, by, array_text(array)) for (of, by), array in self.arrays.items()]
+        return html_table(f"{self.mode} mode", ("of", "with respect to", "derivative"), rows)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.files import checked_target, write_whole
+from mdf_loop.html_tables import html_table, table_cells
 from mdf_loop.ir import StopReason
 from mdf_loop.paths import Files, noting
 from mdf_loop.public_call import public_calls
@@ -110,6 +111,12 @@ class Fit(FitData):
 
         return format_fit(self)
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.reason, *table_cells(self.table()))
+
 
 @public_calls
 @dataclass(frozen=True, eq=False)
@@ -173,6 +180,12 @@ class Fits(Mapping[str, Fit]):
     def __str__(self) -> str:
         """Return the text of each subject's fit below the name of the subject."""
         return "\n\n".join(f"{name}\n{fit}" for name, fit in self.fits.items())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{len(self)} subjects", *table_cells(self.table()))
 
 
 def save(fit: Fit | Fits, path: str | Path) -> None:

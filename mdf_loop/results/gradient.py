@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.html_tables import array_text, html_table
 from mdf_loop.ir import Array
 from mdf_loop.public_call import public_calls
 from mdf_loop.results.json_text import to_json_types
+from mdf_loop.visible import on_one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,18 @@ class Gradient(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self.arrays)
+
+    def __repr__(self) -> str:
+        derivatives = ", ".join(
+            f"{name}: {array_text(array)}" for name, array in self.arrays.items()
+        )
+        return on_one_line(f"Gradient(value: {array_text(self.value)}; {derivatives})")
+
+    def _repr_html_(self) -> str:
+        rows = [(name, array_text(array)) for name, array in self.arrays.items()]
+        return html_table(
+            f"value {array_text(self.value)}", ("with respect to", "derivative"), rows
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the number and its derivatives as plain numbers and lists. nan and infinity are strings."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdf_loop.html_tables import html_table, table_cells
 from mdf_loop.ir import Array
 from mdf_loop.public_call import public_calls
 from mdf_loop.renamed import renamed_attributes
@@ -79,3 +80,9 @@ class Recovery:
     def __str__(self) -> str:
         """Return the table and the number of data sets."""
         return f"{self.table().to_string()}\n{len(self.fits)} data sets"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{len(self.fits)} data sets", *table_cells(self.table()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdf_loop.html_tables import html_table, number_text
 from mdf_loop.ir import Array, Data
 from mdf_loop.public_call import public_calls
 from mdf_loop.visible import on_one_line
@@ -95,6 +96,22 @@ class Verification:
         lines += [f"{verdict} (tolerance: relative {self.tolerance:g})"]
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(map(on_one_line, lines))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                comparison.name,
+                comparison.engine,
+                "equal" if comparison.equal else "different",
+                *map(number_text, (comparison.max_abs, comparison.max_rel)),
+            )
+            for comparison in sorted(self.comparisons, key=lambda each: each.equal)
+        ]
+        head = ("name", "engine", "result", "largest difference", "relative")
+        return html_table(str(self).splitlines()[-1 - len(self.notes)], head, rows)
 
     def _summaries(self) -> list[str]:
         """Return one line for all equal parameters of each engine."""

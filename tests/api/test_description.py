@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 import mdf_loop
-from mdf_loop.api.description import MAX_ROWS, Description
+from mdf_loop.api.description import Description
+from mdf_loop.html_tables import MAX_ROWS
 
 NEURON = Path(mdf_loop.__file__).parent / "starts" / "neuron.yaml"
 
@@ -99,7 +100,7 @@ def test_tables_are_short_and_escaped() -> None:
 
 def test_a_model_that_cannot_be_evaluated_is_still_shown() -> None:
     model = compiled("nodes: {A: {output_ports: {y: {value: x + 1}}}}")
-    assert "which cannot be evaluated: UnknownNameError" in repr(model)
+    assert "which cannot be evaluated: unknown name 'x'" in repr(model)
     assert model._repr_html_() is None
     with pytest.raises(mdf_loop.LoopError, match="x"):
         _ = model.inputs

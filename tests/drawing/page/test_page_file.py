@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mdf_loop.drawing import draw
+from mdf_loop.drawing import draw, picture
 from mdf_loop.drawing.page import Page
 from mdf_loop.errors import InputError
 from mdf_loop.outline import outline
@@ -122,10 +122,15 @@ def test_depth_collapse_focus_and_captures_of_pages(tmp_path):
     assert drawing.page.data()["captures"] is False
 
 
-def test_a_notebook_has_the_page_in_a_frame_and_the_picture(tmp_path):
+def test_a_notebook_shows_the_picture_and_on_request_the_page(monkeypatch):
     drawing = draw(NESTED)
-    assert drawing._repr_html_().startswith("<iframe sandbox=")
+    assert not hasattr(drawing, "_repr_html_")
     assert "<svg" in drawing._repr_svg_()
+    assert len(drawing._repr_svg_()) < 200_000
+    assert drawing.interactive()._repr_html_().startswith("<iframe sandbox=")
+    monkeypatch.setattr(picture, "MAX_NOTEBOOK_BYTES", 100)
+    assert drawing._repr_svg_() is None
+    assert ".save(path)" in repr(drawing)
 
 
 @pytest.mark.slow
