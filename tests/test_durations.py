@@ -64,7 +64,7 @@ def test_nor_is_anything_else(value) -> None:
 def assert_refused(value: object) -> None:
     with pytest.raises(InputError) as error:
         seconds(value, "the time limit")
-    assert str(error.value) == (
+    assert error.value.report == (
         f"InputError: the time limit is {value!r}, which is not a length of time\n"
         "  hint: give a number of seconds or a text with a unit, e.g. 90, 30s, 5min, 2h"
     )
@@ -178,7 +178,7 @@ def test_a_number_is_in_the_unit_of_the_model_already() -> None:
 def test_what_is_no_length_of_time_is_no_step(text: str) -> None:
     with pytest.raises(InputError) as error:
         step_in(text, "s")
-    assert str(error.value) == (
+    assert error.value.report == (
         f"InputError: dt must be a length of time, not {text[:60]!r}\n"
         "  hint: give a number in the model's unit of time, or a text with a unit, "
         "e.g. 5e-5 or '0.5ms'"
@@ -189,7 +189,7 @@ def test_what_is_no_length_of_time_is_no_step(text: str) -> None:
 def test_a_unit_that_is_none_of_time_is_refused(unit: str) -> None:
     with pytest.raises(InputError) as error:
         step_in(f"5 {unit}", "s")
-    assert str(error.value) == (
+    assert error.value.report == (
         f"InputError: dt is '5 {unit}', but '{unit}' is no unit of time\n"
         "  hint: units of time are ns, us, ms, s, min, h, d"
     )

@@ -63,7 +63,7 @@ def test_the_middle_of_a_long_text_is_left_out() -> None:
 
 def test_errors_show_what_they_repeat() -> None:
     error = ModelError("no '\x1b]0;x\a'", "$.nodes['\x9b']", "not '\u202e'")
-    assert str(error).splitlines() == [
+    assert error.report.splitlines() == [
         r"ModelError: no '\x1b]0;x\x07'",
         r"  at $.nodes['\x9b']",
         r"  hint: not '\u202e'",

@@ -138,7 +138,7 @@ def test_the_default_unit_of_time_is_seconds(metadata):
 def test_a_unit_that_is_no_time_is_refused(unit, description):
     with pytest.raises(ModelError) as error:
         graph({"time_unit": unit})
-    assert str(error.value) == (
+    assert error.value.report == (
         f"ModelError: 'time_unit' of the graph 'g' is {description}, which is no unit of time\n"
         "  at $.graphs[0].metadata\n"
         "  hint: units of time are ns, us, ms, s, min, h, d; without 'time_unit' it is s"

@@ -58,7 +58,7 @@ def test_what_a_reader_stumbles_over_is_an_error_of_the_file(
     model.write_bytes(content)
     with pytest.raises(ModelError, match=sentence) as caught:
         mdf_loop.compile(model)
-    assert "is it a .xml file, and was it copied completely?" in str(caught.value)
+    assert "is it a .xml file, and was it copied completely?" in caught.value.report
 
 
 def test_what_an_importer_says_is_said_once(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_what_an_importer_says_is_said_once(tmp_path: Path) -> None:
     ):
         with pytest.raises(ModelError, match=sentence) as caught:
             mdf_loop.compile(path)
-        said = str(caught.value)
+        said = caught.value.report
         assert said.count("ModelError") == 1
         assert said.count("was it copied completely?") == (path is cut)
 

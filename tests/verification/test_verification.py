@@ -351,7 +351,7 @@ nodes:
 """
     with pytest.raises(RunError) as caught:
         mdf_loop.verify(mdf(text), steps=3)
-    assert str(caught.value).splitlines() == [
+    assert caught.value.report.splitlines() == [
         "RunError: there is nothing to compare with: modeci_mdf's engine cannot run this model: "
         "Could not evaluate expression [f * 2]: name 'f' is not defined",
         "  at $.graphs[0].nodes['A']",

@@ -271,7 +271,7 @@ def as_bytes(content: Any) -> Any:
 def said_of(path: Path) -> str:
     with pytest.raises(LoopError) as caught:
         load(path, {})
-    return str(caught.value)
+    return caught.value.report
 
 
 def test_a_file_that_unfolds(tmp_path):

@@ -251,7 +251,7 @@ def error_of(document, kind: type[LoopError] = RunError, **options: object) -> s
     with pytest.raises(kind) as caught:
         run_in_engine(document, **options)
     assert caught.value.__cause__ is None
-    return str(caught.value)
+    return caught.value.report
 
 
 def test_a_node_that_fails_is_named(opened):

@@ -135,7 +135,7 @@ def test_a_text_that_is_no_number() -> None:
 
 def test_an_error_without_a_place_is_still_one_sentence() -> None:
     error = run_error(RuntimeError("something odd\nwith details"), Nodes())
-    assert str(error) == (
+    assert error.report == (
         "RunError: the model failed while running\n  hint: ONNX Runtime says: something odd"
     )
 

@@ -64,7 +64,7 @@ def test_one_owner_at_a_time(tmp_path):
     first.check()
     with pytest.raises(InputError) as refused:
         second.take()
-    assert str(refused.value) == (
+    assert refused.value.report == (
         f"InputError: '{tmp_path}/x.zarr' is being written by run {first.owner.run} (process "
         f"{os.getpid()} on {first.owner.host}, since {first.owner.since})\n"
         "  hint: give the output another name; wait until it has ended, or stop it"
