@@ -21,7 +21,7 @@ _WORDS = {"and", "or", "not", "if", "else", "in", "True", "False", "true", "fals
 
 
 def read_in(text: Any) -> set[str]:
-    """The names that a formula reads."""
+    """Return the names that a formula reads."""
     if isinstance(text, str):
         return set(_NAME.findall(text)) - _WORDS
     parts = text if isinstance(text, list | tuple) else ()
@@ -37,12 +37,12 @@ class Control:
     graphs: Mapping[str, Any]
 
     def reads(self) -> set[str]:
-        """The names it reads, those of its graphs included."""
+        """Return the names that the function and its graphs read."""
         names = {name for text in self.args.values() for name in read_in(text)}
         return names | {name for graph in _flat(self.graphs.values()) for name in graph.reads()}
 
     def content(self) -> dict[str, Any]:
-        """The function as in a document."""
+        """Return the function as written in a document."""
         return {"function": self.function, "args": {**self.args, **_contents(self.graphs)}}
 
 
@@ -57,7 +57,7 @@ class Graph:
     passed: Sequence[str] = ()
 
     def inside(self) -> set[str]:
-        """The names that its node reads."""
+        """Return the names that the node of the graph reads."""
         items = self.functions.values()
         names = {
             n
@@ -68,11 +68,11 @@ class Graph:
         return names - set(self.functions)
 
     def reads(self) -> set[str]:
-        """The names it reads from outside."""
+        """Return the names that the graph reads from outside."""
         return (self.inside() | set(self.passed)) - set(self.inputs or ())
 
     def node(self) -> dict[str, Any]:
-        """Its node as in a document."""
+        """Return the node of the graph as written in a document."""
         functions = {
             key: item.content() if isinstance(item, Control) else {"value": item}
             for key, item in self.functions.items()
@@ -84,7 +84,7 @@ class Graph:
         }
 
     def content(self) -> dict[str, Any]:
-        """The graph as in a document."""
+        """Return the graph as written in a document."""
         metadata = {"outputs": [*self.outputs, *self.passed], **self.metadata}
         if self.inputs is not None:
             metadata["inputs"] = list(self.inputs)
@@ -104,18 +104,18 @@ def _contents(graphs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def give(*passed: str, **outputs: Any) -> Graph:
-    """A branch of formulas; names passed through come after them."""
+    """Build a branch whose outputs are formulas, followed by the names passed through."""
     return Graph(outputs, passed=passed)
 
 
 def choose(cond: Any, then: Graph, otherwise: Graph, **args: Any) -> Control:
-    """An If."""
+    """Build an `onnx::If` function."""
     graphs = {"then_branch": then, "else_branch": otherwise}
     return Control("onnx::If", {"cond": cond, **args}, graphs)
 
 
 def case(index: Any, branches: Sequence[Graph], default: Any = None) -> Control:
-    """A case_of; the default is a graph, or names."""
+    """Build a `case_of` function, whose default is a graph or names."""
     if isinstance(default, Graph):
         return Control(
             "case_of", {"index": index}, {"branches": list(branches), "default": default}
@@ -125,17 +125,17 @@ def case(index: Any, branches: Sequence[Graph], default: Any = None) -> Control:
 
 
 def repeat(body: Graph, initial: Sequence[Any], **args: Any) -> Control:
-    """A loop; `args` are M and cond."""
+    """Build an `onnx::Loop` function; `args` are `M` and `cond`."""
     return Control("onnx::Loop", {**args, "v_initial": list(map(str, initial))}, {"body": body})
 
 
 def body(inputs: str, outputs: Mapping[str, Any], **functions: Any) -> Graph:
-    """A loop's body: `inputs` are the names of iteration, condition, carried values."""
+    """Build a loop body; `inputs` names the iteration number, the condition and carried values."""
     return Graph(outputs, functions, inputs.split())
 
 
 def model(outputs: Mapping[str, Any], **functions: Any) -> dict[str, Any]:
-    """A graph whose node reads its inputs by the names in formulas."""
+    """Build a model whose node has an input port for each name in its formulas."""
     return {"graph": {"nodes": {"m": Graph(outputs, functions).node()}}}
 
 
@@ -143,13 +143,13 @@ def model(outputs: Mapping[str, Any], **functions: Any) -> dict[str, Any]:
 
 
 def choices(source: Any, **inputs: Any) -> list[If]:
-    """The choices that a model's program holds."""
+    """Return the choices in the program of a model."""
     program = mdf_loop.read(source, inputs)
     return [operation for operation in walk(program.ops) if isinstance(operation, If)]
 
 
 def refused(source: Any, kind: type[LoopError], *, options: Any = None, **inputs: Any) -> Finding:
-    """The one finding of a model that is refused, when it is compiled or when it runs."""
+    """Check that compiling or running a model fails, and return the only finding of the error."""
     with pytest.raises(kind) as caught:
         mdf_loop.compile(source, device="cpu", **(options or {})).run(inputs)
     (finding,) = caught.value.findings

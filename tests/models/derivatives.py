@@ -13,7 +13,7 @@ import mdf_loop
 def derivatives(
     source: Any, inputs: Mapping[str, Any], of: str = "m.z", word: Any = "sum", check: bool = True
 ) -> dict[str, Any]:
-    """How the sum of an output changes with each input; a check with differences can be left out at kinks."""
+    """Return the derivatives of an output by each float input; omit the finite-difference check at kinks."""
     wrt = [name for name, value in inputs.items() if np.asarray(value).dtype.kind == "f"]
     made = [
         mdf_loop.compile(source, native=native, device="cpu").gradient(

@@ -64,12 +64,12 @@ nodes:
 
 
 def compiled(text: str) -> mdf_loop.CompiledModel:
-    """A model of this text."""
+    """Compile the model in a YAML text."""
     return mdf_loop.compile(document_of(text))
 
 
 def trace(model: mdf_loop.CompiledModel, noise: float = 0.02, seed: int = 0, **set: Any) -> Any:
-    """What a cell does, with noise: columns of time and V."""
+    """Simulate a cell and return columns of time and V with measurement noise."""
     values = {f"cell.{name}": value for name, value in set.items()}
     made = np.asarray(model.run(set=values, steps=STEPS, dt=DT, progress=False)["cell.V"])
     rng = np.random.default_rng(seed)

@@ -18,11 +18,12 @@ def loop_model(
     types: Mapping[str, str] | None = None,
     function: str = "onnx::Loop",
 ) -> dict[str, Any]:
-    """A model whose node `A` runs `loop`; outputs `r0`, `r1`, ... are its results, `n` its count.
+    """Build a model whose node `A` runs a loop with outputs `r0`, `r1`, ... and the count `n`.
 
-    `body` gives each value of the body's only node; `carried` are the names that enter, which
-    leave as `<name>_next`; `recorded` are output names; `given` are
-    values of `A`'s input ports, `types` those that input ports of the body state.
+    `body` maps each value of the body's only node to its formula. `carried` names the
+    carried values, which leave the body as `<name>_next`. `recorded` names the recorded outputs.
+    `given` holds the values of the input ports of `A`. `types` holds the types that the
+    input ports of the body state.
     """
     enters, rows = carried.split(), recorded.split()
     leaves = [f"{name}_next" for name in enters]

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def power(nodes: dict[str, Any], edges: dict[str, Any] | None = None) -> dict[str, Any]:
-    """`s = 1; 5 times: s = w * s`, whatever the nodes of its body are."""
+    """Build a model of `s = 1; 5 times: s = w * s` with these body nodes."""
     body = {
         "step": {
             "metadata": {"inputs": ["i", "go_in", "s"], "outputs": ["go", "s_next"]},

@@ -34,7 +34,7 @@ def runs(case: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def value(stored: Any) -> Any:
-    """A tensor, a sequence (a list), or nothing."""
+    """Return a stored tensor as an array, a sequence as a list, and null as None."""
     if stored is None:
         return None
     if "sequence" in stored:

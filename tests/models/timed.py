@@ -106,7 +106,7 @@ ALL = {"neuron": NEURON, "pair": PAIR, "arrays": ARRAYS, "scheduled": SCHEDULED}
 
 
 def same(left: Any, right: Any) -> None:
-    """The same outputs, bit for bit."""
+    """Check that two runs have identical outputs, bit for bit."""
     assert list(left) == list(right)
     for name in left:
         assert left[name].dtype == right[name].dtype, name

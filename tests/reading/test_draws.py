@@ -22,7 +22,7 @@ def numbers(site: str, count: int, seed: int = 0, trial: int = 0) -> np.ndarray:
 
 
 def walk(steps: int, seed: int = 0, trial: int = 0) -> np.ndarray:
-    """What the walk is, by numpy."""
+    """Compute the random walk with NumPy."""
     x, rows = 1.0, []
     for z in streams.normal(numbers("g.A.x#0", steps, seed, trial)):
         x = 0.9 * x + (0.5 + 2.0 * z)
@@ -192,7 +192,7 @@ def test_trials_of_a_model_that_draws_nothing_are_refused() -> None:
 
 
 def value(expression: Any, **parameters: Any) -> Any:
-    """What one evaluation gives for an output."""
+    """Return the value of an output expression after one evaluation."""
     node = {"parameters": parameters, "output_ports": {"y": {"value": expression}}}
     return mdf_loop.compile(model(node)).run()["y"]
 

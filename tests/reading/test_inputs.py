@@ -46,7 +46,7 @@ def port(**stated: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_over_time(stated, value, over_time, shape):
-    """What has more axes than a value of the port has rows; a port that states nothing is a number."""
+    """Check that an array with more axes than its port has a row per step; the default port is scalar."""
     given = bind(open_document(port(**stated)), {"x": value}, Options(), 4)
     assert given.over_time == (frozenset({"x"}) if over_time else frozenset())
     assert given.arrays["x"].shape == shape

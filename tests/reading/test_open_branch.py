@@ -55,7 +55,7 @@ SQUEEZE, SUM = "Squeeze (x, axes)", "ReduceSum <keepdims = 0> (x, axes)"
 
 
 def runtime(proto: onnx.ModelProto, feeds: dict[str, Any]) -> Any:
-    """What plain ONNX Runtime gives first."""
+    """Return the first output of the model in plain ONNX Runtime."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(proto.SerializeToString())

@@ -27,7 +27,7 @@ SHARED = Path(__file__).parents[3] / "shared" / "models"
 def by_engine(
     source: Any, steps: int, dt: float | None, names: list[str], **given: Any
 ) -> dict[str, Any]:
-    """What the engine gives for each evaluation; the first one takes no time."""
+    """Evaluate the model with the MDF engine; the first evaluation has no time increment."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
     rows: dict[str, list[Any]] = {name: [] for name in names}

@@ -130,7 +130,7 @@ g:
 
 @pytest.mark.parametrize("start", [0, 3, 7.0, 2.5])
 def test_a_threshold_on_a_state_that_is_set(start: float) -> None:
-    """What is set is looked at before the node has run, as if it were written."""
+    """Check that a threshold tests a state passed to `set` before the node has run."""
     written = yaml.safe_load(WATCHED)
     written["g"]["nodes"]["A"]["parameters"]["n"]["default_initial_value"] = start
     expected = mdf_loop.compile(written).run()

@@ -37,7 +37,7 @@ def test_nothing_that_comes_over_an_edge_is_cast_or_reshaped(word, shape, value,
 
 
 def test_the_models_of_psyneulink():
-    """It writes int64 and [1, 1] on every port; the numbers are those that were sent."""
+    """Check that input values override the int64 and [1, 1] that PsyNeuLink writes on every port."""
     y = mdf_loop.compile(sent(0.5, {"shape": [1, 1], "type": "int64"}), device="cpu").run()["y"]
     assert (y.tolist(), y.shape) == (1.0, ())
 
@@ -77,7 +77,7 @@ def test_bodies_do_not_cast_either(word):
 
 
 def test_a_plain_number_begins_in_the_type_of_the_body():
-    """What is carried has one type: the document's 0 is a float where the body says so."""
+    """Check that an initial 0 is a float if the port of the body states float."""
     y = mdf_loop.compile(body_port({"type": "float"}, 0), device="cpu").run()["y"]
     assert (y.dtype, y.tolist()) == (np.float64, 0.75)
 
@@ -112,7 +112,7 @@ def test_an_imported_input_of_one_element_has_its_shape():
     ("word", "dtype"), [("int32", "int32"), ("float", "int64"), ("int", "int64")]
 )
 def test_the_iteration_number_has_the_dtype_that_the_body_states(word, dtype):
-    """It is no value that somebody sends; a mere float is what importers write on every port."""
+    """Check the dtype of the iteration number; a plain float is ignored, as importers write it everywhere."""
     model = body_port({})
     body = model["g"]["nodes"]["m"]["functions"]["loop"]["args"]["body"]["b"]
     body["metadata"]["outputs"] = ["go_on", "v_next", "row"]

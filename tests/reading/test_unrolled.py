@@ -69,7 +69,7 @@ def changed(condition: str, **ports: str) -> dict[str, Any]:
 
 
 def is_unrolled(source: Any, unroll: int = 64) -> bool:
-    """Whether no loop is left; check that the numbers are those of the loop, bit for bit."""
+    """Return True if no loop is left, and check that unrolling changes no bit of the results."""
     loop = mdf_loop.compile(source, device="cpu").run()
     compiled = mdf_loop.compile(source, device="cpu", unroll=unroll)
     straight = compiled.run()

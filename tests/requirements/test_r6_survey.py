@@ -193,7 +193,7 @@ def test_r6_07_writing_at_computed_positions(run_everywhere):
 
 
 def test_r6_07_writing_by_choice(run_everywhere):
-    """The same with what MDF's expressions have: where(position == k, value, old)."""
+    """Check that `where(position == k, value, old)` writes one element of an array."""
     model = loop_model(
         {"M": 3, "v_initial": "(numpy.zeros(4),)"},
         {"t_next": "numpy.where(numpy.arange(4) == 2 - i, 10.0 * (i + 1), t)"},

@@ -28,7 +28,7 @@ from mdf_loop.run.interpret import interpret
 
 
 def _computed(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What the operations give, if all arguments are values that are not known."""
+    """Interpret the operations of a function whose arguments are all unknown until run time."""
     b = ModelBuilder()
     arrays = {f"x{k}": np.array(a) for k, a in enumerate(arguments)}
     values = [b.new(str(a.dtype), (), name) for name, a in arrays.items()]

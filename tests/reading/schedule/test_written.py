@@ -72,7 +72,7 @@ def test_time_scales(written: Any) -> None:
 
 
 def test_a_unit_within_a_shorter_one_is_counted_for_life() -> None:
-    """As graph-scheduler does."""
+    """Check that such a unit counts over the whole life, as in graph-scheduler."""
     read = _read("AtPass", n=1, time_scale="TimeScale.CONSIDERATION_SET_EXECUTION")
     assert read == Compare((Times(PASS, LIFE),), "==", 1)
 
