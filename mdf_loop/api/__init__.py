@@ -1,1 +1,1 @@
-"""What users call: `compile`, and what a run is asked for."""
+"""Public entry points: `compile`, and the methods of compiled models."""

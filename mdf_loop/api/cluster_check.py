@@ -1,4 +1,4 @@
-"""What the workers of a cluster have, and how fast each is."""
+"""Check of the workers of a cluster: their libraries, their native form and their speed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NEURON = {
 
 
 class WorkerReport(Struct, frozen=True):
-    """A worker: where it is, how many threads it has, its form, and steps of a neuron in a second."""
+    """Address, number of threads, native form and speed (steps of a neuron per second) of a worker."""
 
     address: str
     threads: int
@@ -58,7 +58,7 @@ class WorkerReport(Struct, frozen=True):
 
 
 def check_workers(cluster: Any) -> list[WorkerReport]:
-    """Look at each worker of a cluster.
+    """Return a report about each worker of a cluster.
 
     Raises:
         InputError: the cluster cannot be reached, or has no worker.
@@ -93,7 +93,7 @@ def _report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerRepor
 
 
 def _looked_at() -> tuple[dict[str, str], float]:
-    """The form of this process, and its speed."""
+    """Return the native form and the speed of this process."""
     prepared = Prepared(open_document(_NEURON), Placement("cpu"), Options())
     asked = specify(
         sweep={"current": np.linspace(0, 1, _MEMBERS)}, steps=_STEPS, dt=0.1, progress=False

@@ -1,4 +1,4 @@
-"""What each worker does: it runs blocks of the members of a run, and says what became of each."""
+"""Work of a cluster's worker: it runs blocks of members, and reports the outcome of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MANY = 1 << 20
 
 
 class Piece(Struct, frozen=True):
-    """Results of members from `first` on."""
+    """Results of consecutive members, which begin with `first`."""
 
     first: int
     count: int
@@ -40,7 +40,7 @@ class Piece(Struct, frozen=True):
 
 
 class FailedMember(Struct, frozen=True):
-    """A member whose run has failed, and how."""
+    """Member whose run has failed, with its error."""
 
     member: int
     who: str
@@ -48,7 +48,7 @@ class FailedMember(Struct, frozen=True):
 
 
 class MadeBlock(Struct, frozen=True):
-    """What became of the members of a block."""
+    """Outcome of the members of a block."""
 
     pieces: tuple[Piece, ...]
     failures: tuple[FailedMember, ...]
@@ -56,7 +56,7 @@ class MadeBlock(Struct, frozen=True):
 
 
 class Job:
-    """A model, and what is asked of it for each member; it can be sent.
+    """Model with the specification of a run for each member, which can be pickled.
 
     Attributes:
         shape: how many members there are along each axis; the last one is that of trials, if there is one.
@@ -84,22 +84,22 @@ class Job:
         self.store: Regions | None = None
 
     def check_form(self, who: str) -> None:
-        """Refuse to compute where numbers would be others."""
+        """Refuse to compute if the worker's form would give other numbers."""
         check_environment(self._form, who)
 
     @property
     def axes(self) -> int:
-        """How many axes there are: of members of a sweep, of trials."""
+        """Number of axes of members and trials."""
         return len(self._members_and_trials)
 
     @property
     def _members_and_trials(self) -> tuple[int, ...]:
-        """How many members a sweep has, and how many trials there are, if there are both."""
+        """Return the numbers of members and of trials, for those that the run has."""
         swept = (math.prod(shape_of(self._sweep)),) if self._sweep else ()
         return swept if self._trials is None else (*swept, len(self._trials))
 
     def asked_of(self, box: Box) -> RunSpecification:
-        """What a run of the members in a box of members and trials is asked for."""
+        """Return the specification of a run of the members in a box."""
         values, places = self._asked.values, list(box)
         if self._sweep:
             rows = places.pop(0)
@@ -116,7 +116,7 @@ class Job:
         )
 
     def made(self, first: int, last: int) -> MadeBlock:
-        """Run members; those that fail are told, the others are kept."""
+        """Run members. Failed members are reported, and the others are kept."""
         pieces: list[Piece] = []
         failures: list[FailedMember] = []
         found: list[NotFinite | None] = []
@@ -139,7 +139,7 @@ class Job:
         return MadeBlock(tuple(pieces), tuple(failures), earliest(found))
 
     def _run(self, box: Box) -> Results:
-        """The results of the members in a box, without what whoever asks for them has: model and inputs."""
+        """Return the results of the members in a box, without the model and the inputs, which the client has."""
         made = run(self.prepared, self.asked_of(box))
         made.model, made.run_values = None, Values()
         found = made.not_finite
@@ -148,7 +148,7 @@ class Job:
         return made
 
     def called(self, member: int) -> str:
-        """A member with its values: `member 17 (cell.a = 0.3, trial 4)`."""
+        """Return the name of a member with its values: `member 17 (cell.a = 0.3, trial 4)`."""
         front = self._members_and_trials
         places = [int(place) for place in np.unravel_index(member, front)]
         said = []
@@ -166,7 +166,7 @@ def _short(value: Any) -> str:
 
 
 def _halves(box: Box) -> Iterator[Box]:
-    """A box in two, along its first axis of more than one place."""
+    """Divide a box in two along its first axis with more than one member."""
     axis = next(k for k, part in enumerate(box) if part.stop - part.start > 1)
     middle = (box[axis].start + box[axis].stop) // 2
     for part in (slice(box[axis].start, middle), slice(middle, box[axis].stop)):
@@ -174,7 +174,7 @@ def _halves(box: Box) -> Iterator[Box]:
 
 
 def on_worker(job: Job, block: MemberBlock) -> MadeBlock:
-    """What a worker does with a block; what is written to a store is not sent."""
+    """Run a block on a worker. Results that are written to a store are not sent back."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -188,7 +188,7 @@ def on_worker(job: Job, block: MemberBlock) -> MadeBlock:
 
 
 def write(store: Regions, block: MemberBlock, made: MadeBlock) -> None:
-    """Write what became of the members of a block."""
+    """Write the outcome of the members of a block to the store."""
     flags = np.full(block.members, FAILED, np.int8)
     arrays: dict[str, Array] = {}
     for piece in made.pieces:
@@ -208,12 +208,12 @@ def write(store: Regions, block: MemberBlock, made: MadeBlock) -> None:
 
 
 def flat(results: Results) -> dict[str, Array]:
-    """The outputs with one axis of members in front."""
+    """Return the outputs with one axis of members in front."""
     return _flat(results, {name: np.asarray(array) for name, array in results.items()})
 
 
 def flat_lengths(results: Results) -> dict[str, Array]:
-    """The lengths of rows likewise."""
+    """Return the lengths of rows with one axis of members in front."""
     return _flat(results, results.lengths)
 
 
@@ -226,7 +226,7 @@ def _flat(results: Results, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def axes_in_front(results: Results) -> int:
-    """How many axes are those of members and trials."""
+    """Return the number of axes of members and trials."""
     return sum(axis.is_swept or axis.name == "trial" for axis in results.axes)
 
 

@@ -1,4 +1,4 @@
-"""The first members of a run, which are run here: they tell how members are cut into blocks."""
+"""Pilot runs of the first members in this process, which determine the division of members into blocks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LANES = 64
 
 
 class Pilot(Struct, frozen=True):
-    """How members are cut, and what the first block gave."""
+    """Division of the members into blocks, and the results of the first block."""
 
     cut: Partition
     block: MemberBlock
@@ -39,7 +39,7 @@ class Pilot(Struct, frozen=True):
 
 
 def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
-    """Run more and more of the first members, until it is known how long they take.
+    """Run increasing numbers of members until their duration is known.
 
     Args:
         job: what is run.
@@ -98,7 +98,7 @@ def _stopped(stopping: Stopping) -> BaseException:
 
 
 def _power(most: int) -> int:
-    """The largest power of two that is not above: processors like such."""
+    """Return the largest power of two that is at most `number`; processors handle such block sizes well."""
     return 1 << most.bit_length() - 1
 
 
@@ -112,7 +112,7 @@ def _all_failed(made: MadeBlock) -> RunError:
 
 
 def _bytes(made: MadeBlock) -> int:
-    """The bytes of the largest output of one member."""
+    """Return the size in bytes of the largest output of one member."""
     piece = made.pieces[0]
     arrays = flat(piece.results).values()
     return max(1, *(array.nbytes // piece.count for array in arrays), np.dtype(float).itemsize)

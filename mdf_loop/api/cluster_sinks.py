@@ -1,4 +1,4 @@
-"""Where members go that others have run: to memory, to a store, or into statistics over trials."""
+"""Destinations of members that workers have run: memory, a store, or statistics over trials."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mdf_loop.specification import RunSpecification
 
 
 class MemberSink(Protocol):
-    """Takes what became of blocks.
+    """Destination of computed blocks.
 
     Attributes:
         members: how many there are in all.
@@ -49,17 +49,17 @@ class MemberSink(Protocol):
     not_finite: NotFinite | None
 
     def missing(self) -> Iterator[MemberBlock]:
-        """The blocks that are still to be run."""
+        """Return the blocks that are not computed yet."""
 
     def put(self, block: MemberBlock, made: MadeBlock) -> None:
-        """Take a block."""
+        """Accept a block."""
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """All that was taken."""
+        """Return the results of all accepted blocks."""
 
 
 def _like(template: Results, job: Job, asked: RunSpecification) -> Results:
-    """Results with the axes of all members, and without outputs."""
+    """Return results with the axes of all members, and without outputs."""
     made = copy(template)
     axes: list[Axis] = []
     if asked.values.sweep:
@@ -81,7 +81,7 @@ _Key = tuple[str, str]
 
 
 class InMemory:
-    """Keeps all members.
+    """Destination in memory that keeps all members.
 
     Raises:
         UnsupportedError: an output is no array.
@@ -107,11 +107,11 @@ class InMemory:
         self.put(first.block, first.made)
 
     def missing(self) -> Iterator[MemberBlock]:
-        """All blocks but the first."""
+        """Return all blocks except the first."""
         return (block for block in self._cut.blocks() if block.number)
 
     def put(self, block: MemberBlock, made: MadeBlock) -> None:
-        """Take a block."""
+        """Accept a block."""
         self.not_finite = earliest((self.not_finite, made.not_finite))
         for piece in made.pieces:
             rows = slice(piece.first, piece.first + piece.count)
@@ -131,7 +131,7 @@ class InMemory:
                 yield (word, name), np.broadcast_to(np.asarray(said).reshape(-1), piece.count)
 
     def _keep(self, key: _Key, rows: slice, array: Array) -> None:
-        """Put rows to their place, which is made wider for them if it must be."""
+        """Write rows to their places in an array, which is widened if necessary."""
         kept = self._arrays.get(key)
         if kept is None:
             kept = np.zeros((self.members, *array.shape[1:]), array.dtype)
@@ -143,7 +143,7 @@ class InMemory:
         self._arrays[key] = kept
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """All members; nan where there is none."""
+        """Return all members, with nan for missing ones."""
         made = _like(self._template, self._job, self._asked)
         made.stopped_by, made.reason = stopped_by, reason or stopped_by.value
         shape = tuple(axis.length for axis in made.axes[: axes_in_front(made)])
@@ -160,7 +160,7 @@ class InMemory:
         }
 
     def _loops(self, shape: tuple[int, ...]) -> dict[str, LoopReport]:
-        """How the loops of all members went."""
+        """Return the loop reports of all members."""
         found = {}
         for (word, name), counts in self._arrays.items():
             if word == "iterations":
@@ -187,7 +187,7 @@ def _check_arrays(template: Results) -> None:
 
 
 class OverTrialsSink:
-    """Tells statistics over trials: of members and trials in their order, whoever comes first."""
+    """Destination that accumulates statistics over trials in the order of members and trials."""
 
     def __init__(self, job: Job, asked: RunSpecification, first: Pilot) -> None:
         refuse_with_statistics(asked)
@@ -202,11 +202,11 @@ class OverTrialsSink:
         self.put(first.block, first.made)
 
     def missing(self) -> Iterator[MemberBlock]:
-        """All blocks but the first."""
+        """Return all blocks except the first."""
         return (block for block in self._cut.blocks() if block.number)
 
     def put(self, block: MemberBlock, made: MadeBlock) -> None:
-        """Take a block, and all that wait for it.
+        """Accept a block, and count all blocks that waited for it.
 
         Raises:
             RunError: a trial has failed.
@@ -226,7 +226,7 @@ class OverTrialsSink:
             self._next += 1
 
     def _members_of(self, piece: Piece) -> range | None:
-        """The members of a sweep that a piece is of."""
+        """Return the members of a sweep that a piece belongs to."""
         axis = piece.results.axes[0]
         if not axis.is_swept:
             return None
@@ -236,7 +236,7 @@ class OverTrialsSink:
         return range(first, first + axis.length)
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """What is told."""
+        """Return the statistics."""
         like = _like(self._template, self._job, self._asked)
         like.loops = dict(self._template.loops)
         made = told_of(self._statistics, like, stopped_by, reason)

@@ -1,4 +1,4 @@
-"""Members that are written to a store by those who run them, and what is said there of the run."""
+"""Store to which workers write their members, with a description of the run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FAILED = 1000
 
 
 class InStore:
-    """Knows what of a store is computed; who runs members writes them.
+    """Record of the computed blocks of a store. The workers write the members.
 
     Attributes:
         members: how many there are in all.
@@ -76,7 +76,7 @@ class InStore:
     def begun(
         cls, job: Job, prepared: Prepared, asked: RunSpecification, first: Pilot, claim: Claim
     ) -> InStore:
-        """A new store, with the first block in it."""
+        """Create a store that contains the first block."""
         claim.check_new()
         template = _of_one(first.made.pieces[0].results, asked)
         said = {
@@ -109,7 +109,7 @@ class InStore:
         claim: Claim,
         stopping: Stopping,
     ) -> InStore | None:
-        """Return the store of an earlier run that was the same; None if there is none.
+        """Return the store of an earlier equal run, or None if there is none.
 
         Blocks that are missing or damaged will be computed again. Nothing is changed before all of
         the store was checked.
@@ -133,11 +133,11 @@ class InStore:
         return made
 
     def missing(self) -> Iterator[MemberBlock]:
-        """The blocks that are not computed yet."""
+        """Return the blocks that are not computed yet."""
         return (block for block in self._cut.blocks() if block.number not in self._computed)
 
     def put(self, block: MemberBlock, made: MadeBlock) -> None:
-        """Take note of a block that was written."""
+        """Record a block as written."""
         self.done += block.members
         self._blocks += 1
         self.not_finite = earliest((self.not_finite, made.not_finite))
@@ -153,7 +153,7 @@ class InStore:
         return {"blocks_done": self._blocks, "failed": self._failed, "not_finite": found}
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """What the store has, read where it is looked at."""
+        """Return results that read the store on access."""
         if stopped_by is StopReason.COMPLETED:
             ends: dict[str, Any] = {}
         else:
@@ -195,7 +195,7 @@ def _written(cut: Partition) -> dict[str, Any]:
 
 
 def _identity(job: Job, prepared: Prepared, asked: RunSpecification) -> dict[str, str]:
-    """All that the numbers depend on, as for a checkpoint; of a sweep what it is made of."""
+    """Return everything that determines the numbers, as for a checkpoint, with the definition of a sweep."""
     first = job.asked_of(tuple(slice(0, 1) for _ in range(job.axes)))
     kept = [item.name for item in named_items(prepared.document, asked.selection).values()]
     whole = identity(prepared, first, prepared.bound(first), kept)
@@ -217,7 +217,7 @@ def _identity(job: Job, prepared: Prepared, asked: RunSpecification) -> dict[str
 
 
 def _of_one(template: Results, asked: RunSpecification) -> Results:
-    """Results of the first member alone, laid out as all will be.
+    """Return results of the first member alone in the layout of all members.
 
     Raises:
         UnsupportedError: an output is no array, or of no shape that all members have.
@@ -256,7 +256,7 @@ def _of_one(template: Results, asked: RunSpecification) -> Results:
 
 
 def _along(template: Results, asked: RunSpecification) -> dict[str, Along]:
-    """What stands along the axes of members, by the name that the store has for it."""
+    """Return the coordinates along the axes of members, by their names in the store."""
     sweep, trials = asked.values.sweep, asked.values.draws.trials
     known: dict[str, Along] = {}
     for name in sweep:

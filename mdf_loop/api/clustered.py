@@ -1,4 +1,4 @@
-"""A sweep, or trials, computed by many processes: cut into blocks, run by them, and put together.
+"""Sweeps and trials on a cluster: division into blocks, distribution, and assembly of results.
 
 While the processes start, the first members are run here: they tell how large blocks are, and what
 the model gives. Members are the same whoever runs them.
@@ -43,7 +43,7 @@ _NAMED = 10
 
 
 def run_on_cluster(prepared: Prepared, asked: RunSpecification) -> Results:
-    """Run a sweep, or trials, on a cluster, and save the results where that is asked for.
+    """Run a sweep, or trials, on a cluster, and save the results if requested.
 
     Raises:
         LoopError: what is asked for does not fit, or members have failed, which the error names:
@@ -56,7 +56,7 @@ def run_on_cluster(prepared: Prepared, asked: RunSpecification) -> Results:
 
 
 def _refuse(asked: RunSpecification) -> None:
-    """Refuse what does not go together with a cluster."""
+    """Refuse arguments that cannot be combined with a cluster."""
     if not asked.values.sweep and asked.values.draws.trials is None:
         raise InputError(
             "a cluster shares the members of a sweep, or trials, and there are none",
@@ -75,7 +75,7 @@ def _refuse(asked: RunSpecification) -> None:
 def _computed(
     prepared: Prepared, asked: RunSpecification, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
-    """What the members give, and the error that ended it or that some of them had."""
+    """Return the results of all members, and the error that ended the run or that members had."""
     job = Job(prepared, asked)
     with (
         Stopping(asked.controls.time_limit) as stopping,
@@ -95,7 +95,7 @@ def _computed(
 def _sink(
     job: Job, prepared: Prepared, asked: RunSpecification, claim: Claim | None, stopping: Stopping
 ) -> MemberSink:
-    """What takes members, and has the first of them."""
+    """Return the destination of members, which has received the first block."""
     assert asked.sharing is not None
     if claim is not None and asked.shares_store and asked.sharing.resumes:
         there = InStore.found(job, prepared, asked, claim, stopping)
@@ -111,7 +111,7 @@ def _sink(
 
 @contextmanager
 def _connecting(asked: RunSpecification, stopping: Stopping) -> Iterator[Connecting]:
-    """Yield a connection that is opened while the first members are run, and close it afterwards."""
+    """Yield a connection that is opened during the first members, and close it afterwards."""
     assert asked.sharing is not None
     is_hasty = False
     connecting = Connecting(
@@ -128,7 +128,7 @@ def _connecting(asked: RunSpecification, stopping: Stopping) -> Iterator[Connect
 
 
 class _Run:
-    """Shares the blocks of a job, and knows what went wrong."""
+    """Distribution of the blocks of a job, with the errors that occurred."""
 
     def __init__(self, job: Job, sink: MemberSink, stopping: Stopping) -> None:
         self._job, self._sink, self._stopping = job, sink, stopping
@@ -138,13 +138,13 @@ class _Run:
         self._without = ""
 
     def reason_to_end(self, reporter: Reporter) -> StopReason | None:
-        """Report the progress of the run, and return why it has to end; None if it may go on."""
+        """Report the progress of the run, and return the reason why it must end, or None."""
         if not reporter.update(self._sink.done, self._remark):
             self._stopping.ask(StopReason.INTERRUPTED)
         return StopReason.FAILED if self._error is not None else self._stopping.reason
 
     def share(self, connecting: Connecting, asked: RunSpecification, reporter: Reporter) -> None:
-        """Let the workers of a cluster run all blocks that are missing."""
+        """Distribute all missing blocks to the workers of the cluster."""
         self._remark = self._without = "no worker yet"
         try:
             connection = connecting.connection(lambda: self.reason_to_end(reporter))
@@ -159,7 +159,7 @@ class _Run:
             self._error = error
 
     def _share(self, connection: Connection, asked: RunSpecification, reporter: Reporter) -> None:
-        """Let the workers of an open connection run all blocks that are missing."""
+        """Distribute all missing blocks to the workers of an open connection."""
         assert asked.sharing is not None
         shown = dashboard_text(connection.client)
         tasks: Tasks[MemberBlock, MadeBlock] = Tasks(
@@ -178,7 +178,7 @@ class _Run:
             self._take(outcome)
 
     def _take(self, outcome: Outcome[MemberBlock, MadeBlock]) -> None:
-        """Take what became of a block."""
+        """Accept the outcome of a block."""
         block, error = outcome.item, outcome.error
         if isinstance(error, WorkerDiedError):
             found = error.findings[0]
@@ -196,7 +196,7 @@ class _Run:
             self._error = failed
 
     def ended(self) -> tuple[Results, LoopError | None]:
-        """What was reached, and the error that ended it or that members had."""
+        """Return the results so far, and the error that ended the run or that members had."""
         sink, stopped_by = self._sink, self._stopping.reason
         error = self._error or self._stopping.failure or self._of_members()
         reached = f"{sink.done} of {sink.members} members"
@@ -230,7 +230,7 @@ def _finding(failure: FailedMember) -> Finding:
 
 
 def _of_worker(error: Exception) -> RunError:
-    """What a worker says that cannot do its work at all."""
+    """Return the error of a worker that cannot run any block."""
     return RunError(
         f"a worker of the cluster failed: {type(error).__name__}: {error}",
         hint="'mdf-loop cluster check' shows whether all workers have what they need",

@@ -1,4 +1,4 @@
-"""`compile`: a model made ready to run, one session for each set of input types."""
+"""Compilation of MDF models: one session for each set of input types."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def compile(
     threads: int | None = None,
     loop_condition: str = "document",
 ) -> CompiledModel:
-    """Make an MDF model ready to run on ONNX Runtime.
+    """Compile an MDF model for ONNX Runtime.
 
     Args:
         source: a path, a modeci_mdf Model or Graph, or a graph's dict.
@@ -76,7 +76,7 @@ def compile(
 
 
 def checked_threads(threads: int | None) -> int | None:
-    """Return the most threads of a run as a number of Python.
+    """Return the largest number of threads of a run as a Python integer.
 
     Raises:
         InputError: it is no whole number above 0.
@@ -91,7 +91,7 @@ def checked_options(
     max_iterations: int | None,
     unroll: int | None = None,
 ) -> Options:
-    """The options of a compilation, refusing words that mean nothing."""
+    """Return the options of a compilation, and refuse invalid values."""
     for what, value, allowed in (
         ("device", device, DEVICES),
         ("precision", precision, PRECISIONS),
@@ -109,7 +109,7 @@ def checked_options(
 
 @public_calls
 class CompiledModel(Describable, Fittable):
-    """A model ready to run; sessions are made once for each set of input types.
+    """Compiled MDF model, with one session for each set of input types.
 
     Those of the last 64 sets are kept.
 
@@ -124,7 +124,7 @@ class CompiledModel(Describable, Fittable):
     def prepare(
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
     ) -> tuple[dict[str, Data], Program, Runnable]:
-        """The arrays of all inputs, the program for their types, and its session."""
+        """Return the arrays of all inputs, the program for their types, and its session."""
         asked = specify(self.prepared.model_units.convert_inputs(inputs), record=record)
         bound = self.prepared.bound(asked)
         ready = self.prepared.evaluation(asked, bound)
@@ -132,17 +132,17 @@ class CompiledModel(Describable, Fittable):
 
     @property
     def program(self) -> Program:
-        """The program that was evaluated last (at first: for the model's own defaults)."""
+        """Program of the last evaluation, or before the first one, the program for the model's defaults."""
         return self.prepared.latest.program
 
     @property
     def device(self) -> str:
-        """Where the model runs: `cpu` or `cuda`."""
+        """Device on which the model runs: `cpu` or `cuda`."""
         return self.prepared.device.name
 
     @property
     def device_reason(self) -> str:
-        """Why that device was taken."""
+        """Reason for the choice of the device."""
         return self.prepared.device.reason
 
     # --- running ------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ class CompiledModel(Describable, Fittable):
         dt: float | str | None = None,
         origin: bool = True,
     ) -> Any:
-        """The model as an `onnx.ModelProto`, as `save` writes it.
+        """Return the model as an `onnx.ModelProto` with the content of `save`.
 
         With its `origin`, importing gives the model back, but not if it computes in float32: the model that
         would come back computes in float64.

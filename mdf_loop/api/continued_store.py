@@ -1,4 +1,4 @@
-"""The store of an earlier run on a cluster that a run continues: checked as a whole, then mended."""
+"""Store of an earlier run on a cluster that a run continues, with checks and repairs of its content."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VERSION = "mdf_loop"
 
 
 class ContinuedStore(Struct, frozen=True):
-    """A store that was checked, and what has to be mended before members are written to it.
+    """Checked store, with the parts that must be repaired before members are written to it.
 
     Attributes:
         store: The store.
@@ -88,7 +88,7 @@ class ContinuedStore(Struct, frozen=True):
 def continued_store(
     claim: Claim, shape: tuple[int, ...], identity: Mapping[str, str]
 ) -> ContinuedStore | None:
-    """Return the store of an earlier run with the same members; None if there is none.
+    """Return the store of an earlier run with the same members, or None if there is none.
 
     All that can refuse the store is checked before the damaged metadata of its arrays are replaced.
 

@@ -1,4 +1,4 @@
-"""Data of a fit that users give with units, converted to the units of the outputs that they are of.
+"""Conversion of data with units to the units of the outputs that a fit compares them with.
 
 {"time": Quantity([0, 1], "s"), "cell.V": Quantity([-70, -65], "mV")}
 {"time": [0.0, 1000.0], "cell.V": [-0.07, -0.065]}         of a model in ms and V
@@ -25,7 +25,7 @@ from mdf_loop.quantities import NO_UNIT, convert, has_unit
 def convert_data(
     prepared: Prepared, data: Any, against: Any, likelihood: Any, *, has_dt: bool
 ) -> Any:
-    """Return data without units; a column with a unit that the fit does not read is left out.
+    """Return data without units. Omit columns with a unit that the fit does not read.
 
     Args:
         prepared: the model.
@@ -51,7 +51,7 @@ def convert_data(
 
 
 def convert_deviation(prepared: Prepared, value: Any, outputs: Iterable[str], what: str) -> Any:
-    """Return a deviation, such as a standard deviation of noise, in the unit that outputs share.
+    """Return a standard deviation in the unit that the outputs share.
 
     Raises:
         InputError: it cannot be converted, or the outputs have different units.
@@ -63,7 +63,7 @@ def convert_deviation(prepared: Prepared, value: Any, outputs: Iterable[str], wh
 
 
 def _table(data: Any) -> dict[str, Any]:
-    """Return the columns of data that are no file; none of anything else."""
+    """Return the columns of data that are not in a file, or no columns for other objects."""
     if isinstance(data, Mapping):
         return {str(name): values for name, values in data.items()}
     if hasattr(data, "columns") and hasattr(data, "to_numpy"):
@@ -72,7 +72,7 @@ def _table(data: Any) -> dict[str, Any]:
 
 
 class _Columns:
-    """The columns of one subject, some of which have units."""
+    """Columns of one subject, of which some have units."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class _Columns:
                 self._outputs.setdefault(column, []).append(output)
 
     def convert(self) -> dict[str, Any]:
-        """Return the columns without units, but those with a unit that are not read."""
+        """Return the columns without units. Omit columns with a unit that the fit does not read."""
         read = {*self._outputs, *self._others}
         left_out = [
             name for name, each in self._table.items() if name not in read and has_unit(each)
@@ -106,7 +106,7 @@ class _Columns:
         return {name: self._convert_column(name) for name in self._table if name not in left_out}
 
     def _convert_column(self, name: str) -> Any:
-        """Return the values of a column in the unit of what it is of."""
+        """Return the values of a column in the unit of its output."""
         values, what = self._table[name], f"the column '{name}'"
         if not has_unit(values):
             return values.to_numpy() if hasattr(values, "to_numpy") else values

@@ -1,4 +1,4 @@
-"""`CompiledModel.differentiate`, `gradient`, `jacobian`, `hessian`: what is asked for derivatives of a model.
+"""Methods of a compiled model for derivatives: `differentiate`, `gradient`, `jacobian` and `hessian`.
 
 The derivative is that of what runs: how often loops run, which branches are taken, when a neuron fires
 and which random numbers are drawn is held as it is.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @public_calls
 class Derivable:
-    """A model that can be differentiated."""
+    """Model with methods for derivatives."""
 
     prepared: Prepared
 
@@ -39,7 +39,7 @@ class Derivable:
         truncate: int | None = None,
         stop: Sequence[str] = (),
     ) -> Differentiated:
-        """How a number changes with parameters and inputs: made once, run as often as one likes.
+        """Return a function that computes a number and its derivatives for any values of the model's parameters.
 
         The derivative is that of what runs: how often loops run, which branches are taken, when a
         neuron fires and which random numbers are drawn is held as it is.
@@ -87,7 +87,7 @@ class Derivable:
         check: bool = False,
         on_interrupt: str | None = None,
     ) -> Gradient:
-        """A number and how it changes with parameters and inputs; for the words see `differentiate`.
+        """Compute a number and its derivatives. See `differentiate` for the arguments.
 
         A `UserWarning` names derivatives that are nan or infinite although the number is finite.
 
@@ -134,7 +134,7 @@ class Derivable:
         dt: float | str | None = None,
         seed: int | str = 0,
     ) -> Derivatives:
-        """How outputs change with parameters and inputs: `made["cell.V", "cell.a"]`.
+        """Compute derivatives of outputs: `jacobian["cell.V", "cell.a"]`.
 
         An array has the axes of the output (over time its rows), then those of the parameter. It is
         computed forward if there are no more numbers to differentiate by than numbers that are
@@ -171,7 +171,7 @@ class Derivable:
         dt: float | str | None = None,
         seed: int | str = 0,
     ) -> Derivatives:
-        """The second derivatives of a number: `made["cell.a", "cell.b"]` has the axes of a, then of b.
+        """Compute the second derivatives of a number: `hessian["cell.a", "cell.b"]` has the axes of a, then of b.
 
         A `UserWarning` names second derivatives that are nan or infinite although the number is finite.
 
@@ -197,5 +197,5 @@ class Derivable:
 
 
 def _outputs_of(terms: Sequence[Loss]) -> tuple[str, ...]:
-    """The outputs of what is summed, each once."""
+    """Return the outputs of all terms of a sum, without duplicates."""
     return tuple(dict.fromkeys(term.output for term in terms))

@@ -1,4 +1,4 @@
-"""`CompiledModel.differentiate`: a model and what is asked for derivatives of, made once, run again and again."""
+"""Differentiated models, which compute a number and its derivatives in repeated runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SESSIONS = 16
 
 @public_calls
 class Differentiated:
-    """How a number changes with parameters and inputs of a model: made once, run as often as one likes.
+    """Function from parameters and inputs of a model to a number and its derivatives.
 
     Attributes:
         losses: what the number is: sums over outputs.
@@ -70,7 +70,7 @@ class Differentiated:
         check: bool = False,
         on_interrupt: str | None = None,
     ) -> Gradient:
-        """The number and its derivatives, at these values of parameters and inputs.
+        """Compute the number and its derivatives for these values of parameters and inputs.
 
         A `UserWarning` names derivatives that are nan or infinite although the number is finite.
 
@@ -125,7 +125,7 @@ class Differentiated:
     def _gradient(
         self, asked: RunSpecification, bound: Bound, sweep: Mapping[str, Any] | None
     ) -> Gradient:
-        """Return the number and its derivatives at bound values."""
+        """Return the number and its derivatives for bound values."""
         ready = self._made(asked, bound)
         value, made = ready.run(bound)
         if has_nonfinite(made.values()) and set(ready.native.values()) - {NATIVE}:
@@ -146,7 +146,7 @@ class Differentiated:
     def _without_matrices(
         self, asked: RunSpecification, bound: Bound, changes: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return changes with those that are nan or infinite computed again, without matrices.
+        """Return the derivatives; compute those that are nan or infinite again, without matrices.
 
         In the matrix of an iteration an infinite slope makes all derivatives nan that it is multiplied
         by 0 for, also those by parameters that do not pass through it.
@@ -174,7 +174,7 @@ class Differentiated:
         return tuple(name for name in zero if name in steps)
 
     def _refuse_check(self, bound: Bound) -> None:
-        """Refuse to compare what is not meant to be what differences are."""
+        """Refuse a comparison with differences where derivatives are defined otherwise."""
         if bound.members:
             raise InputError("a sweep cannot be checked", hint="check one of its members")
         if self._most is not None or self.named.options.stops:
@@ -238,7 +238,7 @@ class Differentiated:
 
     @property
     def program(self) -> Program:
-        """The number and its derivatives as one program, for the model's own values; steps are an input."""
+        """Program of the number and its derivatives for the model's own values. The number of steps is an input."""
         return self._in_file({}, {})[0]
 
     def save(
@@ -275,7 +275,7 @@ class Differentiated:
     def _in_file(
         self, set: Mapping[str, Any], inputs: Mapping[str, Any]
     ) -> tuple[Program, dict[str, Array]]:
-        """The program of a file, and what its inputs hold that are not given."""
+        """Return the program of a file, and the defaults of its inputs."""
         asked = self.named.asked(set, inputs)
         return program_of_file(self.named, self.losses, asked, self.named.bound(asked), self._most)
 
@@ -292,6 +292,6 @@ def _sentence_of_steps(names: Sequence[str]) -> str:
 
 
 def _over_trials(array: Array, trials: int) -> Array:
-    """The sum over all trials of each member."""
+    """Return the sum over all trials of each member."""
     made: Array = array.reshape(-1, trials, *array.shape[1:]).sum(axis=1)
     return made

@@ -1,4 +1,4 @@
-"""What is differentiated of a model, and by what: names bound to outputs and inputs of programs."""
+"""Names of differentiated outputs and of parameters, bound to outputs and inputs of programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mdf_loop.specification import RunSpecification, Selection, Values
 
 
 class Named:
-    """Outputs that are differentiated, by parameters and inputs, in runs of one kind.
+    """Outputs that are differentiated with respect to parameters and inputs, in runs of one kind.
 
     Attributes:
         outputs: what results call each of them.
@@ -56,20 +56,20 @@ class Named:
         self._own: dict[str, Any] = {}
 
     def by(self, name: str) -> Named:
-        """Return the same outputs, differentiated by one name."""
+        """Return the same outputs, differentiated with respect to one name."""
         return Named(
             self.prepared, (*self.outputs,), (name,), self._specification, (*self.options.stops,)
         )
 
     @property
     def key(self) -> Hashable:
-        """All that derivatives depend on, besides values."""
+        """Everything that determines the derivatives, except values."""
         run = self._specification
         of = (tuple(self.outputs.items()), self.wrt, self.options.stops)
         return *of, run.steps, run.dt, run.values.draws
 
     def _refuse_unknown(self, outputs: Sequence[str]) -> None:
-        """Refuse names that the model does not have, all at once."""
+        """Refuse all names that the model does not have, in one error."""
         document, findings = self.prepared.document, Findings()
         for name in outputs:
             with findings.catch():
@@ -81,7 +81,7 @@ class Named:
 
     @cached_property
     def inputs(self) -> dict[str, str]:
-        """The inputs of programs by the names that a modeller gives."""
+        """Inputs of programs by the names in the document."""
         return {name: self.ports.get(name) or input_name(name) for name in self.wrt}
 
     def asked(
@@ -90,7 +90,7 @@ class Named:
         inputs: Mapping[str, Any] | None = None,
         sweep: Mapping[str, Any] | None = None,
     ) -> RunSpecification:
-        """A run at these values; parameters that nobody sets have those of the model."""
+        """Return the specification of a run with these values. Parameters that are not set keep the model's values."""
         units = self.prepared.model_units
         set, inputs = (
             dict(units.convert_settings(set) or {}),
@@ -105,7 +105,7 @@ class Named:
         return replace(self._specification, values=values, selection=selection)
 
     def bound(self, asked: RunSpecification) -> Bound:
-        """The values of a run.
+        """Return the bound values of a run.
 
         Raises:
             LoopError: a value does not fit, or does not change a little: all by name.
@@ -115,11 +115,11 @@ class Named:
         return bound
 
     def at(self, bound: Bound) -> dict[str, Array]:
-        """The values by which is differentiated."""
+        """Return the values with respect to which the outputs are differentiated."""
         return {name: np.asarray(bound.arrays[target]) for name, target in self.inputs.items()}
 
     def program(self, asked: RunSpecification, bound: Bound) -> Program:
-        """The model as one program: an evaluation, or a whole run over time."""
+        """Return the model as one program: one evaluation, or a whole run over time."""
         document, options = self.prepared.document, self.options
         if asked.steps is None:
             program = read_once(document, bound, options, asked.selection).program
@@ -130,17 +130,17 @@ class Named:
         return whole_run(programs.first, programs.later, programs.recorded, rows)
 
     def over_time(self, asked: RunSpecification, bound: Bound) -> OverTime:
-        """The model over time as two programs."""
+        """Return the model over time as two programs: the first evaluation and the loop."""
         programs = read_over_time(self.prepared.document, bound, self.options, asked)
         self._refuse_unread(programs.later)
         return programs
 
     def controls(self, asked: RunSpecification) -> dict[str, Array]:
-        """How far that program runs."""
+        """Return the inputs that determine the number of steps of that program."""
         return control_inputs(asked.steps, asked.dt, self.prepared.options.precision)
 
     def _refuse_unread(self, program: Program) -> None:
-        """Refuse ports that are to stop derivatives, and that nothing of the model is."""
+        """Refuse ports at which derivatives are to stop, but which nothing in the model reads."""
         stopped = [
             op.where
             for op in walk(program.ops)
@@ -157,12 +157,12 @@ class Named:
                 )
 
     def _of_model(self, names: Sequence[str]) -> dict[str, Any]:
-        """The values of parameters that the model itself has."""
+        """Return the values that the model gives its parameters."""
         self._own |= values_of(self.prepared, [name for name in names if name not in self._own])
         return {name: self._own[name] for name in names}
 
     def _refused(self, bound: Bound) -> Iterator[Finding]:
-        """What does not change a little."""
+        """Return the error about a value that cannot be changed continuously."""
         arrays = bound.arrays
         for name, target in self.inputs.items():
             array = arrays[target]

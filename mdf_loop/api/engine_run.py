@@ -1,4 +1,4 @@
-"""A run in modeci_mdf's engine, with results as of a compiled model."""
+"""Runs in modeci_mdf's engine, with the results of a compiled model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def engine_results(
     device: str = "auto",
     precision: str = "float64",
 ) -> Results:
-    """What a compiled model's `run` gives, from modeci_mdf's engine: what was chosen.
+    """Run a model in modeci_mdf's engine, and return the selected outputs.
 
     Raises:
         InputError: the engine cannot compute on that device, or in that precision.
@@ -68,7 +68,7 @@ def _over_time(
     asked: RunSpecification,
     **more: Any,
 ) -> Results:
-    """Return the results of a run over time; `more` is what `Results` takes besides."""
+    """Return the results of a run over time. `more` are further arguments of `Results`."""
     steps, dt, every = asked.steps, asked.dt, asked.selection.every
     numbers = np.arange(0, steps or 0, every)
     along = {"step": numbers} if dt is None else {"time": numbers * dt}

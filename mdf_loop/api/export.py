@@ -1,4 +1,4 @@
-"""A model as one standard ONNX file: one evaluation, or a run over time."""
+"""Export of a model as one standard ONNX file: one evaluation, or a run over time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdf_loop.specification import RunSpecification
 def evaluation_as_onnx(
     prepared: Prepared, inputs: Mapping[str, Any] | None, *, origin: bool
 ) -> Any:
-    """One evaluation, with the model beside it if its `origin` is wanted."""
+    """Return one evaluation as an ONNX model, with the MDF model beside it if `origin` is given."""
     from mdf_loop.importing.origin import add_origin
 
     program = read(prepared.document, inputs, options=prepared.options)
@@ -34,7 +34,7 @@ def evaluation_as_onnx(
 
 
 def run_as_onnx(prepared: Prepared, asked: RunSpecification) -> Any:
-    """A run over time: `steps` and `dt` are inputs that need not be given, outputs have rows.
+    """Return a run over time as an ONNX model with optional inputs `steps` and `dt`. Its outputs have rows.
 
     Raises:
         InputError: the model cannot be run so.

@@ -1,4 +1,4 @@
-"""The check of a run that has ended: is anything nan or infinite that should be a number?"""
+"""Check of completed runs for nan and infinite values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def in_evaluation(
 
 
 def _ends_finite(rows: Any, lengths: Any) -> bool:
-    """Return True if the last row of each member is finite; rows behind it are padding."""
+    """Return True if the last row of each member is finite, without padding."""
     last = (lengths if lengths.ndim == 1 else lengths[:, 0]) - 1
     there = np.flatnonzero(last >= 0)
     return is_finite(rows[there, last[there]])
@@ -89,7 +89,7 @@ def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:
 
 
 def _last_rows(results: Results) -> Iterable[Array]:
-    """Yield the last row of each output, in memory or read from a store; all of one without rows."""
+    """Yield the last row of each output, in memory or read from a store. Yield outputs without rows whole."""
     for name, data in results.items():
         axes = [axis.name for axis in results.axes_of(name)]
         if "time" not in axes:
@@ -100,7 +100,7 @@ def _last_rows(results: Results) -> Iterable[Array]:
 
 
 def _starts_so(prepared: Prepared, values: Values, label: str) -> bool:
-    """Return True if a state is nan or infinite from its beginning."""
+    """Return True if a state is nan or infinite initially."""
     if values.state is not None:
         return not is_finite(np.asarray(values.state.get(label, 0.0)))
     name = label.rpartition(" ")[2]

@@ -1,4 +1,4 @@
-"""What `CompiledModel.fit` does: one fit, one for each subject, or one of all that share parameters."""
+"""Fits of one subject, of several subjects, and of subjects that share parameters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mdf_loop.signals import count_interrupt, ending
 
 
 def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
-    """The fit that is asked for.
+    """Return the fit of a request, or the fits of its subjects.
 
     Raises:
         LoopError: what is asked for does not fit; the sentence names it.
@@ -70,7 +70,7 @@ def _fit(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | F
 
 
 def _one_by_one(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
-    """The fits of subjects, until one of them is stopped."""
+    """Return the fits of subjects, up to the first fit that is stopped."""
     found: dict[str, Fit] = {}
     began = perf_counter()
     for name, each in subjects_of(request):

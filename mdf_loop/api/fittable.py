@@ -1,4 +1,4 @@
-"""`CompiledModel.fit`: what is asked for a fit of a model to data."""
+"""Method `fit` of compiled models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @public_calls
 class Fittable(Derivable):
-    """A model that can be fitted to data."""
+    """Model that can be fitted to data."""
 
     def fit(
         self,
@@ -42,7 +42,7 @@ class Fittable(Derivable):
         cluster: Any = None,
         on_interrupt: str | None = None,
     ) -> Fit | Fits:
-        """The values of parameters by which the model does what was observed.
+        """Estimate parameters from data.
 
         Data are a csv or npz file, a DataFrame of pandas, or arrays by name: a column `time` (or
         `step`), and one for each output, `cell.V`, or `V` where no other port is called so. Rows

@@ -1,4 +1,4 @@
-"""Fits of outputs to data: least squares, of one subject or of several that share parameters."""
+"""Least-squares fits of outputs to data, for one subject or several that share parameters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mdf_loop.sweeps import evenly
 
 
 def fit_curves(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
-    """The fit of one subject.
+    """Return the least-squares fit of one subject.
 
     Raises:
         LoopError: what is asked for does not fit; the sentence names it.
@@ -51,7 +51,7 @@ def fit_curves(model: Derivable, request: FitRequest, free: ParameterSpace) -> F
 
 
 def part_of(model: Derivable, request: FitRequest, free: ParameterSpace, own: Array) -> CurveTerm:
-    """The model beside the data of a subject.
+    """Return the residuals of a subject: the model compared with the data.
 
     Raises:
         InputError: there are more parameters than data, or a row does not fit.
@@ -67,7 +67,7 @@ def part_of(model: Derivable, request: FitRequest, free: ParameterSpace, own: Ar
 def search(
     squares: LeastSquaresObjective, free: ParameterSpace, request: FitRequest, watch: FitMonitor
 ) -> SearchResult:
-    """Where the sum of squares is least."""
+    """Minimize the sum of squares."""
 
     def starts() -> Array:
         if request.start is not None:
@@ -85,7 +85,7 @@ def search(
 
 
 def told(report: Report, squares: LeastSquaresObjective) -> list[Fit]:
-    """What is told of each subject whose sum of squares was searched for the least."""
+    """Return the fit of each subject from a finished least-squares search."""
     best = report.found.best
     observed = [part.observations for part in squares.parts]
     freedom = sum(each.count for each in observed) - squares.size
@@ -122,7 +122,7 @@ def _of_part(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
 
 
 def _curves(part: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
-    """Outputs at a point, beside the data."""
+    """Return the outputs at a point, with the data."""
     made = part.model.outputs(part.free.values(point[None]))
     unit = "" if dt is None else unit
     dt = 1.0 if dt is None else dt

@@ -1,4 +1,4 @@
-"""A compiled model as a fit sees it: outputs of many members, and how they change."""
+"""Outputs of a compiled model for many members, and their derivatives, as a fit needs them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _on_worker(shared: tuple[Prepared, RunSpecification, dict[str, str]], part: 
 
 
 class FittedModel:
-    """A model whose free parameters are given, and of which some outputs are looked at."""
+    """Model with values for its free parameters, and selected outputs."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class FittedModel:
         self.without: str = ""
 
     def outputs(self, members: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs of all members, in front; as many at once as there is room for."""
+        """Return the outputs of all members along the first axis, computed in batches that fit in memory."""
         count = len(next(iter(members.values())))
         if self._tasks is not None and count > 1:
             return self._shared_out(self._tasks, members, count)
@@ -88,7 +88,7 @@ class FittedModel:
     def _shared_out(
         self, tasks: Tasks[_Part, dict[str, Array]], members: Mapping[str, Array], count: int
     ) -> dict[str, Array]:
-        """The same, by the workers of a cluster: in parts, so that each has some."""
+        """Return the outputs of all members, computed by the workers of a cluster in several parts."""
         size = -(-count // PARTS)
         parts = [
             (place, {name: rows[place : place + size] for name, rows in members.items()})
@@ -115,12 +115,12 @@ class FittedModel:
         }
 
     def _reason_to_end(self) -> StopReason | None:
-        """Return the reason why no more is computed by the cluster; None before its deadline."""
+        """Return the reason why the cluster must stop, or None before the deadline."""
         assert self._connection is not None
         return StopReason.TIME_LIMIT if self._connection.is_overdue else None
 
     def jacobian(self, values: Mapping[str, Array]) -> Mapping[tuple[str, str], Array]:
-        """How outputs change; by differences where no derivative is to be had (`without` says why)."""
+        """Return the derivatives of the outputs, by differences if there are no exact ones (`without` states why)."""
         if not self.without:
             try:
                 given = with_member(self.prepared.document, self.asked.values, values)
@@ -130,7 +130,7 @@ class FittedModel:
         return self._differences(values)
 
     def check_method(self, values: Mapping[str, Array], method: str | None) -> None:
-        """Refuse least squares of outputs that are drawn, and warn of those that jump.
+        """Refuse least squares for outputs that random numbers change, and warn of outputs that jump.
 
         Args:
             values: values of free parameters.
@@ -158,7 +158,7 @@ class FittedModel:
         return jacobian_of(self._named)
 
     def _differences(self, values: Mapping[str, Array]) -> dict[tuple[str, str], Array]:
-        """Central differences, of all numbers in one sweep."""
+        """Return central differences of all numbers, computed in one sweep."""
         found = {}
         for name, value in values.items():
             value = np.asarray(value)

@@ -1,4 +1,4 @@
-"""Fits to an objective of the user's own: a function of outputs, or a number that has derivatives."""
+"""Fits to an objective of the user: a function of outputs, or a number with derivatives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Costs = Callable[[Array], Array]
 
 
 def fit_objective(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
-    """The values of parameters at which a number is least.
+    """Minimize an objective over the free parameters.
 
     Raises:
         LoopError: what is asked for does not fit; the sentence names it.
@@ -90,7 +90,7 @@ def _found(
 
 
 class _Words:
-    """A sum of words of `differentiate`.
+    """Objective that is a sum of terms of `differentiate`.
 
     Attributes:
         nonfinite: names of free parameters, filled by a search: derivatives by them were nan or infinite
@@ -113,17 +113,17 @@ class _Words:
         )
 
     def warn_of_steps(self, values: Mapping[str, Array]) -> None:
-        """Warn if the outputs jump: the search goes by derivatives."""
+        """Warn if the outputs jump, since the search uses derivatives."""
         named = self._made.named
         warn_of_steps(named, program_of(named, self._given, values))
 
     def costs(self, points: Array) -> Array:
-        """The number at each point."""
+        """Return the objective at each point."""
         given, values = self._given, self._free.values(points)
         return np.asarray(self._made.evaluate(given.set, given.inputs, values).value)
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """The number at a point, and how it changes with each number of it."""
+        """Return the objective at a point, and its derivatives."""
         given = with_member(self._document, self._given, self._free.values(point))
         made = self._made.evaluate(given.set, given.inputs)
         if np.isfinite(made.value):
@@ -133,7 +133,7 @@ class _Words:
 
 
 class _Function:
-    """A function of the outputs of one run."""
+    """Objective that is a function of the outputs of one run."""
 
     def __init__(self, model: Derivable, request: FitRequest, free: ParameterSpace) -> None:
         names = [item.name for item in named_items(model.prepared.document, Selection()).values()]
@@ -141,7 +141,7 @@ class _Function:
         self._model = fitted_model(model, request, request.steps, names)
 
     def costs(self, points: Array) -> Array:
-        """What the function gives at each point."""
+        """Return the value of the function at each point."""
         made = self._model.outputs(self._free.values(points))
         members = ({name: rows[k] for name, rows in made.items()} for k in range(len(points)))
         return np.array([self._number(self._function(member)) for member in members])

@@ -1,4 +1,4 @@
-"""What every fit tells: estimates and how sure they are, its starts, the model with the estimates."""
+"""Report of every fit: estimates with their uncertainty, starts, and the model with the estimates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdf_loop.results.fit_data import FitStart
 
 
 class Report(Struct, frozen=True):
-    """A search that is done, of a model, and what is told of it."""
+    """Finished search for a model, from which a fit is reported."""
 
     model: Derivable
     request: FitRequest
@@ -37,7 +37,7 @@ class Report(Struct, frozen=True):
         own: Array | None = None,
         **told: Any,
     ) -> Fit:
-        """What is told of a subject.
+        """Return the fit of a subject.
 
         Args:
             free: its parameters.
@@ -72,7 +72,7 @@ class Report(Struct, frozen=True):
         return FitStart(began, ended, found.cost, self.found.agrees(found), self.found.ties(found))
 
     def _with_estimates(self, values: Mapping[str, Array]) -> Any:
-        """The model, compiled, into which these values are written, and those that were set."""
+        """Return the compiled model with these values, and those that were set, as its parameters."""
         prepared = self.model.prepared
         given = self.request.asked.values
         written = with_member(prepared.document, type(given)(set=given.set), values)
@@ -82,7 +82,7 @@ class Report(Struct, frozen=True):
 
 
 def criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
-    """The log likelihood, and what it is worth with so many numbers that were free.
+    """Return the log likelihood and the information criteria for a number of free parameters.
 
     Args:
         cost: minus the log likelihood.
@@ -98,14 +98,14 @@ def criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
 
 
 def plain(values: Mapping[str, Array]) -> dict[str, Any]:
-    """Values with numbers of Python for arrays without axes."""
+    """Return values with Python numbers in place of arrays without axes."""
     return {name: float(v) if np.ndim(v) == 0 else np.asarray(v) for name, v in values.items()}
 
 
 def _estimated(
     free: ParameterSpace, point: Array, uncertainty: Uncertainty | None
 ) -> dict[str, Any]:
-    """Numbers that were found, and how sure they are; nothing of that where nothing is known."""
+    """Return estimates and their uncertainty, or estimates alone if the uncertainty is unknown."""
     found = free.values(point)
     at = [k for k, place in enumerate(point) if place in (0.0, 1.0)]
     told = {

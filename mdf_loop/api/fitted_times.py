@@ -1,4 +1,4 @@
-"""Fits of decisions: the likelihood of choices and their times, by trials."""
+"""Fits of decisions: the likelihood of choices and reaction times, estimated from trials."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REDRAWN = 8
 
 
 def fit_times(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
-    """The fit of one subject.
+    """Return the fit of one subject.
 
     Raises:
         LoopError: what is asked for does not fit; the sentence names it.
@@ -61,7 +61,7 @@ def fit_times(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fi
 def decisions_of(
     model: Derivable, request: FitRequest, free: ParameterSpace, own: Array
 ) -> DecisionTerm:
-    """The model beside the decisions of a subject.
+    """Return the likelihood of a subject: the model compared with the observed decisions.
 
     Raises:
         InputError: there are more parameters than data, or a column or an output is missing.
@@ -75,7 +75,7 @@ def decisions_of(
 def observed_times(
     model: Derivable, request: FitRequest
 ) -> tuple[ReactionTimeData, tuple[str, ...]]:
-    """What was observed, and the outputs that it is of.
+    """Return the observed choices and times, and the corresponding outputs.
 
     Raises:
         InputError: a column or an output is missing.
@@ -116,7 +116,7 @@ def _column(table: Table, word: str, output: str) -> Array:
 
 
 def evolved(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
-    """The best point of one subject that evolution finds with one set of random numbers.
+    """Return the best point of differential evolution for one subject with one set of random numbers.
 
     Raises:
         InputError: the data are none of the model's, or a parameter changes nothing.
@@ -135,7 +135,7 @@ def evolved(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
 
 
 def _begin(likelihood: LikelihoodObjective, request: FitRequest) -> Array:
-    """Points to begin with: those within the bounds, the best first, or a cloud around a start."""
+    """Return the initial points: the best of points within the bounds, or a cloud around a start."""
     size = likelihood.size
     if request.start is None:
         return rank_points(evenly(request.points, size, request.seed), likelihood.costs)
@@ -151,7 +151,7 @@ def told_of_times(
     likelihood: LikelihoodObjective,
     start: Callable[[], Array],
 ) -> list[Fit]:
-    """What is told of each subject: a start is searched for, and settled with other random numbers."""
+    """Return the fit of each subject, refined with other random numbers from the best start."""
     seeds = np.random.default_rng(request.seed).integers(0, 2**62, REDRAWN)
     sure: list[Uncertainty] = []
 
@@ -181,7 +181,7 @@ def _of_part(report: Report, part: DecisionTerm, sure: Uncertainty | None, seeds
 
 
 def _distributions(part: DecisionTerm, shares: Array) -> tuple[Distribution, ...]:
-    """The bins beside what the model expects in them."""
+    """Return the bins of observed times with the counts that the model predicts."""
     expected = shares * part.times.count
     made, at = [], 0
     for each in part.times.bins:

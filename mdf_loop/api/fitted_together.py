@@ -1,4 +1,4 @@
-"""Fits of several subjects that share parameters: one search for all of them."""
+"""Joint fits of several subjects that share parameters, by one search."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdf_loop.results.fit import Fit, Fits
 
 
 def fit_together(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fits:
-    """The fit of all subjects: `shared` parameters have one value, the others one for each.
+    """Fit all subjects: `shared` parameters have one value, the others one value for each subject.
 
     It begins where each subject's own fit has ended.
 
@@ -51,7 +51,7 @@ def fit_together(model: Derivable, request: FitRequest, free: ParameterSpace) ->
 
 
 class _Together(Struct, frozen=True):
-    """All subjects.
+    """All subjects of a joint fit.
 
     Attributes:
         places: which numbers of a point are those of each.
@@ -64,7 +64,7 @@ class _Together(Struct, frozen=True):
     watch: FitMonitor
 
     def parts(self, of: Callable[[FitRequest, Array], AnyTerm]) -> list[AnyTerm]:
-        """The model beside the data of each."""
+        """Return the comparison of the model with the data of each subject."""
         made = []
         for (name, each), own in zip(subjects_of(self.request), self.places, strict=True):
             with of_subject(name):
@@ -72,7 +72,7 @@ class _Together(Struct, frozen=True):
         return made
 
     def starts(self, parts: Sequence[AnyTerm], least: Callable[[AnyTerm], Array]) -> Array:
-        """Points to begin with: where each one's own cost is least; of the first ones, if the fit is ended."""
+        """Return initial points at each subject's minimum, or of the first subjects if the fit is stopped."""
         alone: list[Array] = []
         for name, part in zip(self.request.data, parts, strict=True):
             with of_subject(name):
@@ -83,7 +83,7 @@ class _Together(Struct, frozen=True):
 
 
 def _curves(model: Derivable, free: ParameterSpace, subjects: _Together) -> list[Fit]:
-    """The fits of curves."""
+    """Return the joint fits of curves."""
     request, watch = subjects.request, subjects.watch
     parts = subjects.parts(lambda each, own: part_of(model, each, free, own))
 
@@ -102,7 +102,7 @@ def _curves(model: Derivable, free: ParameterSpace, subjects: _Together) -> list
 
 
 def _decisions(model: Derivable, free: ParameterSpace, subjects: _Together) -> list[Fit]:
-    """The fits of decisions."""
+    """Return the joint fits of decisions."""
     request, watch = subjects.request, subjects.watch
     parts = subjects.parts(lambda each, own: decisions_of(model, each, free, own))
 
@@ -118,7 +118,7 @@ def _decisions(model: Derivable, free: ParameterSpace, subjects: _Together) -> l
 
 
 def _places(free: ParameterSpace, shared: Sequence[str], subjects: int) -> list[Array]:
-    """Which numbers of a point of all are those of each subject."""
+    """Return the positions of each subject's parameters in a joint point."""
     tied = np.repeat(
         [each.name in shared for each in free.parameters],
         [each.lower.size for each in free.parameters],
@@ -134,7 +134,7 @@ def _places(free: ParameterSpace, shared: Sequence[str], subjects: int) -> list[
 
 
 def _starts(alone: Sequence[Array], places: Sequence[Array], size: int) -> Array:
-    """Each subject's own numbers, with shared ones of their median, and of each of them.
+    """Return joint starts: own parameters of each subject, with the median and each value of shared ones.
 
     Those of which there are none yet have the median.
     """
@@ -151,7 +151,7 @@ def _starts(alone: Sequence[Array], places: Sequence[Array], size: int) -> Array
 
 
 def _tied(places: Sequence[Array]) -> Array:
-    """Which of a subject's numbers belong to all."""
+    """Return a mask of the parameters of a subject that all subjects share."""
     if len(places) == 1:
         return np.zeros(len(places[0]), bool)
     made: Array = places[0] == places[1]

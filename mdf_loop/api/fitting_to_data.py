@@ -1,4 +1,4 @@
-"""What `CompiledModel.fit` does: data and parameters are checked, the least is searched for, and told."""
+"""Requests of fits: checks of data and parameters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ METHODS = ("least_squares", "gradient", "differential_evolution")
 
 
 class FitRequest(Struct, frozen=True):
-    """What a fit is asked for; see `CompiledModel.fit` for the words.
+    """Checked arguments of `CompiledModel.fit`.
 
     `connection` is the connection to the cluster, once there is one.
     """
@@ -87,7 +87,7 @@ class FitRequest(Struct, frozen=True):
         time_limit: Any,
         cluster: Any = None,
     ) -> FitRequest:
-        """These words, checked.
+        """Return the checked arguments.
 
         Raises:
             InputError: a word means nothing, or does not go together with another one.
@@ -152,7 +152,7 @@ def _refuse_together(
 
 
 def free_parameters(model: Derivable, request: FitRequest) -> ParameterSpace:
-    """The free parameters, in the shapes that the model has.
+    """Return the free parameters with the shapes that the model gives them.
 
     Raises:
         InputError: a name is unknown, or bounds are none.
@@ -169,7 +169,7 @@ def free_parameters(model: Derivable, request: FitRequest) -> ParameterSpace:
 
 
 def _shape(prepared: Prepared, name: str, request: FitRequest) -> tuple[int, ...]:
-    """The shape of a parameter; of a state that begins with an expression, that of its bounds."""
+    """Return the shape of a parameter. A state with an initial expression has the shape of its bounds."""
     written = written_value(prepared.document, name)
     if (
         is_state(prepared.document, name)
@@ -181,7 +181,7 @@ def _shape(prepared: Prepared, name: str, request: FitRequest) -> tuple[int, ...
 
 
 def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observations:
-    """The rows of outputs that were observed.
+    """Return the observed rows of outputs.
 
     Raises:
         InputError: a column or a row does not fit; the sentence names it.
@@ -236,7 +236,7 @@ def refuse_columns_of_inputs(
 
 
 def columns_of(document: Document, wanted: Any) -> dict[str, tuple[str, ...]]:
-    """Return by output the names that its column may have: the given one, its own, that of its port.
+    """Return, by output, the names that its column may have: the specified one, its own, and that of its port.
 
     Raises:
         UnknownNameError: there is no such output.
@@ -251,14 +251,14 @@ def columns_of(document: Document, wanted: Any) -> dict[str, tuple[str, ...]]:
 def fitted_model(
     model: Derivable, request: FitRequest, steps: int | None, outputs: Sequence[str]
 ) -> FittedModel:
-    """The model over so many steps, of which these outputs are looked at."""
+    """Return the model over a number of steps with these outputs selected."""
     dt = None if steps is None else request.asked.dt
     asked = replace(request.asked, steps=steps, dt=dt)
     return FittedModel(model.prepared, asked, outputs, tuple(request.free), request.connection)
 
 
 def refuse_few(numbers: int, data: int) -> None:
-    """Refuse fits of more numbers than there are data.
+    """Refuse fits with more free numbers than data.
 
     Raises:
         InputError: there are more.
@@ -271,7 +271,7 @@ def refuse_few(numbers: int, data: int) -> None:
 
 
 def is_of_subjects(data: Any) -> bool:
-    """Whether data are of several subjects, by their names."""
+    """Return True if the data are a mapping from subjects to their data."""
     if not isinstance(data, Mapping) or not data:
         return False
     return all(
@@ -280,14 +280,14 @@ def is_of_subjects(data: Any) -> bool:
 
 
 def subjects_of(request: FitRequest) -> Iterator[tuple[str, FitRequest]]:
-    """What is asked for each subject, by its name."""
+    """Return the request of each subject by its name."""
     for name, data in request.data.items():
         yield name, replace(request, data=data)
 
 
 @contextmanager
 def of_subject(name: str) -> Iterator[None]:
-    """Let errors say of which subject they are."""
+    """Add the name of the subject to errors."""
     try:
         yield
     except LoopError as error:

@@ -1,4 +1,4 @@
-"""What a run gave, put together as results: with the axes of members and trials in front."""
+"""Results of a run, with the axes of members and trials in front."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def results_of(
     units: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Results:
-    """The results of a run; `more` is what `Results` takes besides."""
+    """Return the results of a run. `more` are further arguments of `Results`."""
     members = member_axes(bound)
     lengths = more.pop("lengths", None)
     return Results(
@@ -43,19 +43,19 @@ def results_of(
 
 
 def seed_of(bound: Bound) -> int | None:
-    """The seed of a run; None where seeds are swept."""
+    """Return the seed of a run, or None if seeds are swept."""
     return bound.streams.seed if isinstance(bound.streams.seed, int) else None
 
 
 def member_axes(bound: Bound) -> tuple[Axis, ...]:
-    """The axes of what is run at once: members of a sweep, then trials."""
+    """Return the axes of simultaneous runs: members of a sweep, then trials."""
     swept = (Axis("batch", bound.members, is_swept=True),) if bound.members else ()
     trials = bound.streams.numbers
     return swept if trials is None else (*swept, Axis("trial", {"trial": trials}))
 
 
 def laid_out(results: Results, sweep: Mapping[str, Any]) -> Results:
-    """Results of a grid with an axis for each of its names; those of other sweeps as they are."""
+    """Return the results of a grid with one axis for each name. Results of other sweeps stay as they are."""
     if not isinstance(sweep, Grid):
         return results
     taken = {*results, *(axis.name for axis in results.axes), "step"}

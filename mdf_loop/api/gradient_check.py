@@ -1,4 +1,4 @@
-"""Derivatives compared with central differences: runs a little above and below, all in one sweep."""
+"""Comparison of derivatives with central differences, whose runs are one sweep."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def checked(
     front: int,
     in_steps: Collection[str] = (),
 ) -> GradientCheck:
-    """Compare derivatives with differences.
+    """Compare derivatives with central differences.
 
     Args:
         gradient: the derivatives.
@@ -81,7 +81,7 @@ def _sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, Array]
 
 
 def _differences(steps: Array, numbers: Array, dtype: Any) -> tuple[Array, Array]:
-    """Return extrapolated central differences, and how far each may be off."""
+    """Return extrapolated central differences, with an error bound for each."""
     wide = (numbers[:, 0] - numbers[:, 1]) / (2 * steps)
     half = (numbers[:, 2] - numbers[:, 3]) / steps
     rounding = _rounding(steps, numbers, dtype)
@@ -125,7 +125,7 @@ def numbers_of(
     members: int,
     front: int,
 ) -> Array:
-    """Return the number of each member.
+    """Return the differentiated number of each member.
 
     Args:
         losses: what the number is.
@@ -184,5 +184,5 @@ def _compared(
 
 
 def shown(name: str, place: tuple[int, ...]) -> str:
-    """An element as a modeller writes it."""
+    """Return the name of an element, such as `cell.M[3, 4]`."""
     return f"{name}[{', '.join(map(str, place))}]" if place else name

@@ -1,4 +1,4 @@
-"""A differentiated model as a program of its own, with the names that a modeller gives its parts."""
+"""Differentiated model as a program of its own, with the document's names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdf_loop.specification import RunSpecification
 def program_of_file(
     named: Named, losses: Sequence[Loss], asked: RunSpecification, bound: Bound, most: int | None
 ) -> tuple[Program, dict[str, Array]]:
-    """The program, and what its inputs hold that are not given.
+    """Return the program, and the defaults of its inputs.
 
     Raises:
         InputError: it has several trials, or is truncated over time.
@@ -57,7 +57,7 @@ def program_of_file(
 
 
 def _checked(program: Program, given: Collection[str | None], names: Mapping[str, str]) -> Program:
-    """The program that fails where what has a row for each step has more of them, or fewer."""
+    """Return a program that fails if an input over time has another number of rows than there are steps."""
     rows = {e.value.name for e in program.inputs if e.value.name in given}
     (steps,) = (e for e in program.inputs if e.role is InputRole.CONTROL and e.of == "steps")
     return check_row_counts(
@@ -66,7 +66,7 @@ def _checked(program: Program, given: Collection[str | None], names: Mapping[str
 
 
 def _names_of_data(terms: Sequence[Term]) -> dict[str, str]:
-    """What data are called: those of the second term of one output have a number."""
+    """Return the names of data. Those of the second term of one output have a number."""
     found: dict[str, str] = {}
     for term in terms:
         if term.data is not None:
@@ -77,7 +77,7 @@ def _names_of_data(terms: Sequence[Term]) -> dict[str, str]:
 
 
 def _named(program: Program, names: Mapping[str, str]) -> Program:
-    """The program with the names that a modeller gives inputs and their derivatives."""
+    """Return the program with the document's names for inputs and their derivatives."""
     new = {
         entry.value: replace(entry.value, name=names[entry.value.name])
         for entry in program.inputs

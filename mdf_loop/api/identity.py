@@ -1,4 +1,4 @@
-"""What a run is, so that only the same one goes on from its checkpoint."""
+"""Identity of a run, which a checkpoint records so that only an equal run resumes from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdf_loop.specification import RunSpecification
 def identity(
     prepared: Prepared, specification: RunSpecification, bound: Bound, kept: Iterable[str]
 ) -> dict[str, str]:
-    """Everything that the numbers of a run depend on, and the names of what is kept of them.
+    """Return everything that determines the numbers of a run, and the names of its recorded values.
 
     Not the number of steps: a longer run is the same one.
     """
@@ -57,6 +57,6 @@ def _digests(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:
 
 
 def _digest(name: str, data: Any) -> str:
-    """A digest of an array, of the members of a sequence, or of nothing."""
+    """Return a digest of an array, of the members of a sequence, or of an absent value."""
     members = [data] if isinstance(data, np.ndarray) else list(data or ())
     return digest_of_arrays({f"{name} {k}": np.asarray(m) for k, m in enumerate(members)})

@@ -1,4 +1,4 @@
-"""Jacobians and Hessians: many derivatives of one run, computed at once.
+"""Jacobians and Hessians: many derivatives, computed at once.
 
     forward     a tangent for each number by which is differentiated, beside what the model computes
     reverse     a cotangent for each number that is differentiated, backward
@@ -49,14 +49,14 @@ SESSIONS = 16
 
 
 class Jacobian:
-    """How outputs change with what they are differentiated by: made once, run at many values."""
+    """Derivatives of outputs that are prepared once and computed for many values."""
 
     def __init__(self, named: Named) -> None:
         self.named = named
         self._ready: Recent[tuple[Program, _Forward | _Reverse]] = Recent(SESSIONS)
 
     def run(self, asked: RunSpecification) -> Derivatives:
-        """The derivatives at the values of a run.
+        """Return the derivatives at the values of a run.
 
         Raises:
             LoopError: something has no derivative, or does not change a little; the sentence names it.
@@ -67,7 +67,7 @@ class Jacobian:
         return self._apart(asked, derivatives)
 
     def _apart(self, asked: RunSpecification, derivatives: Derivatives) -> Derivatives:
-        """Return derivatives with those that are nan or infinite computed again, by one name at a time.
+        """Return the derivatives; compute those that are nan or infinite again, one name at a time.
 
         An infinite slope times a change of 0 is nan: computed at once, it reaches derivatives by names
         that do not pass through it.
@@ -105,7 +105,7 @@ class Jacobian:
 
 
 def jacobian_of(named: Named) -> Jacobian:
-    """The Jacobian of outputs, which the model keeps for the next time that it is asked for."""
+    """Return the Jacobian of outputs from the model's cache, which is filled if necessary."""
     kept = named.prepared.jacobians
     made = kept.get(named.key)
     if not isinstance(made, Jacobian):
@@ -160,7 +160,7 @@ def _of_one_run(named: Named, asked: RunSpecification) -> Bound:
 
 
 class _Forward:
-    """By a tangent for each number of what is differentiated by."""
+    """Forward mode: one tangent for each element of the parameters."""
 
     def __init__(self, named: Named, program: Program, of: Mapping[str, str], by: Shapes) -> None:
         shown = tuple(dict.fromkeys(of.values()))
@@ -170,7 +170,7 @@ class _Forward:
         self._units = _Units(named, made, [tangent_of(name) for name in shown], given)
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
-        """The derivatives where a program is fed so."""
+        """Return the derivatives for the inputs of a program."""
         arrays, by, found = self._units.run(feeds), self._by, {}
         for name, output in self._of.items():
             for other, part in _apart(arrays[tangent_of(output)], by).items():
@@ -180,7 +180,7 @@ class _Forward:
 
 
 class _Reverse:
-    """By a cotangent for each number of what is differentiated."""
+    """Reverse mode: one cotangent for each element of the outputs."""
 
     def __init__(self, named: Named, program: Program, of: Shapes) -> None:
         outputs = {name: named.outputs[name] for name in of}
@@ -194,7 +194,7 @@ class _Reverse:
         self._units = _Units(named, batched, tuple(self._changes.values()), given)
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
-        """The derivatives where a program is fed so."""
+        """Return the derivatives for the inputs of a program."""
         arrays = self._units.run(feeds)
         found = {
             (name, other): part
@@ -205,7 +205,7 @@ class _Reverse:
 
 
 class _Units:
-    """What is wanted of a program, whose inputs that are given change by one number at a time."""
+    """Program whose differentiated inputs change by one element at a time."""
 
     def __init__(
         self, named: Named, program: Program, wanted: Collection[str], given: Shapes
@@ -222,18 +222,18 @@ class _Units:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Of each loop whether it is native."""
+        """Native form of each loop."""
         return self._loaded.native
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """What is wanted, with an axis of those numbers in front."""
+        """Return the requested outputs, with an axis of elements in front."""
         fed = {**feeds, **self._units}
         made = self._loaded.run({e.value.name: fed[e.value.name] for e in self._program.inputs})
         return members_in_front(self._program, made, self._total)
 
 
 def _apart(array: Array, shapes: Shapes) -> dict[str, Array]:
-    """What belongs to each of those whose numbers stand along the first axis."""
+    """Return the parts of an array that belong to each name, along its first axis."""
     found, at = {}, 0
     for name, shape in shapes.items():
         rows = array[at : at + math.prod(shape)]
@@ -247,7 +247,7 @@ def _total(shapes: Shapes) -> int:
 
 
 def _extents(name: str, value: Value, steps: int | None) -> tuple[int, ...]:
-    """The shape of an output.
+    """Return the shape of an output.
 
     Raises:
         InputError: nobody knows it before the run.

@@ -1,4 +1,4 @@
-"""How the loops of one evaluation went, and how many rows they have given, as what was run says it."""
+"""Reports about the loops of one evaluation, and the numbers of rows that they recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.run.segments import Reached
 
 
 def loop_reports(ready: Evaluation, reached: Reached) -> dict[str, LoopReport]:
-    """A report by the name of each loop: where it was stopped from outside, that of who followed it."""
+    """Return the report of each loop by its name. A loop that was stopped has the report of its stepper."""
     found: dict[str, LoopReport] = {}
     for loop in ready.loops:
         count, last = (names.get(loop.name, "") for names in (ready.counts, ready.conditions))
@@ -38,7 +38,7 @@ def _report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> 
 
 
 def _of_both(said: LoopReport | None, followed: LoopReport) -> LoopReport:
-    """The report of who followed a loop; a condition that ended it may stand for a trip count."""
+    """Return the report of a loop's stepper, in which a condition may stand for a trip count."""
     if said is None or isinstance(followed.stopped_by, StopReason):
         return followed
     ended = followed.codes == np.array(StopReason.CONDITION.code)
@@ -48,7 +48,7 @@ def _of_both(said: LoopReport | None, followed: LoopReport) -> LoopReport:
 def padded(
     made: Mapping[str, Data], reached: Reached, ready: Evaluation
 ) -> tuple[dict[str, Data], dict[str, Data]]:
-    """The outputs, with nan behind rows of members that have fewer; and how many each has."""
+    """Return the outputs padded with nan for members with fewer rows, and the numbers of rows."""
     outputs, lengths = dict(made), {}
     for name, length in ready.lengths.items():
         if name in made and length in reached.outputs:

@@ -1,4 +1,4 @@
-"""Runs of a model at many values of its parameters: in one sweep where it can be."""
+"""Runs of a model for many values of its parameters, in one sweep if possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdf_loop.specification import RunSpecification, Values
 
 
 def with_member(document: Document, values: Values, member: Mapping[str, Any]) -> Values:
-    """What a run is given, and besides the values of one member: each as an input or a parameter."""
+    """Return the inputs and parameters of a run together with the values of one member."""
     ports = {name for port in open_ports(document) for name in port.names}
     inputs = {name: value for name, value in member.items() if name in ports}
     settings = {name: value for name, value in member.items() if name not in ports}
@@ -30,7 +30,7 @@ def with_member(document: Document, values: Values, member: Mapping[str, Any]) -
 def run_members(
     prepared: Prepared, asked: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """The outputs of all members, which stand in front.
+    """Return the outputs of all members along the first axis.
 
     Raises:
         LoopError: a run failed; the sentence names the place.
@@ -52,7 +52,7 @@ def run_members(
 def run_what_can(
     prepared: Prepared, asked: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """The same, with nan for members whose runs fail.
+    """Return the outputs of all members, with nan for members whose runs fail.
 
     Raises:
         LoopError: all of them failed; the sentence is of the first.
@@ -79,7 +79,7 @@ def run_what_can(
 def _member(
     prepared: Prepared, asked: RunSpecification, sweep: Mapping[str, Array], k: int
 ) -> dict[str, Array]:
-    """The outputs of one."""
+    """Return the outputs of one member."""
     member = {name: rows[k] for name, rows in sweep.items()}
     values = with_member(prepared.document, asked.values, member)
     return _whole(run(prepared, replace(asked, values=values)))

@@ -1,4 +1,4 @@
-"""Derivatives that are nan or infinite although the differentiated number is finite: a warning.
+"""Warnings of derivatives that are nan or infinite although the differentiated number is finite.
 
     numpy.std(x)     equal elements: 0 / 0 is nan
     numpy.sqrt(x)    x = 0: the slope is infinite
@@ -30,14 +30,14 @@ REMEDY = (
 
 
 def warn_of_gradient(gradient: Gradient) -> None:
-    """Warn once of all derivatives that are not finite, of members whose number is finite."""
+    """Warn once of all derivatives that are not finite, for members with a finite number."""
     value = np.asarray(gradient.value)
     labels = {f"by '{name}'": (array, value) for name, array in gradient.items()}
     _warn("the number is finite, but its derivative", labels)
 
 
 def warn_of_jacobian(derivatives: Derivatives, outputs: Mapping[str, Array]) -> None:
-    """Warn once of all derivatives that are not finite, of elements of outputs that are finite.
+    """Warn once of all derivatives that are not finite, for finite elements of outputs.
 
     Args:
         derivatives: the Jacobian.

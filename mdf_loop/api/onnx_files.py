@@ -1,4 +1,4 @@
-"""The files of ONNX that are written."""
+"""Writing of ONNX files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdf_loop.paths import Files, noting, path_of
 
 
 def checked_file(path: str | Path, read: Files) -> Path:
-    """A file that can be written, and is none of those that were `read`.
+    """Return the path of a file that can be written and is none of the files that were `read`.
 
     Raises:
         InputError: it cannot, or does not end in .onnx.
@@ -25,5 +25,5 @@ def checked_file(path: str | Path, read: Files) -> Path:
 
 
 def write_file(target: Path, model: Any) -> None:
-    """Write a model whole, or nothing of it."""
+    """Write a complete model, or no file."""
     write_whole(target, lambda stream: stream.write(model.SerializeToString()))

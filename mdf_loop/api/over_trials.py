@@ -1,4 +1,4 @@
-"""A run of which statistics over trials are asked: batch after batch, and none is kept."""
+"""Runs with statistics over trials, in batches that are discarded after they are counted."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
 
 
 class _Batch:
-    """So many trials, and how many the next may have."""
+    """Size of a batch of trials, and the limits of the next one."""
 
     def __init__(self, numbers: tuple[int, ...] | range) -> None:
         self.numbers = numbers
         self.next = len(numbers)
 
     def seen(self, results: Results) -> None:
-        """Look at how large a batch is."""
+        """Adapt the size of the next batch to the duration of this one."""
         size = sum(getattr(data, "nbytes", 0) for data in results.values())
         fitting = BYTES * len(self.numbers) // max(1, size)
         self.next = max(1, min(MOST, 4 * len(self.numbers), fitting))
@@ -93,7 +93,7 @@ def _batches(asked: RunSpecification) -> Iterator[_Batch]:
 
 
 def of_each_trial(selection: Selection) -> Selection:
-    """What is wanted of each trial: outputs that are told of, or what they are reduced to over time.
+    """Return the selection of each trial: outputs with statistics, or their reductions over time.
 
     Raises:
         InputError: an output is reduced to what nothing is told of.
@@ -112,7 +112,7 @@ def of_each_trial(selection: Selection) -> Selection:
 
 
 def _of(asked: RunSpecification, batch: _Batch, begun: float) -> RunSpecification:
-    """What one batch is asked for: the outputs that are told of, and nothing else."""
+    """Return the specification of one batch, which selects the outputs with statistics only."""
     draws = Draws(asked.values.draws.seed, batch.numbers)
     controls, limit = asked.controls, asked.controls.time_limit
     if limit is not None:
@@ -128,13 +128,13 @@ def _of(asked: RunSpecification, batch: _Batch, begun: float) -> RunSpecificatio
 
 
 def _units(names: Iterable[str], complete: Results) -> dict[str, str]:
-    """What is told of an output has its unit, where it has one at all."""
+    """Return the units of statistics, which are those of their outputs."""
     of = ((name, name.rpartition(".")[0]) for name in names if not name.endswith(_WITHOUT_UNIT))
     return {name: complete.units[output] for name, output in of if output in complete.units}
 
 
 def _members(results: Results) -> range | None:
-    """The members of a sweep; None if there is none."""
+    """Return the members of a sweep, or None without a sweep."""
     first = results.axes[0]
     return range(first.length) if first.is_swept else None
 
@@ -142,7 +142,7 @@ def _members(results: Results) -> range | None:
 def told_of(
     made: TrialStatistics, complete: Results, stopped_by: StopReason, reason: str
 ) -> Results:
-    """Results like those of a complete batch, with what is told of all in the place of its outputs.
+    """Return the results of a complete batch with the statistics of all trials in place of its outputs.
 
     How the run ended is what is said besides: the last batch may be incomplete.
     """
@@ -172,14 +172,14 @@ def told_of(
 
 
 def _has_no_time(complete: Results, name: str) -> bool:
-    """Whether what is told is one number of all rows."""
+    """Return True if a statistic is one number for all rows."""
     output = name.rpartition(".")[0]
     reduced = (f".{full}".endswith(f".{output}") for full in complete.reduced)
     return name.endswith(".count") or any(reduced)
 
 
 def refuse_padding(results: Results, names: Iterable[str]) -> None:
-    """Raise if trials have different numbers of rows of an output that statistics are wanted of.
+    """Raise if trials have different numbers of rows of an output that has statistics.
 
     Raises:
         InputError: one has; padding would count as values.
@@ -200,7 +200,7 @@ _WITHOUT_UNIT = (".count", ".histogram", ".var")
 
 
 def refuse_with_statistics(asked: RunSpecification) -> None:
-    """Refuse what does not go together with statistics over trials."""
+    """Refuse arguments that cannot be combined with statistics over trials."""
     controls, selection = asked.controls, asked.selection
     for what, there in (
         ("outputs of each trial", bool(selection.record) or selection.only is not None),

@@ -1,4 +1,4 @@
-"""What is made of a document once and kept: programs and sessions for each set of input types."""
+"""Cached programs and sessions of a document for each set of input types."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SESSIONS = 64
 
 
 class Evaluation(Struct, frozen=True):
-    """One evaluation of a model for some input types: its program, and that ready to run.
+    """One evaluation of a model for some input types: its program and its session.
 
     Attributes:
         program: as it was read.
@@ -63,7 +63,7 @@ class Evaluation(Struct, frozen=True):
 
     @classmethod
     def of(cls, program: Program, run: SingleRun) -> Evaluation:
-        """A program that is ready."""
+        """Return the evaluation of a program."""
         ran = run.session.program
         return cls(
             program,
@@ -81,7 +81,7 @@ class Evaluation(Struct, frozen=True):
 
 
 class Prepared:
-    """A document, the device and the options that it is compiled with, and all that is made of it.
+    """Document with the device and options of its compilation, and a cache of programs and sessions.
 
     Several threads may use it at once. Another process makes all of it anew.
 
@@ -105,7 +105,7 @@ class Prepared:
         return Prepared, (self.document, self.placement, self.options)
 
     def bound(self, specification: RunSpecification) -> Bound:
-        """The values of a run, bound to the model's inputs.
+        """Return the values of a run, bound to the model's inputs.
 
         Raises:
             InputError: a name is unknown or given twice, a value does not fit, a sweep is none.
@@ -113,7 +113,7 @@ class Prepared:
         return self._inputs.bound(specification.values, specification.steps)
 
     def evaluation(self, specification: RunSpecification, bound: Bound) -> Evaluation:
-        """One evaluation for such values."""
+        """Return the evaluation for bound values."""
         options = self._options(specification)
         key = _key(specification, bound, options)
         with self._lock:
@@ -132,7 +132,7 @@ class Prepared:
             return ready
 
     def over_time(self, specification: RunSpecification, bound: Bound) -> TimeSession:
-        """The model over time for such values."""
+        """Return the session over time for bound values."""
         options = self._options(specification)
         key = _key(specification, bound, options)
         with self._lock:
@@ -147,13 +147,13 @@ class Prepared:
             return session
 
     def _options(self, specification: RunSpecification) -> Options:
-        """The options; a loop without an end is allowed where a time limit ends it."""
+        """Return the options. A loop without an end is allowed if a time limit ends the run."""
         if specification.controls.time_limit is None or self.options.max_iterations is not None:
             return self.options
         return replace(self.options, max_iterations=int(ENDLESS))
 
     def of_own_values(self, *, over_time: bool) -> Program:
-        """The program that runs for the model's own values, as it is read; nothing is run."""
+        """Return the program for the model's own values without running it."""
         asked = self._of_defaults(steps=2 if over_time else None)
         bound = self.bound(asked)
         if over_time:
@@ -170,7 +170,7 @@ class Prepared:
         return read_once(self.document, bound, self.options, selection).program
 
     def remembers(self) -> bool:
-        """Whether an evaluation over time reads what the one before it has left."""
+        """Return True if an evaluation over time reads states of the evaluation before it."""
         asked = replace(self._of_defaults(steps=2), dt=1.0)
         with suppress(LoopError):  # it cannot be run over time
             programs = read_over_time(self.document, self.bound(asked), self.options, asked)
@@ -178,13 +178,13 @@ class Prepared:
         return False
 
     def _of_defaults(self, steps: int | None = None) -> RunSpecification:
-        """Nothing is given, but what tells the types of inputs that must be."""
+        """Return bound defaults, with placeholders that give required inputs their types."""
         given = stand_ins(self.document, self.options.precision)
         return RunSpecification(Values(inputs=given), steps=steps)
 
     @cached_property
     def units(self) -> Mapping[str, str]:
-        """The unit of every `node.item` that has one, of all names of an input, and that of `time`."""
+        """Units of every `node.item` that has one, of all input names, and of `time`."""
         known = units_of(self.document)
         called: dict[str, set[str]] = {}
         for port in open_ports(self.document):
@@ -195,7 +195,7 @@ class Prepared:
 
     @cached_property
     def dims(self) -> Mapping[str, tuple[str, ...]]:
-        """What the model calls the axes of every `node.item` that it names some of."""
+        """Names of the axes of every `node.item` whose axes the model names."""
         return dims_of(self.document)
 
     @cached_property
@@ -210,7 +210,7 @@ class Prepared:
 
     @cached_property
     def model_units(self) -> ModelUnits:
-        """The units of the model, to which values are converted that have a unit of their own."""
+        """Units of the model, to which values with other units are converted."""
         return ModelUnits(self.document)
 
     def time_step(self, dt: Any) -> Any:
@@ -221,22 +221,22 @@ class Prepared:
 
     @property
     def latest(self) -> Evaluation:
-        """What was evaluated last; a model not yet run is prepared for its defaults."""
+        """Last evaluation. A model that has not run is prepared for its defaults."""
         if self._latest is None:
             asked = self._of_defaults()
             return self.evaluation(asked, self.bound(asked))
         return self._latest
 
     def ran_on(self, device: Device) -> None:
-        """Note where the last run was."""
+        """Record the device of the last run."""
         self._taken = device
 
     @property
     def device(self) -> Device:
-        """The device of the last run."""
+        """Device of the last run."""
         return self._taken or self.latest.run.device
 
 
 def _key(specification: RunSpecification, bound: Bound, options: Options) -> Hashable:
-    """What decides which program and which session a run needs."""
+    """Return everything that determines the program and the session of a run."""
     return (bound.types, options.max_iterations, specification.reading, specification.engine)

@@ -1,4 +1,4 @@
-"""`recover`: does a fit find what made the data?"""
+"""Parameter recovery: fits of data that the model itself has generated."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def recover(
     polish: int = 4,
     on_interrupt: str | None = None,
 ) -> Recovery:
-    """Fit data that the model itself has made, at values drawn within the bounds, again and again.
+    """Fit data that the model has generated with parameters drawn within their bounds, repeatedly.
 
     Args:
         model: a compiled model.
@@ -115,14 +115,14 @@ def _request(
 
 
 def _observed(model: Derivable, against: Any) -> Any:
-    """Return the outputs that are observed: all of the model, if none are given."""
+    """Return the observed outputs, which are all outputs of the model by default."""
     if against is not None:
         return against
     return [item.name for item in named_items(model.prepared.document, Selection()).values()]
 
 
 def _noise(model: Derivable, noise: Any, against: Any) -> Any:
-    """Return the standard deviation of noise in the unit of the outputs that are observed."""
+    """Return the standard deviation of the noise in the unit of the observed outputs."""
     if not has_unit(noise):
         return noise
     outputs = arguments.names(_observed(model, against), "against")
@@ -140,7 +140,7 @@ _REST: Mapping[str, Any] = {
 
 
 class _Made:
-    """Makes data sets, and fits them."""
+    """Generator of data sets, and their fits."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class _Made:
         self._columns = {find_item(document, output).name: name for name, output in said.items()}
 
     def sets(self, times: int) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
-        """What is true, and data that it has made."""
+        """Yield true parameters with the data that they generate."""
         for _ in range(times):
             point = self._rng.uniform(INNER, 1 - INNER, len(self._free.elements))
             truth = self._free.values(point)
@@ -191,7 +191,7 @@ class _Made:
         return 1 if trials is None else len(trials)
 
     def recovery(self, times: int, words: Mapping[str, Any]) -> Recovery:
-        """Return the fits of `times` data sets; after Ctrl-C those that were done by then.
+        """Return the fits of `times` data sets; after Ctrl-C, the finished fits.
 
         Raises:
             KeyboardInterrupt: it came before any fit was done.
@@ -215,7 +215,7 @@ class _Made:
         return Recovery(tuple(truths), tuple(fits))
 
     def fit(self, data: Mapping[str, Array], k: int, words: Mapping[str, Any]) -> Fit:
-        """The fit of one data set."""
+        """Return the fit of one data set."""
         request = self._request
         words = {**words, "seed": request.seed + k}
         found = fit(self._model, _request(self._model, data, request.free, request.against, words))

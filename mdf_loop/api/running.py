@@ -1,4 +1,4 @@
-"""What `CompiledModel.run` does: what is asked for is checked, run, and put together as results."""
+"""Runs of compiled models: checks, computation and results."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run(prepared: Prepared, asked: RunSpecification) -> Results:
 
 
 def with_files(prepared: Prepared, asked: RunSpecification, compute: Computing) -> Results:
-    """What is computed, saved where that is asked for.
+    """Compute results, and save them if requested.
 
     Raises:
         LoopError: it cannot be written, or the run has failed: `results` are what was reached.
@@ -83,7 +83,7 @@ def with_files(prepared: Prepared, asked: RunSpecification, compute: Computing) 
 
 
 def _check_output(prepared: Prepared, asked: RunSpecification, output: str | Path) -> None:
-    """Refuse before the run what could not be written."""
+    """Refuse outputs that cannot be written before the run."""
     controls = asked.controls
     if asked.begins or not asked.streams:
         check_results_path(output)  # a run that goes on looks at its store itself
@@ -98,7 +98,7 @@ def _check_output(prepared: Prepared, asked: RunSpecification, output: str | Pat
 def _computed(
     prepared: Prepared, asked: RunSpecification, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
-    """What the model gives, by what runs it."""
+    """Return the results of the selected engine."""
     backend, error = BACKENDS[asked.engine], None
     if isinstance(backend, DocumentBackend):
         results = _run_in_engine(prepared, asked, backend)
@@ -112,7 +112,7 @@ def _computed(
 def _ended(
     prepared: Prepared, asked: RunSpecification, compute: Computing, claim: Claim | None
 ) -> Results:
-    """What is computed, written; or the error that has ended it."""
+    """Return complete results after writing them, or raise the error that ended the computation."""
     results, error = compute(claim)
     results.read_from = prepared.document.files
     results.model = prepared.document
@@ -145,7 +145,7 @@ def _ended(
 def _compiled(
     prepared: Prepared, asked: RunSpecification, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
-    """What a compiled model gives, and the error that it ended with."""
+    """Return the results of a compiled model, and the error that ended the run."""
     run = _run_once if asked.steps is None else _run_over_time
     return run(prepared, asked, claim)
 
@@ -153,7 +153,7 @@ def _compiled(
 def _save(
     results: Results, asked: RunSpecification, output: str | Path, claim: Claim | None
 ) -> None:
-    """Write the results, or what is not yet written of them."""
+    """Write the results, or their unwritten part."""
     if claim is None:
         results.save(output)
         return
@@ -169,7 +169,7 @@ def _save(
 def _ended_by(
     prepared: Prepared, controller: RunController, time: Callable[[int], str | None]
 ) -> LoopError | None:
-    """The error that a run has ended with, if any."""
+    """Return the error that ended a run, or None."""
     found = controller.found
     if found is None or controller.controls.nan != "error":
         return controller.failure
@@ -184,7 +184,7 @@ def _ended_by(
 def _why(
     stopped_by: StopReason, controller: RunController, time: Callable[[int], str | None]
 ) -> str:
-    """The sentence about a reason, as exact as it can be."""
+    """Return the most specific sentence about a stop reason."""
     if controller.found is not None:
         return controller.found.sentence(time(controller.found.step))
     return str(
@@ -236,7 +236,7 @@ def _run_once(
 def _how_it_went(
     reached: Reached, reports: Mapping[str, LoopReport], controller: RunController
 ) -> tuple[StopReason, str]:
-    """Why an evaluation ended, and the sentence about it."""
+    """Return the reason why an evaluation ended, and a sentence about it."""
     stopped_by = reached.stopped_by
     if stopped_by is None and not (reports or reached.missing or controller.failure):
         return StopReason.COMPLETED, StopReason.COMPLETED.value
@@ -309,7 +309,7 @@ def _run_over_time(
 
 
 def _units_of_reduced(prepared: Prepared, keeping: Keeping) -> dict[str, str]:
-    """A reduction has the unit of its output."""
+    """Return the units of reductions, which are those of their outputs."""
     units = prepared.units
     return {
         f"{name}.{word}": units[name]
@@ -335,7 +335,7 @@ def _stream(
     keeping: Keeping,
     claim: Claim,
 ) -> Streamed:
-    """Where rows go while they are computed."""
+    """Return the destination of rows during the run."""
     empty = np.zeros(0, np.int64 if asked.dt is None else np.float64)
     time = Axis("time", {"step" if asked.dt is None else "time": empty})
     axes = (*member_axes(bound), time)
@@ -355,7 +355,7 @@ def _stream(
 def _sentence(
     ran: Ran, stepper: TimeStepper, controller: RunController, time: Callable[[int], str | None]
 ) -> str:
-    """How far a run came, and why it ended."""
+    """Return a sentence about the progress of a run and the reason for its end."""
     if ran.stopped_by is StopReason.COMPLETED:
         return str(ran.stopped_by.value)
     return f"{ran.done} of {stepper.total} steps; {_why(ran.stopped_by, controller, time)}"

@@ -1,4 +1,4 @@
-"""Least squares suit outputs that are numbers of the parameters alone, and change smoothly with them."""
+"""Checks that least squares suit the outputs: no random numbers, no jumps."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mdf_loop.user_warnings import warn_user
 
 
 def program_of(named: Named, values: Values, free: Mapping[str, Any]) -> Program:
-    """Return the model with `free` values of parameters, as one program."""
+    """Return the model with `free` parameters as inputs, as one program."""
     given = with_member(named.prepared.document, values, free)
     asked = named.asked(given.set, given.inputs)
     return named.program(asked, named.prepared.bound(asked))
 
 
 def refuse_draws(program: Program) -> None:
-    """Refuse least squares of outputs that random numbers change.
+    """Refuse least squares for outputs that random numbers change.
 
     Raises:
         InputError: there is such an output.
@@ -39,7 +39,7 @@ def refuse_draws(program: Program) -> None:
 
 
 def warn_of_steps(named: Named, program: Program) -> None:
-    """Warn if outputs change with free parameters only in steps, where derivatives are 0.0."""
+    """Warn if outputs change with free parameters only in steps, so that derivatives are 0.0."""
     outputs = sorted(piecewise_constant_outputs(program, named.inputs.values()))
     if outputs:
         listed = ", ".join(f"'{name}'" for name in outputs)

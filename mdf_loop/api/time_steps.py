@@ -1,4 +1,4 @@
-"""Parameters called `dt` beside the time between two steps of a run."""
+"""Comparison of parameters called `dt` with the time step of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What parameters are, where nobody has set them: the values by which is differentiated."""
+"""Values of parameters that no one has set, at which derivatives are computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdf_loop.specification import RunSpecification, Selection
 
 
 def values_of(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
-    """The values of parameters by `node.parameter`, as the document has them.
+    """Return the values of parameters in the document, by `node.parameter`.
 
     Raises:
         InputError: there is no such parameter, or what a state begins with is not written there.
@@ -33,7 +33,7 @@ def values_of(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _computed(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
-    """What expressions give in the first evaluation; nothing tells there what a state began with."""
+    """Return the values of expressions in the first evaluation. Initial values of states are unknown there."""
     for name in names:
         if is_state(prepared.document, name):
             raise InputError(
