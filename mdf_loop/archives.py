@@ -1,4 +1,4 @@
-"""Arrays in `.npz` files, of which nothing is believed before it is checked.
+"""Reading of `.npz` files, whose content is checked before it is used.
 
     archive = Archive(zipfile.ZipFile(path), "model.npz")
     archive.names                 ('W', 'b')
@@ -30,7 +30,7 @@ _TEXT = 64
 
 
 class Archive:
-    """An `.npz` file that is open; its arrays are read when they are asked for.
+    """Open `.npz` file. Arrays are read on access.
 
     What is raised for damaged files are `ARCHIVE_ERRORS`.
     """
@@ -42,7 +42,7 @@ class Archive:
         self.names = tuple(dict.fromkeys(entry.removesuffix(".npy") for entry in entries))
 
     def check(self, names: Iterable[str]) -> None:
-        """Refuse arrays that there is no room for, before any of them is read.
+        """Refuse arrays that exceed the memory limit, before any of them is read.
 
         Raises:
             MemoryLimitError: they would take more memory than may be taken.
@@ -53,7 +53,7 @@ class Archive:
         check(size, f"the {plural} of '{self._name}'"[:300])
 
     def array(self, name: str) -> Array:
-        """An array as it was written.
+        """Return an array as it was written.
 
         Raises:
             MemoryLimitError: it would take more memory than may be taken.
@@ -66,7 +66,7 @@ class Archive:
         return array
 
     def _size(self, name: str) -> int:
-        """The bytes that an array takes in memory."""
+        """Return the number of bytes of an array in memory."""
         entry = self._archive.getinfo(f"{name}.npy")
         with self._archive.open(entry) as stream:
             shape, dtype = _header(stream)
@@ -84,7 +84,7 @@ class Archive:
 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of an array in numpy's format."""
+    """Return shape and dtype from the header of an array in NumPy's format."""
     version = np.lib.format.read_magic(stream)
     read = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -97,7 +97,7 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def read_arrays(path: str | Path) -> dict[str, Array]:
-    """The arrays of a `.npz` file by name, in the byte order of this machine.
+    """Return the arrays of a `.npz` file by name, in the byte order of this machine.
 
     Raises:
         InputError: there is no such file, it is of another kind, or numbers in it are too wide.

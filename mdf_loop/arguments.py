@@ -1,4 +1,4 @@
-"""The kinds of what Python functions are given, refused where they are something else.
+"""Checks of the types of arguments of Python functions.
 
 mapping([1], "set", "set={'node.parameter': 0.5}")
 InputError: set is no mapping of names to values: [1]
@@ -16,7 +16,7 @@ from mdf_loop.errors import InputError
 
 
 def mapping(given: Any, what: str, example: str) -> dict[str, Any]:
-    """Values by name; nothing given is none of them.
+    """Return a mapping by name. None is an empty mapping.
 
     Raises:
         InputError: it is no mapping, or a name in it is no text.
@@ -36,17 +36,17 @@ _TEXT = frozenset((str,))
 
 
 def inputs(given: Any) -> dict[str, Any]:
-    """What a model is given by port id, as `mapping` has it."""
+    """Return the inputs of a model by port id. None is an empty mapping."""
     return mapping(given, "inputs", "inputs={'port': 1.5}")
 
 
 def settings(given: Any) -> dict[str, Any]:
-    """What parameters are set to, as `mapping` has it."""
+    """Return the values of parameters that are set. None is an empty mapping."""
     return mapping(given, "set", "set={'node.parameter': 0.5}")
 
 
 def names(given: Any, what: str) -> tuple[str, ...]:
-    """Names that are given as a list, or as one text.
+    """Return names from a list, or from one text.
 
     Raises:
         InputError: they are neither.
@@ -60,7 +60,7 @@ def names(given: Any, what: str) -> tuple[str, ...]:
 
 
 def text(given: Any, what: str, example: str) -> str:
-    """A text.
+    """Return a text, or raise an error for any other type.
 
     Raises:
         InputError: it is none.
@@ -71,7 +71,7 @@ def text(given: Any, what: str, example: str) -> str:
 
 
 def flag(given: Any, what: str) -> bool:
-    """True or False.
+    """Return True or False, or raise an error for any other type.
 
     Raises:
         InputError: it is neither.
@@ -82,7 +82,7 @@ def flag(given: Any, what: str) -> bool:
 
 
 def word(given: Any, what: str, allowed: Collection[str]) -> str:
-    """One of some words.
+    """Return one of several allowed words.
 
     Raises:
         InputError: it is none of them.
@@ -93,7 +93,7 @@ def word(given: Any, what: str, allowed: Collection[str]) -> str:
 
 
 def whole(given: Any, what: str) -> int:
-    """A whole number above 0.
+    """Return a whole number above 0.
 
     Raises:
         InputError: it is none, or larger than any array can be.
@@ -104,7 +104,7 @@ def whole(given: Any, what: str) -> int:
 
 
 def is_whole(number: Any) -> bool:
-    """Whether it is a whole number of Python or numpy."""
+    """Return True for integers of Python and NumPy."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 

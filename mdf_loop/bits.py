@@ -1,4 +1,4 @@
-"""What tells the elements of an array from all others, without a second copy of a large one."""
+"""Digests that identify the elements of arrays without a second copy of large ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FEW = 1 << 16
 
 
 def bits(array: Array) -> bytes:
-    """The bytes of an array's elements, or a digest of them where they are many.
+    """Return the bytes of an array's elements, or a digest of them for large arrays.
 
     Of two arrays of one dtype and shape they are equal if all bits are. An array of objects has
     none that mean anything.

@@ -51,7 +51,7 @@ _Words: TypeAlias = tuple[str, ...]
 
 
 class Shared(Struct):
-    """What all builders of one program share."""
+    """State that all builders of one program share."""
 
     names: set[str] = field(default_factory=set)
     numbers: dict[str, int] = field(default_factory=dict)  # the first that may be free, of a name
@@ -62,7 +62,7 @@ class Shared(Struct):
 
 
 class At:
-    """A place in the model, as a context of a builder: entered for each operation, so it is no generator."""
+    """Place in the model, as a context of a builder. Each operation enters it, so it is no generator."""
 
     __slots__ = ("_builder", "_inside", "_outside")
 
@@ -82,7 +82,7 @@ class At:
 
 
 class Builder:
-    """Appends operations to one scope: the program's, or that of one body.
+    """Builder that appends operations to one scope: a program, or one body.
 
     A builder remembers which values are constants (`constant_of`). Who reads a model has one that
     knows more of them: `lower.builder.ModelBuilder`.
@@ -97,7 +97,7 @@ class Builder:
 
     @classmethod
     def resume(cls, program: Program) -> Builder:
-        """An empty builder for a changed program: no name of the old one is given again."""
+        """Return an empty builder for a changed program, which gives no name of the old one again."""
         b = cls()
         values = [entry.value for entry in program.inputs]
         for operation in walk(program.ops):
@@ -110,7 +110,7 @@ class Builder:
 
     @classmethod
     def continued(cls, program: Program) -> Builder:
-        """A builder that has a program's operations, for a program with more of them."""
+        """Return a builder with the operations of a program, for a program with more operations."""
         b = cls.resume(program)
         for operation in program.ops:
             if isinstance(operation, Constant):
@@ -123,15 +123,15 @@ class Builder:
 
     @property
     def makers(self) -> Mapping[Value, Op | Guard]:
-        """The operation that makes a value; not of those that loops and choices give."""
+        """Return the operation that defines each value, without loops and choices."""
         return self._shared.makers
 
     def body(self) -> Self:
-        """A builder for a body inside this scope: a loop's, or a branch of a choice."""
+        """Return a builder for a body inside this scope: of a loop, or of a branch."""
         return type(self)(parent=self)
 
     def at(self, where: str, label: str = "") -> At:
-        """What is built inside comes from this place of the model.
+        """Give operations that are built inside this context a place in the model.
 
         `where` is the MDF path that errors show, `label` what the values are called.
         """
@@ -140,7 +140,7 @@ class Builder:
     # --- values --------------------------------------------------------------------------------
 
     def name(self, wanted: str) -> str:
-        """A label nobody has yet, as near to `wanted` as can be."""
+        """Return an unused label that is as close to `wanted` as possible."""
         names, numbers = self._shared.names, self._shared.numbers
         k = numbers.get(wanted, 1)
         while (name := wanted if k == 1 else f"{wanted}_{k}") in names:
@@ -150,25 +150,25 @@ class Builder:
         return name
 
     def release(self, values: Iterable[Value]) -> None:
-        """Give up values that stand in no program: their names can be given again."""
+        """Release the names of values that are in no program."""
         released = {value.name for value in values}
         if released:
             self._shared.names -= released
             self._shared.numbers.clear()
 
     def discard(self, ops: Iterable[Operation]) -> None:
-        """Give up operations that stand in no program, with all that is made in their bodies."""
+        """Discard operations that are in no program, and all values of their bodies."""
         for operation in walk(ops):
             self.release(results(operation))
             for body in bodies(operation):
                 self.release(body.inputs)
 
     def new(self, dtype: str, shape: Shape, name: str = "") -> Value:
-        """A value that is made elsewhere (an input, a loop's result)."""
+        """Return a new value that is defined elsewhere (an input, a result of a loop)."""
         return Value(self.name(name or self.label or "value"), dtype, shape, self.where)
 
     def constant(self, array: Any, *, name: str = "") -> Value:
-        """A constant of the whole program; equal constants are one value."""
+        """Return a constant of the whole program. Equal constants are one value."""
         return self._pooled(array, name)
 
     def _pooled(self, array: Any, name: str = "", words: _Words = ()) -> Value:
@@ -187,27 +187,27 @@ class Builder:
         return self._shared.pool[key]
 
     def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
-        """A constant that is what an operation gives for others."""
+        """Return a constant that is the result of an operation on other constants."""
         return self.constant(array)
 
     def adopt(self, constant: Constant) -> None:
-        """Append a constant of the old program; equal new constants are that one."""
+        """Append a constant of the old program. Equal new constants become the same value."""
         self._shared.constants[constant.value] = constant.array
         if self.parent is None:
             self._shared.adopted.setdefault(_kind(constant.array), []).append(constant)
         self.ops.append(constant)
 
     def _pool_adopted(self, array: Array) -> None:
-        """Look at the bits of adopted constants, which may be large, that can equal an array."""
+        """Compute the bits of adopted constants, which may be large, that can equal an array."""
         for constant in self._shared.adopted.pop(_kind(array), ()):
             self._shared.pool.setdefault((_pool_key(constant.array), ()), constant.value)
 
     def constant_of(self, value: Value | None) -> Array | None:
-        """The array, if the value is known now."""
+        """Return the array of a constant, or None for other values."""
         return None if value is None else self._shared.constants.get(value)
 
     def evaluated(self, value: Value | None) -> Array | None:
-        """Return the array of a value that reads constants alone, computed by numpy; None for others.
+        """Return the array of a value that reads constants alone, computed by NumPy, or None for other values.
 
         The run may compute other last bits. So this is for what a model must fix, such as an axis, and
         `constant_of` for all else.
@@ -227,14 +227,14 @@ class Builder:
         return results[value]
 
     def computed(self, op: Op) -> tuple[Value, ...] | None:
-        """Return the results of an operation of constants, by numpy; None for other operations."""
+        """Return the results of an operation on constants, computed by NumPy, or None for other operations."""
         arrays = _results_of(op, [self.constant_of(value) for value in op.inputs])
         return None if arrays is None else tuple(self.derived(a, op.inputs) for a in arrays)
 
     # --- operations ----------------------------------------------------------------------------
 
     def op(self, op_type: str, *inputs: Value | None, **attributes: Any) -> Value:
-        """Append an operation with one output and give that output."""
+        """Append an operation with one output, and return the output."""
         return self.multi(op_type, *inputs, n_outputs=1, **attributes)[0]
 
     def multi(
@@ -263,7 +263,7 @@ class Builder:
         return outputs
 
     def small(self, inputs: Iterable[Value | None]) -> dict[int, Array]:
-        """The known operands by position, of which types may depend."""
+        """Return the known operands by position, which may determine types."""
         known = ((k, self.constant_of(value)) for k, value in enumerate(inputs))
         return {
             k: a
@@ -272,7 +272,7 @@ class Builder:
         }
 
     def guard(self, value: Value, ok: Value, sentence: str) -> Value:
-        """The value; a run in which it is read and `ok`, one truth, is false fails with a sentence."""
+        """Return the value. A run that reads it fails with a sentence if `ok`, one truth value, is false."""
         known = self.constant_of(ok)
         if known is not None and known.all():
             return value
@@ -283,7 +283,7 @@ class Builder:
         return made
 
     def append(self, operation: _Owner) -> _Owner:
-        """Append an operation that was put together elsewhere."""
+        """Append an operation that was built elsewhere."""
         self.ops.append(operation)
         return operation
 
@@ -307,7 +307,7 @@ def _results(
     attributes: Mapping[str, Any],
     types: Sequence[tuple[str, Shape]],
 ) -> list[Array] | None:
-    """Return the results of an operation by numpy; None if it fails, or is no function of small known tensors."""
+    """Return the results of an operation by NumPy, or None if it fails or reads anything but small known tensors."""
     if any(v is not None and a is None for v, a in zip(inputs, operands, strict=True)):
         return None
     sizes = [
@@ -336,7 +336,7 @@ def _pool_key(array: Array) -> _PoolKey:
 
 
 def located(error: LoopError, where: str) -> LoopError:
-    """The same error, with a place for the findings that have none yet."""
+    """Return the same error, with a place for the findings that have none yet."""
     error.findings = tuple(
         finding if finding.where else replace(finding, where=where) for finding in error.findings
     )

@@ -1,4 +1,4 @@
-"""A property that is computed once for each object.
+"""Property that is computed once for each object.
 
 Python's own one holds a lock while the property of any object of the class is computed, up to Python 3.11. A fork at
 that moment would leave that lock locked in the child for good.

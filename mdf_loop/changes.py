@@ -1,4 +1,4 @@
-"""What each pass changes in a program, as text.
+"""Text of the changes that each pass makes in a program.
 
     as read
       program(%x: float64[2])
@@ -30,7 +30,7 @@ _AROUND = 1
 
 
 def changes(program: Program, order: Order) -> str:
-    """The program, and what each pass of an order makes of it.
+    """Return the program, and the changes of each pass of an order, as text.
 
     Raises:
         UnsupportedError: a pass refuses the program.
@@ -64,7 +64,7 @@ def _change(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[
 
 
 def _counted(matcher: SequenceMatcher[str], before: Sequence[str], after: Sequence[str]) -> str:
-    """How many lines have moved (also into another body, or out of one), gone and come."""
+    """Return the numbers of lines that were moved (also between bodies), removed and added."""
     gone: Counter[str] = Counter()
     new: Counter[str] = Counter()
     for tag, first, last, new_first, new_last in matcher.get_opcodes():

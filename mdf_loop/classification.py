@@ -1,4 +1,4 @@
-"""Constant and variable conditions: what decides whether something runs, and what that reads.
+"""Classification of trip counts, conditions and indices as constant or variable.
 
     for i in range(M)   M: 10                     constant: 10
     while v < limit     v an input                variable: depends on input 'v'
@@ -48,7 +48,7 @@ from mdf_loop.specification import RunSpecification
 
 
 class Decision(Struct, frozen=True):
-    """Something that decides what runs: a trip count, a condition, an index.
+    """Trip count, condition or index that determines which operations run.
 
     `value` is what it is if it is constant; `reads` says what it depends on if it is not.
     """
@@ -66,14 +66,14 @@ class Decision(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """The value, or what it depends on."""
+        """Value, or dependencies, as text."""
         if self.reads:
             return f"depends on {', '.join(self.reads)}"
         return str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
 
 
 def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[Decision, ...]:
-    """Every trip count, condition and index of a model, outer ones first.
+    """Return every trip count, condition and index of a model, outer ones first.
 
     What only the first evaluation of a model over time knows is variable: it depends on a state.
 
@@ -98,7 +98,7 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
 def decisions(
     program: Program, types: Mapping[str, Any], states: Mapping[str, str] | None = None
 ) -> tuple[Decision, ...]:
-    """Those of a program; `types` are what places of the model became in it.
+    """Return the decisions of a program. `types` has the types of places of the model in the program.
 
     `states` are the words for the states that the program takes.
     """
@@ -128,7 +128,7 @@ _ROLES = {"M": "trip count", "cond": "condition", "index": "index"}
 
 
 def _place(path: str, order: Sequence[str]) -> tuple[int, str]:
-    """Where something stands: that of its outermost function, then outer before inner."""
+    """Return a sort key: the place of the outermost function, then outer before inner."""
     parts = re.match(r".*?\.(?:functions|parameters)\['[^']*'\]", path)
     outermost = parts[0] if parts else path
     return (order.index(outermost) if outermost in order else len(order), path)
@@ -152,7 +152,7 @@ _FUNCTION = re.compile(r"\.(?:functions|parameters)\['[^']*'\]$")
 
 
 class _Sources:
-    """What the values of a program depend on."""
+    """Inputs and states on which the values of a program depend."""
 
     def __init__(self, program: Program, states: Mapping[str, str]) -> None:
         self.inputs = {entry.value: _called(entry, states) for entry in program.inputs}
@@ -184,7 +184,7 @@ class _Sources:
             self.turning[carried.enter] = (name, around or (carried.initial, carried.leave))
 
     def of(self, value: Value) -> tuple[str, ...]:
-        """Inputs and states; where there are none, what changes from iteration to iteration."""
+        """Return the inputs and states of a value, or else the values that change between iterations."""
         if value in self.constants:
             return ()
         outside: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Columns of a csv file by the names in its first line, as arrays over time.
+"""Reading of csv columns by the names in the first line, as arrays over time.
 
     time,I,x[0],x[1]
     0.0,1.5,0,1        ->   time: float64[rows], I: float64[rows], x: int64[rows, 2]
@@ -25,7 +25,7 @@ _ELEMENT = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
 
 
 def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[str, Array]:
-    """The columns of a file; those of the elements of one array are put together.
+    """Return the columns of a file. Columns of elements become one array.
 
     A cell that is empty is read as if `empty` stood in it.
 
@@ -48,7 +48,7 @@ def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[
 
 
 def _lines(path: Path) -> list[list[str]]:
-    """The header and the rows, all equally long; empty lines are left out."""
+    """Return the header and the rows, which must have equal lengths, without empty lines."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             lines = [[cell.strip() for cell in line] for line in csv.reader(stream) if line]
@@ -68,7 +68,7 @@ def _lines(path: Path) -> list[list[str]]:
 
 
 def _numbers(path: Path, name: str, cells: list[str]) -> Array:
-    """Whole numbers if all are, truth values if all are, else numbers with a point."""
+    """Return integers or truth values if all cells are such, else floats."""
     place = f"of the column '{name}' in '{path.name}'"
     words = [cell.lower() for cell in cells]
     if set(words) <= {"true", "false"}:
@@ -93,7 +93,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _put_together(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
-    """`x[0]`, `x[1]` as one column `x` of vectors."""
+    """Join columns `x[0]`, `x[1]` into one column `x` of vectors."""
     made: dict[str, Array] = {}
     elements: dict[str, dict[tuple[int, ...], Array]] = {}
     for name, column in columns.items():

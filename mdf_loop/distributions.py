@@ -1,4 +1,4 @@
-"""Distributions by numpy: what each function that draws makes of the numbers of its site.
+"""NumPy implementation of distributions from the random numbers of a call site.
 
     normal = FUNCTIONS["numpy.random.normal"]
     normal(SiteTurn("g.A.x#0", turn=4, seed=1), 0.0, 1.0, size=3)
@@ -28,7 +28,7 @@ Size: TypeAlias = "int | Sequence[int] | None"
 
 
 class SiteTurn(Struct, frozen=True):
-    """The numbers that a call takes in one turn: of a site by its name, and a seed."""
+    """Random numbers of one turn of a call site, determined by its name and a seed."""
 
     site: str
     turn: int = 0
@@ -36,26 +36,26 @@ class SiteTurn(Struct, frozen=True):
 
     @property
     def key(self) -> Any:
-        """That of its stream."""
+        """Key of the random stream."""
         return _key(self.seed, self.site)
 
     def part(self, name: str) -> SiteTurn:
-        """Further numbers of the same call."""
+        """Return further random numbers of the same call."""
         item, _, call = self.site.rpartition("#")
         return replace(self, site=f"{item}.{name}#{call}")
 
     def least(self, parameter: Any) -> float:
-        """The least number of a parameter."""
+        """Return the smallest value of a parameter."""
         return float(np.min(parameter))
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """The parameter; it is an error with that sentence where it does not fit."""
+        """Return the parameter, or raise an error with the sentence if a value is invalid."""
         if not np.all(fits):
             raise OperandError(sentence)
         return parameter
 
     def numbers(self, kind: str, shape: tuple[int, ...]) -> Any:
-        """So many words, or uniform, normal or exponential numbers; a plain number of shape ()."""
+        """Return words, or uniform, normal or exponential numbers. Shape () gives a plain number."""
         count = math.prod(shape)
         counters = np.arange(self.turn * count, (self.turn + 1) * count, dtype=np.uint64)
         made = streams.KINDS[kind](streams.squares(counters.reshape(shape), self.key))
@@ -156,7 +156,7 @@ def _poisson(site: SiteTurn, lam: Any = 1.0, size: Size = None) -> Any:
 
 
 def _summed(u: Any, rate: Any) -> Any:
-    """Return how many sums of probabilities are not above u; one that grows no more is the last."""
+    """Return the number of cumulative probabilities that are at most u. A sum that no longer grows is the last."""
     part = total = streams.exp(-rate)
     goes, count, k = u >= total, np.zeros(np.shape(u), np.int64), 0
     while np.any(goes):
@@ -168,7 +168,7 @@ def _summed(u: Any, rate: Any) -> Any:
 
 
 def most_events(rate: Any) -> int:
-    """Return how many events there can be at such rates, which are small, and one more."""
+    """Return the largest possible number of events at these small rates, plus one."""
     largest = float(np.max(rate, initial=0.0))
     part = total = float(streams.exp(-largest))
     count = 1
@@ -192,7 +192,7 @@ def _of_formula(variate: Variate) -> Callable[..., Any]:
 
 
 def cholesky(square: Any) -> Any:
-    """Return what covariances are the square of, a lower triangle.
+    """Return the lower Cholesky factor of covariance matrices.
 
     Raises:
         OperandError: they are those of no numbers.

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `90`, `30s`, `5min`, `1.5h`, `2 h 30 min`.
+"""Durations as text: `90`, `30s`, `5min`, `1.5h`, `2 h 30 min`.
 
 seconds("1.5h", "the time limit") == 5400.0
 step_in("0.5ms", "s") == 0.0005
@@ -58,7 +58,7 @@ _HINT = "give a number of seconds or a text with a unit, e.g. 90, 30s, 5min, 2h"
 
 
 def seconds(value: object, what: str) -> float:
-    """The positive number of seconds that `value` says; `what` names it in the error.
+    """Return the positive number of seconds that `value` states. Errors call the duration `what`.
 
     A number, or a text without a unit, is in seconds; a Quantity is converted. Units are d, h, min, s and ms, each at
     most once and the longest first; they add up: `2 h 30 min` is 9000 seconds.
@@ -74,12 +74,12 @@ def seconds(value: object, what: str) -> float:
 
 
 def has_unit(text: str) -> bool:
-    """Whether `text` is a length of time with a unit: `5min` is one, `10` is not."""
+    """Return True if `text` is a duration with a unit: `5min` is one, `10` is not."""
     return _of_units(text) is not None
 
 
 def as_text(length: float) -> str:
-    """A length of time in its two largest units: `3 s`, `2 min 5 s`, `1 h 4 min`, `2 d`.
+    """Return a duration in its two largest units: `3 s`, `2 min 5 s`, `1 h 4 min`, `2 d`.
 
     Below a minute it has three digits (`0.25 s`), above it is rounded to its last unit.
     """
@@ -110,7 +110,7 @@ def _read(value: object) -> float | None:
 
 
 def _of_units(text: str) -> float | None:
-    """The sum of all numbers with units in `text`; None if it is anything else."""
+    """Return the sum of all numbers with units in `text`, or None for other texts."""
     found = _WITH_UNITS.fullmatch(text.strip())
     if found is None or not any(found.groups()):
         return None
@@ -129,7 +129,7 @@ _LARGEST_EXPONENT = 400
 
 
 def step_in(dt: Any, unit: str) -> Any:
-    """`dt` in the `unit` of a model: `0.5ms` is exactly 0.0005 seconds, rounded once.
+    """Return `dt` in the `unit` of a model: `0.5ms` is exactly 0.0005 seconds, rounded once.
 
     A number, and a text without a unit, are in the model's unit already. What is no text is left as
     it is.
@@ -151,13 +151,13 @@ def step_in(dt: Any, unit: str) -> Any:
 
 
 def unit_of_step(dt: str) -> str | None:
-    """The unit that a text for a step is written with; None without one."""
+    """Return the unit in the text of a time step, or None without a unit."""
     written = _step(dt)
     return None if written is None else written[3]
 
 
 def _step(text: str) -> re.Match[str] | None:
-    """The number, its digits, and its unit."""
+    """Return the number, its digits, and its unit."""
     return _STEP.fullmatch(text.strip()) if len(text) <= _LARGEST_EXPONENT else None
 
 

@@ -1,4 +1,4 @@
-"""Errors a modeller can act on: what is wrong, where in the model, what to do.
+"""Error classes. Each error states the problem, its place in the model, and the remedy.
 
 Every error is a `LoopError`. One error may carry several findings, since a modeller
 wants to see all that is wrong at once.
@@ -20,7 +20,7 @@ LONGEST = 1500
 
 
 class Finding(Struct, frozen=True):
-    """One thing that is wrong: its kind, the sentence, the place in the model, the advice."""
+    """One problem: its kind, a sentence, its place in the model, and a hint."""
 
     kind: str
     what: str
@@ -42,7 +42,7 @@ class Finding(Struct, frozen=True):
 
 
 class LoopError(Exception):
-    """Anything this library refuses to do, said in the modeller's words.
+    """Base class of all errors about models, arguments and files of the user.
 
     Attributes:
         results: of an error that has ended a run: what was reached (`Results`); else None.
@@ -137,15 +137,15 @@ class InputError(LoopError, ValueError):
 
 
 class DiskFullError(InputError):
-    """What was to be written does not fit onto the disk."""
+    """The disk has no space for a file."""
 
 
 class MemoryLimitError(LoopError, MemoryError):
-    """What was to be made, or what a run has made, is more than the memory that it may take."""
+    """An array or a run exceeds the memory limit."""
 
 
 class DeviceError(LoopError, RuntimeError):
-    """The device that was asked for cannot be used."""
+    """The requested device cannot be used."""
 
 
 class RunError(LoopError, RuntimeError):
@@ -153,11 +153,11 @@ class RunError(LoopError, RuntimeError):
 
 
 class NotFiniteError(RunError):
-    """A value became nan or infinite, in a run where that was to be an error."""
+    """A value became nan or infinite in a run with `nan="error"`."""
 
 
 class GradientError(LoopError, ArithmeticError):
-    """A derivative is not what differences between runs are."""
+    """A derivative differs from the differences between runs."""
 
 
 def _kinds(cls: type[LoopError]) -> dict[str, type[LoopError]]:
@@ -168,7 +168,7 @@ def _kinds(cls: type[LoopError]) -> dict[str, type[LoopError]]:
 
 
 def raise_findings(findings: Iterable[Finding]) -> None:
-    """Raise one error for all `findings`; its class is theirs if they share one."""
+    """Raise one error for all `findings`, of their common class if they have one."""
     unique = tuple(dict.fromkeys(findings))
     if not unique:
         return
@@ -185,7 +185,7 @@ class Poisoned(Exception):  # noqa: N818 - not an error: the error was found els
 
 
 class Findings:
-    """Collects errors so that reading goes on and all of them are shown at once.
+    """Collector of errors, so that reading continues and all errors are reported at once.
 
     `lasting` are those of branches that no other shapes would mend, `unread` those in what nothing
     reads: said beside other errors, alone they refuse nothing.
@@ -198,7 +198,7 @@ class Findings:
 
     @contextmanager
     def catch(self) -> Iterator[None]:
-        """Note a `LoopError` raised inside and go on after the block."""
+        """Record a `LoopError` that is raised inside this context, and continue after it."""
         try:
             yield
         except LoopError as error:
@@ -207,11 +207,11 @@ class Findings:
             pass
 
     def since(self, mark: int) -> tuple[Finding, ...]:
-        """Take back what was noted since there were `mark` findings."""
+        """Remove the findings after the first `mark` findings, and return them."""
         taken = tuple(self.found[mark:])
         del self.found[mark:]
         return taken
 
     def raise_any(self) -> None:
-        """Raise what was found, if anything."""
+        """Raise all findings as one error, if there are any."""
         raise_findings(self.found)

@@ -1,4 +1,4 @@
-"""`explain`: a model, its loops and its choices in words and pseudo-code.
+"""Description of a model, its loops and its choices in words and pseudo-code.
 
 It refuses nothing that can be outlined: also a model that cannot be compiled is explained.
 """
@@ -46,7 +46,7 @@ _WORD = 12
 
 @public_call
 def explain(source: Source) -> str:
-    """What a model does, for its modeller: the graph in order, its states, its loops and choices.
+    """Describe a model in words: the graph in order, its states, its loops and choices.
 
     Args:
         source: a path, a modeci_mdf Model or Graph.
@@ -72,7 +72,7 @@ def explain(source: Source) -> str:
 
 
 def _says_more(graph: GraphOutline) -> bool:
-    """Whether there is more to a graph than its nodes: what owns graphs, draws numbers, is scheduled.
+    """Return True if a graph has more than nodes: control functions, random numbers or a schedule.
 
     Only then it is read as a program, which takes its time for thousands of nodes.
     """
@@ -80,13 +80,13 @@ def _says_more(graph: GraphOutline) -> bool:
 
 
 def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
-    """The loops of a graph, without those inside them."""
+    """Return the loops of a graph, without inner loops."""
     for node in order_nodes(graph):
         yield from node.loops
 
 
 def owned_by(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
-    """The loops and choices of a graph, each with its node, without those inside them."""
+    """Return the loops and choices of a graph, each with its node, without inner ones."""
     for node in order_nodes(graph):
         yield from ((node, block) for block in node.blocks)
 
@@ -143,7 +143,7 @@ def _node(node: NodeOutline) -> Iterator[str]:
 
 
 def _over_time(time: LoopOutline, document: Document) -> Iterator[str]:
-    """Yield what one evaluation leaves for the next, and the order of states; nothing without states."""
+    """Yield the states that one evaluation leaves for the next, and their order."""
     if not time.carried:
         return
     yield "Over time, one evaluation for each step"
@@ -155,7 +155,7 @@ def _over_time(time: LoopOutline, document: Document) -> Iterator[str]:
 
 
 def _program(document: Document, *, over_time: bool) -> Program | None:
-    """What runs for the model's own values; None if it cannot run."""
+    """Return the program for the model's own values, or None if the model cannot run."""
     try:
         return Prepared(document, USUAL, Options()).of_own_values(over_time=over_time)
     except LoopError:
@@ -163,14 +163,14 @@ def _program(document: Document, *, over_time: bool) -> Program | None:
 
 
 def _draws(program: Program) -> Iterator[str]:
-    """Which calls draw random numbers, each from its own stream."""
+    """Yield the calls that draw random numbers, each from a stream of its own."""
     if program.sites:
         yield "Random numbers, each from a stream of its own"
         yield from (f"  {site}" for site in program.sites)
 
 
 def _native(program: Program, asked: Order) -> Iterator[str]:
-    """Which loops would run as machine code in a long run; nothing if it cannot run."""
+    """Yield the loops that would run as machine code in a long run."""
     try:
         said = said_before(prepare(program, ONNXRUNTIME, asked))
     except LoopError:
@@ -187,7 +187,7 @@ def _start(pair: CarriedOutline) -> str:
 
 
 def _decisions(document: Document) -> Iterator[str]:
-    """What decides whether something runs: constant or variable; nothing if nothing does."""
+    """Yield the trip counts, conditions and indices, each constant or variable."""
     try:
         found = classify(document)
     except LoopError:
@@ -220,7 +220,7 @@ def _block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
 
 
 def _said(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[str]]:
-    """How it goes, in sentences; and what goes in and out, in lines."""
+    """Return sentences about the course of a loop, and lines about its inputs and outputs."""
     match block:
         case LoopOutline():
             return mode_sentences(block), _facts(block, takers)
@@ -229,7 +229,7 @@ def _said(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[
 
 
 def _takers(node: NodeOutline, block: Block) -> Iterator[str]:
-    """What becomes of each result: `x_final`, `read by choice`, or nothing."""
+    """Return the uses of each result: `x_final`, `read by choice`, or none."""
     for k, ports in enumerate(block.result_ports):
         computing = ", ".join(result_readers(node, block, k))
         said = (", ".join(ports), f"read by {computing}" if computing else "")
@@ -254,7 +254,7 @@ def _choice_facts(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]
 
 
 def mode_sentences(loop: LoopOutline) -> Iterator[str]:
-    """Which operating mode, and why."""
+    """Return sentences about the operating mode and its reason."""
     stop = loop.continue_name or "its condition"
     if loop.has_mid_exit:
         often = "" if loop.trip_count is None else f", {_times(loop)} at most"

@@ -1,4 +1,4 @@
-"""Files are read and written whole or not at all, and what is wrong is said in one sentence."""
+"""Atomic reading and writing of files, with errors of one sentence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mdf_loop.processes import is_running
 
 
 def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Path:
-    """The path, if it can be written as one of these kinds of files.
+    """Return the path if a file of one of these kinds can be written there.
 
     Raises:
         InputError: its suffix is none of them, or there is no such folder.
@@ -48,7 +48,7 @@ def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Pa
 
 
 def checked_place(path: str | Path) -> Path:
-    """The place that a path means, if a file of any name can be written or replaced there.
+    """Return the location of a path if a file can be written or replaced there.
 
     Raises:
         InputError: there is something else, no such folder, or one that may not be written to; or
@@ -68,7 +68,7 @@ def checked_place(path: str | Path) -> Path:
 
 
 def real_place(path: str | Path) -> Path:
-    """Where a path leads to: what is written replaces that, and a link to it stays a link."""
+    """Return the target of a path. A link stays a link when its target is replaced."""
     return Path(os.path.realpath(path))
 
 
@@ -81,7 +81,7 @@ def _check_folder(target: Path) -> None:
 
 
 def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a file beside the target, which then takes its place.
+    """Let `write` fill a temporary file beside the target, which then replaces the target.
 
     It is on the disk before: after a power loss some file systems (XFS) would have the new name but
     not yet its content.
@@ -103,7 +103,7 @@ def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def sync(place: Path) -> None:
-    """Force a file to the disk, or which names are in a folder; not what is in these.
+    """Force a file to the disk, or the list of names in a folder without their content.
 
     Some file systems cannot do that for folders.
     """
@@ -121,7 +121,7 @@ def sync(place: Path) -> None:
 
 
 def sync_all(folder: Path) -> None:
-    """Force a folder to the disk with all that is in it."""
+    """Force a folder and all of its content to the disk."""
     for place, _, names in os.walk(folder):
         for name in names:
             sync(Path(place, name))
@@ -130,7 +130,7 @@ def sync_all(folder: Path) -> None:
 
 @contextlib.contextmanager
 def beside(target: Path) -> Iterator[Path]:
-    """A free name beside the target, for a file or folder; what is left there is removed.
+    """Return a free name beside the target for a temporary file or folder, and remove older ones.
 
     Whoever else writes the same target has another name. What killed processes left beside the
     target is removed, too.
@@ -144,7 +144,7 @@ def beside(target: Path) -> Iterator[Path]:
 
 
 def _remove(part: Path) -> None:
-    """Remove a file or a folder, if it is there and may be removed."""
+    """Remove a file or a folder if it exists and may be removed."""
     with contextlib.suppress(OSError):  # others may do the same
         if part.is_dir():
             _remove_folder(part)
@@ -166,7 +166,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 def not_written(target: Path, error: OSError) -> InputError:
-    """The error about a file that could not be written."""
+    """Return the error about a file that could not be written."""
     kind = DiskFullError if error.errno in NO_SPACE else InputError
     return kind(f"cannot write '{target}': {error.strerror or error}")
 
@@ -177,7 +177,7 @@ _NUMBERS = itertools.count()
 
 
 def _mark(process: int) -> str:
-    """What stands in the names of files that a process writes, after the name of the target."""
+    """Return the mark in the names of a process's temporary files, after the name of the target."""
     return f".{_HOST}-{process}-{_PROCESS}-"
 
 
@@ -189,7 +189,7 @@ ABANDONED = 3600.0
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove what processes that are no more left beside the target."""
+    """Remove temporary files of ended processes beside the target."""
     for part in target.parent.glob(f"{glob.escape(target.name)}.*.part"):
         if (made := _PART.fullmatch(part.name[len(target.name) :])) is None:
             continue
@@ -199,7 +199,7 @@ def remove_abandoned(target: Path) -> None:
 
 
 def _is_gone(host: str, process: str) -> bool:
-    """Whether it is a process of this machine that is no more; one before this had our number."""
+    """Return True if the process of a mark has ended, on this machine."""
     number = int(process)
     with contextlib.suppress(OverflowError):
         return host == _HOST and (number == os.getpid() or not is_running(number))
@@ -207,25 +207,25 @@ def _is_gone(host: str, process: str) -> bool:
 
 
 def _is_stale(part: Path) -> bool:
-    """Whether it is a file that nobody writes to; of a folder that cannot be told."""
+    """Return True if no process writes to a file any more. Folders count as in use."""
     with contextlib.suppress(OSError):
         return part.is_file() and time.time() > part.stat().st_mtime + ABANDONED
     return False
 
 
 class LazyArray(Protocol):
-    """What is like an array, and is read or made where it is looked at."""
+    """Array-like object that is read or computed on access."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What its elements are."""
+        """Dtype of the elements."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How long it is along each axis."""
+        """Length of each axis."""
 
     def __getitem__(self, place: Any, /) -> Any:
-        """A part, as an array."""
+        """Return a part as an array."""
 
 
 BLOCK = 1 << 22
@@ -233,7 +233,7 @@ BLOCK = 1 << 22
 
 
 def in_blocks(rows: LazyArray, size: int = BLOCK) -> Iterator[tuple[Any, Array]]:
-    """Parts of an array and where they are, one after the other along its first axis."""
+    """Yield the parts of an array and their positions along the first axis."""
     if not rows.shape:
         yield (), np.asarray(rows[()])
         return
@@ -246,7 +246,7 @@ def in_blocks(rows: LazyArray, size: int = BLOCK) -> Iterator[tuple[Any, Array]]
 def write_arrays(
     stream: BinaryIO, arrays: Mapping[str, LazyArray], compression: int = zipfile.ZIP_STORED
 ) -> None:
-    """Write arrays as an `.npz` file; unlike numpy's own function under any names but those with NUL.
+    """Write arrays as an `.npz` file, under any names without NUL characters.
 
     Raises:
         InputError: a name has a character 0, at which zip would cut it.
@@ -265,7 +265,7 @@ def write_arrays(
 
 
 def _write_rows(file: IO[bytes], rows: LazyArray) -> None:
-    """What numpy writes of an array that is in memory."""
+    """Write the bytes that NumPy writes for an array in memory, row by row."""
     about = {
         "descr": np.lib.format.dtype_to_descr(rows.dtype),
         "fortran_order": False,

@@ -1,4 +1,4 @@
-"""Gamma numbers of a large shape: each of one normal number, without anything drawn again.
+"""Gamma random numbers of large shape, each from one normal number without rejection.
 
     x = a * y**3,  y = 1 + eta/3 - 1/(9 a) + ...,  eta = z / sqrt(a)
 
@@ -91,7 +91,7 @@ POWERS: tuple[tuple[float, ...], ...] = (
 
 
 def of_normal(z: Any, a: Any) -> Any:
-    """The gamma number of shape `a`, 6 at least, that is as likely as the normal number `z`."""
+    """Return the gamma quantile for shape `a`, at least 6, at the probability of the normal number `z`."""
     share = 1.0 / a
     y = polynomial(z * np.sqrt(share), [polynomial(share, row) for row in POWERS])
     return a * (y * y * y)

@@ -1,4 +1,4 @@
-"""What a call of the Python API does after Ctrl-C: raise KeyboardInterrupt, or return what was reached.
+"""Reaction of Python calls to Ctrl-C: raise KeyboardInterrupt, or return the partial results.
 
     "raise"     in a script: a loop of the script must not take a part for the whole
     "return"    in an interactive session (REPL, notebook, `python -i`), with a warning

@@ -1,4 +1,4 @@
-"""The number that is asked for derivatives of: what is summed of which outputs.
+"""Scalar objectives of derivatives: sums over outputs.
 
 losses({"cell.V": "mean", "cell.W": {"sse": data}})
 """
@@ -26,7 +26,7 @@ _HINT = 'give of={"node.port": "mean"}, "sum", "last", {"sse": data} or {"weight
 
 
 class Loss(Struct, frozen=True):
-    """A sum over an output; `data` is what it is compared with, or weighted by."""
+    """Sum over an output. `data` are the values to compare with, or weights."""
 
     output: str
     word: str
@@ -34,7 +34,7 @@ class Loss(Struct, frozen=True):
 
 
 def losses(of: Any) -> tuple[Loss, ...]:
-    """What is summed, of a mapping from outputs to words; one output may have a list of them.
+    """Return the terms of an objective from a mapping of outputs to words or lists of words.
 
     Raises:
         InputError: a word means nothing, or there is none.
@@ -70,7 +70,7 @@ def _numbers(name: str, word: str, data: Any) -> Any:
 
 
 def wanted(wrt: Any) -> Sequence[str]:
-    """The names by which is differentiated, each once.
+    """Return the names of the differentiation variables, without duplicates.
 
     Raises:
         InputError: there is none, or one of them is no name.
@@ -84,7 +84,7 @@ def wanted(wrt: Any) -> Sequence[str]:
 
 
 def truncated(truncate: Any) -> int | None:
-    """Through how many iterations derivatives go back.
+    """Return the number of iterations that derivatives go back.
 
     Raises:
         InputError: it is no whole number above 0.

@@ -1,4 +1,4 @@
-"""How much memory a process may take: what would take more is refused before, or stopped.
+"""Memory limit of a process: larger requests are refused or stopped.
 
     with limited("4GB"):
         check(rows.nbytes, "the rows of 'A.v'")      # MemoryLimitError: it would be more than that
@@ -38,7 +38,7 @@ _HINT = "give a number of bytes or a text with a unit, e.g. 4GB or 512MiB"
 
 
 def checked_limit(given: object) -> int | None:
-    """The bytes that are meant; None if nothing is said.
+    """Return the bytes of a specified limit, or None without one.
 
     Raises:
         InputError: it is no size.
@@ -66,7 +66,7 @@ def _read(given: object) -> float | None:
 
 
 def as_text(size: float) -> str:
-    """A size as people write it: `512 B`, `3.2 MB`, `1.5 GB`."""
+    """Return a size as text: `512 B`, `3.2 MB`, `1.5 GB`."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}"
@@ -81,14 +81,14 @@ _LIMIT: ContextVar[int | None] = ContextVar("mdf_loop memory limit", default=Non
 
 
 def limit() -> int:
-    """The limit that holds here, in bytes."""
+    """Return the current limit in bytes."""
     given = _LIMIT.get()
     return usual_limit() if given is None else given
 
 
 @contextlib.contextmanager
 def limited(size: int | None) -> Iterator[None]:
-    """Let a limit hold for what is done inside; None leaves the one that holds."""
+    """Apply a limit inside this context. None keeps the current limit."""
     token = _LIMIT.set(_LIMIT.get() if size is None else size)
     try:
         yield
@@ -97,12 +97,12 @@ def limited(size: int | None) -> Iterator[None]:
 
 
 def too_large(size: float, what: str, where: str = "") -> MemoryLimitError:
-    """The error about what has more bytes than may be taken in all; `what` names it."""
+    """Return the error about an object that exceeds the limit. `what` names the object."""
     return _too_much(size, what, where, f"the limit allows: {as_text(limit())}")
 
 
 def check(size: float, what: str, where: str = "", hint: str = _SMALLER) -> None:
-    """Refuse what would need so many bytes more, if these are more than may be taken.
+    """Refuse a request for a number of bytes that exceeds the limit.
 
     Raises:
         MemoryLimitError: the limit would be passed; `what` names what is too large.
@@ -126,7 +126,7 @@ def _too_much(
 
 
 def passed(most: int) -> MemoryLimitError:
-    """The error about a run that had taken more than it may."""
+    """Return the error about a run that exceeded the limit."""
     return MemoryLimitError(
         f"the run took more memory than its limit of {as_text(most)}",
         hint="record less (only, every, reduce), stream rows to disk (output='run.zarr', --output "
@@ -135,7 +135,7 @@ def passed(most: int) -> MemoryLimitError:
 
 
 def would_pass(size: float, there: int, most: int) -> MemoryLimitError:
-    """The error about a run that is stopped before its growing values take more than it may."""
+    """Return the error about a run that is stopped before its growing values exceed the limit."""
     return _too_much(
         size,
         "what the run carries from step to step grows and",
@@ -149,13 +149,13 @@ def would_pass(size: float, there: int, most: int) -> MemoryLimitError:
 
 
 def in_use(more: float, most: int) -> int:
-    """The bytes that this process has, without memory that is only kept where `more` would be too much."""
+    """Return the bytes in use by this process, without reusable memory if `more` bytes would not fit."""
     there = resident()
     return resident() if there + more > most and used_memory.give_up() else there
 
 
 def resident() -> int:
-    """The bytes that this process has in memory; 0 where the system does not say."""
+    """Return the resident bytes of this process, or 0 where the system does not report them."""
     try:
         with open("/proc/self/statm", "rb", buffering=0) as file:
             return int(file.read(100).split()[1]) * _page()
@@ -170,12 +170,12 @@ def _page() -> int:
 
 @functools.cache
 def usual_limit() -> int:
-    """The limit if nothing is said."""
+    """Return the default limit."""
     return max(LEAST, memory_of(Path("/")) * 3 // 4)
 
 
 def memory_of(root: Path) -> int:
-    """The bytes that processes here may have: those of the machine, or fewer of its container.
+    """Return the bytes available to processes: those of the machine, or fewer in a container.
 
     `root` is where the system's files are.
     """
@@ -186,7 +186,7 @@ def memory_of(root: Path) -> int:
 
 
 def _of_groups(root: Path) -> Iterator[int]:
-    """The limits of the groups (cgroups, of both versions) in which this process is."""
+    """Return the limits of the control groups (cgroups, both versions) of this process."""
     groups = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]

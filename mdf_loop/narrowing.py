@@ -1,4 +1,4 @@
-"""Numbers in a smaller dtype: rounded, as that means, but never infinite where they were not."""
+"""Conversion to narrower dtypes that rounds, but never overflows to infinity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdf_loop.ir.types import kind_of, numpy_dtype
 def narrowed(
     array: Array, dtype: str, what: str, where: str = "", error: type[LoopError] = InputError
 ) -> Array:
-    """The array in a dtype; `what` it is, and `where`, is said if that cannot hold its size.
+    """Return the array in a dtype, or raise an error with `what` and `where` if a value would overflow.
 
     Raises:
         error: a number of it would become infinite.

@@ -1,4 +1,4 @@
-"""Rows of arrays that are written out as lists: nothing is to be found in them but numbers."""
+"""Fast check of lists that contain numbers only."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _NUMBERS = frozenset({bool, int, float, complex})
 
 
 def only_numbers(values: Iterable[Any]) -> bool:
-    """Whether a list holds plain numbers alone, so that nobody need look at each of them."""
+    """Return True if a list contains plain numbers alone."""
     return _NUMBERS.issuperset(map(type, values))

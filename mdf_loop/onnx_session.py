@@ -1,4 +1,4 @@
-"""ONNX Runtime's sessions and their runs: the one place where options of both are made."""
+"""Creation and options of ONNX Runtime's sessions and runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CPU = "CPUExecutionProvider"
 
 
 def session_options() -> Any:
-    """Options of a session that prints nothing: errors say what there is to say."""
+    """Return options of a session that prints nothing, since errors carry all information."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -18,7 +18,7 @@ def session_options() -> Any:
 
 
 def run_options() -> Any:
-    """Options of one run, of which CUDA captures no graph.
+    """Return options of one run, of which CUDA captures no graph.
 
     That is said, since the runtime's Python looks for it where outputs are bound, and an entry that is
     not there is an exception of C++: 0.04 ms in each run.
@@ -36,7 +36,7 @@ def inference_session(
     providers: Sequence[str | tuple[str, Mapping[str, str]]] = (CPU,),
     **settings: Any,
 ) -> Any:
-    """A session of a model on the first of these providers, with their options, that has its operators."""
+    """Return a session of a model on the first of these providers, with its custom operators."""
     import onnxruntime
 
     return onnxruntime.InferenceSession(model, options, providers=list(providers), **settings)

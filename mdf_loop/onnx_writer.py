@@ -21,7 +21,7 @@ _LATER = ("sympy", "onnx_ir._symbolic_shapes")
 
 
 class _Later(ModuleType):
-    """A module that is imported when something of it is asked for."""
+    """Module that is imported on first access."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what imports ask of every module
@@ -32,7 +32,7 @@ class _Later(ModuleType):
 
 @contextmanager
 def _imported_later() -> Iterator[None]:
-    """Stand-ins for modules that are not there yet, for what is imported inside."""
+    """Replace modules that are not imported yet by stand-ins inside this context."""
     made = [_Later(name) for name in _LATER if name not in sys.modules]
     sys.modules.update({module.__name__: module for module in made})
     try:

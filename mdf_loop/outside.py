@@ -1,4 +1,4 @@
-"""Arrays that come from outside: from a caller, a file, a document written in Python.
+"""Conversion of user-supplied array-likes to supported NumPy arrays.
 
     array_of(array of >f8, "the input 'x'")      the same numbers in the byte order of this machine
     array_of(masked array, "the input 'x'")      an error: a model knows no missing elements
@@ -24,11 +24,11 @@ _WIDEST = {"f": 8, "c": 16}
 
 
 class Ragged(Exception):  # noqa: N818 - no error yet: who asks knows what to say
-    """A list whose rows have different lengths, so that there is no array of it."""
+    """List whose rows have different lengths, so that no array can represent it."""
 
 
 def array_of(value: Any, what: str, where: str = "", error: type[LoopError] = InputError) -> Array:
-    """A value as an array that the rest of this library can take.
+    """Return a value as a supported array.
 
     Args:
         value: an array, or what numpy makes one of.
@@ -58,7 +58,7 @@ def array_of(value: Any, what: str, where: str = "", error: type[LoopError] = In
 
 
 def native(array: Array, what: str, where: str = "", error: type[LoopError] = InputError) -> Array:
-    """An array in the byte order of this machine.
+    """Return an array in the byte order of this machine.
 
     Raises:
         LoopError: its numbers are wider than 64 bits; of the kind `error`.
@@ -73,18 +73,18 @@ def native(array: Array, what: str, where: str = "", error: type[LoopError] = In
 
 
 def is_too_wide(array: Array) -> bool:
-    """Whether its numbers are wider than those that models compute with."""
+    """Return True if the numbers are wider than those that models compute with."""
     size = array.dtype.itemsize
     return size > _WIDEST.get(array.dtype.kind, size)
 
 
 def _is_special(value: Any) -> bool:
-    """Whether it is an array, and no plain one; others need no `np.ma`, which takes long to import."""
+    """Return True for an array of a special kind. Others need no `np.ma`, whose import is slow."""
     return type(value) is not np.ndarray and isinstance(value, np.ndarray)
 
 
 def _is_masked(value: Any, depth: int = 0) -> bool:
-    """Whether it is a masked array, or a list that holds one."""
+    """Return True for a masked array, or a list that contains one."""
     if not isinstance(value, list | tuple) or depth == MAX_AXES or only_numbers(value):
         return _is_special(value) and isinstance(value, np.ma.MaskedArray)
     return any(_is_masked(part, depth + 1) for part in value)

@@ -1,4 +1,4 @@
-"""Rules for the parameters of distributions, which numpy has too: where one is broken the run fails.
+"""Rules for the parameters of distributions, which are NumPy's. A violation is an error of the run.
 
     scale = not_negative(site, scale, "the scale of a normal distribution")
 
@@ -21,27 +21,27 @@ class Checker(Protocol):
     """Place of a draw, which raises an error if a parameter is invalid: now, or in the run."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return the parameter; raise an error with that sentence where it does not fit."""
+        """Return the parameter, or raise an error with the sentence if a value is invalid."""
 
 
 def not_negative(site: Checker, parameter: Any, what: str) -> Any:
-    """Return the parameter; a negative one is an error."""
+    """Return the parameter, or raise an error for a negative value."""
     return site.ensured(parameter, np.logical_not(parameter < 0.0), f"{what} must not be negative")
 
 
 def positive(site: Checker, parameter: Any, what: str) -> Any:
-    """Return the parameter; one that is not above 0 is an error, nan too."""
+    """Return the parameter, or raise an error for nan or a value that is not above 0."""
     return site.ensured(parameter, parameter > 0.0, f"{what} must be above 0")
 
 
 def between(site: Checker, parameter: Any, low: float, high: float, what: str) -> Any:
-    """Return the parameter; one outside of an interval is an error, nan too."""
+    """Return the parameter, or raise an error for nan or a value outside of an interval."""
     fits = (parameter >= low) & (parameter <= high)
     return site.ensured(parameter, fits, f"{what} must be from {_shown(low)} to {_shown(high)}")
 
 
 def width(site: Checker, low: Any, high: Any) -> Any:
-    """Return the width of a uniform distribution; a negative or infinite width is an error."""
+    """Return the width of a uniform distribution, or raise an error for a negative or infinite width."""
     wide = high - low
     sentence = "the ends of a uniform distribution must be finite, and low not above high"
     return site.ensured(wide, (wide >= 0.0) & (wide < np.inf), sentence)
@@ -55,7 +55,7 @@ def probabilities(site: Checker, p: Any, total: Any, tolerance: float) -> Any:
 
 
 def tolerance(dtype: Any) -> float:
-    """Return by how much the sum of probabilities may differ from 1: as numpy has it."""
+    """Return NumPy's tolerance for the sum of probabilities."""
     return float(np.sqrt(np.finfo(dtype).eps))
 
 

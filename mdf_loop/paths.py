@@ -1,4 +1,4 @@
-"""Paths as they are given, and the promise that what is written is never what was read.
+"""Paths of users, and protection of files that were read against being overwritten.
 
 path_of("", "the output")                InputError: the output has no name
 with noting() as files:                  what is read in here is noted
@@ -23,7 +23,7 @@ Files: TypeAlias = frozenset[Path]
 
 
 def path_of(given: Any, what: str) -> Path:
-    """The path that a user gives for `what` ("the output").
+    """Return the path that a user specifies for `what` ("the output").
 
     Raises:
         InputError: it is none, or no file can be called so.
@@ -47,7 +47,7 @@ def path_of(given: Any, what: str) -> Path:
 
 
 def with_ending(path: Path, ending: str) -> Path:
-    """The path beside a file that differs from it in its ending, such as `.svg`.
+    """Return the path beside a file that differs in its suffix, such as `.svg`.
 
     Raises:
         InputError: it is no path of a file.
@@ -66,7 +66,7 @@ _NOTED: ContextVar[tuple[set[Path], ...]] = ContextVar("noted", default=())
 
 @contextmanager
 def noting(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
-    """The files that are read inside the block, and those that are known to have been read."""
+    """Record the files that are read inside this context, and those that were read before."""
     files = set(known)
     token = _NOTED.set((*_NOTED.get(), files))
     try:
@@ -76,14 +76,14 @@ def noting(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
 
 
 def noted(path: Path) -> Path:
-    """The same path, of a file that is read now or was before."""
+    """Return the same path, and record it as read."""
     for files in _NOTED.get():
         files.add(Path(os.path.abspath(path)))
     return path
 
 
 def refuse_overwriting(target: Path) -> None:
-    """Refuse to write to a file that was read, by whatever name, or to a folder around it.
+    """Refuse to write to a file that was read, under any name, or to a folder that contains it.
 
     Raises:
         InputError: it is such a place.
@@ -100,7 +100,7 @@ def refuse_overwriting(target: Path) -> None:
 
 
 def refuse_clashes(targets: Mapping[str, Path | None]) -> None:
-    """Refuse to write two things to one place, or one into the other; they are given by what they are.
+    """Refuse to write two outputs to one place, or one into the other. The mapping names the outputs.
 
     Raises:
         InputError: two of them clash.
@@ -113,7 +113,7 @@ def refuse_clashes(targets: Mapping[str, Path | None]) -> None:
 
 
 def _clash(path: Path, other: Path) -> bool:
-    """Whether two paths lead to one file or folder, or one into the other."""
+    """Return True if two paths lead to one file or folder, or one into the other."""
     first, second = (Path(os.path.normcase(os.path.realpath(p))) for p in (path, other))
     if first.is_relative_to(second) or second.is_relative_to(first):
         return True

@@ -1,4 +1,4 @@
-"""Poisson numbers: of a rate up to 708 by sums of probabilities, of a larger one by a normal number.
+"""Poisson random numbers: by sums of probabilities up to a rate of 708, by a normal number above.
 
     sums      how many of the running sums of the probabilities of 0, 1, 2, ... are not above u
     larger    the largest k whose gamma number of shape k is not above the rate

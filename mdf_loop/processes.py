@@ -1,4 +1,4 @@
-"""What the system says of other processes."""
+"""Queries to the operating system about other processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def is_running(process: int) -> bool:
-    """Whether there is a process of this number; if it cannot be told, there is.
+    """Return True if a process of this number exists, or if that cannot be determined.
 
     Raises:
         OverflowError: no system counts so far.

@@ -46,7 +46,7 @@ _SPELLINGS = (
 
 
 class Unit(Struct, frozen=True):
-    """A unit of the model.
+    """Unit of a model.
 
     Attributes:
         text: the unit as the model states it; empty without one.
@@ -114,7 +114,7 @@ def short_form(value: Any) -> str:
 
 
 class _Conversion(Struct, frozen=True):
-    """A conversion of the Quantities in one value; see `convert`."""
+    """Conversion of the Quantities in one value. See `convert`."""
 
     unit: Unit
     what: str

@@ -1,4 +1,4 @@
-"""Things that cost time to make, kept by what they were made for, but not too many of them."""
+"""Least-recently-used cache for objects that are expensive to create."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _V = TypeVar("_V")
 
 
 class Recent(Generic[_V]):
-    """Values by key, of which the one goes that was not used for longest when there are too many.
+    """Cache with a maximum size, which discards the value that was least recently used.
 
     Several threads may use it at once.
     """
@@ -26,12 +26,12 @@ class Recent(Generic[_V]):
         return len(self._values)
 
     def values(self) -> tuple[_V, ...]:
-        """All that are kept, the one that was used last at the end."""
+        """Return all values, the most recently used last."""
         with self._lock:
             return tuple(self._values.values())
 
     def get(self, key: Hashable) -> _V | None:
-        """The value, if it is kept."""
+        """Return the value of a key, or None."""
         last = self._last
         if last is not None and last[0] == key:  # most calls are like the one before
             return last[1]
@@ -43,7 +43,7 @@ class Recent(Generic[_V]):
             return value
 
     def put(self, key: Hashable, value: _V) -> None:
-        """Keep a value."""
+        """Store a value."""
         with self._lock:
             self._values.pop(key, None)
             if len(self._values) >= self._limit:

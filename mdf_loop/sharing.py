@@ -1,4 +1,4 @@
-"""Who computes the members of a sweep, and trials, if not this process alone."""
+"""Options for the distribution of members and trials over processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RETRIES = 5
 
 
 class Sharing(Struct, frozen=True):
-    """Who computes the members of a sweep, and trials; see `CompiledModel.run` for the words.
+    """Options for the distribution of members and trials. See `CompiledModel.run` for the arguments.
 
     Members are cut into blocks, of so many if it is said. One whose worker dies is run again, so often.
     A run that `resumes` computes only what its store has not.
@@ -30,7 +30,7 @@ class Sharing(Struct, frozen=True):
 
 
 def shared_by(cluster: Any, block: Any, retries: Any) -> Sharing | None:
-    """Who computes; None if it is this process alone.
+    """Return the options, or None if this process computes all members.
 
     Raises:
         InputError: numbers are none, or are given for a cluster that is not.
@@ -48,7 +48,7 @@ def shared_by(cluster: Any, block: Any, retries: Any) -> Sharing | None:
 
 
 def resumes_store(resume: Any, output: Any) -> bool:
-    """Whether a run goes on with a store that a cluster has written.
+    """Return True if the run resumes from a store that a cluster has written.
 
     Raises:
         InputError: another store is named, or none is written.
@@ -65,7 +65,7 @@ def resumes_store(resume: Any, output: Any) -> bool:
 
 
 def no_checkpoint() -> InputError:
-    """Checkpoints are asked for."""
+    """Return the error about a checkpoint of a run on a cluster."""
     return InputError(
         "a run on a cluster has no checkpoint: its store says what is computed",
         hint="give output='sweep.zarr', and resume=True to go on",

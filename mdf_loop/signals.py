@@ -1,4 +1,4 @@
-"""What is asked of the operating system about signals, and who is told of one.
+"""Signal handlers of the process, and their listeners.
 
     SIGINT             a run in the main thread hears of it, unless the program has a handler for it
     SIGTERM, SIGHUP    left alone, but by the command line (`heeded`): then a run hears of them, too
@@ -83,7 +83,7 @@ _has_abandoned_thread = False
 
 
 class Signalled(KeyboardInterrupt):
-    """A signal has ended what was done, or did so after it was finished.
+    """Interruption by a signal, either of a computation or after its end.
 
     Attributes:
         reason: which one.
@@ -97,7 +97,7 @@ class Signalled(KeyboardInterrupt):
 
 
 def ending(reason: StopReason) -> KeyboardInterrupt:
-    """What is raised where a signal ends all at once; of Ctrl-C it is Python's own."""
+    """Return the exception for a signal that ends everything; Python's own for Ctrl-C."""
     return KeyboardInterrupt() if reason is StopReason.INTERRUPTED else Signalled(reason)
 
 
@@ -105,12 +105,12 @@ def ending(reason: StopReason) -> KeyboardInterrupt:
 
 
 def in_main_thread() -> bool:
-    """Whether signals are for the one who asks."""
+    """Return True in the main thread, which receives signals."""
     return threading.current_thread() is threading.main_thread()
 
 
 def take(numbers: Iterable[int]) -> list[int]:
-    """Let listeners hear of those of the signals that the program says nothing about."""
+    """Install handlers for those signals that the program does not handle itself, and return their numbers."""
     taken = []
     for number in numbers:
         if _system.getsignal(number) == _USUAL[number]:
@@ -121,7 +121,7 @@ def take(numbers: Iterable[int]) -> list[int]:
 
 
 def give_back(taken: Iterable[int]) -> None:
-    """The other way round; a handler that came in between stays."""
+    """Remove handlers that were installed by `take`. Later handlers stay."""
     for number in taken:
         if _system.getsignal(number) is _handle:
             _system.signal(number, _USUAL[number])
@@ -129,23 +129,23 @@ def give_back(taken: Iterable[int]) -> None:
 
 
 def listen(listener: Listener) -> None:
-    """From now on it is told."""
+    """Add a listener."""
     _LISTENERS.append(listener)
 
 
 def listen_no_more(listener: Listener) -> None:
-    """From now on it is not."""
+    """Remove a listener."""
     if listener in _LISTENERS:  # it is not where a forked process has left the run
         _LISTENERS.remove(listener)
 
 
 def interrupts() -> int:
-    """Return how often Ctrl-C has ended something that went on to give what it had reached."""
+    """Return how often Ctrl-C has ended a call that returned partial results."""
     return _interrupts
 
 
 def count_interrupt() -> None:
-    """Count a Ctrl-C that came as a KeyboardInterrupt, where it was caught to give what was reached."""
+    """Count a Ctrl-C whose KeyboardInterrupt was caught to return partial results."""
     global _interrupts
     _interrupts += 1
     answer()
@@ -162,7 +162,7 @@ def is_echo(number: int, last: float | None, now: float) -> bool:
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    """Python's handler, in the main thread."""
+    """Handle a signal in the main thread."""
     global _interrupts
     reason, now = REASONS[number], time.monotonic()
     last = _LAST.get(number)
@@ -199,7 +199,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _leave_terminal() -> None:
-    """Nobody reads any more what is written to the terminal, and to write there is an error."""
+    """Redirect terminal output to nowhere, since writing to a closed terminal is an error."""
     for number in (1, 2):
         with contextlib.suppress(OSError):
             if stat.S_ISCHR(os.fstat(number).st_mode):
@@ -286,7 +286,7 @@ def has_abandoned_thread() -> bool:
 
 
 def let_echoes_pass() -> None:
-    """The end of a program: what has ended it, and is sent once more, does not change its exit code."""
+    """Ignore repetitions of the signal that ended the program, which would change its exit code."""
     for number in tuple(_TAKEN):
         if number != signal.SIGINT and time.monotonic() < _LAST.get(number, -ECHO) + ECHO:
             _system.signal(number, _system.SIG_IGN)
@@ -294,7 +294,7 @@ def let_echoes_pass() -> None:
 
 @contextlib.contextmanager
 def finished(*, heard: bool = False) -> Iterator[None]:
-    """Finish what is done within before a first signal ends the command, or Ctrl-C a script.
+    """Complete a block before a first signal ends the command, or Ctrl-C a script.
 
     If one was `heard` before, the next ends it at once.
 
@@ -330,7 +330,7 @@ def finished(*, heard: bool = False) -> Iterator[None]:
 
 
 class Bell:
-    """A socket that signals write their numbers to at once, while it hangs.
+    """Socket to which signals write their numbers while it is installed.
 
     Attributes:
         socket: what to wait for; whoever waits then asks what was `heard`.
@@ -346,12 +346,12 @@ class Bell:
         self._own = self._writing.fileno()
 
     def ring(self) -> None:
-        """Wake who waits, without a signal."""
+        """Wake the waiting thread without a signal."""
         with contextlib.suppress(BlockingIOError):  # it is full of reasons to look
             self._writing.send(b"\0")
 
     def hang(self) -> bool:
-        """Let signals ring; whether they did not yet."""
+        """Install the socket, and return True if it was not installed before."""
         before = signal.set_wakeup_fd(self._own, warn_on_full_buffer=False)
         if before == self._own:
             return False
@@ -360,17 +360,17 @@ class Bell:
         return True
 
     def take_down(self) -> None:
-        """The other way round; a descriptor that came in between stays."""
+        """Remove the socket. A descriptor that was installed later stays."""
         if self in _HANGING:
             _HANGING.remove(self)
             _replace(self._own, self._before)
 
     def leave(self) -> None:
-        """In a forked process: it is the parent's."""
+        """Forget the socket in a forked process, since it belongs to the parent."""
         _replace(self._own, -1)
 
     def heard(self) -> bytes | None:
-        """What has rung, 0 for no signal; None if nothing has.
+        """Return the received bytes (0 for no signal), or None if there are none.
 
         It is passed on to the descriptor that was there before.
         """
@@ -389,7 +389,7 @@ _HANGING: list[Bell] = []
 
 
 def _replace(own: int, other: int) -> None:
-    """Put the other descriptor where the own one is, if it is there."""
+    """Replace the wake-up descriptor if it is the expected one."""
     now = signal.set_wakeup_fd(-1)
     if now == own:
         now = other
@@ -399,7 +399,7 @@ def _replace(own: int, other: int) -> None:
 
 
 def reasons_in(data: bytes) -> set[StopReason]:
-    """The reasons to stop in what a bell has rung: not those that the program handles itself."""
+    """Return the stop reasons of received signal numbers, without signals that the program handles itself."""
     return {REASONS[n] for n in data if n in REASONS and signal.getsignal(n) is _handle}
 
 
@@ -407,7 +407,7 @@ def reasons_in(data: bytes) -> set[StopReason]:
 
 
 def _leave() -> None:
-    """All is as if there were no run."""
+    """Reset all state in a forked process."""
     global _end_process, _can_defer
     _end_process, _can_defer = None, False
     DEFERRED.clear()

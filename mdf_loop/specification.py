@@ -1,4 +1,4 @@
-"""What a run is asked for: one description, made once from Python and from the command line alike.
+"""Description of a run, created in the same way from Python and the command line.
 
     specify({"I": 0.5}, steps=1000, dt=1e-3, record="cell.v", time_limit="10min")
 
@@ -41,7 +41,7 @@ Progressing: TypeAlias = "bool | Callable[[Any], Any] | None"
 
 
 class Values(Struct, frozen=True):
-    """What a model is given: values of inputs and parameters, lists of them to sweep over.
+    """Values of inputs and parameters, with lists of values for sweeps.
 
     `state` is what an earlier run has carried to its end, `draws` which random numbers are drawn.
     """
@@ -54,7 +54,7 @@ class Values(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """What a run gives: the model's outputs, or `only` these; `record` besides; which rows of them.
+    """Selection of recorded values: the model's outputs, or `only` these, and `record` besides.
 
     A row is kept of every `every`-th step, if what is called `when` is true in it; of what is to
     `reduce` there are no rows, but e.g. its mean; `over_trials` is the same of trials.
@@ -69,18 +69,18 @@ class Selection(Struct, frozen=True):
 
     @property
     def names_outputs(self) -> bool:
-        """Whether the model's outputs are asked for, and nothing else."""
+        """True if the run records the model's outputs and nothing else."""
         return self.only is None and not self.named
 
     @property
     def named(self) -> tuple[str, ...]:
-        """What the model must give besides its outputs, or besides `only` these."""
+        """Names that the run records in addition to the outputs, or to `only` these."""
         condition = () if self.when is None else (self.when,)
         return (*self.record, *self.reduce, *condition)
 
 
 class RunControls(Struct, frozen=True):
-    """What is watched, what stops a run, and how it goes on; see `CompiledModel.run` for the words."""
+    """Limits, checkpoints and progress of a run. See `CompiledModel.run` for the arguments."""
 
     time_limit: float | None = None
     nan: str | None = None
@@ -92,24 +92,24 @@ class RunControls(Struct, frozen=True):
 
     @property
     def watches(self) -> bool:
-        """Whether all that the model computes is watched for nan."""
+        """True if all values of the model are watched for nan."""
         return self.nan not in (None, "ignore")
 
     @property
     def begins(self) -> bool:
-        """Whether the run begins anew; one that has no checkpoint yet does."""
+        """True if the run starts anew; also a resumed run without a checkpoint does."""
         path = self.resume
         return path is None or (path == self.checkpoint and not path.exists())
 
     @property
     def is_patient(self) -> bool:
-        """Whether nothing is asked for that a run in one piece does not give."""
+        """True if the options require no more than a run in one piece has."""
         asked = callable(self.progress) or self.saved_at is not None or self.watches
         return not asked and (self.time_limit is None or self.time_limit > 1.0)
 
     @property
     def saved_at(self) -> Path | None:
-        """Where checkpoints are written: where the run goes on from, if nothing else is said."""
+        """Path of the checkpoints. The default is the file that the run resumes from."""
         return self.checkpoint or self.resume
 
 
@@ -117,7 +117,7 @@ _ALL, _USUAL = Selection(), RunControls()
 
 
 class RunSpecification(Struct, frozen=True):
-    """What a run is asked for; see `CompiledModel.run` for the words.
+    """Complete description of a run. See `CompiledModel.run` for the arguments.
 
     Without `steps` it is one evaluation. `dt` is the time between one evaluation and the next, in the
     model's unit. There will be so many `runs` of this kind: for many of them machine code pays that does
@@ -138,7 +138,7 @@ class RunSpecification(Struct, frozen=True):
 
     @property
     def reading(self) -> Hashable:
-        """All that the programs depend on which are read for this run, besides types."""
+        """Everything besides types that determines the programs of this run."""
         selection, time = self.selection, None
         if self.steps is not None:
             time = (self.dt is not None, self.execution_list)
@@ -146,29 +146,29 @@ class RunSpecification(Struct, frozen=True):
 
     @property
     def begins(self) -> bool:
-        """Whether the run begins anew."""
+        """True if the run starts anew."""
         return self.controls.begins and not (self.sharing is not None and self.sharing.resumes)
 
     @property
     def writes(self) -> bool:
-        """Whether files are written."""
+        """True if the run writes files."""
         return self.output is not None or self.controls.saved_at is not None
 
     @property
     def store(self) -> Path | None:
-        """The Zarr store that is written, if it is one."""
+        """Path of the Zarr store that the run writes, or None."""
         is_zarr = self.output is not None and Path(self.output).suffix.lower() == ".zarr"
         return Path(self.output) if is_zarr and self.output is not None else None
 
     @property
     def streams(self) -> bool:
-        """Whether rows are written while they are computed."""
+        """True if rows are written while they are computed."""
         time = self.store is not None and self.steps is not None and self.engine != "modeci"
         return time and self.sharing is None
 
     @property
     def shares_store(self) -> bool:
-        """Whether a store is written by all who compute members."""
+        """True if all processes that compute members write one store."""
         told = self.selection.over_trials.statistics
         return self.sharing is not None and self.store is not None and not told
 
@@ -205,7 +205,7 @@ def specify(
     block: int | None = None,
     retries: int = RETRIES,
 ) -> RunSpecification:
-    """What a run is asked for by these words, which are those of `CompiledModel.run`.
+    """Return the description of a run from the arguments of `CompiledModel.run`.
 
     Raises:
         InputError: a word means nothing, or does not go together with another one.
@@ -280,13 +280,13 @@ def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Se
 
 
 def _reductions(given: Any) -> Mapping[str, tuple[str, ...]]:
-    """Words by the names of outputs."""
+    """Return the words of reductions by the names of outputs."""
     found = arguments.mapping(given, "reduce", "reduce={'node.port': 'mean'}")
     return {name: _reduction_words(words, f"reduce of '{name}'") for name, words in found.items()}
 
 
 def _reduction_words(given: Any, what: str) -> tuple[str, ...]:
-    """`mean,max` are two words, as on the command line."""
+    """Return the words of one reduction: `mean,max` are two words, as on the command line."""
     words = (word.split(",") for word in arguments.names(given, what))
     return tuple(word.strip() for several in words for word in several)
 
@@ -335,7 +335,7 @@ def _controls(
 
 
 def _checked_time(made: RunSpecification) -> RunSpecification:
-    """The specification with numbers of Python for those of time.
+    """Return the specification with Python numbers for times.
 
     Raises:
         InputError: `steps` or `every` is no whole number above 0, or `dt` is no finite number above 0; or
@@ -366,7 +366,7 @@ def _length(dt: Any) -> float | None:
 
 
 def _refuse_without_steps(made: RunSpecification) -> None:
-    """Refuse what only a run over time takes."""
+    """Refuse arguments that only a run over time has."""
     selection = made.selection
     dt, state, executed = made.dt, made.values.state, made.execution_list
     every, when, reduce = selection.every, selection.when, selection.reduce

@@ -1,4 +1,4 @@
-"""Why a loop or a run has stopped."""
+"""Reasons for the end of a loop or a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class StopReason(Enum):
-    """Why a loop or a run stopped; the value is the sentence for the user.
+    """Reason for the end of a loop or a run. Its value is the sentence for the user.
 
     The first three are about loops of a model, the others about runs from outside of the model. A
     loop whose condition became false in its last allowed iteration stopped by the condition.
@@ -27,12 +27,12 @@ class StopReason(Enum):
 
     @property
     def is_asked(self) -> bool:
-        """Whether somebody has asked for it: with Ctrl-C, another signal, or a callback."""
+        """True if the user requested the stop: with Ctrl-C, another signal, or a callback."""
         return self in (StopReason.INTERRUPTED, StopReason.TERMINATED, StopReason.HUNG_UP)
 
     @property
     def word(self) -> str:
-        """The reason as written in results: `trip_count`, `condition`, `max_iterations`, ..."""
+        """Reason as a word in results: `trip_count`, `condition`, `max_iterations`, ..."""
         return self.name.lower()
 
     @property

@@ -1,4 +1,4 @@
-"""Streams of random numbers: the same bits wherever they are computed, each by its number.
+"""Counter-based streams of random numbers, with the same bits on every machine.
 
     word    = squares(counter, key)                 64 bits
     uniform = ((word >> 12) + 1/2) * 2**-52         in (0, 1), and never an end
@@ -36,7 +36,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def squares(counter: Any, key: Any) -> Any:
-    """The words of streams: 64 random bits for each counter and key, which are broadcast."""
+    """Return 64 random bits for each counter and key, which are broadcast (the Squares generator)."""
     x, key = _as(counter, np.uint64), _as(key, np.uint64)
     with np.errstate(over="ignore"):
         y = x * key
@@ -50,12 +50,12 @@ def squares(counter: Any, key: Any) -> Any:
 
 
 def _turned(x: Any) -> Any:
-    """The halves of words exchanged."""
+    """Exchange the halves of words."""
     return (x >> np.uint64(32)) + x * np.uint64(2**32)
 
 
 def _as(x: Any, dtype: type[np.generic]) -> Any:
-    """Numbers of a dtype; of what computes as arrays do, that itself."""
+    """Convert numbers to a dtype. Symbolic operands stay as they are."""
     return x.astype(dtype, copy=False) if hasattr(x, "astype") else np.asarray(x, dtype)
 
 
@@ -63,7 +63,7 @@ def _as(x: Any, dtype: type[np.generic]) -> Any:
 
 
 def uniform(words: Any) -> Any:
-    """Uniform numbers: the middle of one of 2**52 equal parts of the unit interval."""
+    """Return uniform numbers: the middle of one of 2**52 equal parts of the unit interval."""
     return (_parts(words) + 0.5) * 2.0**-52
 
 
@@ -88,7 +88,7 @@ HALF_TOP = tuple(coefficient / 2 for coefficient in TOP)
 
 
 def normal(uniforms: Any) -> Any:
-    """Normal numbers of mean 0 and variance 1, by the inverse of their distribution.
+    """Return normal numbers of mean 0 and variance 1 by the inverse of their distribution.
 
     With q = u - 1/2 and s = (1 - 4 q*q) ** (1/16), by four square roots, it is q times a fraction of
     polynomials of s: odd in q, monotone, and within 2.5e-9 for each of the uniform numbers. Of these
@@ -99,12 +99,12 @@ def normal(uniforms: Any) -> Any:
 
 
 def _normal(words: Any) -> Any:
-    """`normal(uniform(words))`, bit for bit: twice a uniform number has no more bits than it has."""
+    """Return `normal(uniform(words))`, bit for bit: twice a uniform number has no more bits than it has."""
     return _inverse(_parts(words) * 2.0**-51 + 2.0**-52)
 
 
 def _inverse(twice: Any) -> Any:
-    """The inverse of the normal distribution, at half of these numbers; of them one less is twice q."""
+    """Return the inverse of the normal distribution at half of these numbers. The complement is one less twice q."""
     s = (2.0 - twice) * twice
     for _ in range(4):
         s = np.sqrt(s)
@@ -113,7 +113,7 @@ def _inverse(twice: Any) -> Any:
 
 
 def polynomial(x: Any, coefficients: Iterable[Any]) -> Any:
-    """By Horner's rule; the coefficients are numbers, or made of others, from the constant one on."""
+    """Evaluate a polynomial by Horner's rule. The coefficients begin with the constant one."""
     *rest, made = coefficients
     for coefficient in reversed(rest):
         made = x * made + coefficient
@@ -126,7 +126,7 @@ SERIES = tuple(1.0 / (2 * k + 1) for k in range(15))
 
 
 def exponential(uniforms: Any) -> Any:
-    """Exponential numbers of mean 1, by the inverse of their distribution: -log(u), within 2e-14.
+    """Return exponential numbers of mean 1 by the inverse of their distribution: -log(u), within 2e-14.
 
     With s = u ** (1/64), by six square roots, and t = (1 - s) / (1 + s) it is 128 atanh(t), by its
     series, since t is below 0.28.
@@ -148,7 +148,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
 
 
 def log(x: Any) -> Any:
-    """The logarithm of numbers from 2**-53 to 2**53, within 3e-14; with the same bits everywhere, too."""
+    """Return the logarithm of numbers from 2**-53 to 2**53 within 3e-14, with the same bits everywhere."""
     return -exponential(x)
 
 
@@ -159,7 +159,7 @@ FACTORS = tuple(1.0 / math.factorial(k) for k in range(17))
 
 
 def exp(x: Any) -> Any:
-    """The exponential function, within 4e-13 of its value: by its series at x / 1024, and ten squares.
+    """Return the exponential function within 4e-13 of its value, by its series at x / 1024 and ten squares.
 
     Other than that of libraries it has the same bits everywhere, as random numbers must.
     """
@@ -170,7 +170,7 @@ def exp(x: Any) -> Any:
 
 
 def expm1(x: Any) -> Any:
-    """`exp(x) - 1`, within 4e-13 of its value also where that is small: by `e -> e * (e + 2)`, ten times."""
+    """Return `exp(x) - 1` within 4e-13 of its value, also for small x: by `e -> e * (e + 2)`, ten times."""
     part = _part(x)
     made = part * polynomial(part, FACTORS[1:])
     for _ in range(HALVINGS):
@@ -192,17 +192,17 @@ _APART = np.uint64(0xD1342543DE82EF95)
 
 
 def site(name: str) -> int:
-    """The number of a site, from its name `graph.node.item#k`: the k-th call that draws in an expression."""
+    """Return the number of a site from its name `graph.node.item#k`: the k-th call that draws in an expression."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
 def sites(names: Iterable[str]) -> Words:
-    """The numbers of sites."""
+    """Return the numbers of sites."""
     return np.array([site(name) for name in names], np.uint64)
 
 
 def keys(seed: Any, site: Any, trials: Any = 0) -> Words:
-    """The keys of streams: of seeds, sites and trials, which are broadcast.
+    """Return the keys of streams from seeds, sites and trials, which are broadcast.
 
     Both halves of a key have eight different hexadecimal digits, none of them zero, and it is odd.
     """
@@ -218,7 +218,7 @@ def keys(seed: Any, site: Any, trials: Any = 0) -> Words:
 
 
 def _mixed(x: Any) -> Words:
-    """Words of which each bit depends on all of those given (splitmix64)."""
+    """Return words of which each bit depends on all bits of the operands (splitmix64)."""
     x = np.asarray(x, np.uint64) + _STEP
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -226,7 +226,7 @@ def _mixed(x: Any) -> Words:
 
 
 def _digits(choices: Words, *, odd: bool) -> Words:
-    """Eight different digits from 1 to 15, drawn without putting back; the last one is `odd`, if asked.
+    """Return eight different digits from 1 to 15, drawn without replacement. The last is `odd` on request.
 
     A digit that is drawn is replaced by the first one that is left, which then counts no more.
     """
@@ -248,7 +248,7 @@ def _digits(choices: Words, *, odd: bool) -> Words:
 
 
 def _odd(left: Any, first: Any, choices: Words) -> tuple[Any, Words]:
-    """Where the digit is that is chosen of the odd ones that are left, from a place on."""
+    """Return the position of the chosen odd digit among the remaining ones."""
     rest = left[first[:, np.newaxis] + np.arange(8)] % 2 == 1
     choices, wanted = np.divmod(choices, rest.sum(axis=1).astype(np.uint64))
     later = np.cumsum(rest, axis=1) > wanted[:, np.newaxis].astype(np.int64)

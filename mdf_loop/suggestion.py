@@ -1,4 +1,4 @@
-"""What was meant by a name that nobody knows."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?`, or the list of names if there are few."""
+    """Return `did you mean 'x'?`, or the list of names if there are few."""
     known = list(dict.fromkeys(known))
     close = [entry for entry in known if entry.lower() == name.lower()]
     close = close or difflib.get_close_matches(name, known, n=1)

@@ -1,4 +1,4 @@
-"""Which values the members of a sweep have.
+"""Values of the members of sweeps: paired, grid, and Sobol sequences.
 
 paired({"a": [0, 1], "b": [5, 6]})          2 members: a and b are 0 and 5, then 1 and 6
 grid({"a": [0, 1], "b": [5, 6, 7]})         6 members: each a with each b; results have an axis of both
@@ -27,16 +27,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class MadeSweep(Mapping[str, Array]):
-    """Values of members that are made when they are asked for; as a mapping it gives those of all."""
+    """Sweep whose values are computed on access. As a mapping it gives the values of all members."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """How many members there are, along each axis of results."""
+        """Numbers of members along each axis of results."""
 
     @abstractmethod
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """The values of the members from one to before another."""
+        """Return the values of a range of members."""
 
     @abstractmethod
     def _definition(self) -> dict[str, Array]:
@@ -44,7 +44,7 @@ class MadeSweep(Mapping[str, Array]):
 
     @abstractmethod
     def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> MadeSweep:
-        """Return the sweep with all that its values are made of converted from their units.
+        """Return the sweep with all of its values converted from their units.
 
         Raises:
             InputError: they are no numbers then.
@@ -63,7 +63,7 @@ class MadeSweep(Mapping[str, Array]):
 
 @public_calls
 class Grid(MadeSweep):
-    """Each value of each name with each of the others; the first name changes slowest.
+    """Sweep over all combinations of values. The first name changes slowest.
 
     Attributes:
         along: the values of each name, each once.
@@ -77,11 +77,11 @@ class Grid(MadeSweep):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many values each name has."""
+        """Numbers of values of each name."""
         return tuple(len(values) for values in self.along.values())
 
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """The values of the members from one to before another."""
+        """Return the values of a range of members."""
         places = np.unravel_index(np.arange(first, last), self.shape)
         along = zip(self.along.items(), places, strict=True)
         return {name: values[k] for (name, values), k in along}
@@ -112,18 +112,18 @@ class Grid(MadeSweep):
 
 @public_calls
 class Sobol(MadeSweep):
-    """Members that fill the space between bounds evenly."""
+    """Sweep whose members fill the space between bounds evenly."""
 
     def __init__(self, ends: Mapping[str, tuple[float, float]], count: int, seed: int) -> None:
         self._ends, self._count, self._seed = dict(ends), count, seed
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many members there are."""
+        """Number of members."""
         return (self._count,)
 
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """The values of the members from one to before another."""
+        """Return the values of a range of members."""
         points = evenly(last, len(self._ends), self._seed, first)
         return {
             name: low + points[:, k] * (high - low)
@@ -153,7 +153,7 @@ def definition(sweep: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:
-    """How many members a sweep has, along each axis of results; () of no sweep.
+    """Return the numbers of members of a sweep along each axis of results, or () without a sweep.
 
     Raises:
         InputError: it has not equally many values of each name.
@@ -165,14 +165,14 @@ def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def part_of(sweep: Mapping[str, Any], first: int, last: int) -> dict[str, Any]:
-    """The values of the members of a sweep from one to before another."""
+    """Return the values of a range of members of a sweep."""
     if isinstance(sweep, MadeSweep):
         return sweep.part(first, last)
     return {name: rows[first:last] for name, rows in sweep.items()}
 
 
 def refuse_uneven(sweep: Mapping[str, Any]) -> None:
-    """Refuse a sweep that has not equally many values of each name.
+    """Refuse a sweep with different numbers of values.
 
     Raises:
         InputError: it is one; the sentence says how many there are.
@@ -192,7 +192,7 @@ def _length(rows: Any) -> int:
 
 @public_call
 def grid(values: Mapping[str, Any]) -> Grid:
-    """A sweep over each value of each name with each of the others.
+    """Return a sweep over all combinations of the values.
 
     Results have an axis for each name instead of one of members: `[a, b, time]`.
 
@@ -208,7 +208,7 @@ def grid(values: Mapping[str, Any]) -> Grid:
 
 @public_call
 def paired(values: Mapping[str, Any]) -> dict[str, Array]:
-    """A sweep whose first member has the first value of each name, and so on, as a plain dict says.
+    """Return a sweep whose first member has the first value of each name, and so on, like a plain dict.
 
     Args:
         values: lists of values, equally many, for parameters (`node.parameter`) or inputs (port id);
@@ -227,7 +227,7 @@ def paired(values: Mapping[str, Any]) -> dict[str, Array]:
 
 @public_call
 def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> Sobol:
-    """A sweep of so many members that fill the space between bounds evenly, by a Sobol sequence.
+    """Return a sweep whose members fill the space between bounds evenly, by a Sobol sequence.
 
     Args:
         bounds: the least and the largest value, which may be Quantities, of each parameter
@@ -250,7 +250,7 @@ MAX_SOBOL_EXPONENT = 30
 
 
 def evenly(count: int, size: int, seed: int, first: int = 0) -> Array:
-    """Points between 0 and 1 that fill the space evenly, of a scrambled Sobol sequence.
+    """Return points between 0 and 1 that fill the space evenly, of a scrambled Sobol sequence.
 
     Args:
         count: how many there are from the begin of the sequence on.

@@ -1,4 +1,4 @@
-"""What a run is asked for about random numbers: a seed, trials, and what is told of all of them.
+"""Options of a run about random numbers: the seed, trials, and statistics over trials.
 
 draws(seed=1, trials=range(100, 200))
 over_trials({"ddm.rt": ["mean", {"quantiles": [0.1, 0.5, 0.9]}]}, by="ddm.choice", trials=1000)
@@ -20,7 +20,7 @@ from mdf_loop.quantities import NO_UNIT, convert
 
 
 class Draws(Struct, frozen=True):
-    """Which random numbers a model draws: those of a seed, for one run or for each of these trials."""
+    """Random numbers of a run: those of a seed, for one run or for each of several trials."""
 
     seed: int = 0
     trials: tuple[int, ...] | range | None = None
@@ -30,14 +30,14 @@ USUAL = Draws()
 
 
 class Statistic(Struct, frozen=True):
-    """What is told of an output over all trials: a word, with the numbers that belong to it."""
+    """Statistic of an output over all trials: a word with its parameters."""
 
     word: str
     numbers: tuple[float, ...] = ()
 
 
 class OverTrials(Struct, frozen=True):
-    """What is told of outputs over all trials instead of these; `by` an output apart for each of its values."""
+    """Statistics of outputs over all trials. `by` is an output that divides the trials into groups."""
 
     statistics: Mapping[str, tuple[Statistic, ...]] = field(default_factory=dict)
     by: str | None = None
@@ -51,7 +51,7 @@ MOST_TRIALS = 1 << 40
 
 
 def draws(seed: Any, trials: Any = None) -> Draws:
-    """The random numbers of a seed, `"fresh"` for one that nobody has chosen, and of trials.
+    """Return the random numbers for a seed (`"fresh"` for an arbitrary one) and for trials.
 
     Raises:
         InputError: the seed is no number of 64 bits, or the trials are none.
@@ -85,7 +85,7 @@ def _trials(given: Any) -> tuple[int, ...] | range:
 
 
 def _listed(given: Any) -> tuple[int, ...]:
-    """Whole numbers that are given as a list; nothing, if they are something else."""
+    """Return the integers of a list, or an empty tuple for other objects."""
     if isinstance(given, np.ndarray):
         given = given.tolist() if given.ndim == 1 else ()
     whole = isinstance(given, Sequence) and not isinstance(given, str) and all(map(is_whole, given))
@@ -96,7 +96,7 @@ _EXAMPLE = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by
 
 
 def over_trials(given: Any, by: Any, trials: Any) -> OverTrials:
-    """What is told over all trials.
+    """Return the statistics over all trials.
 
     Raises:
         InputError: it cannot be read, or there are no trials.
@@ -113,7 +113,7 @@ def over_trials(given: Any, by: Any, trials: Any) -> OverTrials:
 
 
 def _statistics(name: str, given: Any) -> Iterator[Statistic]:
-    """The words for one output."""
+    """Return the statistics of one output."""
     for word in [given] if isinstance(given, str | Mapping) else given:
         if isinstance(word, str):
             yield Statistic(word)

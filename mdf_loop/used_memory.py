@@ -1,4 +1,4 @@
-"""Memory of arrays that are gone, to be used again.
+"""Reuse of the memory of arrays that were deleted.
 
     rows = array((1000, 100_000), numpy.dtype("float64"))
 
@@ -30,7 +30,7 @@ _KEPT: deque[npt.NDArray[np.uint8]] = deque()
 
 
 class _Lent:
-    """Memory of one array, and of all views of it."""
+    """Memory of one array and of all of its views."""
 
     def __init__(self, memory: npt.NDArray[np.uint8], size: int) -> None:
         self._memory = memory
@@ -44,7 +44,7 @@ class _Lent:
 
 
 def array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """An array of anything, as `numpy.empty` makes one; from some size on it does not own its memory.
+    """Return an uninitialized array like `numpy.empty`. A large one does not own its memory.
 
     Raises:
         MemoryError, ValueError: it is too large.
@@ -60,7 +60,7 @@ def array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _taken(size: int) -> npt.NDArray[np.uint8] | None:
-    """Memory that is kept and as large, or up to twice as large."""
+    """Return reusable memory of this size, or up to twice as large."""
     for _ in range(len(_KEPT)):
         try:
             memory = _KEPT.popleft()
@@ -73,7 +73,7 @@ def _taken(size: int) -> npt.NDArray[np.uint8] | None:
 
 
 def give_up() -> bool:
-    """Give what is kept back to the system; whether there was something."""
+    """Return reusable memory to the system, and report whether there was any."""
     something = bool(_KEPT)
     _KEPT.clear()
     return something

@@ -1,4 +1,4 @@
-"""Warnings that name the line of the user's code, and not one of this package."""
+"""Warnings that refer to the line of the user's code instead of one of this package."""
 
 from __future__ import annotations
 

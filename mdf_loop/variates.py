@@ -1,4 +1,4 @@
-"""Distributions made of uniform, normal and exponential numbers, each by one formula.
+"""Distributions as formulas of uniform, normal and exponential numbers.
 
     VARIATES["numpy.random.weibull"].formula(site, shape, a)
 
@@ -23,19 +23,19 @@ Shape = tuple[int, ...]
 
 
 class CallSite(Protocol):
-    """A call that draws."""
+    """Call that draws random numbers."""
 
     def numbers(self, kind: str, shape: Shape) -> Any:
-        """Its numbers of a kind of `streams.KINDS`; each time the same ones."""
+        """Return the random numbers of a kind in `streams.KINDS`; each call returns the same ones."""
 
     def part(self, name: str) -> Self:
-        """Further numbers of the same call."""
+        """Return further random numbers of the same call."""
 
     def least(self, parameter: Any) -> float:
-        """The least number of a parameter; minus infinity where that is not known yet."""
+        """Return the smallest value of a parameter, or minus infinity if it is not known yet."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """The parameter; it is an error with that sentence where it does not fit."""
+        """Return the parameter, or raise an error with the sentence if a value is invalid."""
 
 
 # --- gamma numbers --------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def _chisquare(site: CallSite, size: Shape, df: Any) -> Any:
 
 
 def _beta(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
-    """`x / (x + y)` of gamma numbers, of which the one with the larger `s` is made smaller alone."""
+    """Return `x / (x + y)` of gamma numbers, of which only the one with the larger `s` is reduced."""
     x, s = _gamma(site, size, a, "the first shape of a beta distribution")
     y, t = _gamma(site.part("other"), size, b, "the second shape of a beta distribution")
     difference = s - t
@@ -119,7 +119,7 @@ MOST_SHARES = 256
 
 
 def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
-    """Gamma numbers, along the last axis, divided by their sum; the one with the least `s` as it is."""
+    """Return gamma numbers along the last axis, divided by their sum. The one with the least `s` stays as it is."""
     if len(alpha.shape) != 1 or not 1 <= size[-1] <= MOST_SHARES:
         raise OperandError(f"a Dirichlet distribution has a list of 1 to {MOST_SHARES} numbers")
     parts = range(size[-1])
@@ -204,7 +204,7 @@ LEAST_CHANCE = 1e-9
 
 
 def _geometric(site: CallSite, size: Shape, p: Any) -> Any:
-    """An exponential number of the rate `-log(1 - p)`, rounded up; of a small p by a series, of p/(2 - p)."""
+    """Return an exponential number of the rate `-log(1 - p)`, rounded up. A small p uses a series of p/(2 - p)."""
     fits = (p >= LEAST_CHANCE) & (p <= 1.0)
     p = site.ensured(p, fits, "the chance of a geometric distribution must be from 1e-9 to 1")
     t = p / (2.0 - p)
@@ -214,7 +214,7 @@ def _geometric(site: CallSite, size: Shape, p: Any) -> Any:
 
 
 def _triangular(site: CallSite, size: Shape, left: Any, mode: Any, right: Any) -> Any:
-    """Each side of the mode is a square root."""
+    """Return triangular numbers. Each side of the mode is a square root."""
     fits = (left <= mode) & (mode <= right) & (left < right)
     left = site.ensured(
         left, fits, "the mode of a triangular distribution must be between its ends, which differ"
@@ -240,7 +240,7 @@ def _standard_cauchy(site: CallSite, size: Shape) -> Any:
 
 
 def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
-    """One of the two numbers with the same square of a normal one (Michael, Schucany, Haas 1976)."""
+    """Return one of the two numbers with the same square of a normal one (Michael, Schucany, Haas 1976)."""
     mean = _positive(site, mean, "the mean of a Wald distribution")
     scale = _positive(site, scale, "the scale of a Wald distribution")
     z = site.numbers("Normal", size)
@@ -255,7 +255,7 @@ def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
 
 
 class Variate(Struct, frozen=True):
-    """How a distribution is called, and what it draws.
+    """Name and formula of a distribution.
 
     Attributes:
         formula: takes the site, the shape that is drawn, and the parameters.
@@ -269,13 +269,13 @@ class Variate(Struct, frozen=True):
 
     @property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
-        """Those of a call, with how many it draws as the last one, where it can say that."""
+        """Return the parameters of a call, with its number of draws as the last one if the call can state it."""
         given = tuple(inspect.signature(self.formula).parameters.values())[2:]
         size = inspect.Parameter("size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
         return (*given, size) if self.sized else given
 
     def read(self, *given: Any, **named: Any) -> tuple[list[Any], Any]:
-        """The parameters of a call, and the size that it says, or None."""
+        """Return the parameters of a call, and its size, or None."""
         bound = inspect.Signature(self.parameters).bind(*given, **named)
         bound.apply_defaults()
         values = list(bound.arguments.values())

@@ -1,4 +1,4 @@
-"""The version of this library: whoever writes files says it in them."""
+"""Version of this package, which is written into its files."""
 
 __version__ = "0.1.0"
 

@@ -1,4 +1,4 @@
-r"""Text of others as a terminal, a table or a picture can show it: nothing in it acts.
+r"""Escaping of control characters in texts of others.
 
     visible("a\x1b[2Jb")     r"a\x1b[2Jb": the characters \, x, 1, b instead of an escape
     visible("a\u202eb")      r"a\u202eb"
@@ -18,12 +18,12 @@ _JOINERS = "\u200c\u200d"
 
 
 def visible(text: str) -> str:
-    """The text with its lines, and with escapes for what has no picture."""
+    """Return the text with its lines, and with escapes for unprintable characters."""
     return "\n".join(map(on_one_line, text.split("\n")))
 
 
 def on_one_line(text: str) -> str:
-    """The text with escapes for what has no picture, ends of lines among it."""
+    """Return the text on one line, with escapes for unprintable characters and line ends."""
     return text if text.isprintable() else "".join(map(_shown, text))
 
 
@@ -34,7 +34,7 @@ def _shown(character: str) -> str:
 
 
 def without_middle(text: str, limit: int) -> str:
-    """The text, or its beginning and its end if it has more characters than that."""
+    """Return the text, or its beginning and end if it is longer than a limit."""
     if len(text) <= limit:
         return text
     end = (limit - 5) // 3
