@@ -56,7 +56,7 @@ def _said(step: Callable[[Path], str], path: Path) -> str:
         return step(path)
     except mdf_loop.LoopError as error:
         check_sentences(error)
-        return str(error).splitlines()[0]
+        return error.report.splitlines()[0]
 
 
 def check_sentences(error: mdf_loop.LoopError) -> None:

@@ -183,7 +183,7 @@ def test_findings_of_one_kind_raise_their_own_class() -> None:
 
 def test_an_error_reads_what_where_hint() -> None:
     error = ScopeError("the port 'x' is bound to nothing", "$.graphs[0]", "name it")
-    assert str(error) == (
+    assert error.report == (
         "ScopeError: the port 'x' is bound to nothing\n  at $.graphs[0]\n  hint: name it"
     )
     assert str(Finding("ScopeError", "what")) == "ScopeError: what"

@@ -180,7 +180,7 @@ def test_branches_give_one_dtype() -> None:
         g.b.at("$.graphs[0].nodes['A']"),
     ):
         choose(g.b, g.go, lambda b: [g.x, g.x], lambda b: [g.x, whole], "rate")
-    assert str(caught.value) == (
+    assert caught.value.report == (
         "JoinError: Cannot join the values of 'rate' from the then branch (float64[2]) and the "
         "else branch (int64[2]): Type Join Failed: dtype1 = float64, dtype2 = int64\n"
         "  at $.graphs[0].nodes['A']\n"

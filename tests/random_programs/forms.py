@@ -64,7 +64,7 @@ def all_forms(
     except RunError:
         raise
     except LoopError as error:
-        raise RefusedError(str(error)) from error
+        raise RefusedError(error.report) from error
     words: dict[str, str] = {}
     program = eliminate_dead_code(program)  # an operation that nothing reads cannot fail
     outcomes = {

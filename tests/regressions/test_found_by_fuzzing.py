@@ -68,7 +68,7 @@ def test_documents_that_are_refused_in_a_sentence(name: str, tmp_path: Path) -> 
 def test_a_sentence_has_an_end() -> None:
     error = mdf_loop.LoopError("begin " + "x" * 10**6 + " end")
     assert len(str(error)) < 2_000
-    assert str(error).startswith("LoopError: begin xxx")
+    assert error.report.startswith("LoopError: begin xxx")
     assert str(error).endswith("xxx end")
 
 

@@ -277,7 +277,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
             try:
                 checkpoints.save({"x": {"k": np.array(k), "a": np.ones(size)}})
             except InputError as error:
-                print(error)
+                print(error.report)
             print(int(load("run.ckpt", {})["x"]["k"]), os.listdir("."))
         """,
         ("unshare", "-Urm", "sh", "-c", script, "sh"),
