@@ -20,7 +20,7 @@ class Describable:
 
     @cached_property
     def _description(self) -> ModelDescription:
-        """The description of the model, which is computed when it is first read."""
+        """Description of the model, computed on first access."""
         return ModelDescription.of(self.prepared)
 
     @property

@@ -81,7 +81,7 @@ class Named:
 
     @cached_property
     def inputs(self) -> dict[str, str]:
-        """Inputs of programs by the names in the document."""
+        """Return the inputs of programs by the names in the document."""
         return {name: self.ports.get(name) or input_name(name) for name in self.wrt}
 
     def asked(

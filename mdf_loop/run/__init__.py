@@ -1,1 +1,1 @@
-"""Programs and models to numbers: back ends, chunks, rows."""
+"""Execution of programs and models: back ends, chunks and recorded rows."""

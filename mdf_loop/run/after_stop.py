@@ -1,4 +1,4 @@
-"""What of a straight part can be computed when a loop before it was stopped before its end.
+"""Evaluation of a straight segment after a loop before it was stopped early.
 
 A program may rest on how many rows a loop records, where its trip count is a constant: the mean of
 50 rows is their sum divided by 50. With fewer rows it would fail, or be wrong without a word; so
@@ -19,7 +19,7 @@ from mdf_loop.run.backend import Runnable
 
 
 class Incomplete(Struct):
-    """What loops that were stopped have left behind.
+    """Partial results of loops that were stopped.
 
     Attributes:
         short: rows that are fewer than the program says.
@@ -30,12 +30,12 @@ class Incomplete(Struct):
     errors: list[LoopError] = field(default_factory=list)
 
     def stopped(self, loop: Loop, made: Mapping[Value, Data]) -> None:
-        """A loop was stopped before its end, and gave this."""
+        """Record the results of a loop that was stopped before its end."""
         stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in made)
         self.short.update(v for v in stacks if _is_sized(v) and v.shape != made[v].shape)
 
     def outputs(self, program: Program) -> tuple[Output, ...]:
-        """The outputs of a straight part that do not rest on rows that are not there."""
+        """Return the outputs of a straight segment that do not depend on missing rows."""
         resting: set[Value] = set()
         for operation in program.ops:
             if not (self.short | resting).isdisjoint(reads(operation)):
@@ -44,7 +44,7 @@ class Incomplete(Struct):
 
 
 def _is_sized(rows: Value) -> bool:
-    """Whether the program says how many rows there are."""
+    """Return True if the program states a fixed number of rows."""
     return bool(rows.shape) and isinstance((rows.shape or ("",))[0], int)
 
 
@@ -54,7 +54,7 @@ def what_can_be(
     incomplete: Incomplete,
     session_of: Callable[[Program], Runnable],
 ) -> dict[Value, Data]:
-    """The values that a straight part gives: all at once, or each alone if that is not possible."""
+    """Return the values of a straight segment, computed together, or one by one if that fails."""
     outputs = incomplete.outputs(program)
     part = _only(program, outputs)
     if outputs and _inputs(part) <= known.keys():
@@ -84,7 +84,7 @@ def _inputs(program: Program) -> set[Value]:
 
 
 def _only(program: Program, outputs: tuple[Output, ...]) -> Program:
-    """The program with these outputs alone, and the inputs that they need."""
+    """Return the program with only these outputs and the inputs that they need."""
     small = eliminate_dead_code(replace(program, outputs=outputs))
     read = {output.value for output in outputs} | {v for op in small.ops for v in reads(op)}
     return replace(small, inputs=tuple(entry for entry in small.inputs if entry.value in read))

@@ -1,4 +1,4 @@
-"""The seam between a model and what computes it.
+"""Interfaces between a model and the engine that computes it.
 
     backend = BACKENDS["onnxruntime"]
     ready = prepare(program, backend.order, asked=evaluation())
@@ -30,16 +30,16 @@ from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Computes(Protocol):
-    """What is ready to be computed, again and again."""
+    """Interface of a computation that can be run repeatedly."""
 
     @property
     def device(self) -> Device:
-        """Where it is computed, and why; `UNDECIDED` if the first run decides."""
+        """Device of the computation, with the reason. `UNDECIDED` if the first run decides."""
 
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """The outputs by name, for inputs by name; they may be where there is room for them.
+        """Return the outputs by name, for inputs by name. Outputs may be written to the memory in `room`.
 
         Raises:
             RunError: the model failed; the sentence names the place in the MDF.
@@ -48,19 +48,19 @@ class Computes(Protocol):
 
 
 class Runnable(Computes, Protocol):
-    """A program that is ready: from several threads at once, each run for itself."""
+    """Interface of a program that can be run by several threads at once."""
 
     @property
     def program(self) -> Program:
-        """What is computed; `run` is given its inputs and gives its outputs."""
+        """Program whose inputs `run` takes and whose outputs it gives."""
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Of each loop, by name, `native`, or `standard: ` and why."""
+        """Form of each loop by name: `native`, or `standard: ` with the reason."""
 
 
 class Load(Protocol):
-    """Makes a prepared program ready."""
+    """Interface of a function that makes a prepared program ready to run."""
 
     def __call__(
         self,
@@ -68,11 +68,11 @@ class Load(Protocol):
         placement: Placement = USUAL,
         whole: Program | None = None,
     ) -> Runnable:
-        """The program where it is to be computed; it may be a segment of a `whole`."""
+        """Make a program ready for a placement. The program may be a segment of a `whole`."""
 
 
 class Backend(Struct, frozen=True):
-    """What computes programs.
+    """Engine for programs.
 
     Attributes:
         order: the passes that a program goes through before it is loaded.
@@ -87,7 +87,7 @@ class Backend(Struct, frozen=True):
 
 
 class DocumentBackend(Struct, frozen=True):
-    """What computes documents as they are written.
+    """Engine for documents.
 
     Attributes:
         load: makes one ready, to give what is to record, for a `dt` and a seed; each run is its next

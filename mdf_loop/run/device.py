@@ -1,4 +1,4 @@
-"""Where a program is computed."""
+"""Placement of programs on devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mdf_loop.ir import Program
 
 
 class Placement(Struct, frozen=True):
-    """Where, and how, a program is to be computed.
+    """Requested device and form of a program.
 
     Attributes:
         device: `auto`, `cpu` or `cuda`.
@@ -32,7 +32,7 @@ USUAL = Placement()
 
 
 class Device(Struct, frozen=True):
-    """A device that was taken, and why."""
+    """Chosen device with the reason for the choice."""
 
     name: str
     reason: str

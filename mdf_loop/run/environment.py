@@ -1,4 +1,4 @@
-"""The environment that decides the last bits of a run's numbers, recorded in checkpoints and stores.
+"""Environment that determines the last bits of results, as recorded in checkpoints and stores.
 
 number format   an integer of the package, raised only by a release that changes bits
 onnxruntime     its version, for runs by ONNX Runtime

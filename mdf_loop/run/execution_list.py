@@ -1,4 +1,4 @@
-"""Which nodes ran, in order: graph-scheduler's `execution_list`, evaluation by evaluation."""
+"""Order of execution of nodes, like graph-scheduler's `execution_list`, for each evaluation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN = 20
 
 
 class OrderOfExecution(Sequence[Sets]):
-    """An `ExecutionList` of any length.
+    """An `ExecutionList` of any length, which stores equal evaluations once.
 
     Evaluations that are alike are kept once: `runs` are their sets, and how many there are.
     """
@@ -36,24 +36,24 @@ class OrderOfExecution(Sequence[Sets]):
 
     @classmethod
     def read(cls, runs: Any) -> OrderOfExecution | None:
-        """The list of these runs, as JSON has them; None if they are none."""
+        """Return the list for its JSON form, or None for other content."""
         if not isinstance(runs, list) or not all(map(_is_run, runs)):
             return None
         return cls((tuple(tuple(nodes) for nodes in sets), times) for sets, times in runs)
 
     def add(self, sets: Sets, times: int) -> None:
-        """Add so many evaluations."""
+        """Append a number of equal evaluations."""
         if self.runs and self.runs[-1][0] == sets:
             self.runs[-1] = (sets, self.runs[-1][1] + times)
         else:
             self.runs.append((sets, times))
 
     def mark(self) -> Mark:
-        """Where the list ends now."""
+        """Return the current end of the list."""
         return len(self.runs), self.runs[-1][1] if self.runs else 0
 
     def back(self, mark: Mark) -> None:
-        """Forget what was added since."""
+        """Remove all evaluations after a mark."""
         length, times = mark
         del self.runs[length:]
         if self.runs:
@@ -94,7 +94,7 @@ class OrderOfExecution(Sequence[Sets]):
 
 
 def _is_run(run: Any) -> bool:
-    """Whether it is sets of nodes, and how often they ran."""
+    """Return True for sets of nodes with their number of repetitions."""
     match run:
         case [list() as sets, int() as times] if times >= 0:
             return all(
@@ -105,7 +105,7 @@ def _is_run(run: Any) -> bool:
 
 
 def sets_that_ran(flags: Array, schedule: Schedule) -> Sets:
-    """The sets of one evaluation, from a row of flags for every pass.
+    """Return the sets of one evaluation from a row of flags for every pass.
 
     A row has, for every layer, whether it was visited and which of its nodes ran.
     """

@@ -1,4 +1,4 @@
-"""What a program means: plain numpy, one iteration after the other, no cleverness.
+"""Reference interpreter of programs in plain NumPy, iteration by iteration.
 
 This is the oracle that every engine is compared with; it shares no composition with what is
 emitted. Operations are computed by numpy (`ops.meaning`), loops and choices here.
@@ -37,7 +37,7 @@ _GoOn: TypeAlias = Callable[[], None]
 def interpret(
     program: Program, arrays: Mapping[str, Data], go_on: _GoOn = lambda: None
 ) -> dict[str, Data]:
-    """The program's outputs by name, for inputs by name.
+    """Return the program's outputs by name, for inputs by name.
 
     Raises:
         RunError: an operation cannot be computed; the sentence names it and its place.
@@ -124,7 +124,7 @@ def _run_loop(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
 
 
 def _run_members(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
-    """A loop of which each member stops for itself."""
+    """Run a loop whose members end individually."""
     limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
     assert loop.condition is not None
     assert loop.condition_out is not None
@@ -163,7 +163,7 @@ def _run_members(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
 
 
 def _of_going(value: Value, array: Data, going: Array, loop: Loop) -> Data:
-    """What members are given: those that have stopped, what the first one is given that goes on."""
+    """Return the values of members; a finished member has those of the first running one."""
     if loop.members not in (value.shape or ()):
         return array
     axis = (value.shape or ()).index(loop.members)
@@ -172,12 +172,12 @@ def _of_going(value: Value, array: Data, going: Array, loop: Loop) -> Data:
 
 
 def _along(going: Array, axis: int, array: Array) -> Array:
-    """Truths of members, as they stand along an axis of an array."""
+    """Return truth values of members, reshaped for an axis of an array."""
     return going.reshape(*(1,) * axis, -1, *(1,) * (np.ndim(array) - axis - 1))
 
 
 def _row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> Array:
-    """The row of an iteration."""
+    """Return the row of an iteration."""
     rows = np.asarray(values[scanned.rows])
     count = rows.shape[scanned.axis]
     if i >= count:
@@ -187,7 +187,7 @@ def _row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> 
 
 
 def _stacked(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
-    """The rows on a new axis 0; no rows give length 0 and the declared row shape."""
+    """Return the rows stacked along a new axis 0. No rows give length 0 and the declared row shape."""
     if not rows:
         shape = tuple(d if isinstance(d, int) else 0 for d in recorded.row.shape or ())
         return np.zeros((0, *shape), numpy_dtype(recorded.row.dtype))

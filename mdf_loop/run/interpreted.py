@@ -1,4 +1,4 @@
-"""The interpreter as a back end: any run, slow and obviously right."""
+"""Back end that runs programs in the reference interpreter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Interpreted:
-    """A program that the interpreter computes, in plain numpy."""
+    """Program that the interpreter computes in plain NumPy."""
 
     device = Device("cpu", "the interpreter computes there")
     native: Mapping[str, str] = MappingProxyType({})
@@ -34,7 +34,7 @@ class Interpreted:
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """The outputs by name, for inputs by name, in memory of their own.
+        """Return the outputs by name, for inputs by name, in memory of their own.
 
         Raises:
             RunError: the model failed; the sentence names the place.
@@ -51,11 +51,11 @@ class Interpreted:
 
 
 class _Computation:
-    """What is told to stop, as ONNX Runtime's run options are."""
+    """Termination flag of a computation, like ONNX Runtime's run options."""
 
     terminate = False
 
     def go_on(self) -> None:
-        """End the computation if it is to."""
+        """Raise if the computation was told to end."""
         if self.terminate:
             raise Stopped

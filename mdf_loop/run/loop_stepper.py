@@ -1,4 +1,4 @@
-"""One loop of a model, followed a few iterations at a time.
+"""Stepper through the iterations of one loop, some iterations at a time.
 
     stepper = LoopStepper(session, segment, values)
     while not stepper.finished:
@@ -29,7 +29,7 @@ from mdf_loop.run.recording.rows import Rows
 
 
 class LoopState(Struct, frozen=True, eq=False):
-    """Where a loop is: iterations run, what goes on from there, the last condition.
+    """State of a loop: completed iterations, carried values and the last condition.
 
     Where members stop each for itself, each has its own condition and its own count of iterations.
     """
@@ -75,29 +75,29 @@ class LoopStepper:
 
     @property
     def name(self) -> str:
-        """The loop's name: `node.function`."""
+        """Name of the loop: `node.function`."""
         return self.segment.loop.name
 
     @property
     def whole(self) -> LoopState:
-        """Where it is, all members of it."""
+        """State of the loop for all members."""
         return self._state
 
     @property
     def done(self) -> int:
-        """How many iterations were run."""
+        """Number of completed iterations."""
         return self._state.done
 
     @property
     def total(self) -> int | None:
-        """How many iterations there will be; None if a condition decides."""
+        """Total number of iterations, or None if a condition decides."""
         if self.segment.loop.condition is not None or self._limit in (None, ENDLESS):
             return None
         return max(0, self._limit)
 
     @property
     def ended_by(self) -> StopReason | None:
-        """Why the loop has come to its end, if it has."""
+        """Reason for the end of the loop, or None before its end."""
         if self.segment.loop.condition is not None and not self._state.condition.any():
             return StopReason.CONDITION
         if self._limit is None or self.done < self._limit:
@@ -106,25 +106,25 @@ class LoopStepper:
         return StopReason.TRIP_COUNT if has_count else StopReason.MAX_ITERATIONS
 
     def report(self, reason: StopReason | None) -> LoopReport:
-        """How the loop went; the reason is why it was stopped, if it has not come to its end."""
+        """Report of the loop. Before its end, the report has the reason of the stop."""
         stopped_by = self.ended_by or reason
         assert stopped_by is not None
         return LoopReport(self.done, stopped_by)
 
     @property
     def finished(self) -> bool:
-        """Whether there is no iteration left."""
+        """True if no iterations remain."""
         return self.ended_by is not None
 
     @property
     def held(self) -> int:
-        """The bytes of what is carried into the next iteration."""
+        """Bytes of the values that are carried into the next iteration."""
         return sum(map(data_bytes, self._state.carried))
 
     # --- going on -------------------------------------------------------------------------------
 
     def advance(self, most: int, stopping: Stopping) -> Block:
-        """Run at least one iteration, and at most so many.
+        """Run at least one iteration, and at most the given number.
 
         Raises:
             Stopped: it was ended from outside; all is as it was before.
@@ -152,15 +152,15 @@ class LoopStepper:
         return Block(range(state.done, self.done), rows, watched)
 
     def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
-        """What so many iterations more give."""
+        """Return the results of a number of further iterations."""
         return self.session.run(self._feeds(most, self._state, self._captured), stopping)
 
     def _begun(self, state: LoopState) -> LoopState:
-        """What is kept of where a run begins, of all members."""
+        """Return the initial state of a run of iterations, for all members."""
         return state
 
     def _after(self, state: LoopState) -> LoopState:
-        """What is kept of where iterations have come to, of the members that they were run for."""
+        """Return the state after iterations, for the members that took part in them."""
         return state
 
     def take(self, block: Block) -> None:
@@ -168,7 +168,7 @@ class LoopStepper:
         self.rows.add(block.numbers, block.rows)
 
     def back(self) -> None:
-        """Forget what the last `advance` did."""
+        """Undo the last `advance`."""
         self._state = self._before
 
     def _feeds(self, most: int, state: LoopState, captured: Mapping[str, Data]) -> dict[str, Data]:
@@ -185,7 +185,7 @@ class LoopStepper:
         return feeds
 
     def _refuse_other_rows(self, made: Mapping[str, Array]) -> None:
-        """Refuse rows of another shape than the first; the runtime knows those of a chunk only."""
+        """Refuse rows whose shape differs from the first row. The runtime compares rows of one chunk only."""
         for recorded in self.segment.loop.recorded:
             shape = made[recorded.stack.name].shape[1:]
             first = self._row_shapes.setdefault(recorded, shape)
@@ -198,7 +198,7 @@ class LoopStepper:
     # --- the end --------------------------------------------------------------------------------
 
     def results(self) -> dict[Value, Data]:
-        """What the loop gives with the iterations that were run.
+        """Return the results of the loop after the completed iterations.
 
         Stopped before the first one, it gives nothing for a value that no iteration reads: that is
         not carried for the next one, but to be what the last one has made.
@@ -230,7 +230,7 @@ class LoopStepper:
     # --- to go on later -------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        """Iterations, condition, carried values and rows so far, and what is around."""
+        """Return the iterations, the condition, carried values, rows and outer values."""
         state, loop = self.whole, self.segment.loop
         parts = {
             "iterations": np.array(state.done, np.int64),
@@ -244,7 +244,7 @@ class LoopStepper:
         return {**self.around, **parts}
 
     def restore(self, parts: Snapshot) -> None:
-        """Go on from there."""
+        """Resume from a snapshot."""
         loop = self.segment.loop
         carried = tuple(parts.value(f"carried {c.enter.name}", c.enter) for c in loop.carried)
         done = parts.number("iterations", self._limit)
@@ -259,7 +259,7 @@ class LoopStepper:
         self.rows.restore(kept, done, {each.stack.name: each.stack.dtype for each in recorded})
 
     def _told(self, parts: Snapshot, done: int) -> tuple[Array, Array]:
-        """The last condition, and the iterations, of each member if they have their own."""
+        """Return the last condition and the iterations, for each member if members differ."""
         if self.segment.loop.members is None:
             return np.array(parts.flag("condition")), np.array(done)
         own = self.whole.condition.shape
@@ -267,7 +267,7 @@ class LoopStepper:
 
 
 def _part(rows: Array, scanned: Scanned, done: int, most: int) -> Array:
-    """The rows of up to `most` iterations, after so many that are done."""
+    """Return the room for the rows of up to `most` iterations after the completed ones."""
     count = rows.shape[scanned.axis]
     first, last = min(done, count), min(done + most, count)
     part = slice(count - last, count - first) if scanned.backward else slice(first, last)

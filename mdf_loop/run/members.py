@@ -1,4 +1,4 @@
-"""Many runs at once, which give long records without copying them once more.
+"""Simultaneous runs for many members, whose long records are not copied.
 
 A loop records `[iterations, members, n]`; outputs are `[members, iterations, n]`, and one that is
 the same in all runs is there for each. As operations the turn and the repetition copy everything
@@ -19,7 +19,7 @@ from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Members:
-    """A program for many values of the inputs `swept`, ready to run."""
+    """Program for many values of the inputs `swept`, ready to run."""
 
     def __init__(self, runnable: Runnable, swept: Collection[str]) -> None:
         self._swept = min(swept)
@@ -27,23 +27,23 @@ class Members:
 
     @property
     def program(self) -> Program:
-        """What is computed."""
+        """Program of the computation."""
         return self._runnable.program
 
     @property
     def device(self) -> Device:
-        """Where it is computed, and why."""
+        """Device of the computation, with the reason."""
         return self._runnable.device
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Which loops are native."""
+        """Form of each loop."""
         return self._runnable.native
 
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """The outputs by name, members in front."""
+        """Return the outputs by name, with the axis of members in front."""
         axes = {output.name: output.members for output in self.program.outputs}
         own = {n: np.moveaxis(r, 0, axis) for n, r in room.items() if (axis := axes[n]) is not None}
         made = self._runnable.run(arrays, stopping, own)
@@ -51,13 +51,13 @@ class Members:
 
 
 def members_in_front(program: Program, made: Mapping[str, Data], members: int) -> dict[str, Data]:
-    """What a program for many members gives, as views with their axis in front."""
+    """Return the outputs of a program for many members as views with the axis of members in front."""
     axes = {output.name: output.members for output in program.outputs}
     return {name: _in_front(data, axes[name], members) for name, data in made.items()}
 
 
 def _in_front(data: Array, axis: int | None, members: int) -> Array:
-    """Such a view; without an axis all members share it.
+    """Return one view with the axis of members in front. An array without the axis is shared by all members.
 
     A loop of no iterations has recorded nothing that knows how many they are.
     """

@@ -1,4 +1,4 @@
-"""A loop whose members stop each for itself, followed a few iterations at a time.
+"""Stepper through a loop whose members end individually, some iterations at a time.
 
     while len(rows):
         x, goes = session.run(x)
@@ -30,10 +30,10 @@ take members out, are few (measured: 7 % less time than with half of it)."""
 
 
 class MembersStepper(LoopStepper):
-    """A `Stepper` through a loop of members, which are run together until the last has stopped."""
+    """A `Stepper` through a loop of members, which run together until the last one ends."""
 
     def report(self, reason: StopReason | None) -> LoopReport:
-        """How it went, of each member."""
+        """Report of the loop for each member."""
         state, otherwise = self.whole, self.ended_by or reason
         codes = np.full(state.condition.shape, StopReason.CONDITION.code)
         if otherwise is not None:
@@ -42,7 +42,7 @@ class MembersStepper(LoopStepper):
 
 
 class _Stopped(Struct, frozen=True, eq=False):
-    """Members that have stopped in one chunk, and those that had before."""
+    """Members that ended in one chunk, and those that ended before."""
 
     earlier: _Stopped | None
     rows: Array
@@ -51,7 +51,7 @@ class _Stopped(Struct, frozen=True, eq=False):
 
 
 class _Going(LoopState, frozen=True, eq=False):
-    """Where the members are that go on.
+    """Positions of the running members.
 
     Attributes:
         rows: which they are.
@@ -65,18 +65,18 @@ class _Going(LoopState, frozen=True, eq=False):
 
 
 class ApartStepper(MembersStepper):
-    """A `Stepper` through a loop of members that are taken out when they stop."""
+    """A `Stepper` through a loop of members, which removes members that have ended."""
 
     _state: _Going
 
     def advance(self, most: int, stopping: Stopping) -> Block:
-        """Run at least one iteration of a member, and at most so many."""
+        """Run at least one iteration of a member, and at most the given number."""
         if self.session.native.get(self.name) != NATIVE:  # in machine code another takes its place
             most = min(most, max(LEAST, ELEMENTS // len(self._state.rows)))
         return super().advance(most, stopping)
 
     def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
-        """What so many iterations of those that go give; rows have room for the others."""
+        """Return the results of further iterations of the running members. Rows have room for the others."""
         state, segment = self._state, self.segment
         feeds = self._feeds(most, state, state.captured)
         if state.stopped is None:
@@ -92,12 +92,12 @@ class ApartStepper(MembersStepper):
     # --- taken out, and put together ------------------------------------------------------------
 
     def _begun(self, state: LoopState) -> LoopState:
-        """All members, or those that have not stopped yet."""
+        """Return the initial state of all members, or of those that have not ended."""
         self._members = len(state.condition)
         return self._taken_out(state, np.arange(len(state.condition)), self._captured, None)
 
     def _after(self, state: LoopState) -> LoopState:
-        """Those that have not stopped in these iterations."""
+        """Return the state of the members that did not end in these iterations."""
         before = self._state
         return self._taken_out(state, before.rows, before.captured, before.stopped)
 
@@ -119,13 +119,13 @@ class ApartStepper(MembersStepper):
         return tuple(self._of(value, data, rows) for value, data in values)
 
     def _of(self, value: Value, data: Data, rows: Array) -> Data:
-        """What a value holds of some members; of one that is the same for all, that."""
+        """Return a value of some members. A value that all members share stays as it is."""
         axis = self._axis(value)
         return data if axis is None else np.take(data, rows, axis)
 
     @property
     def whole(self) -> LoopState:
-        """Where it is, all members of it."""
+        """State of the loop for all members."""
         state = self._state
         pieces = [(state.rows, state.carried, state.counts)]
         stopped = state.stopped
@@ -143,7 +143,7 @@ class ApartStepper(MembersStepper):
         return LoopState(state.done, tuple(carried), condition, counts)
 
     def _among(self, value: Value, pieces: Sequence[tuple[Array, Data]]) -> Data:
-        """What a value holds of all members, from what it holds of some; zeros of others."""
+        """Return a value of all members from that of some, with zeros for the others."""
         (_, some), axis = pieces[0], self._axis(value)
         if axis is None:
             return some
@@ -154,6 +154,6 @@ class ApartStepper(MembersStepper):
         return made
 
     def _axis(self, value: Value) -> int | None:
-        """Where a value has the axis of members."""
+        """Return the axis of members of a value."""
         shape, members = value.shape or (), self.segment.loop.members
         return shape.index(members) if members in shape else None

@@ -1,4 +1,4 @@
-"""Arrays by name, with their axes and units, and how each loop went: what files are written from."""
+"""Named arrays with axes and units, and loop reports, as a basis of results and files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mdf_loop.stopped_by import REASONS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopReport:
-    """How one loop of the outermost level went: how many iterations it ran, and why it ended.
+    """Number of iterations of one outermost loop, and the reason for its end.
 
     Where members of a sweep, or trials, stopped each for itself, both are arrays with their axes.
     `codes` are the reasons as numbers.
@@ -37,7 +37,7 @@ class LoopReport:
 
     @classmethod
     def of(cls, iterations: int | Array, codes: Array) -> LoopReport:
-        """The report of a loop, or of each member of one, by the numbers of reasons."""
+        """Return the report of a loop, or of each of its members, from the codes of reasons."""
         if np.ndim(iterations) == 0:
             return cls(int(iterations), REASONS[int(codes)])
         return cls(iterations, np.array(REASONS, object)[codes], codes)
@@ -53,7 +53,7 @@ class LoopReport:
         return hash((self.how_often, self.why))
 
     def apart(self, axes: tuple[Axis, ...]) -> LoopReport:
-        """The same, of members that have these axes."""
+        """Return the report with these axes of members."""
         if isinstance(self.stopped_by, StopReason):
             return self
         return LoopReport.of(
@@ -62,7 +62,7 @@ class LoopReport:
 
     @property
     def how_often(self) -> str:
-        """`1 iteration`, `7 iterations`; of members that differ `177 to 3021 iterations`."""
+        """Text such as `1 iteration`, `7 iterations`, or `177 to 3021 iterations` for members that differ."""
         least, most = np.min(self.iterations), np.max(self.iterations)
         if least != most:
             return f"{least} to {most} iterations"
@@ -70,7 +70,7 @@ class LoopReport:
 
     @property
     def reasons(self) -> list[StopReason]:
-        """Why it ended, each reason once, the most frequent first."""
+        """Reasons for the end of the loop without duplicates, the most frequent first."""
         if isinstance(self.stopped_by, StopReason):
             return [self.stopped_by]
         counts = np.bincount(np.ravel(self.codes), minlength=len(StopReason))
@@ -79,12 +79,12 @@ class LoopReport:
 
     @property
     def why(self) -> str:
-        """The reasons as they are told."""
+        """Reasons for the end of the loop as text."""
         return ", or ".join(reason.value for reason in self.reasons)
 
     @property
     def words(self) -> str | list[Any]:
-        """The reasons as written in results."""
+        """Words of the reasons in results."""
         if isinstance(self.stopped_by, StopReason):
             return self.stopped_by.word
         words = np.array([reason.word for reason in StopReason], object)
@@ -100,7 +100,7 @@ def _codes(reasons: StopReason | Array) -> int | Array:
 
 
 class Axis(Struct, frozen=True, eq=False):
-    """An axis that all outputs have in front.
+    """Leading axis of all outputs.
 
     `name` is `time`, `batch` or `trial`, or what a grid is over; `coordinates` are what stands along it:
     `time` in the model's unit, or `step` where no time passes; for a batch the swept values by name, which may
@@ -114,12 +114,12 @@ class Axis(Struct, frozen=True, eq=False):
 
     @property
     def length(self) -> int:
-        """How many places it has."""
+        """Number of positions along the axis."""
         return len(next(iter(self.coordinates.values())))
 
 
 def with_each_axis(arrays: Mapping[str, Data], axes: tuple[Axis, ...]) -> Mapping[str, Data]:
-    """Arrays that have one axis in front for all kinds of members: one for each kind.
+    """Return arrays in which the first axis, of all kinds of members, is divided into one axis for each kind.
 
     What is not in memory, or no array, is as it was.
     """
@@ -134,7 +134,7 @@ def with_each_axis(arrays: Mapping[str, Data], axes: tuple[Axis, ...]) -> Mappin
 
 @public_calls
 class Outputs(Mapping[str, Data]):
-    """Outputs by name (`node.port`); a port id alone will do where it is the only one.
+    """Outputs by name (`node.port`). A unique port id is sufficient.
 
     An output is an array; a sequence is a list of arrays, an absent optional value None.
 
@@ -215,13 +215,13 @@ class Outputs(Mapping[str, Data]):
 
     @property
     def units(self) -> Mapping[str, str]:
-        """The unit of each output and coordinate that has one, e.g. `mV`."""
+        """Unit of each output and coordinate that has one, for example `mV`."""
         known = {"time": SECONDS, **self._known_units}
         along = (name for axis in self.axes for name in axis.coordinates)
         return {name: known[name] for name in (*along, *self._arrays) if name in known}
 
     def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
-        """The same, with these axes in the place of the first one."""
+        """Return the same outputs with these axes in place of the first one."""
         made = copy(self)
         made.axes = (*axes, *self.axes[1:])
         made._arrays = dict(with_each_axis(self._arrays, axes))
@@ -230,7 +230,7 @@ class Outputs(Mapping[str, Data]):
         return made
 
     def axes_of(self, name: str) -> tuple[Axis, ...]:
-        """The axes that an output has in front."""
+        """Return the leading axes of an output."""
         if name in self.reduced:
             return tuple(axis for axis in self.axes if axis.name != "time")
         return self.axes
@@ -239,7 +239,7 @@ class Outputs(Mapping[str, Data]):
         return self._arrays[self.full_name(name)]
 
     def full_name(self, name: str) -> str:
-        """`node.port` of an output, also for a port id, or its end with dots, that only one output has.
+        """Return the `node.port` of an output from a port id, or the end of a name, that is unique.
 
         Raises:
             KeyError: no output is meant, or several.

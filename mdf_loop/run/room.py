@@ -1,4 +1,4 @@
-"""Memory that is there for what is yet to be computed: rows are written where they are kept.
+"""Preallocated memory into which a computation writes its rows.
 
 Whoever keeps rows has the room, whoever computes them is given it and may leave it alone: then they
 are copied when they are kept.
@@ -19,13 +19,13 @@ NO_ROOM: Room = MappingProxyType({})
 
 
 def address(array: Array) -> int:
-    """Where an array lies; `array.ctypes.data` is the same, five times as slow."""
+    """Return the address of an array, five times as fast as `array.ctypes.data`."""
     place: int = array.__array_interface__["data"][0]
     return place
 
 
 def is_in(array: Array, room: Array | None) -> bool:
-    """Whether an array is what there was room for."""
+    """Return True if an array lies in preallocated memory."""
     return (
         room is not None
         and array.shape == room.shape

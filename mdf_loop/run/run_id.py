@@ -1,4 +1,4 @@
-"""What a run is called: when it began, and some digits that no other has."""
+"""Unique names of runs: the start time and random digits."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _PLAIN = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
 def new_run_id() -> str:
-    """A name that no other run has, e.g. `20261123-012011-9f3c2a71`."""
+    """Return a unique name, for example `20261123-012011-9f3c2a71`."""
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
 
 
 def run_named(found: Any) -> str:
-    """`run 20261123-012011-9f3c2a71`, or what is said of a name that is none."""
+    """Return `run 20261123-012011-9f3c2a71`, or another text for an invalid name."""
     plain = isinstance(found, str) and _PLAIN.fullmatch(found)
     return f"run {found}" if plain else "a run without a name"

@@ -64,12 +64,12 @@ Follower: TypeAlias = Callable[[LoopStepper, Stopping], StopReason | None]
 
 
 def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
-    """Follow a loop; nothing but `stopping` stops it."""
+    """Follow a loop until it ends or `stopping` stops it."""
     return follow(stepper, stopping, stepper.take)
 
 
 class Segments:
-    """A program in segments and their sessions, which are made when they are first needed.
+    """Program in segments, whose sessions are created when they are first needed.
 
     Several threads may use it at once.
     """
@@ -102,24 +102,24 @@ class Segments:
 
     @property
     def device(self) -> Device:
-        """Where the segments run, and why: the first one that has decided it."""
+        """Device of the segments, with the reason: that of the first segment that has decided."""
         made = [session.device for _, session in sorted(self._sessions.items())]
         decided = (device for device in made if device is not UNDECIDED)
         return next(decided, None) or self.session(0).device
 
     @property
     def native(self) -> dict[str, str]:
-        """Which loops are native, of the segments that ran."""
+        """Forms of the loops in segments that have run."""
         with self._lock:
             made = tuple(self._sessions.values())
         return {name: said for session in made for name, said in session.native.items()}
 
     def is_long(self, arrays: Mapping[str, Data]) -> bool:
-        """Whether a loop is known to run for long, before anything was computed."""
+        """Return True if a loop is known to run for long before anything is computed."""
         return self._is_long or any(arrays[name].max() > LONG for name in self._given_trips)
 
     def session(self, place: int) -> Runnable:
-        """The session of a segment."""
+        """Return the session of a segment."""
         with self._lock:
             if place not in self._sessions:
                 self._sessions[place] = self._loaded(self.segments[place])
@@ -149,26 +149,26 @@ class Segments:
         return self.session_of(running)
 
     def most_at_once(self, segment: LoopSegment) -> int:
-        """How many iterations may be run at once.
+        """Return the largest number of iterations of one chunk.
 
         What is drawn before them takes memory, and members that have stopped may run on with them.
         """
         return self._at_once.get(segment, sys.maxsize)
 
     def are_apart(self, segment: LoopSegment) -> bool:
-        """Whether members of a loop stop each for itself, and can then be taken out."""
+        """Return True if the members of a loop end individually, so that they can be removed."""
         members = segment.loop.members
         if members is None:
             return False
         return member_aggregates(self.program, members).isdisjoint(segment.captured)
 
     def session_of(self, part: Program) -> Runnable:
-        """A new session of a part of the program."""
+        """Return a new session of a part of the program."""
         return self._backend.load(part, self._placement, self.program)
 
 
 def _needed(program: Program, segments: tuple[Segment, ...]) -> tuple[frozenset[Value], ...]:
-    """For each segment the values that it, later ones or the outputs of the whole need."""
+    """Return, for each segment, the values that it, later segments or the outputs need."""
     needed = frozenset(output.value for output in program.outputs)
     made = []
     for segment in reversed(segments):
@@ -183,7 +183,7 @@ def _inputs(program: Program) -> tuple[Value, ...]:
 
 
 class Reached(Struct, frozen=True):
-    """What an evaluation has come to.
+    """Partial or complete results of an evaluation.
 
     Attributes:
         outputs: those of the whole program that were made, by name.
@@ -225,7 +225,7 @@ def run_in_segments(
 
 
 class _Evaluation:
-    """One run through the segments: the values that are still needed, and how it went."""
+    """One run through the segments, with the values that are still needed and loop reports."""
 
     def __init__(
         self, segments: Segments, arrays: Mapping[str, Data], stopping: Stopping, follower: Follower
@@ -244,7 +244,7 @@ class _Evaluation:
         self.resume: Snapshot | None = None
 
     def reached(self) -> Reached:
-        """Go through the segments that are left."""
+        """Run the remaining segments, and return the results."""
         for place in range(self.first, len(self.segments.segments)):
             segment = self.segments.segments[place]
             self._keep(place)
@@ -258,19 +258,19 @@ class _Evaluation:
         return Reached(outputs, self.reports, self.reason, missing)
 
     def _why(self) -> str:
-        """Why an output could not be made."""
+        """Return the reason why an output could not be computed."""
         if self.incomplete.errors:
             return str(self.incomplete.errors[0])
         assert self.reason is not None
         return self.reason.value
 
     def _keep(self, place: int) -> None:
-        """Forget what is not needed any more."""
+        """Discard values that are no longer needed."""
         needed = self.segments.needed[place]
         self.values = {value: data for value, data in self.values.items() if value in needed}
 
     def _known(self) -> dict[Value, Data]:
-        """What can be computed with: not rows of which the program says that there are more."""
+        """Return the known values, without rows of loops that were stopped early."""
         known = {**self.given, **self.values}
         return {value: data for value, data in known.items() if value not in self.incomplete.short}
 
@@ -290,7 +290,7 @@ class _Evaluation:
             self.values |= {output.value: made[output.name] for output in program.outputs}
 
     def _session_of(self, place: int) -> Callable[[Program], Runnable]:
-        """Gives a session for the part at a place, or for some of its outputs."""
+        """Return a function for the session of a segment, or of some of its outputs."""
         outputs = self.segments.segments[place].program.outputs
 
         def session_of(part: Program) -> Runnable:
@@ -338,14 +338,14 @@ class _Evaluation:
     # --- to go on later -------------------------------------------------------------------------
 
     def _snapshot(self, place: int) -> dict[str, Array]:
-        """What is known when a loop begins: values, and how earlier loops went."""
+        """Return the values and loop reports at the beginning of a loop."""
         parts = {f"value {value.name}": np.asarray(data) for value, data in self.values.items()}
         for name, report in self.reports.items():
             parts[f"loop {name}"] = np.array([report.iterations, report.codes])
         return {"piece": np.array(place, np.int64), **parts}
 
     def restore(self, parts: Snapshot) -> None:
-        """Go on in the loop in which the snapshot was taken."""
+        """Resume in the loop in which the snapshot was taken."""
         segments = self.segments.segments
         self.first = parts.number("piece", len(segments) - 1)
         if not isinstance(segments[self.first], LoopSegment):
@@ -361,7 +361,7 @@ class _Evaluation:
 
 
 def _report(parts: Snapshot, loop: Loop) -> LoopReport:
-    """How a loop went that had come to its end."""
+    """Return the report of a loop that has ended."""
     name, own = f"loop {loop.name}", () if loop.members is None else (None,)
     iterations, codes = parts.array(name, "i", (2, *own))
     if (iterations < 0).any() or (codes < 0).any() or (codes >= len(StopReason)).any():

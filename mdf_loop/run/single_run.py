@@ -1,4 +1,4 @@
-"""One evaluation of a model: whole, or with its loops followed in chunks if it takes longer.
+"""One evaluation of a model, as a whole or with its long loops in chunks.
 
 Most evaluations are over in a moment; they are one call of ONNX Runtime. What is not over after
 `PATIENCE` is begun again in segments, so that it can be watched, and stopped with what it has reached.
@@ -45,7 +45,7 @@ To have one heeded costs 10 us a call: handlers are changed, and what the caches
 
 
 class SingleRun:
-    """One evaluation of a model, ready to run: from several threads, too."""
+    """One evaluation of a model that can be run by several threads."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class SingleRun:
 
     @property
     def device(self) -> Device:
-        """Where it runs, and why: as a whole, or where only pieces of it ran yet, those."""
+        """Device of the whole program, or of its segments if only those have run."""
         whole = self.session.device
         made = [segments for segments in self._segments.values() if segments is not None]
         return made[-1].device if whole is UNDECIDED and made else whole
 
     @property
     def native(self) -> dict[str, str]:
-        """Which loops are native."""
+        """Form of each loop."""
         made = [segments for segments in self._segments.values() if segments is not None]
         pieces = {name: said for each in made for name, said in each.native.items()}
         return {**self.session.native, **pieces}
@@ -132,7 +132,7 @@ class SingleRun:
         return known
 
     def _many(self, arrays: Mapping[str, Data]) -> bool:
-        """Whether so many members stop each for itself that it pays to take out those that have."""
+        """Return True if enough members end individually to make their removal worthwhile."""
         has_own = any(loop.members for loop in loops(self._program))
         return has_own and self._swept is not None and len(arrays[self._swept]) >= MANY
 
@@ -162,7 +162,7 @@ class SingleRun:
         return reached
 
     def _watched(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
-        """The same, and it can be stopped."""
+        """Evaluate the whole program so that it can be stopped."""
         made = None
         with controller, contextlib.suppress(Stopped):
             made = self.session.run(arrays, controller.stopping)
@@ -187,14 +187,14 @@ def _patience(seconds: float) -> float:
 
 
 def _takes_alike(program: Program) -> bool:
-    """Whether a program takes the same time whatever it is given: no loops, no choices, known shapes."""
+    """Return True if the duration of a program is independent of its inputs: no loops, choices or open shapes."""
     made = (value for operation in program.ops for value in results(operation))
     values = (*(entry.value for entry in program.inputs), *made)
     return not any(map(bodies, program.ops)) and all(is_fixed(value.shape) for value in values)
 
 
 class _Rows:
-    """The rows of a loop, which are kept with the loop itself."""
+    """Rows of a loop that its stepper keeps."""
 
     def __init__(self, stepper: LoopStepper) -> None:
         self._stepper = stepper
@@ -204,14 +204,14 @@ class _Rows:
         self._stepper.take(block)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing, since no rows wait."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Nothing: the stepper has all."""
+        """Return nothing, since the stepper has all rows."""
         return {}
 
     def end(self) -> bool:
-        """Nothing of it is on the disk."""
+        """Return True, since no rows have to be written to the disk."""
         return True
 
 

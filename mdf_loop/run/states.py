@@ -1,4 +1,4 @@
-"""What a model carries from one run to the next, by name.
+"""States that a model carries from one run to the next, by name.
 
     step               how many evaluations were done
     time               the time of the last of them, in seconds
@@ -34,7 +34,7 @@ _HINT = "give results.state of a run of this model that took the same inputs and
 
 
 def in_type(array: Array, value: Value, front: int = 0) -> Array:
-    """The array in the dtype and shape of what is carried, behind `front` axes of its own."""
+    """Return the array in the dtype and shape of a carried value, after `front` axes of its own."""
     wide = array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype), copy=False)
     if value.shape is None or wide.shape[front:] == value.shape:
         return wide
@@ -47,12 +47,12 @@ def in_type(array: Array, value: Value, front: int = 0) -> Array:
 
 
 def is_swept(array: Array, value: Value) -> bool:
-    """Whether what is carried has an axis of members in front."""
+    """Return True if a carried value has an axis of members in front."""
     return value.shape is not None and array.ndim > len(value.shape)
 
 
 def without_members(array: Array) -> Array:
-    """What all members share, without their axis; as it is if they differ."""
+    """Return a value that all members share without their axis, or a value that differs unchanged."""
     return array[0, ...] if (array == array[:1]).all() else array
 
 
@@ -66,7 +66,7 @@ KEYS = "random keys"
 def checked_state(
     given: Any, carried: Mapping[str, Value], members: int | None, per_member: Collection[str]
 ) -> State:
-    """A state to start from, in the types of what the model carries.
+    """Return an initial state in the types of the model's carried values.
 
     Args:
         given: a state that an earlier run gave.
@@ -95,7 +95,7 @@ def checked_state(
 
 
 def check_keys(given: Any, *allowed: Array) -> None:
-    """Refuse a state that was reached with other random numbers than those that go on.
+    """Refuse a state that was reached with other random numbers.
 
     Raises:
         InputError: the keys that it has are none of those that are allowed.
@@ -122,7 +122,7 @@ def _time(given: Any) -> Array:
 
 
 def _fitting(name: str, given: Any, value: Value, members: int | None) -> Array:
-    """The array, if what is carried can hold it without a loss."""
+    """Return the array if a carried value can represent it without loss."""
     try:
         array = array_of(given, f"'{name}' of the state")
     except Ragged:
@@ -155,7 +155,7 @@ def _holds(dtype: str, array: Array) -> bool:
 
 
 def _fits(shape: tuple[int, ...], value: Value) -> bool:
-    """Whether an array is of the shape, or becomes so by repeating it."""
+    """Return True if an array has the shape, or can be repeated to it."""
     if value.shape is None:
         return True
     if len(shape) > len(value.shape):
@@ -168,14 +168,14 @@ def _fits(shape: tuple[int, ...], value: Value) -> bool:
 
 
 def check_state_file(path: str | Path) -> Path:
-    """The path of a file that a state can be saved to, or an InputError."""
+    """Return the path of a file for a state, or raise InputError."""
     target = checked_target(path, (".npz",), "a state")
     checked_place(target)
     return target
 
 
 def no_state() -> InputError:
-    """The error about a run that ends in no state."""
+    """Return the error about a run that has no final state."""
     return InputError(
         "only a compiled model run over time ends in a state",
         hint="give steps, and run the model compiled",
@@ -195,7 +195,7 @@ def save_state(path: str | Path, state: State | None) -> None:
 
 
 def load_state(path: str | Path) -> State:
-    """The state that `save_state` wrote.
+    """Return the state that `save_state` wrote.
 
     Raises:
         InputError: there is no such file, or it holds no state.

@@ -1,4 +1,4 @@
-"""A stream for HDF5, which cannot close a file that it could not write, and then ends the process.
+"""Stream wrapper for HDF5, which would end the process if it could not close a file.
 
 So it is told of no error: after the first one it goes on in memory, and the error is raised when
 it is done.
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 @contextmanager
 def without_failing(stream: BinaryIO) -> Iterator[io.BufferedIOBase]:
-    """The stream as one that never fails; what went wrong is raised at the end."""
+    """Return the stream wrapped so that it never fails. The first error is raised at the end."""
     stream.flush()
     sure = _Sure(getattr(stream, "raw", stream))  # a buffer would fail again and again
     try:
@@ -32,7 +32,7 @@ class _Sure(io.BufferedIOBase):
         self._stream = stream
 
     def _done(self, act: Callable[[Any], Any]) -> Any:
-        """What an action gives, on the disk or, after the first error, in memory."""
+        """Return the result of an action on the disk, or in memory after the first error."""
         place = self._stream.tell()
         try:
             return act(self._stream)
@@ -49,36 +49,36 @@ class _Sure(io.BufferedIOBase):
         return memoryview(data).nbytes
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Cut, or lengthen."""
+        """Set the length of the stream."""
         return int(self._done(methodcaller("truncate", size)))
 
     def readinto(self, room: Any, /) -> int:
-        """Read."""
+        """Read into a buffer."""
         return int(self._stream.readinto(room))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a place."""
+        """Set the position."""
         return int(self._stream.seek(offset, whence))
 
     def tell(self) -> int:
-        """The place."""
+        """Return the position."""
         return int(self._stream.tell())
 
     def readable(self) -> bool:
-        """It can be read."""
+        """Return True, since the stream can be read."""
         return True
 
     def writable(self) -> bool:
-        """It can be written."""
+        """Return True, since the stream can be written."""
         return True
 
     def seekable(self) -> bool:
-        """It has places."""
+        """Return True, since the stream has positions."""
         return True
 
 
 def _copied(stream: Any, place: int) -> io.BytesIO:
-    """All that is in a stream, at this place of it."""
+    """Return the content of a stream, at the same position."""
     memory = io.BytesIO()
     stream.seek(0)
     shutil.copyfileobj(stream, memory)

@@ -1,4 +1,4 @@
-"""One run of a model over time: from its first evaluation, or a checkpoint, to where it ends."""
+"""One run of a model over time, from its first evaluation or a checkpoint to its end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mdf_loop.signals import ending
 
 
 class Ran(Struct, frozen=True):
-    """What a run gave: rows of outputs, reductions without an axis of time, and how it went.
+    """Results of a run: rows of outputs, reductions over time, and the order of execution.
 
     `lengths` are those of rows that may have different ones.
     """
@@ -42,7 +42,7 @@ class Ran(Struct, frozen=True):
     ends: RowEnds
 
     def time_of(self, step: int, unit: str) -> str | None:
-        """The time of a step with its unit, where time passes: `0.0617 s`."""
+        """Return the time of a step with its unit if there is a time step: `0.0617 s`."""
         return None if self.clock.dt is None else f"{float(self.clock.at(step)):.6g} {unit}"
 
 

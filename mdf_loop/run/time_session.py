@@ -1,4 +1,4 @@
-"""A model over time: the first evaluation, then all others in one loop of ONNX Runtime."""
+"""Model over time: the first evaluation, and a loop of ONNX Runtime for all others."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ class TimeSession:
 
     @property
     def first(self) -> Runnable:
-        """The first evaluation."""
+        """First evaluation."""
         return self._made("first", self.swept)
 
     def begin_run(self, steps: int, members: int, runs: int = 1) -> bool:
-        """Count a run; whether it is brief: machine code would not pay, nor for those that were counted before.
+        """Count a run. Return True if it is so brief that machine code is not worthwhile, with all earlier runs.
 
         There will be so many `runs` of this kind.
         """
@@ -119,7 +119,7 @@ class TimeSession:
         return work * runs < LITTLE and self._done < AS_LONG
 
     def later(self, held: State, *, brief: bool, thinned: bool) -> Runnable:
-        """The loop over further evaluations, from what is held."""
+        """Return the loop over further evaluations for a carried state."""
         swept = {
             self._before[name]
             for name, value in self.carried.items()
@@ -128,7 +128,7 @@ class TimeSession:
         return self._made("thinned" if thinned else "later", self.swept | swept, brief)
 
     def make_ready(self) -> None:
-        """Compile both programs now, so that what cannot be compiled is said before a run."""
+        """Compile both programs now, so that errors are raised before a run."""
         for which in ("first", "later"):
             self._made(which, self.swept)
 
@@ -173,7 +173,7 @@ class TimeSession:
         return self._ready[which, swept]
 
     def _drawing(self, ready: Program, placement: Placement) -> Runnable:
-        """A loop that draws; for ONNX Runtime's own kernels with random numbers drawn before it."""
+        """Return a loop that draws. ONNX Runtime's own kernels need random numbers drawn before the loop."""
         loop, load = ready.ops[-1], self._backend.load
         (steps,) = (
             e.value for e in ready.inputs if e.role is InputRole.CONTROL and e.of == "steps"
@@ -191,7 +191,7 @@ class TimeSession:
         return drawing
 
     def most_at_once(self, session: Runnable, members: int) -> int:
-        """How many evaluations a loop may do at once, for the memory of what is drawn before it."""
+        """Return the largest number of evaluations of one loop, limited by the memory of its random numbers."""
         drawn = total_elements(self._drawn.get(session.program, ()), members)
         return (
             max(MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // drawn)
@@ -200,7 +200,7 @@ class TimeSession:
         )
 
     def thinned(self, keeping: Keeping, controls: RunControls, members: int) -> int:
-        """How many evaluations lie from one row to the next that is looked at, or `LAST_ONLY`."""
+        """Return the distance between recorded rows that are checked, or `LAST_ONLY`."""
         if controls.watches or self._has_small_rows(members):
             return 1
         if not keeping.selection.reduce:
@@ -209,18 +209,18 @@ class TimeSession:
         return LAST_ONLY if alike and keeping.last_only else 1
 
     def _has_small_rows(self, members: int) -> bool:
-        """Whether what is recorded of a step of all members is surely small."""
+        """Return True if the recorded rows of all members are known to be small."""
         return members * self._row <= SMALL_ROWS
 
     @property
     def device(self) -> Device:
-        """Where the model runs."""
+        """Device of the model."""
         with self._lock:
             made = tuple(self._sessions.values())
         return (made[-1] if made else self.first).device
 
     def start(self, specification: RunSpecification, bound: Bound) -> State | None:
-        """The state that a run begins with, in the types of this model; None at its very beginning.
+        """Return the initial state in the types of the model, or None at the beginning.
 
         Raises:
             InputError: the state that was given is none of this model.
@@ -239,7 +239,7 @@ class TimeSession:
     # --- what a program is given ----------------------------------------------------------------
 
     def given(self, bound: Bound, first: int, last: int | None = None) -> dict[str, Array]:
-        """The inputs of one evaluation of the run, or of those up to `last`."""
+        """Return the inputs of one evaluation of the run, or of those before `last`."""
         given = dict(bound.arrays)
         for name in bound.given.over_time:
             front = (slice(None),) * int(name in self.swept)
@@ -255,7 +255,7 @@ class TimeSession:
         rows: int,
         dt: float | None,
     ) -> dict[str, Array]:
-        """What the loop over the next evaluations is given, besides what all programs are."""
+        """Return the inputs of the loop over the next evaluations, besides those of all programs."""
         how = {
             "steps": np.array(rows, np.int64),
             "every": np.array(steps // rows, np.int64),
@@ -278,11 +278,11 @@ class TimeSession:
 
     @property
     def decided_while_running(self) -> bool:
-        """Whether it is only known while running which nodes run after the first evaluation."""
+        """True if only the run determines which nodes run after the first evaluation."""
         return self.programs.plans[1] is None
 
     def sets(self, made: Mapping[str, Array], which: int) -> Sets | None:
-        """Which nodes ran: in the first evaluation (0), or in each further one (1)."""
+        """Return the nodes of the first evaluation (0), or of each further one (1)."""
         plan = self.programs.plans[which]
         program = self.programs.later if which else self.programs.first
         executed = program.output_names(OutputRole.EXECUTED)
@@ -293,12 +293,12 @@ class TimeSession:
         return sets_that_ran(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
 
     def rows(self, made: Mapping[str, Array]) -> dict[str, Array]:
-        """What has a row of each evaluation: all but what is carried on."""
+        """Return the values that have a row for each evaluation, without carried values."""
         carried = set(self._after.values())
         return {name: array for name, array in made.items() if name not in carried}
 
     def held(self, made: Mapping[str, Array]) -> State:
-        """What is carried on; a sweep's members share what the schedule counts, if they can."""
+        """Return the carried values. Members of a sweep share the counters of the schedule if possible."""
         held = {}
         for name, value in self.carried.items():
             array = made[self._after[name]]
@@ -309,7 +309,7 @@ class TimeSession:
         return held
 
     def restored(self, parts: Snapshot, bound: Bound) -> State:
-        """What was carried on, as a checkpoint has it."""
+        """Return carried values from a checkpoint."""
         members = self._members(bound)
         return {
             name: parts.value(name, value, members if is_swept(parts[name], value) else ())
@@ -317,11 +317,11 @@ class TimeSession:
         }
 
     def members(self, bound: Bound) -> int:
-        """How many runs are computed at once."""
+        """Return the number of simultaneous runs."""
         return math.prod(self._members(bound))
 
     def _members(self, bound: Bound) -> tuple[int, ...]:
-        """How many members a sweep has."""
+        """Return the number of members of a sweep."""
         return (len(bound.arrays[min(self.swept)]),) if self.swept else ()
 
     def _refuse_sets_of_members(self, specification: RunSpecification) -> None:
@@ -334,13 +334,13 @@ class TimeSession:
 
 
 def _work(program: Program) -> float:
-    """Microseconds that a step takes at least."""
+    """Return a lower bound of the duration of a step in microseconds."""
     known = constants_in(program)
     return sum(work_of(loop.ops, known) for loop in program.ops if isinstance(loop, Loop))
 
 
 def _row_shapes(programs: OverTime) -> RowShapes:
-    """What the programs say of the rows of everything that is recorded."""
+    """Return the shapes of the rows of all recorded values."""
     first, later = (
         {output.name: output.value.shape for output in program.outputs}
         for program in (programs.first, programs.later)
@@ -351,7 +351,7 @@ def _row_shapes(programs: OverTime) -> RowShapes:
 
 
 def _row_bytes(stack: Value) -> float:
-    """The bytes of a row of what is recorded; infinite if nobody knows."""
+    """Return the bytes of a row of the recorded values, or infinity if they are unknown."""
     own = stack.shape[1:] if stack.shape else (stack.name,)
     known = [extent for extent in own if isinstance(extent, int)]
     if len(known) < len(own) or stack.dtype == "string":

@@ -1,4 +1,4 @@
-"""A model over time, evaluation by evaluation: the first one, then a loop of ONNX Runtime.
+"""Stepper through a model over time: the first evaluation, then a loop of ONNX Runtime.
 
 A loop cannot record rows of different shapes. Where there are such, it is run for the rows that are
 alike: for one, then for as many again as were alike so far.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Reached(Struct, frozen=True):
-    """Where a run is; `ran` is where its order of execution is.
+    """Position of a run. `ran` is the end of its order of execution.
 
     `alike` is how many rows are expected to be of one shape, `shapes` are those of the last ones.
     """
@@ -48,7 +48,7 @@ class _Reached(Struct, frozen=True):
 
 
 class TimeStepper:
-    """The evaluations of one run.
+    """Evaluations of one run.
 
     Attributes:
         total: how many there will be.
@@ -87,26 +87,26 @@ class TimeStepper:
 
     @property
     def done(self) -> int:
-        """How many evaluations were done."""
+        """Number of completed evaluations."""
         return self._reached.done
 
     @property
     def finished(self) -> bool:
-        """Whether all were done."""
+        """True if all evaluations are completed."""
         return self.done >= self.total
 
     @property
     def held(self) -> int:
-        """The bytes of what is carried into the next evaluation."""
+        """Bytes of the values that are carried into the next evaluation."""
         return sum(map(data_bytes, (self._reached.held or {}).values()))
 
     @property
     def ran(self) -> OrderOfExecution | None:
-        """Which nodes ran; None if that was decided while running, and not asked for."""
+        """Order of execution, or None if it was determined by the run and not requested."""
         return self._ran
 
     def state(self, clock: Clock) -> State | None:
-        """What is carried into the next evaluation; None before the first."""
+        """Values that are carried into the next evaluation, or None before the first."""
         if self._reached.held is None:
             return None
         number = self.first + self.done
@@ -117,13 +117,13 @@ class TimeStepper:
     # --- going on -----------------------------------------------------------------------------
 
     def advance(self, most: int, stopping: Stopping) -> Block:
-        """Do at least one evaluation, and at most so many."""
+        """Run at least one evaluation, and at most the given number."""
         if self._reached.held is None:
             return self._first_one(stopping)
         return self._further(min(most, self.total - self.done), stopping)
 
     def back(self) -> None:
-        """Forget the last `advance`."""
+        """Undo the last `advance`."""
         self._reached = self._before
         if self._ran is not None:
             assert self._reached.ran is not None
@@ -138,7 +138,7 @@ class TimeStepper:
         return self._block(range(1), rows, 0)
 
     def _first_row(self, name: str, array: Array) -> Array:
-        """A row of what the first evaluation gave, in the shape and dtype that all rows have."""
+        """Return a row of the first evaluation in the common shape and dtype of all rows."""
         front = self._session.axis
         row = array[(slice(None),) * front + (np.newaxis,)]
         if self.total > 1:
@@ -185,7 +185,7 @@ class TimeStepper:
         self._reached = _Reached(self.done + steps, held, mark, alike, shapes)
 
     def _expected(self, rows: Mapping[str, Array]) -> tuple[int, Mapping[str, tuple[int, ...]]]:
-        """How many rows are expected to be alike, after such rows, and what shapes these have."""
+        """Return the expected number of equal rows after these rows, with their shapes."""
         front = self._session.axis + 1
         shapes = {name: rows[name].shape[front:] for name in self._session.row_shapes.open}
         if shapes == (self._reached.shapes or shapes):
@@ -195,7 +195,7 @@ class TimeStepper:
     def _block(
         self, numbers: range, made: Mapping[str, Array], which: int, room: Room = NO_ROOM
     ) -> Block:
-        """The rows of the first evaluation (0), or of further ones (1)."""
+        """Return the rows of the first evaluation (0), or of further ones (1)."""
         cut = (slice(None),) * self._session.axis + (slice(len(numbers)),)
         rows = {name: made[name][cut] for name in self._session.programs.recorded if name in made}
         watched = {
@@ -227,7 +227,7 @@ class TimeStepper:
     # --- checkpoints --------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        """Everything that is needed to go on."""
+        """Return everything that is necessary to resume."""
         held, ran = self._reached.held or {}, self._ran
         kept = {f"state {name}": array for name, array in held.items()}
         order = {} if ran is None else {"ran": np.array(json.dumps(ran.runs))}
@@ -235,7 +235,7 @@ class TimeStepper:
         return {"done": np.array(self.done), "native": native, **order, **kept}
 
     def restore(self, parts: Snapshot) -> None:
-        """Go on from there."""
+        """Resume from a snapshot."""
         done = parts.number("done")
         begun = (
             done > 0 or self._specification.values.state is not None
@@ -250,7 +250,7 @@ class TimeStepper:
 
 
 def _native(parts: Snapshot) -> dict[str, str]:
-    """Which loops were native."""
+    """Return the forms of the loops."""
     said = parts.content("native") if "native" in parts else {}
     if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
         raise parts.wrong("native", "which loops were native")
@@ -258,7 +258,7 @@ def _native(parts: Snapshot) -> dict[str, str]:
 
 
 def _ran(parts: Snapshot, done: int) -> OrderOfExecution:
-    """The order of execution of so many evaluations."""
+    """Return the order of execution of a number of evaluations."""
     made = OrderOfExecution.read(parts.content("ran"))
     if made is None or len(made) != done:
         raise parts.wrong("ran", f"the order of execution of {done} steps")
@@ -266,14 +266,14 @@ def _ran(parts: Snapshot, done: int) -> OrderOfExecution:
 
 
 def _clock(start: State | None, dt: float | None) -> Clock:
-    """The clock of a run from its beginning, or from a state."""
+    """Return the clock of a run from its beginning, or from a state."""
     if start is None:
         return Clock(0, 0.0, dt)
     return Clock(int(start["step"]) - 1, float(start["time"]), dt)
 
 
 def _cut(number: int, most: int, every: int) -> tuple[int, int]:
-    """How many evaluations one run of the loop does, from a number on, and how many rows it has.
+    """Return the numbers of evaluations and rows of the next run of the loop.
 
     A row is that of the last of `steps / rows` evaluations; one whose number is no multiple of
     `every` is not kept.
@@ -289,14 +289,14 @@ def _is_kept(number: int, every: int) -> bool:
 
 
 def _widened(row: Array, dtype: str | None) -> Array:
-    """The row in the dtype that it and rows of another one have together, if there are such."""
+    """Return the row in the common dtype with another row, if there is one."""
     if dtype is None or dtype_name(row) == dtype:
         return row
     return row.astype(np.result_type(row.dtype, numpy_dtype(dtype)))
 
 
 def _where_run(rows: Array, flags: Array | None, axis: int) -> Array:
-    """The rows, with zeros where the node had not run."""
+    """Return the rows with zeros where the node had not run."""
     if flags is None or np.all(flags):
         return rows
     deep = flags.reshape(*flags.shape, *(1,) * (rows.ndim - flags.ndim))

@@ -1,1 +1,1 @@
-"""Programs on ONNX Runtime: sessions, devices, errors in our words."""
+"""Execution of programs by ONNX Runtime: sessions, devices and errors."""

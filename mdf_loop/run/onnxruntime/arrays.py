@@ -1,4 +1,4 @@
-"""Arrays as ONNX Runtime's Python interface has them: without bfloat16, in their own memory."""
+"""Conversion of arrays for ONNX Runtime's Python interface, which has no bfloat16."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NARROW = numpy_dtype(_WORD)
 
 
 def fed(arrays: Mapping[str, Data], narrow: Collection[str]) -> Mapping[str, Data]:
-    """What is fed for values by name: arrays, without bfloat16, which inputs are that are `narrow`.
+    """Return the arrays of a run by name, with the bfloat16 inputs in `narrow` as float32.
 
     The runtime reads their own memory, where each number lies as the processor has it: a file that is
     mapped into memory may have them anywhere.
@@ -41,7 +41,7 @@ def _fed(data: Data) -> Data:
 
 
 def narrow_ends(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The inputs and outputs of a program that the one with float32 ends has as float32."""
+    """Return the bfloat16 inputs and outputs of a program, which have float32 in the session."""
     inputs = (entry.value for entry in program.inputs)
     return (
         tuple(value.name for value in inputs if value.dtype == _WORD),
@@ -50,19 +50,19 @@ def narrow_ends(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def taken(made: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
-    """What the program gives, of what was given by the one with float32 ends."""
+    """Return the outputs of the program from those of the session with float32 ends."""
     for name in narrow:
         made[name] = made[name].astype(_NARROW)
     return made
 
 
 def is_plain(array: Array) -> bool:
-    """Whether the runtime can write to an array's own memory."""
+    """Return True if the runtime can write to the array's own memory."""
     return array.dtype.isbuiltin == 1 and array.dtype.kind != "O" and array.flags.carray
 
 
 def owned(array: Array) -> Any:
-    """An array as a value of the runtime, which reads the array's own memory."""
+    """Return an array as a value of the runtime that reads the array's own memory."""
     import onnxruntime
 
     if array.dtype.isbuiltin == 1:

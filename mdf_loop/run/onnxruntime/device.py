@@ -1,4 +1,4 @@
-"""ONNX Runtime on a device, and whether a model really runs there.
+"""Sessions on a device, with a check that the model really runs there.
 
 ONNX Runtime falls back to the CPU without a word; here that is an error that says why.
 """
@@ -38,7 +38,7 @@ _EXACT = {"use_tf32": "0"}
 
 
 class Placed(Struct, frozen=True, eq=False):
-    """A model that the runtime has on a device."""
+    """Model that the runtime has loaded on a device."""
 
     session: Any
     device: Device
@@ -46,7 +46,7 @@ class Placed(Struct, frozen=True, eq=False):
     def run(
         self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
     ) -> list[Any]:
-        """The outputs of these names; those that there is room for are there."""
+        """Return the outputs of these names, written to the memory in `room` where there is some."""
         if not room:
             made: list[Any] = self.session.run(names, feeds, options)
             if feeds.keys().isdisjoint(names):
@@ -68,12 +68,12 @@ class Placed(Struct, frozen=True, eq=False):
 
 
 def _own(data: Any) -> Any:
-    """What is fed, to be kept."""
+    """Return a copy of an input that is also an output."""
     return data.copy() if isinstance(data, np.ndarray) else data
 
 
 def runtime_package() -> str:
-    """The package that provides onnxruntime here: `onnxruntime` or `onnxruntime-gpu`."""
+    """Return the package that provides onnxruntime here: `onnxruntime` or `onnxruntime-gpu`."""
     import onnxruntime
 
     name = getattr(onnxruntime, "package_name", None)
@@ -85,7 +85,7 @@ def runtime_package() -> str:
 
 
 def cuda_problem() -> str | None:
-    """Why CUDA cannot be asked for at all; None if it can."""
+    """Return the reason why CUDA cannot be used at all, or None."""
     import onnxruntime
 
     if _CUDA in onnxruntime.get_available_providers():
@@ -94,7 +94,7 @@ def cuda_problem() -> str | None:
 
 
 def _kind_problem(program: Program) -> str | None:
-    """Why CUDA has no place for values; None if loops and choices are given, and give, arrays of numbers.
+    """Return the reason why CUDA cannot hold the values of loops and choices, or None.
 
     The runtime's CUDA provider takes other loops, too, and may end the process (onnxruntime 1.31).
     """
@@ -112,7 +112,7 @@ def _kind_problem(program: Program) -> str | None:
 
 
 def on_cpu(model: SessionModel, options: Any, reason: str) -> Placed:
-    """The model on the CPU."""
+    """Return the model on the CPU."""
     session = inference_session(
         model.for_cpu.SerializeToString(), options, disabled_optimizers=list(INEXACT_FUSIONS)
     )
@@ -120,7 +120,7 @@ def on_cpu(model: SessionModel, options: Any, reason: str) -> Placed:
 
 
 def on_cuda(model: SessionModel, options: Any) -> Placed:
-    """The model on CUDA; the reason tells the operators that the runtime has on the CPU all the same.
+    """Return the model on CUDA. The reason names the operators that run on the CPU nevertheless.
 
     Raises:
         DeviceError: CUDA would not really be used; the sentence says why.
@@ -139,7 +139,7 @@ def on_cuda(model: SessionModel, options: Any) -> Placed:
 
 @functools.cache
 def _load_libraries() -> None:
-    """Load CUDA and cuDNN out of NVIDIA's packages for Python, where they were installed as such.
+    """Load CUDA and cuDNN from NVIDIA's Python packages if those are installed.
 
     What the runtime prints about those that are not there is not shown: the session then says what it
     misses.
@@ -152,7 +152,7 @@ def _load_libraries() -> None:
 
 
 def _cuda_session(model: SessionModel, options: Any) -> Any:
-    """A session whose first provider is CUDA, without the runtime's silent fallback."""
+    """Return a session with CUDA as first provider, without the runtime's silent fallback."""
     _load_libraries()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
@@ -171,7 +171,7 @@ def _cuda_session(model: SessionModel, options: Any) -> Any:
 
 
 def placement(session: Any) -> dict[str, tuple[str, ...]]:
-    """Operators, those of bodies too, by the provider that runs them, where the runtime can tell."""
+    """Return operators, also those in bodies, by the provider that runs them, if the runtime reports it."""
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return {}
     placed: dict[str, dict[str, None]] = {}

@@ -1,4 +1,4 @@
-"""Which device a model runs on: the one asked for, or the faster one.
+"""Choice of the device: the requested one, or the faster one.
 
 Nothing in a model tells how fast a device is with it, so the two are measured: where CUDA can
 really be used, both do the first piece of work, and the faster one keeps the model.
@@ -39,20 +39,20 @@ _LOOKS = 0.005
 
 
 class Runner(Protocol):
-    """A model that is ready to run on some device."""
+    """Interface of a model that is ready to run on some device."""
 
     @property
     def device(self) -> Device:
-        """Where it runs, and why."""
+        """Device of the model, with the reason."""
 
     def run(
         self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
     ) -> list[Any]:
-        """The outputs of these names, where there is room for them; `options.terminate` may end it."""
+        """Return the outputs of these names, in `room` where possible. `options.terminate` ends the run."""
 
 
 def open_session(model: SessionModel, device: str, options: Any) -> Runner:
-    """The model on the device asked for.
+    """Return the model on the requested device.
 
     Raises:
         DeviceError: CUDA was asked for and is not really used; the sentence says why.
@@ -75,7 +75,7 @@ def open_session(model: SessionModel, device: str, options: Any) -> Runner:
 
 
 class Race:
-    """A model on two devices, until a run has shown which one is faster.
+    """Model on two devices, until a run has shown which one is faster.
 
     The CPU goes first, and CUDA is told to stop when it has clearly lost; so a race costs little
     more than a few runs on the CPU. Threads that come during the race wait for its end.
@@ -92,13 +92,13 @@ class Race:
 
     @property
     def device(self) -> Device:
-        """Where the model runs, and why; `UNDECIDED` before the race has ended."""
+        """Device of the model, with the reason. `UNDECIDED` before the end of the race."""
         return UNDECIDED if self._winner is None else self._winner.device
 
     def run(
         self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
     ) -> list[Any]:
-        """The outputs of these names, made by the device that runs the model from now on."""
+        """Return the outputs of these names from the device that won the race."""
         winner = self._winner
         if winner is None:
             with self._lock:
@@ -137,11 +137,11 @@ class Race:
 
 
 class _TooSlow(Exception):  # noqa: N818 - no error: the race is over
-    """A run was told to stop; the text says when."""
+    """A run exceeded its time limit, which the text states."""
 
 
 class _Work(Struct, frozen=True):
-    """A piece of work that may be done again and again."""
+    """Repeatable piece of work."""
 
     names: Sequence[str]
     feeds: Mapping[str, Any]
@@ -149,13 +149,13 @@ class _Work(Struct, frozen=True):
 
     @property
     def is_ended(self) -> bool:
-        """Whether the work was ended from outside."""
+        """True if the work was ended from outside."""
         return bool(self.options.terminate)
 
     def timed(
         self, placed: Placed, *, least: int, limit: float | None = None
     ) -> tuple[float, list[Any]]:
-        """Seconds of the fastest run once all is warm, and what was made.
+        """Return the duration of the fastest warm run in seconds, and its outputs.
 
         Work that takes long is done `least` times; once counts as it is.
 
@@ -183,7 +183,7 @@ class _Work(Struct, frozen=True):
 
     @contextlib.contextmanager
     def _limited(self, limit: float) -> Iterator[Any]:
-        """Options for a run that ends when the work is ended, or after `limit` seconds."""
+        """Yield options for a run that ends with the work, or after `limit` seconds."""
         own, done, begun = run_options(), threading.Event(), time.monotonic()
 
         def look() -> None:
@@ -207,7 +207,7 @@ class _Work(Struct, frozen=True):
 
 
 def _text(seconds: float) -> str:
-    """A time in three digits: `39 us`, `4.1 ms`, `2.3 s`."""
+    """Return a time in three digits: `39 us`, `4.1 ms`, `2.3 s`."""
     for unit, factor in (("us", 1e6), ("ms", 1e3)):
         if seconds * factor < 999.5:
             return f"{seconds * factor:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""What ONNX Runtime raises, in the modeller's words: what happened, at which node, what to do.
+"""Translation of ONNX Runtime's exceptions to errors with a place in the model and a remedy.
 
     [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Non-zero status code returned while running Gather
     node. Name:'$.graphs[0].nodes['A'].output_ports['y'] Gather#1' Status Message: indices element
@@ -27,7 +27,7 @@ from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO, DIVISION_HINT
 
 @functools.cache
 def onnxruntime_errors() -> tuple[type[Exception], ...]:
-    """The exceptions that ONNX Runtime raises."""
+    """Return the exception classes that ONNX Runtime raises."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     found = (getattr(state, name, None) for name in dir(state))
@@ -42,7 +42,7 @@ _PLACE = re.compile(r"(.*?) \w+#\d+$")
 
 
 def run_error(error: Exception, nodes: Nodes) -> LoopError:
-    """What ended a run: the sentence of a guard, or what an operator could not compute.
+    """Return the error about a run: the sentence of a guard, or the failure of an operator.
 
     `nodes` are what those of the model are for, by their names.
 
@@ -68,7 +68,7 @@ def run_error(error: Exception, nodes: Nodes) -> LoopError:
 
 
 def load_error(error: Exception) -> LoopError:
-    """What keeps ONNX Runtime from taking a compiled model."""
+    """Return the error about a compiled model that ONNX Runtime refuses to load."""
     found = _REFUSED.search(str(error))
     if _NO_ROOM.search(str(error)):
         return _no_room(found[1] if found else "")
@@ -112,7 +112,7 @@ _SOURCE = re.compile(
 
 
 def _reason(error: Exception) -> str:
-    """The runtime's message without codes, source lines and signatures."""
+    """Return the runtime's message without codes, source lines and signatures."""
     lines = str(error).rpartition("Status Message: ")[2].strip().splitlines()
     reason, before = lines[0] if lines else "", None
     while before != reason:
@@ -142,7 +142,7 @@ def _explained(op_type: str, reason: str) -> tuple[str, str]:
 
 
 def _shape(text: str) -> str:
-    """`{2,3}` as `[2, 3]`."""
+    """Return `{2,3}` as `[2, 3]`."""
     return f"[{', '.join(filter(None, text.strip('{}').split(',')))}]"
 
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime: one session for one program."""
+"""Session of ONNX Runtime for one program."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ENOUGH = 1 << 18
 
 
 class Session:
-    """A program that is ready to run.
+    """Program that is ready to run.
 
     A session may be used from several threads at once. One of a part of a program computes on as
     many threads as the `whole` would: on how many changes the last bits (Log, MatMul).
@@ -101,13 +101,13 @@ class Session:
 
     @property
     def device(self) -> Device:
-        """Where the program runs, and why; `auto` may leave it open until the first run."""
+        """Device of the program, with the reason. `auto` may be undecided before the first run."""
         return self._session.device
 
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """The outputs by name, for inputs by name; those that there is room for are there.
+        """Return the outputs by name, for inputs by name, written to the memory in `room` where there is some.
 
         Raises:
             RunError: the model failed; the sentence names the place in the MDF.
@@ -128,7 +128,7 @@ class Session:
         return made
 
     def _fitting(self, room: Room) -> Room:
-        """What of it outputs can be written to as they are, if it is worth it."""
+        """Return the part of `room` that outputs can be written to, if that is worthwhile."""
         if sum(array.nbytes for array in room.values()) < ENOUGH:
             return NO_ROOM
         return {
@@ -180,26 +180,26 @@ def _options(shares: bool, large: bool, threads: int | None) -> Any:
 
 
 def _most_threads(threads: int | None) -> int:
-    """Return the most threads of a session, or 0 if only the machine limits them."""
+    """Return the largest number of threads of a session, or 0 if only the machine limits them."""
     limits = [count for count in (threads, THREADS) if count]
     return min(*limits, _cores()) if limits else 0
 
 
 def use_threads(count: int) -> None:
-    """Let sessions that are made from now on have so many threads."""
+    """Set the number of threads of new sessions."""
     global THREADS
     THREADS = count
 
 
 def _cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class Told:
-    """What tells a run to end, native loops in it too: they look at a number that is 0 until then."""
+    """Termination flag of a run and of its native loops, which read a number that is 0 at first."""
 
     def __init__(self, options: Any, number: Array) -> None:
         self._options = options
@@ -207,7 +207,7 @@ class Told:
 
     @property
     def terminate(self) -> bool:
-        """Whether it is to end."""
+        """True if the run is to end."""
         return bool(self._options.terminate)
 
     @terminate.setter

@@ -1,4 +1,4 @@
-"""How large the values of a program are, as far as their shapes are known before it runs."""
+"""Sizes of the values of a program, as far as shapes are known before it runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Sizes(Struct, frozen=True):
     bytes: int
 
     def refuse(self) -> None:
-        """Refuse a program one value of which takes more memory than a run may.
+        """Refuse a program with a value that exceeds the memory limit.
 
         Raises:
             MemoryLimitError: it would.
@@ -40,7 +40,7 @@ class Sizes(Struct, frozen=True):
 
 
 def sizes(program: Program) -> Sizes:
-    """How large the values of a program are."""
+    """Return the sizes of the values of a program."""
     inputs = [entry.value for entry in program.inputs]
     operations = tuple(walk(program.ops))
     made = (value for operation in operations for value in results(operation))
@@ -59,7 +59,7 @@ def _known(value: Value) -> Iterable[int]:
 
 
 def _elements(value: Value) -> int:
-    """The number of elements, as far as extents are known."""
+    """Return the number of elements, as far as extents are known."""
     return math.prod(_known(value))
 
 
