@@ -1,4 +1,4 @@
-"""The derivatives of a long run over time: chunk by chunk, last to first.
+"""Derivatives of a long run over time, computed chunk by chunk from the last to the first.
 
     forward    what is held at the beginning of each chunk
     backward   each chunk once more, and how the number changes with what it begins with; what that
@@ -42,7 +42,7 @@ IN_ONE = 4
 
 
 class GradientOverTime:
-    """A model over time, differentiated: a short run in one program, a long one in chunks."""
+    """Differentiated model over time. A short run is one program, a long one is divided into chunks."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class GradientOverTime:
         self._later: dict[tuple[frozenset[str], Differentiation], Runnable] = {}
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
-        """The number, and how it changes with each input that is asked for."""
+        """Return the number, and its derivative by each requested input."""
         bound = bound.drawing(self._programs.later)
         held = self._held(max(self._session.members(bound), 1))
         most = max(FEWEST, math.isqrt(self._steps), AT_ONCE // held)
@@ -78,7 +78,7 @@ class GradientOverTime:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Of each loop whether it is native."""
+        """Form of each loop."""
         made = list(self._later.values())
         return made[-1].native if made else self._in_one.native
 
@@ -91,7 +91,7 @@ class GradientOverTime:
         return GradientInOne(whole, self._asked, self._data, self._session.swept, controls)
 
     def _held(self, members: int) -> int:
-        """How many bytes are carried from one step to the next."""
+        """Return the bytes that are carried from one step to the next."""
         return members * max(8 * count_elements(tuple(self._session.carried.values())), 1)
 
     def _in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
@@ -116,11 +116,11 @@ class GradientOverTime:
 
     @property
     def _constant(self) -> int:
-        """How many steps there are whose end is taken for a constant."""
+        """Return the number of initial steps whose end is treated as a constant."""
         return 0 if self._most is None else max(self._steps - self._most, 0)
 
     def _chunks(self, most: int) -> list[range]:
-        """The steps after the first one; none has some that are, and some that are not, looked at."""
+        """Return the ranges of steps after the first one. Differentiated and constant steps are never mixed."""
         ends = [1, *([self._constant] if self._constant > 1 else []), self._steps]
         return [
             range(begin, min(begin + most, end))
@@ -131,11 +131,11 @@ class GradientOverTime:
     # --- forward --------------------------------------------------------------------------------
 
     def _begun(self, bound: Bound) -> State:
-        """What is held after the first evaluation."""
+        """Return the carried values after the first evaluation."""
         return self._session.held(self._session.first.run(self._session.given(bound, 0)))
 
     def _forward(self, bound: Bound, held: State, chunk: range, brief: bool) -> State:
-        """What is held after these steps."""
+        """Return the carried values after these steps."""
         session, begin, end = self._session, chunk.start, chunk.stop
         members = max(session.members(bound), 1)
         while begin < end:
@@ -158,7 +158,7 @@ class GradientOverTime:
         sums: _Sums,
         wrt: tuple[str, ...],
     ) -> dict[str, Array]:
-        """One chunk: what it gives is added; how the number changes with what it begins with."""
+        """Run one chunk backward, add its results, and return the derivatives by its initial values."""
         session, steps = self._session, len(chunk)
         back = self._back(held, is_last=chunk.stop == self._steps)
         given: dict[str, Any] = session.given(bound, chunk.start, chunk.stop)
@@ -169,7 +169,7 @@ class GradientOverTime:
         return {name: made[change_of(self._before[name])] for name in changes}
 
     def _back(self, held: State, *, is_last: bool) -> Runnable:
-        """The later program backward, of the steps at the end, or of others."""
+        """Return the backward program of the later steps: of the last chunk, or of other chunks."""
         session = self._session
         swept = {
             self._before.get(name) or self._programs.later.input_names(InputRole.STATE)[name]
@@ -189,7 +189,7 @@ class GradientOverTime:
         return self._later[key]
 
     def _back_to_first(self, bound: Bound, changes: Mapping[str, Array], sums: _Sums) -> None:
-        """The first evaluation backward."""
+        """Run the first evaluation backward."""
         session = self._session
         given: dict[str, Any] = session.given(bound, 0) | self._data.rows(0, 1)
         for name, value in self._held_first.items():
@@ -199,7 +199,7 @@ class GradientOverTime:
 
     @cached_property
     def _held_first(self) -> dict[str, Output]:
-        """What the first evaluation gives to all others, of which the number may depend."""
+        """Return the results of the first evaluation that later steps read and on which the number may depend."""
         outputs = {output.name: output for output in self._programs.first.outputs}
         given = self._programs.first.output_names(OutputRole.STATE)
         held = {name: outputs[given[name]] for name in self._before}
@@ -207,7 +207,7 @@ class GradientOverTime:
 
     @cached_property
     def _first(self) -> Runnable:
-        """The first evaluation backward, ready to run."""
+        """Return the backward program of the first evaluation, ready to run."""
         programs, swept = self._programs, self._session.swept
         rows = first_evaluation_rows(programs.first, programs.later, programs.recorded)
         outputs = [output.name for output in self._held_first.values()]
@@ -216,7 +216,7 @@ class GradientOverTime:
 
 
 class _Sums:
-    """The number and its changes, summed over chunks; of an input over time row by row."""
+    """Number and derivatives, summed over chunks. Derivatives by inputs over time have rows."""
 
     def __init__(self, steps: int, over_time: frozenset[str], front: int) -> None:
         self._steps = steps
@@ -226,7 +226,7 @@ class _Sums:
         self.made: dict[str, Array] = {}
 
     def add(self, made: Mapping[str, Array], wrt: tuple[str, ...], chunk: range) -> None:
-        """Add what some steps have given."""
+        """Add the results of some steps."""
         self.value = self.value + made[OBJECTIVE_OUTPUT]
         for name in wrt:
             change = made.get(change_of(name))
@@ -240,7 +240,7 @@ class _Sums:
     def filled(
         self, given: Mapping[str, Array], wrt: tuple[str, ...], swept: Collection[str]
     ) -> dict[str, Array]:
-        """All changes: zeros of what has given none, in the shape of what is given."""
+        """Return all derivatives, with zeros in the shape of the input where there are none."""
         members = np.shape(self.value)
         rest = {name: np.zeros_like(given[name]) for name in wrt if name not in self.made}
         return self.made | {
@@ -260,7 +260,7 @@ class _Sums:
 
 
 def _fitted(change: Array, value: Value, front: int) -> Array:
-    """The change of what was broadcast, or converted, after the first evaluation."""
+    """Return the derivative of a value that was broadcast or converted after the first evaluation."""
     shape = (*change.shape[:front], *(value.shape or ()))
     change = change.astype(value.dtype, copy=False)
     while change.ndim > len(shape):

@@ -1,4 +1,4 @@
-"""The derivatives of one program: of an evaluation, or of a whole run over time."""
+"""Derivatives of one program: of an evaluation, or of a whole run over time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdf_loop.run.gradient.terms import Data
 
 
 class GradientInOne:
-    """A program differentiated; `controls` are its inputs that say how far it runs.
+    """Differentiated program. Its inputs `controls` determine the number of steps.
 
     Members that cannot be computed at once, since their loops end at different times, are computed one
     after the other.
@@ -47,11 +47,11 @@ class GradientInOne:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Of each loop whether it is native."""
+        """Form of each loop."""
         return self._runnable.native
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
-        """The number, and how it changes with each input that is asked for."""
+        """Return the number, and its derivative by each requested input."""
         feeds = {**bound.drawing(self._program).arrays, **self._given}
         if not self._swept or self._at_once:
             return self._one(self._runnable, feeds)

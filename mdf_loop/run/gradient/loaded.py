@@ -1,4 +1,4 @@
-"""A program differentiated and made ready, in the form that what computes it does best."""
+"""Differentiated programs that are ready to run, in the form that suits their back end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdf_loop.run.members import Members
 
 
 class Differentiation(Struct, frozen=True):
-    """What is differentiated: the terms of a number, by inputs of a program.
+    """Terms of a number, and the inputs of a program by which it is differentiated.
 
     Attributes:
         terms: what is summed of which outputs.
@@ -38,7 +38,7 @@ class Differentiation(Struct, frozen=True):
 
     @property
     def before_the_end(self) -> Differentiation:
-        """The same for steps of a run that are followed by others."""
+        """Return the differentiation for steps that are followed by others."""
         return replace(self, terms=tuple(term for term in self.terms if term.word != "last"))
 
     def program(
@@ -48,7 +48,7 @@ class Differentiation(Struct, frozen=True):
         wrt: Sequence[str] = (),
         of: Sequence[str] = (),
     ) -> Program:
-        """The program that gives the number and its derivatives: also by `wrt`, and of outputs `of`."""
+        """Return the program of the number and its derivatives, also by `wrt`, and of outputs `of`."""
         given = {entry.value.name for entry in program.inputs}
         known = [name for name in self.wrt if name in given]
         number = add_objective(program, self.terms)
@@ -65,7 +65,7 @@ class Differentiation(Struct, frozen=True):
         wrt: Sequence[str] = (),
         of: Sequence[str] = (),
     ) -> Runnable:
-        """The same ready to run; inputs that are `swept` have an axis of members in front."""
+        """Return the program ready to run. Inputs that are `swept` have an axis of members in front."""
         backend = PROGRAM_BACKENDS["onnxruntime"]
         ready = None
         if self.placement.native != "off" and not self.placement.brief and unavailable() is None:

@@ -1,4 +1,4 @@
-"""The terms of a number that is differentiated, and what they are given."""
+"""Terms of a differentiated number, and their data."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mdf_loop.passes.gradient.objective import Term
 
 
 def terms_of(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """The terms of what is asked for; a mean has a factor."""
+    """Return the terms of an objective. A mean has a factor."""
     terms = whole_terms(losses, names)
     return tuple(replace(term, scaled=term.word == "mean") for term in terms)
 
 
 def whole_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """The terms of one program that computes all rows: they have no factors."""
+    """Return the terms of one program that computes all rows, without factors."""
     return tuple(Term(names[loss.output], loss.word, number=k) for k, loss in enumerate(losses))
 
 
 class Data(Struct, frozen=True):
-    """What terms are given: arrays with a row for each step, or none, and how many steps there are."""
+    """Data of terms: arrays with a row for each step, or none, and the number of steps."""
 
     terms: tuple[Term, ...]
     arrays: Mapping[str, Array]
@@ -43,7 +43,7 @@ class Data(Struct, frozen=True):
         steps: int | None,
         trials: int = 1,
     ) -> Data:
-        """The data of losses, for the outputs of a program.
+        """Return the data of losses for the outputs of a program.
 
         Raises:
             InputError: they have another shape than the output.
@@ -57,23 +57,23 @@ class Data(Struct, frozen=True):
         return cls(terms, arrays, steps, trials)
 
     def whole(self) -> dict[str, Array]:
-        """What all steps are given at once."""
+        """Return the data of all steps."""
         return {**self.arrays, **self._factors(1.0)}
 
     def rows(self, begin: int, end: int) -> dict[str, Array]:
-        """What some steps are given: their rows, and which part of the number they are."""
+        """Return the data of some steps: their rows, and their share of a mean."""
         assert self.steps is not None
         rows = {name: array[begin:end] for name, array in self.arrays.items()}
         return {**rows, **self._factors((end - begin) / self.steps)}
 
     def _factors(self, share: float) -> dict[str, Array]:
-        """Of means: that over all rows, and over all trials, is the sum of their parts."""
+        """Return the factors of means: a mean over all rows, and over all trials, is the sum of its parts."""
         part = np.array(share / self.trials)
         return {t.data: part for t in self.terms if t.scaled and t.data is not None}
 
 
 def _fitting(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Array:
-    """The data in the dtype of the output, and its shape if they are not one number for all of it."""
+    """Return the data in the dtype of the output, and in its shape unless they are one number."""
     own = tuple(value.shape or ())
     shape = own if steps is None else (steps, *own[1:])
     array = np.asarray(loss.data, numpy_dtype(value.dtype))
