@@ -18,7 +18,7 @@ from mdf_loop.specification import Values
 
 
 def as_run(document: Document, values: Values, steps: int | None) -> Document:
-    """The document with the inputs and parameters of a run; of a sweep, with those of its first member.
+    """Return the document with the inputs and parameters of a run, or of the first member of a sweep.
 
     An input over time has the type of its rows and no default, which is one value.
     """
@@ -32,7 +32,7 @@ def as_run(document: Document, values: Values, steps: int | None) -> Document:
 
 
 def _over_time(document: Document, rows: Mapping[tuple[str, str], str], given: Given) -> Document:
-    """The document whose inputs over time have no default; `rows` are their names, by node and port."""
+    """Return the document whose inputs over time have no default. `rows` are their names, by node and port."""
     if not rows:
         return document
 

@@ -39,7 +39,7 @@ _MOST = 64
 
 
 class InputTypes:
-    """What a program is made for: names, dtypes and shapes of inputs. Its hash is computed once."""
+    """Names, dtypes and shapes of the inputs of a program. The hash is computed once."""
 
     def __init__(self, given: Given, settings: Settings, swept: Iterable[str]) -> None:
         set_ = ((name, str(a.dtype), a.shape) for name, a in settings.arrays.items())
@@ -78,7 +78,7 @@ class Bound(Struct, frozen=True):
         members: Mapping[str, Array] | None = None,
         streams: Streams = ONE_STREAM,
     ) -> Bound:
-        """These values, with their types."""
+        """Return these values with their types."""
         settings, swept = settings or _NO_SETTINGS, swept or _NOTHING
         types = InputTypes(given, settings, (*swept, *(("random keys",) * streams.vary)))
         return cls(given, settings, swept, members or _NOTHING, types, streams)
@@ -102,7 +102,7 @@ class Bound(Struct, frozen=True):
         return bool(self.swept) or self.streams.vary
 
     def swept_in(self, program: Program) -> tuple[str, ...]:
-        """The inputs of a program that have rows of members.
+        """Return the inputs of a program that have rows of members.
 
         Raises:
             InputError: all trials of the program would be the same.
@@ -117,7 +117,7 @@ class Bound(Struct, frozen=True):
         return (*self.swept, *program.input_names(InputRole.KEYS).values())
 
     def drawing(self, program: Program) -> Bound:
-        """The same, with the keys of all that draws in a program."""
+        """Return the bound values with the keys of all random streams of a program."""
         if not program.sites:
             return self
         names = program.input_names(InputRole.KEYS).values()
@@ -141,7 +141,7 @@ class Inputs:
         self._known: Recent[_Known] = Recent(_MOST)
 
     def bound(self, values: Values, steps: int | None = None) -> Bound:
-        """The values of a run, bound to the model's inputs; `steps` are those of a run over time.
+        """Return the values of a run, bound to the model's inputs. `steps` is the number of steps of a run over time.
 
         Raises:
             InputError: a name is unknown or given twice, a value does not fit, a sweep is none.
@@ -204,7 +204,7 @@ _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 
 
 class _Known(Struct, frozen=True):
-    """How arrays of some types are bound.
+    """Binding that is known for arrays of some types.
 
     Attributes:
         names: what the program calls each of them, in the order in which they are given; nothing
@@ -227,7 +227,7 @@ class _Known(Struct, frozen=True):
     def of(
         cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: Bound
     ) -> _Known | None:
-        """What can be told from values that were bound; None if others could be bound otherwise."""
+        """Return the binding for values of these types, or None if other values could be bound otherwise."""
         arrays, called = bound.given.arrays, {}
         written, lists = [], []
         for port in ports:
@@ -284,7 +284,7 @@ def _members(name: str, values: Any) -> Array:
 
 
 def _seeds(members: Mapping[str, Array], ports: Collection[str]) -> tuple[int, ...] | None:
-    """The seeds that are swept; None if none are."""
+    """Return the swept seeds, or None if seeds are not swept."""
     if SEED not in members or SEED in ports:
         return None
     rows = members[SEED]
@@ -298,7 +298,7 @@ def _seeds(members: Mapping[str, Array], ports: Collection[str]) -> tuple[int, .
 def _swept_ports(
     ports: tuple[OpenPort, ...], inputs: Collection[str], members: Collection[str]
 ) -> list[tuple[OpenPort, str]]:
-    """The open ports that are swept, each with the name that says so."""
+    """Return the swept open ports, each with its name in the sweep."""
     if not members:
         return []
     names = {*inputs, *members}

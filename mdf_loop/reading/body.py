@@ -23,18 +23,18 @@ from mdf_loop.reading.slices import Slice, SlicedRows
 
 
 class Scopes(Struct, frozen=True):
-    """What a body may read from outside: the names of its node, and those the loop binds for it."""
+    """Names that a body may read from outside: those of its node, and those that the loop binds."""
 
     node: Scope
     bound: Mapping[str, Term]
 
     def seen_by(self, form: LoopForm) -> Scope:
-        """The names that the body sees; a strict one sees only what is bound for it."""
+        """Return the names that are visible in the body. A strict body sees bound names only."""
         return Scope(self.bound) if form.owned.strict else self.node.inner(self.bound)
 
 
 class Known(Struct, frozen=True):
-    """What enters one iteration of a loop that is written out (`reading.unrolled`).
+    """Values that enter one iteration of an unrolled loop (`reading.unrolled`).
 
     `number` is its number, of `most` that there may be.
     """
@@ -47,7 +47,7 @@ class Known(Struct, frozen=True):
 
 
 class Entering(Struct, frozen=True):
-    """What enters a body: carried values (those of histories last), slices, delays.
+    """Values that enter a body: carried values (those of histories last), slices, delays.
 
     `rows` are those of slices that are scanned; the others are made by the iteration number.
     """
@@ -80,7 +80,7 @@ class ReadBody(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """What the loop gives the body."""
+        """Values that the loop gives the body."""
         rows = (scanned.row for scanned in self.scanned)
         return (self.iteration, self.condition_in, *self.enters, *rows)
 
@@ -108,7 +108,7 @@ def read_body(
 
 
 def _inside(b: ModelBuilder, known: Known | None) -> ModelBuilder:
-    """The scope of a body, or of one of its iterations where it is written out."""
+    """Return the scope of a body, or of one of its iterations if the loop is unrolled."""
     if known is None:
         return b.loop_body()
     inside = b.body()
@@ -164,7 +164,7 @@ class _BodyReader:
         )
 
     def _control(self, known: Known | None) -> tuple[Value, Value]:
-        """Iteration number and incoming condition."""
+        """Return the iteration number and the incoming condition."""
         signature = self.signature
         if known is None:
             iteration = self._input(signature.iteration, "iteration", "int64", ())
@@ -174,7 +174,7 @@ class _BodyReader:
         return known.iteration, known.condition
 
     def _carried(self, entering: Entering, histories: list[str]) -> tuple[Value, ...]:
-        """The carried values, those of histories last."""
+        """Return the carried values, those of histories last."""
         names = self.signature.enters
         if entering.known is not None:
             self.inputs.update(zip(names, entering.known.carried, strict=True))
@@ -228,7 +228,7 @@ class _BodyReader:
         past: list[tuple[History, tuple[Value, ...]]],
         inner: InnerGraph,
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """What each history is the past of, and what it carries on."""
+        """Return the values that histories record, and the values that they carry on."""
         values: list[Value] = []
         leaves: list[Value] = []
         for history, enters in past:
@@ -240,7 +240,7 @@ class _BodyReader:
         return tuple(values), tuple(leaves)
 
     def _early(self, inner: InnerGraph) -> list[Value]:
-        """What the nodes give that the condition gets values from, and what enters the body."""
+        """Return the values from which the condition is computed, and the values that enter the body."""
         graph, name = self.form.body, self.signature.condition_out
         found = {node for node, port in output_ports(graph) if name in (port, f"{node}.{port}")}
         waiting = list(found)
@@ -294,7 +294,7 @@ class _BodyReader:
 
 
 def _values(term: Term) -> Iterator[Value]:
-    """The tensors of a term."""
+    """Yield the tensors of a term."""
     if isinstance(term, Value):
         yield term
     else:

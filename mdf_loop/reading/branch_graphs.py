@@ -12,7 +12,7 @@ from mdf_loop.reading.signature import end_ports
 
 
 def branch_role(name: str, argument: str) -> Role:
-    """What errors call a branch (`then_branch`, `branches[1]`) of the choice of this name."""
+    """Return the name of a branch in errors (`then_branch`, `branches[1]`) for the choice of this name."""
     part = argument.removesuffix("]").replace("branches[", "branch ").replace("_", " ")
     return Role(argument, part, f"'{name}'", "choice")
 
@@ -20,7 +20,7 @@ def branch_role(name: str, argument: str) -> Role:
 def branch_graph(
     written: WrittenBody, item: Any, where: str, role: Role, document: Document
 ) -> OwnedGraph:
-    """The graph of a branch, which is given nothing.
+    """Return the graph of a branch, which has no inputs.
 
     Raises:
         ModelError: it is missing, or is no graph.
@@ -37,7 +37,7 @@ def branch_graph(
 
 
 def branch_outputs(owned: OwnedGraph) -> tuple[str, ...]:
-    """The names of a branch's outputs: those written, else its only end.
+    """Return the names of a branch's outputs: the stated ones, or its only terminal output.
 
     Raises:
         SignatureError, ArityError: they are not written, and it has several ends or none.

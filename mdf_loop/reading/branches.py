@@ -47,7 +47,7 @@ from mdf_loop.reading.readers import Reading, reads
 def read_if(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """The results of the branch that a condition chooses."""
+    """Return the results of the branch that a condition chooses."""
     choice = _Choice(b, item, node, where, scope, document, "cond")
     condition = choice.condition()
     then = choice.graph("then_branch")
@@ -64,7 +64,7 @@ def read_if(
 def read_case(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """The results of the branch that an index chooses."""
+    """Return the results of the branch that an index chooses."""
     choice = _Choice(b, item, node, where, scope, document, "index")
     index = choice.index()
     count = sum(argument.startswith("branches[") for argument in choice.written)
@@ -87,10 +87,10 @@ class _Branch(Protocol):
 
     @property
     def word(self) -> str:
-        """What errors call it."""
+        """Name of the branch in errors."""
 
     def names(self) -> tuple[str, ...]:
-        """What its values are called in the document."""
+        """Return the names of the branch's values in the document."""
 
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         """Append it, for what names outside of it stand for; its values."""
@@ -107,7 +107,7 @@ class _GraphBranch(Struct, frozen=True):
         return self.role.word
 
     def graph(self) -> OwnedGraph:
-        """The graph."""
+        """Return the graph."""
         choice = self.choice
         written = choice.written.get(self.role.argument, WrittenBody(None))
         return branch_graph(written, choice.item, choice.where, self.role, choice.document)
@@ -204,7 +204,7 @@ class _Choice:
         return tensor(self.b, lower_expression(self.b, written, self.scope, self.chooser))
 
     def _one_element(self, value: Value, thing: str) -> Value:
-        """A value of one element without its axes; one that may have more fails when it runs."""
+        """Return a value of one element without its axes. A run fails if the value has more elements."""
         if value.shape is not None and any(d != 1 for d in value.shape if isinstance(d, int)):
             raise ConditionError(
                 f"the {thing} of '{self.name}' must be one value, not {value.type}: the truth value "
@@ -216,7 +216,7 @@ class _Choice:
         return as_scalar(self.b, value)
 
     def condition(self) -> Value:
-        """The condition of an If, as a truth value."""
+        """Return the condition of an If as a truth value."""
         path = f"{self.where}.args.{self.chooser}"
         with self.b.at(path, f"{self.name}.{self.chooser}"):
             value = self._one_element(self._chooser("condition"), "condition")
@@ -231,7 +231,7 @@ class _Choice:
             return test
 
     def index(self) -> Value:
-        """The index of a case_of, as a whole number."""
+        """Return the index of a case_of as a whole number."""
         b, path = self.b, f"{self.where}.args.{self.chooser}"
         with b.at(path, f"{self.name}.{self.chooser}"):
             value = self._one_element(self._chooser("index"), "index")
@@ -251,11 +251,11 @@ class _Choice:
     # --- branches -------------------------------------------------------------------------------
 
     def graph(self, argument: str) -> _GraphBranch:
-        """A branch that is a graph."""
+        """Return a branch that is a graph."""
         return _GraphBranch(self, branch_role(self.name, argument))
 
     def default(self) -> _Branch | None:
-        """What happens for any other index: a graph, values passed through, or nothing (None)."""
+        """Return the branch for any other index: a graph, values passed through, or None."""
         if "default" in self.written:
             if self.written["default"].value is None:
                 return None
@@ -286,7 +286,7 @@ class _Choice:
             self.join = any_shape
 
     def results(self, values: Sequence[Value]) -> Reading:
-        """What the function gives."""
+        """Return the results of the function."""
         if not values:
             raise ArityError(f"the branches of '{self.name}' give nothing")
         return Reading(values[0] if len(values) == 1 else tuple(values))
@@ -314,7 +314,7 @@ class _Choice:
             return choose(b, condition, left, right, self.name, names=words, join=join)
 
     def taken(self, index: int, branches: Sequence[_Branch], default: _Branch | None) -> _Branch:
-        """The branch of an index that is known now."""
+        """Return the branch of an index that is known at compile time."""
         if 0 <= index < len(branches):
             return branches[index]
         if default is None:
@@ -331,7 +331,7 @@ class _Choice:
     def among(
         self, index: Value, branches: Sequence[_Branch], default: _Branch | None
     ) -> tuple[Value, ...]:
-        """The branch of an index that is known only at run time."""
+        """Return the results of the branches for an index that is known only at run time."""
         b, count = self.b, len(branches)
         with b.at(f"{self.where}.args.index", f"{self.name}.index"):
             least, most = (b.constant(np.array(k)) for k in (0, count))

@@ -54,7 +54,7 @@ class DelayForm(Struct, frozen=True):
 
 
 def delay_forms(value: Any, where: str) -> tuple[DelayForm, ...]:
-    """The delays that the argument `delays` describes."""
+    """Return the delays that the argument `delays` describes."""
     return tuple(_form(entry) for entry in entries(value, where, _KEYS))
 
 
@@ -92,7 +92,7 @@ class History(Struct, frozen=True, eq=False):
 
     @property
     def is_chain(self) -> bool:
-        """Whether it is carried as so many values, and not as one."""
+        """True if a chain of values is carried, and not one array."""
         known = [extent for extent in self.row or () if isinstance(extent, int)]
         wide = math.prod(known) >= _WIDE
         return self.depth <= (_LONG_CHAIN if wide else _CHAIN)
@@ -104,27 +104,27 @@ class History(Struct, frozen=True, eq=False):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is carried, as results name it."""
+        """Names of the carried values in results."""
         if not self.is_chain:
             return (f"{self.of} before",)
         return tuple(f"{self.of} {k} before" for k in range(1, self.depth + 1))
 
     def initial(self, b: ModelBuilder) -> tuple[Value, ...]:
-        """What is carried into the loop: of a chain, the newest first."""
+        """Return the initial carried values. A chain has the newest value first."""
         if not self.is_chain:
             return (self.before,)
         places = (b.constant(np.array(self.depth - k)) for k in range(1, self.depth + 1))
         return tuple(b.op("Gather", self.before, place, axis=0) for place in places)
 
     def delayed(self, b: ModelBuilder, enters: Sequence[Value]) -> dict[str, Value]:
-        """The delays by name, in a body that these values enter."""
+        """Return the delayed values by name, in a body that the carried values enter."""
         if self.is_chain:
             return {name: enters[back - 1] for name, back in self.taps}
         places = {name: b.constant(np.array(self.depth - back)) for name, back in self.taps}
         return {name: b.op("Gather", enters[0], k, axis=0) for name, k in places.items()}
 
     def leaves(self, b: ModelBuilder, enters: Sequence[Value], value: Value) -> tuple[Value, ...]:
-        """What is carried on after an iteration in which the value was this."""
+        """Return the values that are carried on after an iteration with this new value."""
         if self.is_chain:
             return (value, *enters[:-1])
         others = b.op("Slice", enters[0], ints(b, 1), ints(b, self.depth), ints(b, 0))
@@ -143,11 +143,11 @@ class Delayed(Struct, frozen=True, eq=False):
 
     @property
     def depth(self) -> int:
-        """How far back the furthest of them is."""
+        """Number of iterations of the longest delay."""
         return max(form.back for form in self.forms)
 
     def history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
-        """The history, if the value is of the type `row`; None: not known yet.
+        """Return the history if the value has the type `row`, or None if that is not known yet.
 
         Raises:
             LoopError: the initial values do not fit.
@@ -164,7 +164,7 @@ class Delayed(Struct, frozen=True, eq=False):
         return History(self.of, self.depth, taps, before, where)
 
     def _before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
-        """The values before the loop: [depth, *row]."""
+        """Return the values before the loop, with the shape [depth, *row]."""
         have = extents(initial)
         if not have:  # one number for all of them
             return b.op("Expand", initial, ints(b, self.depth))
@@ -182,7 +182,7 @@ class Delayed(Struct, frozen=True, eq=False):
         return b.op("Gather", initial, last, axis=0)
 
     def _of_type(self, b: ModelBuilder, before: Value, row: RowType, outside: Extents) -> Value:
-        """The same; where it has numbers for rows, each stands for a whole row."""
+        """Return the values before the loop in the type of the rows. Numbers are repeated for whole rows."""
         have = extents(before)[1:]
         if before.dtype != row.dtype:
             raise CarryTypeError(
@@ -198,14 +198,14 @@ class Delayed(Struct, frozen=True, eq=False):
 
 
 def _is_single(have: tuple[int | str, ...], row: RowType | None) -> bool:
-    """Whether what is given for one iteration before is its value, and not a list of it."""
+    """Return True if a value for one earlier iteration is that value itself, and not a list of it."""
     if row is None or row.shape is None:
         return have[0] != 1
     return len(have) == len(row.shape) and (have[0] != 1 or row.shape[0] == 1)
 
 
 def _takes_dtype(b: ModelBuilder, initial: Value, dtype: str) -> bool:
-    """Whether a plain number of the document is one of this dtype too."""
+    """Return True if a plain number of the document can have this dtype, too."""
     if not b.is_weak(initial) or not is_tensor(dtype) or kind(initial) == "b":
         return False
     return kind_of(dtype) == "f" or (kind_of(dtype) in "iu" and kind(initial) == "i")
@@ -221,7 +221,7 @@ class RowType(Struct, frozen=True):
         return type_text(self.dtype, self.shape)
 
     def fits(self, history: History) -> bool:
-        """Whether a history holds values of this type, as far as can be known."""
+        """Return True if a history can hold values of this type, as far as is known."""
         have = history.row
         if self.shape is None or have is None:
             return self.dtype == history.before.dtype
@@ -233,7 +233,7 @@ class RowType(Struct, frozen=True):
         )
 
     def refused(self, history: History) -> LoopError:
-        """The error for a history that holds something else."""
+        """Return the error for a history of another type."""
         names = " and ".join(f"'{name}'" for name, _ in history.taps)
         return CarryShapeError(
             f"{names} would be {type_text(history.before.dtype, history.row)} before the loop, but "
@@ -244,7 +244,7 @@ class RowType(Struct, frozen=True):
 
 
 def read_delays(b: ModelBuilder, forms: tuple[DelayForm, ...], scope: Scope) -> tuple[Delayed, ...]:
-    """The delays of a loop with their initial values; all errors in them at once."""
+    """Return the delays of a loop with their initial values. All errors in them are raised at once."""
     groups: dict[tuple[str, str], list[DelayForm]] = {}
     for form in sorted(forms, key=lambda form: -form.back):
         with b.findings.catch():

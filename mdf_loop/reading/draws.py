@@ -62,7 +62,7 @@ def with_streams(program: Program) -> Program:
 def with_streams_over_time(
     first: Program, later: Program
 ) -> tuple[Program, Program, tuple[State, ...]]:
-    """The first evaluation and the loop over all others, and which counts are carried for that."""
+    """Return the first evaluation and the loop over all others with their counts of draws as states."""
     sites = tuple(dict.fromkeys((*_sites(first), *_sites(later))))
     if not sites:
         return first, later, ()
@@ -76,7 +76,7 @@ def with_streams_over_time(
 
 
 def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None) -> Program:
-    """A program that goes on: it is given how many turns were taken before, and gives how many were."""
+    """Return a program that takes the number of earlier turns, and gives the new number."""
     sites = _sites(program) if sites is None else sites
     if not sites:
         return program
@@ -91,7 +91,7 @@ def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None
 
 
 def _state(graph: str) -> State:
-    """How many turns were taken of a graph, as something that is held."""
+    """Return the state that holds the number of turns of a graph."""
     return ("count", "", f"{_COUNT}{graph}")
 
 
@@ -100,12 +100,12 @@ _COUNT = f"of {_CALLED}"
 
 
 def carried_by_model(loop: Loop) -> int:
-    """How many values a loop carries, without those that count draws."""
+    """Return the number of carried values of a loop, without counts of draws."""
     return sum(not carried.name.startswith(_CALLED) for carried in loop.carried)
 
 
 def is_count_of_draws(state: State) -> bool:
-    """Whether something that is held counts draws."""
+    """Return True for a state that counts draws."""
     return state[0] == "count" and state[2].startswith(_COUNT)
 
 
@@ -121,7 +121,7 @@ def _sites(program: Program) -> tuple[str, ...]:
 
 
 def _graphs(ops: Iterable[Operation]) -> dict[str, None]:
-    """The graphs in which something draws."""
+    """Return the graphs that draw random numbers."""
     return dict.fromkeys(draw.attributes["graph"] for draw in _draws(ops))
 
 
@@ -163,7 +163,7 @@ class _Placing:
         return self._scope(self.b, self._program.ops, counts)
 
     def program(self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()) -> Program:
-        """The program, which also takes and gives these."""
+        """Return the program with these further inputs and outputs."""
         default = streams.keys(0, streams.sites(self._sites))
         keys = Input(self._input, default=default, role=InputRole.KEYS)
         return replace(
@@ -215,7 +215,7 @@ class _Placing:
         return replace(op, op_type=said["kind"], inputs=(counter, key), attributes={})
 
     def _loop(self, b: Builder, loop: Loop, counts: _Counts) -> None:
-        """The loop, which carries the counts of what is drawn in it."""
+        """Append the loop, which carries the counts of the draws inside it."""
         inside = b.body()
         graphs = _graphs(loop.ops)
         with b.at(loop.where, loop.name):
@@ -230,7 +230,7 @@ class _Placing:
         counts.update(finals)
 
     def _choice(self, b: Builder, choice: If, counts: _Counts) -> None:
-        """The choice, of which both branches give the counts of loops in them."""
+        """Append the choice, both of whose branches give the counts of loops inside them."""
         made = []
         for branch in (choice.then, choice.otherwise):
             inside, own = b.body(), dict(counts)

@@ -28,7 +28,7 @@ class NamedEntry(Struct, frozen=True):
     where: str
 
     def whole(self, key: str, default: int) -> int:
-        """A whole number known when the document is read."""
+        """Return a whole number that is known when the document is read."""
         value = self.fields.get(key)
         number = parse_number(value) if isinstance(value, str) else value
         if number is None and value is None:
@@ -45,7 +45,7 @@ class NamedEntry(Struct, frozen=True):
         return number
 
     def truth(self, key: str) -> bool:
-        """True or false; false where it is not written."""
+        """Return True or False. A missing entry is False."""
         value = self.fields.get(key, False)
         if not isinstance(value, bool):
             raise ModelError(
@@ -54,7 +54,7 @@ class NamedEntry(Struct, frozen=True):
         return value
 
     def expression(self, key: str) -> Any:
-        """An expression that must be written."""
+        """Return a required expression."""
         value = self.fields.get(key)
         if value is None or (isinstance(value, str) and not value.strip()):
             raise ModelError(
@@ -66,7 +66,7 @@ class NamedEntry(Struct, frozen=True):
 def entries(
     value: Any, where: str, known: Iterable[str], short: str = ""
 ) -> tuple[NamedEntry, ...]:
-    """The entries of an argument; `known` are the keys of each.
+    """Return the entries of an argument. `known` are the allowed keys of each.
 
     Where `short` names a key, an entry may be that key's value alone.
 
@@ -104,7 +104,7 @@ def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str)
 
 
 def literal_parts(text: str) -> list[str] | None:
-    """The expressions between the brackets of `(a, b)`, `[a, b]` or `a, b`; None if it is one."""
+    """Return the expressions between the brackets of `(a, b)`, `[a, b]` or `a, b`, or None for one expression."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
@@ -115,7 +115,7 @@ def literal_parts(text: str) -> list[str] | None:
 
 
 def expressions(value: Any) -> tuple[Any, ...]:
-    """The expressions of a list, or of a text such as `(x, y)`; none where nothing is written."""
+    """Return the expressions of a list, or of a text such as `(x, y)`. None gives no expressions."""
     if isinstance(value, list | tuple):
         return tuple(value)
     if value is None or value == "":

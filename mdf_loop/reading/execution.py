@@ -83,7 +83,7 @@ def _raise_poisoned() -> Term:
 
 
 def states_of(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
-    """What a node holds, of some kinds."""
+    """Return the states of some kinds that a node holds."""
     found: list[State] = []
     if "output" in kinds:
         found += [("output", node.id, port.id) for port in node.output_ports]

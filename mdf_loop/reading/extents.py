@@ -12,7 +12,7 @@ from mdf_loop.ops.build_helpers import ints
 
 
 class Extents:
-    """Where the extents of values can be taken from: other values with an axis of that name."""
+    """Sources of extents: values with an axis of the same name."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._at: dict[str, tuple[Value, int]] = {}
@@ -22,7 +22,7 @@ class Extents:
                     self._at.setdefault(extent, (value, axis))
 
     def tensor(self, b: ModelBuilder, shape: Shape) -> Value | None:
-        """The shape as a tensor; None if an extent can be taken from nowhere."""
+        """Return the shape as a tensor, or None if an extent has no source."""
         if shape is None or any(isinstance(e, str) and e not in self._at for e in shape):
             return None
         if all(isinstance(extent, int) for extent in shape):

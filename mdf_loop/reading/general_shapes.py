@@ -22,7 +22,7 @@ class GeneralShapes:
         self._known: dict[Value, Shape] = dict(b.stated_shapes)
 
     def of(self, value: Value) -> Shape:
-        """The general shape of a value."""
+        """Return the general shape of a value."""
         waiting = [value]
         while waiting:
             at = waiting[-1]
@@ -59,13 +59,13 @@ class GeneralShapes:
 
 
 def is_settled(b: ModelBuilder, value: Value) -> bool:
-    """Whether a value is what it is for all inputs: a number of the document, or no tensor."""
+    """Return True if a value is the same for all inputs: a number of the document, or no tensor."""
     known = b.constant_of(value) is not None and not b.is_measured(value)
     return known or not is_tensor(value.dtype)
 
 
 def is_specialised(b: ModelBuilder, value: Value, general: Shape) -> bool:
-    """Whether a value, or its shape, says more than would hold for all inputs."""
+    """Return True if a value or its shape is more specific than it is for all inputs."""
     own = value.shape
     if b.is_measured(value) or own is None or general is None or len(own) != len(general):
         return own is not None

@@ -32,7 +32,7 @@ LARGEST_NOTHING = 10**8
 
 
 def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
-    """What a port holds that is given this value."""
+    """Return the data of a port for a given value."""
     dtype = stated_dtype(port, precision)
     what = f"the input '{name}'"
     data = _of_type(value, dtype, what, where, InputError)
@@ -40,7 +40,7 @@ def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> 
 
 
 def default_data(port: Any, precision: str, where: str) -> Data:
-    """What a port holds when nothing was given.
+    """Return the data of a port without a given value.
 
     Its default_value; else zeros (empty texts) of its shape, an empty sequence, nothing.
     """
@@ -80,7 +80,7 @@ def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) ->
 
 
 def default_value(b: ModelBuilder, port: Any, where: str) -> Value:
-    """The default_value of a port that an edge, or the scope around a body, may bring another to.
+    """Return the default_value of a port whose values may also come from an edge or an outer scope.
 
     Numbers are as written, whatever type the port states, as those that are brought; a plain number
     is weak.
@@ -93,12 +93,12 @@ def default_value(b: ModelBuilder, port: Any, where: str) -> Value:
 
 
 def _is_general(data: Data, dtype: str | None) -> bool:
-    """Whether data follow the compilation's precision: float64 that no port states."""
+    """Return True if data follow the compilation's precision: float64 data without a stated type."""
     return dtype is None and bool(data.dtype == np.float64)
 
 
 def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:
-    """A value as its port's type says."""
+    """Return a value in the type that its port states."""
     if dtype is None or is_tensor(dtype):
         return _fitted(value, dtype, what, where, error)
     if is_optional(dtype):
@@ -116,7 +116,7 @@ def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[L
 
 
 def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Array:
-    """A value as an array of the stated dtype."""
+    """Return a value as an array of the stated dtype."""
     try:
         array = array_of(value, what, where, error)
     except Ragged:

@@ -126,7 +126,7 @@ class GraphReader:
                 )
 
     def _kept_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
-        """What the schedule has kept of earlier evaluations; nothing at first."""
+        """Return the values that the schedule keeps from earlier evaluations; none at first."""
         kept: dict[Key, Number | Truth] = {}
         persistent = frozenset(schedule.persistent)
         for key in schedule.keys:
@@ -145,7 +145,7 @@ class GraphReader:
     # --- what was read --------------------------------------------------------------------------
 
     def output(self, node: str, port: str) -> Term:
-        """What an output port gives, once the evaluation has ended.
+        """Return the value of an output port at the end of the evaluation.
 
         Raises:
             Poisoned: it could not be read.
@@ -214,7 +214,7 @@ def waiting_for(graph: Any, edges: Iterable[Any]) -> dict[str, list[str]]:
 
 
 def layers_of(graph: Any, waits: Mapping[str, Sequence[str]], where: str) -> Sets:
-    """The nodes in layers: each after all that it waits for.
+    """Return the nodes in layers. Each node is in a layer after all nodes that it waits for.
 
     Raises:
         CycleError: nodes wait for each other and no port between them has a default_value.
@@ -252,7 +252,7 @@ def _circular(circle: Sequence[str], where: str) -> CycleError:
 
 
 def _circle(waits: Mapping[str, Sequence[str]], waiting: list[str]) -> list[str]:
-    """The nodes of the first circle among those that wait, in the order of the graph."""
+    """Return the nodes of the first cycle among the waiting nodes, in the order of the graph."""
     import networkx
 
     edges = [(sender, node) for node in waiting for sender in waiting if sender in waits[node]]

@@ -54,7 +54,7 @@ class InnerGraph:
         self.reader = GraphReader(self.graph, self.where, self._supply, context, Memory(b)).read()
 
     def value(self, name: str) -> Value:
-        """What an output name stands for: an output port, else a value that is passed through.
+        """Return the value of an output name: an output port, or a value that is passed through.
 
         Raises:
             Poisoned: it could not be read.
@@ -83,7 +83,7 @@ class InnerGraph:
         return term
 
     def _supply(self, node: Any, port: Any, where: str) -> Term:
-        """What a free port stands for."""
+        """Return the value of a free port."""
         term = self.scope.find(port.id)
         if term is None and port.default_value is not None:
             return default_value(self.b, port, where)
@@ -112,7 +112,7 @@ class InnerGraph:
         )
 
     def _refuse_states(self) -> None:
-        """Nothing is kept from one evaluation to the next."""
+        """Refuse states, since inner graphs keep nothing between evaluations."""
         word, noun = self.role.word, self.role.noun
         for node in self.graph.nodes:
             for parameter in filter(is_stateful, node.parameters):
@@ -129,5 +129,5 @@ class InnerGraph:
 
 
 def output_ports(graph: Any) -> list[tuple[str, str]]:
-    """The output ports of a graph, as (node, port)."""
+    """Return the output ports of a graph, as (node, port)."""
     return [(node.id, port.id) for node in graph.nodes for port in node.output_ports]

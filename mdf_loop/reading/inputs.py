@@ -1,4 +1,4 @@
-"""What is given to a run: values of open input ports, constant or over time.
+"""Values of open input ports of a run, constant or over time.
 
 An open port is one that no edge feeds. A value has the port's own shape, or (in a run over time)
 an axis more in front: a row for every step. One number may stand for all elements of a port.
@@ -52,17 +52,17 @@ class OpenPort(Struct, frozen=True):
         return f"{self.node}.{self.port.id}"
 
     def stated_shape(self) -> Shape:
-        """The shape of all values that it takes, if the port states one: -1 is any extent."""
+        """Return the shape that the port states for all of its values (-1 is any extent), or None."""
         stated = enumerate(self.port.shape or ())
         return tuple(f"?{k}" if extent < 0 else extent for k, extent in stated) or None
 
     def given_as(self, names: Container[str]) -> str | None:
-        """That of `names` which means this port, if there is one."""
+        """Return the name among `names` that refers to this port, or None."""
         return next((name for name in self.names if name in names), None)
 
 
 def open_ports(document: Document) -> tuple[OpenPort, ...]:
-    """The graph's inputs: named by port id, by `node.port` where that could mean another port."""
+    """Return the graph's inputs, named by port id, or by `node.port` where the port id is ambiguous."""
     graph = document.graph
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     ports = [(n, p) for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed]
@@ -86,7 +86,7 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
 
 
 def _is_required(document: Document, port: Any) -> bool:
-    """Whether nothing stands for what is not given: an input of an ONNX file has no zeros of its own.
+    """Return True if an input needs a value. An input of an ONNX file has no zeros as default.
 
     In a document of MDF, also in one that an import has written, a port without default_value holds zeros
     in every engine; and what is optional may be absent.
@@ -99,18 +99,18 @@ def _is_required(document: Document, port: Any) -> bool:
 
 
 def _other_names(port: Any) -> tuple[str, ...]:
-    """What else the file that a port was imported from calls it, each name once."""
+    """Return the further names of a port in the file from which it was imported, without duplicates."""
     stated = (port.metadata or {}).get("names")
     return tuple(dict.fromkeys(map(str, stated))) if isinstance(stated, list | tuple) else ()
 
 
 def is_imported(graph: Any) -> bool:
-    """Whether a graph was written by the import of another system's file."""
+    """Return True if a graph was imported from a file of another system."""
     return not {"onnx", "openvino"}.isdisjoint(graph.metadata or {})
 
 
 class Given(Struct, frozen=True):
-    """What all inputs hold, by name.
+    """Values of all inputs by name.
 
     `over_time` are those that have a row for every step; `dtypes` has those that are no arrays;
     `open` has the types of those that were not given though their shape is open.
@@ -136,7 +136,7 @@ class Given(Struct, frozen=True):
         return {name: self.type(name) for name in self.arrays}
 
     def at_first(self, name: str) -> Data:
-        """What an input holds in the first step."""
+        """Return the value of an input in the first step."""
         return self.arrays[name][0] if name in self.over_time else self.arrays[name]
 
 
@@ -147,7 +147,7 @@ def bind(
     steps: int | None = None,
     ports: tuple[OpenPort, ...] | None = None,
 ) -> Given:
-    """The values of all inputs: given ones by port id or `node.port`, defaults for the rest.
+    """Return the values of all inputs: given ones by port id or `node.port`, and defaults for the rest.
 
     Args:
         document: the model.
@@ -187,7 +187,7 @@ def bind(
 
 
 def _missing(port: OpenPort) -> Finding:
-    """That an input of an ONNX file was not given, with what it takes."""
+    """Return the finding about a missing input of an ONNX file, with the type that it needs."""
     extents = ", ".join("?" if extent < 0 else str(extent) for extent in port.port.shape or ())
     return Finding(
         "InputError",
@@ -209,7 +209,7 @@ def _refuse_twice(port: OpenPort, given: Container[str]) -> None:
 def bind_members(
     given: Given, port: OpenPort, members: Array, options: Options, name: str
 ) -> Array:
-    """The values of one port in all members of a sweep; `given` has those of the first member.
+    """Return the values of one port for all members of a sweep. `given` has those of the first member.
 
     Raises:
         InputError: a value does not fit what the port states.
@@ -226,7 +226,7 @@ def bind_members(
 
 
 def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
-    """A value in the shape that its port states, behind `leading` axes (time, members).
+    """Return a value in the shape that its port states, after `leading` axes (time, members).
 
     One number stands for all elements; that of a port of one element stays what it is.
     """
@@ -266,7 +266,7 @@ def bind_types(document: Document, given: Mapping[str, Any], options: Options) -
 
 
 def stand_ins(document: Document, precision: str) -> dict[str, Data]:
-    """What tells the types of inputs that must be given, where these are known without a value."""
+    """Return stand-ins with the types of required inputs, where the types are known without a value."""
     return {
         port.name: _stand_in(port, precision)
         for port in open_ports(document)
@@ -275,7 +275,7 @@ def stand_ins(document: Document, precision: str) -> dict[str, Data]:
 
 
 def _stand_in(port: OpenPort, precision: str) -> Data:
-    """Nothing in the type of a port, open extents being 1."""
+    """Return zeros in the type of a port, with extent 1 for open extents."""
     shape = tuple(1 if extent < 0 else extent for extent in port.port.shape or ())
     return nothing(port.port, stated_dtype(port.port, precision), shape, port.where)
 
@@ -290,7 +290,7 @@ def _open_type(port: Any, options: Options) -> tuple[str, Shape]:
 
 
 def _rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | None:
-    """The array as a row for every step; None if it is one value for all of them."""
+    """Return the array as rows, one per step, or None if it is one value for all steps."""
     if steps is None or not isinstance(array, np.ndarray):
         return None
     shape = _own_shape(port.port)
@@ -310,7 +310,7 @@ def _rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | 
 
 
 def _own_shape(port: Any) -> tuple[int, ...]:
-    """The shape of one value: as stated, else that of the default_value."""
+    """Return the shape of one value: the stated one, or that of the default_value."""
     if port.shape or port.default_value is None:
         return tuple(port.shape or ())
     return np.shape(port.default_value)

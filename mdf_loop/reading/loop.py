@@ -41,7 +41,7 @@ from mdf_loop.reading.unrolled import unrolled
 def read_loop(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """The results of the loop that a Function or Parameter of `node` describes."""
+    """Return the results of the loop that a Function or Parameter of `node` describes."""
     form = loop_form(item, node, where, document)
     initial = (key for key in item.args or {} if key.startswith("arg_"))
     said = (f"the loop '{item.id}'", "its body does")
@@ -56,7 +56,7 @@ def loop_of(
     scope: Scope,
     document: Document,
 ) -> Reading:
-    """The results of a loop; `signature` gives its body's, for so many carried values."""
+    """Return the results of a loop. `signature` gives the signature of its body for a number of carried values."""
     bound = _bindings(b, form, scope)
     arguments = _arguments(b, form, scope)
     found = signature(len(arguments.initial))
@@ -68,7 +68,7 @@ def loop_of(
 
 
 def _bindings(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
-    """The loop's further arguments: captures under another name."""
+    """Return the loop's further arguments: captured values under other names."""
     bound: dict[str, Term] = {}
     for key, expression in form.bindings.items():
         with b.at(f"{form.where}.args.{key}"):
@@ -96,7 +96,7 @@ T = TypeVar("T")
 
 
 def _arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> Arguments:
-    """What the loop is given; all errors in it at once.
+    """Return the arguments of the loop. All errors in them are raised at once.
 
     Where trip count or condition are wrong, reading goes on with a stand-in: the body may have
     errors of its own.

@@ -64,7 +64,7 @@ ARGUMENTS = ("M", "cond", "v_initial", "body", "slices", "delays", "recordings",
 
 
 def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
-    """The loop that a Function or Parameter of `node` describes.
+    """Return the loop that a Function or Parameter of `node` describes.
 
     Raises:
         ModelError: the body is missing or is no graph.
@@ -92,7 +92,7 @@ def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
 
 
 def _is_as_onnx(owned: OwnedGraph) -> bool:
-    """Whether a body says `semantics: onnx`: it is run exactly as ONNX's Loop."""
+    """Return True if a body states `semantics: onnx`, so that it runs exactly as in ONNX's Loop."""
     word = owned.metadata.get("semantics")
     if word not in (None, "onnx"):
         raise ModelError(
@@ -116,13 +116,13 @@ def _absent(value: Any) -> bool:
 
 
 def _is_name(value: Any, node: Any) -> bool:
-    """Whether it is exactly what a value of the node is called, be that `-1` or `true`."""
+    """Return True for the exact name of a value of the node, even if that is `-1` or `true`."""
     known = (*node.parameters, *node.input_ports, *node.functions)
     return isinstance(value, str) and value.strip() in {part.id for part in known}
 
 
 def _trip_count(value: Any, node: Any) -> Any | None:
-    """The trip count as an expression; None for one left out."""
+    """Return the trip count as an expression, or None if it is omitted."""
     if _absent(value):
         return None
     if _is_name(value, node) or not isinstance(value, str) or not value.strip().startswith("["):
@@ -132,7 +132,7 @@ def _trip_count(value: Any, node: Any) -> Any | None:
 
 
 def _is_minus_one(value: Any, node: Any) -> bool:
-    """Whether it is written as -1, OpenVINO's way of leaving the trip count out."""
+    """Return True for a trip count of -1, which is OpenVINO's way to omit it."""
     if _is_name(value, node):
         return False
     number = parse_number(value) if isinstance(value, str) else value
@@ -167,7 +167,7 @@ def _initial(args: Mapping[str, Any], where: str) -> tuple[Any, ...] | dict[str,
 
 
 def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
-    """A name, number or list of numbers is one value; a tuple or list of names is several."""
+    """Return initial values. A name, number or list of numbers is one value; a tuple or list of names is several."""
     if _absent(value):
         return ()
     if isinstance(value, dict):
@@ -211,7 +211,7 @@ def _named_parts(text: str) -> dict[str, str] | None:
 
 
 def carried_expressions(form: LoopForm) -> tuple[Any, ...]:
-    """The initial values in the order of the signature."""
+    """Return the initial values in the order of the signature."""
     if not isinstance(form.initial, dict):
         return form.initial
     if form.owned.inputs is None:

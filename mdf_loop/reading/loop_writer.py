@@ -41,7 +41,7 @@ from mdf_loop.reading.slices import Slice, SlicedRows
 
 
 class Arguments(Struct, frozen=True):
-    """What a loop is given."""
+    """Arguments of a loop."""
 
     trip_count: Value | None
     condition: Value | None
@@ -102,7 +102,7 @@ class LoopWriter:
     # --- types that hold for all iterations -------------------------------------------------------
 
     def _settle(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
-        """The initial values and the body, read for shapes that hold before and after it."""
+        """Return initial values and the body, read for shapes that hold before and after the body."""
         numbers = () if self.dynamic else range(len(self.arguments.initial))
         initial, body = self._read_until_same(histories, numbers)
         spread = [k for k in numbers if initial[k] is not self.arguments.initial[k]]
@@ -227,7 +227,7 @@ class LoopWriter:
         return (self.b.name(f"{self.form.name}_iterations"), *shape)
 
     def _is_for_loop(self, body: ReadBody) -> bool:
-        """Whether there is no condition, or one that is always true."""
+        """Return True if the loop has no condition, or one that is always true."""
         first, goes_on = self.arguments.condition, original(body.ops, body.condition_out)
         stays = goes_on is body.condition_in or self._is_true(goes_on)
         return first is None or (self._is_true(first) and stays)
@@ -239,7 +239,7 @@ class LoopWriter:
     # --- its results ------------------------------------------------------------------------------
 
     def _last(self, parts: Split, k: int) -> Carried | None:
-        """The last row as a carried value, if its shape is known: then no other row is kept."""
+        """Return the last row as a carried value if its shape is known, so that no other row is kept."""
         row, name = parts.body.rows[k], parts.body.row_names[k]
         form = self.form.recordings.get(name)
         if form is None or not form.last or k in parts.late or row.dtype == "string":
@@ -259,7 +259,7 @@ class LoopWriter:
         rounds: Value,
         parts: Split,
     ) -> Value:
-        """What a recording gives."""
+        """Return the result of a recording."""
         b = self.b
         form = self.form.recordings.get(parts.body.row_names[k])
         ran = rounds if k in parts.late else self._count(loop)
@@ -276,14 +276,14 @@ class LoopWriter:
         return arranged(b, form, stack, self.scopes.node)
 
     def _count(self, loop: Loop) -> Value:
-        """How often the body was run."""
+        """Return the number of times that the body was run."""
         assert loop.count is not None
         if loop.condition is None and loop.trip_count is not None:
             return self.b.op("Max", loop.trip_count, self.b.constant(np.array(0)))
         return loop.count
 
     def _rounds(self, loop: Loop, parts: Split) -> Value:
-        """How many iterations ran to their end."""
+        """Return the number of complete iterations."""
         assert loop.count is not None
         assert loop.last_condition is not None
         if not self.form.mid_exit:
@@ -310,12 +310,12 @@ class LoopWriter:
 
 
 def _owner(where: str) -> str:
-    """The id of the node in a path like `$.graphs[0].nodes['A'].functions['f']`."""
+    """Return the id of the node in a path like `$.graphs[0].nodes['A'].functions['f']`."""
     return where.rsplit(".nodes['", 1)[-1].split("']", 1)[0] if ".nodes['" in where else "loop"
 
 
 def _joined(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
-    """The shape that holds for both: unknown extents always, differing ones only if allowed."""
+    """Return a shape that holds for both. Known extents that differ become unknown only with `dynamic`."""
     if enter is None or leave is None:
         return None
     if len(enter) != len(leave):
@@ -327,5 +327,5 @@ def _joined(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
 
 
 def _wider(dim: int | str, axis: int) -> str:
-    """A name that no other extent has: an extent that changes is none of those outside."""
+    """Return a new name for an extent that changes, which no outer extent has."""
     return dim if isinstance(dim, str) and dim.startswith("?") else f"?{axis}"

@@ -1,4 +1,4 @@
-"""What parameters, functions and outputs hold at one point of a model's execution.
+"""Values of parameters, functions and outputs at one point of a model's execution.
 
 An execution of a node reads what is held and puts what it makes. In a loop, what is read before
 it was put is carried: it enters with what the last iteration (at first, the outside) left.
@@ -37,18 +37,18 @@ PLACES = {"parameter": "parameters", "function": "functions", "output": "output_
 
 
 def label(state: State) -> str:
-    """What a state is called outside of programs."""
+    """Return the name of a state outside of programs."""
     kind, node, item = state
     return f"{kind} {node}.{item}" if kind in PLACES else f"{kind} {node}{item}"
 
 
 def before(state: State, value: Value) -> Input:
-    """The input of a program that is given the state."""
+    """Return the input of a program for the state."""
     return Input(value, role=InputRole.STATE, of=label(state))
 
 
 def after(state: State, value: Value) -> Output:
-    """The output of a program that gives the state."""
+    """Return the output of a program for the state."""
     name = label(state)
     return Output(f"{name} after", value, OutputRole.STATE, name)
 
@@ -69,7 +69,7 @@ class Types(Struct):
     widened: Counter[State] = field(default_factory=Counter)
 
     def type(self, state: State) -> tuple[str, Shape]:
-        """The type of something that is carried."""
+        """Return the type of a carried state."""
         kind = state[0]
         if kind not in PLACES:
             return ("int64" if kind == "count" else "bool", ())
@@ -96,7 +96,7 @@ class Types(Struct):
 
 
 class Memory:
-    """What is held; nothing at first."""
+    """Values that are held at one point; none at first."""
 
     def __init__(
         self, b: ModelBuilder, outside: Memory | None = None, types: Types | None = None
@@ -112,7 +112,7 @@ class Memory:
         self.held[state] = held
 
     def get(self, state: State) -> Term:
-        """What is held.
+        """Return the value that is held for a state.
 
         Raises:
             Poisoned: nothing is, since its node could not be read.
@@ -128,13 +128,13 @@ class Memory:
         return self.outside.get(state)
 
     def find(self, state: State) -> Term | None:
-        """What is held; None if nothing is."""
+        """Return the value that is held for a state, or None."""
         if state in self.held:
             return self.get(state)
         return None if self.outside is None else self.outside.find(state)
 
     def ran(self, node: str) -> Truth:
-        """Whether the node has run."""
+        """Return the truth value that tells whether the node has run."""
         if node in self._ran:
             return self._ran[node]
         return False if self.outside is None else self.outside.ran(node)
@@ -145,7 +145,7 @@ class Memory:
 
 
 class LoopMemory(Memory):
-    """What is held in a loop's body: what it does not put itself enters, and is carried.
+    """Values that are held in a loop's body. A value that the body has not computed enters as a carried value.
 
     `initial` gives what the loop starts from, in the scope outside of it.
     """
@@ -164,7 +164,7 @@ class LoopMemory(Memory):
         return self.enter(state)
 
     def find(self, state: State) -> Term | None:
-        """What is held; what is not, is carried."""
+        """Return the value that is held, as a carried value if necessary."""
         return self.get(state)
 
     def enter(self, state: State) -> Value:
@@ -176,7 +176,7 @@ class LoopMemory(Memory):
         return self.enters[state]
 
     def ran(self, node: str) -> Truth:
-        """Whether the node has run: carried, if that is not known."""
+        """Return the truth value that tells whether the node has run, carried if it is not known."""
         if node not in self._ran:
             self._ran[node] = self.enter(("ran", node, ""))
         return self._ran[node]
@@ -205,7 +205,7 @@ class LoopMemory(Memory):
         return tensor(self.b, held if isinstance(held, Value | tuple) else held())
 
     def carried(self, outside: ModelBuilder, name: Callable[[State], str]) -> tuple[Carried, ...]:
-        """The carried values of the loop, with results named by `name`."""
+        """Return the carried values of the loop, with results named by `name`."""
         made = []
         for state, enter in self.enters.items():
             leave = fitted(self.b, self.leaves[state], enter.dtype, enter.shape)
@@ -215,7 +215,7 @@ class LoopMemory(Memory):
 
 
 def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shape]:
-    """The dtype and shape that hold for both."""
+    """Return the dtype and shape that hold for both values."""
     item = state[2]
     dtype, shape = old
     if dtype != new.dtype and not {kind_of(dtype), kind_of(new.dtype)} <= set("biufc"):
@@ -235,9 +235,9 @@ def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shap
 
 
 def _open_shape(state: State, *shapes: _Extents) -> Shape:
-    """The shape of values that have one of these, of which some extents are known only at run time.
+    """Return a shape for all of these values, with names for extents that differ.
 
-    Those are not spread: each keeps its own extents. A number is an array of one element.
+    The values are not broadcast: each keeps its own extents. A number is an array of one element.
     """
     rank = max(map(len, shapes))
     deep = [(1,) * (rank - len(shape)) + shape for shape in shapes]
@@ -249,7 +249,7 @@ def _open_shape(state: State, *shapes: _Extents) -> Shape:
 
 
 def fitted(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
-    """The value in a type that holds for more than it: nothing is lost by that."""
+    """Return the value in a more general type, without loss."""
     wide = cast(b, value, dtype)
     if shape is None or wide.shape is None or wide.shape == shape:
         return wide
@@ -277,7 +277,7 @@ def selected(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
 
 
 def nothing_yet(b: ModelBuilder, dtype: str, shape: Shape) -> Value:
-    """What stands where nothing is held yet; nobody reads it."""
+    """Return a placeholder for a value that does not exist yet, and that no operation reads."""
     if not is_tensor(dtype):
         return known_value(b, dtype, [] if is_sequence(dtype) else None)
     extents = tuple(extent if isinstance(extent, int) else 0 for extent in shape or ())

@@ -49,7 +49,7 @@ class Split(Struct, frozen=True, eq=False):
 
 
 def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> Split:
-    """The body with everything after the test in an `If`."""
+    """Return the body with everything after the test in an `If`."""
     early, late = _divided(body.ops, (body.condition_out, *body.early))
     made_late = {value for operation in late for value in results(operation)}
     rows = [row for row in dict.fromkeys(body.rows) if row in made_late]
@@ -88,7 +88,7 @@ def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> Split:
 def _divided(
     ops: tuple[Operation, ...], roots: Iterable[Value]
 ) -> tuple[list[Operation], list[Operation]]:
-    """The operations that the roots need, and the others."""
+    """Return the operations that the roots need, and the other operations."""
     needed = set(roots)
     early: set[int] = set()
     for k in reversed(range(len(ops))):
@@ -106,14 +106,14 @@ def _made(ops: Iterable[Operation]) -> list[Value]:
 
 
 def _read(ops: Iterable[Operation]) -> list[Value]:
-    """What is read and not made here."""
+    """Return the values that these operations read, and do not compute."""
     inner = list(walk(ops))
     made = set(_made(inner))
     return [v for operation in inner for v in operands(operation) if v not in made]
 
 
 def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known: Extents) -> Value:
-    """What stands for a row of the round that was left; it is dropped."""
+    """Return a placeholder for a row of the last, incomplete iteration, which is discarded."""
     shape = known.tensor(b, row.shape)
     if shape is None or row.dtype == "string":
         raise UnsupportedError(
@@ -143,13 +143,13 @@ def _output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> V
 
 
 def full_rounds(b: ModelBuilder, count: Value, last_condition: Value) -> Value:
-    """How many rounds ran to their end, of so many begun ones."""
+    """Return the number of complete iterations from the number of started ones."""
     begun = b.op("Less", b.constant(np.array(0)), count)
     left = b.op("And", begun, b.op("Not", last_condition))
     return b.op("Sub", count, cast(b, left, "int64"))
 
 
 def rows_of_rounds(b: ModelBuilder, stack: Value, rounds: Value) -> Value:
-    """The rows without that of the round that was left."""
+    """Return the rows without that of the incomplete iteration."""
     end = b.op("Reshape", rounds, ints(b, 1))
     return b.op("Slice", stack, ints(b, 0), end, ints(b, 0))

@@ -37,7 +37,7 @@ class Item(Struct, frozen=True):
 
     @property
     def state(self) -> State:
-        """What it is in a memory."""
+        """State of the item."""
         return (KINDS[self.kind], self.node, self.id)
 
 
@@ -53,7 +53,7 @@ def items(document: Document) -> tuple[Item, ...]:
 
 
 def find_item(document: Document, name: str) -> Item:
-    """The item of that name: `node.item`, or an output port's id alone.
+    """Return the item of a name: `node.item`, or an output port's id alone.
 
     Raises:
         UnknownNameError: there is none.
@@ -91,7 +91,7 @@ _INDEXES: dict[int, tuple[ref[Document], _Index]] = {}
 
 
 def _index(document: Document) -> _Index:
-    """The index of a document: made once, since each run asks for it."""
+    """Return the index of a document, which is computed once, since each run needs it."""
     key = id(document)
     if key not in _INDEXES:
         gone = ref(document, lambda _: _INDEXES.pop(key, None))
@@ -100,7 +100,7 @@ def _index(document: Document) -> _Index:
 
 
 def output_names(document: Document) -> dict[str, str]:
-    """The model's outputs: what each is called in results, and what it is (`node.port`).
+    """Return the model's outputs: the name in results, and the `node.port`.
 
     `metadata.outputs` where given, else every output port that feeds no edge. A mapping there
     gives outputs names of their own. A graph without any output port gives its parameters.
@@ -152,7 +152,7 @@ def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None
 
 
 def _parameters(graph: Any) -> list[tuple[str, str]]:
-    """The parameters of all nodes, but for those that hold graphs."""
+    """Return the parameters of all nodes, without those that hold graphs."""
     graphs = {
         (node.id, name)
         for node in graph.nodes
@@ -168,7 +168,7 @@ OUTPUTS = Selection()
 
 
 def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str, Item]:
-    """What the model is to give, as results call it: its own outputs by the names it has for them.
+    """Return the requested items by their names in results. The model may name its own outputs.
 
     Raises:
         UnknownNameError: something is named that the model does not have.
@@ -186,7 +186,7 @@ def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str,
 
 
 def stated_shapes(document: Document) -> dict[str, tuple[int, ...]]:
-    """The shapes that output ports state, of outputs by the name that results have."""
+    """Return the stated shapes of output ports, by the name in results."""
     ports = {(n.id, p.id): p.shape for n in document.graph.nodes for p in n.output_ports}
     shapes = {name: ports.get((i.node, i.id)) for name, i in named_items(document).items()}
     return {name: tuple(shape) for name, shape in shapes.items() if shape}

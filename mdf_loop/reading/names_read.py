@@ -18,13 +18,13 @@ from mdf_loop.suggestion import suggestion
 
 
 def item_path(item: Any, node: Any) -> str:
-    """The path of a Function or Parameter of a node in its document."""
+    """Return the path of a Function or Parameter of a node in its document."""
     kind = "functions" if any(f is item for f in node.functions) else "parameters"
     return f"$.graphs[0].nodes['{node.id}'].{kind}['{item.id}']"
 
 
 def _names(value: Any) -> set[str]:
-    """The names in an expression, or in a list or dict of expressions."""
+    """Return the names in an expression, or in a list or dict of expressions."""
     if isinstance(value, str):
         return {value.strip()} | names_in(value)
     if isinstance(value, Mapping):
@@ -35,14 +35,14 @@ def _names(value: Any) -> set[str]:
 
 
 def names_read_by(item: Any, node: Any, document: Document) -> set[str]:
-    """What a function or parameter of a node reads from it, bodies included."""
+    """Return the names that a function or parameter of a node reads from the node, bodies included."""
     if graph_function(item.function):
         return _names_read_by_owner(item, node, document)
     return _names_read_by_expressions(item)
 
 
 def _names_read_by_expressions(item: Any) -> set[str]:
-    """What an item without bodies reads; its arguments hide what is outside."""
+    """Return the names that an item without bodies reads. Its arguments hide outer names."""
     names: set[str] = set()
     hidden: set[str] = set()
     for key, expression in (item.args or {}).items():
@@ -52,7 +52,7 @@ def _names_read_by_expressions(item: Any) -> set[str]:
 
 
 def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
-    """What a function with bodies reads: in its arguments, and in its bodies from outside."""
+    """Return the names that a function with bodies reads in its arguments, and from outside in its bodies."""
     bodies = BODIES[str(graph_function(item.function))]
     args = {key: value for key, value in (item.args or {}).items() if key not in bodies}
     names = {name for value in args.values() for name in _names(value)}
@@ -61,7 +61,7 @@ def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
 
 
 def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
-    """What the graphs that a function owns read from outside of them."""
+    """Return the outer names that the graphs of a function read."""
     names: set[str] = set()
     for argument, written in written_bodies(item, node).items():
         body, where = written.value, f"{item_path(item, node)}.args.{argument}"
@@ -76,7 +76,7 @@ def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
 def _names_read_by_body(
     body: Any, beside: Mapping[str, Any] | None, document: Document
 ) -> set[str]:
-    """What a graph reads that is not among its inputs; its metadata may stand beside it."""
+    """Return the outer names that a graph reads. Its metadata may stand beside it."""
     about = {**(body.metadata or {}), **(beside or {})}
     names = {*free_ports(body), *(about.get("outputs") or ())}
     for node in body.nodes:

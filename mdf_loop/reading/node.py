@@ -57,7 +57,7 @@ LOOP_RESULTS = ("iterations", "condition", "stopped_by")
 
 
 class Context(Struct, frozen=True):
-    """What surrounds a graph: its document, the names outside of it; its `place` by ids alone."""
+    """Surroundings of a graph: its document, the outer names, and its `place` by ids alone."""
 
     document: Document
     outer: Scope | None = None
@@ -65,7 +65,7 @@ class Context(Struct, frozen=True):
 
 
 class Moment(Struct, frozen=True):
-    """When a node is executed.
+    """Point of execution of a node.
 
     `ran` says whether it has been executed before, `old` gives what a parameter held then; `dt` is
     the time that has passed, None if none has.
@@ -195,7 +195,7 @@ class NodeReader:
         return selected(self.b, ran, old, self._initial(name))
 
     def _initial(self, name: str) -> Term:
-        """What a parameter holds before the node is executed for the first time."""
+        """Return the value of a parameter before the node is executed for the first time."""
         parameter = self.parameters[name]
         with self._place("parameters", name) as where:
             if is_stateful(parameter):
@@ -224,7 +224,7 @@ class NodeReader:
             return self._note(where, self._call(self.functions[name], where, self.old))
 
     def _call(self, item: Any, where: str, scope: Scope) -> Term:
-        """The result of a Function, or of a Parameter that has a function."""
+        """Return the result of a Function, or of a Parameter that has a function."""
         if graph_function(item.function):
             reading = read_graph_function(
                 self.b, item, self.node, where, scope, self.context.document
@@ -322,7 +322,7 @@ class NodeReader:
     # --- E: output ports ------------------------------------------------------------------------
 
     def read(self) -> dict[str, Term]:
-        """What each output port gives; a port with an error is missing (the error is noted)."""
+        """Return the value of each output port. A port with an error is omitted, and the error is recorded."""
         for function_id in self.functions:
             with self.b.findings.catch():
                 self._once("function", function_id, self._function)
@@ -348,7 +348,7 @@ class NodeReader:
         return results
 
     def _find_broken_parameters(self) -> None:
-        """What is wrong with a parameter is an error if anything reads it, else a note."""
+        """Record findings about parameters: errors for parameters that anything reads, else notes."""
         read: set[str] = set()
         more = self.reads.get(None, set())
         while more:

@@ -72,12 +72,12 @@ class OpenBranch:
         raise Poisoned
 
     def _may_fit(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
-        """Whether other shapes may mend all of this: no rule of ours forbids it."""
+        """Return True if other shapes may remove all findings, since none of them is a rule of this package."""
         lasting = b.findings.lasting
         return bool(findings) and not any(f in lasting or f.kind in _RULES for f in findings)
 
     def _opened(self, b: ModelBuilder, why: Finding) -> Sequence[Value] | None:
-        """Its values for open shapes; None if it is wrong for all of them."""
+        """Return the branch's values for open shapes, or None if the branch is wrong for all shapes."""
         for ranks_stay in (True, False):
             b.discard(b.ops)
             b.ops.clear()
@@ -106,7 +106,7 @@ class OpenBranch:
 
 
 class _Attempt(Struct, frozen=True):
-    """What reading a branch gave, and what was wrong."""
+    """Result of reading a branch, with its errors."""
 
     leaves: Sequence[Value] | None
     findings: tuple[Finding, ...]
@@ -135,7 +135,7 @@ class _OpenScope(Scope):
         self._opened: dict[Value, Value] = {}
 
     def find(self, name: str) -> Term | None:
-        """What the name stands for, opened."""
+        """Return the value of a name, with open shapes."""
         term = super().find(name)
         return None if term is None else self._open(term)
 
@@ -151,7 +151,7 @@ class _OpenScope(Scope):
         return self._opened[term]
 
     def _hidden(self, value: Value, shape: Shape) -> Value:
-        """The value itself, of a shape that neither we nor the runtime can tell before the run."""
+        """Return the same value with a shape that is unknown before the run."""
         b = self.b
         with b.at(b.where, value.name):
             if self._none is None:

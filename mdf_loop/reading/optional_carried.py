@@ -18,7 +18,7 @@ from mdf_loop.reading.body import ReadBody
 
 
 def as_entered(b: ModelBuilder, body: ReadBody) -> ReadBody:
-    """The body whose leaves are optional values where they enter as such."""
+    """Return the body whose leaving values are optional if the entering values are."""
     inside = b.body()
     leaves = tuple(
         inside.op("Optional", leave) if enter.dtype == optional_of(leave.dtype) else leave
@@ -28,6 +28,6 @@ def as_entered(b: ModelBuilder, body: ReadBody) -> ReadBody:
 
 
 def as_left(b: ModelBuilder, final: Value, leave: Value) -> Value:
-    """The result in the type that the body gives; a run fails if nothing ever was there."""
+    """Return the result in the type that the body gives. A run fails if the value is absent."""
     is_wrapped = final.dtype == optional_of(leave.dtype)
     return b.op("OptionalGetElement", final) if is_wrapped else final

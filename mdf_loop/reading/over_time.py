@@ -38,7 +38,7 @@ from mdf_loop.specification import RunSpecification
 
 
 def _executed(sets: Value) -> Output:
-    """The output that says which nodes ran, where that is decided while running (see `SETS`)."""
+    """Return the output for the nodes that ran, if the run determines them (see `SETS`)."""
     return Output("executed", sets, OutputRole.EXECUTED)
 
 
@@ -102,7 +102,7 @@ def read_over_time(
 
 
 def _not_arrays(document: Document, enters: Mapping[State, Value]) -> Iterator[Finding]:
-    """What is kept from one step to the next and is no array: no state file could hold it."""
+    """Yield findings about values that are carried from step to step, but are no arrays."""
     for (kind, node, name), value in enters.items():
         if not is_tensor(value.dtype):
             yield Finding(
@@ -133,11 +133,11 @@ class _FirstReader(ProgramReader):
             self.recorded[executed.name] = executed
 
     def state(self, state: State) -> Value:
-        """What is held after the first evaluation."""
+        """Return the value of a state after the first evaluation."""
         return tensor(self.b, current(self.graph, state))
 
     def finish(self, states: Sequence[State]) -> Program:
-        """The program that also gives these states."""
+        """Return the program that also gives these states."""
         held = [after(state, self.state(state)) for state in states]
         return self.program([*self.recorded.values(), *held])
 
@@ -181,7 +181,7 @@ class _LaterReader(ProgramReader):
         return self.declare_one(name, dtype, (), role=InputRole.CONTROL, of=name)
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
-        """What an open port holds: the row of this step, if it was given over time."""
+        """Return the value of an open port: the row of this step for an input over time."""
         name = self.ports[node.id, port.id].name
         if name not in self.over_time:
             return super().supply(node, port, where)
@@ -204,7 +204,7 @@ class _LaterReader(ProgramReader):
         return self.carrying.leave(self.document.where)
 
     def finish(self) -> Program:
-        """The loop as a program."""
+        """Return the loop as a program."""
         carried = self.carrying.carried(self.b, lambda state: f"{label(state)} after")
         stacks = [replace(row, value=self._stack(row)) for row in self.rows.values()]
         rows = zip(self.rows.values(), stacks, strict=True)

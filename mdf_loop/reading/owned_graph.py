@@ -15,7 +15,7 @@ from mdf_loop.errors import ModelError, SignatureError
 
 
 class Role(Struct, frozen=True):
-    """What errors call a graph and its owner: the `part` of `owner`, which is of this `kind`."""
+    """Name of a graph in errors: the `part` of an `owner` of this `kind`."""
 
     argument: str = "body"
     part: str = "body"
@@ -57,7 +57,7 @@ class OwnedGraph(Struct, frozen=True):
 def owned_graph(
     written: WrittenBody, item: Any, where: str, role: Role, document: Document
 ) -> OwnedGraph:
-    """The graph that stands for an argument of the function `item`.
+    """Return the graph for an argument of the function `item`.
 
     Raises:
         ModelError: it is missing, is no graph, contains itself, or its metadata are wrong.
@@ -81,7 +81,7 @@ def owned_graph(
 
 
 def _path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
-    """Where the graph, or its name, is written."""
+    """Return the place of the graph, or of its name, in the document."""
     path = f"{where}.args.{argument}"
     if written.parameters:
         node_where = where.removesuffix(f".functions['{item.id}']")
@@ -111,7 +111,7 @@ def _found(written: WrittenBody, path: str, role: Role, document: Document) -> t
 
 
 def _names(metadata: Mapping[str, Any], key: str, role: Role, where: str) -> tuple[str, ...] | None:
-    """The names of its inputs or outputs; None if they are not written."""
+    """Return the stated names of its inputs or outputs, or None."""
     value, said = metadata.get(key), f"the {role.noun}'s metadata.{key}"
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""What kind of parameter one is: fixed, a state, empty, or no number at all; what it states."""
+"""Kinds of parameters: fixed, state, empty, or graph."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fixed_parameters(node: Any) -> set[str]:
 
 
 def is_stateful(parameter: Any) -> bool:
-    """Whether a parameter remembers: a derivative, an initial value, or itself in its value."""
+    """Return True for a state: a parameter with a derivative, an initial value, or itself in its value."""
     return (
         parameter.time_derivative is not None
         or parameter.default_initial_value is not None
@@ -39,13 +39,13 @@ def is_stateful(parameter: Any) -> bool:
 
 
 def integrates(document: Document) -> bool:
-    """Whether a model has a time derivative, which a step of time `dt` integrates."""
+    """Return True if a model has a time derivative, which a time step `dt` integrates."""
     nodes = document.graph.nodes
     return any(p.time_derivative is not None for node in nodes for p in node.parameters)
 
 
 def further_expressions(item: Any) -> Iterator[Any]:
-    """What a part of a node states besides its value: how it begins and changes, its conditions."""
+    """Yield the expressions of a part of a node besides its value: initial value, derivative, conditions."""
     yield getattr(item, "default_initial_value", None)
     yield getattr(item, "time_derivative", None)
     for condition in getattr(item, "conditions", None) or ():
@@ -59,13 +59,13 @@ def condition_fields(condition: Any) -> tuple[Any, Any]:
 
 
 def is_empty(parameter: Any) -> bool:
-    """Whether a parameter says nothing at all."""
+    """Return True if a parameter states nothing."""
     written = (parameter.value, parameter.time_derivative, parameter.default_initial_value)
     return not (parameter.function or parameter.conditions) and all(w is None for w in written)
 
 
 def no_value(parameter: Any) -> ExpressionError:
-    """What is wrong with a parameter that says nothing."""
+    """Return the error about a parameter that states nothing."""
     return ExpressionError(
         f"the parameter '{parameter.id}' has no value", hint="give it a value or a function"
     )
@@ -80,7 +80,7 @@ def is_text(parameter: Any) -> bool:
 
 
 def is_document_part(value: Any) -> bool:
-    """Whether a parameter holds a graph (a loop body) rather than a number."""
+    """Return True if a parameter holds a graph (a loop body) rather than a number."""
     return (
         isinstance(value, dict)
         or hasattr(value, "nodes")

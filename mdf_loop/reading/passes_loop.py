@@ -53,7 +53,7 @@ SETS: State = ("count", "", "sets")
 
 
 def count_state(key: Key) -> State:
-    """What a schedule keeps, as something held."""
+    """Return the state for a count of the schedule."""
     return ("flag" if isinstance(key, JustRan) else "count", "", str(key))
 
 
@@ -120,7 +120,7 @@ class PassesLoop:
         )
 
     def _start(self, state: State, counters: Counters) -> Value:
-        """What the loop starts from."""
+        """Return the initial value of a state in the loop."""
         kind, node, _ = state
         if kind in ("flag", "count"):
             key = next(key for key in counters.held if count_state(key) == state)
@@ -190,7 +190,7 @@ class PassesLoop:
         return _Ends(iteration, go_on, self._row(b, visits))
 
     def _bounded(self, b: ModelBuilder, go_on: Truth, any_ran: Truth, iteration: Value) -> Value:
-        """Whether passes go on; the run fails if that is for ever."""
+        """Return the condition for further passes. A run fails if passes never end."""
         schedule = self.schedule
         with b.at(f"{schedule.where}.conditions"):
             limit = b.op("Less", iteration, b.constant(np.array(MOST_PASSES - 1)))
@@ -242,7 +242,7 @@ class PassesLoop:
         memory.has_run(node, either(memory.b, ran, runs))
 
     def _kept(self, node: str, memory: LoopMemory) -> list[State]:
-        """What somebody may read of a node: its outputs, what is wanted, and old parameters.
+        """Return the states of a node that anything may read: outputs, recorded values, and old parameters.
 
         The first evaluation, in which no time passes, does not read what others integrate from.
         """
@@ -257,7 +257,7 @@ class PassesLoop:
     # --- conditions that look at values ---------------------------------------------------------
 
     def _candidates(self, reaches: Reaches) -> list[State]:
-        """What a Threshold may mean: a parameter, function or output, in this order."""
+        """Return the possible meanings of a Threshold: a parameter, function or output, in this order."""
         node = self.executor.nodes[reaches.node]
         for kind, items in (
             ("parameter", node.parameters),
@@ -277,7 +277,7 @@ class PassesLoop:
         )
 
     def _look(self, memory: Memory) -> Callable[[Reaches], Truth]:
-        """Compares what nodes hold in a memory with the thresholds of conditions."""
+        """Return a function that compares values of nodes in a memory with the thresholds of conditions."""
 
         def look(reaches: Reaches) -> Truth:
             (state,) = self._candidates(reaches)
@@ -295,7 +295,7 @@ class PassesLoop:
         return look
 
     def _at_first(self, b: ModelBuilder, reaches: Reaches, state: State) -> Value:
-        """What stands for a value of a node that has not run: its initial value, or 0."""
+        """Return the value of a node that has not run: its initial value, or 0."""
         if state[0] != "parameter":
             return b.constant(np.array(0.0))
         node = self.executor.nodes[reaches.node]
@@ -307,7 +307,7 @@ class PassesLoop:
         return b.constant(np.array(self._written(reaches, initial)))
 
     def _written(self, reaches: Reaches, initial: Any) -> float:
-        """The initial value as the document has it."""
+        """Return the initial value in the document."""
         try:
             value: Any = 0.0 if initial is None else initial
             for index in reaches.indices if initial is not None else ():
@@ -323,7 +323,7 @@ class PassesLoop:
 
 
 def _met(value: float, reaches: Reaches) -> bool:
-    """Whether a number meets a threshold."""
+    """Return True if a number meets a threshold."""
     if reaches.sign in ("==", "!="):
         near = np.isclose(value, reaches.threshold, atol=reaches.atol, rtol=reaches.rtol)
         return bool(near) == (reaches.sign == "==")
@@ -331,7 +331,7 @@ def _met(value: float, reaches: Reaches) -> bool:
 
 
 def _one_number(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
-    """The element that a Threshold means, as a float64 number."""
+    """Return the element that a Threshold refers to, as a float64 number."""
     for index in reaches.indices:
         value = b.op("Gather", value, b.constant(np.array(index)), axis=0)
     single = one_element(b, value)

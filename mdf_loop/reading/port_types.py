@@ -1,4 +1,4 @@
-"""What a port that states a type makes of the values that come to it.
+"""Conversion of values to the types that ports state.
 
 The type says what a value from outside, or written as a default, becomes. What arrives over an edge
 is left alone, as in modeci_mdf: its importers write `float` on every port, PsyNeuLink `int64`.
@@ -18,7 +18,7 @@ from mdf_loop.ops.build_helpers import cast
 
 
 def as_held(b: ModelBuilder, port: Any, value: Value) -> Value:
-    """What a port holds that a value comes to over an edge, or from the scope around a body.
+    """Return the value that a port holds for a value from an edge, or from the scope around a body.
 
     The value as it is, as in modeci_mdf: numbers keep their dtype and shape, whatever the port
     states. Only a port of optional values makes its value one that could be absent.
@@ -33,7 +33,7 @@ def as_held(b: ModelBuilder, port: Any, value: Value) -> Value:
 
 
 def as_counted(b: ModelBuilder, port: Any, iteration: Value) -> Value:
-    """The iteration number, in the dtype that a port of the body states.
+    """Return the iteration number in the dtype that a port of the body states.
 
     A mere `float` is what MDF's importers write on every port.
     """
@@ -43,7 +43,7 @@ def as_counted(b: ModelBuilder, port: Any, iteration: Value) -> Value:
 
 
 def as_begun(b: ModelBuilder, port: Any, value: Value) -> Value:
-    """A plain number that a carried value starts from, in the dtype that the body's port states.
+    """Return a plain initial number of a carried value in the dtype that the body's port states.
 
     Itself where that dtype could not hold it.
     """

@@ -1,4 +1,4 @@
-"""What an input port holds when its node runs: what edges bring, its default, or the outside.
+"""Values of input ports when their node runs: from edges, defaults, or the outside.
 
 Source: modeci_mdf.execution_engine.EvaluableInput and EvaluableGraph.evaluate_edge (0.4.15).
 """
@@ -41,7 +41,7 @@ class Ports(Struct, frozen=True):
     supply: Supply
 
     def term(self, memory: Memory, node: Any, port: Any, where: str) -> Term:
-        """What a port holds now."""
+        """Return the current value of a port."""
         edges = self.arriving.get((node.id, port.id))
         if edges is None:
             return self.supply(node, port, where)
@@ -73,7 +73,7 @@ class Ports(Struct, frozen=True):
         return as_held(b, port, term) if isinstance(term, Value) else term
 
     def _sent(self, memory: Memory, edge: Any) -> Term:
-        """What an edge brings: the sender's last output, times the edge's weight."""
+        """Return the value from an edge: the sender's last output times the edge's weight."""
         term = memory.get(("output", edge.sender, edge.sender_port))
         weight = (edge.parameters or {}).get("weight", 1)
         if isinstance(weight, int | float) and weight == 1:
@@ -86,7 +86,7 @@ class Ports(Struct, frozen=True):
 
 
 def _absent(b: ModelBuilder, port: Any, where: str, dtype: str) -> Value:
-    """What a port holds to which no edge has brought anything: its default, or zeros.
+    """Return the value of a port to which no edge has sent anything: its default, or zeros.
 
     The engine's first zero is whole unless the port's type says float.
     """

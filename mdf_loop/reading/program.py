@@ -160,7 +160,7 @@ class ProgramReader:
         return self.inputs[name].value
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
-        """What an open port holds."""
+        """Return the value of an open port."""
         return self.inputs[self.ports[node.id, port.id].name].value
 
     def read_graph(self, memory: Memory, dt: Value | None = None) -> GraphReader:
@@ -178,7 +178,7 @@ class ProgramReader:
         ).read()
 
     def program(self, outputs: Iterable[Output]) -> Program:
-        """The program with these outputs, or all errors that were found."""
+        """Return the program with these outputs, or raise all errors that were found."""
         self.raise_found()
         return Program(
             name=self.document.graph.id,
@@ -193,7 +193,7 @@ class ProgramReader:
         raise_findings(map(self._advised, (*found, *self.b.findings.unread) if found else ()))
 
     def _advised(self, finding: Finding) -> Finding:
-        """An operation that cannot take whole numbers says which ports hold them unasked."""
+        """Return the finding with a hint about ports that hold whole numbers by default."""
         if finding.kind != "OperandError" or finding.hint or "int64" not in finding.what:
             return finding
         node = f"{self.document.where}.nodes['"
@@ -214,7 +214,7 @@ class ProgramReader:
         return replace(finding, hint=hint)
 
     def outputs(self, graph: GraphReader) -> dict[str, Output]:
-        """The outputs of the graph, and what else is to be recorded, by `node.port`.
+        """Return the outputs of the graph and the other recorded values, by `node.port`.
 
         With each output whose node may not have run comes whether it has.
         """
@@ -264,7 +264,7 @@ class ProgramReader:
 
 
 def _flagged(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
-    """An output, and whether its node has run, where that is not sure."""
+    """Return an output, with a flag for whether its node has run if that is not certain."""
     ran, name = memory.ran(item.node), output.name
     if ran is True:
         return {name: output}
@@ -273,7 +273,7 @@ def _flagged(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
 
 
 def current(graph: GraphReader, state: State) -> Term:
-    """What is held after an evaluation; anything at all for a node that has not run."""
+    """Return the value of a state after an evaluation, or a placeholder for a node that has not run."""
     memory = graph.memory
     kind, node, _ = state
     if kind == "ran":

@@ -1,4 +1,4 @@
-"""Who reads a function that owns graphs (`mdf_loop.document.graph_functions`).
+"""Registry of the readers of functions that own graphs (`mdf_loop.document.graph_functions`).
 
 A reader is marked `@reads(name)` in a file of its own, which `reading/__init__.py` imports.
 """
@@ -17,7 +17,7 @@ from mdf_loop.lower.builder import ModelBuilder
 
 
 class Reading(Struct, frozen=True):
-    """What such a function gives: its results, and what else can be asked for by `name.key`."""
+    """Results of such a function, and further values by `name.key`."""
 
     term: Term
     named: Mapping[str, Callable[[], Term]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ def reads(function: str) -> Callable[[Reader], Reader]:
 def read_graph_function(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """The results of a function or parameter that owns graphs."""
+    """Return the results of a function or parameter that owns graphs."""
     name = graph_function(item.function)
     assert name is not None
     return READERS[name](b, item, node, where, scope, document)

@@ -47,7 +47,7 @@ class RecordingForm(Struct, frozen=True):
 
 
 def recording_forms(value: Any, where: str) -> dict[str, RecordingForm]:
-    """The recordings that the argument `recordings` describes, by the name of the output."""
+    """Return the recordings that the argument `recordings` describes, by the name of the output."""
     return {entry.name: _form(entry) for entry in entries(value, where, _KEYS)}
 
 
@@ -112,14 +112,14 @@ def refuse_unrecorded(
 
 
 def last_row(b: ModelBuilder, form: RecordingForm, stack: Value, rounds: Value) -> Value:
-    """The row of the last iteration; a loop of no iterations has none."""
+    """Return the row of the last iteration. A run fails if the loop has no iterations."""
     one = b.constant(np.array(1))
     place = check_value(b, b.op("Sub", rounds, one), b.op("LessOrEqual", one, rounds), no_row(form))
     return b.op("Gather", stack, place, axis=0)
 
 
 def no_row(form: RecordingForm) -> RecordShapeError:
-    """The error for the last row of a loop that had no iteration."""
+    """Return the error about the last row of a loop without iterations."""
     return RecordShapeError(
         f"the last row of '{form.name}' is asked for, but the loop had no iteration",
         form.where,
@@ -128,7 +128,7 @@ def no_row(form: RecordingForm) -> RecordShapeError:
 
 
 def arranged(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
-    """The recording, made of the rows stacked on axis 0."""
+    """Return the recording from the rows stacked on axis 0."""
     with b.at(form.where):
         if form.reverse:
             stack = _reversed(b, stack)
@@ -144,7 +144,7 @@ def _reversed(b: ModelBuilder, stack: Value) -> Value:
 
 
 def _moved(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
-    """The rows stacked on another axis."""
+    """Return the rows stacked on another axis."""
     axis = axis_of(stack, form.axis)
     if axis == 0:
         return stack
@@ -153,7 +153,7 @@ def _moved(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
 
 
 def _joined(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
-    """The rows joined along an axis of theirs."""
+    """Return the rows joined along one of their axes."""
     count, *row = extents(stack)
     if not row:
         raise OperandError(
@@ -174,7 +174,7 @@ def _joined(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
 def _joined_shape(
     b: ModelBuilder, moved: Value, count: int | str, row: Sequence[int | str], axis: int
 ) -> Value:
-    """The shape of the rows joined: known where it can be."""
+    """Return the shape of the joined rows, known where possible."""
     others = [*row[:axis], *row[axis + 1 :]]
     whole = [extent for extent in others if isinstance(extent, int)]
     if len(whole) == len(others):
@@ -191,7 +191,7 @@ def _joined_shape(
 
 
 def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
-    """The rows with others after them, so that there are `length`."""
+    """Return the rows padded to `length`."""
     row = extents(stack)[1:]
     length = one_element(
         b, tensor(b, lower_expression(b, form.length, scope, f"{form.name}.length"))
@@ -225,7 +225,7 @@ def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) ->
 
 
 def _pad(b: ModelBuilder, form: RecordingForm, pad: Value, dtype: str) -> Value:
-    """The number that fills, in the dtype of the rows, which must hold it."""
+    """Return the padding number in the dtype of the rows, which must represent it."""
     wide = cast(b, pad, dtype)
     known, made = b.constant_of(pad), b.constant_of(wide)
     if pad.dtype == dtype:

@@ -40,7 +40,7 @@ BODY = Role(owner="the scan", kind="scan")
 def read_scan(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """The results of the Scan that a Function or Parameter of `node` describes."""
+    """Return the results of the Scan that a Function or Parameter of `node` describes."""
     form, signature = scan_form(item, node, where, document)
     said = (f"the scan '{item.id}'", "its body does")
     refuse_unread(item, node, where, ARGUMENTS, document, said)
@@ -48,7 +48,7 @@ def read_scan(
 
 
 def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[LoopForm, Signature]:
-    """The loop that says the same as a Scan, and its body's signature.
+    """Return the loop that is equivalent to a Scan, and the signature of its body.
 
     Raises:
         ModelError: the body is missing or is no graph, or an argument is wrong.
@@ -88,7 +88,7 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
 def _names(
     name: str, owned: OwnedGraph, states: int, scanned: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The body's inputs and outputs: states first."""
+    """Return the body's inputs and outputs, states first."""
     inputs, outputs, where = owned.inputs, owned.outputs, owned.where
     if inputs is None or outputs is None:
         raise SignatureError(
@@ -138,7 +138,7 @@ def _recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, Recording
 
 
 def _directions(args: NamedEntry, key: str, count: int) -> list[bool]:
-    """Whether each one runs backwards."""
+    """Return the directions: True for each input or output that runs backwards."""
     numbers = _numbers(args, key, count)
     if any(number not in (0, 1) for number in numbers):
         raise ModelError(

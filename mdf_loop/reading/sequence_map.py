@@ -39,7 +39,7 @@ ARGUMENTS = ("input_sequence", "additional_inputs", "body")
 def read_sequence_map(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """The sequences that a Function or Parameter of `node` describes."""
+    """Return the sequences that a Function or Parameter of `node` describes."""
     name = f"{node.id}.{item.id}"
     owned = owned_graph(written_body(item, node), item, where, body_role(name), document)
     inputs, outputs = _names(owned)
@@ -65,12 +65,12 @@ def read_sequence_map(
 
 
 def body_role(name: str) -> Role:
-    """What errors call the body of a SequenceMap of this name."""
+    """Return the name of the body in errors for a SequenceMap of this name."""
     return Role(owner=f"'{name}'", kind="map")
 
 
 def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The body's inputs and outputs."""
+    """Return the body's inputs and outputs."""
     for key, names in (("inputs", owned.inputs), ("outputs", owned.outputs)):
         if not names:
             raise SignatureError(
@@ -82,7 +82,7 @@ def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
-    """The first sequence, then sequences and tensors."""
+    """Return the first sequence, then further sequences and tensors."""
     if is_omitted(args.get("input_sequence")):
         known = suggestion("input_sequence", args)
         raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=known)
@@ -111,7 +111,7 @@ class _Map(Struct, frozen=True):
     document: Document
 
     def loop(self, b: ModelBuilder) -> Loop:
-        """The loop over the members of the first sequence."""
+        """Return the loop over the members of the first sequence."""
         inside = b.loop_body()
         with inside.at(self.where, self.name):
             iteration = inside.new("int64", (), f"{self.name}.i")
@@ -142,7 +142,7 @@ class _Map(Struct, frozen=True):
     def _collected(
         self, b: ModelBuilder, inside: ModelBuilder, member: Value, name: str
     ) -> Carried:
-        """The sequence that an output of the body is put into."""
+        """Return the sequence to which an output of the body is appended, as a carried value."""
         if not is_tensor(member.dtype):
             raise wrong_kind_error(member, f"the output '{name}' of {self.body.role.word}")
         dtype = sequence_of(member.dtype)

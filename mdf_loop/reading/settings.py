@@ -37,18 +37,18 @@ class Settings(Struct, frozen=True):
         return {input_name(name): array for name, array in self.arrays.items()}
 
     def is_plain(self, name: str) -> bool:
-        """Whether a value is what a plain number of the document is, so that it is as weak."""
+        """Return True if a value is a plain number of the document, whose dtype adapts to others."""
         array = self.arrays[name]
         return array.ndim == 0 and array.dtype in (np.bool_, np.int64, np.float64)
 
 
 def input_name(name: str) -> str:
-    """The input that the parameter `node.parameter` reads when it is set."""
+    """Return the input that the parameter `node.parameter` reads if it is set."""
     return f"set {name}"
 
 
 def bind_settings(document: Document, given: Mapping[str, Any], precision: str) -> Settings:
-    """The values of parameters that are set, by `node.parameter`.
+    """Return the values of parameters that are set, by `node.parameter`.
 
     Raises:
         InputError: there is no such parameter, it cannot be set, or the value is no number.
@@ -62,7 +62,7 @@ def bind_settings(document: Document, given: Mapping[str, Any], precision: str) 
 
 
 def written_value(document: Document, name: str) -> Any:
-    """What the document says a parameter is, or starts from: a number, a list, or an expression.
+    """Return the value, or initial value, of a parameter in the document: a number, a list, or an expression.
 
     Raises:
         InputError: there is no such parameter, or it has no value.
@@ -90,22 +90,22 @@ def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
 
 
 def is_state(document: Document, name: str) -> bool:
-    """Whether a parameter keeps a state, so that setting it says what that begins with."""
+    """Return True for a state, whose setting is its initial value."""
     return is_stateful(_find(document, name)[0])
 
 
 def with_settings(document: Document, settings: Settings) -> Document:
-    """The document in which the parameters that are set read the inputs for them."""
+    """Return the document in which set parameters read their inputs."""
     return _with(document, {name: input_name(name) for name in settings.arrays})
 
 
 def with_values(document: Document, settings: Settings) -> Document:
-    """The document in which the parameters that are set have their values."""
+    """Return the document in which set parameters have their values."""
     return _with(document, {name: array.tolist() for name, array in settings.arrays.items()})
 
 
 def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
-    """The document in which input ports, by any of their names, have these default values."""
+    """Return the document in which input ports, by any of their names, have these default values."""
     written = {
         (port.node, port.port.id): values[name].tolist()
         for port in open_ports(document)
@@ -164,7 +164,7 @@ def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:
 
 
 def _attribute(parameter: Any, name: str, where: str) -> str:
-    """What of a parameter is set: its initial value, or its value if it keeps no state."""
+    """Return the attribute of a parameter that is set: its initial value for a state, else its value."""
     if is_stateful(parameter):
         return "default_initial_value"
     if parameter.value is None:
@@ -177,7 +177,7 @@ def _attribute(parameter: Any, name: str, where: str) -> str:
 
 
 def _array(value: Any, written: Any, name: str, precision: str) -> Array:
-    """The value as an array; a whole number becomes one with a point if the model has one there.
+    """Return the value as an array. A whole number becomes a float if the model has a float there.
 
     What says no size itself has that of floats which the document states.
     """
@@ -193,13 +193,13 @@ def _array(value: Any, written: Any, name: str, precision: str) -> Array:
 
 
 def _stated_float(written: Any) -> str | None:
-    """The size of floats that the document states for an array, if it is not the usual one."""
+    """Return the float type that the document states for an array, if it is not the default."""
     stated = dtype_name(written) if isinstance(written, np.ndarray) else None
     return stated if stated in ("float32", "float16", "bfloat16") else None
 
 
 def _has_point(written: Any) -> bool:
-    """Whether what the document has there is a number with a point."""
+    """Return True if the document has a float there."""
     if isinstance(written, str):
         return isinstance(parse_number(written), float)
     try:

@@ -40,7 +40,7 @@ class Signature(Struct, frozen=True):
 
 
 def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
-    """The body's signature for `n_carried` initial values.
+    """Return the body's signature for `n_carried` initial values.
 
     Raises:
         ArityError: the counts do not fit.
@@ -121,7 +121,7 @@ def _infer_inputs(
 def _inputs_by_name(
     form: LoopForm, names: tuple[str, ...], free: list[str]
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Inputs of a body whose carried values are named in `v_initial`."""
+    """Return the inputs of a body whose carried values are named in `v_initial`."""
     unknown = [name for name in names if name not in free_ports(form.body)]
     if unknown:
         raise SignatureError(
@@ -148,7 +148,7 @@ def _unknown_order(form: LoopForm, n_carried: int, free: list[str]) -> Signature
 
 
 def _loop_outputs(form: LoopForm, node: Any) -> int:
-    """How many results of the loop the node's output ports take."""
+    """Return the number of results of the loop that the node's output ports read."""
     taken = [p.value for p in node.output_ports if isinstance(p.value, str)]
     bare = sum(value == form.name for value in taken)
     pattern = re.compile(rf"(?<!\w){re.escape(form.name)}\[(\d+)\]")
@@ -173,7 +173,7 @@ def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]
 
 
 def gives_truth(node: Any, value: Any) -> bool:
-    """Whether a value of a node is plainly a truth value, from how it is written."""
+    """Return True if a value of a node is evidently a truth value."""
     if isinstance(value, bool):
         return True
     if not isinstance(value, str):
@@ -192,7 +192,7 @@ def gives_truth(node: Any, value: Any) -> bool:
 
 
 def _is_truth_function(function: str) -> bool:
-    """Whether a function is an operator of ONNX that gives truth values and nothing else."""
+    """Return True if a function is an operator of ONNX that gives truth values only."""
     domain, _, op_type = function.partition("::")
     if domain != "onnx" or op_type not in operator_names():
         return False

@@ -49,7 +49,7 @@ class SliceForm(Struct, frozen=True):
 
 
 def slice_forms(value: Any, where: str) -> tuple[SliceForm, ...]:
-    """The slices that the argument `slices` describes."""
+    """Return the slices that the argument `slices` describes."""
     return tuple(_form(entry) for entry in entries(value, where, _KEYS, short="of"))
 
 
@@ -94,14 +94,14 @@ def _form(entry: NamedEntry) -> SliceForm:
 
 
 class SlicedRows(Struct, frozen=True, eq=False):
-    """What a loop scans for a slice: one element for each iteration, without the axis."""
+    """Rows that a loop scans for a slice, one for each iteration."""
 
     values: Value
     axis: int
     backward: bool = False
 
     def scanned(self, b: ModelBuilder, name: str) -> Scanned:
-        """What the loop says of it; `b` builds the body."""
+        """Return the scanned input of the loop. `b` builds the body."""
         shape = extents(self.values)
         row = b.new(self.values.dtype, (*shape[: self.axis], *shape[self.axis + 1 :]), name)
         return Scanned(self.values, row, self.axis, self.backward)
@@ -121,7 +121,7 @@ class Slice(Struct, frozen=True, eq=False):
     parts: Value
 
     def rows(self, b: ModelBuilder) -> SlicedRows | None:
-        """What a loop scans, cut out before it where not all of it is read from an end."""
+        """Return the rows that a loop scans, cut before the loop if they do not begin at an end, or None."""
         form = self.form
         if form.part is not None:
             return None
@@ -140,7 +140,7 @@ class Slice(Struct, frozen=True, eq=False):
         return SlicedRows(cut, self.axis)
 
     def row(self, b: ModelBuilder, iteration: Value) -> Value:
-        """What it is in an iteration; `b` builds the body."""
+        """Return the slice in an iteration. `b` builds the body."""
         begin = iteration
         if self.form.stride != 1:
             begin = b.op("Mul", begin, b.constant(np.array(self.form.stride)))
@@ -154,7 +154,7 @@ class Slice(Struct, frozen=True, eq=False):
 
 
 def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
-    """The slices of a loop; all errors in them at once."""
+    """Return the slices of a loop. All errors in them are raised at once."""
     found: list[Slice] = []
     for form in forms:
         with b.findings.catch(), b.at(form.where, form.name):
@@ -194,7 +194,7 @@ def _number(b: ModelBuilder, number: int | Value) -> Value:
 
 
 def _position(b: ModelBuilder, number: int, extent: Value) -> Value:
-    """A start or end counted from 0."""
+    """Return a start or end counted from 0."""
     if number >= 0:
         return _number(b, number)
     return b.op("Add", extent, _number(b, number + 1))

@@ -1,4 +1,4 @@
-"""What a model says of the axes of its outputs, compared with the axes that they have."""
+"""Comparison of stated names of axes with the axes of outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdf_loop.reading.names import Item
 
 
 def dims_findings(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Finding]:
-    """A finding for each output with other axes than are named, and each name of two lengths."""
+    """Yield a finding for each output with other axes than named, and for each name of two lengths."""
     stated = dims_of(document)
     lengths: dict[str, tuple[str, object]] = {}
     for item, shape in shapes.items():

@@ -29,7 +29,7 @@ class Streams(Struct, frozen=True):
 
     @property
     def vary(self) -> bool:
-        """Whether members have numbers of their own."""
+        """True if members have random numbers of their own."""
         return self.trials is not None or isinstance(self.seed, tuple)
 
     @property
@@ -50,7 +50,7 @@ class Streams(Struct, frozen=True):
         return np.repeat(rows, count, axis=0)
 
     def keys(self, sites: tuple[str, ...], members: int) -> Array:
-        """The keys of sites, in their order: `[sites]`, or `[members of a sweep * trials, sites]`.
+        """Return the keys of sites in order: `[sites]`, or `[members of a sweep * trials, sites]`.
 
         All trials of a member stand side by side.
 
@@ -73,7 +73,7 @@ class Streams(Struct, frozen=True):
         return np.tile(made, (members, 1)) if isinstance(self.seed, int) else made
 
     def of_one_run(self, sites: tuple[str, ...]) -> Array:
-        """The keys of the run without trials, of the first seed."""
+        """Return the keys of the first seed for a run without trials."""
         return _keys(self.seed if isinstance(self.seed, int) else self.seed[0], sites)
 
 

@@ -29,7 +29,7 @@ from mdf_loop.reading.slices import Slice
 def trip_count(
     b: ModelBuilder, form: LoopForm, scope: Scope, slices: Sequence[Slice]
 ) -> Value | None:
-    """How many iterations the loop runs at most; None for no limit."""
+    """Return the largest number of iterations of the loop, or None without a limit."""
     shortest = _of_slices(b, form, slices)
     if form.trip_count is None:
         return shortest
@@ -51,7 +51,7 @@ def trip_count(
 
 
 def _of_slices(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Value | None:
-    """The number of parts of the shortest slice."""
+    """Return the number of parts of the shortest slice."""
     if not slices:
         return None
     first, *others = slices
@@ -70,7 +70,7 @@ def _of_slices(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Valu
 
 
 def _bounded(b: ModelBuilder, form: LoopForm, count: Value, slices: Sequence[Slice]) -> Value:
-    """The trip count, which no slice may be too short for."""
+    """Return the trip count. A run fails if a slice is too short for it."""
     for found in slices:
         known = b.constant_of(found.parts)
         has = f"has only {known}" if known is not None else "has fewer parts"
@@ -99,7 +99,7 @@ def _known(form: LoopForm, number: float, whole: int | None) -> int:
 
 
 def _run_time(b: ModelBuilder, form: LoopForm, value: Value, shortest: Value | None) -> Value:
-    """A trip count known only at run time: whole, and -1 for none (slices or the bound decide)."""
+    """Return a trip count that is known only at run time: a whole number, -1 for none."""
     whole = cast(b, value, "int64")
     if value.dtype == "uint64":
         sentence = f"the trip count of '{form.name}' is too large"

@@ -33,7 +33,7 @@ from mdf_loop.reading.recordings import arranged
 
 
 def unrolled(writer: LoopWriter) -> Reading | None:
-    """The results of the loop written out; None if it stays a loop.
+    """Return the results of the unrolled loop, or None if it stays a loop.
 
     Raises:
         TripCountError: it has more iterations than may be written out.
@@ -45,7 +45,7 @@ def unrolled(writer: LoopWriter) -> Reading | None:
 
 
 def _stays(writer: LoopWriter) -> bool:
-    """Whether the loop is one whose number of iterations is not constant, or none."""
+    """Return True if the loop cannot be unrolled, for example since its number of iterations is not constant."""
     arguments, b = writer.arguments, writer.b
     count, condition = (b.constant_of(v) for v in (arguments.trip_count, arguments.condition))
     variable = (arguments.trip_count is not None and count is None) or (
@@ -138,7 +138,7 @@ class _Unrolled:
         return body
 
     def _spread(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
-        """Initial values that are one number as arrays, as the loop has them; None if none is."""
+        """Return initial values that are single numbers as arrays of the loop's shapes, or None if none is."""
         wider = list(initial)
         for k, (value, leaf) in enumerate(zip(initial, first.leaves, strict=True)):
             known = leaf.shape and all(isinstance(extent, int) for extent in leaf.shape)
@@ -148,7 +148,7 @@ class _Unrolled:
         return wider if wider != list(initial) else None
 
     def _row(self, k: int, rounds: Sequence[ReadBody]) -> Value:
-        """A recording, of the rows of all iterations."""
+        """Return a recording of the rows of all iterations."""
         b, name = self.b, rounds[0].row_names[k]
         strong = [body.rows[k] for body in rounds if not b.is_weak(body.rows[k])]
         rows = [_like(b, (strong or [body.rows[k]])[0], body.rows[k]) for body in rounds]
@@ -179,7 +179,7 @@ class _Unrolled:
 
 
 def _entering(b: ModelBuilder, value: Value) -> Value:
-    """An initial value as the loop has it: no plain number, which bends to other dtypes."""
+    """Return an initial value as in a loop: never a plain number, whose dtype adapts to others."""
     known = b.constant_of(value)
     if known is not None:
         return b.late(known)
@@ -187,13 +187,13 @@ def _entering(b: ModelBuilder, value: Value) -> Value:
 
 
 def _like(b: ModelBuilder, other: Value, value: Value) -> Value:
-    """The value; a plain number that a choice gave has the dtype of the other."""
+    """Return the value. A plain number that a choice gave has the dtype of the other value."""
     plain = b.is_weak(value) and value.dtype != "string" and fits_dtype(b, value, other.dtype)
     wide = kind(other) == "f" or kind(value) in "biu"
     return cast(b, value, other.dtype) if plain and wide else value
 
 
 def _settled(initial: Sequence[Value], rounds: Sequence[ReadBody]) -> bool:
-    """Whether every carried value has one shape from the beginning."""
+    """Return True if every carried value keeps its initial shape."""
     pairs = (pair for body in rounds for pair in zip(initial, body.leaves, strict=True))
     return all(before.shape == after.shape for before, after in pairs)

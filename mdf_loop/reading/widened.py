@@ -27,7 +27,7 @@ _Shapes = frozenset[Shape]
 def widened_findings(
     program: Program, b: ModelBuilder, own: Mapping[Value, Shape] | None = None
 ) -> tuple[Finding, ...]:
-    """What the program would compute otherwise if every value had its own shape.
+    """Return findings about values that would differ if every value had its own shape.
 
     `own` are shapes that inputs have besides that of the program, which `b` has read.
     """
@@ -58,7 +58,7 @@ class _Followed:
                 self._follow(operation)
 
     def of(self, value: Value) -> _Shapes:
-        """The shapes that a value may have."""
+        """Return the possible shapes of a value."""
         return self.known.get(value, frozenset({value.shape}))
 
     def _add(self, value: Value, shapes: Iterable[Shape]) -> None:
@@ -146,5 +146,5 @@ def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
 
 
 def _is_by_element(op: Op) -> bool:
-    """Whether it gives the same for an array as for each of its elements."""
+    """Return True if an operation gives the same for an array as for each of its elements."""
     return row_of(op.op_type).elementwise or op.op_type == "Expand"

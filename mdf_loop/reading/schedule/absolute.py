@@ -64,7 +64,7 @@ class AbsoluteTime(Struct, frozen=True):
     layers: Sequence[Sequence[str]]
 
     def condition(self, written: Written) -> Condition:
-        """What a TimeInterval or a TimeTermination says of the number of visits."""
+        """Return the condition on the number of visits for a TimeInterval or a TimeTermination."""
         points = _points(written.type, written.arguments, written.where)
         parts: list[Condition] = []
         if points.repeat is not None:
@@ -89,7 +89,7 @@ class AbsoluteTime(Struct, frozen=True):
         return EveryNth(_VISITS, int(period), int(shift))
 
     def _offset(self, points: Points, written: Written) -> Fraction:
-        """The time from which repetitions are counted: that of the first visit of the layer."""
+        """Return the time from which repetitions are counted, which is that of the layer's first visit."""
         if len(self.layers) == 1 and points.start is not None:
             return points.start
         for k, nodes in enumerate(self.layers):
@@ -105,7 +105,7 @@ class AbsoluteTime(Struct, frozen=True):
 def absolute_time(
     written: Iterable[tuple[Any, str]], layers: Sequence[Sequence[str]]
 ) -> AbsoluteTime:
-    """The clock of a graph: from all its conditions (with their places) and its layers."""
+    """Return the clock of a graph from all of its conditions (with their places) and its layers."""
     found = [list(_found(condition, where)) for condition, where in written]
     per_condition = [points for points in found if points]
     intervals = [p.repeat for points in per_condition for p in points if p.repeat is not None]
@@ -123,7 +123,7 @@ def _greatest_divisor(numbers: Sequence[Fraction]) -> Fraction:
 
 
 def _found(written: Any, where: str) -> Iterable[Points]:
-    """The absolute conditions that a condition is made of."""
+    """Yield the absolute conditions inside a condition."""
     kind, arguments = type_and_arguments(written)
     if kind in _ABSOLUTE:
         yield _points(kind, arguments, where)

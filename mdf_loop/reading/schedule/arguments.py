@@ -1,4 +1,4 @@
-"""What a scheduler condition says: its type, and its arguments under all names that they may have.
+"""Type and arguments of a scheduler condition, under all names that they may have.
 
 What compiles conditions and what puts them into words read them here alike.
 """
@@ -31,7 +31,7 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
     asked: dict[str, None] = field(default_factory=dict)
 
     def get(self, *names: str) -> Any:
-        """The argument of the first of these names that is there; None if none is."""
+        """Return the argument of the first of these names that exists, or None."""
         for name in names:
             self.asked[name] = None
             if self.arguments.get(name) is not None:
@@ -39,11 +39,11 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
         return None
 
     def about(self) -> list[Any]:
-        """The nodes that the condition is about."""
+        """Return the nodes of the condition."""
         return _listed(self.get(*ABOUT))
 
     def parts(self) -> Iterator[tuple[str, Any]]:
-        """The conditions that a composite one is made of, each with its place in it."""
+        """Yield the parts of a composite condition, each with its place in the condition."""
         for name, value in self.arguments.items():
             self.asked[name] = None
             for k, part in enumerate(_listed(value)):
@@ -65,10 +65,10 @@ def type_and_arguments(written: Any) -> tuple[str | None, Mapping[str, Any]]:
 
 
 def node_id(value: Any) -> Any:
-    """The id of a node that an argument holds: a modeci_mdf Node, or the id itself."""
+    """Return the id of a node in an argument, which is a modeci_mdf Node or the id itself."""
     return getattr(value, "id", value)
 
 
 def scale_name(scale: Any) -> str:
-    """A time scale's name, however it is written: `TimeScale.LIFE`, `life`, the enum itself."""
+    """Return the name of a time scale in any spelling: `TimeScale.LIFE`, `life`, the enum itself."""
     return str(getattr(scale, "name", scale)).rpartition(".")[2].upper()

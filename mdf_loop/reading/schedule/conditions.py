@@ -31,7 +31,7 @@ def _words(scale: TimeScale) -> str:
 
 
 class Calls(Struct, frozen=True):
-    """How often a node has run within the current unit of time."""
+    """Number of runs of a node within the current unit of time."""
 
     node: str
     scale: TimeScale = EVALUATION
@@ -41,12 +41,12 @@ class Calls(Struct, frozen=True):
 
     @property
     def persists(self) -> bool:
-        """Whether the count goes on over evaluations."""
+        """True if the count continues over evaluations."""
         return self.scale > EVALUATION
 
 
 class Unused(Struct, frozen=True):
-    """How often a node has run since its reader ran last (in this evaluation)."""
+    """Number of runs of a node since its reader ran last (in this evaluation)."""
 
     node: str
     reader: str
@@ -57,7 +57,7 @@ class Unused(Struct, frozen=True):
 
 
 class Times(Struct, frozen=True):
-    """How many units of time have passed within the current longer one."""
+    """Number of units of time within the current longer unit."""
 
     unit: TimeScale
     within: TimeScale = EVALUATION
@@ -67,7 +67,7 @@ class Times(Struct, frozen=True):
 
     @property
     def persists(self) -> bool:
-        """Whether the count goes on over evaluations."""
+        """True if the count continues over evaluations."""
         return self.within > EVALUATION
 
 
@@ -156,7 +156,7 @@ ALWAYS = Fixed(True)
 
 
 def parts(condition: Condition) -> Iterator[Condition]:
-    """The condition and all conditions inside it."""
+    """Yield the condition and all conditions inside it."""
     yield condition
     match condition:
         case AllOf(inner) | AnyOf(inner):
@@ -167,7 +167,7 @@ def parts(condition: Condition) -> Iterator[Condition]:
 
 
 def counts_in(condition: Condition) -> tuple[Count, ...]:
-    """What must be counted to know whether the condition holds."""
+    """Return the counts that determine whether the condition holds."""
     found: dict[Count, None] = {}
     for part in parts(condition):
         if isinstance(part, Compare):
@@ -178,6 +178,6 @@ def counts_in(condition: Condition) -> tuple[Count, ...]:
 
 
 def all_in(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:
-    """The parts of one kind in several conditions, each once."""
+    """Return the parts of one kind in several conditions, without duplicates."""
     found = (p for condition in conditions for p in parts(condition) if isinstance(p, kind))
     return tuple(dict.fromkeys(found))

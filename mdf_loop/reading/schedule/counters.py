@@ -1,4 +1,4 @@
-"""What conditions count, and whether they hold: the state of graph-scheduler's Scheduler.
+"""Counts and truth of conditions: the state of graph-scheduler's Scheduler.
 
 The same counters work with known numbers, to plan an evaluation while reading, and with values,
 inside a loop. Only what some condition asks for is counted.
@@ -69,7 +69,7 @@ class Counters(Struct):
     look: Callable[[Reaches], Truth] = field(default=_refuse_to_look)
 
     def copy(self) -> Counters:
-        """The same counts, to go another way from here."""
+        """Return a copy of the counts."""
         return replace(self, held=dict(self.held))
 
     def _number(self, key: Key) -> Number:
@@ -85,14 +85,14 @@ class Counters(Struct):
     # --- what happens ---------------------------------------------------------------------------
 
     def begin(self, scale: TimeScale) -> None:
-        """A unit of time begins: calls within it, or within shorter ones, are counted from zero."""
+        """Begin a unit of time: reset the counts of calls within it, or within shorter units."""
         for key in self.held:
             again = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(key, Unused)
             if again or (isinstance(key, Calls) and key.scale <= scale):
                 self.held[key] = 0
 
     def call(self, node: str, runs: Truth) -> None:
-        """A node runs, if it does."""
+        """Count a run of a node if `runs` is true."""
         b = self.b
         for key in self.held:
             if isinstance(key, Unused) and key.reader == node:
@@ -102,7 +102,7 @@ class Counters(Struct):
                 self._change(key, lambda n: plus(b, n, as_number(b, runs)))
 
     def pass_time(self, unit: TimeScale, passes: Truth) -> None:
-        """A unit of time has passed, if it has; what is counted within it starts at zero again."""
+        """Count a unit of time if `passes` is true, and reset the counts within it."""
         for key in self.held:
             if isinstance(key, Times) and key.unit is unit:
                 self._change(key, lambda n: plus(self.b, n, as_number(self.b, passes)))
@@ -110,7 +110,7 @@ class Counters(Struct):
                 self.held[key] = 0
 
     def ran(self, runs: Mapping[str, Truth], counts: Truth) -> None:
-        """A set of nodes has run together, if that `counts` as a set."""
+        """Count a set of nodes that ran together if `counts` is true."""
         for key, held in list(self.held.items()):
             if isinstance(key, JustRan):
                 now = runs.get(key.node, False)
@@ -126,7 +126,7 @@ class Counters(Struct):
     # --- what holds -----------------------------------------------------------------------------
 
     def holds(self, condition: Condition, looked_at: Truth = True) -> Truth:
-        """Whether the condition holds; `looked_at`: whether anyone asks."""
+        """Return the truth of the condition. `looked_at` tells whether the scheduler evaluates it."""
         b = self.b
         match condition:
             case Fixed(holds):

@@ -37,7 +37,7 @@ SIGNS = tuple(PYTHON_SIGNS)
 
 
 def value_of(b: ModelBuilder, known: int | float | bool | Value) -> Value:
-    """The number or truth value as a value of the program."""
+    """Return the number or truth value as a value of the program."""
     return known if isinstance(known, Value) else b.constant(np.array(known))
 
 
@@ -52,7 +52,7 @@ def compared(b: ModelBuilder, left: Number, sign: str, right: int | float) -> Tr
 
 
 def every_nth(b: ModelBuilder, number: Number, n: int, offset: int) -> Truth:
-    """`(number - offset) % n == 0`."""
+    """Return `(number - offset) % n == 0`."""
     if not isinstance(number, Value):
         return (number - offset) % n == 0
     shifted = plus(b, number, -offset)

@@ -63,7 +63,7 @@ class Schedule(Struct, frozen=True):
 
     @property
     def termination(self) -> Condition:
-        """When an evaluation ends."""
+        """Condition that ends an evaluation."""
         return self.update if self.sequence == NEVER else AnyOf((self.update, self.sequence))
 
     @property
@@ -73,14 +73,14 @@ class Schedule(Struct, frozen=True):
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """What must be kept to know which conditions hold."""
+        """Counts that determine which conditions hold."""
         counts = (count for condition in self.all_conditions for count in counts_in(condition))
         kept = (*counts, *all_in(self.all_conditions, FirstTimes))
         return tuple(dict.fromkeys((*kept, *all_in(self.all_conditions, JustRan))))
 
     @property
     def persistent(self) -> tuple[Key, ...]:
-        """What is kept from one evaluation to the next."""
+        """Counts that are kept from one evaluation to the next."""
         return tuple(k for k in self.keys if isinstance(k, FirstTimes | JustRan) or k.persists)
 
     @property
@@ -90,22 +90,22 @@ class Schedule(Struct, frozen=True):
 
     @property
     def may_wake(self) -> bool:
-        """Whether a condition may begin to hold in a pass though no node has run in the last."""
+        """True if a condition may begin to hold in a pass although no node ran in the last one."""
         return self.absolute or any(map(_changes_alone, self.keys))
 
     @property
     def all_run(self) -> bool:
-        """Whether every node has surely run when an evaluation has ended."""
+        """True if every node is certain to have run at the end of an evaluation."""
         return self.termination == _all_have_run(self.conditions)
 
     # --- what one pass does ---------------------------------------------------------------------
 
     def done(self, counters: Counters, asked: Truth = True) -> Truth:
-        """Whether the evaluation ends here, if that is `asked`."""
+        """Return the truth of the termination condition, if it is `asked`."""
         return counters.holds(self.termination, asked)
 
     def visits(self, layer: int, counters: Counters, visited: Truth) -> Truth:
-        """Whether a pass goes on with this layer; `visited`: whether it has come to it."""
+        """Return the truth of visiting this layer in a pass that has `visited` the layers before it."""
         if layer == 0 and not any(map(_changes_by_asking, self._ending_keys)):
             return visited  # asked just now, at the end of the last pass
         return both(counters.b, visited, opposite(counters.b, self.done(counters, visited)))
@@ -136,7 +136,7 @@ class Schedule(Struct, frozen=True):
         return runs
 
     def _rounds(self, layer: Sequence[str]) -> int:
-        """How often the nodes of a layer must be asked: one that starts may let another start."""
+        """Return how often the nodes of a layer must be tested, since one that starts may let another start."""
         related = any(
             isinstance(part, FirstTimes) or _counts_calls(part, layer, node)
             for node in layer
@@ -145,7 +145,7 @@ class Schedule(Struct, frozen=True):
         return len(layer) + 1 if related else 1
 
     def end_visit(self, counters: Counters, runs: Mapping[str, Truth], visited: Truth) -> Truth:
-        """The nodes of a layer have run; whether any has."""
+        """Record the runs of the nodes of a layer, and return whether any node ran."""
         b = counters.b
         some: Truth = False
         for node in runs:
@@ -164,7 +164,7 @@ class Schedule(Struct, frozen=True):
         counters.pass_time(PASS, True)
 
     def end(self, counters: Counters) -> None:
-        """The evaluation is over; what ends the sequence of all is asked once more."""
+        """End the evaluation, and test the condition that ends all evaluations once more."""
         counters.pass_time(EVALUATION, True)
         if all_in((self.sequence,), FirstTimes):
             counters.holds(self.sequence)
@@ -172,7 +172,7 @@ class Schedule(Struct, frozen=True):
     # --- a whole evaluation, where it can be known ----------------------------------------------
 
     def plan(self, counters: Counters, most: int) -> tuple[Sets, ...] | None:
-        """The sets of nodes of each pass of one evaluation; None if that cannot be known, or is too long.
+        """Return the sets of nodes of each pass of one evaluation, or None if they are unknown or too many.
 
         Changes the counters as the evaluation does.
         """
@@ -213,13 +213,13 @@ class Schedule(Struct, frozen=True):
         return tuple(sets) if sets or self.absolute else ((),)
 
     def endless(self) -> EndlessLoopError:
-        """The error of an evaluation in which nothing can change any more."""
+        """Return the error about an evaluation in which nothing can change any more."""
         return self._never_ends(
             "no node can run any more, and the termination condition does not hold"
         )
 
     def too_long(self) -> EndlessLoopError:
-        """The error of an evaluation that takes more than `MOST_PASSES` passes."""
+        """Return the error about an evaluation with more than `MOST_PASSES` passes."""
         return self._never_ends(f"it is not over after {MOST_PASSES} passes")
 
     def _never_ends(self, why: str) -> EndlessLoopError:
@@ -232,17 +232,17 @@ class Schedule(Struct, frozen=True):
 
 
 def _changes_alone(key: Key) -> bool:
-    """Whether what is kept may change in a pass in which no node runs."""
+    """Return True if a count may change in a pass in which no node runs."""
     return isinstance(key, Times | JustRan) or _changes_by_asking(key)
 
 
 def _changes_by_asking(key: Key) -> bool:
-    """Whether what is kept may change from the end of a pass to the beginning of the next."""
+    """Return True if a count may change between the end of a pass and the beginning of the next."""
     return isinstance(key, FirstTimes) or (isinstance(key, Calls) and key.scale <= PASS)
 
 
 def _counts_calls(part: Condition, layer: Sequence[str], owner: str) -> bool:
-    """Whether a condition counts the runs of another node of the layer."""
+    """Return True if a condition counts the runs of another node of the layer."""
     counts = part.counts if isinstance(part, Compare) else ()
     calls = (count for count in counts if isinstance(count, Calls | Unused))
     return any(count.node in layer and count.node != owner for count in calls)
@@ -254,7 +254,7 @@ def _counts_calls(part: Condition, layer: Sequence[str], owner: str) -> bool:
 def read_schedule(
     graph: Any, layers: Sets, waits: Mapping[str, Iterable[str]], where: str
 ) -> Schedule:
-    """The schedule of a graph; `waits`: whose output each node needs first.
+    """Return the schedule of a graph. `waits` has the nodes whose output each node needs first.
 
     Raises:
         LoopError: a condition is wrong, or cannot be compiled.

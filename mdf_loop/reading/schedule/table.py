@@ -43,7 +43,7 @@ _SETS = "execution set"
 
 
 def _sequence(compare: Callable[[int | float], bool]) -> Callable[[Written], Condition]:
-    """A condition on the number of the environment sequence, which is always 0 in MDF."""
+    """Return a reader of conditions on the number of the environment sequence, which is always 0 in MDF."""
     return lambda w: Fixed(compare(w.number()))
 
 
@@ -55,7 +55,7 @@ class Type(Struct, frozen=True):
 
 
 def _refused(reason: str) -> Callable[[Written], Condition]:
-    """What no program can express."""
+    """Return a reader that refuses a condition that no program can express."""
 
     def read(w: Written) -> Condition:
         raise UnsupportedError(
@@ -159,7 +159,7 @@ TYPES = {**COMPILED, **REFUSED}
 def read_condition(
     written: Any, owner: str | None, where: str, nodes: Sequence[str], absolute: Intervals
 ) -> Condition:
-    """The condition that a mapping, or a modeci_mdf Condition, says.
+    """Return the condition that a mapping, or a modeci_mdf Condition, describes.
 
     Raises:
         ConditionError: it lacks an argument, or has one that means nothing.
@@ -183,13 +183,13 @@ def read_condition(
 
 
 def condition_text(written: Any) -> str:
-    """A condition in a few words, also one that cannot be compiled; an unknown one as a call."""
+    """Return a short text for a condition, also for one that cannot be compiled."""
     kind, arguments = type_and_arguments(written)
     said = say.Said(condition_text, type=str(kind), arguments=arguments)
     return TYPES[kind].words(said) if kind in TYPES else say.as_call(said)
 
 
 def is_kind(condition: Any, kind: str) -> bool:
-    """Whether a condition is of a type and has no arguments."""
+    """Return True if a condition has this type and no arguments."""
     found, arguments = type_and_arguments(condition)
     return found == kind and not arguments

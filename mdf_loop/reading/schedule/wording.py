@@ -25,7 +25,7 @@ class Said(Arguments, frozen=True, eq=False):
     say: Callable[[Any], str]
 
     def name(self, value: Any) -> str:
-        """What an argument stands for: a node's id, a condition's words, a list, a value."""
+        """Return the text of an argument: a node's id, a condition, a list, or a value."""
         if isinstance(value, list | tuple):
             return f"[{', '.join(map(self.name, value))}]"
         if hasattr(value, "kwargs") or (isinstance(value, Mapping) and "type" in value):
@@ -33,16 +33,16 @@ class Said(Arguments, frozen=True, eq=False):
         return str(node_id(value))
 
     def nodes(self, word: str = "and") -> str:
-        """The nodes that it is about: `A, B and C`."""
+        """Return the nodes of the condition as text: `A, B and C`."""
         return _listed([self.name(part) for part in self.about()] or ["?"], word)
 
     def number(self, default: Any = "?") -> Any:
-        """The argument `n`; a whole number without a point."""
+        """Return the argument `n`, as an integer if it is whole."""
         n = self.get("n")
         return int(n) if isinstance(n, float) and n.is_integer() else default if n is None else n
 
     def grouped(self, condition: Any) -> str:
-        """A condition inside this one, in brackets where it is several itself."""
+        """Return the text of an inner condition, in brackets if it has several parts."""
         text = self.name(condition)
         return f"({text})" if " and " in text or " or " in text else text
 
@@ -51,13 +51,13 @@ Words: TypeAlias = Callable[[Said], str]
 
 
 def as_call(said: Said) -> str:
-    """A condition without words of its own: `when Mine(a=1)`."""
+    """Return the text of a condition without words of its own: `when Mine(a=1)`."""
     written = ", ".join(f"{key}={said.name(value)}" for key, value in said.arguments.items())
     return f"when {said.type}({written})"
 
 
 def fixed(words: str) -> Words:
-    """The same words for all arguments."""
+    """Return a function that gives the same words for all arguments."""
     return lambda said: words
 
 
@@ -65,7 +65,7 @@ def fixed(words: str) -> Words:
 
 
 def _listed(names: Iterable[str], word: str = "and") -> str:
-    """`A`, `A and B`, `A, B and C`."""
+    """Return `A`, `A and B`, or `A, B and C`."""
     *first, last = names
     return f"{', '.join(first)} {word} {last}" if first else last
 

@@ -68,7 +68,7 @@ class Written(Arguments, frozen=True, eq=False):
     # --- arguments ------------------------------------------------------------------------------
 
     def needed(self, *names: str) -> Any:
-        """The argument of the first of these names that is there, as `get` gives it; one must be."""
+        """Return the argument of the first of these names that exists, like `get`. One is required."""
         value = self.get(*names)
         if value is None:
             meant = difflib.get_close_matches(names[0], self.arguments, n=1)
@@ -80,7 +80,7 @@ class Written(Arguments, frozen=True, eq=False):
         return value
 
     def number(self, *, default: int | None = None) -> int | float:
-        """The argument `n`."""
+        """Return the argument `n`."""
         n = self.get("n")
         n = self.needed("n") if n is None and default is None else default if n is None else n
         if isinstance(n, int | float) and LARGEST < abs(n) != math.inf:
@@ -94,7 +94,7 @@ class Written(Arguments, frozen=True, eq=False):
         return int(n) if n == int(n) else n
 
     def nth(self) -> int:
-        """The argument `n` as a period."""
+        """Return the argument `n` as a period."""
         n = self.number()
         if not isinstance(n, int) or n < 1:
             raise ConditionError(
@@ -104,11 +104,11 @@ class Written(Arguments, frozen=True, eq=False):
         return n
 
     def node(self) -> str:
-        """The node that the condition is about."""
+        """Return the node of the condition."""
         return self._known(self.needed(*ABOUT))
 
     def several(self) -> tuple[str, ...]:
-        """The nodes that the condition is about."""
+        """Return the nodes of the condition."""
         return tuple(self._known(node) for node in self.about())
 
     def _known(self, node: Any) -> str:
@@ -122,7 +122,7 @@ class Written(Arguments, frozen=True, eq=False):
         return name
 
     def scale(self, default: TimeScale = UPDATE) -> TimeScale:
-        """The argument `time_scale`."""
+        """Return the argument `time_scale`."""
         given = self.get("time_scale")
         if given is None:
             return default
@@ -138,15 +138,15 @@ class Written(Arguments, frozen=True, eq=False):
     # --- conditions inside ----------------------------------------------------------------------
 
     def inner(self, written: Any, place: str) -> Condition:
-        """A condition that stands inside this one."""
+        """Return a condition inside this one."""
         return self.read(written, self.owner, f"{self.where}.{place}", self.nodes, self.absolute)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """The conditions that this one is made of."""
+        """Return the conditions inside this one."""
         return tuple(self.inner(part, place) for place, part in self.parts())
 
     def part(self) -> Condition:
-        """The condition that this one changes the meaning of."""
+        """Return the condition that this one modifies."""
         return self.inner(self.needed(INSIDE), INSIDE)
 
     def refuse_unread(self) -> None:
@@ -165,7 +165,7 @@ class Written(Arguments, frozen=True, eq=False):
     # --- forms ----------------------------------------------------------------------------------
 
     def on_absolute_time(self) -> Condition:
-        """A condition on absolute time, of which graph-scheduler itself refuses unknown arguments."""
+        """Return a condition on absolute time, whose unknown arguments graph-scheduler itself refuses."""
         self.asked.update(dict.fromkeys(self.arguments))
         return self.absolute(self)
 
@@ -190,16 +190,16 @@ class Written(Arguments, frozen=True, eq=False):
         return EveryNth(self._passed(PASS), self.nth())
 
     def calls(self, sign: str) -> Condition:
-        """Runs of a node, compared with `n`."""
+        """Return the comparison of the number of runs of a node with `n`."""
         return Compare((Calls(self.node(), self.scale()),), sign, self.number())
 
     def calls_of_all(self) -> Condition:
-        """Runs of several nodes together, at least `n`; of no node at all, if none is named."""
+        """Return the condition that several nodes, or none if none is named, have run `n` times in total."""
         scale, n = self.scale(), self.number()
         return Compare(tuple(Calls(node, scale) for node in self.several()), ">=", n)
 
     def unused(self) -> Condition:
-        """Runs of a node that the owner has not used."""
+        """Return the number of runs of a node that the owner has not used."""
         if self.owner is None:
             raise ConditionError(
                 f"'{self.type}' counts the runs of a node between two runs of another, so it cannot "
@@ -223,7 +223,7 @@ class Written(Arguments, frozen=True, eq=False):
             ) from None
 
     def threshold(self) -> Condition:
-        """A value of a node, compared with a number."""
+        """Return the comparison of a value of a node with a number."""
         sign, threshold = self.needed("comparator"), self.needed("threshold")
         if sign not in SIGNS:
             raise ConditionError(
@@ -254,7 +254,7 @@ class Written(Arguments, frozen=True, eq=False):
 
 
 def _advice(name: str, asked: Iterable[str]) -> str:
-    """What to do about an argument that nobody has asked for."""
+    """Return the hint about an argument that the condition does not have."""
     if name == "time_scale":
         return (
             "remove it: this condition always counts within one evaluation; EveryNPasses and "
