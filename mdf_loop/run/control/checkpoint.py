@@ -84,7 +84,7 @@ class Checkpoints:
         self._next = time.monotonic() + every_seconds
 
     def due(self) -> bool:
-        """Whether it is time to save."""
+        """Return True if it is time to save."""
         return time.monotonic() >= self._next
 
     def save(self, parts: Parts) -> None:
@@ -101,7 +101,7 @@ class Checkpoints:
 
 
 def _entries(parts: Parts, identity: Identity) -> dict[str, Array]:
-    """What stands in the file by name: the contents first, then the arrays."""
+    """Return the content of the file by name: the table of contents first, then the arrays."""
     arrays: list[Array] = []
     held: dict[str, dict[str, str]] = {}
     for part, named in parts.items():
@@ -119,7 +119,7 @@ def _bytes(content: Any) -> Array:
 
 
 def _held(array: Array) -> tuple[str, Array]:
-    """How an array is held ("" for as it is), and an array that `.npz` files hold bit for bit."""
+    """Return the encoding of an array ("" for none), and an array that `.npz` files store exactly."""
     if array.dtype.kind == "O":
         texts = array.reshape(-1).tolist()
         if not all(isinstance(text, str) for text in texts):
@@ -156,7 +156,7 @@ def _texts(kept: Array) -> Array:
 
 
 def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
-    """What `Checkpoints.save` was given last.
+    """Return the parts that `Checkpoints.save` stored last.
 
     Raises:
         InputError: there is no checkpoint, it is damaged, or it is of another run.
@@ -191,7 +191,7 @@ def _refuse_packed(file: zipfile.ZipFile, size: int) -> None:
 
 
 def _is_marked(source: Path) -> bool:
-    """Whether the file begins as a checkpoint does, whatever became of its end."""
+    """Return True if the file begins like a checkpoint, whatever follows."""
     mark = f"{_CONTENTS}.npy".encode()
     try:
         with source.open("rb") as stream:
@@ -201,7 +201,7 @@ def _is_marked(source: Path) -> bool:
 
 
 def _contents(archive: Archive) -> dict[str, Any]:
-    """What the file says of itself, whatever version it is of."""
+    """Return the file's table of contents, of any version."""
     contents = json.loads(archive.array(_CONTENTS).tobytes())
     version, identity, parts = (contents[word] for word in ("version", "identity", "parts"))
     texts = [identity, *parts.values()] if isinstance(parts, dict) else [parts]
@@ -225,7 +225,7 @@ def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
 
 
 def _parts(archive: Archive, held: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Array]]:
-    """The arrays of the parts."""
+    """Return the arrays of the parts."""
     archive.check(archive.names)
     numbers = itertools.count()
     return {
@@ -240,7 +240,7 @@ def _parts(archive: Archive, held: Mapping[str, Mapping[str, str]]) -> dict[str,
 
 
 def difference(there: Identity, here: Identity) -> str:
-    """What tells the run of a checkpoint from this one; "" if they are the same."""
+    """Return the difference between the run of a checkpoint and this run, or "" if they are equal."""
     if there.get("model") != here.get("model"):
         return "another model"
     words = [word for word in {**there, **here} if there.get(word) != here.get(word)]
@@ -272,7 +272,7 @@ def _other_values(word: str, values: str, was: str | None, now: str | None) -> s
 
 
 def digest_of_arrays(arrays: Mapping[str, Array]) -> str:
-    """A text that tells arrays from all others, by their names, dtypes, shapes and bits."""
+    """Return a digest that identifies arrays by their names, dtypes, shapes and bits."""
     made = hashlib.sha256()
     for name in sorted(arrays):
         how, kept = _held(arrays[name])
@@ -283,7 +283,7 @@ def digest_of_arrays(arrays: Mapping[str, Array]) -> str:
 
 
 def _chunks(array: Array) -> Iterator[Array]:
-    """The elements, outermost axis first, some megabytes at a time."""
+    """Yield the elements in order of the axes, some megabytes at a time."""
     yield from np.nditer(
         array,
         flags=["external_loop", "buffered", "zerosize_ok"],
@@ -293,7 +293,7 @@ def _chunks(array: Array) -> Iterator[Array]:
 
 
 def digest_of_document(document: Document) -> str:
-    """A text that tells a model from all others: all that its file says, in order."""
+    """Return a digest that identifies a model by the whole content of its file."""
     large: dict[str, Array] = {}
     content = [document.graph.id, plain(content_of(document), "", large)]
     text = json.dumps(content, default=str)

@@ -36,7 +36,7 @@ An array that begins small grows by a large factor when something is appended fo
 
 
 class Lengths:
-    """How many steps a chunk has: what took the right time so far.
+    """Number of steps of a chunk, adapted so that a chunk has the intended duration.
 
     Attributes:
         next: the next one.
@@ -51,7 +51,7 @@ class Lengths:
         self._factors: deque[float] = deque(maxlen=OBSERVATIONS)
 
     def took(self, steps: int, seconds: float, size: int) -> None:
-        """A chunk of so many steps took so long, and gave rows of so many bytes."""
+        """Record the duration of a chunk of steps, and the bytes of its rows."""
         if 2 * steps < self.next and seconds < SECONDS:
             return  # it was cut short, so it says little
         in_time = int(steps * SECONDS / max(seconds, 1e-9))
@@ -60,7 +60,7 @@ class Lengths:
         self.known = 1
 
     def holds(self, steps: int, size: int) -> None:
-        """What is carried has so many bytes, after so many steps more."""
+        """Record the bytes of the carried values after further steps."""
         before, self._held = self._held, float(size)
         if steps == 0:
             return
@@ -73,12 +73,12 @@ class Lengths:
 
     @property
     def grows(self) -> bool:
-        """Whether what is carried has become more."""
+        """True if the carried values have grown."""
         return self._growth > 1
 
     @property
     def more(self) -> float:
-        """How many bytes what is carried will have after one more step, where it grows and is large.
+        """Estimated bytes of the carried values after one more step, if they grow and are large.
 
         It is expected to grow by the least factor of the last `OBSERVATIONS` chunks. After fewer ones it is expected to
         grow by as many bytes as it did.
@@ -90,7 +90,7 @@ class Lengths:
         return expected if self._growth > 1 and expected > BYTES else 0.0
 
     def failed(self) -> None:
-        """A step of the chunk has failed: those before it are done in shorter ones."""
+        """Record that a step of the chunk has failed. The steps before it are done in shorter chunks."""
         self.next //= 2
 
 
@@ -144,6 +144,6 @@ def follow(
 
 
 def _size(block: Block) -> int:
-    """The bytes of what was made, besides what is already kept."""
+    """Return the bytes of a block's new arrays, without those that are stored already."""
     rows = (array for name, array in block.rows.items() if name not in block.kept)
     return sum(array.nbytes for array in (*rows, *block.watched.values()))

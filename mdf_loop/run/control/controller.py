@@ -27,7 +27,7 @@ from mdf_loop.specification import RunControls
 
 
 class Keeper(Protocol):
-    """What keeps the rows of a stepper."""
+    """Interface of a recorder of the rows of a stepper."""
 
     def take(self, block: Block) -> None:
         """Keep of the block what is to be kept."""
@@ -36,7 +36,7 @@ class Keeper(Protocol):
         """Let everything be safe that was taken."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """All that is needed to go on keeping."""
+        """Return everything that is necessary to continue recording."""
 
     def end(self) -> bool:
         """Give up what was kept of the disk; whether all is safe that was taken."""
@@ -77,7 +77,7 @@ class RunController:
         self.checkpoint = None if self.resumed is None else controls.resume
 
     def _resumed(self) -> Mapping[str, Snapshot] | None:
-        """What a checkpoint says to go on from."""
+        """Return the content of the checkpoint from which the run resumes, or None."""
         if self.controls.begins:
             return None
         assert self.controls.resume is not None
@@ -137,7 +137,7 @@ class RunController:
     def _taking(
         self, stepper: Stepper, keeper: Keeper, reporter: Reporter
     ) -> Callable[[Block], StopReason | None]:
-        """What is done with each block."""
+        """Return the function that processes each block."""
 
         def take(block: Block) -> StopReason | None:
             found = first_not_finite(block, self._axis) if block.watched else None
@@ -185,5 +185,5 @@ class RunController:
 
 
 def _run_of(resumed: Mapping[str, Snapshot]) -> str:
-    """What the run of a checkpoint is called; nothing for one that does not say it."""
+    """Return the name of the run of a checkpoint, or nothing if there is none."""
     return resumed["run"].text("id") if "run" in resumed else ""

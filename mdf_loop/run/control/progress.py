@@ -1,4 +1,4 @@
-"""How far a run is: a bar on the terminal, or a callback.
+"""Progress of a run: a bar on the terminal, or a callback.
 
     with reporting(None, total=10_000_000, done=0, unit="steps") as reporter:
         while done < total and reporter.update(done):
@@ -49,7 +49,7 @@ _THE_LINE = ForkSafeLock()
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: `done` of `total` steps (or iterations), and the seconds left.
+    """Progress of a run: `done` of `total` steps (or iterations), and the remaining seconds.
 
     `total` is None where a condition decides; `remaining` is None without a total and before
     anything is known.  `done` counts from the start of the whole run, `elapsed` and
@@ -72,7 +72,7 @@ class Reporter(Protocol):
     """Is told after each chunk how far the run is."""
 
     def update(self, done: int, remark: str = "") -> bool:
-        """Whether the run may go on, now that `done` steps are done; a bar shows the remark."""
+        """Report `done` steps, with a remark for a bar. Return False if the run has to stop."""
 
 
 Callback = Callable[[Progress], object]
@@ -136,13 +136,13 @@ class Pace:
         return True
 
     def progress(self, now: float) -> Progress:
-        """How far the run is by `now`."""
+        """Return the progress of the run at the time `now`."""
         return Progress(
             self.done, self.total, self.unit, now - self._began[0], self._remaining(now)
         )
 
     def mean_rate(self, now: float) -> float | None:
-        """Steps in a second since the start of this run."""
+        """Return the mean number of steps per second since the start of this run."""
         began, before = self._began
         return (self.done - before) / (now - began) if now > began else None
 
@@ -247,7 +247,7 @@ class _Bar(AbstractContextManager["_Bar"]):
             line.update(task, **self._picture(ended=True))
 
     def _picture(self, *, ended: bool) -> dict[str, Any]:
-        """What the columns of the line show now; at the end the rate is that of the whole run."""
+        """Return the content of the columns of the line. At the end, the rate is that of the whole run."""
         now = perf_counter()
         progress = self._pace.progress(now)
         rate = self._pace.mean_rate(now) if ended else self._pace.rate
@@ -265,7 +265,7 @@ class _Bar(AbstractContextManager["_Bar"]):
 
 
 def _line(total: int | None, named: bool) -> rich.progress.Progress:
-    """An empty line; rich is imported here, since most runs are over before it is needed."""
+    """Return an empty line. rich is imported here, since most runs end before they need it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
     from rich.table import Column
@@ -291,6 +291,6 @@ def _three_digits(rate: float) -> str:
 
 
 def _on_a_terminal() -> bool:
-    """Whether someone reads stderr in a terminal (a notebook is none)."""
+    """Return True if stderr is a terminal (a notebook is none)."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return sys.stderr.isatty() and getattr(shell, "kernel", None) is None

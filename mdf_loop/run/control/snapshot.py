@@ -1,4 +1,4 @@
-"""What a checkpoint holds by name: each part is checked where it is taken, before it is used.
+"""Content of a checkpoint by name, with a check of each part before it is used.
 
     parts.number("done", most=100)           a whole number from 0 to 100
     parts.flag("condition")                  a truth value
@@ -58,12 +58,12 @@ class Snapshot(Mapping[str, Array]):
         return len(self._arrays)
 
     def under(self, word: str) -> Snapshot:
-        """Those parts whose names begin with a word, without it."""
+        """Return the parts whose names begin with a word, without the word."""
         found = {n.removeprefix(word): a for n, a in self._arrays.items() if n.startswith(word)}
         return Snapshot(found, self._part + word, self._file)
 
     def wrong(self, name: str, expected: str) -> InputError:
-        """The error about a part that is not what it must be."""
+        """Return the error about an invalid part."""
         array = self[name]
         kind = f"{array.dtype}{list(array.shape)}"
         there = kind if array.ndim or array.dtype.kind in _TEXTS else f"{array} ({array.dtype})"
@@ -72,7 +72,7 @@ class Snapshot(Mapping[str, Array]):
     # --- one value ----------------------------------------------------------------------------
 
     def number(self, name: str, most: int | None = None) -> int:
-        """A whole number that is not negative, of at most so much."""
+        """Return a whole number from 0 to `most`."""
         array = self[name]
         if array.shape != () or array.dtype.kind not in "iu":
             raise self.wrong(name, "a whole number")
@@ -81,19 +81,19 @@ class Snapshot(Mapping[str, Array]):
         return int(array)
 
     def flag(self, name: str) -> bool:
-        """A truth value."""
+        """Return a truth value."""
         if self[name].shape != () or self[name].dtype != bool:
             raise self.wrong(name, "true or false")
         return bool(self[name])
 
     def text(self, name: str) -> str:
-        """A text."""
+        """Return a text."""
         if self[name].shape != () or self[name].dtype.kind != "U":
             raise self.wrong(name, "a text")
         return str(self[name])
 
     def content(self, name: str) -> Any:
-        """What a text of JSON says."""
+        """Return the content of a JSON text."""
         text = self.text(name)
         check(len(text) * OBJECT, f"'{self._part}{name}' of the checkpoint '{self._file}'")
         try:
@@ -104,7 +104,7 @@ class Snapshot(Mapping[str, Array]):
     # --- arrays -------------------------------------------------------------------------------
 
     def array(self, name: str, kinds: str, shape: tuple[int | None, ...]) -> Array:
-        """An array of these kinds of dtypes, as numpy calls them; None is for any extent."""
+        """Return an array of these NumPy kinds of dtypes. None in the shape is any extent."""
         array = self[name]
         fits = len(shape) == array.ndim and all(
             extent in (None, own) for extent, own in zip(shape, array.shape, strict=True)
@@ -115,7 +115,7 @@ class Snapshot(Mapping[str, Array]):
         return array
 
     def value(self, name: str, value: Value, front: tuple[int, ...] = ()) -> Array:
-        """An array of the type of a value, behind so many axes that it has in front."""
+        """Return an array of the type of a value, after a number of leading axes."""
         array, dtype = self[name], numpy_dtype(value.dtype)
         is_text = dtype.kind == "O"
         held = array.dtype.kind in _TEXTS if is_text else np.can_cast(array.dtype, dtype, "safe")
@@ -137,13 +137,13 @@ _WORDS = {"b": "numbers", "i": "whole numbers", "f": "floats", "U": "texts"}
 
 
 def kinds_like(dtype: str) -> str:
-    """The kinds of arrays that may stand where there are to be values of a dtype."""
+    """Return the kinds of arrays that can represent values of a dtype."""
     kind = kind_of(dtype)
     return "U" if kind == "U" else "biufc" if kind == "c" else "biuf"
 
 
 def _kind(array: Array) -> str:
-    """The kind of a dtype as numpy has it; texts are `U`, small floats `f`."""
+    """Return NumPy's kind of a dtype: texts are `U`, small floats `f`."""
     if array.dtype.isbuiltin == 2:  # of ml_dtypes
         return "f"
     return "U" if dtype_name(array) == "string" else array.dtype.kind
@@ -159,5 +159,5 @@ def _fits(shape: tuple[int, ...], value: Value, front: tuple[int, ...]) -> bool:
 
 
 def damaged(file: str, what: str) -> InputError:
-    """The error about a checkpoint that is not what it must be."""
+    """Return the error about a damaged checkpoint."""
     return InputError(f"the checkpoint '{file}' is damaged: {what}"[:300], hint=ANEW)

@@ -1,4 +1,4 @@
-"""What a run in chunks is about: a stepper that goes on step by step, its rows, where they go."""
+"""Interfaces of a run in chunks: a stepper, its rows, and their destination."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Block(Struct, frozen=True):
 
 
 class Cadence(Struct):
-    """What runs of one model have in common: how many steps are done in half of a chunk's time.
+    """Number of steps that take half of a chunk's time, shared by the runs of one model.
 
     `sizes` are those of what the first step carried on and gave, in bytes: of others it says nothing.
     """
@@ -50,15 +50,15 @@ class Stepper(Protocol):
 
     @property
     def done(self) -> int:
-        """How many steps were done."""
+        """Number of completed steps."""
 
     @property
     def total(self) -> int | None:
-        """How many steps there will be; None if a condition decides."""
+        """Total number of steps, or None if a condition decides."""
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing more to do."""
+        """True if no steps remain."""
 
     @property
     def held(self) -> int:
@@ -75,31 +75,31 @@ class Stepper(Protocol):
         """Forget what the last `advance` did."""
 
     def snapshot(self) -> dict[str, Array]:
-        """All that is needed to go on from here."""
+        """Return everything that is necessary to resume."""
 
     def restore(self, parts: Snapshot) -> None:
         """Go on from there."""
 
 
 class Along(Protocol):
-    """What stands along rows: an array, or what becomes one when it is looked at."""
+    """Interface of coordinates along rows: an array, or an object that becomes one on access."""
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
 
     def __array__(self, dtype: Any = None) -> Array:
-        """The array."""
+        """Return the array."""
 
 
 class Sink(Protocol):
-    """Where rows go."""
+    """Interface of a destination of rows."""
 
     @property
     def length(self) -> int:
-        """How many rows were added."""
+        """Number of added rows."""
 
     def room(self, count: int) -> Room:
-        """Where the next rows may be written before they are added, if it is known."""
+        """Return memory for the next rows before they are added, if it is known."""
 
     def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
         """Add rows, and the time or the number of the step of each."""
@@ -114,13 +114,13 @@ class Sink(Protocol):
         """All rows by name, in memory or to be read when they are looked at."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """The rows, if they are nowhere else."""
+        """Return the rows, if they are stored nowhere else."""
 
     def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
         """Go on after so many rows, those of a snapshot; `columns` have rows of these dtypes."""
 
 
 def data_bytes(data: Data) -> int:
-    """The bytes of an array, of the members of a sequence, or of nothing."""
+    """Return the bytes of an array, of the members of a sequence, or of an absent value."""
     members = data if isinstance(data, list) else [data]
     return sum(member.nbytes for member in members if member is not None)

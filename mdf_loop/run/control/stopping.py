@@ -1,4 +1,4 @@
-"""What may end a run before its end: a signal, a limit, a word from the program around it.
+"""Early ends of runs: signals, limits, and requests of the surrounding program.
 
 While ONNX Runtime computes, Python cannot run its signal handler. But a signal rings a bell (see
 `mdf_loop.signals`); one watcher thread for the whole process hears it, looks after the time limits
@@ -43,7 +43,7 @@ class Stopped(Exception):  # noqa: N818 - no error: it was wanted
 
 
 class Stopping:
-    """What may end a run: to be entered before the run begins, and left after its end.
+    """Watcher of the reasons to stop a run. The run takes place within this context.
 
     Signals are noticed by a run in the main thread; a second one is not for it.
 
@@ -126,20 +126,20 @@ class Stopping:
             watcher.watched.discard(self)
 
     def begins(self, run_options: Any) -> None:
-        """A computation of the runtime begins; it is told to stop when the time for it is over."""
+        """Register a computation of the runtime, which is told to stop when its time is over."""
         self._running.add(run_options)
         if self._over:
             run_options.terminate = True
         _watcher().wake_by(time.monotonic() + LOOKS)
 
     def ends(self, run_options: Any) -> None:
-        """It has ended."""
+        """Remove a computation that has ended."""
         self._running.discard(run_options)
 
     # --- the watcher --------------------------------------------------------------------------
 
     def due(self) -> float | None:
-        """When something will have to be done, if nothing else happens."""
+        """Return the time of the next action if nothing else happens."""
         if self._over:
             return None
         due = self._deadline if self.reason is None else self._end
@@ -175,15 +175,15 @@ class Stopping:
 
 
 class Unwatched(Stopping):
-    """Nothing ends a run from outside, as it is over at once."""
+    """Watcher that never stops a run, for very short runs."""
 
     can_end = False
 
     def begins(self, run_options: Any) -> None:
-        """Nobody need look."""
+        """Do nothing."""
 
     def ends(self, run_options: Any) -> None:
-        """Nobody has looked."""
+        """Do nothing."""
 
 
 class _Watcher:
@@ -230,7 +230,7 @@ class _Watcher:
 
 @functools.cache
 def _watcher() -> _Watcher:
-    """The watcher of this process."""
+    """Return the watcher thread of this process."""
     return _Watcher()
 
 

@@ -103,7 +103,7 @@ class EngineDraws:
         return replace_fields(item, **said)
 
     def _operator(self, item: Any, site: str) -> Any:
-        """An operator of ONNX that draws, as an expression on its arguments."""
+        """Return an operator of ONNX that draws, as an expression of its arguments."""
         args = {k: self._text(v, f"{site}.{k}") for k, v in (item.args or {}).items()}
         seed = args.pop("seed", None)
         said = [f"{name}={name}" for name in args if name in _NAMED]
@@ -121,7 +121,7 @@ class EngineDraws:
         )
 
     def _text(self, expression: Any, site: str) -> Any:
-        """An expression whose calls that draw have the numbers of their sites."""
+        """Return an expression whose drawing calls have the numbers of their sites."""
         if isinstance(expression, list | tuple) and not only_numbers(expression):
             parts = [self._text(part, f"{site}.{k}") for k, part in enumerate(expression)]
             same = all(map(lambda new, old: new is old, parts, expression))
@@ -151,7 +151,7 @@ class EngineDraws:
 
 @contextmanager
 def _put(draw: Callable[..., Any]) -> Iterator[None]:
-    """The function where expressions find it; what a run around this one has put there comes back."""
+    """Install the function for expressions, and restore the previous one at the end."""
     before = getattr(np.random, _HOOK, None)
     setattr(np.random, _HOOK, draw)
     try:

@@ -37,14 +37,14 @@ NOTHING_GIVEN = Given({})
 
 
 def only_given(document: Document, names: Container[str], given: Given) -> Given:
-    """Of all inputs those that `names` mean: ports left out have the engine's own defaults."""
+    """Return the inputs that `names` refer to. Other ports have the engine's own defaults."""
     wanted = [p.name for p in open_ports(document) if p.given_as(names) is not None]
     arrays = {name: given.arrays[name] for name in wanted}
     return Given(arrays, given.over_time, given.dtypes)
 
 
 class EngineRun(Struct, frozen=True):
-    """What modeci_mdf's engine made of a model.
+    """Results of a model in modeci_mdf's engine.
 
     Attributes:
         arrays: numbers by `node.item`; for a model over time with an axis of time in front.
@@ -115,7 +115,7 @@ def drive(
 def _numbers(
     columns: Mapping[Item, list[Any]], ran: Collection[str]
 ) -> Iterable[tuple[Item, list[Any]]]:
-    """The items that are numbers: none has several results, or no value though its node ran."""
+    """Yield the items that are numbers. Each has one result, and a value if its node ran."""
     for item, column in columns.items():
         valued = [value for value in column if value is not None]
         if all(_array(value) is not None for value in valued) and (valued or item.node not in ran):
@@ -123,7 +123,7 @@ def _numbers(
 
 
 def _array(value: Any) -> Array | None:
-    """A value as an array; None if it is no number, text or rectangular list of such."""
+    """Return a value as an array, or None if it is no number, text or rectangular list of such."""
     if isinstance(value, tuple | dict):
         return None
     try:
@@ -149,7 +149,7 @@ def _wide(array: Array) -> Array | None:
 
 
 def _rows(item: Item, column: list[Any], document: Document) -> list[Array | None]:
-    """The values as arrays, None where there is none."""
+    """Return the values as arrays, with None for absent values."""
     rows = [None if value is None else _array(value) for value in column]
     if any(row is None and value is not None for row, value in zip(rows, column, strict=True)):
         raise RunError(
@@ -161,7 +161,7 @@ def _rows(item: Item, column: list[Any], document: Document) -> list[Array | Non
 
 
 def _stacked(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | None]:
-    """The values on a new first axis, nan where there is none; their lengths, if these differ.
+    """Return the values on a new first axis, nan for absent ones, and their lengths if these differ.
 
     A number beside arrays that all have one shape stands for all elements of such an array.
     """
@@ -183,7 +183,7 @@ def _stacked(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | No
 
 
 def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:
-    """The dtype that holds all rows; with missing rows one that holds nan."""
+    """Return the common dtype of all rows, which can represent nan if rows are absent."""
     kinds = {row.dtype for row in rows}
     if any(dtype.kind in "OUS" for dtype in kinds):
         return object
@@ -192,7 +192,7 @@ def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:
 
 
 def _loop_reports(engine: EngineGraph) -> dict[str, LoopReport]:
-    """How the loops went that this library computes inside the engine."""
+    """Return reports of the loops that this library computes inside the engine."""
     return {
         name: LoopReport(
             int(call.named["iterations"]), list(StopReason)[int(call.named["stopped_by"])]

@@ -65,14 +65,14 @@ class EngineGraph:
 
     @property
     def turn(self) -> int:
-        """How many passes were made before this one, in all evaluations."""
+        """Number of earlier passes in all evaluations."""
         from graph_scheduler import TimeScale
 
         clock = self._graph.scheduler.get_clock(None)
         return int(clock.get_total_times_relative(TimeScale.PASS, TimeScale.LIFE))
 
     def loop_calls(self) -> Iterator[tuple[str, Any]]:
-        """The loops that this library computes inside of the engine, by `node.function`."""
+        """Yield the loops that this library computes inside the engine, by `node.function`."""
         for node_id, node in self.nodes.items():
             for table in (node.evaluable_functions, node.evaluable_parameters):
                 for loop_id, loop in table.items():
@@ -106,7 +106,7 @@ def _made(document: Document) -> Any:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Nothing is printed, nothing warned of: the numbers say what happened."""
+    """Suppress output and warnings of the engine within this context."""
     with suppress_output(), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
@@ -116,7 +116,7 @@ def silent() -> Iterator[None]:
 
 
 def engine_error(error: Exception, where: str) -> RunError:
-    """What the engine raised, as one sentence of its own words."""
+    """Return an exception of the engine as an error of one sentence."""
     said = _one_line(str(error).partition(" with params ")[0]).removeprefix("Error! ")
     plain = type(error) in (Exception, ValueError) and said
     text = said if plain else f"{type(error).__name__}: {said}".removesuffix(": ")
@@ -134,7 +134,7 @@ def _one_line(text: str) -> str:
 
 
 def _kept_back(error: Exception) -> str:
-    """Why an expression failed. The engine gives it back as text, and the reason only if asked."""
+    """Return the reason for a failed expression, which the engine reports only on request."""
     from modelspec.utils import evaluate
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -149,7 +149,7 @@ def _kept_back(error: Exception) -> str:
 
 
 def _refused_node(document: Document) -> str:
-    """The path of the first node that the engine refuses, or of the graph."""
+    """Return the path of the first node that the engine refuses, or of the graph."""
     from modeci_mdf.execution_engine import EvaluableNode
 
     for node in document.graph.nodes:
@@ -161,7 +161,7 @@ def _refused_node(document: Document) -> str:
 
 
 def _check_reached(document: Document) -> None:
-    """The engine follows edges from nodes without incoming edges until it has seen all edges."""
+    """Check that all edges can be reached from nodes without incoming edges, as the engine requires."""
     graph = document.graph
     fed = {edge.receiver for edge in graph.edges}
     reached = {node.id for node in graph.nodes if node.id not in fed}
@@ -261,7 +261,7 @@ _UNFORMATTED = ForkSafeLock()
 
 @contextmanager
 def unformatted() -> Iterator[None]:
-    """The engine without its debug texts, which nobody prints and which take most of its time.
+    """Replace the engine's debug texts, which no one reads, within this context. They take most of its time.
 
     modeci_mdf makes a text of every value at every expression. Numbers do not depend on it. While
     this lasts the texts are empty in all graphs of the process; the next one waits for its end.

@@ -40,7 +40,7 @@ class Evaluations:
         dt: float | None = None,
         seed: int = 0,
     ) -> None:
-        """The `document`, or its graph in the engine; `dt` is the time between two evaluations."""
+        """Prepare a `document`, or its graph in the engine. `dt` is the time between two evaluations."""
         self.engine = EngineGraph(document, seed) if isinstance(document, Document) else document
         model = self.engine.document
         self.asked = items(model) if record is None else [find_item(model, n) for n in record]
@@ -50,7 +50,7 @@ class Evaluations:
         self._ports = {port.name: (port.node, port.port.id) for port in open_ports(model)}
 
     def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
-        """What is held after the next evaluation, by name, for values of open ports by name.
+        """Return the values after the next evaluation by name, for values of open ports by name.
 
         None is what has no value yet. A port that is not given has what the engine gives it.
 
@@ -67,7 +67,7 @@ class Evaluations:
         return {item.name: self._held(item) for item in self.asked}
 
     def _held(self, item: Item) -> Any:
-        """The value of an item now; the engine may change an array later, so it is copied."""
+        """Return a copy of the present value of an item, since the engine may change an array later."""
         evaluable = getattr(self.engine.nodes[item.node], _PLACES[item.kind]).get(item.id)
         value = getattr(evaluable, "curr_value", None)
         return value.copy() if isinstance(value, np.ndarray) else value

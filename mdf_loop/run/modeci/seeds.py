@@ -34,7 +34,7 @@ def seed(number: int | str) -> int:
 
 @contextmanager
 def seeded(number: int) -> Iterator[None]:
-    """The same for a while."""
+    """Set the seed within this context."""
     before = current
     seed(number)
     try:

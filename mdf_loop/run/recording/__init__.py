@@ -1,1 +1,1 @@
-"""What is kept of a run: rows, reductions, and what is watched."""
+"""Recording of runs: rows, reductions, and the search for nan."""

@@ -88,7 +88,7 @@ class Claim:
 
 @contextmanager
 def claimed(path: Path, run: str, *, overwrite: bool) -> Iterator[Claim]:
-    """The right of a run to write a store, as long as it lasts.
+    """Give a run the right to write a store within this context.
 
     Raises:
         InputError: another run writes the store.

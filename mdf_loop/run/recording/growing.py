@@ -51,7 +51,7 @@ class Growing:
         self._waiting: list[Array] = []
 
     def _without_end(self) -> zarr.Array[Any]:
-        """The array as if it had no end."""
+        """Return the array as an array without a fixed length."""
         import zarr
 
         shape = (*self._front, ENDLESS, *self.row)
@@ -60,18 +60,18 @@ class Growing:
         return zarr.Array(zarr.AsyncArray(endless, self._stored.store_path, config))
 
     def shape(self, length: int) -> list[int]:
-        """The shape of so many rows."""
+        """Return the shape of the array for a number of rows."""
         return [*self._front, length, *self.row]
 
     # --- rows in memory -----------------------------------------------------------------------
 
     def takes(self, rows: Array) -> bool:
-        """Whether rows of such a shape can be kept."""
+        """Return True if rows of this shape can be stored."""
         own = rows.shape[self.axis + 1 :]
         return own == self.row or (self._is_open and len(own) == len(self.row))
 
     def fitted(self, rows: Array, count: int) -> Array:
-        """A copy of rows with the dtype of those in the store, and a shape that they can have.
+        """Return a copy of rows with the dtype of the stored ones, and a shape that can be stored.
 
         Raises:
             InputError: they would not be the same any more.
@@ -119,14 +119,14 @@ class Growing:
         return self._waiting[0]
 
     def room(self, part: Array) -> int:
-        """How many bytes rows need, as long as all are now."""
+        """Return the bytes that rows need if all of them are of equal size."""
         return math.prod(self._padded(part)) * part.itemsize
 
     def _padded(self, part: Array) -> tuple[int, ...]:
         return (*part.shape[: self.axis + 1], *self.row)
 
     def at(self, start: int, stop: int | None) -> tuple[slice, ...]:
-        """Where rows are in the array."""
+        """Return the index of a range of rows in the array."""
         return (*(slice(None),) * self.axis, slice(start, stop))
 
     # --- the disk -----------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class Growing:
             self._endless[self.at(first, last)] = part
 
     def tail(self, length: int) -> Array:
-        """Those of the first `length` rows that are in a chunk which is not full."""
+        """Return those of the first `length` rows that are in a chunk which is not full."""
         rows = np.asarray(self._endless[self.at(length - length % self.chunk_rows, length)])
         return rows.astype(object) if rows.dtype.kind == "T" else rows
 
@@ -189,7 +189,7 @@ class Growing:
         return checksums
 
     def _chunks(self, number: int) -> Iterator[Path]:
-        """The files of all chunks that hold the same rows."""
+        """Yield the files of all chunks that hold the same rows."""
         sizes = self._endless.chunks
         counts = [-(-extent // size) for extent, size in zip(self.shape(1), sizes, strict=True)]
         for place in np.ndindex(*counts):

@@ -1,4 +1,4 @@
-"""What of a run over time is kept."""
+"""Plan of what a run over time records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdf_loop.specification import Selection
 
 
 class Keeping(Struct, frozen=True):
-    """What is kept of each step: rows of the `traces`, and of the rest what it is reduced to.
+    """Recorded values of each step: rows of the `traces`, and reductions of others.
 
     `selection` is what was asked for, by the names that results have. `open` are those whose rows
     may have other shapes in other steps.
@@ -36,7 +36,7 @@ class Keeping(Struct, frozen=True):
 
     @property
     def last_only(self) -> bool:
-        """Whether nothing is kept but last rows."""
+        """True if only last rows are recorded."""
         return not self.traces and {*self.selection.reduce.values()} == {("last",)}
 
     @property
@@ -50,7 +50,7 @@ class Keeping(Struct, frozen=True):
         return (*self.traces, *self.lengths.values())
 
     def expected(self, first: int, steps: int) -> int | None:
-        """How many rows so many steps from number `first` on give; None if that is not known."""
+        """Return the number of rows that steps from number `first` on give, or None if it is unknown."""
         if self.selection.when is not None:
             return None
         every = self.selection.every
@@ -58,7 +58,7 @@ class Keeping(Struct, frozen=True):
 
 
 def kept(document: Document, selection: Selection) -> Keeping:
-    """What is kept of a model's steps.
+    """Return the recorded values of a model's steps.
 
     Raises:
         UnknownNameError: something is named that the model does not have.

@@ -1,4 +1,4 @@
-"""What the arrays of a run are called, and their axes: the same in every format.
+"""Names and axes of the arrays of a run, which are the same in every file format.
 
 A sweep of `FNpop.a` over time:
 
@@ -42,7 +42,7 @@ class Labelled(Struct, frozen=True, eq=False):
 
 
 def coordinates(results: Outputs) -> list[Labelled]:
-    """What stands along the axes that all outputs have in front."""
+    """Return the coordinates along the leading axes of all outputs."""
     taken = set(results)  # whole names: `time in results` is true of an output A.time, too
     found = []
     for axis in results.axes:
@@ -58,7 +58,7 @@ def coordinates(results: Outputs) -> list[Labelled]:
 
 
 def outputs(results: Outputs) -> list[Labelled]:
-    """The outputs; the dimensions of their own are `<name>_0`, `<name>_1`, ...
+    """Return the outputs. Dimensions of their own are called `<name>_0`, `<name>_1`, ...
 
     Raises:
         InputError: an output is no array.
@@ -78,7 +78,7 @@ def outputs(results: Outputs) -> list[Labelled]:
 
 
 def lengths(results: Outputs) -> dict[str, Labelled]:
-    """The lengths of the rows of outputs, by the name of the output."""
+    """Return the lengths of the rows of outputs, by the name of the output."""
     names, taken = length_names(results.lengths, results), _taken(results)
     return {
         name: _output(results, name, names[name], array, taken)
@@ -87,7 +87,7 @@ def lengths(results: Outputs) -> dict[str, Labelled]:
 
 
 def variables(results: Outputs) -> list[Labelled]:
-    """The outputs, each with the lengths of its rows behind it if they may differ."""
+    """Return the outputs, each followed by the lengths of its rows if they may differ."""
     beside = lengths(results)
     return [
         item
@@ -97,7 +97,7 @@ def variables(results: Outputs) -> list[Labelled]:
 
 
 def seed(results: Outputs) -> list[Labelled]:
-    """The seed of what was drawn, called `seed` if nothing else is; none where seeds are swept."""
+    """Return the seed under a free name, `seed` by default, or nothing if seeds are swept."""
     if results.seed is None or not results.draws:
         return []
     number = np.array(results.seed, np.uint64)
@@ -105,25 +105,25 @@ def seed(results: Outputs) -> list[Labelled]:
 
 
 def length_names(names: Iterable[str], outputs: Collection[str]) -> dict[str, str]:
-    """What the lengths of rows of these outputs are called: `<name>.length`."""
+    """Return the name for the lengths of rows of each of these outputs: `<name>.length`."""
     taken = set(outputs)
     return {name: _free(f"{name}.length", taken) for name in names}
 
 
 def element_names(name: str, shape: Sequence[int]) -> Iterator[str]:
-    """The name of each element: `FNpop.V`, or `FNpop.V[0]`, `FNpop.V[1,0]` for arrays."""
+    """Yield the name of each element: `FNpop.V`, or `FNpop.V[0]`, `FNpop.V[1,0]` for arrays."""
     for index in np.ndindex(*shape):
         yield name + (f"[{','.join(map(str, index))}]" if shape else "")
 
 
 def _taken(results: Outputs) -> set[str]:
-    """The names that no dimension of an output's own may have."""
+    """Return the names that no dimension of an output may have."""
     axes = (axis.name for axis in results.axes)
     return {*results, *axes, *(along.name for along in coordinates(results))}
 
 
 def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
-    """What the model calls the axes of outputs; of a reduction they are those of its output.
+    """Return the stated names of the axes of outputs. A reduction has those of its output.
 
     Outputs share an axis that is equally long in all of them. One that the run has found to be not,
     or that the array does not have, is called as if nothing was said.
@@ -148,7 +148,7 @@ def _output(
     taken: set[str],
     stated: tuple[str, ...] | None = None,
 ) -> Labelled:
-    """An array with the axes that the output has in front, under the name that is shown."""
+    """Return an array with the leading axes of an output, under the name that is shown."""
     front = tuple(axis.name for axis in results.axes_of(name))
     own = _own_dims(shown, array.ndim - len(front), taken)
     dims = (*front, *(own if stated is None else (_free(dim, taken) for dim in stated)))
@@ -166,7 +166,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def storable(array: Array) -> Array:
-    """As files hold it: texts as numpy's instead of objects, bfloat16 in float32, which is exact."""
+    """Return an array that files can store: texts as NumPy strings, bfloat16 as float32, which is exact."""
     if array.dtype == object:
         return np.asarray(array).astype(str)
     return array.astype(np.float32) if dtype_name(array) == "bfloat16" else array
@@ -176,7 +176,7 @@ _UNSAFE = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 
 
 def safe_name(name: str) -> str:
-    """A name that HDF5 and Zarr take for one name, not for a path of groups; `/` becomes `%2F`.
+    """Return a name that HDF5 and Zarr do not take for a path of groups: `/` becomes `%2F`.
 
     `..` becomes `%2E%2E`, and `zarr.json`, as Zarr calls what it says of all, `zarr%2Ejson`.
     """
@@ -186,7 +186,7 @@ def safe_name(name: str) -> str:
 
 
 def attributes(name: str, unit: str) -> dict[str, str]:
-    """The unit, and the true name where a file cannot have it."""
+    """Return the unit, and the true name if a file cannot have it."""
     return {
         **({"units": unit} if unit else {}),
         **({"long_name": name} if name != safe_name(name) else {}),
@@ -198,7 +198,7 @@ ENDS = ("stopped_by", "reason")
 
 
 def about(results: Outputs) -> dict[str, str]:
-    """Where the numbers come from, and why there are no more."""
+    """Return the origin of the numbers, and the reason for the end of the run."""
     ends = dict(zip(ENDS, (results.stopped_by.word, results.reason), strict=True))
     return {
         **({} if results.stopped_by is StopReason.COMPLETED else ends),

@@ -23,7 +23,7 @@ OpenRows: TypeAlias = "Mapping[str, int | None]"
 
 
 class RowShapes(Struct, frozen=True):
-    """What is known of rows before the run, from their shapes in the first step and in later ones.
+    """Shapes of rows that are known before the run, in the first step and in later ones.
 
     Attributes:
         open: outputs whose rows may have other shapes in other steps.
@@ -35,7 +35,7 @@ class RowShapes(Struct, frozen=True):
 
     @classmethod
     def of(cls, first: Mapping[str, Shape], later: Mapping[str, Shape]) -> RowShapes:
-        """What two programs say of the rows of outputs."""
+        """Return the shapes of the rows of outputs in two programs."""
         rank: dict[str, int | None] = {}
         spread: dict[str, tuple[int, ...]] = {}
         for name, shape in later.items():
@@ -50,7 +50,7 @@ class RowShapes(Struct, frozen=True):
 
 
 def _spread(first: Shape, later: Shape) -> tuple[int, ...] | None:
-    """The one shape that all rows have, where the programs say that there is one."""
+    """Return the common shape of all rows, or None if the programs do not determine one."""
     if not (is_fixed(first) and is_fixed(later)):
         return None
     try:
@@ -61,13 +61,13 @@ def _spread(first: Shape, later: Shape) -> tuple[int, ...] | None:
 
 
 def with_axes(rows: Array, rank: int, front: int) -> Array:
-    """The rows with so many axes, behind the `front` axes that all outputs have."""
+    """Return the rows with a number of axes, after the `front` axes that all outputs have."""
     missing = (1,) * (rank - (rows.ndim - front))
     return rows.reshape(*rows.shape[:front], *missing, *rows.shape[front:])
 
 
 def lengths_of(rows: Array, flags: Array | None, front: int) -> Array:
-    """How long each row is, along each axis if it has not one alone.
+    """Return the length of each row, along each axis if a row has several.
 
     A row of a node that has not run, of which the flags tell, has no length.
     """
@@ -81,7 +81,7 @@ def lengths_of(rows: Array, flags: Array | None, front: int) -> Array:
 
 
 def without_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
-    """The rows of an array `[time, ...]`, each as long as it is.
+    """Return the rows of an array `[time, ...]` without padding.
 
     With `front=2` there are members of a sweep, `[time, members, ...]`: one array for all of them.
     """

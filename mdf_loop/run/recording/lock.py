@@ -1,4 +1,4 @@
-"""Who writes a store: a file beside it that lists its owners while they write.
+"""Lock of a store: a file beside it that lists its owners while they write.
 
     x.zarr/         the store; it may be replaced while it has an owner
     x.zarr.lock     {"mdf_loop_lock": [{"run": "20261123-012011-9f3c2a71", "process": 4711, ...}]}
@@ -78,21 +78,21 @@ class Owner(Struct, frozen=True):
         return f"run {self.run} (process {self.process} on {self.host}, since {self.since})"
 
     def is_there(self, now: float) -> bool:
-        """Whether it can be expected to write."""
+        """Return True if the owner is expected to write."""
         if self.system != _system():
             return abs(now - self.heard) < SILENT
         began = _began(self.process)
         return began is not None and (began == self.began or "" in (began, self.began))
 
     def meets(self, region: Region | None) -> bool:
-        """Whether it writes rows of a region; None is the whole store."""
+        """Return True if the lock covers `region` (None means the whole store)."""
         if self.region is None or region is None:
             return True
         return max(self.region[0], region[0]) < min(self.region[1], region[1])
 
 
 def this_process(run: str, region: Region | None = None) -> Owner:
-    """A run of this process as an owner."""
+    """Return a run of this process as an owner."""
     process = os.getpid()
     since = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
     began = _began(process) or ""
@@ -101,13 +101,13 @@ def this_process(run: str, region: Region | None = None) -> Owner:
 
 @cache
 def _host() -> str:
-    """The name of this host, if it is one."""
+    """Return the name of this host, or an empty text."""
     return re.sub(r"[^\w.-]", "_", platform.node())[:100]
 
 
 @cache
 def _system() -> str:
-    """This host since it was started, and what counts the processes here (containers have own)."""
+    """Return the boot of this host, and the process namespace, of which containers have their own."""
     boot, processes = "", ""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -116,7 +116,7 @@ def _system() -> str:
 
 
 def _began(process: int) -> str | None:
-    """When a process began, "" if nobody says so; None if it is gone."""
+    """Return the start time of a process, "" if it is unknown, or None if the process has ended."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text(errors="replace")
         state, *rest = stat.rpartition(")")[2].split()
@@ -210,7 +210,7 @@ class Lock:
 
     @contextmanager
     def _opened(self, flags: int = 0) -> Iterator[int | None]:
-        """The file, which nobody else changes meanwhile; None if it is not there."""
+        """Yield the open and locked file, or None if it does not exist."""
         try:
             file = self._reached(flags)
             try:
@@ -245,14 +245,14 @@ class Lock:
             time.sleep(0.002)
 
     def _is_at_its_place(self, file: int) -> bool:
-        """Whether it was not removed while it was waited for."""
+        """Return True if the file was not removed before it was locked."""
         try:
             return os.path.samestat(os.fstat(file), os.stat(self._path, follow_symlinks=False))
         except FileNotFoundError:
             return False
 
     def _listed(self, file: int) -> list[Owner]:
-        """The owners; none are in a file that was made, and not yet written to."""
+        """Return the owners. A new file that is not yet written has none."""
         os.lseek(file, 0, os.SEEK_SET)
         line = os.read(file, _SIZE).split(b"\n")[0].strip(b"\0 ")
         if not line:
@@ -285,7 +285,7 @@ class Lock:
 
 
 def _owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
-    """An owner as the file has it, if it can be one."""
+    """Return an owner from its entry in the file, or None for an invalid entry."""
     first, last = (0, 0) if region is None else region
     owner = Owner(**entry, region=None if region is None else (first, last))
     texts = (owner.run, owner.host, owner.system, owner.began, owner.since)
@@ -309,13 +309,13 @@ def _write(file: int, owners: Sequence[Owner]) -> None:
 
 
 def _now(file: int) -> float:
-    """The time by the clock of the file system."""
+    """Return the time by the clock of the file system."""
     os.utime(file)
     return os.fstat(file).st_mtime
 
 
 def _is_held(file: int) -> bool:
-    """Whether nobody else reads or changes the file from now on, if that can be had here."""
+    """Return True if the file is locked against other processes, if the system can do that."""
     if fcntl is None:
         return True
     try:

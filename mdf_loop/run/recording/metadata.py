@@ -1,4 +1,4 @@
-"""What a store says of itself, read as strictly as it is written here.
+"""Strict reading of the metadata of stores that this package has written.
 
 Nothing of it is believed before all of it was looked at: after a power loss it may be empty, and
 whoever gives a store away may have written into it whatever he likes, such as an array called
@@ -50,7 +50,7 @@ class DamagedError(ValueError):
 
 
 def read_json(folder: Path) -> Any:
-    """The metadata of an array, or of the whole.
+    """Return the metadata of an array, or of the whole store.
 
     Raises:
         DamagedError: it is too long, or no JSON.
@@ -61,7 +61,7 @@ def read_json(folder: Path) -> Any:
 
 
 def parsed(data: bytes) -> Any:
-    """What such a text says.
+    """Return the content of a JSON text.
 
     Raises:
         DamagedError: it is too long, or no JSON.
@@ -115,7 +115,7 @@ class Entry(Struct, frozen=True):
 
     @classmethod
     def of(cls, name: str, document: Any) -> Entry:
-        """What metadata says of the array in the folder `name`.
+        """Return the description of the array in the folder `name` from its metadata.
 
         Raises:
             DamagedError: it is not as it is written here.
@@ -148,17 +148,17 @@ class Entry(Struct, frozen=True):
 
     @property
     def chunk_bytes(self) -> int:
-        """How many bytes a chunk has that is not compressed."""
+        """Bytes of an uncompressed chunk."""
         return math.prod(self.chunks) * self.dtype.itemsize
 
     @property
     def is_text(self) -> bool:
-        """Whether its elements are texts."""
+        """True if the elements are texts."""
         return self.dtype.kind == "T"
 
 
 def is_plain(name: Any) -> bool:
-    """Whether a name is one of something in a folder, and of nothing elsewhere."""
+    """Return True for a name that refers to something in a folder, and to nothing elsewhere."""
     if not isinstance(name, str) or name in ("", ".", "..", METADATA) or "\0" in name:
         return False
     return Path(name).name == name
@@ -175,7 +175,7 @@ def _dtype(name: str, given: Any) -> np.dtype[Any]:
 
 
 def _chunk_shape(grid: Any) -> Any:
-    """The shape of the chunks of a regular grid."""
+    """Return the shape of the chunks of a regular grid."""
     if not isinstance(grid, dict) or grid.get("name") != "regular":
         return None
     about = grid.get("configuration")
@@ -196,7 +196,7 @@ def _are_texts(given: Any) -> bool:
 
 
 def _is_about(given: Any) -> bool:
-    """Whether these are attributes: texts by name."""
+    """Return True for attributes: texts by name."""
     return isinstance(given, dict) and all(isinstance(text, str) for text in given.values())
 
 
@@ -232,7 +232,7 @@ def _codecs(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values of JSON are the same; True is not 1, nor 0 False."""
+    """Return True if two JSON values are equal. True differs from 1, and False from 0."""
     return bool(one == other) and json.dumps(one, sort_keys=True) == json.dumps(
         other, sort_keys=True
     )
@@ -265,7 +265,7 @@ class Layout(Struct, frozen=True):
 
     @classmethod
     def of(cls, document: Any) -> Layout:
-        """What the metadata of the whole says.
+        """Return the layout from the metadata of the whole store.
 
         Raises:
             DamagedError: it is not as it is written here.
@@ -289,7 +289,7 @@ class Layout(Struct, frozen=True):
         return made
 
     def _check_chunks(self, name: str) -> None:
-        """A chunk has one row, or not too many bytes."""
+        """Check that a chunk has one row, or a limited number of bytes."""
         entry = self.arrays[name]
         _check(
             entry.chunks[self.axis(name)] == 1 or entry.chunk_bytes <= LARGEST,
@@ -308,6 +308,6 @@ class Layout(Struct, frozen=True):
 
 
 def attributes_in(document: Any) -> dict[str, Any]:
-    """The attributes of a store; none where it has no such."""
+    """Return the attributes of a store, or no attributes."""
     found = document.get("attributes") if isinstance(document, dict) else None
     return found if isinstance(found, dict) else {}

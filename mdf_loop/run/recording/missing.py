@@ -82,7 +82,7 @@ def _has_nan(dtype: np.dtype[Any]) -> bool:
 
 
 def common_shape(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """The least shape in which arrays of both shapes have room.
+    """Return the smallest shape that has room for arrays of both shapes.
 
     Raises:
         RecordShapeError: one has more axes than the other.

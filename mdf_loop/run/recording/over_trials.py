@@ -103,7 +103,7 @@ class TrialStatistics:
         )
 
     def arrays(self) -> dict[str, Array]:
-        """What is told, by name: `[member, value, ...]`, without the axes that there are not."""
+        """Return the statistics by name: `[member, value, ...]`, without absent axes."""
         values = (None,) if self._asked.by is None else self.values.tolist()
         return {name: self._array(name, values) for name in self._made}
 
@@ -121,7 +121,7 @@ class TrialStatistics:
 
 
 def _maker(statistic: Statistic) -> Any:
-    """What makes a reduction for a word and its numbers.
+    """Return a function that creates the accumulator of a statistic.
 
     Raises:
         InputError: there is no such word, or the numbers are none of it.

@@ -1,4 +1,4 @@
-"""What is kept of the rows of a run: traces, thinned and chosen, and reductions."""
+"""Recording of the rows of a run: traces, subsampled and selected, and reductions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Recorder:
         self._given = 0
 
     def room(self, numbers: range) -> Room:
-        """Where rows of these steps may be written, if they are kept as they are."""
+        """Return memory for the rows of these steps, if they are recorded as they are."""
         selection = self.keeping.selection
         if selection.when is not None or any(number % selection.every for number in numbers[:2]):
             return NO_ROOM
@@ -78,13 +78,13 @@ class Recorder:
         return {n: self._at(block.rows[f], places) for n, f in traces if f in block.rows}
 
     def _with_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
-        """The rows, with as many axes as those of other steps."""
+        """Return the rows, with as many axes as those of other steps."""
         front = self.axis + 1
         known = {n: rank for n, rank in self.keeping.open.items() if rank is not None}
         return {**rows, **{n: with_axes(rows[n], rank, front) for n, rank in known.items()}}
 
     def _lengths(self, rows: Mapping[str, Array], made: Mapping[str, Array]) -> dict[str, Array]:
-        """How long each row is that could have another length, by the name of the column."""
+        """Return the length of each row that may have another length, by the name of the column."""
         front = self.axis + 1
         return {
             column: lengths_of(rows[name], made.get(self.has_run.get(name, "")), front)
@@ -92,7 +92,7 @@ class Recorder:
         }
 
     def _places(self, numbers: Numbers, rows: Mapping[str, Array]) -> tuple[Numbers, slice | Array]:
-        """The numbers of the rows that are kept, and where they are."""
+        """Return the numbers of the recorded rows, and their positions."""
         every, when = self.keeping.selection.every, self.keeping.selection.when
         if when is None and isinstance(numbers, range):
             first = -numbers.start % every if numbers.step < every else 0
@@ -121,20 +121,20 @@ class Recorder:
     # --- what was kept ------------------------------------------------------------------------
 
     def ticks(self) -> Ticks:
-        """What stands along the axis of time."""
+        """Return the coordinates along the axis of time."""
         if self.keeping.selection.when is not None:
             return Ticks(self._chosen.rows.astype(np.int64), self.clock)
         first, every = self._first or 0, self.keeping.selection.every
         return Ticks(range(first, first + every * self.sink.length, every), self.clock)
 
     def reduced(self) -> dict[str, Array]:
-        """The reductions by name, e.g. `FNpop.V.mean`."""
+        """Return the reductions by name, for example `FNpop.V.mean`."""
         return self._reductions.arrays() if self.keeping.selection.reduce else {}
 
     # --- checkpoints --------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        """All that is needed to go on."""
+        """Return everything that is necessary to resume."""
         first = {} if self._first is None else {"first": np.array(self._first)}
         reduced = {f"reduction {k}": v for k, v in self._reductions.snapshot().items()}
         chosen = {} if self.keeping.selection.when is None else {"chosen": self._chosen.rows}
@@ -164,7 +164,7 @@ class Recorder:
         self.sink.restore(parts.under("rows "), length, columns if numbers else {})
 
     def _restored_numbers(self, parts: Snapshot, length: int, numbers: range) -> Array:
-        """The numbers of the rows that `when` has chosen."""
+        """Return the numbers of the rows that `when` has selected."""
         if not length:
             return np.zeros(0, np.int64)
         chosen = parts.array("chosen", "i", (length,)).astype(np.int64)
@@ -176,7 +176,7 @@ class Recorder:
 
 
 def _truths(name: str, rows: Array, length: int) -> Array:
-    """Whether each row is true."""
+    """Return a truth value for each row."""
     if rows.size != length or rows.dtype.kind not in "biuf":
         raise InputError(
             f"when: '{name}' is {rows.dtype}{list(rows.shape[1:])} in each step, "

@@ -58,7 +58,7 @@ class Reduction(ABC):
         self._shape: tuple[int, ...] = ()
 
     def takes(self, rows: Array) -> bool:
-        """Whether these rows can follow those that it has."""
+        """Return True if these rows can be added to the earlier ones."""
         same = rows.shape[1:] == self._shape
         return same or not (self.one_shape and self.rows and len(rows))
 
@@ -79,7 +79,7 @@ class Reduction(ABC):
             self.rows += len(rows)
 
     def value(self) -> Array:
-        """The reduction of all rows so far."""
+        """Return the reduction of all rows so far."""
         if not self.rows:
             is_float = kind_of(str(self._dtype)) == "f"
             return np.full(self._shape, np.nan, self._dtype if is_float else np.float64)
@@ -87,7 +87,7 @@ class Reduction(ABC):
             return np.array(self._result())
 
     def snapshot(self) -> dict[str, Array]:
-        """All that is needed to go on."""
+        """Return everything that is necessary to resume."""
         return {
             "rows": np.array(self.rows),
             "dtypes": np.array(self._dtypes, str),
@@ -114,7 +114,7 @@ class Reduction(ABC):
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a value, be it nan; text cannot be nan."""
+        """True if there is a value, possibly nan. Text cannot be nan."""
         return self.rows > 0 or (bool(self._dtypes) and self._dtype.kind != "O")
 
     def _begin(self, shape: tuple[int, ...]) -> None:
@@ -127,19 +127,19 @@ class Reduction(ABC):
 
     @abstractmethod
     def _result(self) -> Array:
-        """The reduction of at least one row."""
+        """Return the reduction of at least one row."""
 
     @abstractmethod
     def _parts(self) -> dict[str, Array]:
-        """What at least one row left, as files hold it."""
+        """Return the state after at least one row, as files store it."""
 
     @abstractmethod
     def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        """The other way round, for rows of this shape."""
+        """Restore the state for rows of this shape."""
 
 
 def _common(dtypes: Sequence[str]) -> np.dtype[Any]:
-    """The dtype of rows of these dtypes, put together; of none `float64`."""
+    """Return the common dtype of rows of these dtypes, or `float64` for none."""
     if set(dtypes) == {"string"}:
         return numpy_dtype("string")
     return numpy_dtype(promoted_dtype(dtypes) if dtypes else "float64")
@@ -244,7 +244,7 @@ class Mean(Reduction):
             self._sum, self._lost = _added(self._sum, self._lost, block)
 
     def _total(self) -> tuple[Array, Array]:
-        """The sum of all rows, and what rounding lost of it."""
+        """Return the sum of all rows, and its accumulated rounding error."""
         if not self._waiting:
             return self._sum, self._lost
         rest = functools.reduce(np.add, (self._waiting[level] for level in sorted(self._waiting)))

@@ -42,12 +42,12 @@ class Reductions:
                 reduction.add(in_front[name])
 
     def arrays(self) -> dict[str, Array]:
-        """The values so far, `node.port.mean` etc.; in a sweep members are in front."""
+        """Return the values so far, `node.port.mean` etc. In a sweep, members are in front."""
         there = {name: made.value() for name, made in self._all().items() if made.is_there}
         return {n: np.moveaxis(a, -1, 0) for n, a in there.items()} if self._axis else there
 
     def snapshot(self) -> dict[str, Array]:
-        """All that is needed to go on, as files hold it."""
+        """Return everything that is necessary to resume, as files store it."""
         parts = {
             f"{name}/{key}": part
             for name, made in self._all().items()

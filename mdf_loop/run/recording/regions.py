@@ -106,17 +106,17 @@ class Regions(Struct, frozen=True):
                 )
 
     def computed(self) -> Array:
-        """What became of each member, along one axis."""
+        """Return the status of each member, along one axis."""
         return np.asarray(folder.open_array(self.place / self.flags)[...]).reshape(-1)
 
     def arrays(self, shown: Path) -> dict[str, Any]:
-        """The outputs of the store, which people call so, read where they are looked at."""
+        """Return the outputs of the store, read on access. `shown` is the name of the store in errors."""
         from mdf_loop.run.recording.rows_of_run import open_rows
 
         return {name: open_rows(self.place / safe_name(name), shown) for name in self.names}
 
     def manifest(self) -> dict[str, Any]:
-        """What the store says of the run."""
+        """Return the description of the run in the store."""
         return dict(self._root()["attributes"][SWEEP])
 
     def note(self, claim: Claim, said: Mapping[str, Any], more: Mapping[str, Any]) -> None:
@@ -180,7 +180,7 @@ def create_regions(
     along: Mapping[str, Along],
     said: Mapping[str, Any],
 ) -> Regions:
-    """A store for members of this shape, in which nothing is computed yet.
+    """Create a store for members of this shape, without computed members.
 
     Args:
         claim: the right to write it.
@@ -225,7 +225,7 @@ def _blank(
     chunk: tuple[int, ...],
     more: Mapping[str, Any],
 ) -> None:
-    """An output of which nothing is computed; of members that are large, rows are cut, too."""
+    """Create an output without computed members. Rows of large members are divided into chunks, too."""
     own, dtype = tuple(item.array.shape[front:]), item.array.dtype
     if dtype.kind not in "biufc":
         raise InputError(

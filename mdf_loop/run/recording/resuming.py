@@ -59,7 +59,7 @@ class Kept(Struct, frozen=True):
     checksums: Mapping[str, int] = {}
 
     def parts(self) -> dict[str, Array]:
-        """As arrays by name."""
+        """Return the content as arrays by name."""
         return {
             "": _as_bytes(self.document),
             **self.tails,
@@ -68,7 +68,7 @@ class Kept(Struct, frozen=True):
 
     @classmethod
     def of(cls, parts: Mapping[str, Array]) -> Kept:
-        """What `parts` has given."""
+        """Return the object whose `parts` are these."""
         try:
             document = parsed(parts[""].tobytes())
             checksums = parsed(parts[_CHECKSUMS].tobytes()) if _CHECKSUMS in parts else {}
@@ -87,7 +87,7 @@ def _as_bytes(content: Mapping[str, Any]) -> Array:
 def document_to_go_on(
     place: Path, kept: Kept, length: int, outputs: Collection[str]
 ) -> dict[str, Any]:
-    """What a store shall say of itself when a run goes on in it, after so many rows.
+    """Return the metadata of a store in which a run continues after a number of rows.
 
     Args:
         place: the store.
@@ -146,7 +146,7 @@ def _in_memory(entry: Entry) -> np.dtype[Any]:
 
 
 def _layout_there(place: Path, promised: Layout) -> Layout:
-    """What the store says of itself; where that is damaged, what its arrays or the checkpoint say.
+    """Return the layout in the store, or if it is damaged, that of its arrays or of the checkpoint.
 
     Raises:
         DamagedError: it is no store that a run was streamed to.
@@ -179,7 +179,7 @@ def _with_arrays(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict
 
 
 def _check_same(there: Layout, promised: Layout, name: str, length: int) -> None:
-    """An array on the disk is that of the checkpoint, or has grown since; texts tell in what not."""
+    """Check that an array on the disk is that of the checkpoint, or has grown since. Errors state the difference."""
     theirs, ours = there.arrays.get(name), promised.arrays[name]
     other = "it is not the one that was written together with the checkpoint"
     if theirs is None or there.along != promised.along:
@@ -206,7 +206,7 @@ def _check_same(there: Layout, promised: Layout, name: str, length: int) -> None
 
 
 def _with_length(there: Layout, promised: Layout, length: int) -> dict[str, Any]:
-    """What the store says of the arrays that were promised, so many rows long."""
+    """Return the metadata of the promised arrays with a number of rows."""
     documents = {}
     for name, entry in promised.arrays.items():
         shape = list(entry.shape)

@@ -56,7 +56,7 @@ class Rows:
         self.length += len(coordinate)
 
     def room(self, count: int) -> Room:
-        """Where the next rows may be written."""
+        """Return memory for the next rows."""
         rooms = {name: column.room(count) for name, column in self._columns.items()}
         return {
             name: _axis_moved(room, 0, self.axis)
@@ -73,7 +73,7 @@ class Rows:
             check(size, f"{length} rows of {_names(rows)}", hint=_HINT)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing, since no rows wait."""
 
     def close(self) -> None:
         """Give back the room that was not needed."""
@@ -131,12 +131,12 @@ class Column:
             self._length += len(part)
 
     def _is_like(self, part: Array) -> bool:
-        """Whether rows are of the dtype and shape of those that are there."""
+        """Return True if rows have the dtype and shape of the stored ones."""
         alike = self._row == part.shape[1:] == self._room.shape[1:]
         return alike and self._length > 0 and self._room.dtype == part.dtype
 
     def _widened_for(self, part: Array) -> Array:
-        """The rows as there is room for them, which is made such that there is."""
+        """Return the rows converted to the stored type, which is widened if necessary."""
         dtype = part.dtype if self._row is None else np.result_type(self._room.dtype, part.dtype)
         if not self._length:
             self._row = part.shape[1:]
@@ -149,7 +149,7 @@ class Column:
         return part
 
     def room(self, count: int) -> Array | None:
-        """Where so many rows may be written, if there is room for all; they have the shape of others."""
+        """Return memory for a number of rows in the shape of the others, or None."""
         end = self._length + count
         if not self._length or end > len(self._room) or self._room.shape[1:] != self._row:
             return None
@@ -221,5 +221,5 @@ def _names(rows: Mapping[str, Array]) -> str:
 
 
 def _axis_moved(rows: Array, source: int, target: int) -> Array:
-    """As numpy's moveaxis, which takes its time even where nothing is to be moved."""
+    """Return NumPy's moveaxis, without its cost where no axis moves."""
     return rows if source == target else np.moveaxis(rows, source, target)

@@ -19,7 +19,7 @@ from mdf_loop.run.run_id import run_named
 
 
 def open_rows(place: Path, shown: Path) -> zarr.Array[Any]:
-    """An array of a store, which people call so, with the rows that it has now."""
+    """Return an array of a store with its present rows. `shown` is the name of the store in errors."""
     return zarr.open_array(_RowsOfRun(place, shown), mode="r")
 
 
@@ -69,7 +69,7 @@ class _RowsOfRun(CheckedStore):
 
 
 def _mark(place: Path) -> tuple[int, int, int] | None:
-    """What is another one when the metadata of the store of an array are: they are never changed."""
+    """Return a mark of the store's metadata file, which changes whenever the file is replaced."""
     try:
         found = (place.parent / METADATA).stat()
     except OSError:
@@ -91,7 +91,7 @@ def _now(place: Path, shown: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _goes_on(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Whether an array has all that it had, perhaps among more."""
+    """Return True if an array has everything that it had before, possibly with more rows."""
     shapes = [*zip(old["shape"], new["shape"], strict=False)]
     alike = {**old, "shape": len(old["shape"])} == {**new, "shape": len(new["shape"])}
     return alike and all(before <= after for before, after in shapes)

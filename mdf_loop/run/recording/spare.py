@@ -27,7 +27,7 @@ class Spare:
         self._usual = min(usual, shutil.disk_usage(folder).free // 8)
 
     def covers(self, size: int) -> bool:
-        """Whether there is room for so many bytes, whatever else fills the disk."""
+        """Return True if the reserve has space for a number of bytes, even on a full disk."""
         if size <= self._size:
             return True
         return self._grows_to(max(size, self._usual)) or self._grows_to(size)

@@ -22,7 +22,7 @@ from mdf_loop.run.recording.reduction import REDUCTIONS, Mean, Reduction
 
 
 class Count(Reduction):
-    """How many rows there were: one number."""
+    """Number of rows."""
 
     one_shape = False
 
@@ -31,7 +31,7 @@ class Count(Reduction):
         return np.array(self.rows)
 
     def _take(self, rows: Array) -> None:
-        """Nothing is kept of them."""
+        """Count the rows, which are then discarded."""
 
     def _result(self) -> Array:
         return np.array(self.rows)
@@ -99,7 +99,7 @@ class Quantiles(Reduction):
         self._kept: list[Array] = []
 
     def value(self) -> Array:
-        """As many rows of nan, of nothing."""
+        """Return nan for each probability if there are no rows."""
         made = super().value()
         shape = (*self._shape, len(self._probabilities))
         return made if self.rows else np.full(shape, np.nan)
@@ -123,7 +123,7 @@ class Quantiles(Reduction):
 
 
 class Histogram(Reduction):
-    """How many values lie between edges, along a last axis."""
+    """Number of values between edges, along a last axis."""
 
     def __init__(self, edges: tuple[float, ...]) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class Histogram(Reduction):
         self._counts: Array = np.zeros(len(edges) - 1, np.int64)
 
     def value(self) -> Array:
-        """Counts, also of nothing."""
+        """Return the counts, which are 0 without rows."""
         return self._counts.copy()
 
     def _begin(self, shape: tuple[int, ...]) -> None:

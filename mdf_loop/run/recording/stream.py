@@ -99,7 +99,7 @@ class Stream:
         seed: int | None = None,
         dims: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Stream:
-        """A new store without rows; one of ours that was there is replaced.
+        """Create a store without rows, which replaces an earlier store of this package.
 
         Args:
             path: the folder, `x.zarr`.
@@ -190,7 +190,7 @@ class Stream:
             self._write_what_is_due()
 
     def takes(self, rows: Mapping[str, Array]) -> bool:
-        """Whether rows of such shapes can be added."""
+        """Return True if rows of these shapes can be added."""
         return all(growing.takes(rows[growing.name]) for growing in self._growing[:-1])
 
     def flush(self) -> None:
@@ -215,7 +215,7 @@ class Stream:
         self._secured = self._stored
 
     def kept(self) -> Kept:
-        """What a checkpoint needs to go on behind the rows that are written."""
+        """Return the content of a checkpoint for a continuation after the written rows."""
         tails = {growing.name: growing.tail(self._stored) for growing in self._growing}
         return Kept(self._metadata[-1][1], tails, self.checksums)
 
@@ -228,13 +228,13 @@ class Stream:
             self._spare.give_up()
 
     def arrays(self) -> dict[str, zarr.Array[Any]]:
-        """What is stored of the outputs, read from the disk where it is looked at."""
+        """Return the stored outputs, read from the disk on access."""
         from mdf_loop.run.recording.rows_of_run import open_rows
 
         return {g.name: open_rows(g.place, self._path) for g in self._growing[:-1]}
 
     def parts(self) -> Iterator[tuple[Array, Mapping[str, Array]]]:
-        """What is stored, some rows after the other, as they were added."""
+        """Yield the stored rows in parts, as they were added."""
         *others, along = self._growing
         arrays = {growing: folder.open_array(growing.place) for growing in self._growing}
         for start in range(0, self._stored, self._at_once):
@@ -245,7 +245,7 @@ class Stream:
     # --- the disk -----------------------------------------------------------------------------
 
     def _has_room(self, size: int = 0) -> bool:
-        """Whether what waits, and so much more, can be written even if the disk gets full."""
+        """Return True if the waiting rows and more bytes can be written even if the disk becomes full."""
         return self._spare.covers(self._waiting + size + self._room)
 
     def _write_what_is_due(self) -> None:
@@ -319,7 +319,7 @@ class Stream:
 
 
 def _rows_at_once(results: Outputs) -> int:
-    """How many rows of all arrays are a chunk each, and half the buffer together."""
+    """Return the number of rows that are a chunk of each array, and half of the buffer in total."""
     items = [*variables(results), *coordinates(results)[-1:]]
     shapes = [(item.array.dtype.itemsize, *folder.with_room(item, results)) for item in items]
     sizes = [math.prod(extent for extent in shape if extent) for shape in shapes]

@@ -68,7 +68,7 @@ class Streamed:
 
     @property
     def length(self) -> int:
-        """How many rows were added."""
+        """Number of added rows."""
         waiting = 0 if self._first is None else len(self._first[0])
         return waiting if self._stream is None else self._stream.length
 
@@ -93,11 +93,11 @@ class Streamed:
             self._first = (self._first[0], first)
 
     def _widened(self, rows: Array, other: Array) -> Array:
-        """The rows in the dtype that also holds for others."""
+        """Return the rows in a dtype that also holds for the others."""
         return rows.astype(np.result_type(rows.dtype, other.dtype), copy=False)
 
     def _opened(self, waiting: _Waiting, rows: Mapping[str, Array]) -> Stream:
-        """The store, for the rows that wait and these."""
+        """Return the store for the waiting rows and these."""
         if self._stream is None:
             coordinate, first = waiting
             self._stream = self._created(self._path, first, rows)
@@ -106,7 +106,7 @@ class Streamed:
         return self._stream
 
     def _remade(self, old: Stream, rows: Mapping[str, Array]) -> Stream:
-        """The same store, with the types that hold for these rows, too."""
+        """Return the store with types that hold for these rows, too."""
         old.close()
         place = folder.checked_store(self._path)
         with folder.writing(place), beside(place) as made:
@@ -122,7 +122,7 @@ class Streamed:
         return remade
 
     def _created(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
-        """A new store in the types of all of these rows."""
+        """Create a store with the types of all of these rows."""
         self._claim.check_place()
         columns = [self._column(name, *(part[name] for part in rows)) for name in rows[-1]]
         device, precision = self._about()
@@ -162,11 +162,11 @@ class Streamed:
             self._stream.close()
 
     def arrays(self) -> Mapping[str, Data]:
-        """What is in the store, read when it is looked at."""
+        """Return the content of the store, read on access."""
         return {} if self._stream is None else self._stream.arrays()
 
     def snapshot(self) -> Mapping[str, Array]:
-        """The rows for which there is no store yet, or what it takes to go on with the store."""
+        """Return the rows that are not in a store yet, or the state of the store."""
         if self._stream is not None:
             return self._stream.kept().parts()
         if self._first is None:

@@ -1,4 +1,4 @@
-"""What stands along the axis of time: made when it is looked at, as it can be as long as the data."""
+"""Coordinates along the axis of time, computed on access, since they can be as long as the data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Clock(Struct, frozen=True):
     dt: float | None
 
     def at(self, numbers: Any) -> Any:
-        """The time of steps, in the unit of dt."""
+        """Return the time of steps in the unit of dt."""
         if self.dt is None:
             return self.time + 0.0 * numbers
         if self.time == self.step * self.dt:
@@ -31,11 +31,11 @@ class Clock(Struct, frozen=True):
         return self.time + (numbers - self.step) * self.dt
 
     def snapshot(self) -> dict[str, Array]:
-        """What makes the clock."""
+        """Return the parameters of the clock."""
         return {"step": np.array(self.step), "time": np.array(self.time)}
 
     def restored(self, parts: Mapping[str, Array]) -> Clock:
-        """The clock of the run that goes on."""
+        """Return the clock of a resumed run."""
         return Clock(int(parts["step"]), float(parts["time"]), self.dt)
 
 

@@ -1,4 +1,4 @@
-"""Where a run first went wrong: the first nan, the first infinite value."""
+"""Search for the first nan or infinite value of a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Found(Struct, frozen=True):
 
 
 def first_not_finite(block: Block, axis: int = 0) -> Found | None:
-    """The first row with a nan or an infinite value, and what has it that was computed first.
+    """Return the first row with a nan or infinite value, and the output with it that was computed first.
 
     Args:
         block: rows; what is looked at is `watched`.
@@ -53,7 +53,7 @@ def first_not_finite(block: Block, axis: int = 0) -> Found | None:
 
 
 def _first(rows: Array) -> int | None:
-    """The first row (or member) that is not finite."""
+    """Return the first row (or member) that is not finite."""
     at_once = max(1, _AT_ONCE // max(1, math.prod(rows.shape[1:])))
     for start in range(0, len(rows), at_once):
         finite = np.isfinite(rows[start : start + at_once])

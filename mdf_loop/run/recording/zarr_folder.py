@@ -148,7 +148,7 @@ def complete(path: Path, results: Outputs) -> None:
 
 
 def checked_store(path: Path) -> Path:
-    """The place that a path means, if a store can be written or replaced there.
+    """Return the location of a path if a store can be written or replaced there.
 
     Raises:
         InputError: something else is there.
@@ -164,7 +164,7 @@ def checked_store(path: Path) -> Path:
 
 
 def _what_else(place: Path) -> str:
-    """What is there instead of a store that was written here."""
+    """Return a description of the content that is no store of this package."""
     try:
         read_json(place)
     except DamagedError as error:
@@ -175,7 +175,7 @@ def _what_else(place: Path) -> str:
 
 
 def attributes_of(path: Path) -> Mapping[str, Any]:
-    """The attributes of a store, if there is one that was written here."""
+    """Return the attributes of a store that this package has written, or no attributes."""
     try:
         found = attributes_in(read_json(path))
     except (OSError, DamagedError):
@@ -184,7 +184,7 @@ def attributes_of(path: Path) -> Mapping[str, Any]:
 
 
 def described(results: Outputs) -> dict[str, str]:
-    """Where the numbers come from; and the coordinates, as xarray looks for them."""
+    """Return the origin of the numbers, and the coordinates in xarray's convention."""
     names = [safe_name(along.name) for along in coordinates(results)]
     found = " ".join(name for name in names if len(name.split()) == 1)
     return about(results) | ({"coordinates": found} if found else {})
@@ -196,7 +196,7 @@ def _place(item: Labelled) -> str:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What the system says against writing is an InputError."""
+    """Convert errors of the operating system to InputError within this context."""
     try:
         yield
     except OSError as error:
@@ -236,7 +236,7 @@ def new_array(
     with_nan: bool,
     more: Mapping[str, Any] | None = None,
 ) -> zarr.Array[Any]:
-    """An array without content, named as an item is; nan where nothing is written, if it can be."""
+    """Create an array without content, named like an item. Unwritten elements are nan if possible."""
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
@@ -265,7 +265,7 @@ def as_stored(array: Array) -> Array:
 
 
 def with_room(item: Labelled, results: Outputs) -> tuple[int, ...]:
-    """The shape of an array, with room for longer rows where such may come."""
+    """Return the shape of an array, with room for longer rows if there may be some."""
     front, shape = len(results.axes_of(item.name)), item.array.shape
     if item.name not in results.lengths or len(shape) == front:
         return tuple(shape)
@@ -289,7 +289,7 @@ def _chunks(shape: tuple[int, ...], itemsize: int, axis: int, rows: int | None) 
 def _segments(
     shape: tuple[int, ...], axis: int, chunks: tuple[int, ...]
 ) -> Iterator[tuple[slice, ...]]:
-    """Where the chunks of an array are, one after the other: it may be longer than memory."""
+    """Yield the positions of the chunks of an array, which may be larger than memory."""
     if not shape:
         yield ()
     elif 0 not in shape:
@@ -311,7 +311,7 @@ def open_array(place: Path, mode: Literal["r", "r+"] = "r") -> zarr.Array[Any]:
 
 
 def root_of(documents: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole, which has the metadata of all arrays in it: they change together in one moment."""
+    """Return the metadata of the whole store with those of all arrays, which change in one step."""
     return {
         "zarr_format": 3,
         "node_type": "group",
