@@ -36,14 +36,14 @@ MOST, MOST_OPS = 32, 4000
 
 
 def elements_read(operation: Operation) -> tuple[Value, ...]:
-    """What an operation reads the elements of: not what only says a shape."""
+    """Return the operands whose elements an operation reads, without those that only state a shape."""
     operands = tuple(reads(operation))
     says = isinstance(operation, Op) and row_of(operation.op_type).in_order
     return operands[:1] if says else operands
 
 
 class Element(Struct, frozen=True):
-    """Where an element is: in an array, of whose elements a member has so many."""
+    """Position of an element in an array that has several elements for each member."""
 
     array: Value
     number: int = 0
@@ -69,7 +69,7 @@ class Apart:
     # --- values -----------------------------------------------------------------------------------
 
     def of(self, value: Value) -> list[Value]:
-        """The elements, in order."""
+        """Return the elements in order."""
         return list(self._of(value).flat)
 
     def enter(self, value: Value, elements: Sequence[Value]) -> None:
@@ -79,7 +79,7 @@ class Apart:
         self._elements[value] = made.reshape(self._own(value))
 
     def entering(self, value: Value) -> list[Value]:
-        """New elements of a value that the body is given."""
+        """Return new elements for an input of the body."""
         made = self._named(value, self._axis(value))
         self.enter(value, made)
         return made
@@ -93,7 +93,7 @@ class Apart:
         return made
 
     def fitting(self, value: Value, enter: Value) -> list[Value]:
-        """The elements of what is carried, which are as many as those that enter.
+        """Return the elements of a carried value, as many as the entering value has.
 
         Raises:
             NotNative: they are not.
@@ -117,7 +117,7 @@ class Apart:
         return self._elements[value]
 
     def _named(self, value: Value, shape: Shape) -> list[Value]:
-        """New values for elements, each of this shape; the value itself where it has it."""
+        """Return new values of this shape for the elements, or the value itself if it has this shape."""
         own = self._own(value)
         if own == () and value.shape == shape:
             return [value]
@@ -125,14 +125,14 @@ class Apart:
         return [Value(name, value.dtype, shape) for name in names]
 
     def _axis(self, value: Value) -> Shape:
-        """The axis of members, where a value has it."""
+        """Return a shape with the axis of members, or an empty one if the value has no such axis."""
         return (self._members,) if self._is_apart(value) else ()
 
     def _is_apart(self, value: Value) -> bool:
         return value.shape is not None and value.shape[:1] == (self._members,)
 
     def _own(self, value: Value) -> tuple[int, ...]:
-        """The shape of a value of one member."""
+        """Return the shape of a value of one member."""
         shape = value.shape
         if shape is not None and self._is_apart(value):
             shape = shape[1:]
@@ -194,7 +194,7 @@ class Apart:
         return made
 
     def _along(self, value: Value, made: Value) -> Elements:
-        """The elements of an operand, with the axes that they have beside those of a result."""
+        """Return the elements of an operand, with the missing axes of the result."""
         elements, rank = self._of(value), len(self._own(made))
         if self._is_apart(value) and elements.ndim not in (0, rank):
             raise NotNative(f"the axes of '{value.name}' are others than those of a member")
@@ -219,7 +219,7 @@ class Apart:
             self.enter(value, [flat[place] for place in places.flat])
 
     def _one_member(self, value: Value) -> tuple[int, ...]:
-        """The shape of a value where there is one member."""
+        """Return the shape of a value for one member."""
         return (*(1,) * self._is_apart(value), *self._own(value))
 
     # --- many elements, made one ------------------------------------------------------------------
@@ -244,7 +244,7 @@ class Apart:
         self.enter(made, results)
 
     def _axes(self, op: Op, data: Value) -> list[int]:
-        """The axes of a member that are joined."""
+        """Return the axes of a member that are reduced."""
         front = int(self._is_apart(data))
         found = [axis - front for axis in axes_named(op, len(data.shape or ()), self.known.get)]
         if min(found, default=-1) < 0:

@@ -26,7 +26,7 @@ class ArrayWriter(ABC):
 
     @abstractmethod
     def extents(self, value: Value) -> Extents:
-        """The extents of an array."""
+        """Return the extents of an array."""
 
     def far(self, pointer: str, number: Extent, kind: str = "i8") -> str:
         """So many bytes, or numbers of a kind, behind a pointer: only this makes one of another."""
@@ -34,7 +34,7 @@ class ArrayWriter(ABC):
         return self.bounds.far(register, pointer)
 
     def at(self, dtype: str, pointer: str, place: str) -> str:
-        """Where an element is."""
+        """Write the address of an element."""
         return self.far(pointer, place, STORED[dtype])
 
     def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:

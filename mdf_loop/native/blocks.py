@@ -17,7 +17,7 @@ LINE, MANY = 64, 256
 
 
 class LaneBlock(Struct, frozen=True):
-    """How many lanes are computed at once: `copies` vectors of `width`."""
+    """Number of lanes that are computed at once: `copies` vectors of `width`."""
 
     width: int = 1
     copies: int = 1
@@ -33,7 +33,7 @@ NO_LANES = LaneBlock(copies=0)
 
 
 def output_shapes(form: Form) -> tuple[tuple[int, ...], ...]:
-    """Of what it gives, each with whether it is rows."""
+    """Return the shapes of the outputs, rows included."""
     names = extent_names(form)
     made = []
     for value, rows in form.outputs:
@@ -79,7 +79,7 @@ class LaneBlocks(FormWriter):
         return self.function(head)
 
     def counting(self, head: str) -> str:
-        """How many iterations there are: nothing is written, and LLVM leaves out what only that needs."""
+        """Write a function that counts the iterations. LLVM omits everything that the count does not need."""
         self.begin(counts=True)
         self.loop(self.form.loop, self._given("0"))
         made = self.one.put(f"load i64, ptr {self.iterations}")
@@ -106,7 +106,7 @@ class LaneBlocks(FormWriter):
         return self.function(f"define internal i64 @{name}{TAKEN}")
 
     def _share(self, count: str, part: str) -> str:
-        """The first block of a part."""
+        """Write the number of the first block of a part."""
         before = self.one.put(f"mul i64 {count}, {part}")
         return self.one.put(f"sdiv i64 {before}, %parts")
 
@@ -120,7 +120,7 @@ class LaneBlocks(FormWriter):
                 self._store(value, after[value], self.stacks[value], place)
 
     def _given(self, start: str) -> Cells:
-        """What the loop is given, of one block."""
+        """Return the inputs of the loop for one block."""
         return {
             value: self._loaded(value, self.memory[value], "0" if is_single(value) else start)
             for value in self.form.arrays
@@ -141,7 +141,7 @@ class LaneBlocks(FormWriter):
             self.store(self._wide, value.dtype, self._copy(cell, k, value.dtype), pointer, place)
 
     def _at(self, start: str) -> list[str]:
-        """Where each copy begins."""
+        """Return the start of each copy."""
         width = self._block.width
         copies = range(self._block.copies)
         return [start if k == 0 else self.one.put(f"add i64 {start}, {k * width}") for k in copies]
@@ -151,7 +151,7 @@ class LaneBlocks(FormWriter):
         return self.one.put(f"add i64 {before}, {self._start}")
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """The block's part of a row."""
+        """Return the block's part of a row."""
         return self._loaded(scanned.row, self.memory[scanned.rows], self._row_start(number))
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
@@ -180,7 +180,7 @@ class LaneBlocks(FormWriter):
         code.label(done)
 
     def _streams(self, stack: str, dtype: str) -> str:
-        """Whether every block of every row begins with a line of the cache, and there are many."""
+        """Write the test that every block of every row begins with a cache line, and that there are many blocks."""
         if stack not in self._aligned:
             code = self.one
             begin = code.put(f"ptrtoint ptr {stack} to i64")
@@ -195,13 +195,13 @@ class LaneBlocks(FormWriter):
     # --- operations ---------------------------------------------------------------------------
 
     def _copy(self, cell: Cell, copy: int, dtype: str) -> str:
-        """The register of one copy, a single number in all lanes."""
+        """Return the register of one copy. A single number is broadcast to all lanes."""
         if cell.single:
             return self._wide.spread(cell.registers[0], dtype)
         return cell.registers[copy]
 
     def _like(self, value: Value, cell: Cell) -> Cell:
-        """The cell as that of a value, which may be broadcast."""
+        """Return the cell of an operand as that of a value, to which the operand may be broadcast."""
         if is_single(value) or not cell.single:
             return cell
         copies = range(self._block.copies)
@@ -225,7 +225,7 @@ class LaneBlocks(FormWriter):
         cells[made] = Cell(tuple(self.vectors(self._wide, op, given)))
 
     def flush(self, cells: Cells) -> None:
-        """Nothing is put off."""
+        """Do nothing, since no operation is postponed."""
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
         """Loops inside have none."""
@@ -248,7 +248,7 @@ class LaneBlocks(FormWriter):
             self._wide.fail_if(wrong, failure)
 
     def array_place(self, value: Value) -> Place:
-        """A place for each copy."""
+        """Return memory for each copy."""
         kind = self._wide.type(value.dtype)
         return tuple(self._wide.place(kind) for _ in range(self._block.copies))
 
@@ -259,6 +259,6 @@ class LaneBlocks(FormWriter):
             self._wide.line(f"store {kind} {register}, ptr {one}")
 
     def kept_array(self, value: Value, place: Place) -> Cell:
-        """The lanes that are in the places."""
+        """Return the lanes from their memory."""
         kind = self._wide.type(value.dtype)
         return Cell(tuple(self._wide.put(f"load {kind}, ptr {one}") for one in place))

@@ -1,4 +1,4 @@
-"""Whether what a kernel reads and writes lies inside of the very array that its pointer comes from.
+"""Optional checks that every memory access of a kernel lies inside of the array of its pointer.
 
 A kernel is machine code: one that is wrong ends the process, or lies. With `MDF_LOOP_NATIVE_CHECK=1`
 each access to an array (what is given and made, rows, the loop's own memory, tables) comes after
@@ -30,12 +30,12 @@ BEGUN, ENDED = "; check", "; checked"
 
 
 class Bounds:
-    """Nothing is checked; pointers are registers."""
+    """No checks: pointers are registers."""
 
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
-        """The pointer to an array, which begins there.
+        """Return the pointer to an array, which begins there.
 
         `shape` is as in `LoopText.shapes`, or of registers, if it is not that of the value; `room` the
         number of the one in which it lies.
@@ -43,11 +43,11 @@ class Bounds:
         return register
 
     def part(self, pointer: str, value: Value) -> str:
-        """The pointer, as one to an array that is a part of the one where it points."""
+        """Return a pointer as one to a part of its array."""
         return pointer
 
     def far(self, register: str, pointer: str) -> str:
-        """The pointer in a register, which was made of another one."""
+        """Return the pointer in a register that was computed from another pointer."""
         return register
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
@@ -55,12 +55,12 @@ class Bounds:
 
 
 def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bounds:
-    """What checks the kernel that is written now; `extents` gives those of an array."""
+    """Return the checks of the kernel that is written. `extents` gives the extents of arrays."""
     return _Checked(code, loop, extents) if os.environ.get(VARIABLE) == "1" else Bounds()
 
 
 class _Memory(Struct, frozen=True):
-    """Where an array begins, and what around it must be as large: a room, an array that it is a part of."""
+    """Start and enclosing memory of an array: a room, or an array that contains it."""
 
     value: Value
     begin: str
@@ -83,7 +83,7 @@ def _pointer(register: str, memory: _Memory) -> _Pointer:
 
 
 def _memories(pointer: str) -> Iterator[_Memory]:
-    """The array into which it points, and those around it."""
+    """Yield the array of the pointer, and the arrays around it."""
     assert isinstance(pointer, _Pointer), f"nobody knows into which array {pointer} points"
     memory: _Memory | None = pointer.memory
     while memory is not None:
@@ -106,18 +106,18 @@ class _Checked(Bounds):
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
-        """The pointer with the whole array."""
+        """Return the pointer with the whole array."""
         return _pointer(register, _Memory(value, register, shape, room))
 
     def part(self, pointer: str, value: Value) -> str:
-        """The pointer with the part, inside of the array."""
+        """Return the pointer with the part, inside of the array."""
         whole = next(_memories(pointer))
         if whole.value == value:
             return pointer
         return _pointer(pointer, _Memory(value, pointer, whole=whole))
 
     def far(self, register: str, pointer: str) -> str:
-        """The pointer with the array of the other one."""
+        """Return the pointer with the array of the other one."""
         return _pointer(register, next(_memories(pointer)))
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
@@ -156,7 +156,7 @@ class _Checked(Bounds):
         return made
 
     def _number(self, extent: Extent) -> Extent:
-        """An extent as a number or register, also one as in `LoopText.shapes`."""
+        """Return an extent as a number or register, also for extents as in `LoopText.shapes`."""
         if isinstance(extent, str) or extent >= 0:
             return extent
         if extent == ITERATIONS:
@@ -165,7 +165,7 @@ class _Checked(Bounds):
         return self._code.put(f"load i64, ptr {at}")
 
     def _room(self, number: int) -> tuple[str, str]:
-        """Where a room begins now, and how large it is: an array is gone when its room has grown."""
+        """Return the present start and size of a room. Arrays in a room are invalid after it has grown."""
         code = self._code
         rooms = code.put("getelementptr ptr, ptr %call, i64 2")
         rooms = code.put(f"load ptr, ptr {rooms}")

@@ -52,7 +52,7 @@ class Changing:
     # --- from one iteration to the next -----------------------------------------------------------
 
     def begin(self, value: Value) -> None:
-        """A room for what enters iterations, and places for its extents."""
+        """Provide a room for the value that enters iterations, and memory for its extents."""
         self._rooms[value] = self._writer.space.room()
         self._places[value] = {axis: self._writer.one.place("i64") for axis in self._axes[value]}
 
@@ -67,7 +67,7 @@ class Changing:
         writer.copy(made, pointer, writer.shapes.bytes(other))
 
     def got(self, value: Value) -> Cell:
-        """What it is now."""
+        """Return the present array."""
         writer, code = self._writer, self._writer.one
         extents = list(writer.shapes.of(value))
         for axis, place in self._places[value].items():
@@ -91,7 +91,7 @@ class Changing:
         return first - begun
 
     def told(self, value: Value, known: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of such a final, as in `LoopText.shapes`; `known` is that of what was given."""
+        """Return the shape of a final value, as in `LoopText.shapes`. `known` is the shape of the initial value."""
         places = self.finals[value]
         return tuple(extent_at(places[k]) if k in places else e for k, e in enumerate(known))
 
@@ -103,7 +103,7 @@ class Changing:
             code.line(f"store i64 {extents[axis]}, ptr {at}")
 
     def output(self, value: Value, known: str) -> str:
-        """Where a final is put: it is asked for when its extents are there, or `known` without iterations."""
+        """Request the memory of a final value with its present extents, or those of `known` without iterations."""
         code = self._writer.one
         place = code.place("ptr")
         code.line(f"store ptr {known}, ptr {place}")
@@ -116,7 +116,7 @@ class Changing:
 
 
 def compare(carried: Carried, enter: Extents, leave: Extents) -> Collection[tuple[Value, int]]:
-    """The axes along which a value may leave an iteration in another shape than it has entered it.
+    """Return the axes along which a carried value may change its extent within an iteration.
 
     Raises:
         NotNative: it has other axes then, or is one number.

@@ -39,7 +39,7 @@ LITTLE = 10_000.0
 
 
 class Natives(Struct, frozen=True, eq=False):
-    """What was decided.
+    """Decisions about the loops of a program.
 
     Attributes:
         program: the program, with loops in place of functions that native loops compute in their own way.
@@ -62,7 +62,7 @@ class Natives(Struct, frozen=True, eq=False):
         return lambda: keep(options, domain, operators)
 
     def writer(self, otherwise: LoopWriter) -> LoopWriter:
-        """What writes loops into a model: native ones as operators, others as before."""
+        """Return the writer of loops: operators for native loops, and `otherwise` for others."""
         if not self.loops:
             return otherwise
         from mdf_loop.native.node import writer
@@ -70,7 +70,7 @@ class Natives(Struct, frozen=True, eq=False):
         return writer(self.loops, otherwise)
 
     def share(self, program: Program) -> bool:
-        """Whether threads may share a program's loops: nothing else in it has other last bits for that."""
+        """Return True if threads may share a program's loops without a change of other operations' last bits."""
         inside = {id(op) for loop in self.loops for op in walk(loop.ops)}
         others = (op for op in walk(program.ops) if isinstance(op, Op) and id(op) not in inside)
         return any(map(_has_many, self.loops)) and not any(map(_is_open, others))
@@ -149,7 +149,7 @@ def refuse_standard_loops(program: Program) -> None:
 
 
 def said_before(program: Program) -> Mapping[str, str]:
-    """What would be decided for a run that takes long, as `Natives.said`, where there are any; no machine code is made."""
+    """Return the decisions for a long run as in `Natives.said`, without machine code."""
     return _looked_at(program, "auto").said
 
 
@@ -279,13 +279,13 @@ def work_of(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
 
 
 def _times(loop: Loop, known: Mapping[Value, Array]) -> float:
-    """How many iterations a loop has."""
+    """Return the number of iterations of a loop."""
     trip = None if loop.trip_count is None else known.get(loop.trip_count)
     return math.inf if trip is None or loop.condition is not None else max(int(trip.item()), 0)
 
 
 def _has_many(loop: Loop) -> bool:
-    """Whether a loop surely has arrays of many elements, or of who knows how many."""
+    """Return True if a loop has arrays of many elements, or of unknown size."""
     shapes = (carried.enter.shape or () for carried in loop.carried)
     return any(math.prod(_at_most(extent) for extent in shape) >= MANY for shape in shapes)
 
@@ -300,7 +300,7 @@ def _is_open(op: Op) -> bool:
 
 
 def has_same_bits(loop: Loop, *, many: bool) -> bool:
-    """Whether a loop gives, native or not, the same bits; `many`: whether it has arrays.
+    """Return True if a loop gives the same bits natively and not. `many` tells whether it has arrays.
 
     Whole numbers are exact, and a function of one float64 is the system library's in both. Among arrays
     the larger of two zeros, or of a number and nan, depends in ONNX Runtime on where they stand.
@@ -317,7 +317,7 @@ def _is_same(op: Op, *, many: bool) -> bool:
 
 @functools.cache
 def unavailable() -> str | None:
-    """Why there are no native loops on this machine; None if there are."""
+    """Return the reason why there are no native loops on this machine, or None."""
     from importlib.util import find_spec
 
     from mdf_loop.native.operator import trampoline

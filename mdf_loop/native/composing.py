@@ -35,7 +35,7 @@ class Composed(Struct, frozen=True, eq=False):
     origins: Mapping[Value, Op]
 
     def reason(self, why: NotNative) -> NotNative:
-        """Why it has no machine code, in terms of the loop that it was made of."""
+        """Return the reason for missing machine code in terms of the original loop."""
         origin = None if why.op is None else self.origins.get(why.op.outputs[0])
         if why.op is None or origin is None:
             return why
@@ -43,7 +43,7 @@ class Composed(Struct, frozen=True, eq=False):
 
 
 def composed(loop: Loop, known: Mapping[Value, Array]) -> Composed:
-    """The loop as machine code is written for it; `known` are the constants of its program."""
+    """Return the loop for which machine code is written. `known` are the constants of its program."""
     if not any(isinstance(op, Op) and _lacks_code(op) for op in walk(loop.ops)):
         return Composed(loop, known, {})
     constants = tuple(Constant(value, array) for value, array in known.items())

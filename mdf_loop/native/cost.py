@@ -1,4 +1,4 @@
-"""What an iteration of a loop costs as machine code, and by ONNX Runtime's own kernels.
+"""Cost of an iteration of a loop as machine code, and by ONNX Runtime's own kernels.
 
     native = sum of all operations;  standard = iteration + sum of (call + all operations)
 

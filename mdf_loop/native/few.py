@@ -20,12 +20,12 @@ MOST = 16
 
 
 def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
-    """The cell of such numbers."""
+    """Return the cell of a small array of integers."""
     return Cell(tuple(map(str, numbers)), single=len(numbers) == 1)
 
 
 def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
-    """What an operation gives that is computed in registers; None of any other one."""
+    """Return the result of an operation that is computed in registers, or None for other operations."""
     row, made = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
     by_number = row.elementwise and row.native is not None
@@ -49,7 +49,7 @@ def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None
 
 
 def numbers_of(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
-    """The elements of a few whole numbers, in memory too; None if they are no such."""
+    """Return the elements of a small array of integers, also from memory, or None for other arrays."""
     registers = _registers(writer, value, cells)
     if registers is None:
         extents = writer.extents(value)

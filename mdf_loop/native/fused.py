@@ -20,13 +20,13 @@ from mdf_loop.ops.native.extents import bare, product
 
 
 class FusedWriter(Arrays, Protocol):
-    """Where the code of a loop in steps is written."""
+    """Interface of the writer of a loop in steps."""
 
     def joined(self, op: Op) -> Extents:
-        """The shape that the operands of an operation are broadcast to."""
+        """Return the shape to which the operands of an operation are broadcast."""
 
     def vectors(self, code: Code, op: Op, given: Sequence[Sequence[str]]) -> Sequence[str]:
-        """An operation that is computed number by number, of vectors side by side."""
+        """Write an elementwise operation on vectors side by side."""
 
 
 class Fused:
@@ -71,7 +71,7 @@ class Fused:
         cells.update((value, Cell(pointer=pointer)) for value, pointer in kept.items())
 
     def _source(self, value: Value, like: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """An operand as large as the result, or one number."""
+        """Return an operand as large as the result, or one number."""
         writer = self._writer
         cell, own, wanted = writer.cell(value, cells), writer.extents(value), writer.extents(like)
         if not cell.single:

@@ -35,22 +35,22 @@ class Kernel(Struct, frozen=True, eq=False):
 
     @property
     def address(self) -> int:
-        """Where its function is."""
+        """Address of the function."""
         return self.code.addresses[0]
 
     @property
     def count(self) -> int | None:
-        """Where the function is that counts its iterations before."""
+        """Address of the function that counts the iterations before the loop, or None."""
         return self.code.addresses[1] if self.written.counts else None
 
     @property
     def shares(self) -> int | None:
-        """Where the function is that says into how many parts its lanes are divided."""
+        """Address of the function that gives the number of parts of the lanes, or None."""
         return self.code.addresses[-1] if self.written.shares else None
 
 
 def text_of(form: Form, width: int) -> LoopText:
-    """The code of a loop, for vectors of so many float64.
+    """Return the code of a loop for vectors of `width` float64 numbers.
 
     Raises:
         NotNative: an operation of it has no code.
@@ -59,7 +59,7 @@ def text_of(form: Form, width: int) -> LoopText:
 
 
 def kernel_of(form: Form) -> Kernel:
-    """The kernel of a loop in its form.
+    """Return the kernel of a loop in its form.
 
     Raises:
         NotNative: an operation of it has no code.

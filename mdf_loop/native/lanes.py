@@ -47,7 +47,7 @@ TAKEN_EACH = 32
 
 
 def write_lanes(form: Form, width: int) -> LoopText:
-    """The code of a loop with lanes, or of single numbers."""
+    """Return the code of a loop with lanes, or of single numbers."""
     failures: list[Failure] = []
     if not form.lanes:
         writers = [LaneBlocks(form, LaneBlock(), failures)]
@@ -93,7 +93,7 @@ def _block(form: Form, width: int, count: int | None) -> LaneBlock:
 
 
 def _either(form: Form, large: str, small: str, least: int, none: str) -> str:
-    """The function that counts the lanes and takes the code for so many."""
+    """Return the function that counts the lanes and selects the code for their number."""
     counting, total = _counted(form)
     given = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call, i64 %part, i64 %parts)"
     lines = [
@@ -123,7 +123,7 @@ def _counted(form: Form) -> tuple[list[str], str]:
 
 
 def _sharing(form: Form, lanes: int) -> str:
-    """The function that says how many parts there may be: of enough work, and of whole blocks."""
+    """Return the function that gives the number of parts, each of enough work and of whole blocks."""
     counting, total = _counted(form)
     size = max(1, sum(isinstance(each, Op) for each in walk(form.loop.ops)))
     few = lanes if form.loop.members is None else lanes * TAKEN_EACH

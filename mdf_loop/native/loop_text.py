@@ -1,4 +1,4 @@
-"""What the code of a loop is: its functions in LLVM's language, and what is to be known to call them.
+"""Code of a loop: its functions in LLVM's language, and the facts that a caller needs.
 
     i64 loop(i64 trip, i64* extents, ptr* in, ptr* out, Call* call, i64 part, i64 parts)
 

@@ -33,14 +33,14 @@ def _llvm() -> Any:
 
 @functools.cache
 def _processor() -> tuple[str, str]:
-    """This processor and what it can do, as LLVM calls it."""
+    """Return name and features of this processor as LLVM calls them."""
     with _LOCK:
         llvm = _llvm()
         return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def _target() -> Any:
-    """What code is made for; one that has made code is large, each engine owns another."""
+    """Return a new target machine. A used one is large, and each engine owns another."""
     name, features = _processor()
     target = _llvm().Target.from_default_triple()
     return target.create_target_machine(cpu=name, features=features, opt=2)
@@ -48,13 +48,13 @@ def _target() -> Any:
 
 @functools.cache
 def _maker() -> Any:
-    """The target of all code: used by one thread at a time."""
+    """Return the target machine of all code, which one thread uses at a time."""
     return _target()
 
 
 @functools.cache
 def width() -> int:
-    """How many float64 one of the processor's vectors holds."""
+    """Return the number of float64 numbers in one vector of the processor."""
     with _LOCK:
         features = _llvm().get_host_cpu_features()
     if features.get("avx512f"):
@@ -63,7 +63,7 @@ def width() -> int:
 
 
 def divides_quickly(lanes: int) -> bool:
-    """Whether so many quotients come sooner from the divider than from products and their corrections.
+    """Return True if the processor divides this many lanes faster than products with corrections do.
 
     Measured, a step of 1000 FitzHugh-Nagumo cells: on AMD Zen 3 (four lanes) 1.2 us by the divider and 1.7 us
     without, on AMD Zen 5 (eight) 0.28 and 0.39; with Intel's AVX-512 it is the other way round.
@@ -72,12 +72,12 @@ def divides_quickly(lanes: int) -> bool:
 
 
 def name() -> str:
-    """What LLVM calls this processor."""
+    """Return LLVM's name of this processor."""
     return _processor()[0]
 
 
 def fuses() -> bool:
-    """Whether the processor multiplies and adds in one operation."""
+    """Return True if the processor has a fused multiply-add operation."""
     return "+fma," in f"{_processor()[1]}," or platform.machine().lower() in ("arm64", "aarch64")
 
 
@@ -92,7 +92,7 @@ define double @sample(double %x) {
 
 @functools.cache
 def problem() -> str | None:
-    """Why machine code cannot be made, or is wrong here; None if all is well."""
+    """Return the reason why machine code cannot be generated, or is wrong here, or None."""
     import ctypes
 
     try:
@@ -114,7 +114,7 @@ class Machine(Struct, frozen=True, eq=False, weakref=True):
 
 
 def compiled(text: str, names: Sequence[str]) -> Machine:
-    """The functions of these names, as machine code.
+    """Return the functions of these names as machine code.
 
     Several threads may ask at once.
 

@@ -33,7 +33,7 @@ class MemberBlocks(LaneBlocks):
         """Where the values of lanes are while members come and go."""
 
     def whole(self, head: str) -> str:
-        """What there is to do without members: nothing."""
+        """Return no code, since there is nothing to do without members."""
         self.one.line("ret i64 0")
         return self.function(head)
 
@@ -129,12 +129,12 @@ class MemberBlocks(LaneBlocks):
         return out, Cell(tuple(goes))
 
     def _all_lanes(self, value: Value, cells: Cells) -> Cell:
-        """A value in all lanes, if it is one number, too."""
+        """Return a value in all lanes, also if it is one number."""
         cell = self.cell(value, cells)
         return Cell(tuple(self._copy(cell, k, value.dtype) for k in range(self._block.copies)))
 
     def _any_stops(self, goes: Cell) -> str:
-        """Whether a lane does not go on: one truth."""
+        """Write the test that a lane has ended, as one truth value."""
         wide, (first, *others) = self._wide, goes.registers
         for other in others:
             first = wide.binary("and", "bool", first, other)
@@ -172,7 +172,7 @@ class MemberBlocks(LaneBlocks):
                 self.store(self.one, value.dtype, register, self.stacks[value], place)
 
     def _take(self, lane: str) -> None:
-        """The next member that has an iteration to do; those before it that have none are done."""
+        """Write the selection of the next member with an iteration to do. Members without iterations are finished."""
         code, loop = self.one, self.form.loop
         again, there, taken = (self.text.name(stem) for stem in ("again", "there", "taken"))
         assert loop.condition is not None
@@ -205,7 +205,7 @@ class MemberBlocks(LaneBlocks):
         code.label(taken)
 
     def _first(self, value: Value, member: str) -> str:
-        """What the loop is given of a member."""
+        """Return an input of the loop for a member."""
         if value in self.form.numbers:
             return self.cell(value, {}).registers[0]
         place = self.form.place(value)
@@ -219,7 +219,7 @@ class MemberBlocks(LaneBlocks):
         self.store(self.one, final.dtype, register, stack, at)
 
     def _at_member(self, place: Element, member: str) -> str:
-        """Where an element of a member is in its array."""
+        """Return the address of an element of a member in its array."""
         if place.count == 1:
             return member
         first = self.one.put(f"mul i64 {member}, {place.count}")
@@ -232,7 +232,7 @@ class MemberBlocks(LaneBlocks):
     # --- values of lanes in memory ----------------------------------------------------------------
 
     def _memory(self, value: Value) -> str:
-        """A place for one value of each lane, which is 0."""
+        """Return zeroed memory for one value of each lane."""
         code, kind = self.one, f"[{self._block.lanes} x {STORED[value.dtype]}]"
         place = code.place(kind)
         code.line(f"store {kind} zeroinitializer, ptr {place}")
@@ -253,7 +253,7 @@ class MemberBlocks(LaneBlocks):
         self.one.line(f"store {STORED[value.dtype]} {register}, ptr {at}")
 
     def _vectors(self, value: Value) -> Cell:
-        """What is in memory, in registers."""
+        """Load registers from memory."""
         wide = self._wide
 
         def load(at: str) -> str:
@@ -268,7 +268,7 @@ class MemberBlocks(LaneBlocks):
         )
 
     def _spill(self, value: Value, cell: Cell) -> None:
-        """What is in registers, into memory."""
+        """Store registers to memory."""
         wide, kind = self._wide, self._wide.stored(value.dtype)
         for at, register in zip(self._of_copies(value, str), cell.registers, strict=True):
             if value.dtype == "bool":

@@ -36,7 +36,7 @@ class MemberLoop(Struct, frozen=True, eq=False):
 
 
 def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
-    """The loop, with the types that its values have in lanes.
+    """Return the loop with the types of its values in lanes.
 
     Raises:
         NotNative: it is none that lanes can compute; the text says why.
@@ -86,12 +86,12 @@ def _refuse_failing(ops: Iterable[Operation], known: Mapping[Value, Array]) -> N
 
 
 def _computes(operation: Operation) -> bool:
-    """Whether it does more than say a shape, which fits where elements are taken apart."""
+    """Return True if an operation does more than state a shape, which is known for separate elements."""
     return isinstance(operation, Op) and not row_of(operation.op_type).in_order
 
 
 def _read(loop: Loop) -> dict[Op, None]:
-    """The operations whose numbers are read, not only their shapes, in order."""
+    """Return the operations whose numbers are read, and not only their shapes, in order."""
     wanted = {*body_outputs(loop)}
     found = []
     for op in reversed(loop.ops):

@@ -33,19 +33,19 @@ class MemoryWriter(FormWriter):
     # --- shapes -------------------------------------------------------------------------------
 
     def extents(self, value: Value) -> Extents:
-        """The extents of an array."""
+        """Return the extents of an array."""
         return self.shapes.of(value)
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """The extents of an array that is known before the loop runs."""
+        """Return the extents of an array that are known before the loop runs."""
         return self.shapes.fixed(value)
 
     def is_extent(self, number: Extent) -> bool:
-        """Whether a number is surely that of an axis: not below zero."""
+        """Return True if a number is certain to be an extent, which is not negative."""
         return self.shapes.has(number)
 
     def joined(self, op: Op) -> Extents:
-        """The shape that the operands of an operation are broadcast to."""
+        """Return the shape to which the operands of an operation are broadcast."""
         return self.shapes.joined(op)
 
     def shaped(self, value: Value, extents: Extents) -> None:
@@ -53,11 +53,11 @@ class MemoryWriter(FormWriter):
         self.shapes.take(value, extents)
 
     def numbers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
-        """The elements of a few whole numbers; None if they are no such."""
+        """Return the elements of a small array of integers, or None for other arrays."""
         return few.numbers_of(self, value, cells)
 
     def few(self, value: Value, numbers: Sequence[Extent]) -> Cell:
-        """A few whole numbers, in registers."""
+        """Return the cell of a small array of integers in registers."""
         return few.cell_of(value, numbers)
 
     def alike(self, value: Value, other: Value) -> None:
@@ -65,7 +65,7 @@ class MemoryWriter(FormWriter):
         self.shapes.take(value, self.extents(other))
 
     def known(self, value: Value | None) -> Array | None:
-        """The array of a value, if it is known now."""
+        """Return the array of a value if it is known at compile time, or None."""
         return None if value is None else self.form.known.get(value)
 
     # --- memory -------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class MemoryWriter(FormWriter):
         self.copy(pointer, self.pointer_of(value, cell), size)
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
-        """Where an array is; what is in registers is put there."""
+        """Return the address of an array. An array in registers is stored first."""
         if cell.pointer:
             return cell.pointer
         made = self.buffer(value)
@@ -128,11 +128,11 @@ class MemoryWriter(FormWriter):
             self.repeat(str(many), str(count), 1, lambda k: write(self.one, k))
 
     def times(self, number: str, factor: Extent) -> str:
-        """A product of numbers of elements."""
+        """Write a product of numbers of elements."""
         return self.one.put(f"mul i64 {number}, {factor}")
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """What is in memory, a single number in a register."""
+        """Return the cell for memory. A single number is loaded to a register."""
         if is_single(value):
             return Cell((self.load(self.one, value.dtype, pointer),), True)
         return Cell(pointer=self.bounds.part(pointer, value))

@@ -20,7 +20,7 @@ from mdf_loop.onnx_writer import oir
 
 
 def writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) -> LoopWriter:
-    """Writes native loops as nodes of their own, others as before."""
+    """Return a writer that writes native loops as nodes of their own, and others with `otherwise`."""
 
     def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
         native = natives.get(loop)

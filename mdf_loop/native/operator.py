@@ -69,12 +69,12 @@ class NativeLoop(Struct, frozen=True, eq=False):
 
     @property
     def failures(self) -> Sequence[Failure]:
-        """Why a run may fail, by what the operator gives: 1, 2, ..."""
+        """Failures of a run by the code that the operator returns: 1, 2, ..."""
         return self.kernel.written.failures
 
 
 def operator_of(kernel: Kernel, name: str) -> NativeLoop:
-    """The operator of a kernel."""
+    """Return the operator of a kernel."""
     form, written, names = kernel.form, kernel.written, kernel.extents
     inputs = form.inputs
     outputs = form.outputs
@@ -114,7 +114,7 @@ def _array(kind: Any, numbers: Sequence[int]) -> Any:
 
 
 def _first_with(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
-    """The first input and axis of an extent; input 0 is the trip count."""
+    """Return the first input and axis of an extent. Input 0 is the trip count."""
     for number, value in enumerate(inputs, start=1):
         if value.shape is not None and name in value.shape:
             return number, value.shape.index(name)
@@ -122,7 +122,7 @@ def _first_with(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
 
 
 def _shape(shape: Shape, names: Sequence[str]) -> list[int]:
-    """How many axes, then extents, as in `LoopText.shapes`."""
+    """Return the number of axes, then the extents, as in `LoopText.shapes`."""
     assert shape is not None
     known = (e if isinstance(e, int) else extent_at(names.index(e)) for e in shape)
     return [len(shape), *known]
@@ -132,7 +132,7 @@ def _shape(shape: Shape, names: Sequence[str]) -> list[int]:
 
 
 def trampoline() -> Path | None:
-    """The file for this system and processor; None if there is none."""
+    """Return the file for this system and processor, or None."""
     system = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform)
     processor = platform.machine().lower()
     processor = {"amd64": "x86_64", "aarch64": "arm64"}.get(processor, processor)

@@ -25,7 +25,7 @@ class Shapes:
         self._known: dict[Value, Extents] = {}
 
     def begin(self, names: Mapping[str, str], given: Iterable[Value]) -> None:
-        """What a loop is given: extents by name, in the order of `%extents`, and values with them."""
+        """Record the inputs of a loop: extents by name, in the order of `%extents`, and values with them."""
         self._names = names
         self._places = {register: place for place, register in enumerate(names.values())}
         for value in given:
@@ -35,11 +35,11 @@ class Shapes:
 
     @property
     def given(self) -> int:
-        """How many extents the loop is given."""
+        """Number of extents that the loop is given."""
         return len(self._places)
 
     def of(self, value: Value) -> Extents:
-        """The extents of a value, by what it was made of or by what the program says."""
+        """Return the extents of a value, from its operands or from the program."""
         if value in self._known:
             return self._known[value]
         said = [self.named(extent) for extent in value.shape] if value.shape is not None else [None]
@@ -49,13 +49,13 @@ class Shapes:
         return self._known.setdefault(value, made)
 
     def has(self, number: Extent) -> bool:
-        """Whether a number is an extent of a value, or may be one."""
+        """Return True if a number is, or may be, an extent of a value."""
         if isinstance(number, int):
             return number >= 0
         return any(number in extents for extents in self._known.values())
 
     def fixed(self, value: Value) -> tuple[int, ...]:
-        """The extents of a value that has no others than numbers."""
+        """Return the extents of a value whose extents are all known numbers."""
         extents = self.of(value)
         if not is_fixed(extents):
             raise unknown(value)
@@ -82,11 +82,11 @@ class Shapes:
         self._known[value] = extents
 
     def named(self, said: int | str) -> Extent | None:
-        """An extent that is known when the loop begins, by what the program says of it."""
+        """Return an extent that is known at the beginning of the loop, from its name in the program, or None."""
         return said if isinstance(said, int) else self._names.get(said)
 
     def joined(self, op: Op) -> Extents:
-        """The shape that the operands of an operation are broadcast to."""
+        """Return the shape to which the operands of an operation are broadcast."""
         shapes = [self.of(value) for value in op.inputs if value is not None]
         rank = max(map(len, shapes))
         made: list[Extent] = []
@@ -98,21 +98,21 @@ class Shapes:
         return tuple(made)
 
     def told(self, value: Value) -> tuple[int, ...] | None:
-        """A shape that is known when the loop begins, as in `LoopText.shapes`; None of any other one."""
+        """Return a shape that is known at the beginning of the loop, as in `LoopText.shapes`, or None."""
         extents = self.of(value)
         if not all(isinstance(extent, int) or extent in self._places for extent in extents):
             return None
         return tuple(e if isinstance(e, int) else extent_at(self._places[e]) for e in extents)
 
     def size(self, value: Value) -> Extent:
-        """How many elements a value has."""
+        """Return the number of elements of a value."""
         return product(self._code, self.of(value))
 
     def bytes(self, value: Value) -> Extent:
-        """How much memory it takes."""
+        """Return the number of bytes of a value."""
         return product(self._code, (*self.of(value), BYTES[value.dtype]))
 
 
 def unknown(value: Value) -> NotNative:
-    """Why a loop is standard."""
+    """Return the reason why a loop with unknown extents is standard."""
     return NotNative(f"the shape of '{value.name}' is known only when it runs")

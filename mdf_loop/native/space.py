@@ -80,7 +80,7 @@ class Space:
         self._code.text.lines[self._begin : self._begin] = self._places
 
     def place(self, size: int) -> str:
-        """A place of so many bytes."""
+        """Return memory of a number of bytes."""
         register = self._code.text.name("%buffer")
         at = f"getelementptr i8, ptr {self._pointer}, i64 {self.scratch}"
         self._places.append(f"  {register} = {at}")
@@ -89,12 +89,12 @@ class Space:
         return register
 
     def room(self) -> int:
-        """The number of a new room."""
+        """Return the number of a new room."""
         self.rooms += 1
         return self.rooms - 1
 
     def grown(self, room: int, factors: Sequence[Extent]) -> str:
-        """A room that has as many bytes as a product says."""
+        """Return a room with as many bytes as a product gives."""
         code, text = self._code, self._code.text
         text.declared["@room"] = _ROOM
         register = code.put(f"call ptr @room(ptr %call, i64 {room}, i64 {self._product(factors)})")
@@ -103,7 +103,7 @@ class Space:
         return register
 
     def held(self, room: int) -> str:
-        """What is in a room."""
+        """Return the content of a room."""
         return self._code.put(f"call ptr @room(ptr %call, i64 {room}, i64 0)")
 
     def fail_if_none(self, pointer: str) -> None:

@@ -34,7 +34,7 @@ from mdf_loop.ops.native.code import (
 
 
 class RowsWriter(Protocol):
-    """Where the code of a loop in steps is written."""
+    """Interface of the writer of a loop in steps."""
 
     form: Form
     text: Text
@@ -54,7 +54,7 @@ class RowsWriter(Protocol):
 
 
 def asked_for(writer: RowsWriter, value: Value) -> str:
-    """The memory of an output whose extents are known now."""
+    """Request the memory of an output whose extents are known."""
     output = [each for each, _ in writer.form.outputs].index(value)
     give = writer.pointer("%call", 1)
     pointer = writer.one.put(f"call ptr {give}(ptr %call, i64 {output})")
@@ -63,17 +63,17 @@ def asked_for(writer: RowsWriter, value: Value) -> str:
 
 
 class Stack(Protocol):
-    """Where the rows of a recorded value lie."""
+    """Memory of the rows of a recorded value."""
 
     def record(self, cell: Cell, number: str) -> None:
         """Write a row."""
 
 
 class InnerStack(Stack, Protocol):
-    """Those of a loop inside."""
+    """Rows of an inner loop."""
 
     def all(self, count: str) -> str:
-        """Where all rows lie, so many."""
+        """Return the address of all rows."""
 
 
 class KnownRows:
@@ -94,7 +94,7 @@ class KnownRows:
         self._writer.give(self._row, cell, self._pointer, number)
 
     def all(self, count: str) -> str:
-        """They lie there."""
+        """Return the address of all rows."""
         return self._pointer
 
 
@@ -131,7 +131,7 @@ class _Open:
         code.label(done)
 
     def _extents(self) -> Iterator[tuple[Extent, bool]]:
-        """Of the row, each with whether the program knows it."""
+        """Yield the extents of a row, each with a flag for whether the program knows it."""
         row = self._recorded.row
         for extent, said in zip(self._writer.shapes.of(row), row.shape or (), strict=True):
             if isinstance(said, int) and extent != said:
@@ -170,7 +170,7 @@ class GrowingRows(_Open):
         writer.give(row, cell, pointer, number)
 
     def all(self, count: str) -> str:
-        """They lie in the room."""
+        """Return the address of all rows in the room."""
         writer, kept, stack = self._writer, self._kept, self._recorded.stack
         own = (
             self._extent(extent, kept[axis], count) if axis in kept else extent
@@ -180,7 +180,7 @@ class GrowingRows(_Open):
         return writer.bounds.array(writer.space.grown(self._room, (0,)), stack, room=self._room)
 
     def _extent(self, said: int | str, kept: str, count: str) -> Extent:
-        """One that the first row has told; without rows one that is given, or 0."""
+        """Return an extent that the first row has determined. Without rows, it is a given one, or 0."""
         code = self._writer.one
         extent = code.put(f"load i64, ptr {kept}")
         named = self._writer.shapes.named(said)
@@ -208,7 +208,7 @@ class LateRows(_Open):
 
     @property
     def count(self) -> int:
-        """How many extents the first row tells."""
+        """Number of extents that the first row determines."""
         return len(self._places)
 
     def record(self, cell: Cell, number: str) -> None:

@@ -46,7 +46,7 @@ MOST_BYTES = 1 << 26
 
 
 def write_steps(form: Form, width: int) -> LoopText:
-    """The code of such a loop.
+    """Return the code of a loop in steps.
 
     Raises:
         NotNative: it has an operation that has no code.
@@ -60,7 +60,7 @@ def write_steps(form: Form, width: int) -> LoopText:
 
 
 def _written(form: Form, width: int, changing: Axes) -> LoopText:
-    """The code, if these extents and no others change.
+    """Return the code if exactly these extents change.
 
     Raises:
         Changes: others do.
@@ -121,13 +121,13 @@ class Steps(MemoryWriter):
         return self._end(head, self.one.put(f"load i64, ptr {self.iterations}"))
 
     def counting(self, head: str) -> str:
-        """What counts the iterations, and writes nothing."""
+        """Return a function that counts the iterations, and writes nothing."""
         self._begin(counts=True)
         self._all()
         return self._end(head, self.one.put(f"load i64, ptr {self.iterations}"))
 
     def unchanged(self, head: str) -> str:
-        """What says how many iterations are asked for, and the shapes that finals have without any."""
+        """Return a function that gives the number of iterations, and the shapes of finals without iterations."""
         self._begin(counts=True)
         for carried in self.form.loop.carried:
             self.changing.tell_extents(carried.final, self.extents(carried.initial))
@@ -154,11 +154,11 @@ class Steps(MemoryWriter):
         return self.function(head)
 
     def outputs(self) -> tuple[tuple[int, ...], ...]:
-        """The shape of each, when all is written."""
+        """Return the shape of each output after all code is written."""
         return tuple(self._outputs[value] for value, _ in self.form.outputs)
 
     def _final(self, value: Value) -> tuple[int, ...]:
-        """The shape of an output that is not rows: that of what the loop begins with, or it is computed."""
+        """Return the shape of a final value: that of the initial value, or a computed one."""
         for carried in self.form.loop.carried:
             if carried.final is value and value in self.changing.finals:
                 known = self.shapes.told(carried.initial)
@@ -228,7 +228,7 @@ class Steps(MemoryWriter):
             self.give(value, cell, place[0])
 
     def kept_array(self, value: Value, place: Place) -> Cell:
-        """The array that is there."""
+        """Return the stored array."""
         return self.changing.got(value) if value in self.changing else Cell(pointer=place[0])
 
     def leave(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
@@ -269,12 +269,12 @@ class Steps(MemoryWriter):
         return super().loop(loop, cells)
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """The row where it is."""
+        """Return the row in its place."""
         pointer, far = self.memory[scanned.rows], self.times(number, self.shapes.bytes(scanned.row))
         return self.as_cell(scanned.row, self.far(pointer, far))
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Those that are scanned lie in memory; recorded ones have some of their own."""
+        """Prepare the rows of an inner loop: scanned rows lie in memory, recorded rows get memory of their own."""
         for scanned in loop.scanned:
             rows = self.cell(scanned.rows, cells)
             self.memory[scanned.rows] = self.pointer_of(scanned.rows, rows)
@@ -287,7 +287,7 @@ class Steps(MemoryWriter):
                 self._stacks[recorded.stack] = GrowingRows(self, loop, recorded)
 
     def _has_known_rows(self, loop: Loop, recorded: Recorded) -> bool:
-        """Whether a loop inside surely has as many rows as the program says."""
+        """Return True if an inner loop is certain to have as many rows as the program states."""
         if not is_fixed(recorded.stack.shape):
             return False
         trip = None if loop.trip_count is None else self.known(loop.trip_count)
@@ -297,7 +297,7 @@ class Steps(MemoryWriter):
         return True
 
     def stacked(self, loop: Loop, count: str) -> Cells:
-        """What is in that memory."""
+        """Return the rows in their memory."""
         stacks = [recorded.stack for recorded in loop.recorded]
         pointers = {stack: self._stacks[stack].all(count) for stack in stacks}
         return {stack: self.as_cell(stack, pointer) for stack, pointer in pointers.items()}

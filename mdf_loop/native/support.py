@@ -64,17 +64,17 @@ class Form(Struct, frozen=True, eq=False):
     places: Mapping[Value, Element] = field(default_factory=dict)
 
     def place(self, value: Value) -> Element:
-        """The array outside that a value is of, which may be itself, and where it is in it."""
+        """Return the outer array of a value, possibly itself, and the position of the value in the array."""
         return self.places.get(value) or Element(value)
 
     @property
     def counts(self) -> bool:
-        """Whether its iterations are counted before, since its rows are as many."""
+        """True if the iterations are counted before the loop, since the number of rows depends on them."""
         return self.loop.condition is not None and bool(self.loop.recorded)
 
     @property
     def given(self) -> tuple[Value, ...]:
-        """What it has from outside but rows: captured, and what enters the first iteration."""
+        """Inputs from outside without rows: captured values, and initial values of carried ones."""
         loop = self.loop
         control = (value for value in (loop.condition, loop.first) if value is not None)
         initials = (carried.initial for carried in loop.carried)
@@ -83,18 +83,18 @@ class Form(Struct, frozen=True, eq=False):
 
     @property
     def arrays(self) -> tuple[Value, ...]:
-        """The same as it stands outside, whole."""
+        """Inputs in their outer form, as whole arrays."""
         return tuple(dict.fromkeys(self.place(value).array for value in self.given))
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """All that it is given, besides the trip count; last where it is told to stop."""
+        """All inputs besides the trip count. The termination flag is the last one."""
         rows = (scanned.rows for scanned in self.loop.scanned)
         return (*dict.fromkeys((*self.arrays, *rows)), STOP)
 
     @property
     def outputs(self) -> tuple[tuple[Value, bool], ...]:
-        """What it gives, each with whether it is rows."""
+        """Outputs, each with a flag for whether it consists of rows."""
         loop = self.loop
         arrays = dict.fromkeys(self.place(carried.final).array for carried in loop.carried)
         finals = tuple((array, False) for array in arrays)
@@ -104,12 +104,12 @@ class Form(Struct, frozen=True, eq=False):
 
 
 def constants_in(program: Program) -> Mapping[Value, Array]:
-    """All that is known in a program, wherever it stands."""
+    """Return all constants of a program, in any scope."""
     return {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
 
 
 def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
-    """The form of a loop; `known` are the constants of its program.
+    """Return the form of a loop. `known` are the constants of its program.
 
     Raises:
         NotNative: it has none; the text says why.
@@ -145,7 +145,7 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
 
 
 def _keeps_shapes(loop: Loop) -> bool:
-    """Whether what is carried, inside too, has one shape in all iterations."""
+    """Return True if carried values, also of inner loops, keep their shapes in all iterations."""
     inside = (each for each in walk((loop,)) if isinstance(each, Loop) and each.dynamic_shapes)
     return all(carried.keeps_shape for each in inside for carried in each.carried)
 
@@ -155,7 +155,7 @@ def _has_rows(operation: Operation) -> bool:
 
 
 def _is_by_number(op: Op) -> bool:
-    """Whether an operation is computed number by number."""
+    """Return True for an elementwise operation."""
     row = row_of(op.op_type)
     return row.in_order or (row.elementwise and row.native is not None)
 
@@ -177,7 +177,7 @@ def _check_loop(loop: Loop) -> None:
 
 
 def _made(loop: Loop) -> Iterator[Value]:
-    """What the body is given and computes, in bodies inside too; no arrays that are constants."""
+    """Yield the inputs and results of the body and of inner bodies, without constant arrays."""
     for operation in (loop, *walk(loop.ops)):
         if isinstance(operation, Constant):
             continue
@@ -188,7 +188,7 @@ def _made(loop: Loop) -> Iterator[Value]:
 
 
 def _around(loop: Loop) -> Iterator[Value]:
-    """What enters and leaves the loop, rows as one of them."""
+    """Yield the values that enter and leave the loop, with one row for all rows."""
     for carried in loop.carried:
         yield from (carried.initial, carried.final)
     stacks = (recorded.stack for recorded in loop.recorded)
@@ -197,7 +197,7 @@ def _around(loop: Loop) -> Iterator[Value]:
 
 
 def _read(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Iterable[Value]:
-    """What the body reads, once each."""
+    """Return the values that the body reads, without duplicates."""
     found: dict[Value, None] = {}
     for operation in walk(loop.ops):
         found.update(dict.fromkeys(operands(operation)))
@@ -209,7 +209,7 @@ def _read(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Itera
 
 
 def bare(value: Value) -> Extents:
-    """The shape without axes of one element in front; nothing for one number."""
+    """Return the shape without leading axes of one element. A single number has an empty shape."""
     if value.dtype not in TYPES:
         raise NotNative(f"it has {value.dtype}")
     if value.shape is None:
@@ -222,13 +222,13 @@ def bare(value: Value) -> Extents:
 
 
 def extent_names(form: Form) -> list[str]:
-    """The extents that are known only when it runs, in order."""
+    """Return the extents that are known only at run time, in order."""
     shapes = (value.shape or () for value in form.inputs)
     return list(dict.fromkeys(e for shape in shapes for e in shape if isinstance(e, str)))
 
 
 def readers(loop: Loop) -> Mapping[Value, set[int]]:
-    """Of each value the operations that read it, by their identity; bodies read what they give."""
+    """Return the operations that read each value, by their identity. Bodies read their results."""
     found: dict[Value, set[int]] = {}
 
     def note(values: Iterable[Value], reader: object) -> None:

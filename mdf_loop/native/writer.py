@@ -66,7 +66,7 @@ class FormWriter(ArrayWriter):
         return self.one.put(f"load ptr, ptr {at}")
 
     def function(self, head: str) -> str:
-        """All that was written, as a function."""
+        """Return all written code as a function."""
         text = self.text
         return "\n".join([f"{head} {{", "entry:", *text.frame, *text.lines, "}"])
 
@@ -78,7 +78,7 @@ class FormWriter(ArrayWriter):
 
     @abstractmethod
     def array_place(self, value: Value) -> Place:
-        """A place for an array."""
+        """Return memory for an array."""
 
     @abstractmethod
     def keep_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
@@ -86,11 +86,11 @@ class FormWriter(ArrayWriter):
 
     @abstractmethod
     def kept_array(self, value: Value, place: Place) -> Cell:
-        """What is in the place."""
+        """Return the content of the memory."""
 
     @abstractmethod
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """A row of what is scanned."""
+        """Return a row of a scanned array."""
 
     @abstractmethod
     def alike(self, value: Value, other: Value) -> None:
@@ -106,7 +106,7 @@ class FormWriter(ArrayWriter):
 
     @abstractmethod
     def stacked(self, loop: Loop, count: str) -> Cells:
-        """The rows that a loop inside has recorded, so many."""
+        """Return the rows that an inner loop has recorded."""
 
     @abstractmethod
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
@@ -119,14 +119,14 @@ class FormWriter(ArrayWriter):
     # --- values -----------------------------------------------------------------------------------
 
     def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """A value, a constant too."""
+        """Return the cell of a value or constant."""
         if value in cells:
             return cells[value]
         number = self.form.numbers[value].reshape(-1)[0]
         return Cell((self.one.number(number, value.dtype),), True)
 
     def register(self, value: Value, cells: Cells) -> str:
-        """The register of a single number.
+        """Return the register of a single number.
 
         Raises:
             NotNative: it is an array, which the operation cannot be given.
@@ -161,7 +161,7 @@ class FormWriter(ArrayWriter):
             raise
 
     def vectors(self, code: Code, op: Op, given: Sequence[Sequence[str]]) -> Sequence[str]:
-        """An operation that is computed number by number, of vectors side by side."""
+        """Write an elementwise operation on vectors side by side."""
         row = row_of(op.op_type)
         assert row.native is not None
         if row.native_together is not None:
@@ -337,7 +337,7 @@ class FormWriter(ArrayWriter):
     # --- rows -------------------------------------------------------------------------------------
 
     def _row(self, scanned: Scanned, i: str) -> Cell:
-        """The row of an iteration."""
+        """Return the row of an iteration."""
         number = i
         if scanned.backward:
             last = self.one.put(f"sub i64 {self._rows(scanned)}, 1")
@@ -348,11 +348,11 @@ class FormWriter(ArrayWriter):
         return Cell((self.load(self.one, scanned.row.dtype, pointer, number),), True)
 
     def _rows(self, scanned: Scanned) -> Extent:
-        """How many rows there are."""
+        """Return the number of rows."""
         return self.extents(scanned.rows)[0]
 
     def extent(self, extent: int | str) -> str:
-        """An extent, which may be known only when it runs."""
+        """Return an extent, which may be known only at run time."""
         if isinstance(extent, int):
             return str(extent)
         place = extent_names(self.form).index(extent)
