@@ -1,1 +1,1 @@
-"""How machine code computes one operation: the `native` of rows."""
+"""Machine code of single operations: the field `native` of rows."""

@@ -43,7 +43,7 @@ BYTES = {dtype: np.dtype(dtype).itemsize for dtype in TYPES}
 
 
 class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
-    """Why a loop has no machine code: it is standard, since ...
+    """A loop has no machine code. The text completes "it is standard, since ...".
 
     Attributes:
         op: what was about to be written.
@@ -71,7 +71,7 @@ COUNT_OF_NUMBERS, NUMBERS = 3, 4
 
 
 class Failure(Struct, frozen=True):
-    """Why a run fails: the sentence, the place in the model, what to do, which error that is."""
+    """Failure of a run: its sentence, place in the model, remedy and error class."""
 
     sentence: str
     where: str
@@ -79,7 +79,7 @@ class Failure(Struct, frozen=True):
     raises: type[LoopError] = RunError
 
     def error(self, numbers: Iterable[int] = ()) -> LoopError:
-        """The error, with the numbers in its sentence."""
+        """Return the error, with the numbers in its sentence."""
         sentence = self.sentence
         for number in numbers:
             sentence = sentence.replace(NUMBER, str(number), 1)
@@ -87,7 +87,7 @@ class Failure(Struct, frozen=True):
 
 
 class Arrays(Protocol):
-    """Where the code of whole arrays is written: arrays in memory, numbers in registers.
+    """Interface of the writer of code for whole arrays: arrays in memory, numbers in registers.
 
     Attributes:
         one: for single numbers.
@@ -99,31 +99,31 @@ class Arrays(Protocol):
     wide: Code
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """The extents of an array that is known before the loop runs."""
+        """Return the extents of an array that are known before the loop runs."""
 
     def extents(self, value: Value) -> Extents:
-        """The extents of any array."""
+        """Return the extents of any array."""
 
     def is_extent(self, number: Extent) -> bool:
-        """Whether a number is surely that of an axis: not below zero."""
+        """Return True if a number is certain to be an extent, which is not negative."""
 
     def shaped(self, value: Value, extents: Extents) -> None:
         """Let a value that is made have these extents."""
 
     def numbers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
-        """The elements of a few whole numbers; None if they are no such."""
+        """Return the elements of a small array of integers, or None for other arrays."""
 
     def few(self, value: Value, numbers: Sequence[Extent]) -> Cell:
-        """A few whole numbers, in registers."""
+        """Return the cell of a small array of integers in registers."""
 
     def known(self, value: Value | None) -> Array | None:
-        """The array of a value, if it is known now."""
+        """Return the array of a value if it is known at compile time, or None."""
 
     def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """A value, a constant too."""
+        """Return the cell of a value or constant."""
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """What is in memory, a single number in a register."""
+        """Return the cell for memory. A single number is loaded to a register."""
 
     def buffer(self, value: Value) -> str:
         """Memory for an array."""
@@ -132,16 +132,16 @@ class Arrays(Protocol):
         """Memory with whole numbers that are known now."""
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
-        """Where an array is."""
+        """Return the address of an array."""
 
     def far(self, pointer: str, number: Extent) -> str:
         """So many bytes behind a pointer."""
 
     def at(self, dtype: str, pointer: str, place: str) -> str:
-        """Where an element is."""
+        """Write the address of an element."""
 
     def times(self, number: str, factor: Extent) -> str:
-        """A product of numbers of elements."""
+        """Write a product of numbers of elements."""
 
     def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
         """Numbers from an array, as many as the code has lanes."""
@@ -160,7 +160,7 @@ class Arrays(Protocol):
 
 
 class Text(Struct):
-    """What is written: lines of the function, places in its frame, functions that it calls.
+    """Text of a function: its lines, local memory, and the functions that it calls.
 
     Where the k-th of `failures` happens the function ends with -(k + 1).
     """
@@ -172,7 +172,7 @@ class Text(Struct):
     count: int = 0
 
     def name(self, stem: str) -> str:
-        """A name that nothing else has."""
+        """Return an unused name."""
         self.count += 1
         return f"{stem}{self.count}"
 
@@ -193,11 +193,11 @@ class Code(Struct, frozen=True):
     quick_divider: bool = False
 
     def type(self, dtype: str) -> str:
-        """The type of a register."""
+        """Return the type of a register."""
         return self._lanes(TYPES[dtype])
 
     def stored(self, dtype: str) -> str:
-        """The type of as many numbers in memory."""
+        """Return the type of as many numbers in memory."""
         return self._lanes(STORED[dtype])
 
     def _lanes(self, scalar: str) -> str:
@@ -214,7 +214,7 @@ class Code(Struct, frozen=True):
         self.text.lines.append(f"  {instruction}")
 
     def place(self, kind: str) -> str:
-        """A place in the function's frame; LLVM makes a register of it."""
+        """Return local memory of the function, which LLVM turns into a register."""
         register = self.text.name("%place")
         self.text.frame.append(f"  {register} = alloca {kind}, align 64")
         return register
@@ -236,7 +236,7 @@ class Code(Struct, frozen=True):
         self.label(labels[2])
 
     def any(self, truth: str) -> str:
-        """Whether it is true in any lane: one truth."""
+        """Write the test whether a truth value is true in any lane."""
         if self.width == 1:
             return truth
         kind, name = self.type("bool"), f"llvm.vector.reduce.or.v{self.width}i1"
@@ -260,11 +260,11 @@ class Code(Struct, frozen=True):
     # --- numbers ------------------------------------------------------------------------------
 
     def number(self, value: Any, dtype: str = "float64") -> str:
-        """A constant in all lanes."""
+        """Return a constant in all lanes."""
         return self.splat(literal(value, dtype), TYPES[dtype])
 
     def number_of(self, register: str) -> float | None:
-        """The number of a constant float, the same in all lanes; None for what is computed."""
+        """Return the number of a constant float that is equal in all lanes, or None for computed registers."""
         scalar = register.rstrip(">").split()[-1]
         if not scalar.startswith("0x"):
             return None
@@ -272,13 +272,13 @@ class Code(Struct, frozen=True):
         return wide
 
     def splat(self, scalar: str, kind: str) -> str:
-        """A literal in all lanes."""
+        """Return a literal in all lanes."""
         if self.width == 1:
             return scalar
         return f"<{', '.join([f'{kind} {scalar}'] * self.width)}>"
 
     def spread(self, register: str, dtype: str) -> str:
-        """The one number of a register in all lanes; a constant stays one."""
+        """Write the broadcast of one number to all lanes. A constant stays one."""
         kind, wide = TYPES[dtype], self.type(dtype)
         if self.width == 1 or not register.startswith("%"):
             return self.splat(register, kind)
@@ -294,36 +294,36 @@ class Code(Struct, frozen=True):
         return self.put(f"{word} {self.type(dtype)} {a}, {b}")
 
     def compare(self, word: str, dtype: str, a: str, b: str) -> str:
-        """A truth for each lane: `olt`, `oeq`, `uno`, ... of floats, `slt`, `eq`, ... of others."""
+        """Write a comparison in each lane: `olt`, `oeq`, `uno`, ... of floats, `slt`, `eq`, ... of others."""
         kind = "fcmp" if is_float(dtype) else "icmp"
         return self.put(f"{kind} {word} {self.type(dtype)} {a}, {b}")
 
     def less(self, dtype: str, a: str, b: str) -> str:
-        """Whether `a < b`; not where one is nan."""
+        """Write `a < b`, which is false for nan."""
         sign = "o" if is_float(dtype) else "s" if is_signed(dtype) else "u"
         return self.compare(f"{sign}lt", dtype, a, b)
 
     def equal(self, dtype: str, a: str, b: str) -> str:
-        """Whether both are equal; nan equals nothing."""
+        """Write `a == b`, which is false for nan."""
         return self.compare("oeq" if is_float(dtype) else "eq", dtype, a, b)
 
     def choose(self, truth: str, dtype: str, a: str, b: str) -> str:
-        """`a` where it is true, else `b`."""
+        """Write the choice of `a` where a truth value is true, else `b`."""
         kind = self.type(dtype)
         return self.put(f"select {self.type('bool')} {truth}, {kind} {a}, {kind} {b}")
 
     def cast(self, word: str, source: str, register: str, target: str) -> str:
-        """A conversion: `sitofp`, `fptosi`, `zext`, `bitcast`, ..."""
+        """Write a conversion: `sitofp`, `fptosi`, `zext`, `bitcast`, ..."""
         return self.put(f"{word} {self.type(source)} {register} to {self.type(target)}")
 
     def intrinsic(self, name: str, dtype: str, *registers: str) -> str:
-        """A function of LLVM's own, in all lanes: `fabs`, `sqrt`, `floor`, `fma`, ..."""
+        """Write a call of an LLVM intrinsic in all lanes: `fabs`, `sqrt`, `floor`, `fma`, ..."""
         suffix = {"float64": "f64", "float32": "f32"}.get(dtype, TYPES[dtype])
         full = f"llvm.{name}.{'' if self.width == 1 else f'v{self.width}'}{suffix}"
         return self._call(full, self.type(dtype), registers)
 
     def library(self, name: str, dtype: str, *registers: str) -> str:
-        """A function of the system's mathematical library, lane by lane."""
+        """Write a call of the system's mathematical library, lane by lane."""
         full = name if dtype == "float64" else f"{name}f"
         kind = TYPES[dtype]
         if self.width == 1:
@@ -343,22 +343,22 @@ class Code(Struct, frozen=True):
 
 
 def is_single(value: Value) -> bool:
-    """Whether a value is surely one number."""
+    """Return True if a value is certain to be one number."""
     return value.shape is not None and all(extent == 1 for extent in value.shape)
 
 
 def is_float(dtype: str) -> bool:
-    """Whether numbers of a dtype have a point."""
+    """Return True for a floating-point dtype."""
     return dtype.startswith("float")
 
 
 def is_signed(dtype: str) -> bool:
-    """Whether whole numbers of a dtype may be below zero."""
+    """Return True for a signed dtype."""
     return dtype.startswith("int")
 
 
 def literal(value: Any, dtype: str) -> str:
-    """A number as LLVM reads it: exactly."""
+    """Return a number in LLVM's exact notation."""
     if is_float(dtype):
         wide = float(np.asarray(value, dtype))
         return f"0x{struct.unpack('<Q', struct.pack('<d', wide))[0]:016X}"

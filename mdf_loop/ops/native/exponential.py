@@ -78,7 +78,7 @@ class Reduced(Struct, frozen=True):
 
 
 def reduced(x: Number) -> Reduced:
-    """The nearest k and what is left."""
+    """Return the nearest k, and the remainder."""
     shifted = fma(x, PER_LOG2, WHOLE)
     k = shifted - WHOLE
     most = fma(k, -LOG2[0], x)

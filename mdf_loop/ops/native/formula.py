@@ -24,7 +24,7 @@ class Number(Struct, frozen=True, eq=False):
     dtype: str = "float64"
 
     def like(self, value: Number | float) -> Number:
-        """A constant of the same dtype; a number stays what it is."""
+        """Return a constant of the same dtype. A number stays as it is."""
         if isinstance(value, Number):
             return value
         return Number(self.code, self.code.number(value, self.dtype), self.dtype)
@@ -72,7 +72,7 @@ class Number(Struct, frozen=True, eq=False):
         return Number(self.code, self.code.intrinsic("fabs", self.dtype, self.register), self.dtype)
 
     def floor(self) -> Number:
-        """The nearest whole number that is not larger."""
+        """Return the largest whole number that is not larger."""
         return Number(
             self.code, self.code.intrinsic("floor", self.dtype, self.register), self.dtype
         )
@@ -100,50 +100,50 @@ class Number(Struct, frozen=True, eq=False):
         return self._compare("ogt", "sgt", other)
 
     def is_same(self, other: Number | float) -> Number:
-        """Whether both are equal; nan equals nothing."""
+        """Return whether both are equal. nan equals nothing."""
         return self._compare("oeq", "eq", other)
 
     def is_nan(self) -> Number:
-        """Whether it is nan."""
+        """Return whether the number is nan."""
         return self._compare("uno", "", self)
 
     def is_outside(self, low: int, end: int) -> Number:
-        """Whether a whole number is not one from `low` on that is less than `end`."""
+        """Return whether a whole number is less than `low`, or at least `end`."""
         above, bound = self - low, self.like(end - low)
         truth = self.code.compare("uge", self.dtype, above.register, bound.register)
         return Number(self.code, truth, "bool")
 
     def bits(self) -> Number:
-        """What a float64 is in memory, as a whole number."""
+        """Return the bits of a float64 as a whole number."""
         return Number(
             self.code, self.code.cast("bitcast", "float64", self.register, "int64"), "int64"
         )
 
     def float(self) -> Number:
-        """The float64 that has these bits."""
+        """Return the float64 that has these bits."""
         return Number(self.code, self.code.cast("bitcast", "int64", self.register, "float64"))
 
 
 def fma(a: Number, b: Number | float, c: Number | float) -> Number:
-    """`a * b + c`, rounded once."""
+    """Return `a * b + c`, rounded once."""
     registers = (each.register for each in (a, a.like(b), a.like(c)))
     return Number(a.code, a.code.intrinsic("fma", a.dtype, *registers), a.dtype)
 
 
 def choose(truth: Number, a: Number, b: Number | float) -> Number:
-    """`a` where it is true, else `b`."""
+    """Return `a` where the condition is true, else `b`."""
     register = truth.code.choose(truth.register, a.dtype, a.register, a.like(b).register)
     return Number(a.code, register, a.dtype)
 
 
 def exceeds(x: Number, size: float) -> Number:
-    """Whether |x| is larger, or x is nan."""
+    """Return whether |x| exceeds a size, or x is nan."""
     bound = x.like(size).register
     return Number(x.code, x.code.compare("ugt", x.dtype, abs(x).register, bound), "bool")
 
 
 def with_sign(size: Number, sign: Number) -> Number:
-    """A size that is not negative, with the sign of another number."""
+    """Return a size that is not negative with the sign of another number."""
     register = size.code.intrinsic("copysign", size.dtype, size.register, sign.register)
     return Number(size.code, register, size.dtype)
 
@@ -167,7 +167,7 @@ def horner(x: Number, coefficients: Sequence[float]) -> Number:
 
 
 def where_rare(truth: Number, usual: Number, remedy: Callable[[], Number]) -> Number:
-    """The remedy where it is true in any lane, else what is usual: only then it is computed.
+    """Return a remedy if a condition is true in any lane, else the usual result. The remedy is computed only then.
 
     A remedy gives each lane what depends on this lane alone, and what is usual where it is not true:
     whether others are rare then makes no difference.
@@ -211,7 +211,7 @@ def called(name: str, own: Callable[..., Number], *given: Number) -> Number:
 
 
 def _function(name: str, own: Callable[..., Number], *like: Number) -> dict[str, str]:
-    """A function of numbers like these, and what it calls: text by name."""
+    """Return the text of a function of such numbers, and of the functions that it calls, by name."""
     code = Code(Text(), like[0].code.width)
     inputs = [Number(code, f"%in{k}", each.dtype) for k, each in enumerate(like)]
     made = own(*inputs)

@@ -31,7 +31,7 @@ MOST_RUNS = 64
 
 
 def moved(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """What an operation gives that only moves elements.
+    """Write an operation that only moves elements, and return its result.
 
     Raises:
         NotNative: where they go depends on what is computed.
@@ -42,7 +42,7 @@ def moved(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
-    """The arrays whose elements are moved, and which ones the result has, or `ZERO`.
+    """Return the arrays whose elements are moved, and the numbers of the result's elements in them, or `ZERO`.
 
     Raises:
         NotNative: that depends on what is computed, or there is none of them.
@@ -59,13 +59,13 @@ def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
 
 
 def says_places(op: Op, known: Known) -> bool:
-    """Whether it is known before an operation is computed which elements its result has."""
+    """Return True if the positions of the moved elements are known before the operation is computed."""
     others = _other_operands(op)
     return len(op.outputs) == 1 and all(known(value) is not None for value in others)
 
 
 def _declared(writer: Arrays, op: Op) -> Shape:
-    """The shape that ONNX says the result has, of operands whose extents are known by now."""
+    """Return the shape that ONNX infers for the result from the extents that are known."""
     known = {k: array for k, v in enumerate(op.inputs) if (array := writer.known(v)) is not None}
     entries = [
         None if v is None else (v.dtype, known[k].shape if k in known else writer.shape(v))
@@ -78,7 +78,7 @@ def _declared(writer: Arrays, op: Op) -> Shape:
 def places_of(
     op: Op, shape: Callable[[Value], tuple[int, ...]], known: Known
 ) -> tuple[list[Value], list[Array]]:
-    """The arrays whose elements are moved, and which ones each result has, in its shape, or `ZERO`.
+    """Return the arrays whose elements are moved, and for each result the numbers of its elements, or `ZERO`.
 
     Raises:
         NotNative: that depends on what is computed, or it cannot be.
@@ -121,7 +121,7 @@ def _in_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:
 def gathered(
     writer: Arrays, made: Value, sources: Sequence[tuple[Value, Cell]], places: Array
 ) -> Cell:
-    """An array of elements of others, which are numbered one source after the other, and of zeros."""
+    """Write an array from elements of others, which are numbered one source after the other, and from zeros."""
     runs = _runs([writer.shape(value) for value, _ in sources], places)
     if len(runs) == 1 and runs[0][0] != ZERO:
         source, begin, _ = runs[0]
@@ -189,7 +189,7 @@ def _again(writer: Arrays, dtype: str, register: str, target: str) -> Callable[[
 
 
 def _part(writer: Arrays, made: Value, value: Value, cell: Cell, begin: int) -> Cell:
-    """A part of an array, where it is."""
+    """Return a part of an array in its place."""
     if cell.single:
         return cell
     return writer.as_cell(made, _far(writer, cell.pointer, begin * BYTES[value.dtype]))

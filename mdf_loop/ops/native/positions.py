@@ -32,7 +32,7 @@ def _unfit(op: Op) -> str:
 
 
 def _copied(writer: Arrays, op: Op, cells: Cells) -> str:
-    """A copy of the first operand."""
+    """Write a copy of the first operand."""
     data = _operands(op)[0]
     target = writer.buffer(op.outputs[0])
     source = writer.pointer_of(data, writer.cell(data, cells))
@@ -146,7 +146,7 @@ def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _part(writer: Arrays, op: Op) -> int:
-    """How many elements one row of positions stands for."""
+    """Return the number of elements for each row of positions."""
     data, index = _operands(op)[:2]
     axes = op.attributes.get("batch_dims", 0) + writer.shape(index)[-1]
     return math.prod(writer.shape(data)[axes:])
@@ -179,7 +179,7 @@ def _by_rows(writer: Arrays, op: Op, cells: Cells, change: Change) -> None:
 
 
 def _joined(op: Op) -> Join | None:
-    """How what is there is joined with what comes; None: it is replaced."""
+    """Return the function that joins old and new elements, or None if new ones replace old ones."""
     said = op.attributes.get("reduction", "none")
     if said == "none":
         return None
@@ -202,7 +202,7 @@ def _put(
 
 
 def _larger(code: Code, dtype: str, old: str, new: str) -> str:
-    """The old one if it is larger; so nan is what it is joined with."""
+    """Return the old number if it is larger, else the new one, also if either is nan."""
     return code.choose(code.less(dtype, new, old), dtype, old, new)
 
 

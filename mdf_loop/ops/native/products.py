@@ -32,7 +32,7 @@ MOST = 1 << 20
 
 
 def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """`a @ b` of vectors and matrices, and of many of them one after the other.
+    """Write `a @ b` of vectors and matrices, and of stacks of matrices.
 
     Raises:
         NotNative: one is large or is no array of numbers, there are several of float32; or only when it runs
@@ -77,7 +77,7 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def _joined(left: Extents, right: Extents) -> Extents:
-    """The axes of many matrices on both sides: alike, or there is but one."""
+    """Return the axes of stacks of matrices, which are equal on both sides or present on one side."""
     if bare(left) == bare(right) or not bare(right):
         return left if len(left) >= len(right) else right
     if bare(left):
@@ -88,7 +88,7 @@ def _joined(left: Extents, right: Extents) -> Extents:
 def _one_product(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int, int]
 ) -> None:
-    """Of two matrices."""
+    """Write the product of two matrices."""
     x, y, target = pointers
     rows, inner, columns = shape
     if columns == 1:
@@ -119,7 +119,7 @@ def _in_groups(writer: Arrays, rows: Extent, some: Callable[[int], Callable[[str
 
 
 def _fused(code: Code, dtype: str, a: str, b: str, total: str) -> str:
-    """`a * b + total`."""
+    """Write `a * b + total`."""
     if is_float(dtype):
         return code.intrinsic("fma", dtype, a, b, total)
     return code.binary("add", dtype, code.binary("mul", dtype, a, b), total)
@@ -268,12 +268,12 @@ def _dots(
 
 
 def added(code: Code, dtype: str, a: str, b: str) -> str:
-    """`a + b`."""
+    """Write `a + b`."""
     return code.binary("fadd" if is_float(dtype) else "add", dtype, a, b)
 
 
 def multiplied(code: Code, dtype: str, a: str, b: str) -> str:
-    """`a * b`."""
+    """Write `a * b`."""
     return code.binary("fmul" if is_float(dtype) else "mul", dtype, a, b)
 
 
@@ -285,7 +285,7 @@ def in_pairs(one: Code, dtype: str, register: str, join: Join) -> str:
 
 
 def paired(numbers: Sequence[Number], join: Callable[[Number, Number], Number]) -> Number:
-    """A power of two of numbers made one: those half of them apart, a quarter of them apart, ..."""
+    """Join a power of two of numbers to one: those half of them apart, a quarter of them apart, ..."""
     while len(numbers) > 1:
         half = len(numbers) // 2
         numbers = [join(a, b) for a, b in zip(numbers[:half], numbers[half:], strict=True)]

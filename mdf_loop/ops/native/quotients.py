@@ -63,7 +63,7 @@ def by_number(code: Code, dtype: str, numbers: Sequence[str], c: str) -> Sequenc
 
 
 def suffices(c: float, r: float, precision: int) -> bool:
-    """Whether one correction is enough, where r is 1 / c rounded.
+    """Return True if one correction is enough, where r is 1 / c rounded.
 
     With c from 1 to 2 and an error e of r in units of 2 ** -p: q is at most e c + 1/2 of its last places
     off, so that q c - x has no more than p bits if (e c + 1/2) c <= 2; q' before it is rounded is off by
@@ -90,7 +90,7 @@ _Quotients = tuple[Sequence[str], Sequence[str]]
 
 
 def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
-    """Whether one of the numbers is tiny, and not zero, or one of the quotients has become nan: one truth."""
+    """Write the test whether a number is tiny and not zero, or a quotient has become nan, in any lane."""
     numbers, made = of
     kind = _KINDS[dtype]
     least = np.asarray(2.0 ** (kind.least + max(0, math.frexp(c)[1])), dtype)
@@ -109,7 +109,7 @@ def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
 
 
 def _divided_if(code: Code, dtype: str, extreme: str, of: _Quotients, c: str) -> Sequence[str]:
-    """The quotients, or if it is true those of the divider."""
+    """Return the quotients, or those of the divider if the test is true."""
     text = code.text
     quick, slow, done = (text.name(stem) for stem in ("quick", "slow", "divided"))
     code.line(f"br label %{quick}")

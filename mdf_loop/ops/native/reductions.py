@@ -56,7 +56,7 @@ Neutral = Callable[[str], float]
 
 
 def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
-    """An operation that makes one number of those along some axes."""
+    """Return the machine code of a reduction along some axes."""
 
     def form(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         data, made = op.inputs[0], op.outputs[0]
@@ -91,7 +91,7 @@ def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
 
 
 def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
-    """The shape of the result, and the axes that are left out.
+    """Return the shape of the result, and the axes that are reduced.
 
     Raises:
         NotNative: they do not lie together.
@@ -112,7 +112,7 @@ def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
 
 
 def axes_named(op: Op, rank: int, known: Known) -> list[int]:
-    """The axes that an operation is told to leave out, in order.
+    """Return the stated axes of a reduction, in order.
 
     Raises:
         NotNative: they are computed.

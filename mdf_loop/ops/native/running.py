@@ -33,7 +33,7 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     begin, go_on = _sums(writer, dtype, tail, exclusive)
 
     def row(part: str, number: str) -> tuple[str, str]:
-        """Where the numbers and the sums of a place along the axis are."""
+        """Return the addresses of the numbers and of the sums at a position along the axis."""
         last = less(writer.one, count, 1)
         place = writer.one.put(f"sub i64 {last}, {number}") if reverse else number
         far = further(writer, writer.times(part, size), place, tail)
@@ -61,7 +61,7 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 def _sums(
     writer: Arrays, dtype: str, tail: Extent, exclusive: bool
 ) -> tuple[Callable[[str, str], None], Callable[[str, str, str, str], None]]:
-    """How sums begin, and how the next ones are made: of those before, and of numbers before or here."""
+    """Return functions for the first sums, and for each sum from the one before it."""
 
     def begin(here: str, there: str) -> None:
         def first(code: Code, k: str) -> None:
@@ -145,7 +145,7 @@ def _or_is_nan(code: Code, dtype: str, numbers: tuple[str, str], better: str, *,
 
 
 def _strides(code: Code, extents: Extents) -> list[Extent]:
-    """How many elements lie between neighbours along each axis."""
+    """Return the distance between neighbours along each axis, in elements."""
     return [product(code, extents[k + 1 :]) for k in range(len(extents))]
 
 

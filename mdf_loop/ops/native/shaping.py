@@ -31,7 +31,7 @@ Cells = Mapping[Value, Cell]
 
 
 def _open(rule: NativeWhole) -> NativeWhole:
-    """A rule for what `moves` does not know before the loop runs."""
+    """Return the machine code for shapes that are not known before the loop runs."""
 
     def form(writer: Arrays, op: Op, cells: Cells) -> Cell:
         values = [value for value in op.inputs if value is not None]
@@ -71,7 +71,7 @@ def _axes(writer: Arrays, op: Op, cells: Cells, place: int, rank: int) -> list[i
 
 
 def _same(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cell:
-    """The elements of the first operand in their order."""
+    """Return the elements of the first operand in their order, with new extents."""
     value, made = _data(op), op.outputs[0]
     cell = writer.cell(value, cells)
     writer.shaped(made, extents)
@@ -169,26 +169,26 @@ def reshaped(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _kept(code: Code, said: Extent, mine: Extent) -> Extent:
-    """The extent that an axis has had, where 0 is said."""
+    """Write the extent of an axis that a target shape states as 0, which keeps the extent."""
     if isinstance(said, int):
         return said if said else mine
     return said if said == mine else _if_it_is(code, (said, 0), mine)
 
 
 def _known(code: Code, said: Extent) -> Extent:
-    """A factor of a product of what is not left open."""
+    """Write a factor of the product of all stated extents: 1 for an extent of -1, which is left open."""
     return 1 if said == -1 else _if_it_is(code, (said, -1), 1)
 
 
 def _if_it_is(code: Code, pair: tuple[Extent, int], other: Extent) -> Extent:
-    """A number, or another one where it is a certain one."""
+    """Write the choice between a number and its replacement at a certain value."""
     number, certain = pair
     is_it = code.put(f"icmp eq i64 {number}, {certain}")
     return code.put(f"select i1 {is_it}, i64 {other}, i64 {number}")
 
 
 def _left(code: Code, given: Extents, others: Sequence[Extent]) -> Extent:
-    """What is left of a product of extents without others."""
+    """Write the quotient of the product of some extents by that of others."""
     mine, theirs = list(given), []
     for extent in others:
         if extent in mine and extent != 0:
@@ -254,7 +254,7 @@ def expanded(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _wider(writer: Arrays, op: Op, mine: Extent, theirs: Extent) -> Extent:
-    """The extent of an axis that becomes as long as is said, if that is not 1."""
+    """Write the extent of an axis that is broadcast to another extent."""
     if mine in (1, theirs):
         return theirs
     if theirs != 1:
@@ -293,7 +293,7 @@ def sliced(writer: Arrays, op: Op, cells: Cells) -> Cell:
 def _part(
     writer: Arrays, extent: Extent, start: Extent, end: Extent, step: int
 ) -> tuple[Extent, Extent]:
-    """The first position of a slice, and how many there are; those outside are the nearest ones inside."""
+    """Write the first position and the number of positions of a slice. Positions outside are clipped."""
     code = writer.one
     lowest, highest = (0, extent) if step > 0 else (-1, less(code, extent, 1))
     first = least(code, largest(code, _from_end(code, start, extent), 0), highest)
@@ -304,7 +304,7 @@ def _part(
 
 
 def _from_end(code: Code, place: Extent, extent: Extent) -> Extent:
-    """A position that counts from the end where it is below zero."""
+    """Write a position that counts from the end if it is negative."""
     if isinstance(place, int):
         return total(code, place, extent) if place < 0 else place
     behind = total(code, place, extent)

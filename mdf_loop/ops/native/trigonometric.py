@@ -65,21 +65,21 @@ class Reduced(Struct, frozen=True):
 
 
 def sin(x: Number) -> Number:
-    """The sine, of every size; error: 0.80 ulp."""
+    """Return the sine of a number of any size. The error is at most 0.80 ulp."""
     at = _reduced(abs(x))
     negative = (at.n << 62) ^ x.bits()
     return _signed(_either(at, at.n), negative)
 
 
 def cos(x: Number) -> Number:
-    """The cosine, of every size; error: 0.80 ulp."""
+    """Return the cosine of a number of any size. The error is at most 0.80 ulp."""
     at = _reduced(abs(x))
     further = at.n + 1
     return _signed(_either(at, further), further << 62)
 
 
 def _signed(value: Number, negative: Number) -> Number:
-    """The value, or its opposite where the first bit of `negative` is set."""
+    """Return the value, or its negative if the first bit of `negative` is set."""
     return (value.bits() ^ (negative & -(2**63))).float()
 
 
@@ -97,7 +97,7 @@ def _either(at: Reduced, n: Number) -> Number:
 
 
 def _reduced(x: Number) -> Reduced:
-    """An angle that is not negative, reduced."""
+    """Return the reduction of an angle that is not negative."""
     shifted = fma(x, PER_HALF_PI, WHOLE)
     n = shifted - WHOLE
     most = fma(n, -HALF_PI[0], x)
@@ -144,7 +144,7 @@ def _parts(code: Code) -> str:
 
 @functools.cache
 def _far_angles(width: int) -> Mapping[str, str]:
-    """The function for far angles, and what it calls: text by name."""
+    """Return the function for large angles, and the functions that it calls, by name."""
     code = Code(Text(), width)
     x = Number(code, "%x")
     parts = _far_angle(x) if width == 1 else _far_lanes(x)

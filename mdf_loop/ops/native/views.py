@@ -19,19 +19,19 @@ ONE, NOTHING = alike((1,)), alike((0,))
 
 
 class Stride(Struct, frozen=True):
-    """How many elements, and how far one lies from the next: products."""
+    """Number of elements, and distance between neighbours, as products."""
 
     extent: Factors
     step: Factors
 
 
 def axes_of(extents: Extents) -> list[Stride]:
-    """Those of an array as it lies in memory."""
+    """Return the axes of an array in memory."""
     return [Stride((extent,), extents[k + 1 :]) for k, extent in enumerate(extents)]
 
 
 def merged(axes: Sequence[Stride]) -> list[Stride]:
-    """The same elements along fewer axes."""
+    """Return the same elements along fewer axes."""
     made: list[Stride] = []
     for axis in (axis for axis in axes if axis.extent != (1,)):
         if made and alike(made[-1].step) == alike((*axis.extent, *axis.step)):
@@ -89,7 +89,7 @@ def seen(
     axes: Sequence[Stride],
     begin: Extent = 0,
 ) -> Cell:
-    """An array of elements of another one: where they are, if they lie together."""
+    """Return an array of elements of another one, as a view if the elements are contiguous."""
     value, cell = source
     pointer = writer.pointer_of(value, cell)
     if begin != 0:
@@ -102,7 +102,7 @@ def seen(
 
 
 def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cell:
-    """An array in a larger shape, that it fits."""
+    """Return an array broadcast to a larger shape."""
     made = Value(value.name, value.dtype, tuple("?" if isinstance(e, str) else e for e in extents))
     writer.shaped(made, extents)
     return seen(writer, made, (value, cell), _spread(writer.extents(value), extents))
