@@ -11,7 +11,7 @@ REQUIREMENT = re.compile(r"([\w.-]+)(?:>=|==)([\w.]+)(?:,<\w+)?")
 
 
 def floors(text: str) -> list[str]:
-    """The constraints of a pyproject.toml, those of its extras among them."""
+    """Return the constraints in a pyproject.toml, including those of its extras."""
     project = tomllib.loads(text)["project"]
     extras = chain.from_iterable(project["optional-dependencies"].values())
     own = project["name"] + "["

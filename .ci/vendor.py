@@ -21,7 +21,7 @@ FILES = ("lib/elk-worker.min.js", "LICENSE.md")
 
 
 def checked(archive: bytes) -> bytes:
-    """The archive, if it is the one that is meant."""
+    """Return the archive if it has the expected checksum."""
     found = base64.b64encode(hashlib.sha512(archive).digest()).decode()
     if found != SHA512:
         sys.exit(f"{PACKAGE} is not what it was: its sha512 is {found}, not {SHA512}")
@@ -29,7 +29,7 @@ def checked(archive: bytes) -> bytes:
 
 
 def fetched(folder: Path) -> bytes:
-    """The archive as npm gives it."""
+    """Return the archive from npm."""
     done = subprocess.run(
         ["npm", "pack", "--silent", PACKAGE], cwd=folder, check=True, capture_output=True, text=True
     )

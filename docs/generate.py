@@ -67,14 +67,14 @@ def onnx_functions() -> str:
 
 
 def commands() -> tuple[str, ...]:
-    """The names of all commands."""
+    """Return the names of all commands."""
     from mdf_loop.cli import COMMANDS
 
     return COMMANDS
 
 
 def command_help() -> str:
-    """What `--help` says of each command."""
+    """Return the output of `--help` of each command."""
     from click.testing import CliRunner
 
     from mdf_loop.cli import cli
@@ -102,7 +102,7 @@ def tests_of(requirement: str) -> list[tuple[str, str]]:
 
 
 def requirements() -> str:
-    """The table as it is, with the last column filled in."""
+    """Return the table of requirements with its last column filled in."""
     text = (REFERENCE / "requirements.md").read_text(encoding="utf-8")
     rows = ["| id | from | what must hold | tests |", "|---|---|---|---|"]
     stated = re.findall(r"^\| (R\d\.\d\d) \| (.*?) \| (.*?) \|", text, re.MULTILINE)
@@ -133,7 +133,7 @@ def reasons() -> str:
 
 
 def dependencies() -> list[str]:
-    """The names of all packages that pyproject.toml asks for."""
+    """Return the names of all packages in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = chain(project["dependencies"], *project["optional-dependencies"].values())
     return [name for line in asked if (name := re.split(r"[^\w-]", line)[0]) != project["name"]]
@@ -174,7 +174,7 @@ def _draw_first_model(document: Path, picture: Path) -> None:
 
 
 def _draw_gradient(model: Path, picture: Path) -> None:
-    """A loop forward, and the loop backward that its derivatives need."""
+    """Draw a loop, and the backward loop of its derivatives."""
     from tempfile import TemporaryDirectory
 
     from mdf_loop.api.compiled import compile
@@ -204,7 +204,7 @@ def _fresh(text: str) -> str:
 
 
 def stale(*, write: bool = False) -> list[str]:
-    """The documents whose generated parts are not what they should be; written anew if asked."""
+    """Return the documents whose generated parts are outdated, and update them with `write`."""
     found = []
     for path in sorted(REFERENCE.glob("*.md")):
         text = path.read_text(encoding="utf-8")

@@ -73,7 +73,7 @@ def _no_arguments(_app: Sphinx, what: str, *_: Any) -> tuple[str, str] | None:
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx; napoleon listens with priority 500."""
+    """Register the hooks of the site. Napoleon listens with priority 500."""
     app.connect("autodoc-process-docstring", _before_napoleon, priority=400)
     app.connect("autodoc-process-docstring", _after_napoleon, priority=600)
     app.connect("autodoc-process-signature", _no_arguments)

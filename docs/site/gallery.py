@@ -59,7 +59,7 @@ def grid(cards: Iterable[str]) -> str:
 
 
 def gallery(pages: dict[str, str]) -> str:
-    """The page that shows all examples by their pictures.
+    """Return the page that shows all examples by their pictures.
 
     Args:
         pages: the texts of their pages, by folder.

@@ -20,7 +20,7 @@ FRONT = {
 
 
 def documents() -> list[str]:
-    """The Markdown files that become pages as they are, all but those of examples."""
+    """Return the Markdown files that become pages unchanged, without those of examples."""
     found = [
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / name for name in RENAMED if name.endswith(".md")),
@@ -57,7 +57,7 @@ def _write(source: Path, target: str, text: str) -> None:
 
 
 def _copy_files(source: Path) -> None:
-    """What is no page: pictures, notebooks, files of examples."""
+    """Copy the files that are no pages: pictures, notebooks, files of examples."""
     folders = (ROOT / "docs", ROOT / "examples")
     names = [p.relative_to(ROOT).as_posix() for f in folders for p in f.rglob("*") if p.is_file()]
     for name in [*names, *(name for name in RENAMED if not name.endswith(".md"))]:

@@ -54,7 +54,7 @@ def place(path: str) -> str | None:
 
 
 def _turned(link: str, source: str, target: str) -> str | None:
-    """The link of a document as its page has it; None if the site does not have what it leads to."""
+    """Return the link of a document on its page, or None if the site does not have the target."""
     file, mark, anchor = link.partition("#")
     if link.startswith(("http://", "https://", "mailto:")) or not file:
         return link
@@ -68,7 +68,7 @@ def _turned(link: str, source: str, target: str) -> str | None:
 
 
 def turn_links(text: str, source: str, target: str) -> str:
-    """A text whose links lead where their targets are on the site; others become words.
+    """Return a text whose links lead to pages of the site. Other links become words.
 
     Args:
         text: Markdown.
@@ -125,12 +125,12 @@ def section_pages() -> Iterator[tuple[str, str]]:
 
 
 def linked(text: str) -> list[str]:
-    """The pages that a text links to, each once, in order."""
+    """Return the pages that a text links to, without duplicates, in order."""
     links = (m[3].split("#")[0] for m in _LINK.finditer(text) if not m[1])
     return list(dict.fromkeys(link for link in links if link.endswith((".md", ".ipynb"))))
 
 
 def contents(names: list[str], *, caption: str = "") -> str:
-    """What gives pages their places at the side of the site."""
+    """Return the table of contents for the side of the site."""
     head = f":caption: {caption}\n" if caption else ""
     return "```{toctree}\n:hidden:\n" + head + "\n" + "\n".join(names) + "\n```\n"

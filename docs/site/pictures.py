@@ -120,7 +120,7 @@ _CARD = """\
 
 
 def pictures_page(source: Path) -> str:
-    """The page that shows all pictures and pages, which are drawn for it.
+    """Return the page that shows all pictures and pages, which are drawn for it.
 
     Args:
         source: the folder that the site is laid out in.

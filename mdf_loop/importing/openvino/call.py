@@ -135,7 +135,7 @@ class LayerCall(Struct, frozen=True):
         return self.writer.constants.get(self.input(position))
 
     def require_constant(self, position: int, what: str) -> Array:
-        """The numbers of an input that ONNX wants as an attribute.
+        """Return the numbers of an input that is an attribute in ONNX.
 
         Raises:
             UnsupportedError: they are only known at run time.
