@@ -119,7 +119,7 @@ def test_rows_that_are_streamed(disk, unbroken, saved_at, every):
     """The last checkpoint finds room, if the first one was not even written yet."""
     words = ("--steps", STEPS, "--output", "disk/rows.zarr", "--checkpoint", saved_at)
     words += ("--native", "off")
-    ended = disk.run(*words, "--every", every)
+    ended = disk.run(*words, "--checkpoint-every", every)
     rows = stored_rows(disk.folder / "rows.zarr", "walk.x")
     assert 50_000 < len(rows) < STEPS
     same(rows, unbroken[: len(rows)])
