@@ -23,15 +23,15 @@ def as_run(document: Document, values: Values, steps: int | None) -> Document:
     An input over time has the type of its rows and no default, which is one value.
     """
     bound = Inputs(document, Options()).bound(values, steps)
-    given, named = bound.given, {*values.inputs, *values.sweep}
+    inputs, named = bound.given, {*values.inputs, *values.sweep}
     ports = [port for port in open_ports(document) if port.given_as(named) is not None]
-    rows = {(p.node, p.port.id): p.name for p in ports if p.name in given.over_time}
-    once = {p.name for p in ports if p.name not in given.over_time}
-    arrays = {name: given.arrays[name] for name in once if hasattr(given.arrays[name], "dtype")}
-    return _over_time(with_defaults(with_values(document, bound.settings), arrays), rows, given)
+    rows = {(p.node, p.port.id): p.name for p in ports if p.name in inputs.over_time}
+    once = {p.name for p in ports if p.name not in inputs.over_time}
+    arrays = {name: inputs.arrays[name] for name in once if hasattr(inputs.arrays[name], "dtype")}
+    return _over_time(with_defaults(with_values(document, bound.settings), arrays), rows, inputs)
 
 
-def _over_time(document: Document, rows: Mapping[tuple[str, str], str], given: Given) -> Document:
+def _over_time(document: Document, rows: Mapping[tuple[str, str], str], inputs: Given) -> Document:
     """Return the document whose inputs over time have no default. `rows` are their names, by node and port."""
     if not rows:
         return document
@@ -39,7 +39,7 @@ def _over_time(document: Document, rows: Mapping[tuple[str, str], str], given: G
     def typed(node: Any, port: Any) -> Any:
         if (node.id, port.id) not in rows:
             return port
-        dtype, shape = given.type(rows[node.id, port.id])
+        dtype, shape = inputs.type(rows[node.id, port.id])
         return replace_fields(port, default_value=None, type=dtype, shape=shape)
 
     nodes = [

@@ -41,9 +41,9 @@ _MOST = 64
 class InputTypes:
     """Names, dtypes and shapes of the inputs of a program. The hash is computed once."""
 
-    def __init__(self, given: Given, settings: Settings, swept: Iterable[str]) -> None:
+    def __init__(self, inputs: Given, settings: Settings, swept: Iterable[str]) -> None:
         set_ = ((name, str(a.dtype), a.shape) for name, a in settings.arrays.items())
-        self._content = (*given.types.items(), *set_), given.over_time, tuple(swept)
+        self._content = (*inputs.types.items(), *set_), inputs.over_time, tuple(swept)
         self._hash = hash(self._content)
 
     def __hash__(self) -> int:
@@ -72,7 +72,7 @@ class Bound(Struct, frozen=True):
     @classmethod
     def of(
         cls,
-        given: Given,
+        inputs: Given,
         settings: Settings | None = None,
         swept: Mapping[str, Array] | None = None,
         members: Mapping[str, Array] | None = None,
@@ -80,8 +80,8 @@ class Bound(Struct, frozen=True):
     ) -> Bound:
         """Return these values with their types."""
         settings, swept = settings or _NO_SETTINGS, swept or _NOTHING
-        types = InputTypes(given, settings, (*swept, *(("random keys",) * streams.vary)))
-        return cls(given, settings, swept, members or _NOTHING, types, streams)
+        types = InputTypes(inputs, settings, (*swept, *(("random keys",) * streams.vary)))
+        return cls(inputs, settings, swept, members or _NOTHING, types, streams)
 
     @property
     def arrays(self) -> Mapping[str, Data]:
@@ -122,8 +122,8 @@ class Bound(Struct, frozen=True):
             return self
         names = program.input_names(InputRole.KEYS).values()
         members = len(next(iter(self.members.values()), (None,)))
-        made = self.streams.keys(program.sites, members)
-        return replace(self, keys=dict.fromkeys(names, made))
+        keys = self.streams.keys(program.sites, members)
+        return replace(self, keys=dict.fromkeys(names, keys))
 
 
 class Inputs:
@@ -175,17 +175,17 @@ class Inputs:
         first = {name: rows[0] for name, rows in members.items() if seeds is None or name != SEED}
         to_parameters = {name: row for name, row in first.items() if name not in named}
         inputs = {**values.inputs, **{name: first[name] for name in named}}
-        given = bind(document, inputs, options, steps, self._ports)
+        bound_inputs = bind(document, inputs, options, steps, self._ports)
         settings = bind_settings(document, {**values.set, **to_parameters}, options.precision)
         swept = {}
         for port, name in ports:
-            swept[port.name] = bind_members(given, port, members[name], options, name)
+            swept[port.name] = bind_members(bound_inputs, port, members[name], options, name)
         for name in to_parameters:
             target = input_name(name)
             dtype = dtype_name(settings.arrays[name])
             swept[target] = narrowed(members[name], dtype, f"the value of '{name}'")
         rows = {name: streams.for_each_trial(each) for name, each in swept.items()}
-        return Bound.of(given, settings, rows, members, streams)
+        return Bound.of(bound_inputs, settings, rows, members, streams)
 
 
 # --- what was bound before ------------------------------------------------------------------------
@@ -244,8 +244,8 @@ class _Known(Struct, frozen=True):
                 return None
         if called.keys() != inputs.keys():
             return None
-        seen = {*called.values(), *(port.name for port, _ in lists)}
-        rest = {name: data for name, data in arrays.items() if name not in seen}
+        port_names = {*called.values(), *(port.name for port, _ in lists)}
+        rest = {name: data for name, data in arrays.items() if name not in port_names}
         names = tuple(called[name] for name in inputs)
         names = () if names == tuple(inputs) else names
         return cls(names, rest, tuple(written), tuple(lists), bound.given.dtypes, bound.types)
@@ -258,13 +258,13 @@ class _Known(Struct, frozen=True):
         named = zip(self.names, inputs.values(), strict=True) if self.names else inputs
         arrays: dict[str, Data] = dict(named)
         arrays.update(self.rest)
-        for open_port, held in self.lists:
+        for open_port, members in self.lists:
             array = default_data(open_port.port, precision, open_port.where)
-            if array.dtype != held.dtype or array.shape != held.shape:
+            if array.dtype != members.dtype or array.shape != members.shape:
                 return None
             arrays[open_port.name] = array
-        given = Given(arrays, _NO_ROWS, self.dtypes, _NOTHING)
-        return Bound(given, _NO_SETTINGS, _NOTHING, _NOTHING, self.types)
+        given_inputs = Given(arrays, _NO_ROWS, self.dtypes, _NOTHING)
+        return Bound(given_inputs, _NO_SETTINGS, _NOTHING, _NOTHING, self.types)
 
 
 # --- sweeps ---------------------------------------------------------------------------------------
@@ -302,10 +302,10 @@ def _swept_ports(
     if not members:
         return []
     names = {*inputs, *members}
-    found = [(p, name) for p in ports if (name := p.given_as(names)) in members and name]
+    swept = [(p, name) for p in ports if (name := p.given_as(names)) in members and name]
     for name in members:
         meant = [p for p in ports if p.given_as({name})]
-        if meant and name not in {used for _, used in found}:
+        if meant and name not in {used for _, used in swept}:
             other = meant[0].given_as(names)
             raise InputError(f"'{name}' is swept, but '{other}' means the same input")
-    return found
+    return swept

@@ -88,8 +88,16 @@ class ReadBody(Struct, frozen=True):
     def outside(self) -> Extents:
         """The extents of what it reads, or the loop scans for it, from outside of it."""
         inner = list(walk(self.ops))
-        made = {*self.inputs, *(value for operation in inner for value in results(operation))}
-        read = (value for operation in inner for value in operands(operation) if value not in made)
+        inner_values = {
+            *self.inputs,
+            *(value for operation in inner for value in results(operation)),
+        }
+        read = (
+            value
+            for operation in inner
+            for value in operands(operation)
+            if value not in inner_values
+        )
         return Extents((*(scanned.rows for scanned in self.scanned), *read))
 
 
@@ -242,15 +250,15 @@ class _BodyReader:
     def _early(self, inner: InnerGraph) -> list[Value]:
         """Return the values from which the condition is computed, and the values that enter the body."""
         graph, name = self.form.body, self.signature.condition_out
-        found = {node for node, port in output_ports(graph) if name in (port, f"{node}.{port}")}
-        waiting = list(found)
+        nodes = {node for node, port in output_ports(graph) if name in (port, f"{node}.{port}")}
+        waiting = list(nodes)
         while waiting:
             receiver = waiting.pop()
-            senders = {edge.sender for edge in graph.edges if edge.receiver == receiver} - found
-            found |= senders
+            senders = {edge.sender for edge in graph.edges if edge.receiver == receiver} - nodes
+            nodes |= senders
             waiting += senders
         terms = [*self.inputs.values()]
-        terms += [inner.reader.output(*key) for key in output_ports(graph) if key[0] in found]
+        terms += [inner.reader.output(*key) for key in output_ports(graph) if key[0] in nodes]
         return [value for term in terms for value in _values(term)]
 
     def _input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
@@ -263,15 +271,15 @@ class _BodyReader:
     def _outputs(self, inner: InnerGraph) -> list[Value]:
         """Condition, leaves and rows; all errors in them at once."""
         b, signature, where = self.b, self.signature, self.form.body_where
-        found: list[Value] = []
+        outputs: list[Value] = []
         with b.findings.catch(), b.at(where):
-            found.append(self._condition(inner))
+            outputs.append(self._condition(inner))
         for name in (*signature.leaves, *signature.rows):
             with b.findings.catch(), b.at(where):
-                found.append(inner.value(name))
-        if len(found) < 1 + len(signature.leaves) + len(signature.rows):
+                outputs.append(inner.value(name))
+        if len(outputs) < 1 + len(signature.leaves) + len(signature.rows):
             raise Poisoned
-        return found
+        return outputs
 
     def _condition(self, inner: InnerGraph) -> Value:
         name = self.signature.condition_out

@@ -54,8 +54,8 @@ def read_if(
     otherwise = choice.graph("else_branch")
     known = b.constant_of(condition)
     if known is not None:
-        taken = (then if known else otherwise).read(b, choice.scope)
-        return choice.results([b.as_late_as(condition, value) for value in taken])
+        outputs = (then if known else otherwise).read(b, choice.scope)
+        return choice.results([b.as_late_as(condition, value) for value in outputs])
     choice.prepare([then, otherwise])
     return choice.results(choice.between(b, condition, then, otherwise, choice.scope))
 
@@ -76,8 +76,8 @@ def read_case(
     default = choice.default()
     known = b.constant_of(index)
     if known is not None:
-        taken = choice.taken(int(known), branches, default).read(b, choice.scope)
-        return choice.results([b.as_late_as(index, value) for value in taken])
+        outputs = choice.taken(int(known), branches, default).read(b, choice.scope)
+        return choice.results([b.as_late_as(index, value) for value in outputs])
     choice.prepare([*branches, *([] if default is None else [default])])
     return choice.results(choice.among(index, branches, default))
 
@@ -172,7 +172,7 @@ class _Choice:
     def _bind(self, scope: Scope) -> None:
         """Further arguments are values for the branches."""
         own = (self.chooser, *BODIES[graph_function(self.item.function) or ""])
-        said = (f"'{self.name}'", "its branches do")
+        location = (f"'{self.name}'", "its branches do")
         for key, expression in self.args.items():
             if key in own:
                 continue
@@ -189,7 +189,7 @@ class _Choice:
                         hint="give it a value, or leave it out",
                     )
                 self.scope.define(key, lower_expression(self.b, expression, scope, key))
-        refuse_unread(self.item, self.node, self.where, own, self.document, said)
+        refuse_unread(self.item, self.node, self.where, own, self.document, location)
 
     # --- what chooses ---------------------------------------------------------------------------
 
@@ -264,16 +264,16 @@ class _Choice:
 
     def prepare(self, branches: Sequence[_Branch]) -> None:
         """Look every branch up; refuse different numbers of values."""
-        found: list[tuple[str, ...]] = []
+        names: list[tuple[str, ...]] = []
         for branch in branches:
             with self.b.findings.catch(), self.b.at(self.where):
-                found.append(branch.names())
-        if len(found) < len(branches):
+                names.append(branch.names())
+        if len(names) < len(branches):
             raise Poisoned
-        most, least = (pick(found, key=len) for pick in (max, min))
+        most, least = (pick(names, key=len) for pick in (max, min))
         if len(most) != len(least):
             missing = next((n for n in most if n not in least), most[len(least)])
-            having, lacking = branches[found.index(most)].word, branches[found.index(least)].word
+            having, lacking = branches[names.index(most)].word, branches[names.index(least)].word
             raise ArityError(
                 f"'{missing}' is not defined in {lacking}, but defined in {having}: all branches "
                 f"must give the same number of values, not {len(least)} and {len(most)}",
@@ -302,8 +302,8 @@ class _Choice:
         """`then if condition else otherwise`, of which only the one that is taken must fit."""
         words = BranchNames((then.word, otherwise.word), self._called)
         sides = [
-            OpenBranch(side.word, side.read, scope, condition, taken=taken)
-            for side, taken in ((then, True), (otherwise, False))
+            OpenBranch(side.word, side.read, scope, condition, is_then=is_then)
+            for side, is_then in ((then, True), (otherwise, False))
         ]
 
         def join(first: Shape, second: Shape) -> Shape:

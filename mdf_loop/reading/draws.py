@@ -82,11 +82,11 @@ def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None
         return program
     placing = _Placing(program, sites)
     named = {graph: f"{label(_state(graph))} before" for graph in _graphs(program.ops)}
-    given = {graph: placing.b.new("int64", (), name) for graph, name in named.items()}
-    left = placing.place(dict(given))
+    counters = {graph: placing.b.new("int64", (), name) for graph, name in named.items()}
+    left = placing.place(dict(counters))
     return placing.program(
-        [before(_state(graph), count) for graph, count in given.items()],
-        [after(_state(graph), left[graph]) for graph in given],
+        [before(_state(graph), count) for graph, count in counters.items()],
+        [after(_state(graph), left[graph]) for graph in counters],
     )
 
 
@@ -130,9 +130,9 @@ def _turns(ops: Iterable[Operation]) -> dict[str, int]:
     turns: dict[str, int] = {}
     for operation in ops:
         if isinstance(operation, Op) and operation.op_type == "Draw":
-            said = operation.attributes
-            most = max(said["turn"] + 1, said["turns"])
-            turns[said["graph"]] = max(turns.get(said["graph"], 0), most)
+            attributes = operation.attributes
+            most = max(attributes["turn"] + 1, attributes["turns"])
+            turns[attributes["graph"]] = max(turns.get(attributes["graph"], 0), most)
         elif isinstance(operation, If):
             for body in bodies(operation):
                 for graph, count in _turns(body.ops).items():
@@ -199,20 +199,20 @@ class _Placing:
     def _op(self, b: Builder, op: Op, counts: _Counts) -> Op:
         if op.op_type != "Draw":
             return op
-        said, label = op.attributes, op.outputs[0].name
+        attributes, label = op.attributes, op.outputs[0].name
         with b.at(op.where, label):
-            turn = counts[said["graph"]]
-            if said["turn"]:
-                turn = b.op("Add", turn, scalar(b, said["turn"], "int64"))
-            counter, shape = cast(b, turn, "uint64"), said["shape"]
+            turn = counts[attributes["graph"]]
+            if attributes["turn"]:
+                turn = b.op("Add", turn, scalar(b, attributes["turn"], "int64"))
+            counter, shape = cast(b, turn, "uint64"), attributes["shape"]
             if shape:
                 size = math.prod(shape)
                 first = b.op("Mul", counter, scalar(b, size, "uint64"))
                 counter = b.op(
                     "Add", first, b.constant(np.arange(size, dtype=np.uint64).reshape(shape))
                 )
-        key = self._keys[said["site"]]
-        return replace(op, op_type=said["kind"], inputs=(counter, key), attributes={})
+        key = self._keys[attributes["site"]]
+        return replace(op, op_type=attributes["kind"], inputs=(counter, key), attributes={})
 
     def _loop(self, b: Builder, loop: Loop, counts: _Counts) -> None:
         """Append the loop, which carries the counts of the draws inside it."""
@@ -231,15 +231,15 @@ class _Placing:
 
     def _choice(self, b: Builder, choice: If, counts: _Counts) -> None:
         """Append the choice, both of whose branches give the counts of loops inside them."""
-        made = []
+        branches = []
         for branch in (choice.then, choice.otherwise):
             inside, own = b.body(), dict(counts)
             self._ops(inside, branch.ops, own)
-            made.append((inside, branch, own))
-        changed = [g for g in counts if any(own[g] is not counts[g] for _, _, own in made)]
+            branches.append((inside, branch, own))
+        changed = [g for g in counts if any(own[g] is not counts[g] for _, _, own in branches)]
         then, otherwise = (
             Branch(tuple(inside.ops), (*branch.leaves, *(own[graph] for graph in changed)))
-            for inside, branch, own in made
+            for inside, branch, own in branches
         )
         after = {graph: b.new("int64", (), f"{_CALLED}{graph}") for graph in changed}
         outputs = (*choice.outputs, *after.values())

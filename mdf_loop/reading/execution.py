@@ -71,7 +71,7 @@ class Executor:
             with memory.b.findings.catch():
                 self.execute(node, scratch)
         memory.b.findings.raise_any()
-        for state in list(scratch.held):
+        for state in list(scratch.held_values):
             try:
                 memory.types.widen(state, tensor(scratch.b, scratch.get(state)))
             except (LoopError, Poisoned):
@@ -84,9 +84,9 @@ def _raise_poisoned() -> Term:
 
 def states_of(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
     """Return the states of some kinds that a node holds."""
-    found: list[State] = []
+    states: list[State] = []
     if "output" in kinds:
-        found += [("output", node.id, port.id) for port in node.output_ports]
+        states += [("output", node.id, port.id) for port in node.output_ports]
     if "parameter" in kinds:
-        found += [("parameter", node.id, item.id) for item in node.parameters]
-    return found
+        states += [("parameter", node.id, item.id) for item in node.parameters]
+    return states

@@ -35,7 +35,7 @@ class GraphReader:
     """Reads one evaluation of a graph into a memory.
 
     An output whose computation has an error is missing; the error is among the findings.
-    `plan` is the order of execution, None if it is decided while running. `wanted` is what
+    `plan` is the order of execution, None if it is decided while running. `recorded` is what
     somebody will read besides outputs.
     """
 
@@ -48,7 +48,7 @@ class GraphReader:
         memory: Memory,
         *,
         dt: Value | None = None,
-        wanted: Iterable[State] = (),
+        recorded: Iterable[State] = (),
     ) -> None:
         self.b = memory.b
         self.graph = graph
@@ -57,7 +57,7 @@ class GraphReader:
         self.context = context
         self.memory = memory
         self.dt = dt
-        self.wanted = tuple(wanted)
+        self.recorded = tuple(recorded)
         self.nodes = {node.id: node for node in graph.nodes}
         self.plan: Sets | None = ()
         self.complete = False
@@ -82,16 +82,16 @@ class GraphReader:
         return self
 
     def _evaluate(self, schedule: Schedule) -> None:
-        kept = self._kept_counts(schedule)
+        kept_counts = self._kept_counts(schedule)
         known: dict[Key, Number | Truth | None] = {
-            key: None if isinstance(held, Value) else held for key, held in kept.items()
+            key: None if isinstance(count, Value) else count for key, count in kept_counts.items()
         }
         counters = Counters(self.b, known)
         passes = schedule.plan(counters, max(_MOST, 4 * len(self.nodes)))
-        if passes is None or any(counters.held[key] is None for key in schedule.persistent):
+        if passes is None or any(counters.counts[key] is None for key in schedule.persistent):
             self.plan = None
             self._note_kept_inputs(self.nodes)
-            PassesLoop(self.executor, schedule, self.memory, self.wanted).read(kept)
+            PassesLoop(self.executor, schedule, self.memory, self.recorded).read(kept_counts)
             return
         self.plan = tuple(together for sets in passes for together in sets)
         times = Counter(node for together in self.plan for node in together)
@@ -103,9 +103,9 @@ class GraphReader:
             ):
                 self._execute(sets)
         for key in schedule.persistent:
-            held = counters.held[key]
-            assert held is not None
-            self.memory.put(count_state(key), value_of(self.b, held))
+            count = counters.counts[key]
+            assert count is not None
+            self.memory.put(count_state(key), value_of(self.b, count))
 
     def _execute(self, sets: Sets) -> None:
         for together in sets:
@@ -127,13 +127,13 @@ class GraphReader:
 
     def _kept_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
         """Return the values that the schedule keeps from earlier evaluations; none at first."""
-        kept: dict[Key, Number | Truth] = {}
+        kept_counts: dict[Key, Number | Truth] = {}
         persistent = frozenset(schedule.persistent)
         for key in schedule.keys:
             term = self.memory.find(count_state(key)) if key in persistent else None
             zero: Number | Truth = False if isinstance(key, JustRan) else 0
-            kept[key] = zero if term is None else tensor(self.b, term)
-        return kept
+            kept_counts[key] = zero if term is None else tensor(self.b, term)
+        return kept_counts
 
     def _refuse_clashes(self) -> None:
         ids = [node.id for node in self.graph.nodes]
@@ -153,18 +153,18 @@ class GraphReader:
         """
         if not self.complete:
             raise Poisoned
-        ran = self.memory.ran(node)
-        if ran is False:
+        has_run = self.memory.ran(node)
+        if has_run is False:
             raise UnsupportedError(
                 f"the node '{node}' never runs, so its output '{port}' has no value",
                 f"{self.where}.nodes['{node}']",
                 "change its condition",
             )
         term = self.memory.get(("output", node, port))
-        if not isinstance(ran, Value):
+        if not isinstance(has_run, Value):
             return term
         sentence = f"the node '{node}' has not run, so its output '{port}' has no value"
-        return guard_value(self.b, tensor(self.b, term), ran, sentence)
+        return guard_value(self.b, tensor(self.b, term), has_run, sentence)
 
     # --- edges ----------------------------------------------------------------------------------
 

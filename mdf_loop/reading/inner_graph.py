@@ -95,16 +95,16 @@ class InnerGraph:
         return hold(self.b, port, term)
 
     def _unbound(self, node: Any, port: Any, where: str) -> ScopeError:
-        said = f"the input port '{port.id}' of node '{node.id}' in {self.role.word}"
+        subject = f"the input port '{port.id}' of node '{node.id}' in {self.role.word}"
         if self.strict:
             return ScopeError(
-                f"{said} is not declared, and the body is strict",
+                f"{subject} is not declared, and the body is strict",
                 where,
                 f"carry or slice it, or add {port.id}: {port.id} to the loop's args",
             )
         declare = "name it in metadata.inputs, " if self.role.noun == "body" else ""
         return ScopeError(
-            f"{said} is bound to nothing",
+            f"{subject} is bound to nothing",
             where,
             suggestion(port.id, self.scope.names())
             or f"{declare}give the node that owns the {self.role.noun} a port of that name, or give "

@@ -142,7 +142,7 @@ class Given(Struct, frozen=True):
 
 def bind(
     document: Document,
-    given: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     options: Options,
     steps: int | None = None,
     ports: tuple[OpenPort, ...] | None = None,
@@ -151,7 +151,7 @@ def bind(
 
     Args:
         document: the model.
-        given: values by name.
+        inputs: values by name.
         options: precision.
         steps: the number of steps of a run over time.
         ports: the document's open ports, where they are known already.
@@ -161,22 +161,22 @@ def bind(
     """
     ports = open_ports(document) if ports is None else ports
     known = {name for port in ports for name in port.names}
-    unknown = [name for name in given if name not in known]
+    unknown = [name for name in inputs if name not in known]
     if unknown:
         raise InputError(
             f"the model has no input '{unknown[0]}'",
             hint=_unknown_input_hint(unknown[0], document, known),
         )
-    raise_findings(_missing(port) for port in ports if port.required and not port.given_as(given))
+    raise_findings(_missing(port) for port in ports if port.required and not port.given_as(inputs))
     arrays: dict[str, Data] = {}
     over_time: set[str] = set()
     for port in ports:
-        _refuse_twice(port, given)
-        name = port.given_as(given)
+        _refuse_twice(port, inputs)
+        name = port.given_as(inputs)
         if name is None:
             arrays[port.name] = default_data(port.port, options.precision, port.where)
             continue
-        data = given_data(port.port, given[name], options.precision, name, port.where)
+        data = given_data(port.port, inputs[name], options.precision, name, port.where)
         rows = _rows(port, data, name, steps)
         if rows is not None:
             over_time.add(port.name)
@@ -198,18 +198,18 @@ def _missing(port: OpenPort) -> Finding:
     )
 
 
-def _refuse_twice(port: OpenPort, given: Container[str]) -> None:
+def _refuse_twice(port: OpenPort, given_names: Container[str]) -> None:
     """Refuse two names that a file has for one input."""
-    names = [name for name in (port.name, *port.others) if name in given]
+    names = [name for name in (port.name, *port.others) if name in given_names]
     if len(names) > 1:
         first, second, *_ = names
         raise InputError(f"'{first}' and '{second}' mean the same input", hint="give it once")
 
 
 def bind_members(
-    given: Given, port: OpenPort, members: Array, options: Options, name: str
+    inputs: Given, port: OpenPort, members: Array, options: Options, name: str
 ) -> Array:
-    """Return the values of one port for all members of a sweep. `given` has those of the first member.
+    """Return the values of one port for all members of a sweep. `inputs` has those of the first member.
 
     Raises:
         InputError: a value does not fit what the port states.
@@ -218,10 +218,10 @@ def bind_members(
     if stated is not None and not is_tensor(stated):
         raise InputError(f"the input '{name}' is {stated}: only arrays can be swept", port.where)
     rows: Array = given_data(port.port, members, options.precision, name, port.where)
-    first = given.arrays[port.name]
+    first = inputs.arrays[port.name]
     if rows[0].size == first.size:
         rows = rows.reshape(len(rows), *first.shape)
-    bound: Array = _in_shape(port, rows, name, 1 + (port.name in given.over_time))
+    bound: Array = _in_shape(port, rows, name, 1 + (port.name in inputs.over_time))
     return bound
 
 
@@ -251,16 +251,16 @@ def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
     return np.ascontiguousarray(np.broadcast_to(expanded, (*data.shape, *stated)))
 
 
-def bind_types(document: Document, given: Mapping[str, Any], options: Options) -> Given:
+def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) -> Given:
     """Like `bind`, for reading a model without running it: open extents are names.
 
     They are those of the port's `metadata.dims`, or called after the port and the axis.
     """
-    ports = {p.name: p for p in open_ports(document) if p.given_as(given) is None}
+    ports = {p.name: p for p in open_ports(document) if p.given_as(inputs) is None}
     types = {n: _open_type(p.port, options) for n, p in ports.items() if -1 in (p.port.shape or ())}
-    asked = (port for name, port in ports.items() if port.required or name in types)
-    stand_ins = {port.name: _stand_in(port, options.precision) for port in asked}
-    bound = bind(document, {**given, **stand_ins}, options)
+    bound_ports = (port for name, port in ports.items() if port.required or name in types)
+    stand_ins = {port.name: _stand_in(port, options.precision) for port in bound_ports}
+    bound = bind(document, {**inputs, **stand_ins}, options)
     arrays = {name: None if name in types else data for name, data in bound.arrays.items()}
     return Given(arrays, bound.over_time, bound.dtypes, types)
 

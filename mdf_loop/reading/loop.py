@@ -44,8 +44,8 @@ def read_loop(
     """Return the results of the loop that a Function or Parameter of `node` describes."""
     form = loop_form(item, node, where, document)
     initial = (key for key in item.args or {} if key.startswith("arg_"))
-    said = (f"the loop '{item.id}'", "its body does")
-    refuse_unread(item, node, where, (*ARGUMENTS, *initial), document, said)
+    location = (f"the loop '{item.id}'", "its body does")
+    refuse_unread(item, node, where, (*ARGUMENTS, *initial), document, location)
     return loop_of(b, form, lambda count: find_signature(form, node, count), scope, document)
 
 
@@ -59,10 +59,10 @@ def loop_of(
     """Return the results of a loop. `signature` gives the signature of its body for a number of carried values."""
     bound = _bindings(b, form, scope)
     arguments = _arguments(b, form, scope)
-    found = signature(len(arguments.initial))
-    refuse_unrecorded(form.recordings, found.rows, found.leaves)
-    arguments = replace(arguments, initial=_stated(b, form, found, arguments.initial))
-    writer = LoopWriter(b, form, arguments, found, Scopes(scope, bound), document)
+    loop_signature = signature(len(arguments.initial))
+    refuse_unrecorded(form.recordings, loop_signature.rows, loop_signature.leaves)
+    arguments = replace(arguments, initial=_stated(b, form, loop_signature, arguments.initial))
+    writer = LoopWriter(b, form, arguments, loop_signature, Scopes(scope, bound), document)
     written_out = unrolled(writer)
     return writer.write() if written_out is None else written_out
 

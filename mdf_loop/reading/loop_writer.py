@@ -74,8 +74,8 @@ class LoopWriter:
 
     def write(self) -> Reading:
         """Append the loop and give its results."""
-        made = ((part, part.rows(self.b)) for part in self.arguments.slices)
-        self.rows = {part: rows for part, rows in made if rows is not None}
+        scan_inputs = ((part, part.rows(self.b)) for part in self.arguments.slices)
+        self.rows = {part: rows for part, rows in scan_inputs if rows is not None}
         histories, outside = self._histories({}, Extents(())), Extents(())
         initial, body = self._settle(histories)
         rows = {
@@ -192,8 +192,8 @@ class LoopWriter:
             finals = [as_left(b, c.final, v) for c, v in pairs[: len(self.signature.leaves)]]
             rounds = self._rounds(loop, parts)
             rows = [self._row(k, lasts[k], recorded.get(k), loop, rounds, parts) for k in lasts]
-        given = (*finals, *rows)
-        return Reading(given[0] if len(given) == 1 else given, self._others(loop, rounds))
+        outputs = (*finals, *rows)
+        return Reading(outputs[0] if len(outputs) == 1 else outputs, self._others(loop, rounds))
 
     def _loop(self, body: ReadBody, carried: list[Carried], recorded: list[Recorded]) -> Loop:
         b = self.b
@@ -262,14 +262,16 @@ class LoopWriter:
         """Return the result of a recording."""
         b = self.b
         form = self.form.recordings.get(parts.body.row_names[k])
-        ran = rounds if k in parts.late else self._count(loop)
+        iteration_count = rounds if k in parts.late else self._count(loop)
         if last is not None:
             assert form is not None
             one = b.constant(np.array(1))
-            return check_value(b, last.final, b.op("LessOrEqual", one, ran), no_row(form))
+            return check_value(
+                b, last.final, b.op("LessOrEqual", one, iteration_count), no_row(form)
+            )
         assert recorded is not None
         if form is not None and form.last:
-            return last_row(b, form, recorded.stack, ran)
+            return last_row(b, form, recorded.stack, iteration_count)
         stack = rows_of_rounds(b, recorded.stack, rounds) if k in parts.late else recorded.stack
         if form is None:
             return stack

@@ -104,12 +104,12 @@ class Memory:
         self.b = b
         self.outside = outside
         self.types: Types = outside.types if outside is not None else types or Types()
-        self.held: dict[State, Held] = {}
-        self._ran: dict[str, Truth] = {}
+        self.held_values: dict[State, Held] = {}
+        self._has_run: dict[str, Truth] = {}
 
-    def put(self, state: State, held: Held) -> None:
+    def put(self, state: State, held_value: Held) -> None:
         """Hold something from now on (a function is called when it is asked for)."""
-        self.held[state] = held
+        self.held_values[state] = held_value
 
     def get(self, state: State) -> Term:
         """Return the value that is held for a state.
@@ -117,10 +117,10 @@ class Memory:
         Raises:
             Poisoned: nothing is, since its node could not be read.
         """
-        held = self.held.get(state)
-        if held is None:
+        held_value = self.held_values.get(state)
+        if held_value is None:
             return self._absent(state)
-        return held if isinstance(held, Value | tuple) else held()
+        return held_value if isinstance(held_value, Value | tuple) else held_value()
 
     def _absent(self, state: State) -> Term:
         if self.outside is None:
@@ -129,19 +129,19 @@ class Memory:
 
     def find(self, state: State) -> Term | None:
         """Return the value that is held for a state, or None."""
-        if state in self.held:
+        if state in self.held_values:
             return self.get(state)
         return None if self.outside is None else self.outside.find(state)
 
     def ran(self, node: str) -> Truth:
         """Return the truth value that tells whether the node has run."""
-        if node in self._ran:
-            return self._ran[node]
+        if node in self._has_run:
+            return self._has_run[node]
         return False if self.outside is None else self.outside.ran(node)
 
-    def has_run(self, node: str, ran: Truth = True) -> None:
+    def has_run(self, node: str, truth: Truth = True) -> None:
         """Note that a node has run, if it has."""
-        self._ran[node] = ran
+        self._has_run[node] = truth
 
 
 class LoopMemory(Memory):
@@ -158,7 +158,7 @@ class LoopMemory(Memory):
         self.initials: dict[State, Value] = {}
         self.enters: dict[State, Value] = {}
         self.leaves: dict[State, Value] = {}
-        self._ran = dict.fromkeys(known, True)
+        self._has_run = dict.fromkeys(known, True)
 
     def _absent(self, state: State) -> Term:
         return self.enter(state)
@@ -177,9 +177,9 @@ class LoopMemory(Memory):
 
     def ran(self, node: str) -> Truth:
         """Return the truth value that tells whether the node has run, carried if it is not known."""
-        if node not in self._ran:
-            self._ran[node] = self.enter(("ran", node, ""))
-        return self._ran[node]
+        if node not in self._has_run:
+            self._has_run[node] = self.enter(("ran", node, ""))
+        return self._has_run[node]
 
     def leave(self, where: str) -> bool:
         """Find what each carried thing becomes; whether a type was too narrow for it.
@@ -198,20 +198,20 @@ class LoopMemory(Memory):
 
     def _left(self, state: State) -> Value:
         if state[0] == "ran":
-            return value_of(self.b, self._ran[state[1]])
-        held = self.held.get(state)
-        if held is None:
+            return value_of(self.b, self._has_run[state[1]])
+        held_value = self.held_values.get(state)
+        if held_value is None:
             return self.enters[state]
-        return tensor(self.b, held if isinstance(held, Value | tuple) else held())
+        return tensor(self.b, held_value if isinstance(held_value, Value | tuple) else held_value())
 
     def carried(self, outside: ModelBuilder, name: Callable[[State], str]) -> tuple[Carried, ...]:
         """Return the carried values of the loop, with results named by `name`."""
-        made = []
+        carried_values = []
         for state, enter in self.enters.items():
             leave = fitted(self.b, self.leaves[state], enter.dtype, enter.shape)
             final = outside.new(enter.dtype, enter.shape, name(state))
-            made.append(Carried(self.initials[state], enter, leave, final, state[2]))
-        return tuple(made)
+            carried_values.append(Carried(self.initials[state], enter, leave, final, state[2]))
+        return tuple(carried_values)
 
 
 def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shape]:
@@ -255,9 +255,9 @@ def fitted(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
         return wide
     if not is_fixed(shape):
         return with_rank(b, wide, len(shape))
-    made = b.op("Expand", wide, ints(b, *shape))
-    b.spread_sources[made] = (wide,)
-    return made
+    expanded = b.op("Expand", wide, ints(b, *shape))
+    b.spread_sources[expanded] = (wide,)
+    return expanded
 
 
 def selected(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
@@ -270,10 +270,10 @@ def selected(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
     left, right = promote(b, left, right)
     if not (is_fixed(left.shape) and is_fixed(right.shape)):
         return one_of(b, test, left, right)
-    made = b.op("Where", test, left, right)
+    choice = b.op("Where", test, left, right)
     if left.shape != right.shape:
-        b.spread_sources[made] = (left, right)
-    return made
+        b.spread_sources[choice] = (left, right)
+    return choice
 
 
 def nothing_yet(b: ModelBuilder, dtype: str, shape: Shape) -> Value:

@@ -62,14 +62,16 @@ def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> Split:
     otherwise = inner.body()
     known = Extents((*body.enters, *_made(early), *_read(body.ops)))
     leaves = [leave for _, leave in carried] + rows
-    kept = [enter for enter, _ in carried]
-    kept += [_nothing(otherwise, form, row, known) for row in rows]
-    outputs = tuple(_output(inner, form, *pair) for pair in zip(leaves, kept, strict=True))
+    carried_outputs = [enter for enter, _ in carried]
+    carried_outputs += [_nothing(otherwise, form, row, known) for row in rows]
+    outputs = tuple(
+        _output(inner, form, *pair) for pair in zip(leaves, carried_outputs, strict=True)
+    )
     choice = If(
         name=f"{form.name} goes on",
         condition=body.condition_out,
         then=Branch(tuple(late), tuple(leaves)),
-        otherwise=Branch(tuple(otherwise.ops), tuple(kept)),
+        otherwise=Branch(tuple(otherwise.ops), tuple(carried_outputs)),
         outputs=outputs,
         where=form.where,
     )
@@ -108,8 +110,8 @@ def _made(ops: Iterable[Operation]) -> list[Value]:
 def _read(ops: Iterable[Operation]) -> list[Value]:
     """Return the values that these operations read, and do not compute."""
     inner = list(walk(ops))
-    made = set(_made(inner))
-    return [v for operation in inner for v in operands(operation) if v not in made]
+    inner_values = set(_made(inner))
+    return [v for operation in inner for v in operands(operation) if v not in inner_values]
 
 
 def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known: Extents) -> Value:

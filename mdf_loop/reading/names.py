@@ -43,13 +43,13 @@ class Item(Struct, frozen=True):
 
 def items(document: Document) -> tuple[Item, ...]:
     """Everything that can be named: for each node its output ports, parameters and functions."""
-    found: dict[str, Item] = {}
+    items_by_name: dict[str, Item] = {}
     for node in document.graph.nodes:
         for kind in KINDS:
             for part in getattr(node, kind):
                 item = Item(kind, node.id, part.id)
-                found.setdefault(item.name, item)
-    return tuple(found.values())
+                items_by_name.setdefault(item.name, item)
+    return tuple(items_by_name.values())
 
 
 def find_item(document: Document, name: str) -> Item:
@@ -94,8 +94,8 @@ def _index(document: Document) -> _Index:
     """Return the index of a document, which is computed once, since each run needs it."""
     key = id(document)
     if key not in _INDEXES:
-        gone = ref(document, lambda _: _INDEXES.pop(key, None))
-        _INDEXES[key] = gone, _Index(document)
+        graph_ref = ref(document, lambda _: _INDEXES.pop(key, None))
+        _INDEXES[key] = graph_ref, _Index(document)
     return _INDEXES[key][1]
 
 
@@ -120,8 +120,8 @@ def output_names(document: Document) -> dict[str, str]:
         return {index.find(str(name)).name: str(name) for name in stated}
     sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
     ports = [(n.id, p.id) for n in graph.nodes for p in n.output_ports]
-    given = [port for port in ports if port not in sent] if ports else _parameters(graph)
-    return {f"{node}.{part}": f"{node}.{part}" for node, part in given}
+    unsent = [port for port in ports if port not in sent] if ports else _parameters(graph)
+    return {f"{node}.{part}": f"{node}.{part}" for node, part in unsent}
 
 
 def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None:
@@ -141,12 +141,12 @@ def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None
             "add an output port, or name what a run is to give: record=['node.parameter'] "
             "(--record node.parameter)",
         )
-    shown = ", ".join(ports[:3]) + (", ..." if len(ports) > 3 else "")
+    port_list = ", ".join(ports[:3]) + (", ..." if len(ports) > 3 else "")
     raise ModelError(
         f"there is nothing to compute: all output ports of '{graph.id}' feed nodes, so none is an "
         "output of the graph",
         document.where,
-        f"name the outputs in the metadata of the graph, metadata: {{outputs: [{shown}]}}, or "
+        f"name the outputs in the metadata of the graph, metadata: {{outputs: [{port_list}]}}, or "
         f"what a run is to give, record=['{ports[0]}'] (--record {ports[0]})",
     )
 
@@ -180,9 +180,9 @@ def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str,
     outputs = index.outputs
     own = {item: shown for shown, item in reversed(outputs.items())}
     more = [index.find(name) for name in (*(selection.only or ()), *selection.named)]
-    found = outputs if selection.only is None else {}
-    known = set(found.values())
-    return {**found, **{own.get(item, item.name): item for item in more if item not in known}}
+    chosen = outputs if selection.only is None else {}
+    known = set(chosen.values())
+    return {**chosen, **{own.get(item, item.name): item for item in more if item not in known}}
 
 
 def stated_shapes(document: Document) -> dict[str, tuple[int, ...]]:

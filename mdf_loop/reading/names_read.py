@@ -95,11 +95,11 @@ def refuse_unread(
     where: str,
     own: Collection[str],
     document: Document,
-    said: tuple[str, str],
+    location: tuple[str, str],
 ) -> None:
     """Refuse arguments of an owner of graphs that are neither its `own` nor read by its graphs.
 
-    `said` is what the owner is called, and what its graphs do not: `the loop 'f'`, `its body does`.
+    `location` is what the owner is called, and what its graphs do not: `the loop 'f'`, `its body does`.
 
     Raises:
         ModelError: there is such an argument.
@@ -111,7 +111,7 @@ def refuse_unread(
     raise_findings(
         Finding(
             "ModelError",
-            f"{said[0]} has no argument '{key}', and {said[1]} not read it",
+            f"{location[0]} has no argument '{key}', and {location[1]} not read it",
             f"{where}.args.{key}",
             suggestion(key, own),
         )

@@ -67,11 +67,11 @@ class Context(Struct, frozen=True):
 class Moment(Struct, frozen=True):
     """Point of execution of a node.
 
-    `ran` says whether it has been executed before, `old` gives what a parameter held then; `dt` is
+    `has_run` says whether it has been executed before, `old` gives what a parameter held then; `dt` is
     the time that has passed, None if none has.
     """
 
-    ran: Truth
+    has_run: Truth
     old: Callable[[str], Term]
     dt: Value | None = None
 
@@ -186,13 +186,13 @@ class NodeReader:
     # --- B: old values of parameters ------------------------------------------------------------
 
     def _old_parameter(self, name: str) -> Term:
-        ran = self.moment.ran
-        if ran is False or name in self.fixed:
+        has_run = self.moment.has_run
+        if has_run is False or name in self.fixed:
             return self._initial(name)
         old = self.moment.old(name)
-        if ran is True:
+        if has_run is True:
             return old
-        return selected(self.b, ran, old, self._initial(name))
+        return selected(self.b, has_run, old, self._initial(name))
 
     def _initial(self, name: str) -> Term:
         """Return the value of a parameter before the node is executed for the first time."""
@@ -205,7 +205,11 @@ class NodeReader:
                 return self._expression(initial, self.old, "default_initial_value")
             if is_empty(parameter):
                 raise no_value(parameter)
-            if parameter.conditions and parameter.value is None and self.moment.ran is not False:
+            if (
+                parameter.conditions
+                and parameter.value is None
+                and self.moment.has_run is not False
+            ):
                 return literal(self.b, 0.0)
             if parameter.value is None:
                 raise ExpressionError(
@@ -261,7 +265,7 @@ class NodeReader:
         return scope
 
     def _keeps_old_value(self, parameter: Any, changed: set[str]) -> bool:
-        if self.moment.ran is not False:
+        if self.moment.has_run is not False:
             return parameter.id in self.fixed
         reads = names_in(parameter.value)
         return (
@@ -304,16 +308,16 @@ class NodeReader:
             initial = parameter.default_initial_value
             return self._expression(initial, scope, "default_initial_value")
         if parameter.conditions:
-            first = self.moment.ran is False
+            first = self.moment.has_run is False
             return literal(self.b, 0.0) if first else self._kept(parameter.id)
         raise no_value(parameter)
 
     def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:
         """`where(test, value, current)` for each condition in order."""
         for k, condition in enumerate(parameter.conditions):
-            asked, chosen = condition_fields(condition)
-            said = self._expression(asked, scope, f"conditions.{k}.test")
-            test = truths(self.b, tensor(self.b, said))
+            test_expression, chosen = condition_fields(condition)
+            test_value = self._expression(test_expression, scope, f"conditions.{k}.test")
+            test = truths(self.b, tensor(self.b, test_value))
             value = tensor(self.b, self._expression(chosen, scope, f"conditions.{k}.value"))
             then, otherwise = promote(self.b, value, tensor(self.b, term))
             term = self.b.op("Where", test, then, otherwise)

@@ -44,17 +44,17 @@ _RULES = frozenset({"CarryShapeError", "JoinError"})
 class OpenBranch:
     """A branch of a choice while it is read: for the shapes at hand, else for open ones.
 
-    `taken` is what the condition is where the branch is reached; `is_open` tells how it went.
+    `is_then` is what the condition is where the branch is reached; `is_open` tells how it went.
     """
 
     def __init__(
-        self, word: str, read_in: ReadIn, scope: Scope, condition: Value, *, taken: bool
+        self, word: str, read_in: ReadIn, scope: Scope, condition: Value, *, is_then: bool
     ) -> None:
         self.word = word
         self.read_in = read_in
         self.scope = scope
         self.condition = condition
-        self.taken = taken
+        self.is_then = is_then
         self.is_open = False
 
     def read(self, b: ModelBuilder) -> Sequence[Value]:
@@ -101,7 +101,7 @@ class OpenBranch:
 
     def _none(self, b: ModelBuilder) -> Value:
         """0 where the branch is reached, as only the run can tell."""
-        other = b.op("Not", self.condition) if self.taken else self.condition
+        other = b.op("Not", self.condition) if self.is_then else self.condition
         return b.op("Reshape", cast(b, other, "int64"), ints(b, 1))
 
 
@@ -159,14 +159,14 @@ class _OpenScope(Scope):
             end = ints(b, np.iinfo(np.int64).max)
             extents = b.op("Slice", b.op("Shape", value), self._none, end)
             named = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
-            made = b.new(value.dtype, named)
+            placeholder = b.new(value.dtype, named)
             b.ops.append(
                 Op(
                     "Reshape",
                     (value, extents),
-                    (made,),
+                    (placeholder,),
                     MappingProxyType({"allowzero": 1}),
                     b.where,
                 )
             )
-        return b.mark_weak(made) if b.is_weak(value) else made
+        return b.mark_weak(placeholder) if b.is_weak(value) else placeholder

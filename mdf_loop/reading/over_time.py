@@ -70,9 +70,9 @@ def read_over_time(
     Raises:
         LoopError: everything that is wrong with the model, at once.
     """
-    asked = (document, bound, options, specification)
-    first = _FirstReader(*asked)
-    while (later := _LaterReader(*asked, first)).read():
+    arguments = (document, bound, options, specification)
+    first = _FirstReader(*arguments)
+    while (later := _LaterReader(*arguments, first)).read():
         continue  # some state takes a wider type than it has entered with
     program = later.finish()
     states = tuple(later.carrying.enters)
@@ -81,8 +81,8 @@ def read_over_time(
     programs = (begun, goes_on)
     own = {later.carrying.initials[s]: first.state(s).shape for s in states}
     shapes = {value: shape for value, shape in own.items() if shape != value.shape}
-    for made in programs:
-        raise_findings(check(made))
+    for output_program in programs:
+        raise_findings(check(output_program))
     raise_findings(
         (
             *widened_findings(programs[0], first.b),
@@ -138,8 +138,8 @@ class _FirstReader(ProgramReader):
 
     def finish(self, states: Sequence[State]) -> Program:
         """Return the program that also gives these states."""
-        held = [after(state, self.state(state)) for state in states]
-        return self.program([*self.recorded.values(), *held])
+        final_states = [after(state, self.state(state)) for state in states]
+        return self.program([*self.recorded.values(), *final_states])
 
 
 class _LaterReader(ProgramReader):

@@ -112,7 +112,7 @@ def _found(written: WrittenBody, path: str, role: Role, document: Document) -> t
 
 def _names(metadata: Mapping[str, Any], key: str, role: Role, where: str) -> tuple[str, ...] | None:
     """Return the stated names of its inputs or outputs, or None."""
-    value, said = metadata.get(key), f"the {role.noun}'s metadata.{key}"
+    value, location = metadata.get(key), f"the {role.noun}'s metadata.{key}"
     if value is None:
         return None
     if isinstance(value, Mapping):
@@ -122,7 +122,7 @@ def _names(metadata: Mapping[str, Any], key: str, role: Role, where: str) -> tup
     if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
         truths = isinstance(value, list | tuple) and any(isinstance(v, bool) for v in value)
         raise SignatureError(
-            f"{said} must be a list of names, not {value!r}",
+            f"{location} must be a list of names, not {value!r}",
             where,
             "YAML reads on, off, yes and no as truth values: put such a name in quotes"
             if truths
@@ -130,5 +130,5 @@ def _names(metadata: Mapping[str, Any], key: str, role: Role, where: str) -> tup
         )
     repeated = [v for k, v in enumerate(value) if v in value[:k]]
     if repeated and key == "inputs":
-        raise SignatureError(f"{said} name '{repeated[0]}' twice", where)
+        raise SignatureError(f"{location} name '{repeated[0]}' twice", where)
     return tuple(value)

@@ -69,14 +69,14 @@ class PassesLoop:
     """Reads the loop over the passes of one evaluation into a memory."""
 
     def __init__(
-        self, executor: Executor, schedule: Schedule, memory: Memory, wanted: Iterable[State]
+        self, executor: Executor, schedule: Schedule, memory: Memory, recorded: Iterable[State]
     ) -> None:
         self.executor = executor
         self.schedule = schedule
         self.memory = memory
         self.b = memory.b
         looked_at = [s for reaches in schedule.looked_at for s in self._candidates(reaches)]
-        self.wanted = [*dict.fromkeys((*wanted, *looked_at))]
+        self.recorded = [*dict.fromkeys((*recorded, *looked_at))]
         self.types = memory.types
 
     # --- the loop -------------------------------------------------------------------------------
@@ -123,15 +123,15 @@ class PassesLoop:
         """Return the initial value of a state in the loop."""
         kind, node, _ = state
         if kind in ("flag", "count"):
-            key = next(key for key in counters.held if count_state(key) == state)
-            held = counters.held[key]
-            assert held is not None
-            return value_of(self.b, held)
-        ran = self.memory.ran(node)
+            key = next(key for key in counters.counts if count_state(key) == state)
+            count = counters.counts[key]
+            assert count is not None
+            return value_of(self.b, count)
+        has_run = self.memory.ran(node)
         if kind == "ran":
-            return value_of(self.b, ran)
+            return value_of(self.b, has_run)
         dtype, shape = self.types.type(state)
-        if ran is False:
+        if has_run is False:
             return nothing_yet(self.b, dtype, shape)
         return fitted(self.b, tensor(self.b, self.memory.get(state)), dtype, shape)
 
@@ -146,15 +146,15 @@ class PassesLoop:
         if self.schedule.all_run:
             for node in self.executor.nodes:
                 self.memory.has_run(node)
-        kept: dict[Key, Number | Truth | None] = {
+        kept_counts: dict[Key, Number | Truth | None] = {
             key: finals[count_state(key)] for key in self.schedule.keys
         }
-        after = Counters(self.b, kept, self._look(self.memory))
+        after = Counters(self.b, kept_counts, self._look(self.memory))
         self.schedule.end(after)
         for key in self.schedule.persistent:
-            held = after.held[key]
-            assert held is not None
-            self.memory.put(count_state(key), value_of(self.b, held))
+            count = after.counts[key]
+            assert count is not None
+            self.memory.put(count_state(key), value_of(self.b, count))
         self.memory.put(SETS, loop.recorded[0].stack)
 
     # --- one pass -------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ class PassesLoop:
     def _pass(self, memory: LoopMemory) -> _Ends:
         b, schedule = memory.b, self.schedule
         iteration = b.new("int64", (), "pass")
-        held: dict[Key, Number | Truth | None] = {
+        counts: dict[Key, Number | Truth | None] = {
             key: memory.enter(count_state(key)) for key in schedule.keys
         }
-        counters = Counters(b, held, self._look(memory))
+        counters = Counters(b, counts, self._look(memory))
         for node in self.executor.nodes:
             memory.ran(node)
             for state in self._kept(node, memory):
@@ -184,7 +184,7 @@ class PassesLoop:
             visits.append((visited, runs))
         schedule.end_pass(counters, any_ran)
         go_on = self._bounded(b, opposite(b, schedule.done(counters)), any_ran, iteration)
-        for key, now in counters.held.items():
+        for key, now in counters.counts.items():
             assert now is not None
             memory.put(count_state(key), value_of(b, now))
         return _Ends(iteration, go_on, self._row(b, visits))
@@ -217,29 +217,31 @@ class PassesLoop:
         if not isinstance(runs, Value):
             self.executor.execute(node, memory)
             return
-        ran = memory.ran(node)
-        made: dict[State, Value] = {}
+        has_run = memory.ran(node)
+        new_values: dict[State, Value] = {}
 
         def executed(b: ModelBuilder) -> list[Value]:
             inside = Memory(b, memory)
             self.executor.execute(node, inside)
-            while missing := [state for state in self._kept(node, memory) if state not in made]:
+            while missing := [
+                state for state in self._kept(node, memory) if state not in new_values
+            ]:
                 for state in missing:
-                    made[state] = tensor(b, inside.get(state))
-                    self.types.widen(state, made[state])
-            return [fitted(b, value, *self.types.of[state]) for state, value in made.items()]
+                    new_values[state] = tensor(b, inside.get(state))
+                    self.types.widen(state, new_values[state])
+            return [fitted(b, value, *self.types.of[state]) for state, value in new_values.items()]
 
         def held(b: ModelBuilder) -> list[Value]:
-            return [fitted(b, tensor(b, memory.get(s)), *self.types.of[s]) for s in made]
+            return [fitted(b, tensor(b, memory.get(s)), *self.types.of[s]) for s in new_values]
 
         words = BranchNames(
-            (f"'{node}' running", "its last run"), lambda k: ".".join([*made][k][1:])
+            (f"'{node}' running", "its last run"), lambda k: ".".join([*new_values][k][1:])
         )
         with memory.b.at(f"{self.executor.where}.nodes['{node}']"):
             results = choose(memory.b, runs, executed, held, f"{node} runs", names=words)
-        for state, result in zip(made, results, strict=True):
+        for state, result in zip(new_values, results, strict=True):
             memory.put(state, result)
-        memory.has_run(node, either(memory.b, ran, runs))
+        memory.has_run(node, either(memory.b, has_run, runs))
 
     def _kept(self, node: str, memory: LoopMemory) -> list[State]:
         """Return the states of a node that anything may read: outputs, recorded values, and old parameters.
@@ -250,9 +252,9 @@ class PassesLoop:
         outputs = states_of(self.executor.nodes[node])
         over_time = [("parameter", node, p.id) for p in parameters if p.time_derivative is not None]
         old = [s for s in memory.enters if s[0] == "parameter" and s[1] == node]
-        wanted = [s for s in self.wanted if s[1] == node]
-        kept = dict.fromkeys((*outputs, *wanted, *over_time, *old))
-        return [state for state in kept if state in self.types.of]
+        recorded = [s for s in self.recorded if s[1] == node]
+        states = dict.fromkeys((*outputs, *recorded, *over_time, *old))
+        return [state for state in states if state in self.types.of]
 
     # --- conditions that look at values ---------------------------------------------------------
 
@@ -281,16 +283,16 @@ class PassesLoop:
 
         def look(reaches: Reaches) -> Truth:
             (state,) = self._candidates(reaches)
-            ran, b = memory.ran(reaches.node), memory.b
+            has_run, b = memory.ran(reaches.node), memory.b
             with b.at(reaches.where):
                 at_first = self._at_first(b, reaches, state)
                 known = b.constant_of(at_first)
-                if ran is False and known is not None:
+                if has_run is False and known is not None:
                     return _met(float(known), reaches)
-                if ran is False:
+                if has_run is False:
                     return _meets(b, at_first, reaches)
                 value = _one_number(b, tensor(b, memory.get(state)), reaches)
-                return _meets(b, tensor(b, selected(b, ran, value, at_first)), reaches)
+                return _meets(b, tensor(b, selected(b, has_run, value, at_first)), reaches)
 
         return look
 
@@ -301,9 +303,11 @@ class PassesLoop:
         node = self.executor.nodes[reaches.node]
         initial = next(p.default_initial_value for p in node.parameters if p.id == reaches.item)
         outer = self.executor.context.outer
-        given = outer.find(initial) if outer is not None and isinstance(initial, str) else None
-        if given is not None:  # it is set from outside
-            return _one_number(b, tensor(b, given), reaches)
+        initial_value = (
+            outer.find(initial) if outer is not None and isinstance(initial, str) else None
+        )
+        if initial_value is not None:  # it is set from outside
+            return _one_number(b, tensor(b, initial_value), reaches)
         return b.constant(np.array(self._written(reaches, initial)))
 
     def _written(self, reaches: Reaches, initial: Any) -> float:

@@ -55,18 +55,18 @@ class Ports(Struct, frozen=True):
         term: Term | None = None
         arrived: Truth = False
         for edge in edges:
-            ran = memory.ran(edge.sender)
-            if ran is False:
+            has_run = memory.ran(edge.sender)
+            if has_run is False:
                 continue
             sent = self._sent(memory, edge)
             if term is not None:
                 together = _COMBINE[mode](b, tensor(b, term), tensor(b, sent))
                 sent = together if arrived is True else selected(b, arrived, together, sent)
-            if ran is not True:
+            if has_run is not True:
                 like = tensor(b, sent).dtype
                 before = _absent(b, port, where, like) if term is None else term
-                sent = selected(b, ran, sent, before)
-            term, arrived = sent, either(b, arrived, ran)
+                sent = selected(b, has_run, sent, before)
+            term, arrived = sent, either(b, arrived, has_run)
         if term is None:
             first = memory.ran(node.id) is False and mode == "overwrite"
             return _absent(b, port, where, "int64" if first else b.float_dtype)

@@ -80,9 +80,9 @@ def read_annotated(
     document = open_document(source)
     options = options or Options()
     values = ModelUnits(document).convert_inputs(arguments.inputs(inputs))
-    given = bind_types(document, values, options)
+    bound_types = bind_types(document, values, options)
     selection = Selection(arguments.names(record, "record"))
-    return read_once(document, Bound.of(given), options, selection)
+    return read_once(document, Bound.of(bound_types), options, selection)
 
 
 def read_once(
@@ -124,14 +124,16 @@ class ProgramReader:
         with self.b.findings.catch():
             self.items = named_items(document, selection)
 
-    def declare(self, given: Given, over_time: Iterable[str] = ()) -> None:
+    def declare(self, inputs: Given, over_time: Iterable[str] = ()) -> None:
         """Make open ports and parameters that are set inputs of the program.
 
         Those `over_time` get an axis of time in front.
         """
         for port in self.ports.values():
-            dtype, shape = given.type(port.name)
-            data = given.arrays[port.name] if port.name in over_time else given.at_first(port.name)
+            dtype, shape = inputs.type(port.name)
+            data = (
+                inputs.arrays[port.name] if port.name in over_time else inputs.at_first(port.name)
+            )
             if port.name in over_time and shape is not None:
                 shape = ("time", *shape)
             with self.b.at(port.where):
@@ -165,8 +167,8 @@ class ProgramReader:
 
     def read_graph(self, memory: Memory, dt: Value | None = None) -> GraphReader:
         """Read one evaluation into a memory: in the program itself, or in a loop's body."""
-        given = {name: self.inputs[name].value for name in self.settings.inputs}
-        context = Context(self.document, Scope(given), self.document.graph.id)
+        input_values = {name: self.inputs[name].value for name in self.settings.inputs}
+        context = Context(self.document, Scope(input_values), self.document.graph.id)
         return GraphReader(
             self.document.graph,
             self.document.where,
@@ -174,7 +176,7 @@ class ProgramReader:
             context,
             memory,
             dt=dt,
-            wanted=[item.state for item in self.items.values()],
+            recorded=[item.state for item in self.items.values()],
         ).read()
 
     def program(self, outputs: Iterable[Output]) -> Program:
@@ -189,8 +191,8 @@ class ProgramReader:
 
     def raise_found(self) -> None:
         """Raise what was found, if anything."""
-        found = self.b.findings.found
-        raise_findings(map(self._advised, (*found, *self.b.findings.unread) if found else ()))
+        findings = self.b.findings.found
+        raise_findings(map(self._advised, (*findings, *self.b.findings.unread) if findings else ()))
 
     def _advised(self, finding: Finding) -> Finding:
         """Return the finding with a hint about ports that hold whole numbers by default."""
@@ -206,9 +208,9 @@ class ProgramReader:
         ]
         if not unsaid:
             return finding
-        shown = ", ".join(unsaid[:3]) + (", ..." if len(unsaid) > 3 else "")
+        name_list = ", ".join(unsaid[:3]) + (", ..." if len(unsaid) > 3 else "")
         hint = (
-            f"these ports hold whole numbers, since no type says otherwise: {shown}; "
+            f"these ports hold whole numbers, since no type says otherwise: {name_list}; "
             "write type: float32, or give 1.0, not 1"
         )
         return replace(finding, hint=hint)
@@ -246,18 +248,18 @@ class ProgramReader:
         memory = graph.memory
         steps = {v: step for step, op in enumerate(memory.b.ops) for v in results(op)}
         floats: dict[Value, Item] = {}
-        made = (item for item in items(self.document) if item.state in memory.held)
-        for item in made:  # asking for others would carry them from step to step
+        held_items = (item for item in items(self.document) if item.state in memory.held_values)
+        for item in held_items:  # asking for others would carry them from step to step
             with suppress(LoopError, Poisoned):
                 term = current(graph, item.state)
                 if isinstance(term, Value) and term in steps and kind_of(term.dtype) == "f":
                     floats.setdefault(term, item)
-        given = {output.value: output for output in reversed(outputs.values())}
+        output_by_value = {output.value: output for output in reversed(outputs.values())}
         watched = {}
         for value in sorted(floats, key=steps.__getitem__):
             item = floats[value]
             new = Output(f"watched: {item.name}", value, OutputRole.WATCHED, item.name)
-            output = given.get(value, new)
+            output = output_by_value.get(value, new)
             watched[item.name] = output.name
             outputs |= _flagged(output, item, memory)
         return watched
@@ -265,10 +267,10 @@ class ProgramReader:
 
 def _flagged(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
     """Return an output, with a flag for whether its node has run if that is not certain."""
-    ran, name = memory.ran(item.node), output.name
-    if ran is True:
+    has_run, name = memory.ran(item.node), output.name
+    if has_run is True:
         return {name: output}
-    flag = Output(f"has run: {name}", value_of(memory.b, ran), OutputRole.HAS_RUN, name)
+    flag = Output(f"has run: {name}", value_of(memory.b, has_run), OutputRole.HAS_RUN, name)
     return {name: output, flag.name: flag}
 
 
@@ -279,8 +281,8 @@ def current(graph: GraphReader, state: State) -> Term:
     if kind == "ran":
         return value_of(memory.b, memory.ran(node))
     if kind in ("flag", "count"):
-        held = memory.find(state)
-        return value_of(memory.b, kind == "flag" and False) if held is None else held
+        held_value = memory.find(state)
+        return value_of(memory.b, kind == "flag" and False) if held_value is None else held_value
     if memory.ran(node) is False:
         if state not in memory.types.of:
             graph.executor.learn_types(memory, graph.nodes)

@@ -227,10 +227,10 @@ def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) ->
 def _pad(b: ModelBuilder, form: RecordingForm, pad: Value, dtype: str) -> Value:
     """Return the padding number in the dtype of the rows, which must represent it."""
     wide = cast(b, pad, dtype)
-    known, made = b.constant_of(pad), b.constant_of(wide)
+    known, extent = b.constant_of(pad), b.constant_of(wide)
     if pad.dtype == dtype:
         return pad
-    if made is not None and b.is_weak(pad) and (made.dtype.kind == "f" or made == known):
+    if extent is not None and b.is_weak(pad) and (extent.dtype.kind == "f" or extent == known):
         return wide
     raise OperandError(
         f"the recording '{form.name}' is {dtype}, which does not hold its pad ({pad.type})",

@@ -42,8 +42,8 @@ def read_scan(
 ) -> Reading:
     """Return the results of the Scan that a Function or Parameter of `node` describes."""
     form, signature = scan_form(item, node, where, document)
-    said = (f"the scan '{item.id}'", "its body does")
-    refuse_unread(item, node, where, ARGUMENTS, document, said)
+    location = (f"the scan '{item.id}'", "its body does")
+    refuse_unread(item, node, where, ARGUMENTS, document, location)
     return loop_of(b, form, lambda _: signature, scope, document)
 
 
@@ -57,12 +57,12 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
     """
     owned = owned_graph(written_body(item, node), item, where, BODY, document)
     args = NamedEntry(item.id, dict(item.args or {}), f"{where}.args")
-    given = expressions(args.fields.get("initial_state_and_scan_inputs"))
-    scanned = args.whole("num_scan_inputs", len(given))
-    states = len(given) - scanned
+    operands = expressions(args.fields.get("initial_state_and_scan_inputs"))
+    scanned = args.whole("num_scan_inputs", len(operands))
+    states = len(operands) - scanned
     if states < 0 or scanned < 1:
         raise ArityError(
-            f"the scan '{item.id}' has {len(given)} initial states and scan inputs, of which "
+            f"the scan '{item.id}' has {len(operands)} initial states and scan inputs, of which "
             f"{scanned} (num_scan_inputs) are scanned",
             where,
             "list the initial states first, then the scan inputs; at least one is scanned",
@@ -74,11 +74,11 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
         where=where,
         trip_count=None,
         condition=None,
-        initial=given[:states],
+        initial=operands[:states],
         owned=owned,
         bindings={k: v for k, v in args.fields.items() if k not in ARGUMENTS},
         shapes=owned.shapes,
-        slices=_slices(args, inputs[states:], given[states:]),
+        slices=_slices(args, inputs[states:], operands[states:]),
         recordings=_recordings(args, signature.rows),
         equal_slices=True,
     )
@@ -114,7 +114,7 @@ def _names(
 
 
 def _slices(
-    args: NamedEntry, names: tuple[str, ...], given: tuple[Any, ...]
+    args: NamedEntry, names: tuple[str, ...], operands: tuple[Any, ...]
 ) -> tuple[SliceForm, ...]:
     axes = _numbers(args, "scan_input_axes", len(names))
     directions = _directions(args, "scan_input_directions", len(names))
@@ -123,7 +123,7 @@ def _slices(
         SliceForm(name, of, axis, -1, 0, -1, where=where)
         if backwards
         else SliceForm(name, of, axis, where=where)
-        for name, of, axis, backwards in zip(names, given, axes, directions, strict=True)
+        for name, of, axis, backwards in zip(names, operands, axes, directions, strict=True)
     )
 
 

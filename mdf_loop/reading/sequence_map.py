@@ -50,14 +50,14 @@ def read_sequence_map(
         with b.at(f"{where}.args.{key}"):
             inner.define(key, lower_expression(b, args[key], scope, key))
     with b.at(where, name):
-        given = _given(b, args, scope)
-    if len(inputs) != len(given):
+        operands = _given(b, args, scope)
+    if len(inputs) != len(operands):
         raise ArityError(
-            f"'{name}' has {len(given)} inputs, but metadata.inputs of its body names "
+            f"'{name}' has {len(operands)} inputs, but metadata.inputs of its body names "
             f"{len(inputs)}: {list(inputs)}",
             owned.where,
         )
-    entries = dict(zip(inputs, given, strict=True))
+    entries = dict(zip(inputs, operands, strict=True))
     mapping = _Map(name, where, entries, owned, outputs, inner, document)
     loop = b.append(mapping.loop(b))
     finals = tuple(carried.final for carried in loop.carried)
@@ -104,7 +104,7 @@ class _Map(Struct, frozen=True):
 
     name: str
     where: str
-    given: dict[str, Value]
+    operands: dict[str, Value]
     body: OwnedGraph
     outputs: tuple[str, ...]
     scope: Scope
@@ -116,16 +116,16 @@ class _Map(Struct, frozen=True):
         with inside.at(self.where, self.name):
             iteration = inside.new("int64", (), f"{self.name}.i")
             go = inside.new("bool", (), f"{self.name}.go")
-            entries = {k: _member(inside, value, iteration) for k, value in self.given.items()}
+            entries = {k: _member(inside, value, iteration) for k, value in self.operands.items()}
         body = InnerGraph(inside, self.body, self.scope.inner(entries), self.document)
         with inside.at(self.body.where):
-            made = [body.value(name) for name in self.outputs]
+            outputs = [body.value(name) for name in self.outputs]
         with b.at(self.where, self.name), inside.at(self.where, self.name):
             carried = tuple(
                 self._collected(b, inside, member, name)
-                for member, name in zip(made, self.outputs, strict=True)
+                for member, name in zip(outputs, self.outputs, strict=True)
             )
-            count = b.op("SequenceLength", next(iter(self.given.values())))
+            count = b.op("SequenceLength", next(iter(self.operands.values())))
         return Loop(
             name=self.name,
             trip_count=count,

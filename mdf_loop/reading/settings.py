@@ -47,14 +47,14 @@ def input_name(name: str) -> str:
     return f"set {name}"
 
 
-def bind_settings(document: Document, given: Mapping[str, Any], precision: str) -> Settings:
+def bind_settings(document: Document, values: Mapping[str, Any], precision: str) -> Settings:
     """Return the values of parameters that are set, by `node.parameter`.
 
     Raises:
         InputError: there is no such parameter, it cannot be set, or the value is no number.
     """
     arrays: dict[str, Array] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         parameter, where = _find(document, name)
         attribute = _attribute(parameter, name, where)
         arrays[name] = _array(value, getattr(parameter, attribute), name, precision)
@@ -150,10 +150,10 @@ def _find(document: Document, name: str) -> tuple[Any, str]:
 
 
 def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:
-    given = [port for port in open_ports(document) if name in port.names]
-    if given:
-        shown = given[0].name
-        return f"'{name}' is an input: give it as inputs={{'{shown}': ...}} (--input {shown}=...)"
+    named_ports = [port for port in open_ports(document) if name in port.names]
+    if named_ports:
+        port_name = named_ports[0].name
+        return f"'{name}' is an input: give it as inputs={{'{port_name}': ...}} (--input {port_name}=...)"
     ports = {f"{node.id}.{port.id}" for node in document.graph.nodes for port in node.input_ports}
     if name in ports:
         return f"'{name}' is an input port that an edge feeds: set what feeds it"

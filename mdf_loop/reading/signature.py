@@ -149,10 +149,10 @@ def _unknown_order(form: LoopForm, n_carried: int, free: list[str]) -> Signature
 
 def _loop_outputs(form: LoopForm, node: Any) -> int:
     """Return the number of results of the loop that the node's output ports read."""
-    taken = [p.value for p in node.output_ports if isinstance(p.value, str)]
-    bare = sum(value == form.name for value in taken)
+    names = [p.value for p in node.output_ports if isinstance(p.value, str)]
+    bare = sum(value == form.name for value in names)
     pattern = re.compile(rf"(?<!\w){re.escape(form.name)}\[(\d+)\]")
-    positions = [int(k) for value in taken for k in pattern.findall(value)]
+    positions = [int(k) for value in names for k in pattern.findall(value)]
     return max([bare, *(k + 1 for k in positions)])
 
 

@@ -155,13 +155,13 @@ class Slice(Struct, frozen=True, eq=False):
 
 def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
     """Return the slices of a loop. All errors in them are raised at once."""
-    found: list[Slice] = []
+    slices: list[Slice] = []
     for form in forms:
         with b.findings.catch(), b.at(form.where, form.name):
-            found.append(_slice(b, form, scope))
-    if len(found) < len(forms):
+            slices.append(_slice(b, form, scope))
+    if len(slices) < len(forms):
         raise Poisoned
-    return tuple(found)
+    return tuple(slices)
 
 
 def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:

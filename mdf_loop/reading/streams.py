@@ -69,8 +69,8 @@ class Streams(Struct, frozen=True):
         )
         seeds = np.array(self.seed, np.uint64).reshape(-1, 1, 1)
         trials = np.array(self.trials or (0,), np.uint64).reshape(-1, 1)
-        made = streams.keys(seeds, streams.sites(sites), trials).reshape(-1, len(sites))
-        return np.tile(made, (members, 1)) if isinstance(self.seed, int) else made
+        keys = streams.keys(seeds, streams.sites(sites), trials).reshape(-1, len(sites))
+        return np.tile(keys, (members, 1)) if isinstance(self.seed, int) else keys
 
     def of_one_run(self, sites: tuple[str, ...]) -> Array:
         """Return the keys of the first seed for a run without trials."""

@@ -36,9 +36,9 @@ def trip_count(
     term = lower_expression(b, form.trip_count, scope, "M")
     value = None if isinstance(term, tuple) and len(term) != 1 else one_element(b, tensor(b, term))
     if value is None or value.dtype in ("string", "bool"):
-        shown = f"{len(term)} values" if isinstance(term, tuple) else f"{term.type}"
+        description = f"{len(term)} values" if isinstance(term, tuple) else f"{term.type}"
         raise TripCountError(
-            f"the trip count of '{form.name}' must be one whole number, not {shown}",
+            f"the trip count of '{form.name}' must be one whole number, not {description}",
             hint="give M as one integer",
         )
     known = b.constant_of(value)
@@ -71,15 +71,15 @@ def _of_slices(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Valu
 
 def _bounded(b: ModelBuilder, form: LoopForm, count: Value, slices: Sequence[Slice]) -> Value:
     """Return the trip count. A run fails if a slice is too short for it."""
-    for found in slices:
-        known = b.constant_of(found.parts)
+    for scan_slice in slices:
+        known = b.constant_of(scan_slice.parts)
         has = f"has only {known}" if known is not None else "has fewer parts"
         error = TripCountError(
-            f"the trip count of '{form.name}' is larger than the slice '{found.form.name}' of "
-            f"'{found.form.of}' allows, which {has}",
+            f"the trip count of '{form.name}' is larger than the slice '{scan_slice.form.name}' of "
+            f"'{scan_slice.form.of}' allows, which {has}",
             hint="leave M out to run as often as the shortest slice allows",
         )
-        count = check_value(b, count, b.op("LessOrEqual", count, found.parts), error)
+        count = check_value(b, count, b.op("LessOrEqual", count, scan_slice.parts), error)
     return count
 
 

@@ -123,8 +123,10 @@ class _Unrolled:
             tuple(entering),
         )
         types = tuple(RowType(value.dtype, value.shape) for value in entering)
-        given = Entering(types, writer.arguments.slices, {}, (), known)
-        body = read_body(b, self.form, writer.signature, given, writer.scopes, writer.document)
+        entering_values = Entering(types, writer.arguments.slices, {}, (), known)
+        body = read_body(
+            b, self.form, writer.signature, entering_values, writer.scopes, writer.document
+        )
         pairs = zip(entering, body.leaves, strict=True)
         body = replace(body, leaves=tuple(_like(b, *pair) for pair in pairs))
         for name, before, after in zip(body.leave_names, entering, body.leaves, strict=True):

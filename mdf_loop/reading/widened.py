@@ -75,25 +75,25 @@ class _Followed:
                 self._add(carried.final, self.of(carried.initial) | self.of(carried.leave))
         elif isinstance(operation, If):
             leaves = zip(operation.then.leaves, operation.otherwise.leaves, strict=True)
-            for made, both in zip(operation.outputs, leaves, strict=True):
-                self._add(made, self.of(both[0]) | self.of(both[1]))
+            for output, both in zip(operation.outputs, leaves, strict=True):
+                self._add(output, self.of(both[0]) | self.of(both[1]))
         elif isinstance(operation, Guard):
             self._add(operation.output, self.of(operation.value))
         elif isinstance(operation, Op):
-            made, *more = operation.outputs
-            if made in self.stand_for:
-                self._add(made, (s for value in self.stand_for[made] for s in self.of(value)))
+            output, *more = operation.outputs
+            if output in self.stand_for:
+                self._add(output, (s for value in self.stand_for[output] for s in self.of(value)))
             elif _is_by_element(operation) and not more:
-                self._by_element(operation, made)
+                self._by_element(operation, output)
 
-    def _by_element(self, op: Op, made: Value) -> None:
+    def _by_element(self, op: Op, output: Value) -> None:
         several = [self.of(value) for value in operands(op)]
         if all(len(shapes) == 1 for shapes in several):
             return
         combined = {_broadcast(shapes) for shapes in list(product(*several))[:_MOST]}
-        if made.shape in combined and len(combined) == 1:
+        if output.shape in combined and len(combined) == 1:
             return
-        self._add(made, combined - {None})
+        self._add(output, combined - {None})
 
     def findings(self) -> Iterable[Finding]:
         """Operations that give something else for another of the shapes."""
@@ -113,9 +113,9 @@ class _Followed:
                     name = operation.op_type if isinstance(operation, Op) else operation.name
                     yield _finding(value, self.of(value), name, operation.where)
 
-    def measured(self, asked: Mapping[Value, str]) -> Iterable[Finding]:
+    def measured(self, dtypes: Mapping[Value, str]) -> Iterable[Finding]:
         """Shapes that the model asks for, where there are several."""
-        for value, where in asked.items():
+        for value, where in dtypes.items():
             if len(self.of(value)) > 1:
                 yield _finding(value, self.of(value), "onnx::Shape", where)
 

@@ -106,8 +106,8 @@ def absolute_time(
     written: Iterable[tuple[Any, str]], layers: Sequence[Sequence[str]]
 ) -> AbsoluteTime:
     """Return the clock of a graph from all of its conditions (with their places) and its layers."""
-    found = [list(_found(condition, where)) for condition, where in written]
-    per_condition = [points for points in found if points]
+    unsupported = [list(_found(condition, where)) for condition, where in written]
+    per_condition = [points for points in unsupported if points]
     intervals = [p.repeat for points in per_condition for p in points if p.repeat is not None]
     first = [
         min((t for p in points for t in p.fixed), default=Fraction(0)) for points in per_condition
@@ -144,19 +144,19 @@ def _points(kind: str, arguments: Mapping[str, Any], where: str) -> Points:
     import graph_scheduler
 
     try:
-        made = getattr(graph_scheduler, kind)(**arguments)
+        condition = getattr(graph_scheduler, kind)(**arguments)
     except Exception as error:  # noqa: BLE001 - pint and graph_scheduler raise anything
         raise ConditionError(
             f"the condition '{kind}' cannot be read: {error}", where, "e.g. repeat: 2, unit: ms"
         ) from None
     if kind == "TimeTermination":
-        return Points(None, _ms(made.t, where), bool(made.inclusive), None, True)
+        return Points(None, _ms(condition.t, where), bool(condition.inclusive), None, True)
     return Points(
-        _ms(made.repeat, where),
-        _ms(made.start, where),
-        bool(made.start_inclusive),
-        _ms(made.end, where),
-        bool(made.end_inclusive),
+        _ms(condition.repeat, where),
+        _ms(condition.start, where),
+        bool(condition.start_inclusive),
+        _ms(condition.end, where),
+        bool(condition.end_inclusive),
     )
 
 

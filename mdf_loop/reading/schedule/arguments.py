@@ -23,17 +23,17 @@ INSIDE = "condition"
 class Arguments(Struct, frozen=True, eq=False, kw_only=True):
     """The type of a condition, and its arguments as they are written.
 
-    `asked` are the names of arguments that were asked for.
+    `unread` are the names of arguments that were asked for.
     """
 
     type: str
     arguments: Mapping[str, Any]
-    asked: dict[str, None] = field(default_factory=dict)
+    unread: dict[str, None] = field(default_factory=dict)
 
     def get(self, *names: str) -> Any:
         """Return the argument of the first of these names that exists, or None."""
         for name in names:
-            self.asked[name] = None
+            self.unread[name] = None
             if self.arguments.get(name) is not None:
                 return self.arguments[name]
         return None
@@ -45,7 +45,7 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield the parts of a composite condition, each with its place in the condition."""
         for name, value in self.arguments.items():
-            self.asked[name] = None
+            self.unread[name] = None
             for k, part in enumerate(_listed(value)):
                 yield f"{name}[{k}]" if isinstance(value, list | tuple) else name, part
 

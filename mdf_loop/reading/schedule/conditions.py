@@ -168,16 +168,16 @@ def parts(condition: Condition) -> Iterator[Condition]:
 
 def counts_in(condition: Condition) -> tuple[Count, ...]:
     """Return the counts that determine whether the condition holds."""
-    found: dict[Count, None] = {}
+    counts: dict[Count, None] = {}
     for part in parts(condition):
         if isinstance(part, Compare):
-            found.update(dict.fromkeys(part.counts))
+            counts.update(dict.fromkeys(part.counts))
         elif isinstance(part, EveryNth):
-            found[part.count] = None
-    return tuple(found)
+            counts[part.count] = None
+    return tuple(counts)
 
 
 def all_in(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:
     """Return the parts of one kind in several conditions, without duplicates."""
-    found = (p for condition in conditions for p in parts(condition) if isinstance(p, kind))
-    return tuple(dict.fromkeys(found))
+    matches = (p for condition in conditions for p in parts(condition) if isinstance(p, kind))
+    return tuple(dict.fromkeys(matches))

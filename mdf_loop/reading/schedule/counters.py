@@ -60,68 +60,68 @@ def _refuse_to_look(condition: Reaches) -> Truth:
 class Counters(Struct):
     """All counts at one point of the schedule.
 
-    `held` maps what is kept to its number or truth value; None stands for one not known.
+    `counts` maps what is kept to its number or truth value; None stands for one not known.
     `look` compares a node's value with a threshold.
     """
 
     b: ModelBuilder
-    held: dict[Key, Number | Truth | None]
+    counts: dict[Key, Number | Truth | None]
     look: Callable[[Reaches], Truth] = field(default=_refuse_to_look)
 
     def copy(self) -> Counters:
         """Return a copy of the counts."""
-        return replace(self, held=dict(self.held))
+        return replace(self, held=dict(self.counts))
 
     def _number(self, key: Key) -> Number:
-        held = self.held[key]
-        if held is None:
+        count = self.counts[key]
+        if count is None:
             raise NotKnown
-        return held
+        return count
 
     def _truth(self, key: JustRan) -> Truth:
-        held = self._number(key)
-        return held if isinstance(held, Value) else bool(held)
+        count = self._number(key)
+        return count if isinstance(count, Value) else bool(count)
 
     # --- what happens ---------------------------------------------------------------------------
 
     def begin(self, scale: TimeScale) -> None:
         """Begin a unit of time: reset the counts of calls within it, or within shorter units."""
-        for key in self.held:
+        for key in self.counts:
             again = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(key, Unused)
             if again or (isinstance(key, Calls) and key.scale <= scale):
-                self.held[key] = 0
+                self.counts[key] = 0
 
     def call(self, node: str, runs: Truth) -> None:
         """Count a run of a node if `runs` is true."""
         b = self.b
-        for key in self.held:
+        for key in self.counts:
             if isinstance(key, Unused) and key.reader == node:
                 self._change(key, lambda n: zero_if(b, runs, n))
-        for key in self.held:
+        for key in self.counts:
             if isinstance(key, Calls | Unused) and key.node == node:
                 self._change(key, lambda n: plus(b, n, as_number(b, runs)))
 
     def pass_time(self, unit: TimeScale, passes: Truth) -> None:
         """Count a unit of time if `passes` is true, and reset the counts within it."""
-        for key in self.held:
+        for key in self.counts:
             if isinstance(key, Times) and key.unit is unit:
                 self._change(key, lambda n: plus(self.b, n, as_number(self.b, passes)))
             elif isinstance(key, Times) and key.within <= unit:
-                self.held[key] = 0
+                self.counts[key] = 0
 
     def ran(self, runs: Mapping[str, Truth], counts: Truth) -> None:
         """Count a set of nodes that ran together if `counts` is true."""
-        for key, held in list(self.held.items()):
+        for key, count in list(self.counts.items()):
             if isinstance(key, JustRan):
                 now = runs.get(key.node, False)
-                if held is None and isinstance(counts, bool):
-                    self.held[key] = now if counts else None
+                if count is None and isinstance(counts, bool):
+                    self.counts[key] = now if counts else None
                 else:
-                    self.held[key] = chosen(self.b, counts, now, self._truth(key))
+                    self.counts[key] = chosen(self.b, counts, now, self._truth(key))
 
     def _change(self, key: Key, change: Callable[[Number], Number]) -> None:
-        held = self.held[key]
-        self.held[key] = None if held is None else change(held)
+        count = self.counts[key]
+        self.counts[key] = None if count is None else change(count)
 
     # --- what holds -----------------------------------------------------------------------------
 
@@ -164,17 +164,17 @@ class Counters(Struct):
         for part in conditions:
             if result is True:
                 break
-            asked = both(self.b, looked_at, opposite(self.b, result))
-            result = either(self.b, result, self.holds(part, asked))
+            is_needed = both(self.b, looked_at, opposite(self.b, result))
+            result = either(self.b, result, self.holds(part, is_needed))
         return result
 
     def _first_times(self, condition: FirstTimes, looked_at: Truth) -> Truth:
-        found = self._number(condition)
-        open_ = compared(self.b, found, "<", condition.n)
+        count = self._number(condition)
+        open_ = compared(self.b, count, "<", condition.n)
         if open_ is False:
             return False
-        asked = both(self.b, looked_at, open_)
-        holds = both(self.b, open_, self.holds(condition.part, asked))
+        is_needed = both(self.b, looked_at, open_)
+        holds = both(self.b, open_, self.holds(condition.part, is_needed))
         counted = as_number(self.b, both(self.b, looked_at, holds))
-        self.held[condition] = plus(self.b, found, counted)
+        self.counts[condition] = plus(self.b, count, counted)
         return holds

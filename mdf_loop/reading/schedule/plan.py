@@ -75,8 +75,8 @@ class Schedule(Struct, frozen=True):
     def keys(self) -> tuple[Key, ...]:
         """Counts that determine which conditions hold."""
         counts = (count for condition in self.all_conditions for count in counts_in(condition))
-        kept = (*counts, *all_in(self.all_conditions, FirstTimes))
-        return tuple(dict.fromkeys((*kept, *all_in(self.all_conditions, JustRan))))
+        kept_counts = (*counts, *all_in(self.all_conditions, FirstTimes))
+        return tuple(dict.fromkeys((*kept_counts, *all_in(self.all_conditions, JustRan))))
 
     @property
     def persistent(self) -> tuple[Key, ...]:
@@ -100,9 +100,9 @@ class Schedule(Struct, frozen=True):
 
     # --- what one pass does ---------------------------------------------------------------------
 
-    def done(self, counters: Counters, asked: Truth = True) -> Truth:
-        """Return the truth of the termination condition, if it is `asked`."""
-        return counters.holds(self.termination, asked)
+    def done(self, counters: Counters, is_needed: Truth = True) -> Truth:
+        """Return the truth of the termination condition, if it is `is_needed`."""
+        return counters.holds(self.termination, is_needed)
 
     def visits(self, layer: int, counters: Counters, visited: Truth) -> Truth:
         """Return the truth of visiting this layer in a pass that has `visited` the layers before it."""
@@ -119,19 +119,19 @@ class Schedule(Struct, frozen=True):
         """Which nodes of a layer run, if it is `visited`; they are counted."""
         b = counters.b
         runs: dict[str, Truth] = dict.fromkeys(layer, False)
-        asked: Truth = visited
+        is_needed: Truth = visited
         for _ in range(self._rounds(layer)):
             changed: Truth = False
             for node in layer:
-                waits = both(b, asked, opposite(b, runs[node]))
+                waits = both(b, is_needed, opposite(b, runs[node]))
                 if waits is False:
                     continue
                 starts = both(b, waits, counters.holds(self.conditions[node], waits))
                 counters.call(node, starts)
                 runs[node] = either(b, runs[node], starts)
                 changed = either(b, changed, starts)
-            asked = changed
-            if asked is False:
+            is_needed = changed
+            if is_needed is False:
                 break
         return runs
 
@@ -183,16 +183,16 @@ class Schedule(Struct, frozen=True):
         try:
             counters.begin(EVALUATION)
             for _ in range(MOST_PASSES):
-                held = dict(counters.held)
+                counts = dict(counters.counts)
                 if self.done(counters):
                     self.end(counters)
                     return tuple(passes)
-                made = self._plan_pass(counters)
-                passes.append(made)
-                executed += sum(map(len, made))
+                sets = self._plan_pass(counters)
+                passes.append(sets)
+                executed += sum(map(len, sets))
                 if executed > most:
                     return None
-                if not any(made) and held == counters.held:
+                if not any(sets) and counts == counters.counts:
                     raise self.endless()
         except NotKnown:
             return None
@@ -261,9 +261,13 @@ def read_schedule(
     """
     nodes = tuple(node.id for node in graph.nodes)
     place = f"{where}.conditions"
-    given = graph.conditions
-    governed: Mapping[str, Any] = (given.node_specific if given else None) or {}
-    ending: Mapping[str, Any] = (given.termination if given else None) or {}
+    written_conditions = graph.conditions
+    governed: Mapping[str, Any] = (
+        written_conditions.node_specific if written_conditions else None
+    ) or {}
+    ending: Mapping[str, Any] = (
+        written_conditions.termination if written_conditions else None
+    ) or {}
     written = [(c, f"{place}.node_specific['{n}']") for n, c in governed.items()]
     written += [(c, f"{place}.termination['{s}']") for s, c in ending.items()]
     clock = absolute_time(written, layers)

@@ -177,19 +177,19 @@ def read_condition(
     condition = Written(
         owner, where, nodes, absolute, read_condition, type=kind, arguments=arguments
     )
-    made = TYPES[kind].read(condition)
+    typed_condition = TYPES[kind].read(condition)
     condition.refuse_unread()
-    return made
+    return typed_condition
 
 
 def condition_text(written: Any) -> str:
     """Return a short text for a condition, also for one that cannot be compiled."""
     kind, arguments = type_and_arguments(written)
-    said = say.Said(condition_text, type=str(kind), arguments=arguments)
-    return TYPES[kind].words(said) if kind in TYPES else say.as_call(said)
+    phrase = say.Said(condition_text, type=str(kind), arguments=arguments)
+    return TYPES[kind].words(phrase) if kind in TYPES else say.as_call(phrase)
 
 
 def is_kind(condition: Any, kind: str) -> bool:
     """Return True if a condition has this type and no arguments."""
-    found, arguments = type_and_arguments(condition)
-    return found == kind and not arguments
+    condition_type, arguments = type_and_arguments(condition)
+    return condition_type == kind and not arguments

@@ -50,15 +50,15 @@ class Said(Arguments, frozen=True, eq=False):
 Words: TypeAlias = Callable[[Said], str]
 
 
-def as_call(said: Said) -> str:
+def as_call(phrase: Said) -> str:
     """Return the text of a condition without words of its own: `when Mine(a=1)`."""
-    written = ", ".join(f"{key}={said.name(value)}" for key, value in said.arguments.items())
-    return f"when {said.type}({written})"
+    written = ", ".join(f"{key}={phrase.name(value)}" for key, value in phrase.arguments.items())
+    return f"when {phrase.type}({written})"
 
 
 def fixed(words: str) -> Words:
     """Return a function that gives the same words for all arguments."""
-    return lambda said: words
+    return lambda phrase: words
 
 
 # --- counts -----------------------------------------------------------------------------------
@@ -92,42 +92,44 @@ _OVER = {
 }
 
 
-def _over(said: Said, usual: str = UPDATE) -> str:
+def _over(phrase: Said, usual: str = UPDATE) -> str:
     """Over which time something is counted, if not over the usual one."""
-    scale = said.get("time_scale")
+    scale = phrase.get("time_scale")
     words = _OVER.get(scale_name(usual if scale is None else scale), f" in {scale}")
     return "" if words == _OVER[usual] else words
 
 
 def calls(word: str) -> Words:
     """`after 2 calls of A`, and the like."""
-    return lambda said: f"{word} {_several(said.number(), 'call')} of {said.nodes()}{_over(said)}"
+    return lambda phrase: (
+        f"{word} {_several(phrase.number(), 'call')} of {phrase.nodes()}{_over(phrase)}"
+    )
 
 
-def calls_together(said: Said) -> str:
+def calls_together(phrase: Said) -> str:
     """`after 2 calls of A and B together`."""
-    who = said.nodes() if said.about() else "no node"
-    return f"after {_several(said.number(), 'call')} of {who}{_over(said)} together"
+    who = phrase.nodes() if phrase.about() else "no node"
+    return f"after {_several(phrase.number(), 'call')} of {who}{_over(phrase)} together"
 
 
-def every_call(said: Said) -> str:
+def every_call(phrase: Said) -> str:
     """`every 2 calls of A`."""
-    return f"{_every(said.number(), 'call')} of {said.nodes()}"
+    return f"{_every(phrase.number(), 'call')} of {phrase.nodes()}"
 
 
 def at(words: str, usual: str = UPDATE) -> Words:
     """`after pass 3`, and the like."""
-    return lambda said: f"{words} {said.number()}{_over(said, usual)}"
+    return lambda phrase: f"{words} {phrase.number()}{_over(phrase, usual)}"
 
 
 def after(noun: str, usual: str = UPDATE) -> Words:
     """`after 3 passes`, and the like."""
-    return lambda said: f"after {_several(said.number(), noun)}{_over(said, usual)}"
+    return lambda phrase: f"after {_several(phrase.number(), noun)}{_over(phrase, usual)}"
 
 
-def every_pass(said: Said) -> str:
+def every_pass(phrase: Said) -> str:
     """`every 3 passes`."""
-    return f"{_every(said.number(), 'pass')}{_over(said)}"
+    return f"{_every(phrase.number(), 'pass')}{_over(phrase)}"
 
 
 # --- conditions about conditions --------------------------------------------------------------
@@ -136,11 +138,11 @@ def every_pass(said: Said) -> str:
 def joined(word: str) -> Words:
     """`just after A and after pass 1`."""
 
-    def text(said: Said) -> str:
-        parts = [part for _, part in said.parts()]
+    def text(phrase: Said) -> str:
+        parts = [part for _, part in phrase.parts()]
         if len(parts) == 1:
-            return said.name(parts[0])
-        return f" {word} ".join(map(said.grouped, parts)) or _NONE[word]
+            return phrase.name(parts[0])
+        return f" {word} ".join(map(phrase.grouped, parts)) or _NONE[word]
 
     return text
 
@@ -149,76 +151,76 @@ _NONE = {"and": "always", "or": "never"}
 """What no condition at all comes down to, all of them or any."""
 
 
-def opposite(said: Said) -> str:
+def opposite(phrase: Said) -> str:
     """`not at pass 0`."""
-    return f"not {said.grouped(said.arguments.get(INSIDE, '?'))}"
+    return f"not {phrase.grouped(phrase.arguments.get(INSIDE, '?'))}"
 
 
-def first_times(said: Said) -> str:
+def first_times(phrase: Said) -> str:
     """`3 times at most, after pass 2`."""
-    n = said.number(1)
+    n = phrase.number(1)
     often = "once" if str(n) == "1" else f"{n} times"
-    return f"{often} at most, {said.name(said.arguments.get(INSIDE, '?'))}"
+    return f"{often} at most, {phrase.name(phrase.arguments.get(INSIDE, '?'))}"
 
 
 # --- nodes and values -------------------------------------------------------------------------
 
 
-def just_ran(said: Said) -> str:
+def just_ran(phrase: Said) -> str:
     """`just after A`."""
-    return f"just after {said.nodes()}"
+    return f"just after {phrase.nodes()}"
 
 
-def all_have_run(said: Said) -> str:
+def all_have_run(phrase: Said) -> str:
     """`once A and B have run`."""
-    several = "have" if len(said.about()) > 1 else "has"
-    who = f"{said.nodes()} {several}" if said.about() else "all have"
-    return f"once {who} run{_over(said)}"
+    several = "have" if len(phrase.about()) > 1 else "has"
+    who = f"{phrase.nodes()} {several}" if phrase.about() else "all have"
+    return f"once {who} run{_over(phrase)}"
 
 
 def finished(word: str, all_of_them: str) -> Words:
     """`when A and B are finished`."""
 
-    def text(said: Said) -> str:
-        who = said.nodes(word) if said.about() else all_of_them
-        several = word == "and" and len(said.about()) != 1
+    def text(phrase: Said) -> str:
+        who = phrase.nodes(word) if phrase.about() else all_of_them
+        several = word == "and" and len(phrase.about()) != 1
         return f"when {who} {'are' if several else 'is'} finished"
 
     return text
 
 
-def threshold(said: Said) -> str:
+def threshold(phrase: Said) -> str:
     """`when A.x[0] >= 0.5`."""
-    k = said.arguments
+    k = phrase.arguments
     index = k.get("indices")
     indices = index if isinstance(index, list | tuple) else [] if index is None else [index]
     place = "".join(f"[{i}]" for i in indices)
-    left = f"{said.nodes()}.{k.get('parameter', '?')}{place}"
+    left = f"{phrase.nodes()}.{k.get('parameter', '?')}{place}"
     sign = k.get("comparator", "?")
     tolerances = [f"{key} {k[key]}" for key in ("atol", "rtol") if k.get(key)]
     near = f" within {_listed(tolerances)}" if tolerances and sign in ("==", "!=") else ""
     return f"when {left} {sign} {k.get('threshold', '?')}{near}"
 
 
-def _time(value: Any, said: Said) -> str:
+def _time(value: Any, phrase: Said) -> str:
     """`2 ms`: a text that names its unit is kept."""
     text = str(value)
-    return text if text[-1:].isalpha() else f"{text} {said.arguments.get('unit', 'ms')}"
+    return text if text[-1:].isalpha() else f"{text} {phrase.arguments.get('unit', 'ms')}"
 
 
-def interval(said: Said) -> str:
+def interval(phrase: Said) -> str:
     """`every 2 ms from 1 ms until 9 ms`."""
-    k = said.arguments
+    k = phrase.arguments
     words = {
         "repeat": "every",
         "start": "from" if k.get("start_inclusive", True) else "after",
         "end": "until" if k.get("end_inclusive", True) else "before",
     }
-    parts = [f"{words[key]} {_time(k[key], said)}" for key in words if k.get(key) is not None]
+    parts = [f"{words[key]} {_time(k[key], phrase)}" for key in words if k.get(key) is not None]
     return " ".join(parts) or "at any time"
 
 
-def from_time(said: Said) -> str:
+def from_time(phrase: Said) -> str:
     """`from 5 ms on`."""
-    time = _time(said.arguments.get("t", "?"), said)
-    return f"from {time} on" if said.arguments.get("inclusive", True) else f"after {time}"
+    time = _time(phrase.arguments.get("t", "?"), phrase)
+    return f"from {time} on" if phrase.arguments.get("inclusive", True) else f"after {time}"

@@ -123,13 +123,13 @@ class Written(Arguments, frozen=True, eq=False):
 
     def scale(self, default: TimeScale = UPDATE) -> TimeScale:
         """Return the argument `time_scale`."""
-        given = self.get("time_scale")
-        if given is None:
+        time_scale = self.get("time_scale")
+        if time_scale is None:
             return default
-        word = scale_name(given)
+        word = scale_name(time_scale)
         if word not in TimeScale.__members__:
             raise ConditionError(
-                f"the condition '{self.type}' has an unknown time_scale '{given}'",
+                f"the condition '{self.type}' has an unknown time_scale '{time_scale}'",
                 self.where,
                 "use " + ", ".join(f"TimeScale.{scale.name}" for scale in TimeScale),
             )
@@ -151,13 +151,13 @@ class Written(Arguments, frozen=True, eq=False):
 
     def refuse_unread(self) -> None:
         """Refuse arguments that nobody has asked for."""
-        unread = (name for name in self.arguments if name not in self.asked)
+        unread = (name for name in self.arguments if name not in self.unread)
         raise_findings(
             Finding(
                 "ConditionError",
                 f"the condition '{self.type}' has the argument '{name}', which nothing reads",
                 self.where,
-                _advice(name, self.asked),
+                _advice(name, self.unread),
             )
             for name in unread
         )
@@ -166,7 +166,7 @@ class Written(Arguments, frozen=True, eq=False):
 
     def on_absolute_time(self) -> Condition:
         """Return a condition on absolute time, whose unknown arguments graph-scheduler itself refuses."""
-        self.asked.update(dict.fromkeys(self.arguments))
+        self.unread.update(dict.fromkeys(self.arguments))
         return self.absolute(self)
 
     def times(self, unit: TimeScale, sign: str, n: float | None = None) -> Condition:
@@ -253,11 +253,11 @@ class Written(Arguments, frozen=True, eq=False):
         )
 
 
-def _advice(name: str, asked: Iterable[str]) -> str:
+def _advice(name: str, names: Iterable[str]) -> str:
     """Return the hint about an argument that the condition does not have."""
     if name == "time_scale":
         return (
             "remove it: this condition always counts within one evaluation; EveryNPasses and "
             "AtNCalls, AfterCall, AfterNCalls have a time_scale"
         )
-    return suggestion(name, asked) or "remove it"
+    return suggestion(name, names) or "remove it"
