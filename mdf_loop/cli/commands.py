@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from mdf_loop.cli.ending import interruption_word_and_code
+from mdf_loop.cli.ending import interruption_word_and_code, signal_word
 from mdf_loop.cli.show import show
 from mdf_loop.cli.watchdog import watched
 from mdf_loop.errors import LoopError
@@ -70,7 +70,7 @@ class _Commands(click.Group):
             ctx.exit(2)
         except KeyboardInterrupt as interruption:
             word, code = interruption_word_and_code(interruption)
-            show(word, error=True)
+            signal_word.write(word, lambda text: show(text, error=True))
             ctx.exit(code)
 
 
@@ -92,6 +92,7 @@ def cli() -> None:
 def run_command_line(arguments: Sequence[str]) -> None:
     """Run the program `mdf-loop` with arguments. It ends with SystemExit."""
     gc.set_threshold(*GC_THRESHOLDS)
+    signal_word.reset()
     with watched():
         try:
             cli.main(list(arguments), prog_name="mdf-loop")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
@@ -33,11 +35,41 @@ def interruption_word_and_code(interruption: KeyboardInterrupt) -> tuple[str, in
     return _SIGNAL_WORDS[reason], EXIT_CODES[reason]
 
 
+class SignalWord:
+    """Word on stderr for the signal that ends a command. The first thread that writes the word is the only one."""
+
+    LOCK_SECONDS = 0.5
+    """Seconds that a thread waits for another thread that is writing the word."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a second signal can interrupt the thread that writes
+        self._is_written = False
+
+    def reset(self) -> None:
+        """Allow the word to be written in a new command."""
+        self._is_written = False
+
+    def write(self, word: str, write: Callable[[str], object]) -> None:
+        """Call `write(word)`, unless the word of this command has been written."""
+        if not self._lock.acquire(timeout=self.LOCK_SECONDS):
+            return
+        try:
+            if not self._is_written:
+                self._is_written = True
+                write(word)
+        finally:
+            self._lock.release()
+
+
+signal_word = SignalWord()
+"""Word for the signal that ends the current command, shared by the main thread and the watchdog."""
+
+
 def end_process(reason: StopReason) -> NoReturn:
     """Write the word for a signal on stderr, and end the process at once with its exit code.
 
     Nothing is cleaned up: this is for a process that has computed nothing, or does not answer.
     """
     with suppress(OSError):  # the terminal may be closed
-        os.write(2, f"{_SIGNAL_WORDS[reason]}\n".encode())
+        signal_word.write(_SIGNAL_WORDS[reason], lambda word: os.write(2, f"{word}\n".encode()))
     os._exit(EXIT_CODES[reason])

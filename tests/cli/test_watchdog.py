@@ -127,6 +127,19 @@ def test_code_that_does_not_return_is_ended(model: Path, number: int) -> None:
     assert time.monotonic() - began < 30, "the stand-in takes 60 s"
 
 
+@pytest.mark.parametrize("number", CODES)
+def test_a_slow_end_after_a_signal_writes_the_word_once(model: Path, number: int) -> None:
+    """The watchdog ends the process after the main thread has written the word."""
+    program = f"""
+import os, sys, time
+import mdf_loop.cli.check_command as check_command
+from mdf_loop.cli import commands
+commands.let_echoes_pass = lambda: time.sleep(30)
+check_command.open_model = lambda *_: os.kill(os.getpid(), {number})
+{READY}{CALL_MAIN}"""
+    assert outcome(program, (), "check", model) == (CODES[number], f"{WORDS[number]}\n")
+
+
 def test_an_echo_is_no_second_signal(model: Path) -> None:
     patient = "import mdf_loop.cli.watchdog as watchdog\nwatchdog.SECOND_ANSWER_SECONDS = 40\n"
     numbers = (signal.SIGTERM, signal.SIGTERM)
