@@ -170,7 +170,7 @@ def _ended_by(
     prepared: Prepared, controller: RunController, time: Callable[[int], str | None]
 ) -> LoopError | None:
     """Return the error that ended a run, or None."""
-    found = controller.found
+    found = controller.not_finite
     if found is None or controller.controls.nan != "error":
         return controller.failure
     where = prepared.document.where
@@ -185,8 +185,8 @@ def _why(
     stopped_by: StopReason, controller: RunController, time: Callable[[int], str | None]
 ) -> str:
     """Return the most specific sentence about a stop reason."""
-    if controller.found is not None:
-        return controller.found.sentence(time(controller.found.step))
+    if controller.not_finite is not None:
+        return controller.not_finite.sentence(time(controller.not_finite.step))
     return str(
         stopped_by.value if controller.failure is None else controller.failure.findings[0].what
     )

@@ -29,10 +29,10 @@ class Incomplete(Struct):
     short: set[Value] = field(default_factory=set)
     errors: list[LoopError] = field(default_factory=list)
 
-    def stopped(self, loop: Loop, made: Mapping[Value, Data]) -> None:
+    def stopped(self, loop: Loop, computed: Mapping[Value, Data]) -> None:
         """Record the results of a loop that was stopped before its end."""
-        stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in made)
-        self.short.update(v for v in stacks if _is_sized(v) and v.shape != made[v].shape)
+        stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in computed)
+        self.short.update(v for v in stacks if _is_sized(v) and v.shape != computed[v].shape)
 
     def outputs(self, program: Program) -> tuple[Output, ...]:
         """Return the outputs of a straight segment that do not depend on missing rows."""
@@ -62,21 +62,21 @@ def what_can_be(
             return _run(session_of(part), known)
         except LoopError as error:
             incomplete.errors.append(error)
-    made: dict[Value, Data] = {}
+    computed: dict[Value, Data] = {}
     for output in outputs if len(outputs) > 1 else ():
         alone = _only(program, (output,))
         if _inputs(alone) <= known.keys():
             try:
-                made |= _run(session_of(alone), known)
+                computed |= _run(session_of(alone), known)
             except LoopError as error:
                 incomplete.errors.append(error)
-    return made
+    return computed
 
 
 def _run(session: Runnable, known: Mapping[Value, Data]) -> dict[Value, Data]:
     program = session.program
-    made = session.run({value.name: known[value] for value in _inputs(program)})
-    return {output.value: made[output.name] for output in program.outputs}
+    outputs = session.run({value.name: known[value] for value in _inputs(program)})
+    return {output.value: outputs[output.name] for output in program.outputs}
 
 
 def _inputs(program: Program) -> set[Value]:

@@ -42,8 +42,8 @@ def interpret(
     Raises:
         RunError: an operation cannot be computed; the sentence names it and its place.
     """
-    given = ((entry.value, arrays[entry.value.name]) for entry in program.inputs)
-    values = {v: np.asarray(data) if is_tensor(v.dtype) else data for v, data in given}
+    feeds = ((entry.value, arrays[entry.value.name]) for entry in program.inputs)
+    values = {v: np.asarray(data) if is_tensor(v.dtype) else data for v, data in feeds}
     _run(program.ops, values, go_on)
     return {output.name: values[output.value] for output in program.outputs}
 
@@ -66,14 +66,14 @@ def _run(ops: Iterable[Operation], values: dict[Value, Data], go_on: _GoOn) -> N
 def _run_op(op: Op, values: dict[Value, Data]) -> None:
     arrays = [None if value is None else values[value] for value in op.inputs]
     try:
-        made = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
+        outputs = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
     except LoopError as error:
         finding = error.findings[0]
         raise RunError(finding.what, op.where, finding.hint) from None
     except Exception as error:  # noqa: BLE001 - numpy and onnx's reference raise anything
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise RunError(f"onnx::{op.op_type} cannot be computed: {said}", op.where) from None
-    values.update(zip(op.outputs, made, strict=True))
+        message = " ".join(str(error).split()) or type(error).__name__
+        raise RunError(f"onnx::{op.op_type} cannot be computed: {message}", op.where) from None
+    values.update(zip(op.outputs, outputs, strict=True))
 
 
 def _run_guard(guard: Guard, values: dict[Value, Data]) -> None:
@@ -140,8 +140,10 @@ def _run_members(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
         inside = dict(values)
         inside.update((c.enter, array) for c, array in zip(loop.carried, entering, strict=True))
         inside.update((scanned.row, _row(values, scanned, i, loop)) for scanned in loop.scanned)
-        given = (*read, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned))
-        inside.update((value, _of_going(value, inside[value], going, loop)) for value in given)
+        inner_values = (*read, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned))
+        inside.update(
+            (value, _of_going(value, inside[value], going, loop)) for value in inner_values
+        )
         inside[loop.iteration] = np.array(first + i, np.int64)
         inside[loop.condition_in] = going
         _run(loop.ops, inside, go_on)

@@ -133,22 +133,22 @@ class LoopStepper:
         most = min(most, self._at_once)
         if self._limit is not None:
             most = min(most, self._limit - self.done)
-        made = self._made(most, stopping)
-        rows = {r.stack.name: made[r.stack.name] for r in self.segment.loop.recorded}
-        self._refuse_other_rows(made)
+        outputs = self._made(most, stopping)
+        rows = {r.stack.name: outputs[r.stack.name] for r in self.segment.loop.recorded}
+        self._refuse_other_rows(outputs)
         segment, state = self.segment, self._state
-        ran = np.array(most) if segment.count is None else made[segment.count.name]
+        iterations = np.array(most) if segment.count is None else outputs[segment.count.name]
         last = segment.last_condition
         self._before = state
         self._state = self._after(
             LoopState(
-                state.done + int(ran.max()),
-                tuple(made[carried.final.name] for carried in segment.loop.carried),
-                state.condition if last is None else made[last.name],
-                np.asarray(state.counts + ran),
+                state.done + int(iterations.max()),
+                tuple(outputs[carried.final.name] for carried in segment.loop.carried),
+                state.condition if last is None else outputs[last.name],
+                np.asarray(state.counts + iterations),
             )
         )
-        watched = {name: made[value.name] for name, value in segment.watched.items()}
+        watched = {name: outputs[value.name] for name, value in segment.watched.items()}
         return Block(range(state.done, self.done), rows, watched)
 
     def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
@@ -184,10 +184,10 @@ class LoopStepper:
             feeds[segment.condition.name] = state.condition
         return feeds
 
-    def _refuse_other_rows(self, made: Mapping[str, Array]) -> None:
+    def _refuse_other_rows(self, outputs: Mapping[str, Array]) -> None:
         """Refuse rows whose shape differs from the first row. The runtime compares rows of one chunk only."""
         for recorded in self.segment.loop.recorded:
-            shape = made[recorded.stack.name].shape[1:]
+            shape = outputs[recorded.stack.name].shape[1:]
             first = self._row_shapes.setdefault(recorded, shape)
             if shape != first:
                 name = recorded.name or recorded.row.name
@@ -204,21 +204,23 @@ class LoopStepper:
         not carried for the next one, but to be what the last one has made.
         """
         loop, whole = self.segment.loop, self.whole
-        made: dict[Value, Data] = {}
+        loop_results: dict[Value, Data] = {}
         if self.done:
             self.rows.close()
             rows = self.rows.arrays()
-            made |= {recorded.stack: rows[recorded.stack.name] for recorded in loop.recorded}
+            loop_results |= {
+                recorded.stack: rows[recorded.stack.name] for recorded in loop.recorded
+            }
             finals = zip(loop.carried, whole.carried, strict=True)
-            made |= {carried.final: data for carried, data in finals}
+            loop_results |= {carried.final: data for carried, data in finals}
         else:
             nothing = self.session.run(self._feeds(0, whole, self._captured))
-            made |= {value: nothing[value.name] for value in self._known_at_first()}
+            loop_results |= {value: nothing[value.name] for value in self._known_at_first()}
         if loop.count is not None:
-            made[loop.count] = whole.counts
+            loop_results[loop.count] = whole.counts
         if loop.last_condition is not None:
-            made[loop.last_condition] = whole.condition
-        return made
+            loop_results[loop.last_condition] = whole.condition
+        return loop_results
 
     def _known_at_first(self) -> tuple[Value, ...]:
         loop = self.segment.loop
@@ -252,11 +254,13 @@ class LoopStepper:
         self._state = self._begun(LoopState(done, carried, condition, counts))
         self._before = self._state
         self.rows = Rows()
-        kept = parts.under("rows of ")
+        stored_rows = parts.under("rows of ")
         recorded = loop.recorded if done else ()
         for each in recorded:
-            self._row_shapes[each] = kept.value(each.stack.name, each.row, (done,)).shape[1:]
-        self.rows.restore(kept, done, {each.stack.name: each.stack.dtype for each in recorded})
+            self._row_shapes[each] = stored_rows.value(each.stack.name, each.row, (done,)).shape[1:]
+        self.rows.restore(
+            stored_rows, done, {each.stack.name: each.stack.dtype for each in recorded}
+        )
 
     def _told(self, parts: Snapshot, done: int) -> tuple[Array, Array]:
         """Return the last condition and the iterations, for each member if members differ."""

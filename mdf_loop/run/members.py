@@ -46,14 +46,16 @@ class Members:
         """Return the outputs by name, with the axis of members in front."""
         axes = {output.name: output.members for output in self.program.outputs}
         own = {n: np.moveaxis(r, 0, axis) for n, r in room.items() if (axis := axes[n]) is not None}
-        made = self._runnable.run(arrays, stopping, own)
-        return members_in_front(self.program, made, len(arrays[self._swept]))
+        outputs = self._runnable.run(arrays, stopping, own)
+        return members_in_front(self.program, outputs, len(arrays[self._swept]))
 
 
-def members_in_front(program: Program, made: Mapping[str, Data], members: int) -> dict[str, Data]:
+def members_in_front(
+    program: Program, outputs: Mapping[str, Data], members: int
+) -> dict[str, Data]:
     """Return the outputs of a program for many members as views with the axis of members in front."""
     axes = {output.name: output.members for output in program.outputs}
-    return {name: _in_front(data, axes[name], members) for name, data in made.items()}
+    return {name: _in_front(data, axes[name], members) for name, data in outputs.items()}
 
 
 def _in_front(data: Array, axis: int | None, members: int) -> Array:

@@ -83,11 +83,11 @@ class ApartStepper(MembersStepper):
             return self.session.run(feeds, stopping)
         for value in segment.rows:
             feeds[value.name] = self._of(value, feeds[value.name], state.rows)
-        made = dict(self.session.run(feeds, stopping))
+        outputs = dict(self.session.run(feeds, stopping))
         stacks = (recorded.stack for recorded in segment.loop.recorded)
         for value in (*stacks, *segment.watched.values()):
-            made[value.name] = self._among(value, ((state.rows, made[value.name]),))
-        return made
+            outputs[value.name] = self._among(value, ((state.rows, outputs[value.name]),))
+        return outputs
 
     # --- taken out, and put together ------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class ApartStepper(MembersStepper):
             pieces.append((stopped.rows, stopped.carried, stopped.counts))
             stopped = stopped.earlier
         carried = (
-            self._among(value, [(rows, held[k]) for rows, held, _ in pieces])
+            self._among(value, [(rows, piece[k]) for rows, piece, _ in pieces])
             for k, value in enumerate(self.segment.carried)
         )
         condition, counts = np.zeros(self._members, np.bool_), np.zeros(self._members, np.int64)
@@ -147,11 +147,11 @@ class ApartStepper(MembersStepper):
         (_, some), axis = pieces[0], self._axis(value)
         if axis is None:
             return some
-        made = np.zeros((*some.shape[:axis], self._members, *some.shape[axis + 1 :]), some.dtype)
+        whole = np.zeros((*some.shape[:axis], self._members, *some.shape[axis + 1 :]), some.dtype)
         for rows, data in pieces:
             place: tuple[Any, ...] = (*(slice(None),) * axis, rows)
-            made[place] = data
-        return made
+            whole[place] = data
+        return whole
 
     def _axis(self, value: Value) -> int | None:
         """Return the axis of members of a value."""

@@ -222,12 +222,12 @@ class Outputs(Mapping[str, Data]):
 
     def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
         """Return the same outputs with these axes in place of the first one."""
-        made = copy(self)
-        made.axes = (*axes, *self.axes[1:])
-        made._arrays = dict(with_each_axis(self._arrays, axes))
-        made.lengths = dict(with_each_axis(self.lengths, axes))
-        made.loops = {name: report.apart(axes) for name, report in self.loops.items()}
-        return made
+        renamed = copy(self)
+        renamed.axes = (*axes, *self.axes[1:])
+        renamed._arrays = dict(with_each_axis(self._arrays, axes))
+        renamed.lengths = dict(with_each_axis(self.lengths, axes))
+        renamed.loops = {name: report.apart(axes) for name, report in self.loops.items()}
+        return renamed
 
     def axes_of(self, name: str) -> tuple[Axis, ...]:
         """Return the leading axes of an output."""

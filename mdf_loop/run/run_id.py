@@ -15,7 +15,7 @@ def new_run_id() -> str:
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
 
 
-def run_named(found: Any) -> str:
+def run_named(content: Any) -> str:
     """Return `run 20261123-012011-9f3c2a71`, or another text for an invalid name."""
-    plain = isinstance(found, str) and _PLAIN.fullmatch(found)
-    return f"run {found}" if plain else "a run without a name"
+    plain = isinstance(content, str) and _PLAIN.fullmatch(content)
+    return f"run {content}" if plain else "a run without a name"

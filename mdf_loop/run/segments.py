@@ -89,8 +89,8 @@ class Segments:
         }
         loops = (segment.loop for segment in segments if isinstance(segment, LoopSegment))
         trips = {loop.trip_count for loop in loops if loop.condition is None}
-        given = {entry.value: entry.value.name for entry in program.inputs}
-        self._given_trips = [given[trip] for trip in trips if trip in given]
+        input_names = {entry.value: entry.value.name for entry in program.inputs}
+        self._given_trips = [input_names[trip] for trip in trips if trip in input_names]
         constants = (self.constants[trip] for trip in trips if trip in self.constants)
         self._is_long = any(np.max(trip) > LONG for trip in constants)
         self._backend = backend
@@ -103,16 +103,16 @@ class Segments:
     @property
     def device(self) -> Device:
         """Device of the segments, with the reason: that of the first segment that has decided."""
-        made = [session.device for _, session in sorted(self._sessions.items())]
-        decided = (device for device in made if device is not UNDECIDED)
+        devices = [session.device for _, session in sorted(self._sessions.items())]
+        decided = (device for device in devices if device is not UNDECIDED)
         return next(decided, None) or self.session(0).device
 
     @property
     def native(self) -> dict[str, str]:
         """Forms of the loops in segments that have run."""
         with self._lock:
-            made = tuple(self._sessions.values())
-        return {name: said for session in made for name, said in session.native.items()}
+            sessions = tuple(self._sessions.values())
+        return {name: form for session in sessions for name, form in session.native.items()}
 
     def is_long(self, arrays: Mapping[str, Data]) -> bool:
         """Return True if a loop is known to run for long before anything is computed."""
@@ -126,18 +126,18 @@ class Segments:
             return self._sessions[place]
 
     def _loaded(self, segment: Segment) -> Runnable:
-        made = self.session_of(segment.program)
+        session = self.session_of(segment.program)
         if not isinstance(segment, LoopSegment):
-            return made
+            return session
         of_members = segment.loop.members is not None
         if of_members and not self.are_apart(segment):
-            return made
-        if made.native.get(segment.loop.name, NATIVE) == NATIVE:
-            return made
+            return session
+        if session.native.get(segment.loop.name, NATIVE) == NATIVE:
+            return session
         before = pregenerate_random_numbers(segment.program, segment.max_iterations)
         rows = pregenerated_rows(segment.program, before)
         if not rows or not (of_members or all(is_fixed(row.shape) for row in rows)):
-            return made
+            return session
         if not of_members:
             self._at_once[segment] = max(
                 MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // total_elements(rows, 1)
@@ -170,12 +170,12 @@ class Segments:
 def _needed(program: Program, segments: tuple[Segment, ...]) -> tuple[frozenset[Value], ...]:
     """Return, for each segment, the values that it, later segments or the outputs need."""
     needed = frozenset(output.value for output in program.outputs)
-    made = []
+    needed_sets = []
     for segment in reversed(segments):
         own = reads(segment.loop) if isinstance(segment, LoopSegment) else _inputs(segment.program)
         needed |= frozenset(own)
-        made.append(needed)
-    return tuple(reversed(made))
+        needed_sets.append(needed)
+    return tuple(reversed(needed_sets))
 
 
 def _inputs(program: Program) -> tuple[Value, ...]:
@@ -233,7 +233,7 @@ class _Evaluation:
         self.segments = segments
         self.stopping = stopping
         self.follower = follower
-        self.given = segments.constants | {
+        self.feeds = segments.constants | {
             entry.value: arrays[entry.value.name] for entry in segments.program.inputs
         }
         self.values: dict[Value, Data] = {}
@@ -271,7 +271,7 @@ class _Evaluation:
 
     def _known(self) -> dict[Value, Data]:
         """Return the known values, without rows of loops that were stopped early."""
-        known = {**self.given, **self.values}
+        known = {**self.feeds, **self.values}
         return {value: data for value, data in known.items() if value not in self.incomplete.short}
 
     # --- straight parts -------------------------------------------------------------------------
@@ -283,11 +283,11 @@ class _Evaluation:
             return
         feeds = {entry.value.name: known[entry.value] for entry in program.inputs}
         try:
-            made = self.segments.session(place).run(feeds, self.stopping)
+            outputs = self.segments.session(place).run(feeds, self.stopping)
         except Stopped:
             self.reason = self.stopping.reason
         else:
-            self.values |= {output.value: made[output.name] for output in program.outputs}
+            self.values |= {output.value: outputs[output.name] for output in program.outputs}
 
     def _session_of(self, place: int) -> Callable[[Program], Runnable]:
         """Return a function for the session of a segment, or of some of its outputs."""
@@ -314,10 +314,10 @@ class _Evaluation:
         begun = self.reason is None
         if begun:
             self.reason = self.follower(stepper, self.stopping)
-        made = stepper.results()
-        self.values |= made
+        loop_results = stepper.results()
+        self.values |= loop_results
         if not stepper.finished:
-            self.incomplete.stopped(segment.loop, made)
+            self.incomplete.stopped(segment.loop, loop_results)
         if begun or stepper.name not in self.reports:
             self.reports[stepper.name] = stepper.report(self.reason)
 

@@ -69,14 +69,14 @@ class SingleRun:
     def device(self) -> Device:
         """Device of the whole program, or of its segments if only those have run."""
         whole = self.session.device
-        made = [segments for segments in self._segments.values() if segments is not None]
-        return made[-1].device if whole is UNDECIDED and made else whole
+        loaded_segments = [segments for segments in self._segments.values() if segments is not None]
+        return loaded_segments[-1].device if whole is UNDECIDED and loaded_segments else whole
 
     @property
     def native(self) -> dict[str, str]:
         """Form of each loop."""
-        made = [segments for segments in self._segments.values() if segments is not None]
-        pieces = {name: said for each in made for name, said in each.native.items()}
+        loaded_segments = [segments for segments in self._segments.values() if segments is not None]
+        pieces = {name: form for each in loaded_segments for name, form in each.native.items()}
         return {**self.session.native, **pieces}
 
     def run(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
@@ -85,11 +85,11 @@ class SingleRun:
         Raises:
             KeyboardInterrupt, RunError, MemoryLimitError: it was stopped, and no loop could keep what was reached.
         """
-        reached = self._reached(arrays, controller)
+        partial_run = self._reached(arrays, controller)
         if self._swept is None:
-            return reached
-        outputs = members_in_front(self._program, reached.outputs, len(arrays[self._swept]))
-        return replace(reached, outputs=outputs)
+            return partial_run
+        outputs = members_in_front(self._program, partial_run.outputs, len(arrays[self._swept]))
+        return replace(partial_run, outputs=outputs)
 
     def _reached(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
         controls = controller.controls
@@ -99,15 +99,15 @@ class SingleRun:
         signalled = None
         patience = self._patience(controls)
         if patience > 0 and not segments.is_long(arrays) and not self._many(arrays):
-            made = None
+            outputs = None
             trouble = (Stopped, MemoryLimitError)  # rows of all iterations at once may be too many
             begun = time.perf_counter()
             with Stopping(patience, grace=0.0) as attempt, contextlib.suppress(*trouble):
-                made = self.session.run(arrays, attempt)
+                outputs = self.session.run(arrays, attempt)
                 controller.seconds[""] = time.perf_counter() - begun
             signalled = attempt.signalled
-            if made is not None:
-                return Reached(made, {}, signalled, {})
+            if outputs is not None:
+                return Reached(outputs, {}, signalled, {})
             if attempt.reason is StopReason.MEMORY_LIMIT:
                 self.session = self._backend.load(self._program, self._placement)  # afresh
         with controller:
@@ -115,12 +115,12 @@ class SingleRun:
                 controller.stopping.hears(signalled)
             resumed = None if controller.resumed is None else controller.resumed["course"]
             begun = time.perf_counter()
-            reached = run_in_segments(
+            partial_run = run_in_segments(
                 segments, arrays, controller.stopping, _follower(controller), resumed
             )
-            if reached.stopped_by is None and resumed is None:
+            if partial_run.stopped_by is None and resumed is None:
                 self._longer_patience = _patience(time.perf_counter() - begun)
-            return reached
+            return partial_run
 
     def _patience(self, controls: RunControls) -> float:
         """Return for how many seconds an evaluation is tried whole."""
@@ -155,22 +155,22 @@ class SingleRun:
         is_asked = controls.time_limit is not None or controls.saved_at is not None
         begun = time.perf_counter()
         if self._takes_alike and self._took < BRIEF and not is_asked:
-            reached = Reached(self.session.run(arrays, Unwatched()), {}, None, {})
+            partial_run = Reached(self.session.run(arrays, Unwatched()), {}, None, {})
         else:
-            reached = self._watched(arrays, controller)
+            partial_run = self._watched(arrays, controller)
         self._took = controller.seconds[""] = time.perf_counter() - begun
-        return reached
+        return partial_run
 
     def _watched(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
         """Evaluate the whole program so that it can be stopped."""
-        made = None
+        outputs = None
         with controller, contextlib.suppress(Stopped):
-            made = self.session.run(arrays, controller.stopping)
+            outputs = self.session.run(arrays, controller.stopping)
         reason = controller.stopping.reason
         if reason is not None and reason.is_asked:
             raise ending(reason)
-        if made is not None:
-            return Reached(made, {}, None, {})
+        if outputs is not None:
+            return Reached(outputs, {}, None, {})
         raise controller.failure or RunError(
             "the time limit of the run was over, and nothing was reached",
             hint="only a loop on the outermost level of a model, or a run over time (steps), can "
@@ -188,8 +188,8 @@ def _patience(seconds: float) -> float:
 
 def _takes_alike(program: Program) -> bool:
     """Return True if the duration of a program is independent of its inputs: no loops, choices or open shapes."""
-    made = (value for operation in program.ops for value in results(operation))
-    values = (*(entry.value for entry in program.inputs), *made)
+    result_values = (value for operation in program.ops for value in results(operation))
+    values = (*(entry.value for entry in program.inputs), *result_values)
     return not any(map(bodies, program.ops)) and all(is_fixed(value.shape) for value in values)
 
 

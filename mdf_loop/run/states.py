@@ -64,12 +64,12 @@ KEYS = "random keys"
 
 
 def checked_state(
-    given: Any, carried: Mapping[str, Value], members: int | None, per_member: Collection[str]
+    state: Any, carried: Mapping[str, Value], members: int | None, per_member: Collection[str]
 ) -> State:
     """Return an initial state in the types of the model's carried values.
 
     Args:
-        given: a state that an earlier run gave.
+        state: a state that an earlier run gave.
         carried: what the model carries, by name.
         members: how many runs a sweep has; all may start from the state of one run.
         per_member: what each member of a sweep has for itself.
@@ -77,54 +77,58 @@ def checked_state(
     Raises:
         InputError: it is no state of this model.
     """
-    if not isinstance(given, Mapping):
-        raise InputError(f"the state is no mapping of arrays: {given!r}"[:200], hint=_HINT)
-    if missing := sorted({"step", "time", *carried} - set(given)):
+    if not isinstance(state, Mapping):
+        raise InputError(f"the state is no mapping of arrays: {state!r}"[:200], hint=_HINT)
+    if missing := sorted({"step", "time", *carried} - set(state)):
         raise InputError(
             f"the state is not one of this model: it has no '{missing[0]}'", hint=_HINT
         )
-    checked: dict[str, Array] = {"step": _step(given["step"]), "time": _time(given["time"])}
+    checked: dict[str, Array] = {"step": _step(state["step"]), "time": _time(state["time"])}
     for name, value in carried.items():
-        array = _fitting(name, given[name], value, members)
+        array = _fitting(name, state[name], value, members)
         front = int(is_swept(array, value))
-        made = in_type(array, value, front)
+        typed_array = in_type(array, value, front)
         if members is not None and not front and name in per_member:
-            made = np.repeat(made[None], members, axis=0)
-        checked[name] = made
+            typed_array = np.repeat(typed_array[None], members, axis=0)
+        checked[name] = typed_array
     return checked
 
 
-def check_keys(given: Any, *allowed: Array) -> None:
+def check_keys(written_keys: Any, *allowed: Array) -> None:
     """Refuse a state that was reached with other random numbers.
 
     Raises:
         InputError: the keys that it has are none of those that are allowed.
     """
-    if not any(np.array_equal(given, keys) for keys in allowed if given is not None):
+    if not any(np.array_equal(written_keys, keys) for keys in allowed if written_keys is not None):
         raise InputError(
             "the state was reached with other random numbers: those of another seed, or of other trials",
             hint="give the seed and the trials of the run that it is of",
         )
 
 
-def _step(given: Any) -> Array:
-    step = array_of(given, "'step' of the state")
+def _step(written_step: Any) -> Array:
+    step = array_of(written_step, "'step' of the state")
     if step.shape != () or step.dtype.kind not in "iu" or not 1 <= step <= MOST:
-        raise InputError(f"'step' of the state is no whole number above 0: {given!r}", hint=_HINT)
+        raise InputError(
+            f"'step' of the state is no whole number above 0: {written_step!r}", hint=_HINT
+        )
     return step
 
 
-def _time(given: Any) -> Array:
-    time = array_of(given, "'time' of the state")
+def _time(written_time: Any) -> Array:
+    time = array_of(written_time, "'time' of the state")
     if time.shape != () or time.dtype.kind not in "iuf" or not np.isfinite(time):
-        raise InputError(f"'time' of the state is no number of seconds: {given!r}", hint=_HINT)
+        raise InputError(
+            f"'time' of the state is no number of seconds: {written_time!r}", hint=_HINT
+        )
     return time
 
 
-def _fitting(name: str, given: Any, value: Value, members: int | None) -> Array:
+def _fitting(name: str, content: Any, value: Value, members: int | None) -> Array:
     """Return the array if a carried value can represent it without loss."""
     try:
-        array = array_of(given, f"'{name}' of the state")
+        array = array_of(content, f"'{name}' of the state")
     except Ragged:
         array = np.empty(0, object)
     own = array.shape

@@ -83,10 +83,14 @@ def run_over_time(
     if state is None:
         raise controller.failure or _nothing_reached(stopped_by)
     sink.close()
-    kept = sink.arrays()
+    sink_rows = sink.arrays()
     return Ran(
-        {name: kept[name] for name in keeping.traces if name in kept},
-        {name: kept[column] for name, column in keeping.lengths.items() if column in kept},
+        {name: sink_rows[name] for name in keeping.traces if name in sink_rows},
+        {
+            name: sink_rows[column]
+            for name, column in keeping.lengths.items()
+            if column in sink_rows
+        },
         recorder.reduced(),
         Axis("time", {"step" if stepper.clock.dt is None else "time": recorder.ticks()}),
         recorder.clock,

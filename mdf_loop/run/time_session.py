@@ -101,7 +101,9 @@ class TimeSession:
         names = map(label, programs.states)
         self.carried = {name: inputs[self._before[name]] for name in names}
         """What is carried by name, in the type that holds for all steps of one run."""
-        self._per_member = frozenset(label(held) for held in programs.states if held[0] in PLACES)
+        self._per_member = frozenset(
+            label(state) for state in programs.states if state[0] in PLACES
+        )
         """Everything that a sweep may change, except for what the schedule counts."""
 
     @property
@@ -118,12 +120,12 @@ class TimeSession:
         self._done += work
         return work * runs < LITTLE and self._done < AS_LONG
 
-    def later(self, held: State, *, brief: bool, thinned: bool) -> Runnable:
+    def later(self, state: State, *, brief: bool, thinned: bool) -> Runnable:
         """Return the loop over further evaluations for a carried state."""
         swept = {
             self._before[name]
             for name, value in self.carried.items()
-            if is_swept(held[name], value)
+            if is_swept(state[name], value)
         }
         return self._made("thinned" if thinned else "later", self.swept | swept, brief)
 
@@ -168,8 +170,8 @@ class TimeSession:
         """Return one of the programs after all passes of the back end."""
         if (which, swept) not in self._ready:
             program = self.programs.first if which == "first" else self.programs.later
-            asked = over_time(swept, thinned=which == "thinned")
-            self._ready[which, swept] = prepare(program, self._backend.order, asked)
+            over_time_program = over_time(swept, thinned=which == "thinned")
+            self._ready[which, swept] = prepare(program, self._backend.order, over_time_program)
         return self._ready[which, swept]
 
     def _drawing(self, ready: Program, placement: Placement) -> Runnable:
@@ -183,11 +185,11 @@ class TimeSession:
         loaded = None if self._backend.is_standard(placement) else load(ready, placement)
         if loaded is not None and loaded.native.get(loop.name, BRIEF) in (NATIVE, BRIEF):
             return loaded
-        made = pregenerate_random_numbers(ready, steps)
-        if made is ready:
+        drawing_program = pregenerate_random_numbers(ready, steps)
+        if drawing_program is ready:
             return loaded or load(ready, placement)
-        drawing = load(made, self._placement)
-        self._drawn[drawing.program] = pregenerated_rows(ready, made)
+        drawing = load(drawing_program, self._placement)
+        self._drawn[drawing.program] = pregenerated_rows(ready, drawing_program)
         return drawing
 
     def most_at_once(self, session: Runnable, members: int) -> int:
@@ -216,8 +218,8 @@ class TimeSession:
     def device(self) -> Device:
         """Device of the model."""
         with self._lock:
-            made = tuple(self._sessions.values())
-        return (made[-1] if made else self.first).device
+            sessions = tuple(self._sessions.values())
+        return (sessions[-1] if sessions else self.first).device
 
     def start(self, specification: RunSpecification, bound: Bound) -> State | None:
         """Return the initial state in the types of the model, or None at the beginning.
@@ -240,17 +242,17 @@ class TimeSession:
 
     def given(self, bound: Bound, first: int, last: int | None = None) -> dict[str, Array]:
         """Return the inputs of one evaluation of the run, or of those before `last`."""
-        given = dict(bound.arrays)
+        feeds = dict(bound.arrays)
         for name in bound.given.over_time:
             front = (slice(None),) * int(name in self.swept)
-            given[name] = given[name][(*front, first if last is None else slice(first, last))]
-        return given
+            feeds[name] = feeds[name][(*front, first if last is None else slice(first, last))]
+        return feeds
 
     def going_on(
         self,
         session: Runnable,
-        given: dict[str, Array],
-        held: State,
+        arrays: dict[str, Array],
+        state: State,
         steps: int,
         rows: int,
         dt: float | None,
@@ -269,9 +271,9 @@ class TimeSession:
                 case InputRole.CONTROL:
                     feeds[name] = how[entry.of]
                 case InputRole.STATE:
-                    feeds[name] = held[entry.of]
+                    feeds[name] = state[entry.of]
                 case _:
-                    feeds[name] = given[name]
+                    feeds[name] = arrays[name]
         return feeds
 
     # --- what a program gives -------------------------------------------------------------------
@@ -281,7 +283,7 @@ class TimeSession:
         """True if only the run determines which nodes run after the first evaluation."""
         return self.programs.plans[1] is None
 
-    def sets(self, made: Mapping[str, Array], which: int) -> Sets | None:
+    def sets(self, outputs: Mapping[str, Array], which: int) -> Sets | None:
         """Return the nodes of the first evaluation (0), or of each further one (1)."""
         plan = self.programs.plans[which]
         program = self.programs.later if which else self.programs.first
@@ -289,24 +291,24 @@ class TimeSession:
         if plan is not None or not executed:
             return plan
         (name,) = executed.values()
-        flags = made[name]
+        flags = outputs[name]
         return sets_that_ran(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
 
-    def rows(self, made: Mapping[str, Array]) -> dict[str, Array]:
+    def rows(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the values that have a row for each evaluation, without carried values."""
         carried = set(self._after.values())
-        return {name: array for name, array in made.items() if name not in carried}
+        return {name: array for name, array in outputs.items() if name not in carried}
 
-    def held(self, made: Mapping[str, Array]) -> State:
+    def state_of(self, outputs: Mapping[str, Array]) -> State:
         """Return the carried values. Members of a sweep share the counters of the schedule if possible."""
-        held = {}
+        state = {}
         for name, value in self.carried.items():
-            array = made[self._after[name]]
+            array = outputs[self._after[name]]
             if self.swept and name not in self._per_member:
                 array = without_members(array)
             swept = bool(self.swept) and (name in self._per_member or is_swept(array, value))
-            held[name] = in_type(array, value, int(swept))
-        return held
+            state[name] = in_type(array, value, int(swept))
+        return state
 
     def restored(self, parts: Snapshot, bound: Bound) -> State:
         """Return carried values from a checkpoint."""

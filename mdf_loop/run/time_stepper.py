@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class _Reached(Struct, frozen=True):
-    """Position of a run. `ran` is the end of its order of execution.
+    """Position of a run. `execution_mark` is the end of its order of execution.
 
     `alike` is how many rows are expected to be of one shape, `shapes` are those of the last ones.
     """
 
     done: int
-    held: State | None
-    ran: Mark | None
+    state: State | None
+    execution_mark: Mark | None
     alike: int
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -66,9 +66,9 @@ class TimeStepper:
         keeping: Keeping,
     ) -> None:
         start = session.start(specification, bound)
-        held = None if start is None else {name: start[name] for name in session.carried}
+        state = None if start is None else {name: start[name] for name in session.carried}
         self.total = specification.steps or 0
-        if self.total > int(held is None):  # not the first evaluation alone
+        if self.total > int(state is None):  # not the first evaluation alone
             session.refuse_standard_loops()
         self.first = 0 if start is None else int(start["step"])
         self.clock = _clock(start, specification.dt)
@@ -82,13 +82,13 @@ class TimeStepper:
         self._members = session.members(bound)
         self._brief = session.begin_run(self.total, self._members, specification.runs)
         self._every = session.thinned(keeping, specification.controls, self._members)
-        self._ran: OrderOfExecution | None = OrderOfExecution()
-        self._reached = self._before = _Reached(0, held, self._ran.mark(), self.total)
+        self._execution_order: OrderOfExecution | None = OrderOfExecution()
+        self._position = self._before = _Reached(0, state, self._execution_order.mark(), self.total)
 
     @property
     def done(self) -> int:
         """Number of completed evaluations."""
-        return self._reached.done
+        return self._position.done
 
     @property
     def finished(self) -> bool:
@@ -98,43 +98,43 @@ class TimeStepper:
     @property
     def held(self) -> int:
         """Bytes of the values that are carried into the next evaluation."""
-        return sum(map(data_bytes, (self._reached.held or {}).values()))
+        return sum(map(data_bytes, (self._position.state or {}).values()))
 
     @property
     def ran(self) -> OrderOfExecution | None:
         """Order of execution, or None if it was determined by the run and not requested."""
-        return self._ran
+        return self._execution_order
 
     def state(self, clock: Clock) -> State | None:
         """Values that are carried into the next evaluation, or None before the first."""
-        if self._reached.held is None:
+        if self._position.state is None:
             return None
         number = self.first + self.done
         at = {"step": np.array(number), "time": np.array(float(clock.at(number - 1)))}
         drawn = {} if not self._bound.keys else {KEYS: self._bound.drawn_with}
-        return {**at, **drawn, **self._reached.held}
+        return {**at, **drawn, **self._position.state}
 
     # --- going on -----------------------------------------------------------------------------
 
     def advance(self, most: int, stopping: Stopping) -> Block:
         """Run at least one evaluation, and at most the given number."""
-        if self._reached.held is None:
+        if self._position.state is None:
             return self._first_one(stopping)
         return self._further(min(most, self.total - self.done), stopping)
 
     def back(self) -> None:
         """Undo the last `advance`."""
-        self._reached = self._before
-        if self._ran is not None:
-            assert self._reached.ran is not None
-            self._ran.back(self._reached.ran)
+        self._position = self._before
+        if self._execution_order is not None:
+            assert self._position.execution_mark is not None
+            self._execution_order.back(self._position.execution_mark)
 
     def _first_one(self, stopping: Stopping) -> Block:
         session = self._session
-        made = session.first.run(session.given(self._bound, 0), stopping)
+        outputs = session.first.run(session.given(self._bound, 0), stopping)
         self.native.update(session.first.native)
-        rows = {name: self._first_row(name, of) for name, of in session.rows(made).items()}
-        self._go_to(1, session.held(made), rows, session.sets(made, 0))
+        rows = {name: self._first_row(name, of) for name, of in session.rows(outputs).items()}
+        self._go_to(1, session.state_of(outputs), rows, session.sets(outputs, 0))
         return self._block(range(1), rows, 0)
 
     def _first_row(self, name: str, array: Array) -> Array:
@@ -153,56 +153,60 @@ class TimeStepper:
         number, every = self.first + self.done, self._every
         if self._specification.execution_list and self._session.decided_while_running:
             most = 1
-        held = self._reached.held
-        assert held is not None
-        session = self._session.later(held, brief=self._brief, thinned=every > 1)
+        state = self._position.state
+        assert state is not None
+        session = self._session.later(state, brief=self._brief, thinned=every > 1)
         most = min(most, self._session.most_at_once(session, self._members))
-        steps, rows = _cut(number, min(most, self._reached.alike * every), every)
-        given = self._session.given(self._bound, self.done, self.done + steps)
-        feeds = self._session.going_on(session, given, held, steps, rows, self._specification.dt)
+        steps, rows = _cut(number, min(most, self._position.alike * every), every)
+        arrays = self._session.given(self._bound, self.done, self.done + steps)
+        feeds = self._session.going_on(session, arrays, state, steps, rows, self._specification.dt)
         first = number + steps // max(rows, 1) - 1
         numbers = range(first, number + steps, every) if _is_kept(first, every) else range(0)
         room = self.room(numbers)
         try:
-            made = session.run(feeds, stopping, room)
+            outputs = session.run(feeds, stopping, room)
         except RecordShapeError:
             if rows == 1:
                 raise
-            self._reached = replace(self._reached, alike=1)
+            self._position = replace(self._position, alike=1)
             return self._further(most, stopping)
         self._check_forms(session.native)
-        self._go_to(steps, self._session.held(made), made, self._session.sets(made, 1))
-        return self._block(numbers, made, 1, room)
+        self._go_to(steps, self._session.state_of(outputs), outputs, self._session.sets(outputs, 1))
+        return self._block(numbers, outputs, 1, room)
 
-    def _go_to(self, steps: int, held: State, rows: Mapping[str, Array], sets: Sets | None) -> None:
-        self._before = self._reached
-        if self._ran is not None and sets is not None:
-            self._ran.add(sets, steps)
+    def _go_to(
+        self, steps: int, state: State, rows: Mapping[str, Array], sets: Sets | None
+    ) -> None:
+        self._before = self._position
+        if self._execution_order is not None and sets is not None:
+            self._execution_order.add(sets, steps)
         else:
-            self._ran = None
-        mark = None if self._ran is None else self._ran.mark()
+            self._execution_order = None
+        mark = None if self._execution_order is None else self._execution_order.mark()
         alike, shapes = self._expected(rows)
-        self._reached = _Reached(self.done + steps, held, mark, alike, shapes)
+        self._position = _Reached(self.done + steps, state, mark, alike, shapes)
 
     def _expected(self, rows: Mapping[str, Array]) -> tuple[int, Mapping[str, tuple[int, ...]]]:
         """Return the expected number of equal rows after these rows, with their shapes."""
         front = self._session.axis + 1
         shapes = {name: rows[name].shape[front:] for name in self._session.row_shapes.open}
-        if shapes == (self._reached.shapes or shapes):
-            return min(2 * self._reached.alike, self.total), shapes
+        if shapes == (self._position.shapes or shapes):
+            return min(2 * self._position.alike, self.total), shapes
         return 1, shapes
 
     def _block(
-        self, numbers: range, made: Mapping[str, Array], which: int, room: Room = NO_ROOM
+        self, numbers: range, outputs: Mapping[str, Array], which: int, room: Room = NO_ROOM
     ) -> Block:
         """Return the rows of the first evaluation (0), or of further ones (1)."""
         cut = (slice(None),) * self._session.axis + (slice(len(numbers)),)
-        rows = {name: made[name][cut] for name in self._session.programs.recorded if name in made}
+        rows = {
+            name: outputs[name][cut] for name in self._session.programs.recorded if name in outputs
+        }
         watched = {
-            shown: _where_run(
-                made[name], made.get(self._session.has_run.get(name, "")), self._session.axis
+            output_name: _where_run(
+                outputs[name], outputs.get(self._session.has_run.get(name, "")), self._session.axis
             )
-            for shown, name in self._session.programs.watched[which].items()
+            for output_name, name in self._session.programs.watched[which].items()
         }
         there = frozenset(name for name, array in rows.items() if is_in(array, room.get(name)))
         return Block(numbers, rows, watched, there)
@@ -228,11 +232,13 @@ class TimeStepper:
 
     def snapshot(self) -> dict[str, Array]:
         """Return everything that is necessary to resume."""
-        held, ran = self._reached.held or {}, self._ran
-        kept = {f"state {name}": array for name, array in held.items()}
-        order = {} if ran is None else {"ran": np.array(json.dumps(ran.runs))}
+        state, execution_order = self._position.state or {}, self._execution_order
+        parts = {f"state {name}": array for name, array in state.items()}
+        order = (
+            {} if execution_order is None else {"ran": np.array(json.dumps(execution_order.runs))}
+        )
         native = np.array(json.dumps(self.native))
-        return {"done": np.array(self.done), "native": native, **order, **kept}
+        return {"done": np.array(self.done), "native": native, **order, **parts}
 
     def restore(self, parts: Snapshot) -> None:
         """Resume from a snapshot."""
@@ -240,29 +246,29 @@ class TimeStepper:
         begun = (
             done > 0 or self._specification.values.state is not None
         )  # what is held may be nothing
-        held = self._session.restored(parts.under("state "), self._bound) if begun else None
-        self._ran = _ran(parts, done) if "ran" in parts else None
+        state = self._session.restored(parts.under("state "), self._bound) if begun else None
+        self._execution_order = _ran(parts, done) if "ran" in parts else None
         self.native = _native(parts)
         has_first = self._specification.values.state is None
         self._later_forms = dict(self.native) if done > has_first else {}
-        mark = None if self._ran is None else self._ran.mark()
-        self._reached = self._before = _Reached(done, held, mark, self.total)
+        mark = None if self._execution_order is None else self._execution_order.mark()
+        self._position = self._before = _Reached(done, state, mark, self.total)
 
 
 def _native(parts: Snapshot) -> dict[str, str]:
     """Return the forms of the loops."""
-    said = parts.content("native") if "native" in parts else {}
-    if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
+    content = parts.content("native") if "native" in parts else {}
+    if not isinstance(content, dict) or not all(isinstance(text, str) for text in content.values()):
         raise parts.wrong("native", "which loops were native")
-    return said
+    return content
 
 
 def _ran(parts: Snapshot, done: int) -> OrderOfExecution:
     """Return the order of execution of a number of evaluations."""
-    made = OrderOfExecution.read(parts.content("ran"))
-    if made is None or len(made) != done:
+    order = OrderOfExecution.read(parts.content("ran"))
+    if order is None or len(order) != done:
         raise parts.wrong("ran", f"the order of execution of {done} steps")
-    return made
+    return order
 
 
 def _clock(start: State | None, dt: float | None) -> Clock:

@@ -103,13 +103,13 @@ class Checkpoints:
 def _entries(parts: Parts, identity: Identity) -> dict[str, Array]:
     """Return the content of the file by name: the table of contents first, then the arrays."""
     arrays: list[Array] = []
-    held: dict[str, dict[str, str]] = {}
+    encodings: dict[str, dict[str, str]] = {}
     for part, named in parts.items():
-        held[part] = {}
+        encodings[part] = {}
         for name, array in named.items():
-            held[part][name], kept = _held(array)
-            arrays.append(kept)
-    contents = {"version": VERSION, "identity": dict(identity), "parts": held}
+            encodings[part][name], stored = _held(array)
+            arrays.append(stored)
+    contents = {"version": VERSION, "identity": dict(identity), "parts": encodings}
     numbered = {str(k): array for k, array in enumerate(arrays)}
     return {_CONTENTS: _bytes(contents), **numbered}
 
@@ -130,26 +130,26 @@ def _held(array: Array) -> tuple[str, Array]:
     return "", array
 
 
-def _as_it_was(how: str, kept: Array) -> Array:
+def _as_it_was(how: str, stored: Array) -> Array:
     if how == _TEXTS:
-        return _texts(kept)
+        return _texts(stored)
     if how:
-        return kept.view(getattr(ml_dtypes, how))
-    if is_too_wide(kept):
-        raise ValueError(f"numbers of {kept.dtype} are too wide")
-    return kept
+        return stored.view(getattr(ml_dtypes, how))
+    if is_too_wide(stored):
+        raise ValueError(f"numbers of {stored.dtype} are too wide")
+    return stored
 
 
-def _texts(kept: Array) -> Array:
-    check(kept.nbytes * OBJECT, "the texts of a checkpoint")
-    content = json.loads(kept.tobytes())
+def _texts(stored: Array) -> Array:
+    check(stored.nbytes * OBJECT, "the texts of a checkpoint")
+    content = json.loads(stored.tobytes())
     shape, texts = content["shape"], content["texts"]
     fits = isinstance(texts, list) and math.prod(shape) == len(texts)
     if not fits or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"texts that are not those of {shape}"[:100])
-    made = np.empty(len(texts), object)
-    made[:] = texts
-    return made.reshape(shape)
+    decoded = np.empty(len(texts), object)
+    decoded[:] = texts
+    return decoded.reshape(shape)
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def _contents(archive: Archive) -> dict[str, Any]:
     return dict(contents)
 
 
-def _is_texts_by_name(given: Any) -> bool:
-    return isinstance(given, dict) and all(isinstance(text, str) for text in given.values())
+def _is_texts_by_name(content: Any) -> bool:
+    return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
 
 
 def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
@@ -224,7 +224,9 @@ def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
         raise InputError(f"the checkpoint '{name}' is of {apart}", hint=_HINT)
 
 
-def _parts(archive: Archive, held: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Array]]:
+def _parts(
+    archive: Archive, encodings: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, Array]]:
     """Return the arrays of the parts."""
     archive.check(archive.names)
     numbers = itertools.count()
@@ -232,7 +234,7 @@ def _parts(archive: Archive, held: Mapping[str, Mapping[str, str]]) -> dict[str,
         part: {
             name: _as_it_was(how, archive.array(str(next(numbers)))) for name, how in named.items()
         }
-        for part, named in held.items()
+        for part, named in encodings.items()
     }
 
 
@@ -246,10 +248,12 @@ def difference(there: Identity, here: Identity) -> str:
     words = [word for word in {**there, **here} if there.get(word) != here.get(word)]
     if not words:
         return ""
-    said = [_said(word, there.get(word), here.get(word)) for word in words[:_MOST_DIFFERENCES]]
-    if more := len(words) - len(said):
-        said.append(f"{more} more differences")
-    return f"a run {' and '.join(said)}"
+    differences = [
+        _said(word, there.get(word), here.get(word)) for word in words[:_MOST_DIFFERENCES]
+    ]
+    if more := len(words) - len(differences):
+        differences.append(f"{more} more differences")
+    return f"a run {' and '.join(differences)}"
 
 
 def _said(word: str, was: str | None, now: str | None) -> str:
@@ -273,13 +277,13 @@ def _other_values(word: str, values: str, was: str | None, now: str | None) -> s
 
 def digest_of_arrays(arrays: Mapping[str, Array]) -> str:
     """Return a digest that identifies arrays by their names, dtypes, shapes and bits."""
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(arrays):
-        how, kept = _held(arrays[name])
-        made.update(json.dumps([name, how, kept.dtype.str, kept.shape]).encode("ascii"))
-        for chunk in _chunks(kept):
-            made.update(chunk.tobytes())
-    return _DIGEST + made.hexdigest()
+        how, stored = _held(arrays[name])
+        digest.update(json.dumps([name, how, stored.dtype.str, stored.shape]).encode("ascii"))
+        for chunk in _chunks(stored):
+            digest.update(chunk.tobytes())
+    return _DIGEST + digest.hexdigest()
 
 
 def _chunks(array: Array) -> Iterator[Array]:

@@ -45,7 +45,7 @@ class Lengths:
 
     def __init__(self) -> None:
         self.next = self.known = 1
-        self._held = 0.0
+        self._held_size = 0.0
         self._growth = 1.0
         self._increase = 0.0
         self._factors: deque[float] = deque(maxlen=OBSERVATIONS)
@@ -61,7 +61,7 @@ class Lengths:
 
     def holds(self, steps: int, size: int) -> None:
         """Record the bytes of the carried values after further steps."""
-        before, self._held = self._held, float(size)
+        before, self._held_size = self._held_size, float(size)
         if steps == 0:
             return
         self._increase = max(0.0, (size - before) / steps)
@@ -84,9 +84,9 @@ class Lengths:
         grow by as many bytes as it did.
         """
         if len(self._factors) < OBSERVATIONS:
-            expected = self._held + self._increase
+            expected = self._held_size + self._increase
         else:
-            expected = self._held * min(self._factors)
+            expected = self._held_size * min(self._factors)
         return expected if self._growth > 1 and expected > BYTES else 0.0
 
     def failed(self) -> None:
@@ -129,12 +129,12 @@ def follow(
                 return StopReason.FAILED
             lengths.failed()
             continue
-        seconds, size, held = time.perf_counter() - begun, _size(block), stepper.held
+        seconds, size, held_state = time.perf_counter() - begun, _size(block), stepper.held
         if sizes is None:
-            sizes = (held, size)
+            sizes = (held_state, size)
             lengths.known = cadence.steps if cadence.sizes == sizes else 1
         lengths.took(stepper.done - before, seconds, size)
-        lengths.holds(stepper.done - before, held)
+        lengths.holds(stepper.done - before, held_state)
         if (reason := take(block)) is not None:
             return reason
     if cadence.sizes != sizes or lengths.next != cadence.steps:  # else the chunk was cut short
@@ -145,5 +145,5 @@ def follow(
 
 def _size(block: Block) -> int:
     """Return the bytes of a block's new arrays, without those that are stored already."""
-    rows = (array for name, array in block.rows.items() if name not in block.kept)
+    rows = (array for name, array in block.rows.items() if name not in block.owned_names)
     return sum(array.nbytes for array in (*rows, *block.watched.values()))

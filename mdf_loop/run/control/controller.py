@@ -50,7 +50,7 @@ class RunController:
     """Oversees one run; to be entered before its first stepper is followed.
 
     Attributes:
-        found: what was not finite, if the run was watched and has stopped for that.
+        not_finite: what was not finite, if the run was watched and has stopped for that.
         failure: the error that has ended the run, if one has.
         stopping: what ends the run from outside.
         run: what the run is called, also when it goes on from a checkpoint.
@@ -65,7 +65,7 @@ class RunController:
         run: str | None = None,
     ) -> None:
         self.controls = controls
-        self.found: Found | None = None
+        self.not_finite: Found | None = None
         self.failure: LoopError | None = None
         self.seconds: dict[str, float] = {}
         self._identity: Identity = {} if controls.saved_at is None else identity()
@@ -81,16 +81,16 @@ class RunController:
         if self.controls.begins:
             return None
         assert self.controls.resume is not None
-        found = load(self.controls.resume, self._identity)
-        if missing := {"course", "kept"} - set(found):
+        loaded = load(self.controls.resume, self._identity)
+        if missing := {"course", "kept"} - set(loaded):
             raise damaged(self.controls.resume.name, f"it has no '{min(missing)}'")
-        recorded = found.get(_ENVIRONMENT)
+        recorded = loaded.get(_ENVIRONMENT)
         check_environment(
             f"the checkpoint '{self.controls.resume.name}'",
             None if recorded is None else {word: recorded.text(word) for word in recorded},
             ANEW,
         )
-        return found
+        return loaded
 
     def __enter__(self) -> RunController:
         if self.controls.saved_at is not None:
@@ -140,20 +140,20 @@ class RunController:
         """Return the function that processes each block."""
 
         def take(block: Block) -> StopReason | None:
-            found = first_not_finite(block, self._axis) if block.watched else None
-            if found is not None:
+            not_finite = first_not_finite(block, self._axis) if block.watched else None
+            if not_finite is not None:
                 stepper.back()
                 try:
-                    block = stepper.advance(found.row + 1, self.stopping)
+                    block = stepper.advance(not_finite.row + 1, self.stopping)
                 except Stopped:
                     return self.stopping.reason
-                self.found = found
+                self.not_finite = not_finite
             keeper.take(block)
             if not reporter.update(stepper.done):
                 self.stopping.ask(StopReason.INTERRUPTED)
             if self._checkpoints is not None and self._checkpoints.due():
                 self._save(stepper, keeper)
-            return None if found is None else StopReason.NOT_FINITE
+            return None if not_finite is None else StopReason.NOT_FINITE
 
         return take
 

@@ -79,7 +79,7 @@ Callback = Callable[[Progress], object]
 
 
 def reporting(
-    wanted: bool | Callback | None, total: int | None, done: int, unit: str, name: str = ""
+    progress: bool | Callback | None, total: int | None, done: int, unit: str, name: str = ""
 ) -> AbstractContextManager[Reporter]:
     """Report a run of `total` steps that starts with `done` of them done before.
 
@@ -87,14 +87,14 @@ def reporting(
     is called with a `Progress` at the start, then at most every 0.1 s, and at the end; if it
     returns False the run shall stop.  `name` (of the model) stands before the bar.
     """
-    if not (wanted is None or isinstance(wanted, bool) or callable(wanted)):
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise InputError(
-            f"progress cannot be {wanted!r}",
+            f"progress cannot be {progress!r}",
             hint="give True, False, None (a bar if stderr is a terminal) or a function",
         )
-    if callable(wanted):
-        return _Told(wanted, Pace(total, done, unit, perf_counter()))
-    if sys.stderr is not None and (wanted or (wanted is None and _on_a_terminal())):
+    if callable(progress):
+        return _Told(progress, Pace(total, done, unit, perf_counter()))
+    if sys.stderr is not None and (progress or (progress is None and _on_a_terminal())):
         return _Bar(name, Pace(total, done, unit, perf_counter()))
     return _Silent()
 
@@ -171,7 +171,7 @@ class _Told(AbstractContextManager["_Told"]):
     def __init__(self, callback: Callback, pace: Pace) -> None:
         self._callback = callback
         self._pace = pace
-        self._told: int | None = None
+        self._last_reported: int | None = None
         self._may_go_on = True
 
     def __enter__(self) -> _Told:
@@ -185,11 +185,11 @@ class _Told(AbstractContextManager["_Told"]):
         return self._may_go_on
 
     def __exit__(self, error: object, *rest: object) -> None:
-        if error is None and self._told != self._pace.done:
+        if error is None and self._last_reported != self._pace.done:
             self._tell(perf_counter())
 
     def _tell(self, now: float) -> None:
-        self._told = self._pace.done
+        self._last_reported = self._pace.done
         if self._callback(self._pace.progress(now)) is False:
             self._may_go_on = False
 
@@ -270,8 +270,8 @@ def _line(total: int | None, named: bool) -> rich.progress.Progress:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
     from rich.table import Column
 
-    def text(shown: str) -> TextColumn:
-        return TextColumn(f"{{task.{shown}}}", markup=False)
+    def text(template: str) -> TextColumn:
+        return TextColumn(f"{{task.{template}}}", markup=False)
 
     bar = (BarColumn(None, table_column=Column(ratio=1)), text("fields[percent]"))
     return Progress(

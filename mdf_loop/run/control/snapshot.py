@@ -59,8 +59,8 @@ class Snapshot(Mapping[str, Array]):
 
     def under(self, word: str) -> Snapshot:
         """Return the parts whose names begin with a word, without the word."""
-        found = {n.removeprefix(word): a for n, a in self._arrays.items() if n.startswith(word)}
-        return Snapshot(found, self._part + word, self._file)
+        arrays = {n.removeprefix(word): a for n, a in self._arrays.items() if n.startswith(word)}
+        return Snapshot(arrays, self._part + word, self._file)
 
     def wrong(self, name: str, expected: str) -> InputError:
         """Return the error about an invalid part."""
@@ -118,9 +118,11 @@ class Snapshot(Mapping[str, Array]):
         """Return an array of the type of a value, after a number of leading axes."""
         array, dtype = self[name], numpy_dtype(value.dtype)
         is_text = dtype.kind == "O"
-        held = array.dtype.kind in _TEXTS if is_text else np.can_cast(array.dtype, dtype, "safe")
+        is_of_type = (
+            array.dtype.kind in _TEXTS if is_text else np.can_cast(array.dtype, dtype, "safe")
+        )
         expected = value.type if not front else f"{value.type} for each of {list(front)}"
-        if not held or not _fits(array.shape, value, front):
+        if not is_of_type or not _fits(array.shape, value, front):
             raise self.wrong(name, expected)
         return array.astype(dtype, copy=False)
 

@@ -20,13 +20,13 @@ class Block(Struct, frozen=True):
     """Rows that some further steps gave: `[time, ...]`, in a sweep `[members, time, ...]`.
 
     `watched` are the floats that are watched for nan, in the order in which they are computed.
-    `kept` are names of rows that are already where they are to be kept.
+    `owned_names` are names of rows that are already where they are to be kept.
     """
 
     numbers: Numbers
     rows: Mapping[str, Array]
     watched: Mapping[str, Array] = field(default_factory=dict)
-    kept: frozenset[str] = frozenset()
+    owned_names: frozenset[str] = frozenset()
 
 
 class Cadence(Struct):

@@ -65,7 +65,7 @@ class Stopping:
         self._running: set[Any] = set()
         self._main = False
         self._hung = False
-        self._taken: list[int] = []
+        self._taken_signals: list[int] = []
 
     can_end = True
     """True if the run is watched, so that something can end it."""
@@ -106,7 +106,7 @@ class Stopping:
         if self._main:
             self._hung = watcher.bell.hang()
             signals.listen(self.hears)
-            self._taken = signals.take(_SIGINT)
+            self._taken_signals = signals.take(_SIGINT)
         if self._deadline is not None:
             watcher.wake_by(self._deadline)
         return self
@@ -116,7 +116,7 @@ class Stopping:
         if self.signalled is not None:
             signals.answer()
         try:
-            signals.give_back(self._taken)
+            signals.give_back(self._taken_signals)
         finally:
             signals.listen_no_more(self.hears)
             if self._hung:
@@ -193,14 +193,14 @@ class _Watcher:
         self.watched: set[Stopping] = set()
         self.bell = signals.Bell()
         self._sleeps_until = math.inf
-        self._asked = -math.inf
+        self._requested_wake = -math.inf
         self._looking = ForkSafeLock()
         threading.Thread(target=self._watch, name="mdf_loop watcher", daemon=True).start()
 
     def wake_by(self, due: float) -> None:
         """Let the watcher look at `due`: a short run need not disturb it, if it wakes before."""
         if due < self._sleeps_until:
-            self._asked = self._sleeps_until = due  # others need not ring until then
+            self._requested_wake = self._sleeps_until = due  # others need not ring until then
             self.bell.ring()
 
     def look(self) -> None:
@@ -218,8 +218,10 @@ class _Watcher:
         while True:
             self._sleeps_until = math.inf  # who comes from here on wakes it
             dues = [due for s in tuple(self.watched) if (due := s.due()) is not None]
-            if self._asked > time.monotonic():  # who asked may be done, but others need not ask
-                dues.append(self._asked)
+            if (
+                self._requested_wake > time.monotonic()
+            ):  # who asked may be done, but others need not ask
+                dues.append(self._requested_wake)
             wait = None
             if dues:
                 self._sleeps_until = min(dues)

@@ -48,14 +48,17 @@ class GradientOverTime:
         self,
         programs: OverTime,
         session: TimeSession,
-        asked: Differentiation,
+        differentiation: Differentiation,
         data: Data,
         specification: RunSpecification,
         over_time: frozenset[str],
     ) -> None:
         self._programs = programs
         self._session = session
-        self._asked, self._most = replace(asked, most=None), asked.most
+        self._differentiation, self._most = (
+            replace(differentiation, most=None),
+            differentiation.most,
+        )
         self._data = data
         self._over_time = over_time
         self._steps, self._dt = specification.steps or 0, specification.dt
@@ -70,17 +73,17 @@ class GradientOverTime:
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
         """Return the number, and its derivative by each requested input."""
         bound = bound.drawing(self._programs.later)
-        held = self._held(max(self._session.members(bound), 1))
-        most = max(FEWEST, math.isqrt(self._steps), AT_ONCE // held)
-        if self._steps <= max(most, IN_ONE * AT_ONCE // held) and not self._constant:
+        state_size = self._held(max(self._session.members(bound), 1))
+        most = max(FEWEST, math.isqrt(self._steps), AT_ONCE // state_size)
+        if self._steps <= max(most, IN_ONE * AT_ONCE // state_size) and not self._constant:
             return self._in_one.run(bound)
         return self._in_chunks(bound, most)
 
     @property
     def native(self) -> Mapping[str, str]:
         """Form of each loop."""
-        made = list(self._later.values())
-        return made[-1].native if made else self._in_one.native
+        sessions = list(self._later.values())
+        return sessions[-1].native if sessions else self._in_one.native
 
     @cached_property
     def _in_one(self) -> GradientInOne:
@@ -88,7 +91,9 @@ class GradientOverTime:
         if self._dt is not None:
             controls["dt"] = np.array(self._dt, self._precision)
         whole = whole_run(programs.first, programs.later, programs.recorded, self._over_time)
-        return GradientInOne(whole, self._asked, self._data, self._session.swept, controls)
+        return GradientInOne(
+            whole, self._differentiation, self._data, self._session.swept, controls
+        )
 
     def _held(self, members: int) -> int:
         """Return the bytes that are carried from one step to the next."""
@@ -96,23 +101,23 @@ class GradientOverTime:
 
     def _in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
         chunks = self._chunks(most)
-        held, starts = self._begun(bound), []
+        state, starts = self._begun(bound), []
         brief = self._session.begin_run(self._steps, max(self._session.members(bound), 1))
         for chunk in chunks:
-            starts.append(held)
+            starts.append(state)
             if chunk.stop < self._steps:
-                held = self._forward(bound, held, chunk, brief)
-        nothing = {name: np.zeros_like(held[name]) for name in self._before}
+                state = self._forward(bound, state, chunk, brief)
+        nothing = {name: np.zeros_like(state[name]) for name in self._before}
         changes, sums = nothing, _Sums(self._steps, self._over_time, self._session.axis)
         for chunk, start in zip(reversed(chunks), reversed(starts), strict=True):
             looked_at = chunk.start >= self._constant
-            wrt = self._asked.wrt if looked_at else ()
+            wrt = self._differentiation.wrt if looked_at else ()
             changes = self._backward(
                 bound, start, changes if looked_at else nothing, chunk, sums, wrt
             )
         self._back_to_first(bound, nothing if self._constant else changes, sums)
-        given = self._session.given(bound, 0, self._steps)
-        return sums.value, sums.filled(given, self._asked.wrt, self._session.swept)
+        feeds = self._session.given(bound, 0, self._steps)
+        return sums.value, sums.filled(feeds, self._differentiation.wrt, self._session.swept)
 
     @property
     def _constant(self) -> int:
@@ -132,27 +137,27 @@ class GradientOverTime:
 
     def _begun(self, bound: Bound) -> State:
         """Return the carried values after the first evaluation."""
-        return self._session.held(self._session.first.run(self._session.given(bound, 0)))
+        return self._session.state_of(self._session.first.run(self._session.given(bound, 0)))
 
-    def _forward(self, bound: Bound, held: State, chunk: range, brief: bool) -> State:
+    def _forward(self, bound: Bound, state: State, chunk: range, brief: bool) -> State:
         """Return the carried values after these steps."""
         session, begin, end = self._session, chunk.start, chunk.stop
         members = max(session.members(bound), 1)
         while begin < end:
-            later = session.later(held, brief=brief, thinned=False)
+            later = session.later(state, brief=brief, thinned=False)
             some = min(end - begin, session.most_at_once(later, members))
-            given = session.given(bound, begin, begin + some)
-            feeds = session.going_on(later, given, held, some, some, self._dt)
-            held = session.held(later.run(feeds))
+            arrays = session.given(bound, begin, begin + some)
+            feeds = session.going_on(later, arrays, state, some, some, self._dt)
+            state = session.state_of(later.run(feeds))
             begin += some
-        return held
+        return state
 
     # --- backward -------------------------------------------------------------------------------
 
     def _backward(
         self,
         bound: Bound,
-        held: State,
+        state: State,
         changes: Mapping[str, Array],
         chunk: range,
         sums: _Sums,
@@ -160,27 +165,27 @@ class GradientOverTime:
     ) -> dict[str, Array]:
         """Run one chunk backward, add its results, and return the derivatives by its initial values."""
         session, steps = self._session, len(chunk)
-        back = self._back(held, is_last=chunk.stop == self._steps)
-        given: dict[str, Any] = session.given(bound, chunk.start, chunk.stop)
-        given |= self._data.rows(chunk.start, chunk.stop)
-        given |= {change_of(self._after[name]): change for name, change in changes.items()}
-        made = back.run(session.going_on(back, given, held, steps, steps, self._dt))
-        sums.add(made, wrt, chunk)
-        return {name: made[change_of(self._before[name])] for name in changes}
+        back = self._back(state, is_last=chunk.stop == self._steps)
+        feeds: dict[str, Any] = session.given(bound, chunk.start, chunk.stop)
+        feeds |= self._data.rows(chunk.start, chunk.stop)
+        feeds |= {change_of(self._after[name]): change for name, change in changes.items()}
+        changes_before = back.run(session.going_on(back, feeds, state, steps, steps, self._dt))
+        sums.add(changes_before, wrt, chunk)
+        return {name: changes_before[change_of(self._before[name])] for name in changes}
 
-    def _back(self, held: State, *, is_last: bool) -> Runnable:
+    def _back(self, state: State, *, is_last: bool) -> Runnable:
         """Return the backward program of the later steps: of the last chunk, or of other chunks."""
         session = self._session
         swept = {
             self._before.get(name) or self._programs.later.input_names(InputRole.STATE)[name]
             for name, value in session.carried.items()
-            if is_swept(held[name], value)
+            if is_swept(state[name], value)
         }
-        asked = self._asked if is_last else self._asked.before_the_end
-        key = frozenset(swept), asked
+        differentiation = self._differentiation if is_last else self._differentiation.before_the_end
+        key = frozenset(swept), differentiation
         if key not in self._later:
             changed = {change_of(name) for name in self._after.values()} if session.swept else set()
-            self._later[key] = asked.loaded(
+            self._later[key] = differentiation.loaded(
                 self._programs.later,
                 session.swept | swept | changed,
                 tuple(self._before.values()),
@@ -191,19 +196,21 @@ class GradientOverTime:
     def _back_to_first(self, bound: Bound, changes: Mapping[str, Array], sums: _Sums) -> None:
         """Run the first evaluation backward."""
         session = self._session
-        given: dict[str, Any] = session.given(bound, 0) | self._data.rows(0, 1)
+        arrays: dict[str, Any] = session.given(bound, 0) | self._data.rows(0, 1)
         for name, value in self._held_first.items():
-            given[change_of(value.name)] = _fitted(changes[name], value.value, session.axis)
-        feeds = {e.value.name: given[e.value.name] for e in self._first.program.inputs}
-        sums.add(self._first.run(feeds), () if self._constant else self._asked.wrt, range(1))
+            arrays[change_of(value.name)] = _fitted(changes[name], value.value, session.axis)
+        feeds = {e.value.name: arrays[e.value.name] for e in self._first.program.inputs}
+        sums.add(
+            self._first.run(feeds), () if self._constant else self._differentiation.wrt, range(1)
+        )
 
     @cached_property
     def _held_first(self) -> dict[str, Output]:
         """Return the results of the first evaluation that later steps read and on which the number may depend."""
         outputs = {output.name: output for output in self._programs.first.outputs}
-        given = self._programs.first.output_names(OutputRole.STATE)
-        held = {name: outputs[given[name]] for name in self._before}
-        return {name: o for name, o in held.items() if kind_of(o.value.dtype) == "f"}
+        output_names = self._programs.first.output_names(OutputRole.STATE)
+        state = {name: outputs[output_names[name]] for name in self._before}
+        return {name: o for name, o in state.items() if kind_of(o.value.dtype) == "f"}
 
     @cached_property
     def _first(self) -> Runnable:
@@ -212,7 +219,7 @@ class GradientOverTime:
         rows = first_evaluation_rows(programs.first, programs.later, programs.recorded)
         outputs = [output.name for output in self._held_first.values()]
         changed = map(change_of, outputs) if swept else ()
-        return self._asked.before_the_end.loaded(rows, {*swept, *changed}, (), outputs)
+        return self._differentiation.before_the_end.loaded(rows, {*swept, *changed}, (), outputs)
 
 
 class _Sums:
@@ -223,27 +230,31 @@ class _Sums:
         self._over_time = over_time
         self._front = front
         self.value: Array = np.zeros(())
-        self.made: dict[str, Array] = {}
+        self.derivatives: dict[str, Array] = {}
 
-    def add(self, made: Mapping[str, Array], wrt: tuple[str, ...], chunk: range) -> None:
+    def add(
+        self, chunk_derivatives: Mapping[str, Array], wrt: tuple[str, ...], chunk: range
+    ) -> None:
         """Add the results of some steps."""
-        self.value = self.value + made[OBJECTIVE_OUTPUT]
+        self.value = self.value + chunk_derivatives[OBJECTIVE_OUTPUT]
         for name in wrt:
-            change = made.get(change_of(name))
+            change = chunk_derivatives.get(change_of(name))
             if change is None:
                 continue
             if name in self._over_time:
                 self._put(name, change, chunk)
             else:
-                self.made[name] = change + self.made.get(name, 0)
+                self.derivatives[name] = change + self.derivatives.get(name, 0)
 
     def filled(
-        self, given: Mapping[str, Array], wrt: tuple[str, ...], swept: Collection[str]
+        self, parameters: Mapping[str, Array], wrt: tuple[str, ...], swept: Collection[str]
     ) -> dict[str, Array]:
         """Return all derivatives, with zeros in the shape of the input where there are none."""
         members = np.shape(self.value)
-        rest = {name: np.zeros_like(given[name]) for name in wrt if name not in self.made}
-        return self.made | {
+        rest = {
+            name: np.zeros_like(parameters[name]) for name in wrt if name not in self.derivatives
+        }
+        return self.derivatives | {
             name: none if name in swept else np.broadcast_to(none, (*members, *none.shape))
             for name, none in rest.items()
         }
@@ -252,11 +263,11 @@ class _Sums:
         front = (slice(None),) * self._front
         if chunk.start == 0:
             change = np.expand_dims(change, self._front)
-        if name not in self.made:
+        if name not in self.derivatives:
             own = change.shape[self._front + 1 :]
             shape = (*change.shape[: self._front], self._steps, *own)
-            self.made[name] = np.zeros(shape, change.dtype)
-        self.made[name][(*front, slice(chunk.start, chunk.stop))] = change
+            self.derivatives[name] = np.zeros(shape, change.dtype)
+        self.derivatives[name][(*front, slice(chunk.start, chunk.stop))] = change
 
 
 def _fitted(change: Array, value: Value, front: int) -> Array:

@@ -27,23 +27,23 @@ class GradientInOne:
     def __init__(
         self,
         program: Program,
-        asked: Differentiation,
+        differentiation: Differentiation,
         data: Data,
         swept: Collection[str] = (),
         controls: Mapping[str, Array] | None = None,
     ) -> None:
         self._program = program
-        self._wrt = asked.wrt
-        self._given = {**data.whole(), **(controls or {})}
+        self._wrt = differentiation.wrt
+        self._data_feeds = {**data.whole(), **(controls or {})}
         self._swept = frozenset(swept)
         self._at_once = True
         try:
-            self._runnable = asked.loaded(program, self._swept)
+            self._runnable = differentiation.loaded(program, self._swept)
         except UnsupportedError:
             if not swept:
                 raise
             self._at_once = False
-            self._runnable = asked.loaded(program)
+            self._runnable = differentiation.loaded(program)
 
     @property
     def native(self) -> Mapping[str, str]:
@@ -52,18 +52,18 @@ class GradientInOne:
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
         """Return the number, and its derivative by each requested input."""
-        feeds = {**bound.drawing(self._program).arrays, **self._given}
+        feeds = {**bound.drawing(self._program).arrays, **self._data_feeds}
         if not self._swept or self._at_once:
             return self._one(self._runnable, feeds)
         members = len(feeds[min(self._swept)])
-        made = [self._one(self._runnable, self._member(feeds, k)) for k in range(members)]
-        changes = {name: np.stack([each[name] for _, each in made]) for name in self._wrt}
-        return np.stack([value for value, _ in made]), changes
+        derivatives = [self._one(self._runnable, self._member(feeds, k)) for k in range(members)]
+        changes = {name: np.stack([each[name] for _, each in derivatives]) for name in self._wrt}
+        return np.stack([value for value, _ in derivatives]), changes
 
     def _member(self, feeds: Mapping[str, Any], member: int) -> dict[str, Any]:
         return {n: data[member] if n in self._swept else data for n, data in feeds.items()}
 
     def _one(self, runnable: Runnable, feeds: Mapping[str, Any]) -> tuple[Array, dict[str, Array]]:
         names = [entry.value.name for entry in runnable.program.inputs]
-        made = runnable.run({name: feeds[name] for name in names})
-        return made[OBJECTIVE_OUTPUT], {name: made[change_of(name)] for name in self._wrt}
+        outputs = runnable.run({name: feeds[name] for name in names})
+        return outputs[OBJECTIVE_OUTPUT], {name: outputs[change_of(name)] for name in self._wrt}

@@ -49,14 +49,18 @@ class Differentiation(Struct, frozen=True):
         of: Sequence[str] = (),
     ) -> Program:
         """Return the program of the number and its derivatives, also by `wrt`, and of outputs `of`."""
-        given = {entry.value.name for entry in program.inputs}
-        known = [name for name in self.wrt if name in given]
+        input_names = {entry.value.name for entry in program.inputs}
+        known = [name for name in self.wrt if name in input_names]
         number = add_objective(program, self.terms)
-        made = differentiate(number, OBJECTIVE_OUTPUT, (*known, *wrt), of, through_loop, self.most)
-        kept = [
-            o for o in made.outputs if o.name == OBJECTIVE_OUTPUT or o.role is OutputRole.CHANGE
+        gradient_program = differentiate(
+            number, OBJECTIVE_OUTPUT, (*known, *wrt), of, through_loop, self.most
+        )
+        kept_outputs = [
+            o
+            for o in gradient_program.outputs
+            if o.name == OBJECTIVE_OUTPUT or o.role is OutputRole.CHANGE
         ]
-        return replace(made, outputs=tuple(kept))
+        return replace(gradient_program, outputs=tuple(kept_outputs))
 
     def loaded(
         self,
@@ -69,13 +73,13 @@ class Differentiation(Struct, frozen=True):
         backend = PROGRAM_BACKENDS["onnxruntime"]
         ready = None
         if self.placement.native != "off" and not self.placement.brief and unavailable() is None:
-            made = self.program(program, backward_for_native, wrt, of)
-            ready = prepare(made, backend.order, over_time(swept))
-            said = set(said_before(ready).values())
-            if said != {NATIVE} and self.placement.native != "require":
+            gradient_program = self.program(program, backward_for_native, wrt, of)
+            ready = prepare(gradient_program, backend.order, over_time(swept))
+            notes = set(said_before(ready).values())
+            if notes != {NATIVE} and self.placement.native != "require":
                 ready = None
         if ready is None:
-            made = self.program(program, self.through_kernels, wrt, of)
-            ready = prepare(made, backend.order, over_time(swept))
+            gradient_program = self.program(program, self.through_kernels, wrt, of)
+            ready = prepare(gradient_program, backend.order, over_time(swept))
         loaded = backend.load(ready, self.placement)
         return Members(loaded, swept) if swept else loaded

@@ -83,8 +83,8 @@ def _fitting(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Arr
     if array.ndim == 0 and known:
         return np.full([int(extent) for extent in shape], array)
     alike = len(array.shape) == len(shape) and all(
-        not isinstance(extent, int) or extent == given
-        for extent, given in zip(shape, array.shape, strict=True)
+        not isinstance(extent, int) or extent == own_extent
+        for extent, own_extent in zip(shape, array.shape, strict=True)
     )
     if not alike:
         raise InputError(

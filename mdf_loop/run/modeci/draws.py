@@ -68,19 +68,21 @@ class EngineDraws:
     # --- the document -----------------------------------------------------------------------------
 
     def _node(self, node: Any) -> Any:
-        taken = {item.id for item in (*node.functions, *node.parameters)}
+        taken_names = {item.id for item in (*node.functions, *node.parameters)}
         return replace_fields(
             node,
             functions=[self._item(node, item) for item in node.functions],
             parameters=[self._item(node, item) for item in node.parameters],
             output_ports=[
-                replace_fields(port, value=self._text(port.value, self._port(node, port, taken)))
+                replace_fields(
+                    port, value=self._text(port.value, self._port(node, port, taken_names))
+                )
                 for port in node.output_ports
             ],
         )
 
-    def _port(self, node: Any, port: Any, taken: set[str]) -> str:
-        name = f"output_ports.{port.id}" if port.id in taken else port.id
+    def _port(self, node: Any, port: Any, taken_names: set[str]) -> str:
+        name = f"output_ports.{port.id}" if port.id in taken_names else port.id
         return f"{self._place}.{node.id}.{name}"
 
     def _item(self, node: Any, item: Any) -> Any:
@@ -89,35 +91,35 @@ class EngineDraws:
         site = f"{self._place}.{node.id}.{item.id}"
         if item.function in FUNCTIONS:
             return self._operator(item, site)
-        said = {"value": self._text(item.value, site)}
+        fields = {"value": self._text(item.value, site)}
         if item.args:
-            said["args"] = {k: self._text(v, f"{site}.{k}") for k, v in item.args.items()}
+            fields["args"] = {k: self._text(v, f"{site}.{k}") for k, v in item.args.items()}
         for part in ("default_initial_value", "time_derivative"):
             if getattr(item, part, None) is not None:
-                said[part] = self._text(getattr(item, part), f"{site}.{part}")
+                fields[part] = self._text(getattr(item, part), f"{site}.{part}")
         if getattr(item, "conditions", None):
-            said["conditions"] = [
+            fields["conditions"] = [
                 self._condition(condition, f"{site}.conditions.{k}")
                 for k, condition in enumerate(item.conditions)
             ]
-        return replace_fields(item, **said)
+        return replace_fields(item, **fields)
 
     def _operator(self, item: Any, site: str) -> Any:
         """Return an operator of ONNX that draws, as an expression of its arguments."""
         args = {k: self._text(v, f"{site}.{k}") for k, v in (item.args or {}).items()}
         seed = args.pop("seed", None)
-        said = [f"{name}={name}" for name in args if name in _NAMED]
-        said += ["input=input"] * item.function.endswith(_READING)
+        arguments = [f"{name}={name}" for name in args if name in _NAMED]
+        arguments += ["input=input"] * item.function.endswith(_READING)
         number = self._numbered(item.function, f"{site}{_seed(seed)}#0")
-        call = f"numpy.random.{_HOOK}({', '.join((str(number), *said))})"
+        call = f"numpy.random.{_HOOK}({', '.join((str(number), *arguments))})"
         return replace_fields(item, function=None, args=args, value=call)
 
     def _condition(self, condition: Any, site: str) -> Any:
         if isinstance(condition, dict):
             return {**condition, **{k: self._text(v, f"{site}.{k}") for k, v in condition.items()}}
-        said = {part: getattr(condition, part) for part in ("test", "value")}
+        fields = {part: getattr(condition, part) for part in ("test", "value")}
         return replace_fields(
-            condition, **{k: self._text(v, f"{site}.{k}") for k, v in said.items()}
+            condition, **{k: self._text(v, f"{site}.{k}") for k, v in fields.items()}
         )
 
     def _text(self, expression: Any, site: str) -> Any:

@@ -36,11 +36,11 @@ from mdf_loop.run.recording.rows import Column
 NOTHING_GIVEN = Given({})
 
 
-def only_given(document: Document, names: Container[str], given: Given) -> Given:
+def only_given(document: Document, names: Container[str], inputs: Given) -> Given:
     """Return the inputs that `names` refer to. Other ports have the engine's own defaults."""
-    wanted = [p.name for p in open_ports(document) if p.given_as(names) is not None]
-    arrays = {name: given.arrays[name] for name in wanted}
-    return Given(arrays, given.over_time, given.dtypes)
+    port_names = [p.name for p in open_ports(document) if p.given_as(names) is not None]
+    arrays = {name: inputs.arrays[name] for name in port_names}
+    return Given(arrays, inputs.over_time, inputs.dtypes)
 
 
 class EngineRun(Struct, frozen=True):
@@ -67,7 +67,7 @@ class EngineRun(Struct, frozen=True):
 
 def drive(
     evaluations: Evaluations,
-    given: Given = NOTHING_GIVEN,
+    inputs: Given = NOTHING_GIVEN,
     steps: int | None = None,
     reason_to_stop: Callable[[], StopReason | None] = lambda: None,
 ) -> EngineRun:
@@ -77,7 +77,7 @@ def drive(
 
     Args:
         evaluations: the model, ready; it is asked for names, or for everything that is a number.
-        given: values of open ports by name, constant or with a row for each step; they are set
+        inputs: values of open ports by name, constant or with a row for each step; they are set
             before every evaluation. The other ports have what the engine gives them.
         steps: how often; None: once, without an axis of time.
         reason_to_stop: returns the limit that ends the run before an evaluation, or None.
@@ -86,23 +86,27 @@ def drive(
         RunError: what is asked for by name is not a number.
     """
     engine = evaluations.engine
-    columns: dict[Item, list[Any]] = {item: [] for item in evaluations.asked}
+    columns: dict[Item, list[Any]] = {item: [] for item in evaluations.recorded_items}
     failure = stopped_by = None
     for step in range(steps or 1):
         if (stopped_by := reason_to_stop()) is not None:
             break
-        arrays = {n: a[step] if n in given.over_time else a for n, a in given.arrays.items()}
+        arrays = {n: a[step] if n in inputs.over_time else a for n, a in inputs.arrays.items()}
         try:
-            held = evaluations.run(arrays)
+            held_values = evaluations.run(arrays)
         except LoopError as error:
             failure = error
             break
         for item, column in columns.items():
-            column.append(held[item.name])
-    executed = tuple(evaluations.ran)
-    ran = {node for sets in executed for nodes in sets for node in nodes}
-    wanted = columns.items() if evaluations.by_name else _numbers(columns, ran)
-    rows = {i.name: _rows(i, column, engine.document) for i, column in wanted} if executed else {}
+            column.append(held_values[item.name])
+    executed = tuple(evaluations.executed_sets)
+    executed_nodes = {node for sets in executed for nodes in sets for node in nodes}
+    value_columns = columns.items() if evaluations.by_name else _numbers(columns, executed_nodes)
+    rows = (
+        {i.name: _rows(i, column, engine.document) for i, column in value_columns}
+        if executed
+        else {}
+    )
     stacks = {name: _stacked(name, column) for name, column in rows.items()}
     arrays = {name: array if steps else array[0, ...] for name, (array, _) in stacks.items()}
     lengths = {name: lengths for name, (_, lengths) in stacks.items() if lengths is not None}
@@ -113,12 +117,14 @@ def drive(
 
 
 def _numbers(
-    columns: Mapping[Item, list[Any]], ran: Collection[str]
+    columns: Mapping[Item, list[Any]], executed_nodes: Collection[str]
 ) -> Iterable[tuple[Item, list[Any]]]:
     """Yield the items that are numbers. Each has one result, and a value if its node ran."""
     for item, column in columns.items():
         valued = [value for value in column if value is not None]
-        if all(_array(value) is not None for value in valued) and (valued or item.node not in ran):
+        if all(_array(value) is not None for value in valued) and (
+            valued or item.node not in executed_nodes
+        ):
             yield item, column
 
 
@@ -169,10 +175,10 @@ def _stacked(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | No
     dtype = _common_dtype(valued, missing=len(valued) < len(rows))
     shapes = {row.shape for row in valued if row.shape} or {()}
     if len(shapes) == 1:
-        made = np.empty((len(rows), *shapes.pop()), dtype)
+        stacked = np.empty((len(rows), *shapes.pop()), dtype)
         for position, row in enumerate(rows):
-            made[position] = np.nan if row is None else row
-        return made, None
+            stacked[position] = np.nan if row is None else row
+        return stacked, None
     rank = max(map(len, shapes))
     nothing = np.empty((0,) * rank, dtype)
     deep = [nothing if row is None else with_axes(row, rank, 0) for row in rows]

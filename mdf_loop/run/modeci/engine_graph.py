@@ -59,9 +59,9 @@ class EngineGraph:
         self.nodes: dict[str, Any] = self._graph.enodes
         for _, call in self.loop_calls():
             call.graph = document.graph.id
-        self._ran: list[tuple[str, ...]] = []
+        self._executed_sets: list[tuple[str, ...]] = []
         _order_edges(self._graph, document)
-        _order_nodes(self._graph, document, self._ran)
+        _order_nodes(self._graph, document, self._executed_sets)
 
     @property
     def turn(self) -> int:
@@ -85,11 +85,11 @@ class EngineGraph:
         Raises:
             RunError: the engine failed; the sentence is its own, the place is named.
         """
-        self._ran.clear()
+        self._executed_sets.clear()
         draws = self._draws.given(lambda: self.turn)
         with silent(), draws, _at(f"{self.document.where}.conditions"):
             self._graph.evaluate(time_increment=time_increment)
-        return tuple(self._ran)
+        return tuple(self._executed_sets)
 
 
 def _made(document: Document) -> Any:
@@ -117,9 +117,9 @@ def silent() -> Iterator[None]:
 
 def engine_error(error: Exception, where: str) -> RunError:
     """Return an exception of the engine as an error of one sentence."""
-    said = _one_line(str(error).partition(" with params ")[0]).removeprefix("Error! ")
-    plain = type(error) in (Exception, ValueError) and said
-    text = said if plain else f"{type(error).__name__}: {said}".removesuffix(": ")
+    message = _one_line(str(error).partition(" with params ")[0]).removeprefix("Error! ")
+    plain = type(error) in (Exception, ValueError) and message
+    text = message if plain else f"{type(error).__name__}: {message}".removesuffix(": ")
     if reason := _kept_back(error):
         text = f"{text}: {reason}"
     return RunError(
@@ -138,14 +138,14 @@ def _kept_back(error: Exception) -> str:
     from modelspec.utils import evaluate
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    asked = next((f.f_locals for f in frames if f.f_code.co_name == "evaluate_expr"), None)
-    if asked is None:
+    frame_locals = next((f.f_locals for f in frames if f.f_code.co_name == "evaluate_expr"), None)
+    if frame_locals is None:
         return ""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        evaluate(asked["expr"], asked["func_params"], verbose=True)
-    _, said, reason = printed.getvalue().rpartition(" (error: ")
-    return _one_line(reason).removesuffix(")") if said else ""
+        evaluate(frame_locals["expr"], frame_locals["func_params"], verbose=True)
+    _, message, reason = printed.getvalue().rpartition(" (error: ")
+    return _one_line(reason).removesuffix(")") if message else ""
 
 
 def _refused_node(document: Document) -> str:
@@ -164,16 +164,16 @@ def _check_reached(document: Document) -> None:
     """Check that all edges can be reached from nodes without incoming edges, as the engine requires."""
     graph = document.graph
     fed = {edge.receiver for edge in graph.edges}
-    reached = {node.id for node in graph.nodes if node.id not in fed}
+    reachable = {node.id for node in graph.nodes if node.id not in fed}
     has_default = {
         n.id for n in graph.nodes if any(p.default_value is not None for p in n.input_ports)
     }
-    reached = reached or set(has_default)
+    reachable = reachable or set(has_default)
     size = -1
-    while size != len(reached):
-        size = len(reached)
-        reached |= {edge.receiver for edge in graph.edges if edge.sender in reached}
-    missed = list(dict.fromkeys(e.sender for e in graph.edges if e.sender not in reached))
+    while size != len(reachable):
+        size = len(reachable)
+        reachable |= {edge.receiver for edge in graph.edges if edge.sender in reachable}
+    missed = list(dict.fromkeys(e.sender for e in graph.edges if e.sender not in reachable))
     if missed:
         names = ", ".join(f"'{name}'" for name in missed)
         raise CycleError(
@@ -194,18 +194,18 @@ def _order_edges(graph: Any, document: Document) -> None:
     pass_on = graph.evaluate_edge
     waiting: list[tuple[Any, dict[str, Any]]] = []
 
-    def keep(edge: Any, **given: Any) -> None:
-        waiting.append((edge, given))
+    def keep(edge: Any, **arguments: Any) -> None:
+        waiting.append((edge, arguments))
 
     def after_edges(node_id: str, run: Callable[..., None]) -> Callable[..., None]:
-        def run_node(**given: Any) -> None:
-            edges = sorted(waiting, key=lambda kept: order[id(kept[0])])
+        def run_node(**arguments: Any) -> None:
+            edges = sorted(waiting, key=lambda edge_call: order[id(edge_call[0])])
             waiting.clear()
             for edge, options in edges:
                 with _at(f"{document.where}.edges['{edge.id}']"):
                     pass_on(edge, **options)
             with _at(f"{document.where}.nodes['{node_id}']"):
-                run(**given)
+                run(**arguments)
 
         return run_node
 
@@ -239,9 +239,9 @@ def _order_nodes(graph: Any, document: Document, done: list[tuple[str, ...]]) ->
                 raise _endless(f"nothing runs for {MOST_IDLE} passes", document)
             if count > MOST_PASSES * len(queue):
                 raise _endless(f"it is not over after {MOST_PASSES} passes", document)
-            ran = sorted(nodes, key=lambda node: order[id(node)])
-            done.append(tuple(node.id for node in ran))
-            yield ran
+            ordered_nodes = sorted(nodes, key=lambda node: order[id(node)])
+            done.append(tuple(node.id for node in ordered_nodes))
+            yield ordered_nodes
 
     graph.scheduler.run = bounded
 
@@ -323,9 +323,9 @@ def with_kept(engine: EngineGraph, names: Iterable[tuple[str, str]]) -> None:
 def _keeping(port: Any, evaluate: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate_and_keep(*args: Any, **kwargs: Any) -> Any:
         value = port.curr_value
-        made = evaluate(*args, **kwargs)
+        evaluated = evaluate(*args, **kwargs)
         port.curr_value = value
-        return made
+        return evaluated
 
     return evaluate_and_keep
 

@@ -27,8 +27,8 @@ class Evaluations:
 
     Attributes:
         engine: the engine's graph.
-        asked: what each run gives, and whether it was asked for `by_name`.
-        ran: the sets of nodes that ran in each evaluation.
+        recorded_items: what each run gives, and whether it was asked for `by_name`.
+        executed_sets: the sets of nodes that ran in each evaluation.
     """
 
     device = Device("cpu", "modeci_mdf's engine computes there")
@@ -43,10 +43,12 @@ class Evaluations:
         """Prepare a `document`, or its graph in the engine. `dt` is the time between two evaluations."""
         self.engine = EngineGraph(document, seed) if isinstance(document, Document) else document
         model = self.engine.document
-        self.asked = items(model) if record is None else [find_item(model, n) for n in record]
+        self.recorded_items = (
+            items(model) if record is None else [find_item(model, n) for n in record]
+        )
         self.by_name = record is not None
         self._dt = dt
-        self.ran: list[tuple[tuple[str, ...], ...]] = []
+        self.executed_sets: list[tuple[tuple[str, ...], ...]] = []
         self._ports = {port.name: (port.node, port.port.id) for port in open_ports(model)}
 
     def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
@@ -63,8 +65,8 @@ class Evaluations:
         for name, array in arrays.items():
             node, port = self._ports[name]
             self.engine.nodes[node].evaluable_inputs[port].curr_value = np.array(array)
-        self.ran.append(self.engine.evaluate(self._dt if self.ran else None))
-        return {item.name: self._held(item) for item in self.asked}
+        self.executed_sets.append(self.engine.evaluate(self._dt if self.executed_sets else None))
+        return {item.name: self._held(item) for item in self.recorded_items}
 
     def _held(self, item: Item) -> Any:
         """Return a copy of the present value of an item, since the engine may change an array later."""

@@ -49,11 +49,11 @@ def narrow_ends(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
     )
 
 
-def taken(made: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
+def taken(outputs: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
     """Return the outputs of the program from those of the session with float32 ends."""
     for name in narrow:
-        made[name] = made[name].astype(_NARROW)
-    return made
+        outputs[name] = outputs[name].astype(_NARROW)
+    return outputs
 
 
 def is_plain(array: Array) -> bool:

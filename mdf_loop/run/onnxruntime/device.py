@@ -48,11 +48,11 @@ class Placed(Struct, frozen=True, eq=False):
     ) -> list[Any]:
         """Return the outputs of these names, written to the memory in `room` where there is some."""
         if not room:
-            made: list[Any] = self.session.run(names, feeds, options)
+            arrays: list[Any] = self.session.run(names, feeds, options)
             if feeds.keys().isdisjoint(names):
-                return made
+                return arrays
             # what is an input and an output CUDA gives as zeros
-            return [_own(feeds[n]) if n in feeds else m for n, m in zip(names, made, strict=True)]
+            return [_own(feeds[n]) if n in feeds else m for n, m in zip(names, arrays, strict=True)]
         binding = self.session.io_binding()  # of runs over time: none of their inputs is an output
         for name, array in feeds.items():
             binding.bind_cpu_input(name, array)

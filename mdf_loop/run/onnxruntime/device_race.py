@@ -109,26 +109,26 @@ class Race:
         return winner.run(names, feeds, options, room)
 
     def _race(self, cpu: Placed, cuda: Placed, work: _Work) -> list[Any]:
-        slow, made = work.timed(cpu, least=1)
+        slow, outputs = work.timed(cpu, least=1)
         if work.is_ended:
-            return made
-        shown = f"cpu: {_text(slow)} for the first piece of work"
+            return outputs
+        reason = f"cpu: {_text(slow)} for the first piece of work"
         try:
             fast, other = work.timed(cuda, least=2 - self._cuda_is_warm, limit=slow + PATIENCE)
         except _TooSlow as lost:
             if not work.is_ended or self._cuda_is_warm:
-                self._take(cpu, f"{shown}, cuda: {lost}")
+                self._take(cpu, f"{reason}, cuda: {lost}")
             self._cuda_is_warm = True
-            return made
+            return outputs
         except Exception as error:  # noqa: BLE001 - the runtime has errors of its own
             first = (str(error).splitlines() or [type(error).__name__])[0]
-            self._take(cpu, f"{shown}, cuda: {first}")
-            return made
+            self._take(cpu, f"{reason}, cuda: {first}")
+            return outputs
         if fast * MARGIN > slow:
-            self._take(cpu, f"{shown}, cuda: {_text(fast)}")
-            return made
-        shown = f"cuda: {_text(fast)} for the first piece of work, cpu: {_text(slow)}"
-        self._take(cuda, f"{shown}; {cuda.device.reason}")
+            self._take(cpu, f"{reason}, cuda: {_text(fast)}")
+            return outputs
+        reason = f"cuda: {_text(fast)} for the first piece of work, cpu: {_text(slow)}"
+        self._take(cuda, f"{reason}; {cuda.device.reason}")
         return other
 
     def _take(self, placed: Placed, reason: str) -> None:
@@ -163,17 +163,17 @@ class _Work(Struct, frozen=True):
             _TooSlow: a run took longer than `limit`, or was ended from outside, if there is a limit.
         """
         times: list[float] = []
-        made: list[Any] = []
+        outputs: list[Any] = []
         while len(times) < least or (len(times) < _RUNS and sum(times) < _SHORT):
             start = time.perf_counter()
             try:
-                made = self._done(placed, limit)
+                outputs = self._done(placed, limit)
             except Exception:
                 if limit is None and times and self.is_ended:
                     break  # what was made is complete
                 raise
             times.append(time.perf_counter() - start)
-        return min(times[1:] or times), made
+        return min(times[1:] or times), outputs
 
     def _done(self, placed: Placed, limit: float | None) -> list[Any]:
         if limit is None:

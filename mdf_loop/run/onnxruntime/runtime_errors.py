@@ -30,8 +30,8 @@ def onnxruntime_errors() -> tuple[type[Exception], ...]:
     """Return the exception classes that ONNX Runtime raises."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    found = (getattr(state, name, None) for name in dir(state))
-    own = [t for t in found if isinstance(t, type) and issubclass(t, Exception)]
+    classes = (getattr(state, name, None) for name in dir(state))
+    own = [t for t in classes if isinstance(t, type) and issubclass(t, Exception)]
     return (*own, RuntimeError, ValueError)
 
 
@@ -69,12 +69,12 @@ def run_error(error: Exception, nodes: Nodes) -> LoopError:
 
 def load_error(error: Exception) -> LoopError:
     """Return the error about a compiled model that ONNX Runtime refuses to load."""
-    found = _REFUSED.search(str(error))
+    match = _REFUSED.search(str(error))
     if _NO_ROOM.search(str(error)):
-        return _no_room(found[1] if found else "")
+        return _no_room(match[1] if match else "")
     return RunError(
         "ONNX Runtime does not take the compiled model",
-        found[1] if found else "",
+        match[1] if match else "",
         f"ONNX Runtime says: {_reason(error)}",
     )
 
@@ -95,8 +95,8 @@ def _no_room(where: str) -> MemoryLimitError:
 
 
 def _place(name: str) -> str:
-    found = _PLACE.match(name)
-    return found[1] if found else ""
+    match = _PLACE.match(name)
+    return match[1] if match else ""
 
 
 # --- the runtime's own words --------------------------------------------------------------------
@@ -130,9 +130,9 @@ def _explained(op_type: str, reason: str) -> tuple[str, str]:
     if "operand cannot broadcast" in reason and row_of(op_type).elementwise:  # as CUDA says it
         return "the shapes of two operands do not fit", _ONE_SHAPE
     for pattern, words in _KNOWN:
-        found = pattern.search(reason)
-        if found:
-            return words(found)
+        match = pattern.search(reason)
+        if match:
+            return words(match)
     if op_type in ("ArgMax", "ArgMin"):
         return f"onnx::{op_type} needs at least one element", "there was nothing to choose from"
     sentence = "the model failed while running"
@@ -146,9 +146,9 @@ def _shape(text: str) -> str:
     return f"[{', '.join(filter(None, text.strip('{}').split(',')))}]"
 
 
-def _no_position(found: re.Match[str]) -> tuple[str, str]:
+def _no_position(match: re.Match[str]) -> tuple[str, str]:
     return (
-        f"position {found[1]} does not exist: the axis has positions {found[2]} to {found[3]}",
+        f"position {match[1]} does not exist: the axis has positions {match[2]} to {match[3]}",
         _NO_POSITION,
     )
 

@@ -85,8 +85,8 @@ class Session:
         keep = natives.register(options)
         forms = NodeWriters(natives.writer(write_scan), natives.writer(write_loop))
         self._can_be_told = bool(natives.loops)
-        told = (STOP,) if natives.loops else ()
-        model = SessionModel(loaded, forms, told, functools.partial(prepare, order=CUDA))
+        control_inputs = (STOP,) if natives.loops else ()
+        model = SessionModel(loaded, forms, control_inputs, functools.partial(prepare, order=CUDA))
         self._nodes = model.nodes
         self._apart = {name: owned(array) for name, array in model.large_constants.items()}
         if self._apart:
@@ -118,14 +118,14 @@ class Session:
         """
         if stopping is not None:
             return self._run(arrays, stopping, room)
-        made: dict[str, Data] | None = None
+        outputs: dict[str, Data] | None = None
         with Stopping(grace=0.0) as alone, suppress(Stopped):
-            made = self._run(arrays, alone, room)
+            outputs = self._run(arrays, alone, room)
         if alone.reason is not None and alone.reason.is_asked:
             raise ending(alone.reason)
-        if made is None:  # without a failure somebody else has ended it
+        if outputs is None:  # without a failure somebody else has ended it
             raise alone.failure or KeyboardInterrupt
-        return made
+        return outputs
 
     def _fitting(self, room: Room) -> Room:
         """Return the part of `room` that outputs can be written to, if that is worthwhile."""
@@ -149,7 +149,7 @@ class Session:
             computation = options
         try:
             stopping.begins(computation)
-            made = call(
+            outputs = call(
                 lambda: self._session.run(self.names, feeds, options, self._fitting(room)), stopping
             )
         except onnxruntime_errors() as error:
@@ -158,7 +158,7 @@ class Session:
             raise run_error(error, self._nodes) from None
         finally:
             stopping.ends(computation)
-        return taken(dict(zip(self.names, made, strict=True)), self._narrow_outputs)
+        return taken(dict(zip(self.names, outputs, strict=True)), self._narrow_outputs)
 
 
 def _options(shares: bool, large: bool, threads: int | None) -> Any:

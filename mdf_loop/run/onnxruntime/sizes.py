@@ -43,11 +43,11 @@ def sizes(program: Program) -> Sizes:
     """Return the sizes of the values of a program."""
     inputs = [entry.value for entry in program.inputs]
     operations = tuple(walk(program.ops))
-    made = (value for operation in operations for value in results(operation))
+    result_values = (value for operation in operations for value in results(operation))
     outermost = (value for operation in program.ops for value in results(operation))
     largest = max((v for v in outermost if _is_known(v)), key=_bytes, default=None)
     return Sizes(
-        max(map(_elements, (*inputs, *made)), default=1),
+        max(map(_elements, (*inputs, *result_values)), default=1),
         max((row_of(op.op_type).work(op) for op in operations if isinstance(op, Op)), default=0.0),
         largest,
         0 if largest is None else _bytes(largest),

@@ -17,12 +17,12 @@ from mdf_loop.run.recording.metadata import METADATA, DamagedError, Entry, read_
 class CheckedStore(LocalStore):
     """The folder `root` of an array; a chunk that is damaged is one error that names it.
 
-    `shown` is the store as users named it.
+    `display_path` is the store as users named it.
     """
 
-    def __init__(self, root: Path, shown: Path, *, read_only: bool) -> None:
+    def __init__(self, root: Path, display_path: Path, *, read_only: bool) -> None:
         super().__init__(root, read_only=read_only)
-        self.shown = shown
+        self.display_path = display_path
         self._known: Entry | None = None
 
     async def get(
@@ -86,6 +86,6 @@ class CheckedStore(LocalStore):
 
     def _damaged(self, key: str, word: str) -> InputError:
         return InputError(
-            f"'{key}' of '{self.root.name}' in '{self.shown}' is {word}",
+            f"'{key}' of '{self.root.name}' in '{self.display_path}' is {word}",
             hint="go on from a checkpoint, or run the model again",
         )

@@ -83,14 +83,14 @@ class Growing:
         if not (np.less_equal(own, self.row)).all():
             self.row = common_shape(self.name, self.row, own)
             self._endless = self._without_end()
-        made = np.empty((*self._front, count, *own), self._endless.dtype)
+        fitted_array = np.empty((*self._front, count, *own), self._endless.dtype)
         try:
-            np.copyto(made, rows, "same_kind")
+            np.copyto(fitted_array, rows, "same_kind")
         except (ValueError, TypeError):
             raise self._misfit(rows) from None
-        if made.dtype != rows.dtype and not _same(made.astype(rows.dtype), rows):
+        if fitted_array.dtype != rows.dtype and not _same(fitted_array.astype(rows.dtype), rows):
             raise self._misfit(rows)
-        return made
+        return fitted_array
 
     def _misfit(self, rows: Array) -> InputError:
         rest = list(rows.shape[self.axis + 1 :])
@@ -199,5 +199,5 @@ class Growing:
                 yield file
 
 
-def _same(made: Array, rows: Array) -> bool:
-    return bool(np.all((made == rows) | ((made != made) & (rows != rows))))
+def _same(buffer: Array, rows: Array) -> bool:
+    return bool(np.all((buffer == rows) | ((buffer != buffer) & (rows != rows))))

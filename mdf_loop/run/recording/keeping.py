@@ -66,7 +66,7 @@ def kept(document: Document, selection: Selection) -> Keeping:
     """
     outputs = named_items(document)
     items = outputs if selection.names_outputs else named_items(document, selection)
-    shown = {item: name for name, item in reversed(items.items())}
+    name_of = {item: name for name, item in reversed(items.items())}
     _refuse_twice(document, selection.reduce)
     named = {find_item(document, name) for name in (*(selection.only or ()), *selection.record)}
     reduced = {find_item(document, name): words for name, words in selection.reduce.items()}
@@ -77,8 +77,8 @@ def kept(document: Document, selection: Selection) -> Keeping:
         raise InputError(
             "nothing of the run is kept: `only` names nothing", hint="name an output, or reduce one"
         )
-    when = None if selection.when is None else shown[find_item(document, selection.when)]
-    words = {shown[item]: words for item, words in reduced.items()}
+    when = None if selection.when is None else name_of[find_item(document, selection.when)]
+    words = {name_of[item]: words for item, words in reduced.items()}
     return Keeping(traces, replace(selection, when=when, reduce=words))
 
 

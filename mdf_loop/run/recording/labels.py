@@ -43,18 +43,18 @@ class Labelled(Struct, frozen=True, eq=False):
 
 def coordinates(results: Outputs) -> list[Labelled]:
     """Return the coordinates along the leading axes of all outputs."""
-    taken = set(results)  # whole names: `time in results` is true of an output A.time, too
-    found = []
+    taken_names = set(results)  # whole names: `time in results` is true of an output A.time, too
+    labels = []
     for axis in results.axes:
         if any(array.ndim > 1 for array in axis.coordinates.values()):
             members = np.arange(axis.length)
-            found.append(Labelled(axis.name, (axis.name,), members, ""))
+            labels.append(Labelled(axis.name, (axis.name,), members, ""))
         for name, array in axis.coordinates.items():
-            shown = f"{name} (swept)" if name in taken else name
-            dims = (axis.name, *_own_dims(shown, array.ndim - 1, taken))
-            made = array if isinstance(array, Ticks) else storable(array)
-            found.append(Labelled(shown, dims, made, results.units.get(name, "")))
-    return found
+            label_name = f"{name} (swept)" if name in taken_names else name
+            dims = (axis.name, *_own_dims(label_name, array.ndim - 1, taken_names))
+            labels_array = array if isinstance(array, Ticks) else storable(array)
+            labels.append(Labelled(label_name, dims, labels_array, results.units.get(name, "")))
+    return labels
 
 
 def outputs(results: Outputs) -> list[Labelled]:
@@ -70,18 +70,18 @@ def outputs(results: Outputs) -> list[Labelled]:
                 f"the output '{name}' is {what}, which only JSON can hold",
                 hint="save as .json, or join the members with onnx::ConcatFromSequence",
             )
-    taken, stated = _taken(results), _stated_dims(results)
+    taken_names, stated = _taken(results), _stated_dims(results)
     return [
-        _output(results, name, name, array, taken, stated.get(name))
+        _output(results, name, name, array, taken_names, stated.get(name))
         for name, array in results.items()
     ]
 
 
 def lengths(results: Outputs) -> dict[str, Labelled]:
     """Return the lengths of the rows of outputs, by the name of the output."""
-    names, taken = length_names(results.lengths, results), _taken(results)
+    names, taken_names = length_names(results.lengths, results), _taken(results)
     return {
-        name: _output(results, name, names[name], array, taken)
+        name: _output(results, name, names[name], array, taken_names)
         for name, array in results.lengths.items()
     }
 
@@ -106,8 +106,8 @@ def seed(results: Outputs) -> list[Labelled]:
 
 def length_names(names: Iterable[str], outputs: Collection[str]) -> dict[str, str]:
     """Return the name for the lengths of rows of each of these outputs: `<name>.length`."""
-    taken = set(outputs)
-    return {name: _free(f"{name}.length", taken) for name in names}
+    taken_names = set(outputs)
+    return {name: _free(f"{name}.length", taken_names) for name in names}
 
 
 def element_names(name: str, shape: Sequence[int]) -> Iterator[str]:
@@ -128,39 +128,41 @@ def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
     Outputs share an axis that is equally long in all of them. One that the run has found to be not,
     or that the array does not have, is called as if nothing was said.
     """
-    found, extents = {}, dict[str, set[int]]()
+    stated_dims, extents = {}, dict[str, set[int]]()
     for name, array in results.items():
         of = name.rpartition(".")[0] if name in results.reduced else name
         dims = results.dims.get(of, ())
         own = np.shape(array)[len(results.axes_of(name)) :]
         if dims and len(dims) == len(own):
-            found[name] = dims
+            stated_dims[name] = dims
             for dim, extent in zip(dims, own, strict=True):
                 extents.setdefault(dim, set()).add(extent)
-    return {name: dims for name, dims in found.items() if all(len(extents[d]) == 1 for d in dims)}
+    return {
+        name: dims for name, dims in stated_dims.items() if all(len(extents[d]) == 1 for d in dims)
+    }
 
 
 def _output(
     results: Outputs,
     name: str,
-    shown: str,
+    output_name: str,
     array: Array,
-    taken: set[str],
+    taken_names: set[str],
     stated: tuple[str, ...] | None = None,
 ) -> Labelled:
     """Return an array with the leading axes of an output, under the name that is shown."""
     front = tuple(axis.name for axis in results.axes_of(name))
-    own = _own_dims(shown, array.ndim - len(front), taken)
-    dims = (*front, *(own if stated is None else (_free(dim, taken) for dim in stated)))
-    return Labelled(shown, dims, storable(array), results.units.get(shown, ""))
+    own = _own_dims(output_name, array.ndim - len(front), taken_names)
+    dims = (*front, *(own if stated is None else (_free(dim, taken_names) for dim in stated)))
+    return Labelled(output_name, dims, storable(array), results.units.get(output_name, ""))
 
 
-def _own_dims(name: str, count: int, taken: set[str]) -> tuple[str, ...]:
-    return tuple(_free(f"{name}_{k}", taken) for k in range(count))
+def _own_dims(name: str, count: int, taken_names: set[str]) -> tuple[str, ...]:
+    return tuple(_free(f"{name}_{k}", taken_names) for k in range(count))
 
 
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
+def _free(name: str, taken_names: set[str]) -> str:
+    while name in taken_names:
         name += "_"
     return name
 

@@ -76,8 +76,8 @@ def lengths_of(rows: Array, flags: Array | None, front: int) -> Array:
     every = np.broadcast_to(extents, (*rows.shape[:front], *extents.shape))
     if flags is None:
         return every
-    ran = flags.reshape(*rows.shape[:front], *(1,) * extents.ndim)
-    return every * ran
+    has_run = flags.reshape(*rows.shape[:front], *(1,) * extents.ndim)
+    return every * has_run
 
 
 def without_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:

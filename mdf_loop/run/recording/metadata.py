@@ -123,8 +123,8 @@ class Entry(Struct, frozen=True):
         _check(is_plain(name), f"{name[:80]!r} is no name of an array")
         _check(isinstance(document, dict), f"of '{name}' it says nothing")
         for word, fact in _FACTS.items():
-            found = document.get(word)
-            _check(_same(found, fact), f"the {word} of '{name}' is {_short(found)}")
+            content = document.get(word)
+            _check(_same(content, fact), f"the {word} of '{name}' is {_short(content)}")
         dtype = _dtype(name, document.get("data_type"))
         shape = _extents(name, "shape", document.get("shape"), 0)
         chunks = _extents(name, "chunk shape", _chunk_shape(document.get("chunk_grid")), 1)
@@ -164,14 +164,15 @@ def is_plain(name: Any) -> bool:
     return Path(name).name == name
 
 
-def _dtype(name: str, given: Any) -> np.dtype[Any]:
-    if given == _TEXT:
+def _dtype(name: str, content: Any) -> np.dtype[Any]:
+    if content == _TEXT:
         return np.dtypes.StringDType()
     _check(
-        isinstance(given, str) and given in _NUMBERS, f"the dtype of '{name}' is {_short(given)}"
+        isinstance(content, str) and content in _NUMBERS,
+        f"the dtype of '{name}' is {_short(content)}",
     )
-    made: np.dtype[Any] = np.dtype(given)
-    return made
+    dtype: np.dtype[Any] = np.dtype(content)
+    return dtype
 
 
 def _chunk_shape(grid: Any) -> Any:
@@ -182,28 +183,28 @@ def _chunk_shape(grid: Any) -> Any:
     return about.get("chunk_shape") if isinstance(about, dict) else None
 
 
-def _extents(name: str, what: str, given: Any, least: int) -> tuple[int, ...]:
-    whole = isinstance(given, list) and all(type(extent) is int for extent in given)
+def _extents(name: str, what: str, content: Any, least: int) -> tuple[int, ...]:
+    whole = isinstance(content, list) and all(type(extent) is int for extent in content)
     _check(
-        whole and len(given) <= 64 and all(least <= extent <= _MOST for extent in given),
-        f"the {what} of '{name}' is {_short(given)}",
+        whole and len(content) <= 64 and all(least <= extent <= _MOST for extent in content),
+        f"the {what} of '{name}' is {_short(content)}",
     )
-    return tuple(given)
+    return tuple(content)
 
 
-def _are_texts(given: Any) -> bool:
-    return isinstance(given, list) and all(isinstance(text, str) for text in given)
+def _are_texts(content: Any) -> bool:
+    return isinstance(content, list) and all(isinstance(text, str) for text in content)
 
 
-def _is_about(given: Any) -> bool:
+def _is_about(content: Any) -> bool:
     """Return True for attributes: texts by name."""
-    return isinstance(given, dict) and all(isinstance(text, str) for text in given.values())
+    return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
 
 
-def _is_fill(given: Any, dtype: np.dtype[Any]) -> bool:
+def _is_fill(content: Any, dtype: np.dtype[Any]) -> bool:
     if dtype.kind == "f":
-        return given == "NaN" or (type(given) in (int, float) and given == 0)
-    return _same(given, {"T": "", "b": False}.get(dtype.kind, 0))
+        return content == "NaN" or (type(content) in (int, float) and content == 0)
+    return _same(content, {"T": "", "b": False}.get(dtype.kind, 0))
 
 
 def _are_ours(codecs: Any, dtype: np.dtype[Any]) -> bool:
@@ -238,8 +239,8 @@ def _same(one: Any, other: Any) -> bool:
     )
 
 
-def _short(given: Any) -> str:
-    text = "missing" if given is None else repr(given)
+def _short(content: Any) -> str:
+    text = "missing" if content is None else repr(content)
     return text if len(text) <= 80 else f"{text[:60]} ... {text[-15:]}"
 
 
@@ -283,10 +284,10 @@ class Layout(Struct, frozen=True):
         arrays = {name: Entry.of(name, entry) for name, entry in documents.items()}
         dims = arrays[along].dims
         _check(len(dims) == 1, f"the {STREAMED} of it is '{along}', which has {len(dims)} axes")
-        made = cls(document, arrays, along, dims[0])
-        for name in made.growing:
-            made._check_chunks(name)
-        return made
+        layout = cls(document, arrays, along, dims[0])
+        for name in layout.growing:
+            layout._check_chunks(name)
+        return layout
 
     def _check_chunks(self, name: str) -> None:
         """Check that a chunk has one row, or a limited number of bytes."""
@@ -299,8 +300,8 @@ class Layout(Struct, frozen=True):
     @property
     def growing(self) -> list[str]:
         """The names of the arrays that grow, the coordinate last."""
-        found = [name for name, entry in self.arrays.items() if self.dim in entry.dims]
-        return sorted(found, key=lambda name: name == self.along)
+        names = [name for name, entry in self.arrays.items() if self.dim in entry.dims]
+        return sorted(names, key=lambda name: name == self.along)
 
     def axis(self, name: str) -> int:
         """Along which axis an array grows."""
@@ -309,5 +310,5 @@ class Layout(Struct, frozen=True):
 
 def attributes_in(document: Any) -> dict[str, Any]:
     """Return the attributes of a store, or no attributes."""
-    found = document.get("attributes") if isinstance(document, dict) else None
-    return found if isinstance(found, dict) else {}
+    attributes = document.get("attributes") if isinstance(document, dict) else None
+    return attributes if isinstance(attributes, dict) else {}

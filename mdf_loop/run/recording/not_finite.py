@@ -67,16 +67,16 @@ class NotFinite(Struct, frozen=True):
         return f"{name} is {self.word}{place}: {_REMEDY}"
 
 
-def earliest(found: Iterable[NotFinite | None]) -> NotFinite | None:
+def earliest(places: Iterable[NotFinite | None]) -> NotFinite | None:
     """Return the first of some values: of the earliest row, then of the first output and member."""
-    there = (each for each in found if each is not None)
+    there = (each for each in places if each is not None)
     return min(there, key=_rank, default=None)
 
 
-def _rank(found: NotFinite) -> tuple[Any, ...]:
-    timed = found.row is not None and bool(found.at)
-    row = found.row if timed else math.inf
-    return found.is_state, row, found.order, found.member or 0, found.trial or 0
+def _rank(place: NotFinite) -> tuple[Any, ...]:
+    timed = place.row is not None and bool(place.at)
+    row = place.row if timed else math.inf
+    return place.is_state, row, place.order, place.member or 0, place.trial or 0
 
 
 # --- looking --------------------------------------------------------------------------------------
@@ -123,9 +123,9 @@ class RowEnds:
 
     def take(self, rows: Mapping[str, Array], flags: Mapping[str, Array]) -> None:
         """Look at further rows; `flags` say of some of them, by name, whether the node has run."""
-        for name, ran in flags.items():
-            if not ran.all():
-                self.unrun[name] = self.unrun.get(name, 0) + (~ran).sum(axis=self._axis)
+        for name, flag_rows in flags.items():
+            if not flag_rows.all():
+                self.unrun[name] = self.unrun.get(name, 0) + (~flag_rows).sum(axis=self._axis)
         last = (slice(None),) * self._axis + (-1,)
         self.are_finite = all(
             is_finite(array[last]) or self._is_unrun(array[last], flags.get(name), last)
@@ -136,8 +136,8 @@ class RowEnds:
         """Return True if what is not finite is only missing: its node has not run."""
         if flags is None:
             return False
-        ran = flags[last]
-        return is_finite(np.asarray(row)[ran])
+        has_run = flags[last]
+        return is_finite(np.asarray(row)[has_run])
 
 
 # --- searching ------------------------------------------------------------------------------------
@@ -150,18 +150,18 @@ def find_in_outputs(results: Outputs, missing: Mapping[str, Array]) -> NotFinite
         results: the outputs, in memory or read where they are looked at.
         missing: by output, for each member, the number of first rows that its node has not computed.
     """
-    found: NotFinite | None = None
+    first_place: NotFinite | None = None
     for order, name in enumerate(results):
         front = results.axes_of(name)
         if any(axis.name == "time" for axis in front):
-            before = None if found is None else found.row
+            before = None if first_place is None else first_place.row
             here = _in_rows(results, name, order, missing.get(name), before)
         elif name in missing:  # a reduction of rows that are missing in part
             here = None
         else:
             here = _in_whole(results, name, order)
-        found = earliest((found, here))
-    return found
+        first_place = earliest((first_place, here))
+    return first_place
 
 
 def find_in_states(state: Mapping[str, Array]) -> NotFinite | None:
@@ -203,8 +203,8 @@ def _in_rows(
         if missing is not None:
             members = wrong.shape[1 : len(front)]
             numbers = np.arange(first, first + len(wrong)).reshape(-1, *(1,) * len(members))
-            ran = numbers >= np.broadcast_to(missing, math.prod(members)).reshape(members)
-            wrong &= ran.reshape(*ran.shape, *(1,) * (wrong.ndim - ran.ndim))
+            is_run = numbers >= np.broadcast_to(missing, math.prod(members)).reshape(members)
+            wrong &= is_run.reshape(*is_run.shape, *(1,) * (wrong.ndim - is_run.ndim))
         if wrong.any():
             row, *place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
             others = (*front[:time], *front[time + 1 :])

@@ -24,7 +24,7 @@ class TrialStatistics:
     """Takes trials, batch after batch, and gives what is told of them.
 
     Args:
-        asked: what is to be told.
+        over_trials: what is to be told.
 
     Attributes:
         numbers: by the name of what is told the numbers that belong to it: the probabilities of
@@ -35,28 +35,34 @@ class TrialStatistics:
         InputError: a word means nothing.
     """
 
-    def __init__(self, asked: OverTrials) -> None:
-        self._asked = asked
+    def __init__(self, over_trials: OverTrials) -> None:
+        self._over_trials = over_trials
         self._members: int | None = None
         self._groups: dict[_Group, dict[str, Reduction]] = {}
-        told = {
+        requested = {
             f"{name}.{statistic.word}": (name, statistic)
-            for name, statistics in asked.statistics.items()
+            for name, statistics in over_trials.statistics.items()
             for statistic in statistics
         }
-        self._made = {key: (name, _maker(statistic)) for key, (name, statistic) in told.items()}
-        self.numbers = {key: statistic.numbers for key, (_, statistic) in told.items()}
+        self._accumulators = {
+            key: (name, _maker(statistic)) for key, (name, statistic) in requested.items()
+        }
+        self.numbers = {key: statistic.numbers for key, (_, statistic) in requested.items()}
         self.trials = 0
 
     def add(self, outputs: Mapping[str, Array], members: range | None = None) -> None:
         """Take a batch: outputs `[trial, ...]`, or `[member, trial, ...]` of these members."""
         if members is not None:
             self._members = max(self._members or 0, members.stop)
-        arrays = {name: self._of_members(outputs[name]) for name in self._asked.statistics}
-        by = None if self._asked.by is None else self._of_members(outputs[self._asked.by])
+        arrays = {name: self._of_members(outputs[name]) for name in self._over_trials.statistics}
+        by = (
+            None
+            if self._over_trials.by is None
+            else self._of_members(outputs[self._over_trials.by])
+        )
         if by is not None and (by.ndim != 2 or by.dtype.kind not in "biuf"):
             raise InputError(
-                f"'{self._asked.by}' is no single number in each trial, so nothing is told by it",
+                f"'{self._over_trials.by}' is no single number in each trial, so nothing is told by it",
                 hint="choose an output that is one number, e.g. the response",
             )
         for name, array in arrays.items():
@@ -68,7 +74,7 @@ class TrialStatistics:
             for value in (None,) if by is None else np.unique(by[row]).tolist():
                 chosen = slice(None) if by is None else by[row] == value
                 group = self._group(member, value)
-                for key, (name, _) in self._made.items():
+                for key, (name, _) in self._accumulators.items():
                     self._check_shape(group[key], name, arrays[name][row])
                     group[key].add(arrays[name][row][chosen])
 
@@ -85,7 +91,7 @@ class TrialStatistics:
     def _group(self, member: int, value: Any) -> dict[str, Reduction]:
         key = (member, value)
         if key not in self._groups:
-            self._groups[key] = {name: make() for name, (_, make) in self._made.items()}
+            self._groups[key] = {name: make() for name, (_, make) in self._accumulators.items()}
         return self._groups[key]
 
     # --- what is told -----------------------------------------------------------------------------
@@ -99,13 +105,15 @@ class TrialStatistics:
     def axes(self) -> tuple[Axis, ...]:
         """The axis of these values, if there is one."""
         return (
-            () if self._asked.by is None else (Axis(self._asked.by, {self._asked.by: self.values}),)
+            ()
+            if self._over_trials.by is None
+            else (Axis(self._over_trials.by, {self._over_trials.by: self.values}),)
         )
 
     def arrays(self) -> dict[str, Array]:
         """Return the statistics by name: `[member, value, ...]`, without absent axes."""
-        values = (None,) if self._asked.by is None else self.values.tolist()
-        return {name: self._array(name, values) for name in self._made}
+        values = (None,) if self._over_trials.by is None else self.values.tolist()
+        return {name: self._array(name, values) for name in self._accumulators}
 
     def _array(self, name: str, values: Collection[Any]) -> Array:
         keys = list(product(range(self._members or 1), values))
@@ -116,8 +124,8 @@ class TrialStatistics:
         whole = all(key in there for key in keys) or blank == 0
         stack = np.stack(rows).astype(like.dtype if whole else np.result_type(like, np.float64))
         members = () if self._members is None else (self._members,)
-        told = () if self._asked.by is None else (len(values),)
-        return stack.reshape((*members, *told, *like.shape))
+        leading_shape = () if self._over_trials.by is None else (len(values),)
+        return stack.reshape((*members, *leading_shape, *like.shape))
 
 
 def _maker(statistic: Statistic) -> Any:

@@ -43,7 +43,7 @@ class Recorder:
         self._reductions = Reductions(keeping.selection.reduce)
         self._chosen = Column("the numbers of the steps")
         self._first: int | None = None
-        self._given = 0
+        self._row_count = 0
 
     def room(self, numbers: range) -> Room:
         """Return memory for the rows of these steps, if they are recorded as they are."""
@@ -61,15 +61,17 @@ class Recorder:
             self._reductions.add({n: rows[n] for n in self.keeping.selection.reduce}, self.axis)
         numbers, places = self._places(block.numbers, rows)
         rows |= self._lengths(rows, block.rows)
-        kept = {name: self._at(rows[name], places) for name in self.keeping.columns}
+        selected_rows = {name: self._at(rows[name], places) for name in self.keeping.columns}
         if self._first is None and len(numbers):
             self._first = int(numbers[0])
         if self.keeping.selection.when is not None:
             self._chosen.add(np.asarray(numbers, np.int64))
-        self._given += len(numbers)
+        self._row_count += len(numbers)
         if len(numbers):
-            self.ends.take({n: kept[n] for n in self.keeping.traces}, self._flags(block, places))
-        self.sink.add(Ticks(numbers, self.clock), kept)
+            self.ends.take(
+                {n: selected_rows[n] for n in self.keeping.traces}, self._flags(block, places)
+            )
+        self.sink.add(Ticks(numbers, self.clock), selected_rows)
 
     def _flags(self, block: Block, places: slice | Array) -> dict[str, Array]:
         """Return, for outputs of nodes that may not run, whether the node has run by each kept row."""
@@ -83,11 +85,13 @@ class Recorder:
         known = {n: rank for n, rank in self.keeping.open.items() if rank is not None}
         return {**rows, **{n: with_axes(rows[n], rank, front) for n, rank in known.items()}}
 
-    def _lengths(self, rows: Mapping[str, Array], made: Mapping[str, Array]) -> dict[str, Array]:
+    def _lengths(
+        self, rows: Mapping[str, Array], row_lengths: Mapping[str, Array]
+    ) -> dict[str, Array]:
         """Return the length of each row that may have another length, by the name of the column."""
         front = self.axis + 1
         return {
-            column: lengths_of(rows[name], made.get(self.has_run.get(name, "")), front)
+            column: lengths_of(rows[name], row_lengths.get(self.has_run.get(name, "")), front)
             for name, column in self.keeping.lengths.items()
         }
 
@@ -102,8 +106,8 @@ class Recorder:
         mask = all_numbers % every == 0
         if when is not None:
             mask &= _truths(when, rows[when], len(all_numbers))
-        found = np.flatnonzero(mask)
-        return all_numbers[found], found
+        positions = np.flatnonzero(mask)
+        return all_numbers[positions], positions
 
     def _at(self, rows: Array, places: slice | Array) -> Array:
         return rows[(slice(None),) * self.axis + (places,)]
@@ -116,7 +120,7 @@ class Recorder:
         """Let the sink end; whether it has all rows."""
         with suppress(DiskFullError):
             self.sink.close()
-        return self.sink.length == self._given
+        return self.sink.length == self._row_count
 
     # --- what was kept ------------------------------------------------------------------------
 
@@ -147,7 +151,7 @@ class Recorder:
 
         `dtypes` are those of what is recorded. The sink comes last: it may be on a disk.
         """
-        self._given = length = parts.number("length", len(numbers))
+        self._row_count = length = parts.number("length", len(numbers))
         expected = self.keeping.expected(numbers.start, len(numbers))
         if expected not in (None, length):
             raise parts.wrong("length", f"{expected}, the rows of {len(numbers)} steps")

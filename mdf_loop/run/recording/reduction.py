@@ -252,10 +252,10 @@ class Mean(Reduction):
 
     def _result(self) -> Array:
         total, lost = self._total()
-        made = np.asarray(self._of_sum(np.where(np.isfinite(total), total + lost, total)))
-        made[np.isnan(made)] = np.nan
+        mean = np.asarray(self._of_sum(np.where(np.isfinite(total), total + lost, total)))
+        mean[np.isnan(mean)] = np.nan
         is_float = kind_of(str(self._dtype)) == "f"
-        return made.astype(self._dtype) if is_float else made
+        return mean.astype(self._dtype) if is_float else mean
 
     def _of_sum(self, total: Array) -> Array:
         return total / self.rows
@@ -286,9 +286,9 @@ def _added(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
 
     D. E. Knuth, The Art of Computer Programming 2, 4.2.2, theorem B.
     """
-    made = total + more
-    seen = made - total
-    return made, lost + ((total - (made - seen)) + (more - seen))
+    total_sum = total + more
+    added_part = total_sum - total
+    return total_sum, lost + ((total - (total_sum - added_part)) + (more - added_part))
 
 
 # --- all of them ----------------------------------------------------------------------------------

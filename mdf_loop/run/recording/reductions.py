@@ -23,8 +23,9 @@ class Reductions:
     def __init__(self, words: Mapping[str, Sequence[str]]) -> None:
         raise_findings(_unknown(words))
         self._axis = 0
-        self._made = {
-            name: {word: REDUCTIONS[word]() for word in asked} for name, asked in words.items()
+        self._accumulators = {
+            name: {word: REDUCTIONS[word]() for word in statistic_names}
+            for name, statistic_names in words.items()
         }
 
     def add(self, rows: Mapping[str, Array], axis: int) -> None:
@@ -35,23 +36,27 @@ class Reductions:
         """
         raise_findings(self._unfit(rows))
         self._axis = axis
-        in_front = {n: _members_last(rows[n]) if axis else rows[n] for n in self._made}
+        in_front = {n: _members_last(rows[n]) if axis else rows[n] for n in self._accumulators}
         raise_findings(self._uneven(in_front))
-        for name, made in self._made.items():
-            for reduction in made.values():
+        for name, accumulators in self._accumulators.items():
+            for reduction in accumulators.values():
                 reduction.add(in_front[name])
 
     def arrays(self) -> dict[str, Array]:
         """Return the values so far, `node.port.mean` etc. In a sweep, members are in front."""
-        there = {name: made.value() for name, made in self._all().items() if made.is_there}
+        there = {
+            name: accumulator.value()
+            for name, accumulator in self._all().items()
+            if accumulator.is_there
+        }
         return {n: np.moveaxis(a, -1, 0) for n, a in there.items()} if self._axis else there
 
     def snapshot(self) -> dict[str, Array]:
         """Return everything that is necessary to resume, as files store it."""
         parts = {
             f"{name}/{key}": part
-            for name, made in self._all().items()
-            for key, part in made.snapshot().items()
+            for name, accumulator in self._all().items()
+            for key, part in accumulator.snapshot().items()
         }
         return {"axis": np.array(self._axis), **parts}
 
@@ -61,27 +66,27 @@ class Reductions:
         Raises:
             InputError: other reductions were asked for.
         """
-        for name, made in self._all().items():
+        for name, accumulator in self._all().items():
             own = parts.under(f"{name}/")
             if not own:
                 raise InputError(
                     f"the run that is to be resumed did not have '{name}'",
                     hint="give the same reduce as for that run",
                 )
-            made.restore(own)
-        self._axis = parts.number("axis", 1) if self._made else 0
+            accumulator.restore(own)
+        self._axis = parts.number("axis", 1) if self._accumulators else 0
 
     def _all(self) -> dict[str, Reduction]:
         return {
             f"{name}.{word}": reduction
-            for name, made in self._made.items()
-            for word, reduction in made.items()
+            for name, accumulators in self._accumulators.items()
+            for word, reduction in accumulators.items()
         }
 
     def _unfit(self, rows: Mapping[str, Array]) -> Iterable[Finding]:
-        for name, made in self._made.items():
+        for name, accumulators in self._accumulators.items():
             dtype = dtype_name(rows[name])
-            for word, reduction in made.items():
+            for word, reduction in accumulators.items():
                 if kind_of(dtype) not in reduction.kinds:
                     yield Finding(
                         "InputError",
@@ -90,8 +95,8 @@ class Reductions:
                     )
 
     def _uneven(self, rows: Mapping[str, Array]) -> Iterable[Finding]:
-        for name, made in self._made.items():
-            for word, reduction in made.items():
+        for name, accumulators in self._accumulators.items():
+            for word, reduction in accumulators.items():
                 if not reduction.takes(rows[name]):
                     yield Finding(
                         "InputError",
@@ -103,8 +108,8 @@ class Reductions:
 
 
 def _unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
-    for name, asked in words.items():
-        for word in asked:
+    for name, statistic_names in words.items():
+        for word in statistic_names:
             if word not in REDUCTIONS:
                 yield Finding(
                     "InputError",

@@ -79,20 +79,20 @@ class Regions(Struct, frozen=True):
     def _write(self, name: str, boxes: list[Box], rows: Array) -> list[str]:
         """Write the rows of an array; return the paths of the chunks within the store."""
         self._refuse_links(safe_name(name))
-        made = folder.open_array(self.place / safe_name(name), "r+")
+        array = folder.open_array(self.place / safe_name(name), "r+")
         front, first = len(self.shape), 0
-        if rows.shape[1:] != made.shape[front:] or not _fits(rows.dtype, made.dtype):
+        if rows.shape[1:] != array.shape[front:] or not _fits(rows.dtype, array.dtype):
             raise RunError(
                 f"'{name}' is {rows.dtype}{list(rows.shape[1:])} of these members, and "
-                f"{made.dtype}{list(made.shape[front:])} of the first ones",
+                f"{array.dtype}{list(array.shape[front:])} of the first ones",
                 hint="a store holds values of one type: choose other outputs (only), or give no store",
             )
         for box in boxes:
             extents = tuple(part.stop - part.start for part in box)
             last = first + math.prod(extents)
-            made[box] = rows[first:last].reshape(*extents, *rows.shape[1:])
+            array[box] = rows[first:last].reshape(*extents, *rows.shape[1:])
             first = last
-        keys = (key for box in boxes for key in chunk_keys(made.shape, made.chunks, box))
+        keys = (key for box in boxes for key in chunk_keys(array.shape, array.chunks, box))
         return [f"{safe_name(name)}/{key}" for key in keys]
 
     def _refuse_links(self, name: str) -> None:
@@ -109,23 +109,23 @@ class Regions(Struct, frozen=True):
         """Return the status of each member, along one axis."""
         return np.asarray(folder.open_array(self.place / self.flags)[...]).reshape(-1)
 
-    def arrays(self, shown: Path) -> dict[str, Any]:
-        """Return the outputs of the store, read on access. `shown` is the name of the store in errors."""
+    def arrays(self, display_path: Path) -> dict[str, Any]:
+        """Return the outputs of the store, read on access. `display_path` is the name of the store in errors."""
         from mdf_loop.run.recording.rows_of_run import open_rows
 
-        return {name: open_rows(self.place / safe_name(name), shown) for name in self.names}
+        return {name: open_rows(self.place / safe_name(name), display_path) for name in self.names}
 
     def manifest(self) -> dict[str, Any]:
         """Return the description of the run in the store."""
         return dict(self._root()["attributes"][SWEEP])
 
-    def note(self, claim: Claim, said: Mapping[str, Any], more: Mapping[str, Any]) -> None:
+    def note(self, claim: Claim, attributes: Mapping[str, Any], more: Mapping[str, Any]) -> None:
         """Say how far the run is; `more` are attributes, of which those that are None go."""
         claim.check()
         with folder.writing(self.place):
             root = self._root()
             known = {word: v for word, v in root["attributes"].items() if word not in ENDS}
-            known[SWEEP] = {**known[SWEEP], **said}
+            known[SWEEP] = {**known[SWEEP], **attributes}
             known |= more
             root["attributes"] = {word: v for word, v in known.items() if v is not None}
             _write_root(self.place, root)
@@ -178,7 +178,7 @@ def create_regions(
     shape: tuple[int, ...],
     chunk: tuple[int, ...],
     along: Mapping[str, Along],
-    said: Mapping[str, Any],
+    attributes: Mapping[str, Any],
 ) -> Regions:
     """Create a store for members of this shape, without computed members.
 
@@ -188,20 +188,20 @@ def create_regions(
         shape: how many members there are along each axis.
         chunk: how many of them are in a chunk.
         along: what stands along axes, by the name of the coordinate.
-        said: what the store says of the run.
+        attributes: what the store says of the run.
     """
     claim.check_place()
     place = folder.checked_store(claim.path)
-    front, taken = (
+    front, sweep_names = (
         len(shape),
         {item.name for item in (*coordinates(template), *variables(template))},
     )
     flags = "computed"
-    while flags in taken:
+    while flags in sweep_names:
         flags += "_"
     dims = tuple(axis.name for axis in template.axes[:front])
-    with folder.writing(place), beside(place) as made:
-        new = made / "new"
+    with folder.writing(place), beside(place) as temporary:
+        new = temporary / "new"
         new.mkdir(parents=True)
         documents, paths = {}, list[str]()
         for item in coordinates(template):
@@ -210,8 +210,8 @@ def create_regions(
         for item in (*variables(template), Labelled(flags, dims, np.zeros(1, np.int8), "")):
             _blank(new, item, front, shape, chunk, FLAG_ATTRIBUTES if item.name == flags else {})
             documents[safe_name(item.name)] = folder.read_json(new / safe_name(item.name))
-        said = {**said, "flags": flags, "checksums": _checksums(new, paths)}
-        whose = {folder.RUN: claim.run, SWEEP: said}
+        attributes = {**attributes, "flags": flags, "checksums": _checksums(new, paths)}
+        whose = {folder.RUN: claim.run, SWEEP: attributes}
         _write_root(new, folder.root_of(documents, {**folder.described(template), **whose}))
         folder.put(new, place)
     return Regions(place, claim.run, shape, tuple(template), flags, has_checksums=True)

@@ -85,13 +85,13 @@ def _as_bytes(content: Mapping[str, Any]) -> Array:
 
 
 def document_to_go_on(
-    place: Path, kept: Kept, length: int, outputs: Collection[str]
+    place: Path, recorded: Kept, length: int, outputs: Collection[str]
 ) -> dict[str, Any]:
     """Return the metadata of a store in which a run continues after a number of rows.
 
     Args:
         place: the store.
-        kept: what the checkpoint keeps of it.
+        recorded: what the checkpoint keeps of it.
         length: how many rows the checkpoint promises.
         outputs: what the run keeps.
 
@@ -99,8 +99,8 @@ def document_to_go_on(
         InputError: there is no such store, it is another one, or not all of it is there.
     """
     try:
-        promised = Layout.of(kept.document)
-        _check_tails(promised, kept.tails, length)
+        promised = Layout.of(recorded.document)
+        _check_tails(promised, recorded.tails, length)
     except DamagedError as error:
         raise _damaged_checkpoint(error) from None
     names = {promised.arrays[name].name for name in promised.growing[:-1]}
@@ -112,7 +112,7 @@ def document_to_go_on(
         for name in promised.arrays:
             _check_same(there, promised, name, length)
         document = _with_length(there, promised, length)
-        _check_chunks(place, files, Layout.of(document), kept, length)
+        _check_chunks(place, files, Layout.of(document), recorded, length)
     except DamagedError as error:
         raise InputError(f"cannot go on with '{place}': {error}", hint=_ANEW) from None
     return document
@@ -212,9 +212,9 @@ def _with_length(there: Layout, promised: Layout, length: int) -> dict[str, Any]
         shape = list(entry.shape)
         if name in promised.growing:
             shape[promised.axis(name)] = length
-        found = there.document["consolidated_metadata"]["metadata"][name]
+        stored_entry = there.document["consolidated_metadata"]["metadata"][name]
         attributes = promised.document["consolidated_metadata"]["metadata"][name]["attributes"]
-        documents[name] = {**found, "shape": shape, "attributes": attributes}
+        documents[name] = {**stored_entry, "shape": shape, "attributes": attributes}
     attributes = {**there.document["attributes"], **promised.document["attributes"]}
     return _with_arrays({**there.document, "attributes": attributes}, documents)
 
@@ -226,11 +226,11 @@ def _check_chunks(
     place: Path,
     files: Mapping[str, int],
     layout: Layout,
-    kept: Kept,
+    recorded: Kept,
     length: int,
 ) -> None:
     """Raise DamagedError unless all chunks are intact whose rows the checkpoint does not hold."""
-    for path in kept.checksums:
+    for path in recorded.checksums:
         if path not in files:
             raise DamagedError(f"the chunk '{path}' is missing")
     paths = chunks_by_array(files)
@@ -238,7 +238,7 @@ def _check_chunks(
         shape = list(entry.shape)
         if name in layout.growing:
             axis = layout.axis(name)
-            shape[axis] = length - kept.tails[entry.name].shape[axis]
+            shape[axis] = length - recorded.tails[entry.name].shape[axis]
         counts = [-(-n // size) for n, size in zip(shape, entry.chunks, strict=True)]
         needed = [key for key in paths.get(name, ()) if is_chunk(key, counts)]
         missing = math.prod(counts) - len(needed)
@@ -248,4 +248,4 @@ def _check_chunks(
             )
         for key in needed:
             path = f"{name}/{key}"
-            check_chunk(place / name, key, files[path], entry, kept.checksums.get(path))
+            check_chunk(place / name, key, files[path], entry, recorded.checksums.get(path))

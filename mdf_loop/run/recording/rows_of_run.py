@@ -18,21 +18,21 @@ from mdf_loop.run.recording.metadata import METADATA, Entry
 from mdf_loop.run.run_id import run_named
 
 
-def open_rows(place: Path, shown: Path) -> zarr.Array[Any]:
-    """Return an array of a store with its present rows. `shown` is the name of the store in errors."""
-    return zarr.open_array(_RowsOfRun(place, shown), mode="r")
+def open_rows(place: Path, display_path: Path) -> zarr.Array[Any]:
+    """Return an array of a store with its present rows. `display_path` is the name of the store in errors."""
+    return zarr.open_array(_RowsOfRun(place, display_path), mode="r")
 
 
 class _RowsOfRun(CheckedStore):
     """The folder of an array; after each read the run that the store belongs to is checked.
 
-    `shown` is the store as it was named.
+    `display_path` is the store as it was named.
     """
 
-    def __init__(self, root: Path, shown: Path) -> None:
-        super().__init__(root, shown, read_only=True)
-        self._seen = _mark(root)
-        self._run, self._entry = _now(root, shown)
+    def __init__(self, root: Path, display_path: Path) -> None:
+        super().__init__(root, display_path, read_only=True)
+        self._last_mark = _mark(root)
+        self._run, self._entry = _now(root, display_path)
 
     def document(self) -> Any:
         """Metadata of the array that the whole store has."""
@@ -49,35 +49,35 @@ class _RowsOfRun(CheckedStore):
 
     def _check(self) -> None:
         """Look whose the store is, if what it says of itself is not what it was."""
-        seen = _mark(self.root)
-        if seen is not None and seen == self._seen:
+        mark = _mark(self.root)
+        if mark is not None and mark == self._last_mark:
             return
-        run, entry = _now(self.root, self.shown)
+        run, entry = _now(self.root, self.display_path)
         if run != self._run:
             raise InputError(
-                f"'{self.shown}' has the rows of {run_named(run)} now; these results are those of "
+                f"'{self.display_path}' has the rows of {run_named(run)} now; these results are those of "
                 f"{run_named(self._run)}",
                 hint="give each run an output of its own",
             )
         if not _goes_on(self._entry, entry):
             raise InputError(
-                f"'{self.shown}' has fewer rows, or others, than these results: {run_named(run)} was "
+                f"'{self.display_path}' has fewer rows, or others, than these results: {run_named(run)} was "
                 "gone on with since",
                 hint="take the results of that, or open the store again when it has ended",
             )
-        self._seen = seen
+        self._last_mark = mark
 
 
 def _mark(place: Path) -> tuple[int, int, int] | None:
     """Return a mark of the store's metadata file, which changes whenever the file is replaced."""
     try:
-        found = (place.parent / METADATA).stat()
+        status = (place.parent / METADATA).stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _now(place: Path, shown: Path) -> tuple[Any, dict[str, Any]]:
+def _now(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]:
     """Which run the store of an array is of, and what the store says of the array."""
     try:
         root = folder.read_json(place.parent)
@@ -85,7 +85,7 @@ def _now(place: Path, shown: Path) -> tuple[Any, dict[str, Any]]:
         return root["attributes"].get(folder.RUN), {**entry, "shape": [*map(int, entry["shape"])]}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise InputError(
-            f"the rows of these results were in '{shown}', which is not there any more, or damaged",
+            f"the rows of these results were in '{display_path}', which is not there any more, or damaged",
             hint="put it back, or run the model again",
         ) from None
 

@@ -96,30 +96,30 @@ class Quantiles(Reduction):
     def __init__(self, probabilities: tuple[float, ...]) -> None:
         super().__init__()
         self._probabilities = probabilities
-        self._kept: list[Array] = []
+        self._kept_rows: list[Array] = []
 
     def value(self) -> Array:
         """Return nan for each probability if there are no rows."""
-        made = super().value()
+        quantiles = super().value()
         shape = (*self._shape, len(self._probabilities))
-        return made if self.rows else np.full(shape, np.nan)
+        return quantiles if self.rows else np.full(shape, np.nan)
 
     def _take(self, rows: Array) -> None:
-        self._kept.append(rows.copy())
+        self._kept_rows.append(rows.copy())
 
     def _result(self) -> Array:
         return np.moveaxis(np.quantile(self._all(), self._probabilities, axis=0), 0, -1)
 
     def _all(self) -> Array:
-        self._kept = [np.concatenate(self._kept)]
-        return self._kept[0]
+        self._kept_rows = [np.concatenate(self._kept_rows)]
+        return self._kept_rows[0]
 
     def _parts(self) -> dict[str, Array]:
         return {"kept": self._all()}
 
     def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
         self._begin(shape)
-        self._kept = [parts.array("kept", "biuf", (self.rows, *shape))]
+        self._kept_rows = [parts.array("kept", "biuf", (self.rows, *shape))]
 
 
 class Histogram(Reduction):

@@ -138,20 +138,22 @@ class Stream:
         return cls(target)
 
     @classmethod
-    def resume(cls, path: str | Path, length: int, kept: Kept, outputs: Collection[str]) -> Stream:
+    def resume(
+        cls, path: str | Path, length: int, recorded: Kept, outputs: Collection[str]
+    ) -> Stream:
         """Go on with the store of an earlier run, behind its first `length` rows.
 
         Args:
             path: the folder.
             length: how many rows it had when the checkpoint was written.
-            kept: what the checkpoint keeps of it.
+            recorded: what the checkpoint keeps of it.
             outputs: what will be added.
 
         Raises:
             InputError: there is no such store, or not all of it is there; it is as it was.
         """
         place = real_place(path)
-        document = document_to_go_on(place, kept, length, outputs)
+        document = document_to_go_on(place, recorded, length, outputs)
         with folder.writing(place):
             for part in place.rglob("*.partial"):  # of a run that was killed
                 if part.is_file():  # an output may be called so
@@ -160,12 +162,12 @@ class Stream:
             folder.write_json(place, document)
             for name, entry in document["consolidated_metadata"]["metadata"].items():
                 folder.write_json(place / name, entry)
-            made = cls(place)
-            for growing in made._growing:
-                growing.mend(length, kept.tails[growing.name])
+            stream = cls(place)
+            for growing in stream._growing:
+                growing.mend(length, recorded.tails[growing.name])
                 growing.cut(length)
-            made.checksums |= kept.checksums
-        return made
+            stream.checksums |= recorded.checksums
+        return stream
 
     # --- rows ---------------------------------------------------------------------------------
 

@@ -109,9 +109,9 @@ class Streamed:
         """Return the store with types that hold for these rows, too."""
         old.close()
         place = folder.checked_store(self._path)
-        with folder.writing(place), beside(place) as made:
-            made.mkdir()
-            new = made / place.name
+        with folder.writing(place), beside(place) as temporary:
+            temporary.mkdir()
+            new = temporary / place.name
             stream = self._created(new, old.arrays(), rows)
             for part in old.parts():
                 stream.add(*part)

@@ -69,10 +69,10 @@ class Ticks:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         numbers = self._numbers
-        made = (
+        ticks = (
             numbers
             if isinstance(numbers, np.ndarray)
             else np.arange(numbers.start, numbers.stop, numbers.step)
         )
-        whole: Array = made if self._clock.dt is None else self._clock.at(made)
+        whole: Array = ticks if self._clock.dt is None else self._clock.at(ticks)
         return np.asarray(whole, dtype)

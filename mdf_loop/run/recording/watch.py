@@ -41,15 +41,15 @@ def first_not_finite(block: Block, axis: int = 0) -> Found | None:
         block: rows; what is looked at is `watched`.
         axis: where time is: 0, or 1 behind the members of a sweep.
     """
-    first, found = len(block.numbers), None
+    first, first_place = len(block.numbers), None
     for name, watched in block.watched.items():
         rows = watched.swapaxes(0, axis)
         row = _first(rows[:first])
         if row is not None:
             word: Literal["nan", "infinite"] = "nan" if np.isnan(rows[row]).any() else "infinite"
             member = _first(rows[row]) if axis else None
-            first, found = row, Found(row, int(block.numbers[row]), name, word, member)
-    return found
+            first, first_place = row, Found(row, int(block.numbers[row]), name, word, member)
+    return first_place
 
 
 def _first(rows: Array) -> int | None:

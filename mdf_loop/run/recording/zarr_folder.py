@@ -92,8 +92,8 @@ def create(
     along = results.axes[-1].name if results.axes else ""
     arrays = [*coordinates(results), *variables(results)]
     names = length_names(results.lengths, results)
-    with writing(path), beside(place) as made:
-        new = made / "new"
+    with writing(path), beside(place) as temporary:
+        new = temporary / "new"
         new.mkdir(parents=True)
         for item in arrays:
             grows = rows is not None and item.name in results.lengths
@@ -177,17 +177,17 @@ def _what_else(place: Path) -> str:
 def attributes_of(path: Path) -> Mapping[str, Any]:
     """Return the attributes of a store that this package has written, or no attributes."""
     try:
-        found = attributes_in(read_json(path))
+        attributes = attributes_in(read_json(path))
     except (OSError, DamagedError):
         return {}
-    return found if OURS in found else {}
+    return attributes if OURS in attributes else {}
 
 
 def described(results: Outputs) -> dict[str, str]:
     """Return the origin of the numbers, and the coordinates in xarray's convention."""
     names = [safe_name(along.name) for along in coordinates(results)]
-    found = " ".join(name for name in names if len(name.split()) == 1)
-    return about(results) | ({"coordinates": found} if found else {})
+    name_list = " ".join(name for name in names if len(name.split()) == 1)
+    return about(results) | ({"coordinates": name_list} if name_list else {})
 
 
 def _place(item: Labelled) -> str:
@@ -221,9 +221,11 @@ def _write_array(
     axis, rows = (item.dims.index(along), rows) if along in item.dims else (0, None)
     array = as_stored(item.array)
     chunks = _chunks(room or array.shape, array.dtype.itemsize, axis, rows)
-    made = new_array(store, item, array.shape, array.dtype, chunks, with_nan=bool(room), more=more)
-    for place in _segments(array.shape, axis, made.chunks):
-        made[place] = np.asarray(array[place])
+    stored_array = new_array(
+        store, item, array.shape, array.dtype, chunks, with_nan=bool(room), more=more
+    )
+    for place in _segments(array.shape, axis, stored_array.chunks):
+        stored_array[place] = np.asarray(array[place])
 
 
 def new_array(
