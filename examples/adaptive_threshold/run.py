@@ -1,4 +1,4 @@
-"""A neuron whose threshold rises with each spike, so the intervals between spikes grow."""
+"""Simulate a neuron whose threshold and interspike intervals grow with each spike."""
 
 from pathlib import Path
 

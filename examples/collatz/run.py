@@ -1,4 +1,4 @@
-"""How many steps the Collatz rule takes from 1, 2, 3, ... down to 1."""
+"""Count the steps of the Collatz rule from 1, 2, 3, ... down to 1."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ steps = mdf_loop.compile(MODEL).run()["steps"]
 
 
 def collatz_steps(n: int) -> int:
-    """The same in plain Python."""
+    """Return the number of Collatz steps from `n` down to 1, in plain Python."""
     steps = 0
     while n > 1:
         n = n // 2 if n % 2 == 0 else 3 * n + 1

@@ -1,4 +1,4 @@
-"""Leaky competing accumulators: three choices, and what a higher threshold costs and brings."""
+"""Measure speed and accuracy of leaky competing accumulators for four thresholds."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Drift diffusion: a hundred thousand decisions in a second, and runs that are stopped."""
+"""Simulate 100,000 drift diffusion decisions, compare them with theory, and stop and resume runs."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,7 @@ trials = 100_000
 
 
 def theory(drift: np.ndarray, start: np.ndarray) -> tuple[float, float]:
-    """Probability of the upper bound and mean time; the bounds are further off for steps of dt."""
+    """Return the probability of the upper bound and the mean time, corrected for the step."""
     bound = 1.0 + 0.5826 * np.sqrt(0.001)
     up = (1 - np.exp(-2 * drift * (bound + start))) / (1 - np.exp(-4 * drift * bound))
     return up.mean(), 0.3 + ((bound * (2 * up - 1) - start) / drift).mean()

@@ -1,4 +1,4 @@
-"""Drift, threshold and late time of decisions, from their reaction times."""
+"""Estimate drift, threshold and late (non-decision) time from choices and reaction times."""
 
 from pathlib import Path
 

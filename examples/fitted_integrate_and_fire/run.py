@@ -1,4 +1,4 @@
-"""An integrate-and-fire neuron is fitted to a voltage where it does not fire."""
+"""Fit an integrate-and-fire neuron to a voltage trace without the rows near its spikes."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ for onset in (100.0, 200.0, 300.0):
 
 
 def fires(trace: np.ndarray) -> np.ndarray:
-    """When the voltage is reset."""
+    """Return the times at which the voltage is reset."""
     return time[1:][np.diff(trace) < -10]
 
 

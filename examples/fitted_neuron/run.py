@@ -1,4 +1,4 @@
-"""A FitzHugh-Nagumo neuron is fitted to a noisy trace of one that is known."""
+"""Fit a FitzHugh-Nagumo neuron to a noisy trace with known parameters."""
 
 from pathlib import Path
 

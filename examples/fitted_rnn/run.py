@@ -1,4 +1,4 @@
-"""The weights of a small recurrent network are found from what its units do."""
+"""Estimate the weights of a small recurrent network from the activity of its units."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ free = {"net.W": (-2.0, 2.0)}
 
 
 def tell(what: str, fit: mdf_loop.Fit) -> None:
-    """How many starts agree, how sure the weights are, and how far off."""
+    """Print the number of agreeing starts, and the errors of the estimated weights."""
     off = np.abs(fit.estimates["net.W"] - W)
     errors = fit.standard_errors["net.W"]
     print(f"{what}: {fit.agreeing} of {len(fit.starts)} starts agree")

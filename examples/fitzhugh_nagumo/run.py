@@ -1,4 +1,4 @@
-"""The FitzHugh-Nagumo neuron in one loop, bit for bit the same as in plain numpy."""
+"""Simulate a FitzHugh-Nagumo neuron in one loop, bit for bit as in plain NumPy."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The derivative of a root that Newton's method finds, without going back through its iterations."""
+"""Differentiate a root of Newton's method through its last step alone."""
 
 from pathlib import Path
 

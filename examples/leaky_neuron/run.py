@@ -1,4 +1,4 @@
-"""A leaky integrate-and-fire neuron: spike times, and the rate the formula predicts."""
+"""Compare the spike times of a leaky integrate-and-fire neuron with a formula."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Powers of a matrix of whole numbers; Fibonacci's numbers are in the corner."""
+"""Compute powers of an integer matrix, whose upper right elements are the Fibonacci numbers."""
 
 from pathlib import Path
 

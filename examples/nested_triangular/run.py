@@ -1,4 +1,4 @@
-"""The sum of i * j over all j < i < n, row by row."""
+"""Sum i * j over all j < i < n with nested loops, row by row."""
 
 from pathlib import Path
 

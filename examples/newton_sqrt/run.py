@@ -1,4 +1,4 @@
-"""The square root of 2 by Newton's method, and the guesses on the way."""
+"""Compute the square root of 2 by Newton's method, and record the guess of each iteration."""
 
 from pathlib import Path
 

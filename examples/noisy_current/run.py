@@ -1,4 +1,4 @@
-"""A spiking neuron with an Ornstein-Uhlenbeck current: its current, rate and counts over trials."""
+"""Compare a spiking neuron with Ornstein-Uhlenbeck input current with theory."""
 
 from math import erf
 from pathlib import Path
@@ -9,7 +9,7 @@ import mdf_loop
 
 MODEL = Path(__file__).parent / "model.yaml"
 mean, sd, tau_current, tau, dt = 0.9, 0.4, 0.002, 0.02, 0.0001
-second = 10_000  # steps
+second = 10_000  # number of steps in one second
 
 neuron = mdf_loop.compile(MODEL)
 
@@ -28,7 +28,7 @@ told = neuron.run(
 rate = told["spikes.mean"][2] - told["spikes.mean"][1]
 
 sigma = sd * np.sqrt(2 * tau_current / tau)
-shift = np.sqrt(tau_current / tau) * 1.46035 / np.sqrt(2)  # -zeta(1/2) is 1.46035
+shift = np.sqrt(tau_current / tau) * 1.46035 / np.sqrt(2)  # 1.46035 is -zeta(1/2)
 u = np.linspace((0.0 - mean) / sigma + shift, (1.0 - mean) / sigma + shift, 10_001)
 area = np.exp(u**2) @ [1 + erf(each) for each in u] * (u[1] - u[0])
 print(f"{rate:.2f} spikes a second; theory {1 / (tau * np.sqrt(np.pi) * area):.2f}")

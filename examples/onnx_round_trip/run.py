@@ -1,4 +1,4 @@
-"""An ONNX file with a loop: imported, drawn, run, exported, and imported again."""
+"""Import an ONNX file with a loop, draw, run and export the model, and import the exported file."""
 
 from pathlib import Path
 

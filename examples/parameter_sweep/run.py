@@ -1,4 +1,4 @@
-"""A FitzHugh-Nagumo neuron over time, for 41 currents at once: when does it fire?"""
+"""Find the currents at which a FitzHugh-Nagumo neuron fires, by a sweep of 41 currents."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Ten neurons with a hundred Poisson inputs: counts, currents and what common inputs do."""
+"""Simulate ten neurons with 100 Poisson inputs, and compare their currents with theory."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ print(f"spikes that arrive in a second: mean {mean:.0f}, variance {variance:.0f}
 print(f"exactly {inputs * rate:.0f}, {inputs * rate * (1 - rate * dt):.0f}")
 
 results = model.run(steps=second + 1, trials=500, every=100, only=["current", "spikes"])
-current = results["current"][:, 1:]  # trial, time, neuron
+current = results["current"][:, 1:]  # axes: trial, time, neuron
 p, kept = rate * dt, 1 - dt / tau_s
 spikes, wires = p * (1 - p) / (1 - kept**2), share * (1 - share) * (p / (1 - kept)) ** 2
 expected = weight**2 * inputs * (share * spikes + wires)

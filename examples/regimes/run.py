@@ -1,4 +1,4 @@
-"""A map of a FitzHugh-Nagumo neuron's regimes: 100 x 100 values, computed by two processes."""
+"""Map the regimes of a FitzHugh-Nagumo neuron over 100 x 100 parameter values, with two processes."""
 
 from pathlib import Path
 

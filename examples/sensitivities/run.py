@@ -1,4 +1,4 @@
-"""What a FitzHugh-Nagumo neuron's mean voltage changes with, and whether it does."""
+"""Compute the derivatives of the mean voltage of a FitzHugh-Nagumo neuron, and check them."""
 
 from pathlib import Path
 

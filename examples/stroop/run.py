@@ -1,4 +1,4 @@
-"""The Stroop effect: words that say another colour slow the naming of colours, not the other way."""
+"""Simulate the Stroop effect: words slow colour naming more than colours slow reading."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A small recurrent network learns the mean of what it has seen, by plain gradient descent."""
+"""Train a small recurrent network to output the running mean of its inputs, by gradient descent."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ STEPS, SEQUENCES, RATE, ROUNDS = 12, 32, 0.5, 800
 
 
 def task(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers from -1 to 1, and the mean of those until then."""
+    """Return random numbers from -1 to 1, and their running mean."""
     x = np.random.default_rng(seed).uniform(-1, 1, (STEPS, SEQUENCES))
     seen = np.arange(1, STEPS + 1)[:, None]
     return x, np.cumsum(x, axis=0) / seen

@@ -1,4 +1,4 @@
-"""A recurrent network of two layers, compared with plain numpy."""
+"""Run a recurrent network of two layers, and compare its states with those of plain NumPy."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ results = mdf_loop.compile(MODEL).run({"x": x}, record=["layer_1.h_trace"])
 
 
 def layer(x, w_in, w_rec):
-    """All states of one layer in plain numpy."""
+    """Return all states of one layer, computed in plain NumPy."""
     h, states = np.zeros(2), []
     for row in x:
         h = np.tanh(row @ np.array(w_in) + h @ np.array(w_rec))
