@@ -13,7 +13,7 @@ trials = 100_000
 
 
 def theory(drift: np.ndarray, start: np.ndarray) -> tuple[float, float]:
-    """Return the probability of the upper bound and the mean time, corrected for the step."""
+    """Return the probability of the upper bound and the mean time. The step dt widens the bounds."""
     bound = 1.0 + 0.5826 * np.sqrt(0.001)
     up = (1 - np.exp(-2 * drift * (bound + start))) / (1 - np.exp(-4 * drift * bound))
     return up.mean(), 0.3 + ((bound * (2 * up - 1) - start) / drift).mean()
