@@ -47,9 +47,9 @@ class Archive:
         Raises:
             MemoryLimitError: they would take more memory than may be taken.
         """
-        wanted = tuple(names)
-        size = sum(self._size(name) for name in wanted)
-        plural = "arrays" if len(wanted) > 1 else f"array '{''.join(wanted)}'"
+        expected = tuple(names)
+        size = sum(self._size(name) for name in expected)
+        plural = "arrays" if len(expected) > 1 else f"array '{''.join(expected)}'"
         check(size, f"the {plural} of '{self._name}'"[:300])
 
     def array(self, name: str) -> Array:

@@ -139,13 +139,13 @@ class Builder:
 
     # --- values --------------------------------------------------------------------------------
 
-    def name(self, wanted: str) -> str:
-        """Return an unused label that is as close to `wanted` as possible."""
+    def name(self, stem: str) -> str:
+        """Return an unused label that is as close to `stem` as possible."""
         names, numbers = self._shared.names, self._shared.numbers
-        k = numbers.get(wanted, 1)
-        while (name := wanted if k == 1 else f"{wanted}_{k}") in names:
+        k = numbers.get(stem, 1)
+        while (name := stem if k == 1 else f"{stem}_{k}") in names:
             k += 1
-        numbers[wanted] = k
+        numbers[stem] = k
         names.add(name)
         return name
 
@@ -276,11 +276,11 @@ class Builder:
         known = self.constant_of(ok)
         if known is not None and known.all():
             return value
-        made = Value(self.name("guard"), value.dtype, value.shape, self.where)
-        guard = Guard(value, ok, made, sentence, self.where)
+        guarded = Value(self.name("guard"), value.dtype, value.shape, self.where)
+        guard = Guard(value, ok, guarded, sentence, self.where)
         self.ops.append(guard)
-        self._shared.makers[made] = guard
-        return made
+        self._shared.makers[guarded] = guard
+        return guarded
 
     def append(self, operation: _Owner) -> _Owner:
         """Append an operation that was built elsewhere."""

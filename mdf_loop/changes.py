@@ -36,11 +36,11 @@ def changes(program: Program, order: Order) -> str:
         UnsupportedError: a pass refuses the program.
     """
     lines = str(program).splitlines()
-    made = ["as read", *(f"  {line}" for line in lines)]
+    lines_of_changes = ["as read", *(f"  {line}" for line in lines)]
     for name, after in after_each(program, order):
         before, lines = lines, str(after).splitlines()
-        made += _change(name, before, lines)
-    return "\n".join(made) + "\n"
+        lines_of_changes += _change(name, before, lines)
+    return "\n".join(lines_of_changes) + "\n"
 
 
 def _change(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
@@ -49,30 +49,34 @@ def _change(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[
         return
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     yield f"after {name}: {_counted(matcher, before, after)}"
-    shown = 0
+    last_shown = 0
     for group in matcher.get_grouped_opcodes(_AROUND):
-        if group[0][1] > shown:
+        if group[0][1] > last_shown:
             yield "    ..."
         for tag, first, last, new_first, new_last in group:
             mark = " " if tag == "equal" else "-"
             yield from (f"  {mark} {line}" for line in before[first:last])
             if tag != "equal":
                 yield from (f"  + {line}" for line in after[new_first:new_last])
-            shown = last
-    if shown < len(before):
+            last_shown = last
+    if last_shown < len(before):
         yield "    ..."
 
 
 def _counted(matcher: SequenceMatcher[str], before: Sequence[str], after: Sequence[str]) -> str:
     """Return the numbers of lines that were moved (also between bodies), removed and added."""
-    gone: Counter[str] = Counter()
+    removed: Counter[str] = Counter()
     new: Counter[str] = Counter()
     for tag, first, last, new_first, new_last in matcher.get_opcodes():
         if tag != "equal":
-            gone.update(line.strip() for line in before[first:last])
+            removed.update(line.strip() for line in before[first:last])
             new.update(line.strip() for line in after[new_first:new_last])
-    moved = gone & new
-    counts = {"moved": moved.total(), "gone": (gone - moved).total(), "new": (new - moved).total()}
-    said = [f"{many} {word}" for word, many in counts.items() if many]
-    noun = "line" if said[0].startswith("1 ") else "lines"
-    return ", ".join(said).replace(" ", f" {noun} ", 1)
+    moved = removed & new
+    counts = {
+        "moved": moved.total(),
+        "gone": (removed - moved).total(),
+        "new": (new - moved).total(),
+    }
+    phrases = [f"{many} {word}" for word, many in counts.items() if many]
+    noun = "line" if phrases[0].startswith("1 ") else "lines"
+    return ", ".join(phrases).replace(" ", f" {noun} ", 1)

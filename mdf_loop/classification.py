@@ -82,10 +82,10 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
     """
     document = open_document(source)
     options = Options(max_iterations=1)  # loops without an end are classified too
-    given = bind_types(document, inputs or {}, options)
+    bound_types = bind_types(document, inputs or {}, options)
     try:
-        asked = RunSpecification(steps=1, dt=1.0 if integrates(document) else None)
-        over_time = read_over_time(document, Bound.of(given), options, asked)
+        spec = RunSpecification(steps=1, dt=1.0 if integrates(document) else None)
+        over_time = read_over_time(document, Bound.of(bound_types), options, spec)
     except LoopError:
         over_time = None
     if over_time is not None and over_time.states:
@@ -103,7 +103,7 @@ def decisions(
     `states` are the words for the states that the program takes.
     """
     sources = _Sources(program, states or {})
-    found = [
+    decided = [
         _decision(sources, path, [value])
         for path, value in types.items()
         if isinstance(value, Value) and _ROLES.get(path.rsplit(".", 1)[-1]) and ".args." in path
@@ -111,15 +111,15 @@ def decisions(
     for loop in sources.loops:
         start, goes_on = loop.condition, loop.condition_out
         if loop.trip_count is not None:
-            found.append(_decision(sources, f"{loop.where}.args.M", [loop.trip_count]))
+            decided.append(_decision(sources, f"{loop.where}.args.M", [loop.trip_count]))
         if start is not None:
             ends = sources.constants.get(start)
             alone = (
                 goes_on is None or goes_on is loop.condition_in or (ends is not None and not ends)
             )
             both = [start] if alone or goes_on is None else [start, goes_on]
-            found.append(_decision(sources, f"{loop.where}.args.cond", both))
-    unique = {decision.path: decision for decision in found}
+            decided.append(_decision(sources, f"{loop.where}.args.cond", both))
+    unique = {decision.path: decision for decision in decided}
     order = [path.rsplit(".args.", 1)[0] for path in types]
     return tuple(sorted(unique.values(), key=lambda d: _place(d.path, order)))
 
@@ -159,7 +159,7 @@ class _Sources:
         self.states = {entry.value for entry in program.inputs if entry.role is InputRole.STATE}
         self.constants: dict[Value, Array] = {}
         self.loops: list[Loop] = []
-        self.made: dict[Value, Operation] = {}
+        self.producers: dict[Value, Operation] = {}
         self.turning: dict[Value, tuple[str, tuple[Value, ...]]] = {}
         for operation in walk(program.ops):
             self._note(operation)
@@ -168,7 +168,7 @@ class _Sources:
         if isinstance(operation, Constant):
             self.constants[operation.value] = operation.array
             return
-        self.made.update((value, operation) for value in results(operation))
+        self.producers.update((value, operation) for value in results(operation))
         if not isinstance(operation, Loop):
             return
         if _FUNCTION.search(operation.where):
@@ -189,7 +189,7 @@ class _Sources:
             return ()
         outside: dict[str, None] = {}
         turning: dict[str, None] = {}
-        seen, left = {value}, [value]
+        visited, left = {value}, [value]
         while left:
             now = left.pop(0)
             if now in self.inputs:
@@ -197,15 +197,15 @@ class _Sources:
             elif now in self.turning:
                 turning[self.turning[now][0]] = None
             for other in self._behind(now):
-                if other not in seen and other not in self.constants:
-                    seen.add(other)
+                if other not in visited and other not in self.constants:
+                    visited.add(other)
                     left.append(other)
         return tuple(outside or turning or ("what is computed in the run",))
 
     def _behind(self, value: Value) -> Iterator[Value]:
         if value in self.turning:
             yield from self.turning[value][1]
-        operation = self.made.get(value)
+        operation = self.producers.get(value)
         if isinstance(operation, If):
             k = operation.outputs.index(value)
             yield operation.condition

@@ -94,26 +94,26 @@ def _is_number(cell: str) -> bool:
 
 def _put_together(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
     """Join columns `x[0]`, `x[1]` into one column `x` of vectors."""
-    made: dict[str, Array] = {}
+    whole_columns: dict[str, Array] = {}
     elements: dict[str, dict[tuple[int, ...], Array]] = {}
     for name, column in columns.items():
         if element := _ELEMENT.fullmatch(name):
             index = tuple(map(int, element[2].split(",")))
             elements.setdefault(element[1], {})[index] = column
         else:
-            made[name] = column
+            whole_columns[name] = column
     for name, parts in elements.items():
         ranks = {len(index) for index in parts}
         shape = tuple(max(extents) + 1 for extents in zip(*parts, strict=False))
-        if name in made or len(ranks) > 1 or set(parts) != set(np.ndindex(shape)):
+        if name in whole_columns or len(ranks) > 1 or set(parts) != set(np.ndindex(shape)):
             raise InputError(
                 f"the columns '{name}[...]' in '{path.name}' are no array: "
                 f"{', '.join(f'{name}[{_text(index)}]' for index in parts)}",
                 hint=f"give each element once, from '{name}[{_text((0,) * min(ranks))}]' on",
             )
         stacked = [parts[index] for index in np.ndindex(shape)]
-        made[name] = np.stack(stacked, axis=1).reshape(-1, *shape)
-    return made
+        whole_columns[name] = np.stack(stacked, axis=1).reshape(-1, *shape)
+    return whole_columns
 
 
 def _text(index: tuple[int, ...]) -> str:

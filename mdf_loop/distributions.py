@@ -58,8 +58,8 @@ class SiteTurn(Struct, frozen=True):
         """Return words, or uniform, normal or exponential numbers. Shape () gives a plain number."""
         count = math.prod(shape)
         counters = np.arange(self.turn * count, (self.turn + 1) * count, dtype=np.uint64)
-        made = streams.KINDS[kind](streams.squares(counters.reshape(shape), self.key))
-        return np.asarray(made) if shape else made[()]
+        numbers = streams.KINDS[kind](streams.squares(counters.reshape(shape), self.key))
+        return np.asarray(numbers) if shape else numbers[()]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -150,20 +150,20 @@ def _poisson(site: SiteTurn, lam: Any = 1.0, size: Size = None) -> Any:
     count = _summed(np.minimum(u, poisson.HIGHEST), np.where(is_small, rate, 0.0))
     if not np.all(is_small):
         large = np.where(is_small, poisson.LARGEST_SUMMED, rate)
-        made = poisson.of_normal(streams.normal(u), large).astype(np.int64)
-        count = np.where(is_small, count, made)
+        counts = poisson.of_normal(streams.normal(u), large).astype(np.int64)
+        count = np.where(is_small, count, counts)
     return np.asarray(count)[()]
 
 
 def _summed(u: Any, rate: Any) -> Any:
     """Return the number of cumulative probabilities that are at most u. A sum that no longer grows is the last."""
     part = total = streams.exp(-rate)
-    goes, count, k = u >= total, np.zeros(np.shape(u), np.int64), 0
-    while np.any(goes):
-        count, k = count + goes, k + 1
+    is_pending, count, k = u >= total, np.zeros(np.shape(u), np.int64), 0
+    while np.any(is_pending):
+        count, k = count + is_pending, k + 1
         part = part * rate / k
         total, before = total + part, total
-        goes = goes & (total > before) & (u >= total)
+        is_pending = is_pending & (total > before) & (u >= total)
     return count
 
 
@@ -179,8 +179,8 @@ def most_events(rate: Any) -> int:
 
 
 def _of_formula(variate: Variate) -> Callable[..., Any]:
-    def draw(site: SiteTurn, /, *given: Any, **named: Any) -> Any:
-        parameters, size = variate.read(*given, **named)
+    def draw(site: SiteTurn, /, *arguments: Any, **named: Any) -> Any:
+        parameters, size = variate.read(*arguments, **named)
         wide = [None if each is None else np.asarray(each, np.float64) for each in parameters]
         values = [each for each in wide if each is not None]
         shape = _shape(None, *values) if size is None or variate.rows else ()
@@ -209,13 +209,13 @@ def _multivariate_normal(site: SiteTurn, mean: Any, cov: Any, size: Size = None)
     middle, root = np.asarray(mean, np.float64), cholesky(np.asarray(cov, np.float64))
     shape = () if size is None else _shape(size)
     z = np.asarray(site.numbers("Normal", (*shape, len(middle))))
-    made = []
+    components = []
     for j in range(len(middle)):
         value = middle[j]
         for k in range(j + 1):
             value = value + root[j, k] * z[..., k]
-        made.append(value)
-    return np.stack(np.broadcast_arrays(*made), axis=-1)
+        components.append(value)
+    return np.stack(np.broadcast_arrays(*components), axis=-1)
 
 
 def _choice(site: SiteTurn, a: Any, size: Size = None, replace: bool = True, p: Any = None) -> Any:
@@ -253,8 +253,10 @@ def _onnx_uniform(
 
 def _like(draw: Callable[..., Any]) -> Callable[..., Any]:
     def drawn(site: SiteTurn, input: Any, dtype: int | None = None, **named: Any) -> Any:
-        asked = helper.np_dtype_to_tensor_dtype(np.asarray(input).dtype) if dtype is None else dtype
-        return draw(site, np.shape(input), dtype=asked, **named)
+        dtype_code = (
+            helper.np_dtype_to_tensor_dtype(np.asarray(input).dtype) if dtype is None else dtype
+        )
+        return draw(site, np.shape(input), dtype=dtype_code, **named)
 
     return drawn
 
@@ -266,8 +268,8 @@ def _bernoulli(site: SiteTurn, input: Any, dtype: int | None = None) -> Any:
     return hit.astype(np.asarray(input).dtype) if dtype is None else _typed(hit, dtype)
 
 
-def _typed(made: Any, dtype: int) -> Any:
-    return np.asarray(made).astype(helper.tensor_dtype_to_np_dtype(int(dtype)))
+def _typed(numbers: Any, dtype: int) -> Any:
+    return np.asarray(numbers).astype(helper.tensor_dtype_to_np_dtype(int(dtype)))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -63,14 +63,14 @@ def seconds(value: object, what: str) -> float:
     A number, or a text without a unit, is in seconds; a Quantity is converted. Units are d, h, min, s and ms, each at
     most once and the longest first; they add up: `2 h 30 min` is 9000 seconds.
     """
-    found = _read(convert(value, Unit(SECONDS), what))
-    if found is None:
+    number = _read(convert(value, Unit(SECONDS), what))
+    if number is None:
         raise InputError(f"{what} is {value!r}, which is not a length of time", hint=_HINT)
-    if math.isnan(found) or math.isinf(found):
+    if math.isnan(number) or math.isinf(number):
         raise InputError(f"{what} is {value!r}; it must be finite", hint=_HINT)
-    if found <= 0:
+    if number <= 0:
         raise InputError(f"{what} is {value!r}; it must be longer than zero", hint=_HINT)
-    return found
+    return number
 
 
 def has_unit(text: str) -> bool:
@@ -111,10 +111,10 @@ def _read(value: object) -> float | None:
 
 def _of_units(text: str) -> float | None:
     """Return the sum of all numbers with units in `text`, or None for other texts."""
-    found = _WITH_UNITS.fullmatch(text.strip())
-    if found is None or not any(found.groups()):
+    match = _WITH_UNITS.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
         return None
-    parts = zip(found.groups(), _SPELLINGS.values(), strict=True)
+    parts = zip(match.groups(), _SPELLINGS.values(), strict=True)
     return math.fsum(float(number) * float(UNITS[unit]) for number, unit in parts if number)
 
 
@@ -144,8 +144,8 @@ def step_in(dt: Any, unit: str) -> Any:
         raise InputError(f"dt must be a length of time, not {dt[:60]!r}", hint=STEP_HINT)
     number, of = _decimal(written[1], dt), written[3]
     if of is not None and of not in UNITS:
-        said = f"dt is {dt[:60]!r}, but '{of[:40]}' is no unit of time"
-        raise InputError(said, hint=UNIT_HINT)
+        message = f"dt is {dt[:60]!r}, but '{of[:40]}' is no unit of time"
+        raise InputError(message, hint=UNIT_HINT)
     exact = Fraction(number) * (UNITS[of] / UNITS[unit] if of is not None else 1)
     return _rounded(exact, dt)
 
@@ -173,12 +173,12 @@ def _decimal(text: str, dt: str) -> Decimal:
 
 def _rounded(exact: Fraction, dt: str) -> float:
     try:
-        made = float(exact)
+        rounded = float(exact)
     except OverflowError:
         raise _not_held(dt) from None
-    if exact and not made:
+    if exact and not rounded:
         raise _not_held(dt)
-    return made
+    return rounded
 
 
 def _not_held(dt: str) -> InputError:

@@ -208,9 +208,9 @@ class Findings:
 
     def since(self, mark: int) -> tuple[Finding, ...]:
         """Remove the findings after the first `mark` findings, and return them."""
-        taken = tuple(self.found[mark:])
+        new_findings = tuple(self.found[mark:])
         del self.found[mark:]
-        return taken
+        return new_findings
 
     def raise_any(self) -> None:
         """Raise all findings as one error, if there are any."""

@@ -61,13 +61,13 @@ def explain(source: Source) -> str:
     has_loops = bool(time.carried) or any(node.loops for node in graph.nodes)
     asks = _says_more(graph) or bool(time.carried)
     program = _program(document, over_time=bool(time.carried)) if asks else None
-    asked = passes_over_time() if time.carried else evaluation()
+    order = passes_over_time() if time.carried else evaluation()
     drawn = _draws(program) if program else ()
-    native = _native(program, asked) if program and has_loops else ()
+    native = _native(program, order) if program and has_loops else ()
     sections = [_graph(graph), _over_time(time, document), *blocks, drawn, native]
     sections += [_decisions(document)] if asks else []
-    shown = ([*map(on_one_line, lines)] for lines in sections)
-    text = "\n\n".join("\n".join(lines) for lines in shown if lines)
+    shown_sections = ([*map(on_one_line, lines)] for lines in sections)
+    text = "\n\n".join("\n".join(lines) for lines in shown_sections if lines)
     return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
 
 
@@ -101,20 +101,20 @@ def _graph(graph: GraphOutline) -> Iterator[str]:
     yield "The graph, in order"
     width = max((len(node.id) for node in graph.nodes), default=0)
     for node in order_nodes(graph):
-        said = [*_node(node)] or ["passes its inputs on"]
-        yield f"  {node.id:<{width}}  {said[0]}"
-        yield from (f"  {'':<{width}}  {line}" for line in said[1:])
+        node_lines = [*_node(node)] or ["passes its inputs on"]
+        yield f"  {node.id:<{width}}  {node_lines[0]}"
+        yield from (f"  {'':<{width}}  {line}" for line in node_lines[1:])
     yield from _surroundings(graph)
     yield from (f"  {sentence}" for sentence in graph.termination)
-    told = {note for _, block in owned_by(graph) for note in block.notes}
-    yield from (f"  note: {note}" for note in graph.notes if note not in told)
+    notes = {note for _, block in owned_by(graph) for note in block.notes}
+    yield from (f"  note: {note}" for note in graph.notes if note not in notes)
 
 
 def _surroundings(graph: GraphOutline) -> Iterator[str]:
-    given = ", ".join(dict.fromkeys(i.name for i in graph.inputs))
+    input_names = ", ".join(dict.fromkeys(i.name for i in graph.inputs))
     results = ", ".join(f"{o.node}.{o.port}" for o in graph.outputs)
-    if given:
-        yield f"  inputs: {given}"
+    if input_names:
+        yield f"  inputs: {input_names}"
     if results:
         yield f"  outputs: {results}"
     for group in graph.cycles:
@@ -130,16 +130,16 @@ def _surroundings(graph: GraphOutline) -> Iterator[str]:
 def _node(node: NodeOutline) -> Iterator[str]:
     if node.condition:
         yield f"runs {node.condition}"
-    said = [text for item in node.items if not item.constant for text in formula_lines(item)]
+    formulas = [text for item in node.items if not item.constant for text in formula_lines(item)]
     constants = [text for item in node.items if item.constant for text in formula_lines(item)]
     if not node.blocks:
-        yield from (shorten(text, 100) for text in said)
+        yield from (shorten(text, 100) for text in formulas)
         if constants:
             yield shorten(", ".join(constants), 100)
         return
     for block in node.blocks:
         yield f"{block.word} {block.id}: {headline(block)}"
-    yield from (shorten(text, 100) for text in said)
+    yield from (shorten(text, 100) for text in formulas)
 
 
 def _over_time(time: LoopOutline, document: Document) -> Iterator[str]:
@@ -169,15 +169,15 @@ def _draws(program: Program) -> Iterator[str]:
         yield from (f"  {site}" for site in program.sites)
 
 
-def _native(program: Program, asked: Order) -> Iterator[str]:
+def _native(program: Program, order: Order) -> Iterator[str]:
     """Yield the loops that would run as machine code in a long run."""
     try:
-        said = said_before(prepare(program, ONNXRUNTIME, asked))
+        reports = said_before(prepare(program, ONNXRUNTIME, order))
     except LoopError:
         return
     yield "Run for long, loops are machine code (native) or ONNX Runtime's own (standard)"
-    width = max(map(len, said), default=0)
-    yield from (f"  {name:<{width}}  {text}" for name, text in said.items())
+    width = max(map(len, reports), default=0)
+    yield from (f"  {name:<{width}}  {text}" for name, text in reports.items())
 
 
 def _start(pair: CarriedOutline) -> str:
@@ -189,13 +189,13 @@ def _start(pair: CarriedOutline) -> str:
 def _decisions(document: Document) -> Iterator[str]:
     """Yield the trip counts, conditions and indices, each constant or variable."""
     try:
-        found = classify(document)
+        decisions = classify(document)
     except LoopError:
         return
-    width = max((len(decision.name) for decision in found), default=0)
-    if found:
+    width = max((len(decision.name) for decision in decisions), default=0)
+    if decisions:
         yield "Constant and variable conditions"
-    for d in found:
+    for d in decisions:
         yield f"  {d.name:<{width}}  {d.role:<10}  {d.kind}: {shorten(d.why, 100)}"
 
 
@@ -232,8 +232,8 @@ def _takers(node: NodeOutline, block: Block) -> Iterator[str]:
     """Return the uses of each result: `x_final`, `read by choice`, or none."""
     for k, ports in enumerate(block.result_ports):
         computing = ", ".join(result_readers(node, block, k))
-        said = (", ".join(ports), f"read by {computing}" if computing else "")
-        yield ", ".join(filter(None, said)) or "(not used)"
+        descriptions = (", ".join(ports), f"read by {computing}" if computing else "")
+        yield ", ".join(filter(None, descriptions)) or "(not used)"
 
 
 def _choice_sentences(choice: ChoiceOutline) -> Iterator[str]:
@@ -248,7 +248,7 @@ def _choice_sentences(choice: ChoiceOutline) -> Iterator[str]:
 
 def _choice_facts(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]:
     pairs = zip(choice.joins, takers, strict=True)
-    joined = [_typed(f"{join.name} → {taken}", join.type) for join, taken in pairs]
+    joined = [_typed(f"{join.name} → {branch_name}", join.type) for join, branch_name in pairs]
     yield from _listed("results", joined)
     yield from _listed("captured", [_captured(capture) for capture in choice.captures])
 
@@ -337,8 +337,8 @@ def _pair(pair: CarriedOutline, final: str) -> str:
     return _typed(f"{first} → {pair.enter or '?'} → {pair.leave or '?'} → {final}", pair.type)
 
 
-def _recorded(row: RecordedOutline, taken: str) -> str:
-    return _typed(f"{row.name}, {row.how or 'every iteration'} → {taken}", row.type)
+def _recorded(row: RecordedOutline, branch_name: str) -> str:
+    return _typed(f"{row.name}, {row.how or 'every iteration'} → {branch_name}", row.type)
 
 
 def _typed(text: str, kind: str) -> str:

@@ -191,10 +191,10 @@ ABANDONED = 3600.0
 def remove_abandoned(target: Path) -> None:
     """Remove temporary files of ended processes beside the target."""
     for part in target.parent.glob(f"{glob.escape(target.name)}.*.part"):
-        if (made := _PART.fullmatch(part.name[len(target.name) :])) is None:
+        if (match := _PART.fullmatch(part.name[len(target.name) :])) is None:
             continue
         ours = part.name.startswith(target.name + _mark(os.getpid()))
-        if not ours and (_is_gone(*made.groups()) or _is_stale(part)):
+        if not ours and (_is_gone(*match.groups()) or _is_stale(part)):
             _remove(part)
 
 

@@ -59,11 +59,11 @@ def interruptible(
         if signals.interrupts() == before:
             return results
     except KeyboardInterrupt as interrupt:
-        reached = None if _is_nested(interrupt) else getattr(interrupt, "results", None)
-        if reached is None or _choice(on_interrupt, is_nested) == "silent":
-            with_results(interrupt, reached)
+        partial_results = None if _is_nested(interrupt) else getattr(interrupt, "results", None)
+        if partial_results is None or _choice(on_interrupt, is_nested) == "silent":
+            with_results(interrupt, partial_results)
             raise
-        results = reached
+        results = partial_results
     except LoopError as error:
         if signals.interrupts() == before or _choice(on_interrupt, is_nested) != "raise":
             raise

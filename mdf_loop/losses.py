@@ -45,17 +45,17 @@ def losses(of: Any) -> tuple[Loss, ...]:
     return tuple(loss for name in names for loss in _of_one(name, of[name]))
 
 
-def _of_one(name: str, said: Any) -> Iterator[Loss]:
-    if isinstance(said, list | tuple):
-        for each in said:
+def _of_one(name: str, terms: Any) -> Iterator[Loss]:
+    if isinstance(terms, list | tuple):
+        for each in terms:
             yield from _of_one(name, each)
-    elif isinstance(said, str) and said in WORDS:
-        yield Loss(name, said)
-    elif isinstance(said, Mapping) and len(said) == 1 and next(iter(said)) in WITH_DATA:
-        ((word, data),) = said.items()
+    elif isinstance(terms, str) and terms in WORDS:
+        yield Loss(name, terms)
+    elif isinstance(terms, Mapping) and len(terms) == 1 and next(iter(terms)) in WITH_DATA:
+        ((word, data),) = terms.items()
         yield Loss(name, str(word), _numbers(name, word, data))
     else:
-        raise InputError(f"'{name}' cannot be made a number by {said!r}"[:200], hint=_HINT)
+        raise InputError(f"'{name}' cannot be made a number by {terms!r}"[:200], hint=_HINT)
 
 
 def _numbers(name: str, word: str, data: Any) -> Any:

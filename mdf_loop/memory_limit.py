@@ -37,30 +37,34 @@ _TEXT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(b?|[kmgt](?:i?b)?)", re.A
 _HINT = "give a number of bytes or a text with a unit, e.g. 4GB or 512MiB"
 
 
-def checked_limit(given: object) -> int | None:
+def checked_limit(argument: object) -> int | None:
     """Return the bytes of a specified limit, or None without one.
 
     Raises:
         InputError: it is no size.
     """
-    if given is None:
+    if argument is None:
         return None
-    found = _read(convert(given, Unit("byte"), "the memory limit"))
-    if found is None or not math.isfinite(found):
-        raise InputError(f"the memory limit is {given!r}"[:200] + ", which is no size", hint=_HINT)
-    if found < 1:
-        raise InputError(f"the memory limit is {given!r}; it must be more than nothing", hint=_HINT)
-    return int(found)
+    size = _read(convert(argument, Unit("byte"), "the memory limit"))
+    if size is None or not math.isfinite(size):
+        raise InputError(
+            f"the memory limit is {argument!r}"[:200] + ", which is no size", hint=_HINT
+        )
+    if size < 1:
+        raise InputError(
+            f"the memory limit is {argument!r}; it must be more than nothing", hint=_HINT
+        )
+    return int(size)
 
 
-def _read(given: object) -> float | None:
-    if isinstance(given, str):
-        found = _TEXT.fullmatch(given.strip().lower())
-        return None if found is None else float(found[1]) * _UNITS[found[2]]
-    if isinstance(given, bool) or not hasattr(given, "__float__"):
+def _read(argument: object) -> float | None:
+    if isinstance(argument, str):
+        match = _TEXT.fullmatch(argument.strip().lower())
+        return None if match is None else float(match[1]) * _UNITS[match[2]]
+    if isinstance(argument, bool) or not hasattr(argument, "__float__"):
         return None
     try:
-        return float(given)
+        return float(argument)
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -82,8 +86,8 @@ _LIMIT: ContextVar[int | None] = ContextVar("mdf_loop memory limit", default=Non
 
 def limit() -> int:
     """Return the current limit in bytes."""
-    given = _LIMIT.get()
-    return usual_limit() if given is None else given
+    set_limit = _LIMIT.get()
+    return usual_limit() if set_limit is None else set_limit
 
 
 @contextlib.contextmanager

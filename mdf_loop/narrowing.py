@@ -18,10 +18,10 @@ def narrowed(
         error: a number of it would become infinite.
     """
     with np.errstate(all="ignore"):
-        made: Array = array.astype(numpy_dtype(dtype), copy=False)
-    if kind_of(dtype) != "f" or array.dtype == made.dtype or array.dtype.kind not in "iuf":
-        return made
-    lost = np.isinf(made) & np.isfinite(array)
+        narrow_array: Array = array.astype(numpy_dtype(dtype), copy=False)
+    if kind_of(dtype) != "f" or array.dtype == narrow_array.dtype or array.dtype.kind not in "iuf":
+        return narrow_array
+    lost = np.isinf(narrow_array) & np.isfinite(array)
     if lost.any():
         first = array[lost].flat[0]
         raise error(
@@ -29,4 +29,4 @@ def narrowed(
             where,
             "give it in another unit, or compute in float64",
         )
-    return made
+    return narrow_array

@@ -33,12 +33,12 @@ class _Later(ModuleType):
 @contextmanager
 def _imported_later() -> Iterator[None]:
     """Replace modules that are not imported yet by stand-ins inside this context."""
-    made = [_Later(name) for name in _LATER if name not in sys.modules]
-    sys.modules.update({module.__name__: module for module in made})
+    placeholders = [_Later(name) for name in _LATER if name not in sys.modules]
+    sys.modules.update({module.__name__: module for module in placeholders})
     try:
         yield
     finally:
-        for module in made:
+        for module in placeholders:
             _remove(module)
 
 

@@ -22,15 +22,15 @@ from mdf_loop.errors import InputError
 Files: TypeAlias = frozenset[Path]
 
 
-def path_of(given: Any, what: str) -> Path:
+def path_of(argument: Any, what: str) -> Path:
     """Return the path that a user specifies for `what` ("the output").
 
     Raises:
         InputError: it is none, or no file can be called so.
     """
-    text = os.fspath(given) if isinstance(given, os.PathLike) else given
+    text = os.fspath(argument) if isinstance(argument, os.PathLike) else argument
     if not isinstance(text, str):
-        raise InputError(f"{what} is no path: {given!r}"[:200], hint="give the name of a file")
+        raise InputError(f"{what} is no path: {argument!r}"[:200], hint="give the name of a file")
     if not text:
         raise InputError(
             f"{what} has no name: the text that was given is empty",
@@ -105,8 +105,8 @@ def refuse_clashes(targets: Mapping[str, Path | None]) -> None:
     Raises:
         InputError: two of them clash.
     """
-    given = [(what, path) for what, path in targets.items() if path is not None]
-    for (what, path), (other, place) in combinations(given, 2):
+    named_paths = [(what, path) for what, path in targets.items() if path is not None]
+    for (what, path), (other, place) in combinations(named_paths, 2):
         if _clash(path, place):
             both = f"'{path}'" if path == place else f"the same place, '{path}' and '{place}'"
             raise InputError(f"{what} and {other} both name {both}", hint="give two names")

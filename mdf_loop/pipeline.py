@@ -182,13 +182,13 @@ CUDA: Order = (
 # --- application --------------------------------------------------------------------------------
 
 
-def prepare(program: Program, order: Order, asked: Order = ()) -> Program:
-    """Apply the passes `asked`, and then all passes of an order.
+def prepare(program: Program, order: Order, first: Order = ()) -> Program:
+    """Apply the passes `first`, and then all passes of an order.
 
     Raises:
         UnsupportedError: The program cannot be prepared for the target. The message names the place.
     """
-    for apply in (*asked, *order):
+    for apply in (*first, *order):
         program = apply(program)
     return program
 

@@ -41,8 +41,8 @@ def shared_by(cluster: Any, block: Any, retries: Any) -> Sharing | None:
         raise InputError(f"retries must be a whole number from 0 on, not {retries!r}"[:200])
     if cluster is not None:
         return Sharing(cluster, block, int(retries))
-    for what, given in (("a block is", block is not None), ("retries are", retries != RETRIES)):
-        if given:
+    for what, is_given in (("a block is", block is not None), ("retries are", retries != RETRIES)):
+        if is_given:
             raise InputError(f"{what} for a cluster", hint="give cluster (--cluster), too")
     return None
 

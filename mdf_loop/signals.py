@@ -111,18 +111,18 @@ def in_main_thread() -> bool:
 
 def take(numbers: Iterable[int]) -> list[int]:
     """Install handlers for those signals that the program does not handle itself, and return their numbers."""
-    taken = []
+    numbers_taken = []
     for number in numbers:
         if _system.getsignal(number) == _USUAL[number]:
             _system.signal(number, _handle)
             _TAKEN.add(number)
-            taken.append(number)
-    return taken
+            numbers_taken.append(number)
+    return numbers_taken
 
 
-def give_back(taken: Iterable[int]) -> None:
+def give_back(numbers: Iterable[int]) -> None:
     """Remove handlers that were installed by `take`. Later handlers stay."""
-    for number in taken:
+    for number in numbers:
         if _system.getsignal(number) is _handle:
             _system.signal(number, _USUAL[number])
         _TAKEN.discard(number)
@@ -220,8 +220,8 @@ def heeded(
             finalization, and ignored during it.
     """
     global _commands, _end_process
-    taken = take(REASONS) if in_main_thread() else []
-    if taken:
+    numbers = take(REASONS) if in_main_thread() else []
+    if numbers:
         _end_process = end_process
         if to_the_end:  # registered first, so that it is called last
             atexit.register(_ignore_taken)
@@ -232,7 +232,7 @@ def heeded(
         _commands -= 1
         if not to_the_end:
             _end_process = None
-            give_back(taken)
+            give_back(numbers)
 
 
 @contextlib.contextmanager
@@ -312,15 +312,15 @@ def finished(*, heard: bool = False) -> Iterator[None]:
         yield
         return
     _finishing += 1
-    taken: list[int] = []
+    numbers: list[int] = []
     if not heard:
         listen(hears)
-        taken = take((int(signal.SIGINT),))
+        numbers = take((int(signal.SIGINT),))
     try:
         yield
     finally:
         _finishing -= 1
-        give_back(taken)
+        give_back(numbers)
         listen_no_more(hears)
     if reasons:
         raise Signalled(reasons[0])

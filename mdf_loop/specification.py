@@ -104,8 +104,8 @@ class RunControls(Struct, frozen=True):
     @property
     def is_patient(self) -> bool:
         """True if the options require no more than a run in one piece has."""
-        asked = callable(self.progress) or self.saved_at is not None or self.watches
-        return not asked and (self.time_limit is None or self.time_limit > 1.0)
+        is_observed = callable(self.progress) or self.saved_at is not None or self.watches
+        return not is_observed and (self.time_limit is None or self.time_limit > 1.0)
 
     @property
     def saved_at(self) -> Path | None:
@@ -169,8 +169,8 @@ class RunSpecification(Struct, frozen=True):
     @property
     def shares_store(self) -> bool:
         """True if all processes that compute members write one store."""
-        told = self.selection.over_trials.statistics
-        return self.sharing is not None and self.store is not None and not told
+        statistics = self.selection.over_trials.statistics
+        return self.sharing is not None and self.store is not None and not statistics
 
 
 def specify(
@@ -246,7 +246,7 @@ def specify(
     controls = _controls(
         time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
     )
-    made = RunSpecification(
+    spec = RunSpecification(
         values,
         selection,
         controls,
@@ -258,7 +258,7 @@ def specify(
         arguments.flag(overwrite, "overwrite"),
         sharing=sharing,
     )
-    return _checked_time(made)
+    return _checked_time(spec)
 
 
 _DEFAULTS = tuple((specify.__kwdefaults__ or {}).values())
@@ -279,15 +279,15 @@ def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Se
     )
 
 
-def _reductions(given: Any) -> Mapping[str, tuple[str, ...]]:
+def _reductions(argument: Any) -> Mapping[str, tuple[str, ...]]:
     """Return the words of reductions by the names of outputs."""
-    found = arguments.mapping(given, "reduce", "reduce={'node.port': 'mean'}")
-    return {name: _reduction_words(words, f"reduce of '{name}'") for name, words in found.items()}
+    mapping = arguments.mapping(argument, "reduce", "reduce={'node.port': 'mean'}")
+    return {name: _reduction_words(words, f"reduce of '{name}'") for name, words in mapping.items()}
 
 
-def _reduction_words(given: Any, what: str) -> tuple[str, ...]:
+def _reduction_words(argument: Any, what: str) -> tuple[str, ...]:
     """Return the words of one reduction: `mean,max` are two words, as on the command line."""
-    words = (word.split(",") for word in arguments.names(given, what))
+    words = (word.split(",") for word in arguments.names(argument, what))
     return tuple(word.strip() for several in words for word in several)
 
 
@@ -334,24 +334,24 @@ def _controls(
 # --- time -----------------------------------------------------------------------------------------
 
 
-def _checked_time(made: RunSpecification) -> RunSpecification:
+def _checked_time(spec: RunSpecification) -> RunSpecification:
     """Return the specification with Python numbers for times.
 
     Raises:
         InputError: `steps` or `every` is no whole number above 0, or `dt` is no finite number above 0; or
             without `steps` something is given that only a run over time takes.
     """
-    dt = _length(made.dt)
-    if made.steps is not None:
+    dt = _length(spec.dt)
+    if spec.steps is not None:
         steps, every = (
-            arguments.whole(made.steps, "steps"),
-            arguments.whole(made.selection.every, "every"),
+            arguments.whole(spec.steps, "steps"),
+            arguments.whole(spec.selection.every, "every"),
         )
-        selection = replace(made.selection, every=every)
-        return replace(made, steps=steps, dt=dt, selection=selection)
-    if made.engine != "modeci":
-        _refuse_without_steps(made)
-    return replace(made, dt=dt)
+        selection = replace(spec.selection, every=every)
+        return replace(spec, steps=steps, dt=dt, selection=selection)
+    if spec.engine != "modeci":
+        _refuse_without_steps(spec)
+    return replace(spec, dt=dt)
 
 
 def _length(dt: Any) -> float | None:
@@ -365,14 +365,19 @@ def _length(dt: Any) -> float | None:
     return float(dt)
 
 
-def _refuse_without_steps(made: RunSpecification) -> None:
+def _refuse_without_steps(spec: RunSpecification) -> None:
     """Refuse arguments that only a run over time has."""
-    selection = made.selection
-    dt, state, executed = made.dt, made.values.state, made.execution_list
+    selection = spec.selection
+    dt, state, executed = spec.dt, spec.values.state, spec.execution_list
     every, when, reduce = selection.every, selection.when, selection.reduce
     if dt is None and state is None and every == 1 and when is None and not (reduce or executed):
         return
-    given = {"dt": dt, "state": state, "every": None if every == 1 else every, "when": when}
-    given |= {"reduce": reduce or None, "execution_list": executed or None}
-    name = next(name for name, value in given.items() if value is not None)
+    over_time_arguments = {
+        "dt": dt,
+        "state": state,
+        "every": None if every == 1 else every,
+        "when": when,
+    }
+    over_time_arguments |= {"reduce": reduce or None, "execution_list": executed or None}
+    name = next(name for name, value in over_time_arguments.items() if value is not None)
     raise InputError(f"{name} needs steps: it is about a run over time", hint="give steps too")

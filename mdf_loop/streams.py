@@ -44,9 +44,9 @@ def squares(counter: Any, key: Any) -> Any:
         x = _turned(y * y + y)
         x = _turned(x * x + z)
         x = _turned(x * x + y)
-        kept = x * x + z
-        x = _turned(kept)
-        return kept + ((x * x + y) >> np.uint64(32))
+        rotated = x * x + z
+        x = _turned(rotated)
+        return rotated + ((x * x + y) >> np.uint64(32))
 
 
 def _turned(x: Any) -> Any:
@@ -114,10 +114,10 @@ def _inverse(twice: Any) -> Any:
 
 def polynomial(x: Any, coefficients: Iterable[Any]) -> Any:
     """Evaluate a polynomial by Horner's rule. The coefficients begin with the constant one."""
-    *rest, made = coefficients
+    *rest, total = coefficients
     for coefficient in reversed(rest):
-        made = x * made + coefficient
-    return made
+        total = x * total + coefficient
+    return total
 
 
 ROOTS = 6
@@ -163,19 +163,19 @@ def exp(x: Any) -> Any:
 
     Other than that of libraries it has the same bits everywhere, as random numbers must.
     """
-    made = polynomial(_part(x), FACTORS)
+    exponential = polynomial(_part(x), FACTORS)
     for _ in range(HALVINGS):
-        made = made * made
-    return made
+        exponential = exponential * exponential
+    return exponential
 
 
 def expm1(x: Any) -> Any:
     """Return `exp(x) - 1` within 4e-13 of its value, also for small x: by `e -> e * (e + 2)`, ten times."""
     part = _part(x)
-    made = part * polynomial(part, FACTORS[1:])
+    difference = part * polynomial(part, FACTORS[1:])
     for _ in range(HALVINGS):
-        made = made * (made + 2.0)
-    return made
+        difference = difference * (difference + 2.0)
+    return difference
 
 
 def _part(x: Any) -> Any:
@@ -213,8 +213,8 @@ def keys(seed: Any, site: Any, trials: Any = 0) -> Words:
         flat = np.atleast_1d(mixed).ravel()
         high = _digits(_mixed(flat + np.uint64(1)), odd=False)
         low = _digits(_mixed(flat + np.uint64(2)), odd=True)
-        made = (high << np.uint64(32)) + low
-    return np.asarray(made.reshape(mixed.shape))
+        key_numbers = (high << np.uint64(32)) + low
+    return np.asarray(key_numbers.reshape(mixed.shape))
 
 
 def _mixed(x: Any) -> Words:
@@ -232,24 +232,24 @@ def _digits(choices: Words, *, odd: bool) -> Words:
     """
     left = np.tile(np.arange(1, _DIGITS, dtype=np.uint8), len(choices))
     first = np.arange(len(choices)) * (_DIGITS - 1)
-    made = np.zeros(len(choices), np.uint64)
+    digits = np.zeros(len(choices), np.uint64)
     for place in range(8):
         if odd and place == 7:
-            taken, choices = _odd(left, first + place, choices)
+            taken_digit, choices = _odd(left, first + place, choices)
         else:
             count = np.uint64(_DIGITS - 1 - place)
             rest = choices // count
-            taken = first + place + (choices - rest * count).astype(np.int64)
+            taken_digit = first + place + (choices - rest * count).astype(np.int64)
             choices = rest
-        digit = left[taken]
-        left[taken] = left[first + place]
-        made = made * np.uint64(_DIGITS) + digit
-    return made
+        digit = left[taken_digit]
+        left[taken_digit] = left[first + place]
+        digits = digits * np.uint64(_DIGITS) + digit
+    return digits
 
 
 def _odd(left: Any, first: Any, choices: Words) -> tuple[Any, Words]:
     """Return the position of the chosen odd digit among the remaining ones."""
     rest = left[first[:, np.newaxis] + np.arange(8)] % 2 == 1
-    choices, wanted = np.divmod(choices, rest.sum(axis=1).astype(np.uint64))
-    later = np.cumsum(rest, axis=1) > wanted[:, np.newaxis].astype(np.int64)
+    choices, position = np.divmod(choices, rest.sum(axis=1).astype(np.uint64))
+    later = np.cumsum(rest, axis=1) > position[:, np.newaxis].astype(np.int64)
     return first + np.argmax(later, axis=1), choices

@@ -179,9 +179,9 @@ def refuse_uneven(sweep: Mapping[str, Any]) -> None:
     """
     sizes = {name: _length(rows) for name, rows in sweep.items()}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"'{name}' has {size}" for name, size in sizes.items())
+        sizes_text = ", ".join(f"'{name}' has {size}" for name, size in sizes.items())
         raise InputError(
-            f"all values of a sweep must be equally many, but {told}",
+            f"all values of a sweep must be equally many, but {sizes_text}",
             hint="the first member of a sweep has the first value of each, and so on",
         )
 
@@ -217,12 +217,14 @@ def paired(values: Mapping[str, Any]) -> dict[str, Array]:
     Raises:
         InputError: they are not equally many.
     """
-    made = {name: _rows(name, rows) for name, rows in _given(values, "paired values").items()}
-    lengths = {name: len(rows) if rows.ndim else 0 for name, rows in made.items()}
+    rows_by_name = {
+        name: _rows(name, rows) for name, rows in _given(values, "paired values").items()
+    }
+    lengths = {name: len(rows) if rows.ndim else 0 for name, rows in rows_by_name.items()}
     if len(set(lengths.values())) > 1 or 0 in lengths.values():
-        told = ", ".join(f"'{name}' has {length}" for name, length in lengths.items())
-        raise InputError(f"paired values must be equally many, but {told}")
-    return made
+        lengths_text = ", ".join(f"'{name}' has {length}" for name, length in lengths.items())
+        raise InputError(f"paired values must be equally many, but {lengths_text}")
+    return rows_by_name
 
 
 @public_call
@@ -277,15 +279,15 @@ def evenly(count: int, size: int, seed: int, first: int = 0) -> Array:
     sequence = qmc.Sobol(size, rng=seed)
     if first:
         return np.asarray(sequence.fast_forward(first).random(count - first))
-    made: Array = sequence.random_base2(exponent)[:count]
-    return made
+    points: Array = sequence.random_base2(exponent)[:count]
+    return points
 
 
 def _given(values: Mapping[str, Any], what: str) -> dict[str, Any]:
-    given = arguments.mapping(values, what, "{'node.parameter': [0.1, 0.2]}")
-    if not given:
+    mapping = arguments.mapping(values, what, "{'node.parameter': [0.1, 0.2]}")
+    if not mapping:
         raise InputError(f"{what} of nothing make no sweep", hint="name a parameter or an input")
-    return given
+    return mapping
 
 
 def _rows(name: str, values: Any) -> Array:

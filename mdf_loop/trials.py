@@ -68,53 +68,59 @@ def draws(seed: Any, trials: Any = None) -> Draws:
     return Draws(int(seed), None if trials is None else _trials(trials))
 
 
-def _trials(given: Any) -> tuple[int, ...] | range:
-    if is_whole(given) and 1 <= given <= MOST_TRIALS:
-        return range(int(given))
-    numbers = given if isinstance(given, range) else _listed(given)
+def _trials(argument: Any) -> tuple[int, ...] | range:
+    if is_whole(argument) and 1 <= argument <= MOST_TRIALS:
+        return range(int(argument))
+    numbers = argument if isinstance(argument, range) else _listed(argument)
     is_range = isinstance(numbers, range)  # which has each number once, and may be long
     some = (numbers[0], numbers[-1]) if is_range and numbers else numbers
     ends = (min(some, default=-1), max(some, default=-1))
     repeats = not is_range and len(set(numbers)) < len(numbers)
     if ends[0] < 0 or ends[1] > MOST_TRIALS or repeats:
         raise InputError(
-            f"trials must be how many there are, or their numbers, each once: not {given!r}"[:200],
+            f"trials must be how many there are, or their numbers, each once: not {argument!r}"[
+                :200
+            ],
             hint="give trials=1000, trials=[2041], or trials=range(100, 200)",
         )
     return numbers
 
 
-def _listed(given: Any) -> tuple[int, ...]:
+def _listed(argument: Any) -> tuple[int, ...]:
     """Return the integers of a list, or an empty tuple for other objects."""
-    if isinstance(given, np.ndarray):
-        given = given.tolist() if given.ndim == 1 else ()
-    whole = isinstance(given, Sequence) and not isinstance(given, str) and all(map(is_whole, given))
-    return tuple(map(int, given)) if whole else ()
+    if isinstance(argument, np.ndarray):
+        argument = argument.tolist() if argument.ndim == 1 else ()
+    whole = (
+        isinstance(argument, Sequence)
+        and not isinstance(argument, str)
+        and all(map(is_whole, argument))
+    )
+    return tuple(map(int, argument)) if whole else ()
 
 
 _EXAMPLE = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by='ddm.choice'"
 
 
-def over_trials(given: Any, by: Any, trials: Any) -> OverTrials:
+def over_trials(argument: Any, by: Any, trials: Any) -> OverTrials:
     """Return the statistics over all trials.
 
     Raises:
         InputError: it cannot be read, or there are no trials.
     """
-    found = arguments.mapping(given, "over_trials", _EXAMPLE)
-    if trials is None or not found:
-        missing = "trials" if found else "over_trials"
+    mapping = arguments.mapping(argument, "over_trials", _EXAMPLE)
+    if trials is None or not mapping:
+        missing = "trials" if mapping else "over_trials"
         raise InputError(
-            f"{'over_trials' if found else 'by'} needs {missing}: it is about what trials share",
+            f"{'over_trials' if mapping else 'by'} needs {missing}: it is about what trials share",
             hint=f"e.g. trials=10_000, {_EXAMPLE}",
         )
-    statistics = {name: tuple(_statistics(name, words)) for name, words in found.items()}
+    statistics = {name: tuple(_statistics(name, words)) for name, words in mapping.items()}
     return OverTrials(statistics, None if by is None else arguments.text(by, "by", "by='a.choice'"))
 
 
-def _statistics(name: str, given: Any) -> Iterator[Statistic]:
+def _statistics(name: str, argument: Any) -> Iterator[Statistic]:
     """Return the statistics of one output."""
-    for word in [given] if isinstance(given, str | Mapping) else given:
+    for word in [argument] if isinstance(argument, str | Mapping) else argument:
         if isinstance(word, str):
             yield Statistic(word)
             continue

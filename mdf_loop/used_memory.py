@@ -37,10 +37,10 @@ class _Lent:
         begin = -memory.ctypes.data % _LINE
         self.__array_interface__ = memory[begin : begin + size].__array_interface__
 
-    def __del__(self, kept: deque[npt.NDArray[np.uint8]] = _KEPT) -> None:
+    def __del__(self, pool: deque[npt.NDArray[np.uint8]] = _KEPT) -> None:
         memory = self._memory
-        if sum(each.nbytes for each in tuple(kept)) + memory.nbytes <= MOST:
-            kept.append(memory)
+        if sum(each.nbytes for each in tuple(pool)) + memory.nbytes <= MOST:
+            pool.append(memory)
 
 
 def array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

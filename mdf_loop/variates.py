@@ -270,13 +270,13 @@ class Variate(Struct, frozen=True):
     @property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
         """Return the parameters of a call, with its number of draws as the last one if the call can state it."""
-        given = tuple(inspect.signature(self.formula).parameters.values())[2:]
+        parameters = tuple(inspect.signature(self.formula).parameters.values())[2:]
         size = inspect.Parameter("size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-        return (*given, size) if self.sized else given
+        return (*parameters, size) if self.sized else parameters
 
-    def read(self, *given: Any, **named: Any) -> tuple[list[Any], Any]:
+    def read(self, *arguments: Any, **named: Any) -> tuple[list[Any], Any]:
         """Return the parameters of a call, and its size, or None."""
-        bound = inspect.Signature(self.parameters).bind(*given, **named)
+        bound = inspect.Signature(self.parameters).bind(*arguments, **named)
         bound.apply_defaults()
         values = list(bound.arguments.values())
         return values, values.pop() if self.sized else None

@@ -75,30 +75,30 @@ def check_workers(cluster: Any) -> list[WorkerReport]:
         if isinstance(cluster, int):
             client.wait_for_workers(cluster, timeout=STARTS)
         workers = client.scheduler_info(n_workers=-1)["workers"]
-        asked = {
+        bits = {
             address: client.submit(_looked_at, workers=[address], pure=False) for address in workers
         }
-        return [_report(address, workers[address], asked[address]) for address in sorted(asked)]
+        return [_report(address, workers[address], bits[address]) for address in sorted(bits)]
 
 
 def _report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerReport:
     try:
-        found, speed = future.result()
+        answer, speed = future.result()
     except ModuleNotFoundError as error:
         raise InputError(
             f"the worker '{address}' lacks a library: {error}",
             hint="install mdf-loop[cluster] there, in the environment that starts the worker",
         ) from None
-    return WorkerReport(address, worker["nthreads"], found, speed)
+    return WorkerReport(address, worker["nthreads"], answer, speed)
 
 
 def _looked_at() -> tuple[dict[str, str], float]:
     """Return the native form and the speed of this process."""
     prepared = Prepared(open_document(_NEURON), Placement("cpu"), Options())
-    asked = specify(
+    spec = specify(
         sweep={"current": np.linspace(0, 1, _MEMBERS)}, steps=_STEPS, dt=0.1, progress=False
     )
-    run(prepared, asked)
+    run(prepared, spec)
     began = perf_counter()
-    run(prepared, asked)
+    run(prepared, spec)
     return environment_versions(), _STEPS * _MEMBERS / (perf_counter() - began)

@@ -47,7 +47,7 @@ class FailedMember(Struct, frozen=True):
     finding: Finding
 
 
-class MadeBlock(Struct, frozen=True):
+class ComputedBlock(Struct, frozen=True):
     """Outcome of the members of a block."""
 
     pieces: tuple[Piece, ...]
@@ -62,17 +62,17 @@ class Job:
         shape: how many members there are along each axis; the last one is that of trials, if there is one.
     """
 
-    def __init__(self, prepared: Prepared, asked: RunSpecification) -> None:
+    def __init__(self, prepared: Prepared, spec: RunSpecification) -> None:
         self.prepared = prepared
-        self._sweep = asked.values.sweep
-        self._trials = asked.values.draws.trials
-        selection = asked.selection
+        self._sweep = spec.values.sweep
+        self._trials = spec.values.draws.trials
+        selection = spec.selection
         if selection.over_trials.statistics:
             selection = of_each_trial(selection)
-        self._asked = replace(
-            asked,
+        self._spec = replace(
+            spec,
             selection=selection,
-            controls=RunControls(nan=asked.controls.nan, progress=False),
+            controls=RunControls(nan=spec.controls.nan, progress=False),
             output=None,
             overwrite=False,
             sharing=None,
@@ -98,28 +98,26 @@ class Job:
         swept = (math.prod(shape_of(self._sweep)),) if self._sweep else ()
         return swept if self._trials is None else (*swept, len(self._trials))
 
-    def asked_of(self, box: Box) -> RunSpecification:
+    def spec_of(self, box: Box) -> RunSpecification:
         """Return the specification of a run of the members in a box."""
-        values, places = self._asked.values, list(box)
+        values, places = self._spec.values, list(box)
         if self._sweep:
             rows = places.pop(0)
             values = replace(values, sweep=part_of(self._sweep, rows.start, rows.stop))
         if self._trials is not None:
             numbers = self._trials[places[0]]
             values = replace(values, draws=Draws(values.draws.seed, numbers))
-        return replace(self._asked, values=values)
+        return replace(self._spec, values=values)
 
     def limit_time(self, seconds: float | None) -> None:
         """Limit the time of each run of members from now on."""
-        self._asked = replace(
-            self._asked, controls=replace(self._asked.controls, time_limit=seconds)
-        )
+        self._spec = replace(self._spec, controls=replace(self._spec.controls, time_limit=seconds))
 
-    def made(self, first: int, last: int) -> MadeBlock:
+    def compute_block(self, first: int, last: int) -> ComputedBlock:
         """Run members. Failed members are reported, and the others are kept."""
         pieces: list[Piece] = []
         failures: list[FailedMember] = []
-        found: list[NotFinite | None] = []
+        places: list[NotFinite | None] = []
         front = self._members_and_trials
         waiting = list(boxes(front, first, last))[::-1]
         while waiting:
@@ -129,36 +127,36 @@ class Job:
             try:
                 piece = Piece(member, count, self._run(box))
                 pieces.append(piece)
-                found.append(piece.results.not_finite)
+                places.append(piece.results.not_finite)
             except RunError as error:
                 if count == 1:
                     finding = error.findings[0]
                     failures.append(FailedMember(member, self.called(member), finding))
                 else:
                     waiting += list(_halves(box))[::-1]
-        return MadeBlock(tuple(pieces), tuple(failures), earliest(found))
+        return ComputedBlock(tuple(pieces), tuple(failures), earliest(places))
 
     def _run(self, box: Box) -> Results:
         """Return the results of the members in a box, without the model and the inputs, which the client has."""
-        made = run(self.prepared, self.asked_of(box))
-        made.model, made.run_values = None, Values()
-        found = made.not_finite
-        if found is not None and found.member is not None:
-            made.not_finite = replace(found, member=box[0].start + found.member)
-        return made
+        results = run(self.prepared, self.spec_of(box))
+        results.model, results.run_values = None, Values()
+        not_finite = results.not_finite
+        if not_finite is not None and not_finite.member is not None:
+            results.not_finite = replace(not_finite, member=box[0].start + not_finite.member)
+        return results
 
     def called(self, member: int) -> str:
         """Return the name of a member with its values: `member 17 (cell.a = 0.3, trial 4)`."""
         front = self._members_and_trials
         places = [int(place) for place in np.unravel_index(member, front)]
-        said = []
+        parts = []
         if self._sweep:
             place = places.pop(0)
             values = part_of(self._sweep, place, place + 1)
-            said += [f"{name} = {_short(rows[0])}" for name, rows in values.items()]
+            parts += [f"{name} = {_short(rows[0])}" for name, rows in values.items()]
         if self._trials is not None:
-            said.append(f"trial {self._trials[places[0]]}")
-        return f"member {member} ({', '.join(said)})"
+            parts.append(f"trial {self._trials[places[0]]}")
+        return f"member {member} ({', '.join(parts)})"
 
 
 def _short(value: Any) -> str:
@@ -173,29 +171,29 @@ def _halves(box: Box) -> Iterator[Box]:
         yield (*box[:axis], part, *box[axis + 1 :])
 
 
-def on_worker(job: Job, block: MemberBlock) -> MadeBlock:
+def on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
     """Run a block on a worker. Results that are written to a store are not sent back."""
     from distributed import get_worker
 
     worker = get_worker()
     job.check_form(f"'{worker.address}'")
     use_threads(max(1, worker.state.nthreads))
-    made = job.made(block.first, block.last)
+    computed = job.compute_block(block.first, block.last)
     if job.store is None:
-        return made
-    write(job.store, block, made)
-    return MadeBlock((), made.failures, made.not_finite)
+        return computed
+    write(job.store, block, computed)
+    return ComputedBlock((), computed.failures, computed.not_finite)
 
 
-def write(store: Regions, block: MemberBlock, made: MadeBlock) -> None:
+def write(store: Regions, block: MemberBlock, computed: ComputedBlock) -> None:
     """Write the outcome of the members of a block to the store."""
     flags = np.full(block.members, FAILED, np.int8)
     arrays: dict[str, Array] = {}
-    for piece in made.pieces:
+    for piece in computed.pieces:
         rows = slice(piece.first - block.first, piece.first - block.first + piece.count)
         flags[rows] = COMPUTED
         for name, array in flat(piece.results).items():
-            if len(made.pieces) == 1 and piece.count == block.members:
+            if len(computed.pieces) == 1 and piece.count == block.members:
                 arrays[name] = array
                 continue
             if name not in arrays:

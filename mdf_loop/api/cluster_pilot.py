@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 from msgspec import Struct
 
-from mdf_loop.api.cluster_job import Job, MadeBlock, flat
+from mdf_loop.api.cluster_job import ComputedBlock, Job, flat
 from mdf_loop.cluster.partition import MemberBlock, Partition
 from mdf_loop.errors import RunError
 from mdf_loop.ir import StopReason
@@ -35,7 +35,7 @@ class Pilot(Struct, frozen=True):
 
     cut: Partition
     block: MemberBlock
-    made: MadeBlock
+    computed: ComputedBlock
 
 
 def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
@@ -51,39 +51,39 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
         KeyboardInterrupt: a signal ended the run before the first member was computed.
     """
     members = math.prod(job.shape)
-    most, wanted, warm = min(block or members, members), 1, False
+    most, target, warm = min(block or members, members), 1, False
     whole: Pilot | None = None
     while True:
-        first = Partition.of(job.shape, wanted, 1).block(0)
+        first = Partition.of(job.shape, target, 1).block(0)
         began = perf_counter()
         job.limit_time(stopping.remaining)
-        made = job.made(first.first, first.last)
+        computed = job.compute_block(first.first, first.last)
         job.limit_time(None)
         took = perf_counter() - began
-        if _is_partial(made):
+        if _is_partial(computed):
             if whole is None:
                 raise _stopped(stopping)
             return whole
         is_all = first.last == members
-        if made.pieces:
+        if computed.pieces:
             size = block or int(min(BLOCK / took * first.members, members / PARTS))
-            whole = Pilot(Partition.of(job.shape, wanted, size), first, made)
-            most = min(most, max(1, CHUNK // _bytes(made)))
-            enough = took >= (ENOUGH if warm else BLOCK) or wanted >= _power(most)
+            whole = Pilot(Partition.of(job.shape, target, size), first, computed)
+            most = min(most, max(1, CHUNK // _bytes(computed)))
+            enough = took >= (ENOUGH if warm else BLOCK) or target >= _power(most)
             if is_all or enough or stopping.reason is not None:
                 break
             growth = _GROWTH if warm or took > 1 else _LANES  # it made the model ready, too
-            wanted, warm = min(wanted * growth, _power(most)), True
+            target, warm = min(target * growth, _power(most)), True
         elif is_all:
-            raise _all_failed(made)
+            raise _all_failed(computed)
         else:
-            wanted *= _GROWTH
+            target *= _GROWTH
     return whole
 
 
-def _is_partial(made: MadeBlock) -> bool:
+def _is_partial(computed: ComputedBlock) -> bool:
     """Return True if a signal or the time limit ended the run of a block before its end."""
-    reasons = {piece.results.stopped_by for piece in made.pieces}
+    reasons = {piece.results.stopped_by for piece in computed.pieces}
     return StopReason.TIME_LIMIT in reasons or any(reason.is_asked for reason in reasons)
 
 
@@ -102,8 +102,8 @@ def _power(most: int) -> int:
     return 1 << most.bit_length() - 1
 
 
-def _all_failed(made: MadeBlock) -> RunError:
-    failed = made.failures[0]
+def _all_failed(computed: ComputedBlock) -> RunError:
+    failed = computed.failures[0]
     return RunError(
         f"all members failed; {failed.who}: {failed.finding.what}",
         failed.finding.where,
@@ -111,8 +111,8 @@ def _all_failed(made: MadeBlock) -> RunError:
     )
 
 
-def _bytes(made: MadeBlock) -> int:
+def _bytes(computed: ComputedBlock) -> int:
     """Return the size in bytes of the largest output of one member."""
-    piece = made.pieces[0]
+    piece = computed.pieces[0]
     arrays = flat(piece.results).values()
     return max(1, *(array.nbytes // piece.count for array in arrays), np.dtype(float).itemsize)

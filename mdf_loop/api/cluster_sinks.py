@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 
 from mdf_loop.api.cluster_job import (
+    ComputedBlock,
     FailedMember,
     Job,
-    MadeBlock,
     Piece,
     axes_in_front,
     flat,
@@ -51,27 +51,27 @@ class MemberSink(Protocol):
     def missing(self) -> Iterator[MemberBlock]:
         """Return the blocks that are not computed yet."""
 
-    def put(self, block: MemberBlock, made: MadeBlock) -> None:
+    def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
         """Accept a block."""
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the results of all accepted blocks."""
 
 
-def _like(template: Results, job: Job, asked: RunSpecification) -> Results:
+def _like(template: Results, job: Job, spec: RunSpecification) -> Results:
     """Return results with the axes of all members, and without outputs."""
-    made = copy(template)
+    results = copy(template)
     axes: list[Axis] = []
-    if asked.values.sweep:
-        values = {name: np.asarray(rows) for name, rows in asked.values.sweep.items()}
+    if spec.values.sweep:
+        values = {name: np.asarray(rows) for name, rows in spec.values.sweep.items()}
         axes.append(Axis("batch", values, is_swept=True))
-    if asked.values.draws.trials is not None:
-        axes.append(Axis("trial", {"trial": np.asarray(asked.values.draws.trials)}))
-    made.axes = (*axes, *template.axes[axes_in_front(template) :])
-    made.state = None
-    made._arrays, made.lengths, made.loops = {}, {}, {}
-    made.not_finite = None
-    return made
+    if spec.values.draws.trials is not None:
+        axes.append(Axis("trial", {"trial": np.asarray(spec.values.draws.trials)}))
+    results.axes = (*axes, *template.axes[axes_in_front(template) :])
+    results.state = None
+    results._arrays, results.lengths, results.loops = {}, {}, {}
+    results.not_finite = None
+    return results
 
 
 # --- in memory ------------------------------------------------------------------------------------
@@ -88,32 +88,32 @@ class InMemory:
         MemoryLimitError: there is no room for them.
     """
 
-    def __init__(self, job: Job, asked: RunSpecification, first: Pilot) -> None:
+    def __init__(self, job: Job, spec: RunSpecification, first: Pilot) -> None:
         self.members, self.done = first.cut.members, 0
-        self.failures = first.made.failures
+        self.failures = first.computed.failures
         self.not_finite: NotFinite | None = None
-        self._cut, self._job, self._asked = first.cut, job, asked
-        self._template = first.made.pieces[0].results
+        self._cut, self._job, self._spec = first.cut, job, spec
+        self._template = first.computed.pieces[0].results
         self._arrays: dict[_Key, Array] = {}
         self._there = np.zeros(self.members, bool)
         self._apart = False
         _check_arrays(self._template)
         size = sum(np.asarray(array).nbytes for array in self._template.values())
         check(
-            size / first.made.pieces[0].count * self.members,
+            size / first.computed.pieces[0].count * self.members,
             "what all members give",
             hint="give output='sweep.zarr' (--output): it is written there by those who compute it",
         )
-        self.put(first.block, first.made)
+        self.put(first.block, first.computed)
 
     def missing(self) -> Iterator[MemberBlock]:
         """Return all blocks except the first."""
         return (block for block in self._cut.blocks() if block.number)
 
-    def put(self, block: MemberBlock, made: MadeBlock) -> None:
+    def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
         """Accept a block."""
-        self.not_finite = earliest((self.not_finite, made.not_finite))
-        for piece in made.pieces:
+        self.not_finite = earliest((self.not_finite, computed.not_finite))
+        for piece in computed.pieces:
             rows = slice(piece.first, piece.first + piece.count)
             for key, array in self._parts(piece):
                 self._keep(key, rows, array)
@@ -126,31 +126,31 @@ class InMemory:
         for name, array in flat_lengths(piece.results).items():
             yield ("lengths", name), array
         for name, report in piece.results.loops.items():
-            for word, said in (("iterations", report.iterations), ("reasons", report.codes)):
-                self._apart |= np.ndim(said) > 0
-                yield (word, name), np.broadcast_to(np.asarray(said).reshape(-1), piece.count)
+            for word, codes in (("iterations", report.iterations), ("reasons", report.codes)):
+                self._apart |= np.ndim(codes) > 0
+                yield (word, name), np.broadcast_to(np.asarray(codes).reshape(-1), piece.count)
 
     def _keep(self, key: _Key, rows: slice, array: Array) -> None:
         """Write rows to their places in an array, which is widened if necessary."""
-        kept = self._arrays.get(key)
-        if kept is None:
-            kept = np.zeros((self.members, *array.shape[1:]), array.dtype)
-        shape = common_shape(key[1], kept.shape[1:], array.shape[1:])
-        kept = padded(key[1], kept, (self.members, *shape))
+        stored = self._arrays.get(key)
+        if stored is None:
+            stored = np.zeros((self.members, *array.shape[1:]), array.dtype)
+        shape = common_shape(key[1], stored.shape[1:], array.shape[1:])
+        stored = padded(key[1], stored, (self.members, *shape))
         array = padded(key[1], array, (len(array), *shape))
-        kept = kept.astype(np.result_type(kept.dtype, array.dtype), copy=False)
-        kept[rows] = array
-        self._arrays[key] = kept
+        stored = stored.astype(np.result_type(stored.dtype, array.dtype), copy=False)
+        stored[rows] = array
+        self._arrays[key] = stored
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return all members, with nan for missing ones."""
-        made = _like(self._template, self._job, self._asked)
-        made.stopped_by, made.reason = stopped_by, reason or stopped_by.value
-        shape = tuple(axis.length for axis in made.axes[: axes_in_front(made)])
-        made._arrays = dict(self._of("output", shape))
-        made.lengths = self._of("lengths", shape)
-        made.loops = self._loops(shape)
-        return laid_out(made, self._asked.values.sweep)
+        results = _like(self._template, self._job, self._spec)
+        results.stopped_by, results.reason = stopped_by, reason or stopped_by.value
+        shape = tuple(axis.length for axis in results.axes[: axes_in_front(results)])
+        results._arrays = dict(self._of("output", shape))
+        results.lengths = self._of("lengths", shape)
+        results.loops = self._loops(shape)
+        return laid_out(results, self._spec.values.sweep)
 
     def _of(self, word: str, shape: tuple[int, ...]) -> dict[str, Array]:
         arrays = {name: array for (kind, name), array in self._arrays.items() if kind == word}
@@ -161,16 +161,16 @@ class InMemory:
 
     def _loops(self, shape: tuple[int, ...]) -> dict[str, LoopReport]:
         """Return the loop reports of all members."""
-        found = {}
+        reports = {}
         for (word, name), counts in self._arrays.items():
             if word == "iterations":
                 reasons = self._arrays["reasons", name]
                 alike = len(set(zip(counts.tolist(), reasons.tolist(), strict=True))) == 1
                 if alike and not self._apart:
-                    found[name] = LoopReport.of(counts[0], reasons[0])
+                    reports[name] = LoopReport.of(counts[0], reasons[0])
                 else:
-                    found[name] = LoopReport.of(counts.reshape(shape), reasons.reshape(shape))
-        return found
+                    reports[name] = LoopReport.of(counts.reshape(shape), reasons.reshape(shape))
+        return reports
 
 
 def _check_arrays(template: Results) -> None:
@@ -189,38 +189,38 @@ def _check_arrays(template: Results) -> None:
 class OverTrialsSink:
     """Destination that accumulates statistics over trials in the order of members and trials."""
 
-    def __init__(self, job: Job, asked: RunSpecification, first: Pilot) -> None:
-        refuse_with_statistics(asked)
+    def __init__(self, job: Job, spec: RunSpecification, first: Pilot) -> None:
+        refuse_with_statistics(spec)
         self.members, self.done = first.cut.members, 0
         self.failures: tuple[FailedMember, ...] = ()
         self.not_finite: NotFinite | None = None
-        self._cut, self._job, self._asked = first.cut, job, asked
-        self._template = first.made.pieces[0].results
-        self._waiting: dict[int, tuple[MemberBlock, MadeBlock]] = {}
+        self._cut, self._job, self._spec = first.cut, job, spec
+        self._template = first.computed.pieces[0].results
+        self._waiting: dict[int, tuple[MemberBlock, ComputedBlock]] = {}
         self._next = 0
-        self._statistics = TrialStatistics(asked.selection.over_trials)
-        self.put(first.block, first.made)
+        self._statistics = TrialStatistics(spec.selection.over_trials)
+        self.put(first.block, first.computed)
 
     def missing(self) -> Iterator[MemberBlock]:
         """Return all blocks except the first."""
         return (block for block in self._cut.blocks() if block.number)
 
-    def put(self, block: MemberBlock, made: MadeBlock) -> None:
+    def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
         """Accept a block, and count all blocks that waited for it.
 
         Raises:
             RunError: a trial has failed.
         """
-        for failed in made.failures:
+        for failed in computed.failures:
             raise RunError(
                 f"{failed.who}: {failed.finding.what}", failed.finding.where, failed.finding.hint
             )
-        self.not_finite = earliest((self.not_finite, made.not_finite))
-        self._waiting[block.number] = block, made
+        self.not_finite = earliest((self.not_finite, computed.not_finite))
+        self._waiting[block.number] = block, computed
         while self._next in self._waiting:
-            block, made = self._waiting.pop(self._next)
-            for piece in made.pieces:
-                refuse_padding(piece.results, self._asked.selection.over_trials.statistics)
+            block, computed = self._waiting.pop(self._next)
+            for piece in computed.pieces:
+                refuse_padding(piece.results, self._spec.selection.over_trials.statistics)
                 self._statistics.add(piece.results, self._members_of(piece))
             self.done += block.members
             self._next += 1
@@ -230,14 +230,14 @@ class OverTrialsSink:
         axis = piece.results.axes[0]
         if not axis.is_swept:
             return None
-        trials = self._asked.values.draws.trials
+        trials = self._spec.values.draws.trials
         assert trials is not None
         first = piece.first // len(trials)
         return range(first, first + axis.length)
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the statistics."""
-        like = _like(self._template, self._job, self._asked)
+        like = _like(self._template, self._job, self._spec)
         like.loops = dict(self._template.loops)
-        made = told_of(self._statistics, like, stopped_by, reason)
-        return laid_out(made, self._asked.values.sweep)
+        results = told_of(self._statistics, like, stopped_by, reason)
+        return laid_out(results, self._spec.values.sweep)

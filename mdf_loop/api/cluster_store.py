@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from msgspec import to_builtins
 
-from mdf_loop.api.cluster_job import FailedMember, Job, MadeBlock, axes_in_front, flat, write
+from mdf_loop.api.cluster_job import ComputedBlock, FailedMember, Job, axes_in_front, flat, write
 from mdf_loop.api.cluster_pilot import Pilot, pilot
 from mdf_loop.api.continued_store import continued_store
 from mdf_loop.api.gathering import laid_out
@@ -74,13 +74,13 @@ class InStore:
 
     @classmethod
     def begun(
-        cls, job: Job, prepared: Prepared, asked: RunSpecification, first: Pilot, claim: Claim
+        cls, job: Job, prepared: Prepared, spec: RunSpecification, first: Pilot, claim: Claim
     ) -> InStore:
         """Create a store that contains the first block."""
         claim.check_new()
-        template = _of_one(first.made.pieces[0].results, asked)
-        said = {
-            "run": _identity(job, prepared, asked),
+        template = _of_one(first.computed.pieces[0].results, spec)
+        attributes = {
+            "run": _identity(job, prepared, spec),
             **_written(first.cut),
             "outputs": list(template),
             "flags": "",
@@ -88,24 +88,24 @@ class InStore:
             "blocks_done": 0,
             "members": first.cut.members,
             "native": dict(template.native),
-            "environment": environment(asked.engine, template.native),
+            "environment": environment(spec.engine, template.native),
             "seed": template.seed,
             "draws": template.draws,
         }
         store = create_regions(
-            claim, template, first.cut.shape, first.cut.chunk, _along(template, asked), said
+            claim, template, first.cut.shape, first.cut.chunk, _along(template, spec), attributes
         )
-        write(store, first.block, first.made)
-        made = cls(job, prepared, first.cut, store, claim, {first.block.number})
-        made.failures, made.not_finite = first.made.failures, first.made.not_finite
-        return made
+        write(store, first.block, first.computed)
+        sink = cls(job, prepared, first.cut, store, claim, {first.block.number})
+        sink.failures, sink.not_finite = first.computed.failures, first.computed.not_finite
+        return sink
 
     @classmethod
     def found(
         cls,
         job: Job,
         prepared: Prepared,
-        asked: RunSpecification,
+        spec: RunSpecification,
         claim: Claim,
         stopping: Stopping,
     ) -> InStore | None:
@@ -117,31 +117,31 @@ class InStore:
         Raises:
             InputError: the store is that of another run, or damaged.
         """
-        continued = continued_store(claim, job.shape, _identity(job, prepared, asked))
+        continued = continued_store(claim, job.shape, _identity(job, prepared, spec))
         if continued is None:
             return None
         template = None
         if continued.damaged_coordinates:
-            template = _of_one(pilot(job, 1, stopping).made.pieces[0].results, asked)
+            template = _of_one(pilot(job, 1, stopping).computed.pieces[0].results, spec)
         continued.mend()
         claim.run = continued.store.run
         if template is not None:
-            along = _along(template, asked)
+            along = _along(template, spec)
             continued.write_coordinates(claim, coordinates(template), along)
-        made = cls(job, prepared, continued.cut, continued.store, claim, continued.computed)
-        made.not_finite = continued.layout.record.not_finite
-        return made
+        sink = cls(job, prepared, continued.cut, continued.store, claim, continued.computed)
+        sink.not_finite = continued.layout.record.not_finite
+        return sink
 
     def missing(self) -> Iterator[MemberBlock]:
         """Return the blocks that are not computed yet."""
         return (block for block in self._cut.blocks() if block.number not in self._computed)
 
-    def put(self, block: MemberBlock, made: MadeBlock) -> None:
+    def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
         """Record a block as written."""
         self.done += block.members
         self._blocks += 1
-        self.not_finite = earliest((self.not_finite, made.not_finite))
-        for failure in made.failures[: _FAILED - len(self._failed)]:
+        self.not_finite = earliest((self.not_finite, computed.not_finite))
+        for failure in computed.failures[: _FAILED - len(self._failed)]:
             self._failed[failure.who] = failure.finding.what
         if monotonic() - self._noted > _NOTED:
             self._noted = monotonic()
@@ -149,8 +149,8 @@ class InStore:
 
     @property
     def _said(self) -> dict[str, Any]:
-        found = None if self.not_finite is None else to_builtins(self.not_finite)
-        return {"blocks_done": self._blocks, "failed": self._failed, "not_finite": found}
+        not_finite = None if self.not_finite is None else to_builtins(self.not_finite)
+        return {"blocks_done": self._blocks, "failed": self._failed, "not_finite": not_finite}
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return results that read the store on access."""
@@ -162,8 +162,8 @@ class InStore:
             self._failed[failure.who] = failure.finding.what
         self._store.note(self._claim, self._said, ends)
         axes, about, reduced = stored_axes(self._store)
-        said = self._store.manifest()
-        made = Results(
+        manifest = self._store.manifest()
+        results = Results(
             self._store.arrays(self._claim.path),
             {},
             about["device"],
@@ -174,12 +174,12 @@ class InStore:
             dims=self._prepared.dims,
             stopped_by=stopped_by,
             reason=reason,
-            native=said["native"],
-            seed=said["seed"],
-            draws=said["draws"],
+            native=manifest["native"],
+            seed=manifest["seed"],
+            draws=manifest["draws"],
         )
-        made.store = self._store.place
-        return made
+        results.store = self._store.place
+        return results
 
 
 # --- what a store says ----------------------------------------------------------------------------
@@ -194,29 +194,29 @@ def _written(cut: Partition) -> dict[str, Any]:
     }
 
 
-def _identity(job: Job, prepared: Prepared, asked: RunSpecification) -> dict[str, str]:
+def _identity(job: Job, prepared: Prepared, spec: RunSpecification) -> dict[str, str]:
     """Return everything that determines the numbers, as for a checkpoint, with the definition of a sweep."""
-    first = job.asked_of(tuple(slice(0, 1) for _ in range(job.axes)))
-    kept = [item.name for item in named_items(prepared.document, asked.selection).values()]
-    whole = identity(prepared, first, prepared.bound(first), kept)
+    first = job.spec_of(tuple(slice(0, 1) for _ in range(job.axes)))
+    recorded = [item.name for item in named_items(prepared.document, spec.selection).values()]
+    whole = identity(prepared, first, prepared.bound(first), recorded)
     of_one = {word for word in whole if word.startswith("sweep ")} | {"trials"}
-    sweep = asked.values.sweep
+    sweep = spec.values.sweep
     digests = {
         f"sweep {name}": digest_of_arrays({name: np.asarray(values)})
         for name, values in definition(sweep).items()
     }
-    trials = asked.values.draws.trials
+    trials = spec.values.draws.trials
     return {
         **{word: text for word, text in whole.items() if word not in of_one},
         **({"kind of sweep": type(sweep).__name__} if sweep else {}),
         **digests,
         **({} if trials is None else {"trials": str(trials)}),
-        **({} if asked.steps is None else {"steps": str(asked.steps)}),
-        "seed": str(asked.values.draws.seed),
+        **({} if spec.steps is None else {"steps": str(spec.steps)}),
+        "seed": str(spec.values.draws.seed),
     }
 
 
-def _of_one(template: Results, asked: RunSpecification) -> Results:
+def _of_one(template: Results, spec: RunSpecification) -> Results:
     """Return results of the first member alone in the layout of all members.
 
     Raises:
@@ -229,12 +229,12 @@ def _of_one(template: Results, asked: RunSpecification) -> Results:
                 hint="choose other outputs (only, --only), or give no .zarr output",
             )
     front = axes_in_front(template)
-    made = copy(template)
-    made._arrays = {
+    results = copy(template)
+    results._arrays = {
         name: rows[:1].reshape(*(1,) * front, *rows.shape[1:])
         for name, rows in flat(template).items()
     }
-    made.axes = (
+    results.axes = (
         tuple(
             Axis(
                 axis.name,
@@ -245,19 +245,19 @@ def _of_one(template: Results, asked: RunSpecification) -> Results:
         )
         + template.axes[front:]
     )
-    made.state = None
-    sweep = asked.values.sweep
+    results.state = None
+    sweep = spec.values.sweep
     first = (
         {name: values[:1] for name, values in sweep.along.items()}
         if isinstance(sweep, Grid)
         else {}
     )
-    return laid_out(made, Grid(first) if first else {})
+    return laid_out(results, Grid(first) if first else {})
 
 
-def _along(template: Results, asked: RunSpecification) -> dict[str, Along]:
+def _along(template: Results, spec: RunSpecification) -> dict[str, Along]:
     """Return the coordinates along the axes of members, by their names in the store."""
-    sweep, trials = asked.values.sweep, asked.values.draws.trials
+    sweep, trials = spec.values.sweep, spec.values.draws.trials
     known: dict[str, Along] = {}
     for name in sweep:
         if isinstance(sweep, Grid):
@@ -267,13 +267,13 @@ def _along(template: Results, asked: RunSpecification) -> dict[str, Along]:
     if trials is not None:
         known["trial"] = lambda first, last: np.asarray(trials[first:last])
     dims = {axis.name for axis in template.axes if axis.name != "time"}
-    found: dict[str, Along] = {}
+    axes: dict[str, Along] = {}
     for item in coordinates(template):
         plain = item.name.removesuffix(" (swept)")
         if item.dims[0] not in dims or item.dims[0] in ("step",):
             continue
-        found[item.name] = known.get(item.name) or known.get(plain) or np.arange
-    return found
+        axes[item.name] = known.get(item.name) or known.get(plain) or np.arange
+    return axes
 
 
 def _listed(values: Array) -> Along:

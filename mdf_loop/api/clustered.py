@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from mdf_loop.api.cluster_job import FailedMember, Job, MadeBlock, on_worker
+from mdf_loop.api.cluster_job import ComputedBlock, FailedMember, Job, on_worker
 from mdf_loop.api.cluster_pilot import pilot
 from mdf_loop.api.cluster_sinks import InMemory, MemberSink, OverTrialsSink
 from mdf_loop.api.cluster_store import InStore
@@ -42,80 +42,80 @@ _NAMED = 10
 """How many members that have failed are named in an error."""
 
 
-def run_on_cluster(prepared: Prepared, asked: RunSpecification) -> Results:
+def run_on_cluster(prepared: Prepared, spec: RunSpecification) -> Results:
     """Run a sweep, or trials, on a cluster, and save the results if requested.
 
     Raises:
         LoopError: what is asked for does not fit, or members have failed, which the error names:
             its `results` have the others.
     """
-    _refuse(asked)
-    assert asked.sharing is not None
-    check_cluster(asked.sharing.cluster)
-    return with_files(prepared, asked, lambda claim: _computed(prepared, asked, claim))
+    _refuse(spec)
+    assert spec.sharing is not None
+    check_cluster(spec.sharing.cluster)
+    return with_files(prepared, spec, lambda claim: _computed(prepared, spec, claim))
 
 
-def _refuse(asked: RunSpecification) -> None:
+def _refuse(spec: RunSpecification) -> None:
     """Refuse arguments that cannot be combined with a cluster."""
-    if not asked.values.sweep and asked.values.draws.trials is None:
+    if not spec.values.sweep and spec.values.draws.trials is None:
         raise InputError(
             "a cluster shares the members of a sweep, or trials, and there are none",
             hint="give sweep or trials, or leave cluster out",
         )
     for what, there in (
-        ("a state", asked.values.state is not None),
-        ("rows of some steps only (when)", asked.selection.when is not None),
-        ("nan='stop': members do not stop one another", asked.controls.nan == "stop"),
-        ("modeci_mdf's engine", asked.engine == "modeci"),
+        ("a state", spec.values.state is not None),
+        ("rows of some steps only (when)", spec.selection.when is not None),
+        ("nan='stop': members do not stop one another", spec.controls.nan == "stop"),
+        ("modeci_mdf's engine", spec.engine == "modeci"),
     ):
         if there:
             raise InputError(f"a cluster does not take {what}", hint="leave one of them out")
 
 
 def _computed(
-    prepared: Prepared, asked: RunSpecification, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of all members, and the error that ended the run or that members had."""
-    job = Job(prepared, asked)
+    job = Job(prepared, spec)
     with (
-        Stopping(asked.controls.time_limit) as stopping,
-        _connecting(asked, stopping) as connecting,
+        Stopping(spec.controls.time_limit) as stopping,
+        _connecting(spec, stopping) as connecting,
     ):
-        sink = _sink(job, prepared, asked, claim, stopping)
+        sink = _sink(job, prepared, spec, claim, stopping)
         connecting.begin()
         run = _Run(job, sink, stopping)
         with reporting(
-            asked.controls.progress, sink.members, sink.done, "members", prepared.document.graph.id
+            spec.controls.progress, sink.members, sink.done, "members", prepared.document.graph.id
         ) as reporter:
             if run.reason_to_end(reporter) is None and sink.done < sink.members:
-                run.share(connecting, asked, reporter)
+                run.share(connecting, spec, reporter)
     return run.ended()
 
 
 def _sink(
-    job: Job, prepared: Prepared, asked: RunSpecification, claim: Claim | None, stopping: Stopping
+    job: Job, prepared: Prepared, spec: RunSpecification, claim: Claim | None, stopping: Stopping
 ) -> MemberSink:
     """Return the destination of members, which has received the first block."""
-    assert asked.sharing is not None
-    if claim is not None and asked.shares_store and asked.sharing.resumes:
-        there = InStore.found(job, prepared, asked, claim, stopping)
+    assert spec.sharing is not None
+    if claim is not None and spec.shares_store and spec.sharing.resumes:
+        there = InStore.found(job, prepared, spec, claim, stopping)
         if there is not None:
             return there
-    first = pilot(job, asked.sharing.block, stopping)
-    if asked.selection.over_trials.statistics:
-        return OverTrialsSink(job, asked, first)
-    if claim is not None and asked.shares_store:
-        return InStore.begun(job, prepared, asked, first, claim)
-    return InMemory(job, asked, first)
+    first = pilot(job, spec.sharing.block, stopping)
+    if spec.selection.over_trials.statistics:
+        return OverTrialsSink(job, spec, first)
+    if claim is not None and spec.shares_store:
+        return InStore.begun(job, prepared, spec, first, claim)
+    return InMemory(job, spec, first)
 
 
 @contextmanager
-def _connecting(asked: RunSpecification, stopping: Stopping) -> Iterator[Connecting]:
+def _connecting(spec: RunSpecification, stopping: Stopping) -> Iterator[Connecting]:
     """Yield a connection that is opened during the first members, and close it afterwards."""
-    assert asked.sharing is not None
+    assert spec.sharing is not None
     is_hasty = False
     connecting = Connecting(
-        asked.sharing.cluster, lambda: stopping.reason is not None, head_start=HEAD_START
+        spec.sharing.cluster, lambda: stopping.reason is not None, head_start=HEAD_START
     )
     try:
         yield connecting
@@ -143,27 +143,27 @@ class _Run:
             self._stopping.ask(StopReason.INTERRUPTED)
         return StopReason.FAILED if self._error is not None else self._stopping.reason
 
-    def share(self, connecting: Connecting, asked: RunSpecification, reporter: Reporter) -> None:
+    def share(self, connecting: Connecting, spec: RunSpecification, reporter: Reporter) -> None:
         """Distribute all missing blocks to the workers of the cluster."""
         self._remark = self._without = "no worker yet"
         try:
             connection = connecting.connection(lambda: self.reason_to_end(reporter))
             if connection is not None:
-                self._share(connection, asked, reporter)
+                self._share(connection, spec, reporter)
         except SchedulerGoneError as error:
             hint = "start it again, and give the same command with resume"
-            store = asked.store if asked.shares_store else None
+            store = spec.store if spec.shares_store else None
             error.findings = (replace(error.findings[0], hint=hint if store else "start it again"),)
             self._error = error
         except RunError as error:  # the processes of the cluster cannot start
             self._error = error
 
-    def _share(self, connection: Connection, asked: RunSpecification, reporter: Reporter) -> None:
+    def _share(self, connection: Connection, spec: RunSpecification, reporter: Reporter) -> None:
         """Distribute all missing blocks to the workers of an open connection."""
-        assert asked.sharing is not None
-        shown = dashboard_text(connection.client)
-        tasks: Tasks[MemberBlock, MadeBlock] = Tasks(
-            connection, on_worker, self._job, asked.sharing.retries
+        assert spec.sharing is not None
+        dashboard = dashboard_text(connection.client)
+        tasks: Tasks[MemberBlock, ComputedBlock] = Tasks(
+            connection, on_worker, self._job, spec.sharing.retries
         )
 
         def reason_to_end() -> StopReason | None:
@@ -171,19 +171,19 @@ class _Run:
                 self._without = ""
             elif not self._without:
                 self._without = "no worker"
-            self._remark = f"{self._without} {shown}".strip()
+            self._remark = f"{self._without} {dashboard}".strip()
             return self.reason_to_end(reporter)
 
         for outcome in tasks.outcomes(self._sink.missing(), reason_to_end):
             self._take(outcome)
 
-    def _take(self, outcome: Outcome[MemberBlock, MadeBlock]) -> None:
+    def _take(self, outcome: Outcome[MemberBlock, ComputedBlock]) -> None:
         """Accept the outcome of a block."""
         block, error = outcome.item, outcome.error
         if isinstance(error, WorkerDiedError):
-            found = error.findings[0]
+            finding = error.findings[0]
             self._failures.append(
-                FailedMember(block.first, f"members {block.first} to {block.last - 1}", found)
+                FailedMember(block.first, f"members {block.first} to {block.last - 1}", finding)
             )
             return
         try:
@@ -199,11 +199,11 @@ class _Run:
         """Return the results so far, and the error that ended the run or that members had."""
         sink, stopped_by = self._sink, self._stopping.reason
         error = self._error or self._stopping.failure or self._of_members()
-        reached = f"{sink.done} of {sink.members} members"
+        progress = f"{sink.done} of {sink.members} members"
         if error is not None and stopped_by is None:
             stopped_by, reason = StopReason.FAILED, error.findings[0].what
         elif stopped_by is not None:
-            reason = f"{reached}; {stopped_by.value}"
+            reason = f"{progress}; {stopped_by.value}"
             if self._without:
                 reason += f"; the cluster had {self._without}"
         else:
@@ -225,8 +225,8 @@ class _Run:
 
 
 def _finding(failure: FailedMember) -> Finding:
-    found = failure.finding
-    return replace(found, what=f"{failure.who}: {found.what}")
+    finding = failure.finding
+    return replace(finding, what=f"{failure.who}: {finding.what}")
 
 
 def _of_worker(error: Exception) -> RunError:

@@ -125,9 +125,9 @@ class CompiledModel(Describable, Fittable):
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
     ) -> tuple[dict[str, Data], Program, Runnable]:
         """Return the arrays of all inputs, the program for their types, and its session."""
-        asked = specify(self.prepared.model_units.convert_inputs(inputs), record=record)
-        bound = self.prepared.bound(asked)
-        ready = self.prepared.evaluation(asked, bound)
+        spec = specify(self.prepared.model_units.convert_inputs(inputs), record=record)
+        bound = self.prepared.bound(spec)
+        ready = self.prepared.evaluation(spec, bound)
         return dict(bound.arrays), ready.program, ready.run.session
 
     @property
@@ -264,7 +264,7 @@ class CompiledModel(Describable, Fittable):
             KeyboardInterrupt: Ctrl-C came; files are written, and `.results` are the results until then, or None.
         """
         units = self.prepared.model_units
-        asked = specify(
+        spec = specify(
             units.convert_inputs(inputs),
             record=record,
             only=only,
@@ -295,10 +295,10 @@ class CompiledModel(Describable, Fittable):
             block=block,
             retries=retries,
         )
-        for sentence in differing_steps(self.prepared, asked):
+        for sentence in differing_steps(self.prepared, spec):
             warn_user(sentence)
         results = interruptible(
-            lambda: specified_run.run_specified(self.prepared, asked),
+            lambda: specified_run.run_specified(self.prepared, spec),
             on_interrupt,
             lambda results: results.reason,
         )
@@ -369,7 +369,7 @@ class CompiledModel(Describable, Fittable):
         from mdf_loop.api.export import evaluation_as_onnx, run_as_onnx
 
         inputs = self.prepared.model_units.convert_inputs(inputs)
-        asked = specify(inputs, steps=steps, dt=self.prepared.time_step(dt))
+        spec = specify(inputs, steps=steps, dt=self.prepared.time_step(dt))
         if steps is None:
             return evaluation_as_onnx(self.prepared, inputs, origin=origin)
-        return run_as_onnx(self.prepared, asked)
+        return run_as_onnx(self.prepared, spec)

@@ -64,10 +64,10 @@ class Derivable:
         from mdf_loop.api.differentiated import Differentiated
         from mdf_loop.api.differentiation import Named
 
-        asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
+        spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
         terms = losses(self.prepared.model_units.convert_losses(of))
         stops = arguments.names(stop, "stop")
-        named = Named(self.prepared, _outputs_of(terms), wanted(wrt), asked, stops)
+        named = Named(self.prepared, _outputs_of(terms), wanted(wrt), spec, stops)
         return Differentiated(terms, named, truncated(truncate))
 
     def gradient(
@@ -111,7 +111,7 @@ class Derivable:
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
             KeyboardInterrupt: Ctrl-C came: `.results` are derivatives that were not checked, or None.
         """
-        made = self.differentiate(
+        differentiated = self.differentiate(
             of,
             wrt,
             steps=steps,
@@ -121,7 +121,7 @@ class Derivable:
             truncate=truncate,
             stop=stop,
         )
-        return made.run(set, inputs, sweep=sweep, check=check, on_interrupt=on_interrupt)
+        return differentiated.run(set, inputs, sweep=sweep, check=check, on_interrupt=on_interrupt)
 
     def jacobian(
         self,
@@ -156,9 +156,9 @@ class Derivable:
         from mdf_loop.api.differentiation import Named
         from mdf_loop.api.jacobian import jacobian
 
-        asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
-        named = Named(self.prepared, arguments.names(of, "of"), wanted(wrt), asked)
-        return jacobian(named, named.asked(set, inputs))
+        spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
+        named = Named(self.prepared, arguments.names(of, "of"), wanted(wrt), spec)
+        return jacobian(named, named.specification(set, inputs))
 
     def hessian(
         self,
@@ -191,9 +191,9 @@ class Derivable:
         from mdf_loop.api.jacobian import hessian
 
         terms = losses(self.prepared.model_units.convert_losses(of))
-        asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
-        named = Named(self.prepared, _outputs_of(terms), wanted(wrt), asked)
-        return hessian(named, terms, named.asked(set, inputs))
+        spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
+        named = Named(self.prepared, _outputs_of(terms), wanted(wrt), spec)
+        return hessian(named, terms, named.specification(set, inputs))
 
 
 def _outputs_of(terms: Sequence[Loss]) -> tuple[str, ...]:

@@ -90,19 +90,19 @@ class Differentiated:
         """
 
         def compute() -> Gradient:
-            asked = self.named.asked(set, inputs, sweep)
-            bound = self.named.bound(asked)
+            spec = self.named.specification(set, inputs, sweep)
+            bound = self.named.bound(spec)
             if check:
                 self._refuse_check(bound)
-            gradient = self._gradient(asked, bound, sweep)
-            in_steps = self._names_in_steps(gradient, asked, bound)
+            gradient = self._gradient(spec, bound, sweep)
+            in_steps = self._names_in_steps(gradient, spec, bound)
             if in_steps:
                 warn_user(_sentence_of_steps(in_steps))
             warn_of_gradient(gradient)
             if not check:
                 return gradient
             try:
-                return replace(gradient, check=self._check(gradient, asked, bound, in_steps))
+                return replace(gradient, check=self._check(gradient, spec, bound, in_steps))
             except KeyboardInterrupt as interrupt:
                 raise with_results(interrupt, gradient) from None
 
@@ -119,18 +119,18 @@ class Differentiated:
         Raises:
             LoopError: see `run`.
         """
-        asked = self.named.asked(set, inputs, sweep)
-        return self._gradient(asked, self.named.bound(asked), sweep)
+        spec = self.named.specification(set, inputs, sweep)
+        return self._gradient(spec, self.named.bound(spec), sweep)
 
     def _gradient(
-        self, asked: RunSpecification, bound: Bound, sweep: Mapping[str, Any] | None
+        self, spec: RunSpecification, bound: Bound, sweep: Mapping[str, Any] | None
     ) -> Gradient:
         """Return the number and its derivatives for bound values."""
-        ready = self._made(asked, bound)
-        value, made = ready.run(bound)
-        if has_nonfinite(made.values()) and set(ready.native.values()) - {NATIVE}:
-            made = self._without_matrices(asked, bound, made)
-        arrays = {name: np.asarray(made[t]) for name, t in self.named.inputs.items()}
+        ready = self._made(spec, bound)
+        value, changes = ready.run(bound)
+        if has_nonfinite(changes.values()) and set(ready.native.values()) - {NATIVE}:
+            changes = self._without_matrices(spec, bound, changes)
+        arrays = {name: np.asarray(changes[t]) for name, t in self.named.inputs.items()}
         if bound.streams.trials is not None:
             trials = len(bound.streams.trials)
             value = _over_trials(value, trials)
@@ -140,22 +140,22 @@ class Differentiated:
         if isinstance(sweep, Grid):
             value = sweep.unflatten(value)
             arrays = {n: sweep.unflatten(a) for n, a in arrays.items()}
-        shown = value if bound.members else float(value)
-        return Gradient(shown, arrays, seed_of(bound), dict(ready.native))
+        shown_value = value if bound.members else float(value)
+        return Gradient(shown_value, arrays, seed_of(bound), dict(ready.native))
 
     def _without_matrices(
-        self, asked: RunSpecification, bound: Bound, changes: Mapping[str, Array]
+        self, spec: RunSpecification, bound: Bound, changes: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Return the derivatives; compute those that are nan or infinite again, without matrices.
 
         In the matrix of an iteration an infinite slope makes all derivatives nan that it is multiplied
         by 0 for, also those by parameters that do not pass through it.
         """
-        _, others = self._made(asked, bound, loop_backward).run(bound)
+        _, others = self._made(spec, bound, loop_backward).run(bound)
         return {n: np.where(np.isfinite(a), a, others[n]) for n, a in changes.items()}
 
     def _names_in_steps(
-        self, gradient: Gradient, asked: RunSpecification, bound: Bound
+        self, gradient: Gradient, spec: RunSpecification, bound: Bound
     ) -> tuple[str, ...]:
         """Return the names whose derivative is 0.0 only because counts and comparisons are held fixed."""
         zero = [n for n, array in gradient.items() if array.size and not np.any(array)]
@@ -163,7 +163,7 @@ class Differentiated:
             return ()
         steps = self._in_steps.get(bound.types)
         if steps is None:
-            program = self.named.program(asked, bound)
+            program = self.named.program(spec, bound)
             outputs = {self.named.outputs[loss.output] for loss in self.losses}
             steps = frozenset(
                 name
@@ -186,22 +186,22 @@ class Differentiated:
     def _check(
         self,
         gradient: Gradient,
-        asked: RunSpecification,
+        spec: RunSpecification,
         bound: Bound,
         in_steps: tuple[str, ...],
     ) -> GradientCheck:
         """Compare derivatives with differences between runs."""
 
         def runs(sweep: Mapping[str, Array]) -> Mapping[str, Array]:
-            return run_members(self.named.prepared, asked, sweep)
+            return run_members(self.named.prepared, spec, sweep)
 
-        trials = asked.values.draws.trials is not None
+        trials = spec.values.draws.trials is not None
         at = self.named.at(bound)
         return checked(gradient, at, self.losses, self.named.outputs, runs, int(trials), in_steps)
 
     def _made(
         self,
-        asked: RunSpecification,
+        spec: RunSpecification,
         bound: Bound,
         through_kernels: LoopBackward = backward_for_onnxruntime,
     ) -> GradientInOne | GradientOverTime:
@@ -209,12 +209,12 @@ class Differentiated:
         with self._lock:
             ready = self._ready.get(key)
             if ready is None:
-                ready = self._read(asked, bound, through_kernels)
+                ready = self._read(spec, bound, through_kernels)
                 self._ready.put(key, ready)
             return ready
 
     def _read(
-        self, asked: RunSpecification, bound: Bound, through_kernels: LoopBackward
+        self, spec: RunSpecification, bound: Bound, through_kernels: LoopBackward
     ) -> GradientInOne | GradientOverTime:
         prepared = self.named.prepared
         terms = terms_of(self.losses, self.named.outputs)
@@ -223,16 +223,16 @@ class Differentiated:
             terms, targets, prepared.placement, self._most, through_kernels
         )
         trials = 1 if bound.streams.trials is None else len(bound.streams.trials)
-        if asked.steps is None:
-            program = self.named.program(asked, bound)
+        if spec.steps is None:
+            program = self.named.program(spec, bound)
             data = Data.of(self.losses, terms, program, None, trials)
             return GradientInOne(program, differentiation, data, bound.swept_in(program))
-        programs = self.named.over_time(asked, bound)
+        programs = self.named.over_time(spec, bound)
         swept = bound.swept_in(programs.later)
         session = TimeSession(programs, self.named.options, prepared.placement, swept)
-        data = Data.of(self.losses, terms, programs.later, asked.steps, trials)
+        data = Data.of(self.losses, terms, programs.later, spec.steps, trials)
         over_time = frozenset(bound.given.over_time)
-        return GradientOverTime(programs, session, differentiation, data, asked, over_time)
+        return GradientOverTime(programs, session, differentiation, data, spec, over_time)
 
     # --- files --------------------------------------------------------------------------------
 
@@ -268,16 +268,16 @@ class Differentiated:
 
         target = checked_file(path, self.named.prepared.document.files)
         program, defaults = self._in_file(set or {}, inputs or {})
-        made = portable(to_onnx(prepare(program, PORTABLE)), {}, defaults)
-        write_file(target, made)
-        return made
+        onnx_model = portable(to_onnx(prepare(program, PORTABLE)), {}, defaults)
+        write_file(target, onnx_model)
+        return onnx_model
 
     def _in_file(
         self, set: Mapping[str, Any], inputs: Mapping[str, Any]
     ) -> tuple[Program, dict[str, Array]]:
         """Return the program of a file, and the defaults of its inputs."""
-        asked = self.named.asked(set, inputs)
-        return program_of_file(self.named, self.losses, asked, self.named.bound(asked), self._most)
+        spec = self.named.specification(set, inputs)
+        return program_of_file(self.named, self.losses, spec, self.named.bound(spec), self._most)
 
 
 def _sentence_of_steps(names: Sequence[str]) -> str:
@@ -293,5 +293,5 @@ def _sentence_of_steps(names: Sequence[str]) -> str:
 
 def _over_trials(array: Array, trials: int) -> Array:
     """Return the sum over all trials of each member."""
-    made: Array = array.reshape(-1, trials, *array.shape[1:]).sum(axis=1)
-    return made
+    sums: Array = array.reshape(-1, trials, *array.shape[1:]).sum(axis=1)
+    return sums

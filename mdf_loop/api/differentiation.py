@@ -50,9 +50,9 @@ class Named:
         document = prepared.document
         self.ports = {n: p.name for n in wrt for p in open_ports(document) if n in p.names}
         self._refuse_unknown(outputs)
-        found = named_items(document, Selection(only=tuple(outputs)))
-        shown = {item.name: name for name, item in found.items()}
-        self.outputs = {name: shown[find_item(document, name).name] for name in outputs}
+        items = named_items(document, Selection(only=tuple(outputs)))
+        shown_names = {item.name: name for name, item in items.items()}
+        self.outputs = {name: shown_names[find_item(document, name).name] for name in outputs}
         self._own: dict[str, Any] = {}
 
     def by(self, name: str) -> Named:
@@ -84,7 +84,7 @@ class Named:
         """Return the inputs of programs by the names in the document."""
         return {name: self.ports.get(name) or input_name(name) for name in self.wrt}
 
-    def asked(
+    def specification(
         self,
         set: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
@@ -97,20 +97,20 @@ class Named:
             dict(units.convert_inputs(inputs) or {}),
         )
         sweep = dict(units.convert_sweep(sweep) or {})
-        given = {*self.ports, *set, *sweep}
-        own = self._of_model([name for name in self.wrt if name not in given])
+        used_names = {*self.ports, *set, *sweep}
+        own = self._of_model([name for name in self.wrt if name not in used_names])
         draws = self._specification.values.draws
         values = Values(inputs, {**own, **set}, sweep, None, draws)
         selection = Selection(only=tuple(dict.fromkeys(self.outputs.values())))
         return replace(self._specification, values=values, selection=selection)
 
-    def bound(self, asked: RunSpecification) -> Bound:
+    def bound(self, spec: RunSpecification) -> Bound:
         """Return the bound values of a run.
 
         Raises:
             LoopError: a value does not fit, or does not change a little: all by name.
         """
-        bound = self.prepared.bound(asked)
+        bound = self.prepared.bound(spec)
         raise_findings(self._refused(bound))
         return bound
 
@@ -118,26 +118,26 @@ class Named:
         """Return the values with respect to which the outputs are differentiated."""
         return {name: np.asarray(bound.arrays[target]) for name, target in self.inputs.items()}
 
-    def program(self, asked: RunSpecification, bound: Bound) -> Program:
+    def program(self, spec: RunSpecification, bound: Bound) -> Program:
         """Return the model as one program: one evaluation, or a whole run over time."""
         document, options = self.prepared.document, self.options
-        if asked.steps is None:
-            program = read_once(document, bound, options, asked.selection).program
+        if spec.steps is None:
+            program = read_once(document, bound, options, spec.selection).program
             self._refuse_unread(program)
             return program
-        programs = self.over_time(asked, bound)
+        programs = self.over_time(spec, bound)
         rows = frozenset(bound.given.over_time)
         return whole_run(programs.first, programs.later, programs.recorded, rows)
 
-    def over_time(self, asked: RunSpecification, bound: Bound) -> OverTime:
+    def over_time(self, spec: RunSpecification, bound: Bound) -> OverTime:
         """Return the model over time as two programs: the first evaluation and the loop."""
-        programs = read_over_time(self.prepared.document, bound, self.options, asked)
+        programs = read_over_time(self.prepared.document, bound, self.options, spec)
         self._refuse_unread(programs.later)
         return programs
 
-    def controls(self, asked: RunSpecification) -> dict[str, Array]:
+    def controls(self, spec: RunSpecification) -> dict[str, Array]:
         """Return the inputs that determine the number of steps of that program."""
-        return control_inputs(asked.steps, asked.dt, self.prepared.options.precision)
+        return control_inputs(spec.steps, spec.dt, self.prepared.options.precision)
 
     def _refuse_unread(self, program: Program) -> None:
         """Refuse ports at which derivatives are to stop, but which nothing in the model reads."""

@@ -26,8 +26,8 @@ from mdf_loop.specification import RunSpecification
 def engine_results(
     backend: DocumentBackend,
     document: Document,
-    given: Given,
-    asked: RunSpecification,
+    inputs: Given,
+    spec: RunSpecification,
     *,
     device: str = "auto",
     precision: str = "float64",
@@ -43,33 +43,35 @@ def engine_results(
             "modeci_mdf's engine computes on the CPU, in float64",
             hint="leave device and precision out, or run the model compiled",
         )
-    steps, dt, every = asked.steps, asked.dt, asked.selection.every
-    shown = named_items(document, asked.selection)
-    names = [item.name for item in shown.values()]
-    seed = asked.values.draws.seed or seeds.current
-    made = drive(backend.load(document, names, dt, seed), given, steps)
-    if made.failure is not None:
-        raise made.failure
+    steps, dt, every = spec.steps, spec.dt, spec.selection.every
+    items = named_items(document, spec.selection)
+    names = [item.name for item in items.values()]
+    seed = spec.values.draws.seed or seeds.current
+    engine_run = drive(backend.load(document, names, dt, seed), inputs, steps)
+    if engine_run.failure is not None:
+        raise engine_run.failure
     units, dims = units_of(document), dims_of(document)
-    arrays = {name: made.arrays[item.name] for name, item in shown.items()}
+    arrays = {name: engine_run.arrays[item.name] for name, item in items.items()}
     if steps is None:
-        results = Results(arrays, made.loops, "cpu", precision, units=units, dims=dims, seed=seed)
+        results = Results(
+            arrays, engine_run.loops, "cpu", precision, units=units, dims=dims, seed=seed
+        )
     else:
-        results = _over_time(made, shown, arrays, asked, units=units, dims=dims, seed=seed)
-    if asked.controls.nan is None:
-        results.not_finite = finite_check.in_engine(results, _unrun(made, shown, every))
+        results = _over_time(engine_run, items, arrays, spec, units=units, dims=dims, seed=seed)
+    if spec.controls.nan is None:
+        results.not_finite = finite_check.in_engine(results, _unrun(engine_run, items, every))
     return results
 
 
 def _over_time(
-    made: EngineRun,
-    shown: Mapping[str, Item],
+    engine_run: EngineRun,
+    items: Mapping[str, Item],
     arrays: Mapping[str, Array],
-    asked: RunSpecification,
+    spec: RunSpecification,
     **more: Any,
 ) -> Results:
     """Return the results of a run over time. `more` are further arguments of `Results`."""
-    steps, dt, every = asked.steps, asked.dt, asked.selection.every
+    steps, dt, every = spec.steps, spec.dt, spec.selection.every
     numbers = np.arange(0, steps or 0, every)
     along = {"step": numbers} if dt is None else {"time": numbers * dt}
     return Results(
@@ -79,20 +81,22 @@ def _over_time(
         "float64",
         axes=(Axis("time", along),),
         lengths={
-            n: made.lengths[i.name][::every] for n, i in shown.items() if i.name in made.lengths
+            n: engine_run.lengths[i.name][::every]
+            for n, i in items.items()
+            if i.name in engine_run.lengths
         },
-        execution_list=made.execution_list,
+        execution_list=engine_run.execution_list,
         **more,
     )
 
 
-def _unrun(made: EngineRun, shown: Mapping[str, Item], every: int) -> dict[str, Array]:
+def _unrun(engine_run: EngineRun, items: Mapping[str, Item], every: int) -> dict[str, Array]:
     """Return the number of kept rows that come before the first run of each output's node."""
     first: dict[str, int] = {}
-    for step, sets in enumerate(made.execution_list):
+    for step, sets in enumerate(engine_run.execution_list):
         for nodes in sets:
             for node in nodes:
                 first.setdefault(node, step)
-    end = len(made.execution_list)
-    unrun = {name: first.get(item.node, end) for name, item in shown.items()}
+    end = len(engine_run.execution_list)
+    unrun = {name: first.get(item.node, end) for name, item in items.items()}
     return {name: np.array(-(-count // every)) for name, count in unrun.items() if count}

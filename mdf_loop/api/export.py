@@ -27,38 +27,38 @@ def evaluation_as_onnx(
 
     program = read(prepared.document, inputs, options=prepared.options)
     keys = {e.value.name: e.default for e in program.inputs if e.role is InputRole.KEYS}
-    made = _written(program, keys, stated_shapes(prepared.document))
+    onnx_model = _written(program, keys, stated_shapes(prepared.document))
     if origin and prepared.options.precision == "float64":
-        add_origin(made, prepared.document)
-    return made
+        add_origin(onnx_model, prepared.document)
+    return onnx_model
 
 
-def run_as_onnx(prepared: Prepared, asked: RunSpecification) -> Any:
+def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
     """Return a run over time as an ONNX model with optional inputs `steps` and `dt`. Its outputs have rows.
 
     Raises:
         InputError: the model cannot be run so.
     """
-    bound = _bound(prepared, asked)
-    programs = read_over_time(prepared.document, bound, prepared.options, asked)
+    bound = _bound(prepared, spec)
+    programs = read_over_time(prepared.document, bound, prepared.options, spec)
     flags = programs.later.output_names(OutputRole.HAS_RUN)
     recorded = (*programs.recorded, *(flags[n] for n in programs.recorded if n in flags))
     rows = frozenset(bound.given.over_time)
     program = whole_run(programs.first, programs.later, recorded, rows)
     program = check_row_counts(program, {name: name for name in sorted(rows)}, "steps")
-    held = {
+    state_values = {
         **bound.drawing(program).arrays,
-        **control_inputs(asked.steps, asked.dt, prepared.options.precision),
+        **control_inputs(spec.steps, spec.dt, prepared.options.precision),
     }
     known = [e.value.name for e in program.inputs if e.role is not InputRole.PORT]
-    return _written(program, {name: held[name] for name in known}, {})
+    return _written(program, {name: state_values[name] for name in known}, {})
 
 
-def _bound(prepared: Prepared, asked: RunSpecification) -> Bound:
+def _bound(prepared: Prepared, spec: RunSpecification) -> Bound:
     try:
-        return prepared.bound(asked)
+        return prepared.bound(spec)
     except InputError:  # a value is missing, of which the type is enough; else it is raised again
-        return Bound.of(bind_types(prepared.document, asked.values.inputs, prepared.options))
+        return Bound.of(bind_types(prepared.document, spec.values.inputs, prepared.options))
 
 
 def _written(program: Program, defaults: Mapping[str, Array], stated: Mapping[str, Any]) -> Any:

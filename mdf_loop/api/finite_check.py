@@ -55,23 +55,29 @@ def _ends_finite(rows: Any, lengths: Any) -> bool:
     return is_finite(rows[there, last[there]])
 
 
-def over_time(prepared: Prepared, values: Values, results: Results, ran: Ran) -> NotFinite | None:
+def over_time(
+    prepared: Prepared, values: Values, results: Results, completed_run: Ran
+) -> NotFinite | None:
     """Return the first value of a run over time that is not finite, if its end is not.
 
     A state that starts as nan or infinite, such as the time of a spike that has not come, counts only
     where an output shows it.
     """
-    ends = ran.ends.are_finite
+    ends = completed_run.ends.are_finite
     if ends is None:
         ends = all(is_finite(row) for row in _last_rows(results))
-    states = {n: a for n, a in ran.state.items() if a.dtype.kind == "f" and not is_finite(a)}
-    if ends and not states and all(map(is_finite, ran.reduced.values())):
+    states = {
+        n: a for n, a in completed_run.state.items() if a.dtype.kind == "f" and not is_finite(a)
+    }
+    if ends and not states and all(map(is_finite, completed_run.reduced.values())):
         return None
-    unrun = ran.ends.unrun
-    reduced = {name: np.array(1) for name in ran.reduced if name.rpartition(".")[0] in unrun}
-    found = find_in_outputs(results, {**unrun, **reduced})
-    if found is not None:
-        return found
+    unrun = completed_run.ends.unrun
+    reduced = {
+        name: np.array(1) for name in completed_run.reduced if name.rpartition(".")[0] in unrun
+    }
+    place = find_in_outputs(results, {**unrun, **reduced})
+    if place is not None:
+        return place
     hidden = (name for name in states if not _starts_so(prepared, values, name))
     return find_in_states({name: states[name] for name in hidden})
 

@@ -52,11 +52,11 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
         return _fit(model, request, free)
 
 
-def progress_of(found: Fit | Fits) -> str:
+def progress_of(fitted: Fit | Fits) -> str:
     """Return a sentence that says how far a fit came."""
-    if isinstance(found, Fit):
-        return f"the best of {found.evaluations} evaluations"
-    return f"fits of {', '.join(found) or 'no subject'}"
+    if isinstance(fitted, Fit):
+        return f"the best of {fitted.evaluations} evaluations"
+    return f"fits of {', '.join(fitted) or 'no subject'}"
 
 
 def _fit(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | Fits:
@@ -65,28 +65,28 @@ def _fit(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | F
     if request.shared:
         return fit_together(model, request, free)
     each = _one_by_one if request.connection is None else _side_by_side
-    found = each(model, request, free)
-    return Fits(found, read_from=frozenset().union(*(fit.read_from for fit in found.values())))
+    fits = each(model, request, free)
+    return Fits(fits, read_from=frozenset().union(*(fit.read_from for fit in fits.values())))
 
 
 def _one_by_one(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
     """Return the fits of subjects, up to the first fit that is stopped."""
-    found: dict[str, Fit] = {}
+    fits: dict[str, Fit] = {}
     began = perf_counter()
     for name, each in subjects_of(request):
         if each.time_limit is not None:
             each = replace(each, time_limit=max(each.time_limit - (perf_counter() - began), 0.0))
         try:
             with of_subject(name):
-                found[name] = _one(model, each, free)
+                fits[name] = _one(model, each, free)
         except KeyboardInterrupt:
-            if not found:
+            if not fits:
                 raise
             count_interrupt()
             break
-        if found[name].stopped_by is not StopReason.COMPLETED:
+        if fits[name].stopped_by is not StopReason.COMPLETED:
             break
-    return found
+    return fits
 
 
 def _one(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
@@ -94,8 +94,8 @@ def _one(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
     if request.objective is not None:
         way = fit_objective
     with noting(model.prepared.document.files) as files:
-        found = way(model, request, free)
-    return dataclasses.replace(found, read_from=frozenset(files))
+        single_fit = way(model, request, free)
+    return dataclasses.replace(single_fit, read_from=frozenset(files))
 
 
 # --- on a cluster ---------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def _one(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
 def _side_by_side(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
     """Return the fits of subjects, computed by the workers of a cluster."""
     assert request.connection is not None
-    found: dict[str, Fit] = {}
+    fits: dict[str, Fit] = {}
     with Stopping(request.time_limit) as stopping, noting(model.prepared.document.files) as files:
         items = [
             (name, replace(each, data=read_table(each.data), connection=None, progress=False))
@@ -120,19 +120,19 @@ def _side_by_side(model: Derivable, request: FitRequest, free: ParameterSpace) -
                     with of_subject(subject):
                         raise outcome.error
                 assert outcome.result is not None
-                found[subject] = dataclasses.replace(outcome.result, read_from=frozenset(files))
-                if not reporter.update(len(found)):
+                fits[subject] = dataclasses.replace(outcome.result, read_from=frozenset(files))
+                if not reporter.update(len(fits)):
                     stopping.ask(StopReason.INTERRUPTED)
-    if not found and stopping.reason is not None:
+    if not fits and stopping.reason is not None:
         raise ending(stopping.reason)
-    return {name: found[name] for name, _ in items if name in found}
+    return {name: fits[name] for name, _ in items if name in fits}
 
 
 _Subject = tuple[str, FitRequest]
 
 
 def _on_worker(shared: tuple[Derivable, ParameterSpace, dict[str, str]], item: _Subject) -> Fit:
-    model, free, wanted = shared
-    check_environment(wanted, "of this subject")
+    model, free, request = shared
+    check_environment(request, "of this subject")
     with of_subject(item[0]):
         return _one(model, item[1], free)

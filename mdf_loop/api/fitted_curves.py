@@ -46,8 +46,8 @@ def fit_curves(model: Derivable, request: FitRequest, free: ParameterSpace) -> F
     part = part_of(model, request, free, np.arange(size))
     with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch:
         squares = LeastSquaresObjective([part], size, watch)
-        found = search(squares, free, request, watch)
-        return told(Report(model, request, found, watch), squares)[0]
+        optimum = search(squares, free, request, watch)
+        return told(Report(model, request, optimum, watch), squares)[0]
 
 
 def part_of(model: Derivable, request: FitRequest, free: ParameterSpace, own: Array) -> CurveTerm:
@@ -86,7 +86,7 @@ def search(
 
 def told(report: Report, squares: LeastSquaresObjective) -> list[Fit]:
     """Return the fit of each subject from a finished least-squares search."""
-    best = report.found.best
+    best = report.optimum.best
     observed = [part.observations for part in squares.parts]
     freedom = sum(each.count for each in observed) - squares.size
     exact = all(each.exact for each in observed)
@@ -97,7 +97,7 @@ def told(report: Report, squares: LeastSquaresObjective) -> list[Fit]:
 
 
 def _of_part(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
-    point, count = report.found.best.point[part.indices], part.observations.count
+    point, count = report.optimum.best.point[part.indices], part.observations.count
     rows = part.residuals(point[None])[0]
     sse, exact = float(rows @ rows), part.observations.exact
     unit = report.model.prepared.units[TIME]
@@ -117,17 +117,17 @@ def _of_part(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
         ),
         nonfinite_derivatives=tuple(sorted(part.nonfinite)),
         dropped=part.observations.dropped,
-        curves=tuple(_curves(part, point, report.request.asked.dt, unit)),
+        curves=tuple(_curves(part, point, report.request.spec.dt, unit)),
     )
 
 
 def _curves(part: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
     """Return the outputs at a point, with the data."""
-    made = part.model.outputs(part.free.values(point[None]))
+    outputs = part.model.outputs(part.free.values(point[None]))
     unit = "" if dt is None else unit
     dt = 1.0 if dt is None else dt
     for each in part.observations.parts:
-        rows = made[each.output][0]
+        rows = outputs[each.output][0]
         residuals = np.where(each.is_observed, rows[each.steps] - each.values, np.nan)
         time = np.arange(len(rows)) * dt
         yield Curve(each.output, time, rows, each.steps * dt, each.values, residuals, unit)

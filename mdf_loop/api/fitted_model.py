@@ -40,9 +40,9 @@ _Part = tuple[int, dict[str, Array]]
 
 
 def _on_worker(shared: tuple[Prepared, RunSpecification, dict[str, str]], part: _Part) -> Any:
-    prepared, asked, wanted = shared
-    check_environment(wanted, "of this fit")
-    return run_what_can(prepared, asked, part[1])
+    prepared, spec, output_names = shared
+    check_environment(output_names, "of this fit")
+    return run_what_can(prepared, spec, part[1])
 
 
 class FittedModel:
@@ -51,21 +51,21 @@ class FittedModel:
     def __init__(
         self,
         prepared: Prepared,
-        asked: RunSpecification,
+        spec: RunSpecification,
         outputs: Sequence[str],
         free: Sequence[str],
         connection: Connection | None = None,
     ) -> None:
         self.prepared = prepared
         self.names = tuple(outputs)
-        self.asked = replace(asked, selection=Selection(only=self.names), runs=RUNS)
+        self.spec = replace(spec, selection=Selection(only=self.names), runs=RUNS)
         self.free = tuple(free)
         self._member: int | None = None
         self._connection = connection
         self._tasks: Tasks[_Part, dict[str, Array]] | None = None
         if connection is not None:
             self._tasks = Tasks(
-                connection, _on_worker, (prepared, self.asked, environment_versions()), RETRIES
+                connection, _on_worker, (prepared, self.spec, environment_versions()), RETRIES
             )
         self.without: str = ""
 
@@ -74,16 +74,16 @@ class FittedModel:
         count = len(next(iter(members.values())))
         if self._tasks is not None and count > 1:
             return self._shared_out(self._tasks, members, count)
-        made: list[dict[str, Array]] = []
+        batches: list[dict[str, Array]] = []
         done = 0
         while done < count:
             size = 1 if self._member is None else max(1, AT_ONCE // max(self._member, 1))
             sweep = {name: rows[done : done + size] for name, rows in members.items()}
-            made.append(run_what_can(self.prepared, self.asked, sweep))
+            batches.append(run_what_can(self.prepared, self.spec, sweep))
             done += len(next(iter(sweep.values())))
             if self._member is None:
-                self._member = sum(array.nbytes for array in made[0].values())
-        return {name: np.concatenate([part[name] for part in made]) for name in self.names}
+                self._member = sum(array.nbytes for array in batches[0].values())
+        return {name: np.concatenate([part[name] for part in batches]) for name in self.names}
 
     def _shared_out(
         self, tasks: Tasks[_Part, dict[str, Array]], members: Mapping[str, Array], count: int
@@ -94,24 +94,29 @@ class FittedModel:
             (place, {name: rows[place : place + size] for name, rows in members.items()})
             for place in range(0, count, size)
         ]
-        made: dict[int, Any] = {}
+        outputs_by_part: dict[int, Any] = {}
         for outcome in tasks.outcomes(parts, self._reason_to_end):
             if outcome.error is not None and not isinstance(outcome.error, LoopError):
                 raise outcome.error
-            made[outcome.item[0]] = outcome.error or outcome.result
+            outputs_by_part[outcome.item[0]] = outcome.error or outcome.result
         for place, rows in parts:
-            if place not in made:  # the deadline has passed: perhaps the cluster has no worker
-                made[place] = run_what_can(self.prepared, self.asked, rows)
-        there = [arrays for arrays in made.values() if not isinstance(arrays, LoopError)]
+            if (
+                place not in outputs_by_part
+            ):  # the deadline has passed: perhaps the cluster has no worker
+                outputs_by_part[place] = run_what_can(self.prepared, self.spec, rows)
+        there = [arrays for arrays in outputs_by_part.values() if not isinstance(arrays, LoopError)]
         if not there:
-            raise made[0]
+            raise outputs_by_part[0]
         none = {name: np.full_like(rows[:1], np.nan, float) for name, rows in there[0].items()}
         for place, rows in parts:
-            if isinstance(made[place], LoopError):  # none of these members can be run
+            if isinstance(outputs_by_part[place], LoopError):  # none of these members can be run
                 length = len(next(iter(rows.values())))
-                made[place] = {name: np.repeat(row, length, axis=0) for name, row in none.items()}
+                outputs_by_part[place] = {
+                    name: np.repeat(row, length, axis=0) for name, row in none.items()
+                }
         return {
-            name: np.concatenate([made[place][name] for place, _ in parts]) for name in self.names
+            name: np.concatenate([outputs_by_part[place][name] for place, _ in parts])
+            for name in self.names
         }
 
     def _reason_to_end(self) -> StopReason | None:
@@ -123,8 +128,10 @@ class FittedModel:
         """Return the derivatives of the outputs, by differences if there are no exact ones (`without` states why)."""
         if not self.without:
             try:
-                given = with_member(self.prepared.document, self.asked.values, values)
-                return self._jacobian.run(self._named.asked(given.set, given.inputs))
+                values_of_member = with_member(self.prepared.document, self.spec.values, values)
+                return self._jacobian.run(
+                    self._named.specification(values_of_member.set, values_of_member.inputs)
+                )
             except UnsupportedError as error:
                 self.without = error.findings[0].what
         return self._differences(values)
@@ -142,7 +149,7 @@ class FittedModel:
         if method == "least_squares":
             return
         try:
-            program = program_of(self._named, self.asked.values, values)
+            program = program_of(self._named, self.spec.values, values)
         except UnsupportedError:  # the run, or its derivatives, will say so
             return
         refuse_draws(program)
@@ -151,7 +158,7 @@ class FittedModel:
 
     @cached_property
     def _named(self) -> Named:
-        return Named(self.prepared, self.names, self.free, self.asked)
+        return Named(self.prepared, self.names, self.free, self.spec)
 
     @cached_property
     def _jacobian(self) -> Jacobian:
@@ -159,16 +166,16 @@ class FittedModel:
 
     def _differences(self, values: Mapping[str, Array]) -> dict[tuple[str, str], Array]:
         """Return central differences of all numbers, computed in one sweep."""
-        found = {}
+        differences = {}
         for name, value in values.items():
             value = np.asarray(value)
             steps = NEAR * np.maximum(np.abs(value).ravel(), 1.0)
             moves = (np.eye(value.size) * steps).reshape(value.size, *value.shape)
             rows = {name: np.concatenate([value + moves, value - moves])}
             others = {n: np.stack([v] * 2 * value.size) for n, v in values.items() if n != name}
-            for output, made in self.outputs({**rows, **others}).items():
-                above, below = made[: value.size], made[value.size :]
-                slopes = (above - below) / (2 * steps.reshape(-1, *(1,) * (made.ndim - 1)))
+            for output, array in self.outputs({**rows, **others}).items():
+                above, below = array[: value.size], array[value.size :]
+                slopes = (above - below) / (2 * steps.reshape(-1, *(1,) * (array.ndim - 1)))
                 slopes = np.moveaxis(slopes, 0, -1)
-                found[output, name] = slopes.reshape(*made.shape[1:], *value.shape)
-        return found
+                differences[output, name] = slopes.reshape(*array.shape[1:], *value.shape)
+        return differences

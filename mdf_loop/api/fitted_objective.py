@@ -48,18 +48,18 @@ def fit_objective(model: Derivable, request: FitRequest, free: ParameterSpace) -
         way = _Words(model, request, free) if in_words else _Function(model, request, free)
 
         def costs(points: Array) -> Array:
-            made = way.costs(points)
-            finite: Array = np.where(np.isfinite(made), made, np.inf)
+            cost_values = way.costs(points)
+            finite: Array = np.where(np.isfinite(cost_values), cost_values, np.inf)
             watch.record(points, finite)
             return finite
 
         if isinstance(way, _Words) and request.method is None:
             way.warn_of_steps(free.values(np.full(len(free.elements), 0.5)))
-        found = run_search(lambda: _found(way, costs, request, free, watch), watch)
+        optimum = run_search(lambda: _found(way, costs, request, free, watch), watch)
         by_gradient = in_words and request.method != "differential_evolution"
         method = "descent by the gradient" if by_gradient else "differential evolution"
         names = tuple(sorted(way.nonfinite)) if isinstance(way, _Words) else ()
-        report = Report(model, request, found, watch)
+        report = Report(model, request, optimum, watch)
         return report.of(free, None, method, nonfinite_derivatives=names)
 
 
@@ -98,12 +98,12 @@ class _Words:
     """
 
     def __init__(self, model: Derivable, request: FitRequest, free: ParameterSpace) -> None:
-        asked, draws = request.asked, request.asked.values.draws
-        self._free, self._given = free, asked.values
+        spec, draws = request.spec, request.spec.values.draws
+        self._free, self._values = free, spec.values
         self._document = model.prepared.document
         self.nonfinite: set[str] = set()
-        dt = None if request.steps is None else asked.dt
-        self._made = model.differentiate(
+        dt = None if request.steps is None else spec.dt
+        self._differentiated = model.differentiate(
             request.objective,
             list(request.free),
             steps=request.steps,
@@ -114,22 +114,28 @@ class _Words:
 
     def warn_of_steps(self, values: Mapping[str, Array]) -> None:
         """Warn if the outputs jump, since the search uses derivatives."""
-        named = self._made.named
-        warn_of_steps(named, program_of(named, self._given, values))
+        named = self._differentiated.named
+        warn_of_steps(named, program_of(named, self._values, values))
 
     def costs(self, points: Array) -> Array:
         """Return the objective at each point."""
-        given, values = self._given, self._free.values(points)
-        return np.asarray(self._made.evaluate(given.set, given.inputs, values).value)
+        base_values, values = self._values, self._free.values(points)
+        return np.asarray(
+            self._differentiated.evaluate(base_values.set, base_values.inputs, values).value
+        )
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
         """Return the objective at a point, and its derivatives."""
-        given = with_member(self._document, self._given, self._free.values(point))
-        made = self._made.evaluate(given.set, given.inputs)
-        if np.isfinite(made.value):
-            self.nonfinite.update(n for n, array in made.items() if has_nonfinite([array]))
-        slopes = np.concatenate([made[each.name].ravel() for each in self._free.parameters])
-        return float(made.value), slopes * self._free.width
+        member_values = with_member(self._document, self._values, self._free.values(point))
+        cost_and_gradient = self._differentiated.evaluate(member_values.set, member_values.inputs)
+        if np.isfinite(cost_and_gradient.value):
+            self.nonfinite.update(
+                n for n, array in cost_and_gradient.items() if has_nonfinite([array])
+            )
+        slopes = np.concatenate(
+            [cost_and_gradient[each.name].ravel() for each in self._free.parameters]
+        )
+        return float(cost_and_gradient.value), slopes * self._free.width
 
 
 class _Function:
@@ -142,8 +148,8 @@ class _Function:
 
     def costs(self, points: Array) -> Array:
         """Return the value of the function at each point."""
-        made = self._model.outputs(self._free.values(points))
-        members = ({name: rows[k] for name, rows in made.items()} for k in range(len(points)))
+        outputs = self._model.outputs(self._free.values(points))
+        members = ({name: rows[k] for name, rows in outputs.items()} for k in range(len(points)))
         return np.array([self._number(self._function(member)) for member in members])
 
     def _number(self, value: Any) -> float:

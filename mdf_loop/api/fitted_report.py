@@ -26,7 +26,7 @@ class Report(Struct, frozen=True):
 
     model: Derivable
     request: FitRequest
-    found: SearchResult
+    optimum: SearchResult
     watch: FitMonitor
 
     def of(
@@ -35,7 +35,7 @@ class Report(Struct, frozen=True):
         uncertainty: Uncertainty | None,
         method: str,
         own: Array | None = None,
-        **told: Any,
+        **fields: Any,
     ) -> Fit:
         """Return the fit of a subject.
 
@@ -44,41 +44,43 @@ class Report(Struct, frozen=True):
             uncertainty: how sure its numbers are; None where nobody knows.
             method: how they were searched for.
             own: which of all numbers they are; all of them by default.
-            told: the rest.
+            **fields: The other fields of the report.
         """
         own = np.arange(len(free.elements)) if own is None else own
-        best, asked = self.found.best, self.request.asked
-        trials = asked.values.draws.trials
-        told = {"steps": self.request.steps, **told}
+        best, spec = self.optimum.best, self.request.spec
+        trials = spec.values.draws.trials
+        fields = {"steps": self.request.steps, **fields}
         return Fit(
             **_estimated(free, best.point[own], uncertainty),
             cost=best.cost,
             converged=best.converged,
             reason=best.reason,
-            stopped_by=self.found.stopped_by,
-            starts=tuple(self._start(free, own, each) for each in self.found.optima),
+            stopped_by=self.optimum.stopped_by,
+            starts=tuple(self._start(free, own, each) for each in self.optimum.optima),
             evaluations=self.watch.evaluations,
             seconds=self.watch.elapsed,
             seed=self.request.seed,
             method=method,
             model=self._with_estimates(free.values(best.point[own])),
             trials=None if trials is None else len(trials),
-            dt=None if told["steps"] is None else asked.dt,
-            **told,
+            dt=None if fields["steps"] is None else spec.dt,
+            **fields,
         )
 
-    def _start(self, free: ParameterSpace, own: Array, found: Optimum) -> FitStart:
-        began, ended = (plain(free.values(point[own])) for point in (found.start, found.point))
-        return FitStart(began, ended, found.cost, self.found.agrees(found), self.found.ties(found))
+    def _start(self, free: ParameterSpace, own: Array, optimum: Optimum) -> FitStart:
+        began, ended = (plain(free.values(point[own])) for point in (optimum.start, optimum.point))
+        return FitStart(
+            began, ended, optimum.cost, self.optimum.agrees(optimum), self.optimum.ties(optimum)
+        )
 
     def _with_estimates(self, values: Mapping[str, Array]) -> Any:
         """Return the compiled model with these values, and those that were set, as its parameters."""
         prepared = self.model.prepared
-        given = self.request.asked.values
-        written = with_member(prepared.document, type(given)(set=given.set), values)
+        run_values = self.request.spec.values
+        written = with_member(prepared.document, type(run_values)(set=run_values.set), values)
         bound = bind_settings(prepared.document, written.set, prepared.options.precision)
-        made = with_defaults(with_values(prepared.document, bound), written.inputs)
-        return type(self.model)(made, prepared.placement, prepared.options)  # type: ignore[call-arg]
+        document = with_defaults(with_values(prepared.document, bound), written.inputs)
+        return type(self.model)(document, prepared.placement, prepared.options)  # type: ignore[call-arg]
 
 
 def criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
@@ -106,10 +108,10 @@ def _estimated(
     free: ParameterSpace, point: Array, uncertainty: Uncertainty | None
 ) -> dict[str, Any]:
     """Return estimates and their uncertainty, or estimates alone if the uncertainty is unknown."""
-    found = free.values(point)
+    estimates = free.values(point)
     at = [k for k, place in enumerate(point) if place in (0.0, 1.0)]
-    told = {
-        "estimates": plain(found),
+    fields = {
+        "estimates": plain(estimates),
         "standard_errors": {},
         "intervals": {},
         "parameters": free.elements,
@@ -117,7 +119,7 @@ def _estimated(
         "at_bounds": tuple(free.elements[k] for k in at),
     }
     if uncertainty is None:
-        return told
+        return fields
     errors = uncertainty.standard_errors * free.width
     middle = free.lower + point * free.width
     margin = uncertainty.margin * errors
@@ -125,9 +127,9 @@ def _estimated(
     lower, upper = (plain(free.unflatten(end)) for end in ends)
     beyond = (ends[0] < free.lower) | (ends[1] > free.lower + free.width)
     beyond &= np.isfinite(margin)
-    return told | {
+    return fields | {
         "standard_errors": plain(free.unflatten(errors)),
-        "intervals": {name: (lower[name], upper[name]) for name in found},
+        "intervals": {name: (lower[name], upper[name]) for name in estimates},
         "beyond_bounds": tuple(free.elements[k] for k in np.flatnonzero(beyond)),
         "covariance": uncertainty.covariance * np.outer(free.width, free.width),
         "unidentifiable": tuple(

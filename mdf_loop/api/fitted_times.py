@@ -80,10 +80,10 @@ def observed_times(
     Raises:
         InputError: a column or an output is missing.
     """
-    said = request.likelihood
-    if "rt" not in said or not set(said) <= set(WORDS):
+    likelihood = request.likelihood
+    if "rt" not in likelihood or not set(likelihood) <= set(WORDS):
         raise InputError(
-            f"a likelihood is of 'rt', and of 'choice' if there are any, not {', '.join(said)}",
+            f"a likelihood is of 'rt', and of 'choice' if there are any, not {', '.join(likelihood)}",
             hint="e.g. likelihood={'rt': 'ddm.rt', 'choice': 'ddm.choice'}",
         )
     if request.steps is not None:
@@ -104,10 +104,14 @@ def observed_times(
         )
     table = read_table(request.data)
     refuse_columns_of_inputs(
-        model.prepared.document, table, [word for word in WORDS if word in said]
+        model.prepared.document, table, [word for word in WORDS if word in likelihood]
     )
-    outputs = tuple(find_item(model.prepared.document, said[w]).name for w in WORDS if w in said)
-    times, *choices = (_column(table, word, said[word]) for word in WORDS if word in said)
+    outputs = tuple(
+        find_item(model.prepared.document, likelihood[w]).name for w in WORDS if w in likelihood
+    )
+    times, *choices = (
+        _column(table, word, likelihood[word]) for word in WORDS if word in likelihood
+    )
     return ReactionTimeData.of(times, choices[0] if choices else None), outputs
 
 
@@ -166,7 +170,7 @@ def told_of_times(
 
 
 def _of_part(report: Report, part: DecisionTerm, sure: Uncertainty | None, seeds: Array) -> Fit:
-    point = report.found.best.point[part.indices]
+    point = report.optimum.best.point[part.indices]
     shares = part.pooled_shares(point[None], seeds)[0]
     cost = -float(np.log(shares) @ part.times.observed)
     return report.of(
@@ -183,9 +187,9 @@ def _of_part(report: Report, part: DecisionTerm, sure: Uncertainty | None, seeds
 def _distributions(part: DecisionTerm, shares: Array) -> tuple[Distribution, ...]:
     """Return the bins of observed times with the counts that the model predicts."""
     expected = shares * part.times.count
-    made, at = [], 0
+    distributions, at = [], 0
     for each in part.times.bins:
         here = expected[at : at + len(each.observed)]
-        made.append(Distribution(each.choice, each.edges, each.observed, here))
+        distributions.append(Distribution(each.choice, each.edges, each.observed, here))
         at += len(each.observed)
-    return tuple(made)
+    return tuple(distributions)

@@ -65,11 +65,11 @@ class _Together(Struct, frozen=True):
 
     def parts(self, of: Callable[[FitRequest, Array], AnyTerm]) -> list[AnyTerm]:
         """Return the comparison of the model with the data of each subject."""
-        made = []
+        parts = []
         for (name, each), own in zip(subjects_of(self.request), self.places, strict=True):
             with of_subject(name):
-                made.append(of(each, own))
-        return made
+                parts.append(of(each, own))
+        return parts
 
     def starts(self, parts: Sequence[AnyTerm], least: Callable[[AnyTerm], Array]) -> Array:
         """Return initial points at each subject's minimum, or of the first subjects if the fit is stopped."""
@@ -124,13 +124,13 @@ def _places(free: ParameterSpace, shared: Sequence[str], subjects: int) -> list[
         [each.lower.size for each in free.parameters],
     )
     together, own = int(tied.sum()), int((~tied).sum())
-    made = []
+    places = []
     for k in range(subjects):
         place = np.zeros(len(tied), int)
         place[tied] = np.arange(together)
         place[~tied] = together + k * own + np.arange(own)
-        made.append(place)
-    return made
+        places.append(place)
+    return places
 
 
 def _starts(alone: Sequence[Array], places: Sequence[Array], size: int) -> Array:
@@ -154,5 +154,5 @@ def _tied(places: Sequence[Array]) -> Array:
     """Return a mask of the parameters of a subject that all subjects share."""
     if len(places) == 1:
         return np.zeros(len(places[0]), bool)
-    made: Array = places[0] == places[1]
-    return made
+    is_tied: Array = places[0] == places[1]
+    return is_tied

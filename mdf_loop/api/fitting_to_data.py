@@ -48,7 +48,7 @@ class FitRequest(Struct, frozen=True):
     data: Any
     free: Mapping[str, Any]
     against: Any
-    asked: RunSpecification
+    spec: RunSpecification
     steps: int | None
     likelihood: Mapping[str, str] = field(default_factory=dict)
     objective: Any = None
@@ -93,7 +93,7 @@ class FitRequest(Struct, frozen=True):
             InputError: a word means nothing, or does not go together with another one.
         """
         some = 1 if steps is None and dt is not None else steps  # as many as there will be data
-        asked = specify(inputs, set=set, steps=some, dt=dt, seed=seed, trials=trials, nan="ignore")
+        spec = specify(inputs, set=set, steps=some, dt=dt, seed=seed, trials=trials, nan="ignore")
         for what, number in (("points", points), ("polish", polish)):
             if not is_whole(number) or number < 1:
                 raise InputError(f"{what} must be a whole number above 0, not {number!r}"[:200])
@@ -111,7 +111,7 @@ class FitRequest(Struct, frozen=True):
             data,
             dict(free),
             against,
-            asked,
+            spec,
             steps,
             likelihood,
             objective,
@@ -120,7 +120,7 @@ class FitRequest(Struct, frozen=True):
             method,
             int(points),
             int(polish),
-            int(asked.values.draws.seed),
+            int(spec.values.draws.seed),
             progress,
             limit,
             cluster,
@@ -132,9 +132,9 @@ def _refuse_together(
 ) -> None:
     ways = {"against": against is not None, "likelihood": bool(likelihood)}
     ways["objective"] = objective is not None
-    given = [name for name, is_given in ways.items() if is_given]
-    if len(given) > 1:
-        raise InputError(f"{' and '.join(given)} are different fits", hint="give one of them")
+    given_names = [name for name, is_given in ways.items() if is_given]
+    if len(given_names) > 1:
+        raise InputError(f"{' and '.join(given_names)} are different fits", hint="give one of them")
     if objective is not None and data is not None:
         raise InputError("an objective is computed without data", hint="give None for data")
     if objective is None and data is None:
@@ -188,19 +188,19 @@ def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observation
     """
     table = read_table(data)
     document = model.prepared.document
-    wanted = request.against
-    if wanted is None:
-        wanted = output_columns(table)
+    columns_by_output = request.against
+    if columns_by_output is None:
+        columns_by_output = output_columns(table)
         refuse_columns_of_inputs(document, table, {*NO_OUTPUTS, *_names_of_items(document)})
     columns = {}
     read = set(NO_OUTPUTS)
-    for name, names in columns_of(document, wanted).items():
+    for name, names in columns_of(document, columns_by_output).items():
         columns[name] = find_column(table, names, f"'{name}'")
         read |= {next(each for each in names if each in table)}
     refuse_columns_of_inputs(document, table, read)
     if not columns:
         raise InputError("the data have no column of an output", hint="name outputs: against=")
-    return match_to_steps(table, columns, request.steps, request.asked.dt)
+    return match_to_steps(table, columns, request.steps, request.spec.dt)
 
 
 def _names_of_items(document: Document) -> Iterator[str]:
@@ -235,16 +235,16 @@ def refuse_columns_of_inputs(
             )
 
 
-def columns_of(document: Document, wanted: Any) -> dict[str, tuple[str, ...]]:
+def columns_of(document: Document, against: Any) -> dict[str, tuple[str, ...]]:
     """Return, by output, the names that its column may have: the specified one, its own, and that of its port.
 
     Raises:
         UnknownNameError: there is no such output.
     """
-    if isinstance(wanted, Mapping):
-        said = arguments.mapping(wanted, "against", "against={'cell.V': 'V'}")
-        return {find_item(document, output).name: (str(said[output]),) for output in said}
-    items = [(name, find_item(document, name)) for name in arguments.names(wanted, "against")]
+    if isinstance(against, Mapping):
+        mapping = arguments.mapping(against, "against", "against={'cell.V': 'V'}")
+        return {find_item(document, output).name: (str(mapping[output]),) for output in mapping}
+    items = [(name, find_item(document, name)) for name in arguments.names(against, "against")]
     return {item.name: (name, item.name, item.id) for name, item in items}
 
 
@@ -252,9 +252,9 @@ def fitted_model(
     model: Derivable, request: FitRequest, steps: int | None, outputs: Sequence[str]
 ) -> FittedModel:
     """Return the model over a number of steps with these outputs selected."""
-    dt = None if steps is None else request.asked.dt
-    asked = replace(request.asked, steps=steps, dt=dt)
-    return FittedModel(model.prepared, asked, outputs, tuple(request.free), request.connection)
+    dt = None if steps is None else request.spec.dt
+    spec = replace(request.spec, steps=steps, dt=dt)
+    return FittedModel(model.prepared, spec, outputs, tuple(request.free), request.connection)
 
 
 def refuse_few(numbers: int, data: int) -> None:

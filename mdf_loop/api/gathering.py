@@ -58,9 +58,9 @@ def laid_out(results: Results, sweep: Mapping[str, Any]) -> Results:
     """Return the results of a grid with one axis for each name. Results of other sweeps stay as they are."""
     if not isinstance(sweep, Grid):
         return results
-    taken = {*results, *(axis.name for axis in results.axes), "step"}
+    taken_names = {*results, *(axis.name for axis in results.axes), "step"}
     along = tuple(
-        Axis(f"{name} (swept)" if name in taken else name, {name: values}, is_swept=True)
+        Axis(f"{name} (swept)" if name in taken_names else name, {name: values}, is_swept=True)
         for name, values in sweep.along.items()
     )
     return results.with_first_as(along)

@@ -41,8 +41,8 @@ def checked(
     Args:
         gradient: the derivatives.
         at: the values by which was differentiated.
-        losses: what the number is.
-        outputs: what results call the outputs of losses.
+        losses: Terms of the number.
+        outputs: Names in the results, by the names of outputs in losses.
         runs: the model itself.
         front: how many axes outputs have between that of members and that of time: one for trials.
         in_steps: names by which the number changes only in steps.
@@ -50,7 +50,7 @@ def checked(
     Raises:
         GradientError: one differs; the sentence names the element.
     """
-    found = GradientCheck()
+    check = GradientCheck()
     for name, values in at.items():
         places = _places(values)
         if not places:  # there is nothing to move
@@ -68,8 +68,8 @@ def checked(
             exact, doubt = _differences_in_steps(moved, values.dtype)
         else:
             exact, doubt = _differences(*moved(near), values.dtype)
-        found = _compared(gradient, name, places, exact, doubt, allowed, found)
-    return found
+        check = _compared(gradient, name, places, exact, doubt, allowed, check)
+    return check
 
 
 def _sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, Array]:
@@ -77,7 +77,7 @@ def _sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, Array]
     values = at[name]
     pairs = zip(_places(values), steps, strict=True)
     rows = [_moved(values, place, step * k) for place, step in pairs for k in _AT]
-    return {n: np.stack(rows if n == name else [held] * len(rows)) for n, held in at.items()}
+    return {n: np.stack(rows if n == name else [fixed] * len(rows)) for n, fixed in at.items()}
 
 
 def _differences(steps: Array, numbers: Array, dtype: Any) -> tuple[Array, Array]:
@@ -121,22 +121,22 @@ def _moved(values: Array, place: tuple[int, ...], step: float) -> Array:
 def numbers_of(
     losses: Sequence[Loss],
     outputs: Mapping[str, str],
-    made: Mapping[str, Array],
+    arrays: Mapping[str, Array],
     members: int,
     front: int,
 ) -> Array:
     """Return the differentiated number of each member.
 
     Args:
-        losses: what the number is.
-        outputs: what results call the outputs of losses.
-        made: outputs by these names, with members in front.
+        losses: Terms of the number.
+        outputs: Names in the results, by the names of outputs in losses.
+        arrays: Outputs by these names, with members in front.
         members: the number of members.
         front: how many axes outputs have between that of members and that of time.
     """
     total = np.zeros(members)
     for loss in losses:
-        rows = np.asarray(made[outputs[loss.output]], np.float64)
+        rows = np.asarray(arrays[outputs[loss.output]], np.float64)
         total += [_number(loss, row, front) for row in rows]
     return total
 
@@ -162,24 +162,24 @@ def _compared(
     exact: Array,
     doubt: Array,
     allowed: float,
-    found: GradientCheck,
+    check: GradientCheck,
 ) -> GradientCheck:
-    given = np.array([gradient[name][place] for place in places])
+    derivatives = np.array([gradient[name][place] for place in places])
     scale = max(float(np.max(np.abs(gradient[name]), initial=0)), 1e-12)
-    off = np.abs(given - exact)
+    off = np.abs(derivatives - exact)
     wrong = ~(off <= allowed * scale + doubt)
     if wrong.any():
         k = int(np.argmax(np.where(wrong, np.nan_to_num(off, nan=np.inf), -1)))
         raise GradientError(
-            f"the derivative by '{shown(name, places[k])}' is {given[k]:.12g}, but central "
+            f"the derivative by '{shown(name, places[k])}' is {derivatives[k]:.12g}, but central "
             f"differences give {exact[k]:.12g}",
             hint="a kink, a spike or a count of iterations may lie between the two: they are held fixed",
         )
     worst = int(np.argmax(off))
     largest = float(off[worst]) / (float(np.max(np.abs(gradient[name]), initial=0)) or 1.0)
-    elements = found.elements + len(places)
-    if largest < found.largest:
-        return GradientCheck(elements, found.largest, found.where)
+    elements = check.elements + len(places)
+    if largest < check.largest:
+        return GradientCheck(elements, check.largest, check.where)
     return GradientCheck(elements, largest, shown(name, places[worst]))
 
 

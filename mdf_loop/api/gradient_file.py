@@ -23,42 +23,46 @@ from mdf_loop.specification import RunSpecification
 
 
 def program_of_file(
-    named: Named, losses: Sequence[Loss], asked: RunSpecification, bound: Bound, most: int | None
+    named: Named, losses: Sequence[Loss], spec: RunSpecification, bound: Bound, most: int | None
 ) -> tuple[Program, dict[str, Array]]:
     """Return the program, and the defaults of its inputs.
 
     Raises:
         InputError: it has several trials, or is truncated over time.
     """
-    if most is not None and asked.steps is not None:
+    if most is not None and spec.steps is not None:
         raise InputError("a file has no truncated derivatives over time", hint="leave truncate out")
     if bound.streams.vary:
         raise InputError("a file computes one run", hint="leave trials out")
-    source = named.program(asked, bound)
+    source = named.program(spec, bound)
     terms = tuple(
         replace(term, alike=loss.data is not None and np.ndim(loss.data) == 0)
         for term, loss in zip(whole_terms(losses, named.outputs), losses, strict=True)
     )
     names = {target: name for name, target in named.inputs.items()}
-    made = Differentiation(terms, tuple(names), USUAL, most).program(
+    gradient_program = Differentiation(terms, tuple(names), USUAL, most).program(
         source, backward_for_onnxruntime
     )
-    data = Data.of(losses, terms, source, asked.steps)
-    held = {**bound.drawing(source).arrays, **data.arrays, **named.controls(asked)}
+    data = Data.of(losses, terms, source, spec.steps)
+    default_values = {**bound.drawing(source).arrays, **data.arrays, **named.controls(spec)}
     names |= _names_of_data(terms)
-    if asked.steps is not None:
-        given = {
+    if spec.steps is not None:
+        input_names = {
             *bound.given.over_time,
             *(t.data for t in terms if t.data in data.arrays and not t.alike),
         }
-        made = _checked(made, given, names)
-    known = [e.value.name for e in made.inputs if e.role is not InputRole.PORT]
-    return _named(made, names), {names.get(name, name): held[name] for name in known}
+        gradient_program = _checked(gradient_program, input_names, names)
+    known = [e.value.name for e in gradient_program.inputs if e.role is not InputRole.PORT]
+    return _named(gradient_program, names), {
+        names.get(name, name): default_values[name] for name in known
+    }
 
 
-def _checked(program: Program, given: Collection[str | None], names: Mapping[str, str]) -> Program:
+def _checked(
+    program: Program, input_names: Collection[str | None], names: Mapping[str, str]
+) -> Program:
     """Return a program that fails if an input over time has another number of rows than there are steps."""
-    rows = {e.value.name for e in program.inputs if e.value.name in given}
+    rows = {e.value.name for e in program.inputs if e.value.name in input_names}
     (steps,) = (e for e in program.inputs if e.role is InputRole.CONTROL and e.of == "steps")
     return check_row_counts(
         program, {name: names.get(name, name) for name in rows}, steps.value.name
@@ -67,13 +71,13 @@ def _checked(program: Program, given: Collection[str | None], names: Mapping[str
 
 def _names_of_data(terms: Sequence[Term]) -> dict[str, str]:
     """Return the names of data. Those of the second term of one output have a number."""
-    found: dict[str, str] = {}
+    data_names: dict[str, str] = {}
     for term in terms:
         if term.data is not None:
             name = f"data of {term.output}"
-            again = sum(each.startswith(name) for each in found.values())
-            found[term.data] = f"{name} {again + 1}" if again else name
-    return found
+            again = sum(each.startswith(name) for each in data_names.values())
+            data_names[term.data] = f"{name} {again + 1}" if again else name
+    return data_names
 
 
 def _named(program: Program, names: Mapping[str, str]) -> Program:

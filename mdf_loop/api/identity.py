@@ -15,7 +15,7 @@ from mdf_loop.specification import RunSpecification
 
 
 def identity(
-    prepared: Prepared, specification: RunSpecification, bound: Bound, kept: Iterable[str]
+    prepared: Prepared, specification: RunSpecification, bound: Bound, recorded: Iterable[str]
 ) -> dict[str, str]:
     """Return everything that determines the numbers of a run, and the names of its recorded values.
 
@@ -23,9 +23,9 @@ def identity(
     """
     options = prepared.options  # without what a time limit allows
     selection, state = specification.selection, specification.values.state
-    said = {
+    content = {
         "run": "one evaluation" if specification.steps is None else "over time",
-        "kept": ", ".join(kept),
+        "kept": ", ".join(recorded),
         "engine": None if specification.engine == "onnxruntime" else specification.engine,
         "device": prepared.placement.device,
         "native": None if prepared.placement.native == "auto" else prepared.placement.native,
@@ -44,7 +44,7 @@ def identity(
     }
     return {
         "model": digest_of_document(prepared.document),
-        **{word: str(value) for word, value in said.items() if value is not None},
+        **{word: str(value) for word, value in content.items() if value is not None},
         **_digests("input", bound.given.arrays),
         **_digests("parameter", bound.settings.arrays),
         **_digests("sweep", bound.members),

@@ -55,18 +55,18 @@ class Jacobian:
         self.named = named
         self._ready: Recent[tuple[Program, _Forward | _Reverse]] = Recent(SESSIONS)
 
-    def run(self, asked: RunSpecification) -> Derivatives:
+    def run(self, spec: RunSpecification) -> Derivatives:
         """Return the derivatives at the values of a run.
 
         Raises:
             LoopError: something has no derivative, or does not change a little; the sentence names it.
         """
-        derivatives = self._at_once(asked)
+        derivatives = self._at_once(spec)
         if len(self.named.wrt) == 1 or not has_nonfinite(derivatives.values()):
             return derivatives
-        return self._apart(asked, derivatives)
+        return self._apart(spec, derivatives)
 
-    def _apart(self, asked: RunSpecification, derivatives: Derivatives) -> Derivatives:
+    def _apart(self, spec: RunSpecification, derivatives: Derivatives) -> Derivatives:
         """Return the derivatives; compute those that are nan or infinite again, one name at a time.
 
         An infinite slope times a change of 0 is nan: computed at once, it reaches derivatives by names
@@ -75,28 +75,28 @@ class Jacobian:
         arrays = dict(derivatives.arrays)
         for name in self.named.wrt:
             if has_nonfinite(array for (_, by), array in arrays.items() if by == name):
-                alone = jacobian_of(self.named.by(name)).run(asked)
+                alone = jacobian_of(self.named.by(name)).run(spec)
                 arrays |= {
                     k: np.where(np.isfinite(arrays[k]), arrays[k], a) for k, a in alone.items()
                 }
         return with_fields(derivatives, arrays=arrays)
 
-    def _at_once(self, asked: RunSpecification) -> Derivatives:
-        bound = _of_one_run(self.named, asked)
+    def _at_once(self, spec: RunSpecification) -> Derivatives:
+        bound = _of_one_run(self.named, spec)
         ready = self._ready.get(bound.types)
         if ready is None:
-            ready = self._made(asked, bound)
+            ready = self._made(spec, bound)
             self._ready.put(bound.types, ready)
-        source, made = ready
-        return made.run({**bound.drawing(source).arrays, **self.named.controls(asked)})
+        source, forms = ready
+        return forms.run({**bound.drawing(source).arrays, **self.named.controls(spec)})
 
-    def _made(self, asked: RunSpecification, bound: Bound) -> tuple[Program, _Forward | _Reverse]:
+    def _made(self, spec: RunSpecification, bound: Bound) -> tuple[Program, _Forward | _Reverse]:
         named = self.named
-        program = named.program(asked, bound)
+        program = named.program(spec, bound)
         values = {output.name: output.value for output in program.outputs}
         outputs = {
-            name: _extents(name, values[shown], asked.steps)
-            for name, shown in named.outputs.items()
+            name: _extents(name, values[output_name], spec.steps)
+            for name, output_name in named.outputs.items()
         }
         by = {name: array.shape for name, array in named.at(bound).items()}
         if _total(by) <= _total(outputs):
@@ -106,54 +106,52 @@ class Jacobian:
 
 def jacobian_of(named: Named) -> Jacobian:
     """Return the Jacobian of outputs from the model's cache, which is filled if necessary."""
-    kept = named.prepared.jacobians
-    made = kept.get(named.key)
-    if not isinstance(made, Jacobian):
-        made = Jacobian(named)
-        kept.put(named.key, made)
-    return made
+    cache = named.prepared.jacobians
+    computed = cache.get(named.key)
+    if not isinstance(computed, Jacobian):
+        computed = Jacobian(named)
+        cache.put(named.key, computed)
+    return computed
 
 
-def jacobian(named: Named, asked: RunSpecification) -> Derivatives:
+def jacobian(named: Named, spec: RunSpecification) -> Derivatives:
     """Return the Jacobian at the values of a run, and warn of elements that are not finite.
 
     Raises:
         LoopError: something has no derivative, or does not change a little; the sentence names it.
     """
-    derivatives = jacobian_of(named).run(asked)
+    derivatives = jacobian_of(named).run(spec)
     if has_nonfinite(derivatives.values()):
-        results = run(named.prepared, asked)
+        results = run(named.prepared, spec)
         warn_of_jacobian(derivatives, {name: results[n] for name, n in named.outputs.items()})
     return derivatives
 
 
-def hessian(named: Named, losses: Sequence[Loss], asked: RunSpecification) -> Derivatives:
+def hessian(named: Named, losses: Sequence[Loss], spec: RunSpecification) -> Derivatives:
     """Return the second derivatives of a number, and warn of elements that are not finite.
 
     Raises:
         LoopError: something has no derivative, or does not change a little; the sentence names it.
     """
-    bound = _of_one_run(named, asked)
-    source = named.program(asked, bound)
+    bound = _of_one_run(named, spec)
+    source = named.program(spec, bound)
     terms = whole_terms(losses, named.outputs)
     targets = tuple(named.inputs.values())
     program = differentiate(add_objective(source, terms), OBJECTIVE_OUTPUT, targets)
-    data = Data.of(losses, terms, source, asked.steps)
-    feeds = {**bound.drawing(source).arrays, **named.controls(asked), **data.arrays}
+    data = Data.of(losses, terms, source, spec.steps)
+    feeds = {**bound.drawing(source).arrays, **named.controls(spec), **data.arrays}
     changes = {name: change_of(target) for name, target in named.inputs.items()}
     by = {name: array.shape for name, array in named.at(bound).items()}
     derivatives = _Forward(named, program, changes, by).run(feeds)
     if has_nonfinite(derivatives.values()):
-        outputs = {
-            name: np.asarray(rows)[None] for name, rows in run(named.prepared, asked).items()
-        }
+        outputs = {name: np.asarray(rows)[None] for name, rows in run(named.prepared, spec).items()}
         (value,) = numbers_of(losses, named.outputs, outputs, 1, 0)
         warn_of_hessian(derivatives, value)
     return derivatives
 
 
-def _of_one_run(named: Named, asked: RunSpecification) -> Bound:
-    bound = named.bound(asked)
+def _of_one_run(named: Named, spec: RunSpecification) -> Bound:
+    bound = named.bound(spec)
     if bound.members or bound.streams.vary:
         raise InputError("a Jacobian, or a Hessian, is of one run", hint="leave trials out")
     return bound
@@ -163,20 +161,22 @@ class _Forward:
     """Forward mode: one tangent for each element of the parameters."""
 
     def __init__(self, named: Named, program: Program, of: Mapping[str, str], by: Shapes) -> None:
-        shown = tuple(dict.fromkeys(of.values()))
-        made = jacobian_forward(program, tuple(named.inputs.values()), shown)
-        given = {tangent_of(named.inputs[name]): shape for name, shape in by.items()}
+        output_names = tuple(dict.fromkeys(of.values()))
+        forward = jacobian_forward(program, tuple(named.inputs.values()), output_names)
+        tangent_shapes = {tangent_of(named.inputs[name]): shape for name, shape in by.items()}
         self._of, self._by = of, by
-        self._units = _Units(named, made, [tangent_of(name) for name in shown], given)
+        self._units = _Units(
+            named, forward, [tangent_of(name) for name in output_names], tangent_shapes
+        )
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
         """Return the derivatives for the inputs of a program."""
-        arrays, by, found = self._units.run(feeds), self._by, {}
+        arrays, by, blocks = self._units.run(feeds), self._by, {}
         for name, output in self._of.items():
             for other, part in _apart(arrays[tangent_of(output)], by).items():
                 axes = range(len(by[other]))
-                found[name, other] = np.moveaxis(part, axes, [k - len(by[other]) for k in axes])
-        return Derivatives(found, "forward", self._units.native)
+                blocks[name, other] = np.moveaxis(part, axes, [k - len(by[other]) for k in axes])
+        return Derivatives(blocks, "forward", self._units.native)
 
 
 class _Reverse:
@@ -188,36 +188,36 @@ class _Reverse:
         self._changes = {name: change_of(target) for name, target in named.inputs.items()}
         names = [change_of(output) for output in outputs.values()]
         targets = tuple(named.inputs.values())
-        made = differentiate(program, None, targets, tuple(outputs.values()))
-        given = {change_of(outputs[name]): shape for name, shape in of.items()}
-        batched = batch(made, names, UNIT_EXTENT)
-        self._units = _Units(named, batched, tuple(self._changes.values()), given)
+        reverse = differentiate(program, None, targets, tuple(outputs.values()))
+        change_shapes = {change_of(outputs[name]): shape for name, shape in of.items()}
+        batched = batch(reverse, names, UNIT_EXTENT)
+        self._units = _Units(named, batched, tuple(self._changes.values()), change_shapes)
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
         """Return the derivatives for the inputs of a program."""
         arrays = self._units.run(feeds)
-        found = {
+        blocks = {
             (name, other): part
             for other, change in self._changes.items()
             for name, part in _apart(arrays[change], self._of).items()
         }
-        return Derivatives(found, "reverse", self._units.native)
+        return Derivatives(blocks, "reverse", self._units.native)
 
 
 class _Units:
     """Program whose differentiated inputs change by one element at a time."""
 
     def __init__(
-        self, named: Named, program: Program, wanted: Collection[str], given: Shapes
+        self, named: Named, program: Program, output_names: Collection[str], shapes: Shapes
     ) -> None:
-        outputs = tuple(output for output in program.outputs if output.name in wanted)
+        outputs = tuple(output for output in program.outputs if output.name in output_names)
         backend = PROGRAM_BACKENDS["onnxruntime"]
         self._program = prepare(replace(program, outputs=outputs), backend.order)
         self._loaded = backend.load(self._program, named.prepared.placement)
-        self._total = _total(given)
+        self._total = _total(shapes)
         dtypes = {entry.value.name: entry.value.dtype for entry in program.inputs}
         self._units = unit_tangents(
-            {name: np.empty(shape, dtypes[name]) for name, shape in given.items()}
+            {name: np.empty(shape, dtypes[name]) for name, shape in shapes.items()}
         )
 
     @property
@@ -228,18 +228,18 @@ class _Units:
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the requested outputs, with an axis of elements in front."""
         fed = {**feeds, **self._units}
-        made = self._loaded.run({e.value.name: fed[e.value.name] for e in self._program.inputs})
-        return members_in_front(self._program, made, self._total)
+        outputs = self._loaded.run({e.value.name: fed[e.value.name] for e in self._program.inputs})
+        return members_in_front(self._program, outputs, self._total)
 
 
 def _apart(array: Array, shapes: Shapes) -> dict[str, Array]:
     """Return the parts of an array that belong to each name, along its first axis."""
-    found, at = {}, 0
+    blocks, at = {}, 0
     for name, shape in shapes.items():
         rows = array[at : at + math.prod(shape)]
-        found[name] = rows.reshape((*shape, *array.shape[1:]))
+        blocks[name] = rows.reshape((*shape, *array.shape[1:]))
         at += math.prod(shape)
-    return found
+    return blocks
 
 
 def _total(shapes: Shapes) -> int:

@@ -13,19 +13,19 @@ from mdf_loop.run.recording.missing import padded_members
 from mdf_loop.run.segments import Reached
 
 
-def loop_reports(ready: Evaluation, reached: Reached) -> dict[str, LoopReport]:
+def loop_reports(ready: Evaluation, partial_run: Reached) -> dict[str, LoopReport]:
     """Return the report of each loop by its name. A loop that was stopped has the report of its stepper."""
-    found: dict[str, LoopReport] = {}
+    reports: dict[str, LoopReport] = {}
     for loop in ready.loops:
         count, last = (names.get(loop.name, "") for names in (ready.counts, ready.conditions))
-        if count in reached.outputs:
-            made = reached.outputs
-            found[loop.name] = _report(ready, loop, made[count], made.get(last))
+        if count in partial_run.outputs:
+            outputs = partial_run.outputs
+            reports[loop.name] = _report(ready, loop, outputs[count], outputs.get(last))
     own = {loop.name for loop in ready.loops}  # others are branches of choices, or what passes made
-    for name, report in reached.loops.items():
+    for name, report in partial_run.loops.items():
         if name in own:
-            found[name] = _of_both(found.get(name), report)
-    return found
+            reports[name] = _of_both(reports.get(name), report)
+    return reports
 
 
 def _report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> LoopReport:
@@ -37,21 +37,21 @@ def _report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> 
     return LoopReport.of(count, np.broadcast_to(codes, count.shape))
 
 
-def _of_both(said: LoopReport | None, followed: LoopReport) -> LoopReport:
+def _of_both(whole: LoopReport | None, followed: LoopReport) -> LoopReport:
     """Return the report of a loop's stepper, in which a condition may stand for a trip count."""
-    if said is None or isinstance(followed.stopped_by, StopReason):
+    if whole is None or isinstance(followed.stopped_by, StopReason):
         return followed
     ended = followed.codes == np.array(StopReason.CONDITION.code)
-    return LoopReport.of(np.asarray(said.iterations), np.where(ended, said.codes, followed.codes))
+    return LoopReport.of(np.asarray(whole.iterations), np.where(ended, whole.codes, followed.codes))
 
 
 def padded(
-    made: Mapping[str, Data], reached: Reached, ready: Evaluation
+    arrays: Mapping[str, Data], partial_run: Reached, ready: Evaluation
 ) -> tuple[dict[str, Data], dict[str, Data]]:
     """Return the outputs padded with nan for members with fewer rows, and the numbers of rows."""
-    outputs, lengths = dict(made), {}
+    outputs, lengths = dict(arrays), {}
     for name, length in ready.lengths.items():
-        if name in made and length in reached.outputs:
-            counts = reached.outputs[length]
-            outputs[name], lengths[name] = padded_members(name, made[name], counts)
+        if name in arrays and length in partial_run.outputs:
+            counts = partial_run.outputs[length]
+            outputs[name], lengths[name] = padded_members(name, arrays[name], counts)
     return outputs, lengths

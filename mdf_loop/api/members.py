@@ -28,7 +28,7 @@ def with_member(document: Document, values: Values, member: Mapping[str, Any]) -
 
 
 def run_members(
-    prepared: Prepared, asked: RunSpecification, sweep: Mapping[str, Array]
+    prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Return the outputs of all members along the first axis.
 
@@ -37,20 +37,20 @@ def run_members(
         KeyboardInterrupt: a signal has stopped it.
     """
     inputs, settings = (
-        {name: value for name, value in given.items() if name not in sweep}
-        for given in (asked.values.inputs, asked.values.set)
+        {name: value for name, value in mapping.items() if name not in sweep}
+        for mapping in (spec.values.inputs, spec.values.set)
     )
-    values = replace(asked.values, inputs=inputs, set=settings, sweep=sweep)
+    values = replace(spec.values, inputs=inputs, set=settings, sweep=sweep)
     try:
-        return _whole(run(prepared, replace(asked, values=values)))
+        return _whole(run(prepared, replace(spec, values=values)))
     except UnsupportedError:
         count = len(next(iter(sweep.values())))
-        made = [_member(prepared, asked, sweep, k) for k in range(count)]
-    return {name: np.stack([arrays[name] for arrays in made]) for name in made[0]}
+        outputs = [_member(prepared, spec, sweep, k) for k in range(count)]
+    return {name: np.stack([arrays[name] for arrays in outputs]) for name in outputs[0]}
 
 
 def run_what_can(
-    prepared: Prepared, asked: RunSpecification, sweep: Mapping[str, Array]
+    prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Return the outputs of all members, with nan for members whose runs fail.
 
@@ -59,30 +59,30 @@ def run_what_can(
         KeyboardInterrupt: a signal has stopped it.
     """
     try:
-        return run_members(prepared, asked, sweep)
+        return run_members(prepared, spec, sweep)
     except LoopError as error:
         failed = error
-    made: list[dict[str, Array] | None] = []
+    outputs: list[dict[str, Array] | None] = []
     for k in range(len(next(iter(sweep.values())))):
         try:
-            made.append(_member(prepared, asked, sweep, k))
+            outputs.append(_member(prepared, spec, sweep, k))
         except LoopError:
-            made.append(None)
-    like = next((arrays for arrays in made if arrays is not None), None)
+            outputs.append(None)
+    like = next((arrays for arrays in outputs if arrays is not None), None)
     if like is None:
         raise failed
     none = {name: np.full(array.shape, np.nan) for name, array in like.items()}
-    rows = [arrays or none for arrays in made]
+    rows = [arrays or none for arrays in outputs]
     return {name: np.stack([arrays[name] for arrays in rows]) for name in like}
 
 
 def _member(
-    prepared: Prepared, asked: RunSpecification, sweep: Mapping[str, Array], k: int
+    prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array], k: int
 ) -> dict[str, Array]:
     """Return the outputs of one member."""
     member = {name: rows[k] for name, rows in sweep.items()}
-    values = with_member(prepared.document, asked.values, member)
-    return _whole(run(prepared, replace(asked, values=values)))
+    values = with_member(prepared.document, spec.values, member)
+    return _whole(run(prepared, replace(spec, values=values)))
 
 
 def _whole(results: Results) -> dict[str, Array]:

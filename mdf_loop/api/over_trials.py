@@ -30,41 +30,41 @@ BYTES = 1 << 26
 _Run = Callable[[RunSpecification], tuple[Results, LoopError | None]]
 
 
-def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopError | None]:
+def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopError | None]:
     """Return the statistics over all trials of a run, and the error that ended it, if there is one.
 
     Raises:
         InputError: what is asked for does not go together.
     """
-    refuse_with_statistics(asked)
-    told = asked.selection.over_trials
-    begun, made = time.monotonic(), TrialStatistics(told)
-    complete, last, error, found = None, None, None, None
-    for trials in _batches(asked):
+    refuse_with_statistics(spec)
+    over_trials = spec.selection.over_trials
+    begun, statistics = time.monotonic(), TrialStatistics(over_trials)
+    complete, last, error, not_finite = None, None, None, None
+    for trials in _batches(spec):
         try:
-            last, error = run(_of(asked, trials, begun))
+            last, error = run(_of(spec, trials, begun))
         except KeyboardInterrupt as interrupt:
             if complete is None:
                 raise
             stopped_by = getattr(interrupt, "reason", StopReason.INTERRUPTED)
             if stopped_by is StopReason.INTERRUPTED:
                 count_interrupt()
-            reason = f"{made.trials} trials; {stopped_by.value}"
-            return told_of(made, complete, stopped_by, reason), None
-        found = earliest((found, last.not_finite))
+            reason = f"{statistics.trials} trials; {stopped_by.value}"
+            return told_of(statistics, complete, stopped_by, reason), None
+        not_finite = earliest((not_finite, last.not_finite))
         if error is not None or last.stopped_by is not StopReason.COMPLETED:
             break
         complete = last
-        refuse_padding(complete, told.statistics)
-        made.add(complete, _members(complete))
+        refuse_padding(complete, over_trials.statistics)
+        statistics.add(complete, _members(complete))
         trials.seen(complete)
     assert last is not None
     if complete is None:
         return last, error
     is_all = last.stopped_by is StopReason.COMPLETED
-    reason = last.reason if is_all else f"{made.trials} trials; {last.reason}"
-    results = told_of(made, complete, last.stopped_by, reason)
-    results.not_finite = found
+    reason = last.reason if is_all else f"{statistics.trials} trials; {last.reason}"
+    results = told_of(statistics, complete, last.stopped_by, reason)
+    results.not_finite = not_finite
     return results, error
 
 
@@ -82,8 +82,8 @@ class _Batch:
         self.next = max(1, min(MOST, 4 * len(self.numbers), fitting))
 
 
-def _batches(asked: RunSpecification) -> Iterator[_Batch]:
-    numbers = asked.values.draws.trials
+def _batches(spec: RunSpecification) -> Iterator[_Batch]:
+    numbers = spec.values.draws.trials
     assert numbers is not None
     place, count = 0, FIRST
     while place < len(numbers):
@@ -98,8 +98,8 @@ def of_each_trial(selection: Selection) -> Selection:
     Raises:
         InputError: an output is reduced to what nothing is told of.
     """
-    told = selection.over_trials
-    names = dict.fromkeys((*told.statistics, *((told.by,) if told.by else ())))
+    over_trials = selection.over_trials
+    names = dict.fromkeys((*over_trials.statistics, *((over_trials.by,) if over_trials.by else ())))
     reduced = [f"{name}.{word}" for name, words in selection.reduce.items() for word in words]
     for name in reduced:
         if name not in names:
@@ -111,17 +111,17 @@ def of_each_trial(selection: Selection) -> Selection:
     return replace(selection, only=only, record=(), over_trials=OverTrials())
 
 
-def _of(asked: RunSpecification, batch: _Batch, begun: float) -> RunSpecification:
+def _of(spec: RunSpecification, batch: _Batch, begun: float) -> RunSpecification:
     """Return the specification of one batch, which selects the outputs with statistics only."""
-    draws = Draws(asked.values.draws.seed, batch.numbers)
-    controls, limit = asked.controls, asked.controls.time_limit
+    draws = Draws(spec.values.draws.seed, batch.numbers)
+    controls, limit = spec.controls, spec.controls.time_limit
     if limit is not None:
         left = max(1e-3, limit - (time.monotonic() - begun))
         controls = replace(controls, time_limit=left)
     return replace(
-        asked,
-        values=replace(asked.values, draws=draws),
-        selection=of_each_trial(asked.selection),
+        spec,
+        values=replace(spec.values, draws=draws),
+        selection=of_each_trial(spec.selection),
         controls=controls,
         output=None,
     )
@@ -140,7 +140,7 @@ def _members(results: Results) -> range | None:
 
 
 def told_of(
-    made: TrialStatistics, complete: Results, stopped_by: StopReason, reason: str
+    statistics: TrialStatistics, complete: Results, stopped_by: StopReason, reason: str
 ) -> Results:
     """Return the results of a complete batch with the statistics of all trials in place of its outputs.
 
@@ -148,9 +148,9 @@ def told_of(
     """
     axes = [axis for axis in complete.axes if axis.name != "trial"]
     place = int(bool(axes) and axes[0].is_swept)
-    axes[place:place] = made.axes
+    axes[place:place] = statistics.axes
     along = [name for axis in axes for name in axis.coordinates]
-    arrays = made.arrays()
+    arrays = statistics.arrays()
     return Results(
         arrays,
         {n: report for n, report in complete.loops.items() if isinstance(report.iterations, int)},
@@ -167,7 +167,7 @@ def told_of(
         native=complete.native,
         seed=complete.seed,
         draws=True,
-        statistics=made.numbers,
+        statistics=statistics.numbers,
     )
 
 
@@ -199,16 +199,16 @@ def refuse_padding(results: Results, names: Iterable[str]) -> None:
 _WITHOUT_UNIT = (".count", ".histogram", ".var")
 
 
-def refuse_with_statistics(asked: RunSpecification) -> None:
+def refuse_with_statistics(spec: RunSpecification) -> None:
     """Refuse arguments that cannot be combined with statistics over trials."""
-    controls, selection = asked.controls, asked.selection
+    controls, selection = spec.controls, spec.selection
     for what, there in (
         ("outputs of each trial", bool(selection.record) or selection.only is not None),
         ("a checkpoint", controls.saved_at is not None),
-        ("a state", asked.values.state is not None),
+        ("a state", spec.values.state is not None),
         ("rows of some steps only", selection.when is not None),
-        ("rows that are written while they are computed", asked.streams),
-        ("modeci_mdf's engine", asked.engine == "modeci"),
+        ("rows that are written while they are computed", spec.streams),
+        ("modeci_mdf's engine", spec.engine == "modeci"),
     ):
         if there:
             raise InputError(

@@ -64,17 +64,19 @@ class Evaluation(Struct, frozen=True):
     @classmethod
     def of(cls, program: Program, run: SingleRun) -> Evaluation:
         """Return the evaluation of a program."""
-        ran = run.session.program
+        session_program = run.session.program
         return cls(
             program,
             run,
             tuple(loops(program)),
-            ran.output_names(OutputRole.ITERATIONS),
-            ran.output_names(OutputRole.CONDITION),
+            session_program.output_names(OutputRole.ITERATIONS),
+            session_program.output_names(OutputRole.CONDITION),
             frozenset(
-                o.of for o in ran.outputs if o.role is OutputRole.ITERATIONS and o.members == 0
+                o.of
+                for o in session_program.outputs
+                if o.role is OutputRole.ITERATIONS and o.members == 0
             ),
-            ran.output_names(OutputRole.LENGTH),
+            session_program.output_names(OutputRole.LENGTH),
             program.output_names(OutputRole.HAS_RUN),
             {o.name: o.value.dtype for o in program.outputs if not is_tensor(o.value.dtype)},
         )
@@ -99,7 +101,7 @@ class Prepared:
         self._lock = ForkSafeLock()
         self.jacobians: Recent[object] = Recent(SESSIONS)
         self._latest: Evaluation | None = None
-        self._taken: Device | None = None
+        self._last_device: Device | None = None
 
     def __reduce__(self) -> tuple[type[Prepared], tuple[Document, Placement, Options]]:
         return Prepared, (self.document, self.placement, self.options)
@@ -128,7 +130,7 @@ class Prepared:
                 ready = Evaluation.of(program, run)
                 self._evaluations.put(key, ready)
             self._latest = ready
-            self._taken = None  # told by what will have run
+            self._last_device = None  # told by what will have run
             return ready
 
     def over_time(self, specification: RunSpecification, bound: Bound) -> TimeSession:
@@ -154,11 +156,11 @@ class Prepared:
 
     def of_own_values(self, *, over_time: bool) -> Program:
         """Return the program for the model's own values without running it."""
-        asked = self._of_defaults(steps=2 if over_time else None)
-        bound = self.bound(asked)
+        spec = self._of_defaults(steps=2 if over_time else None)
+        bound = self.bound(spec)
         if over_time:
-            return read_over_time(self.document, bound, self.options, asked).later
-        return read_once(self.document, bound, self.options, asked.selection).program
+            return read_over_time(self.document, bound, self.options, spec).later
+        return read_once(self.document, bound, self.options, spec.selection).program
 
     def program_of(self, selection: Selection) -> Program:
         """Return the program of one evaluation for the types that the model states, with names for open extents.
@@ -171,16 +173,16 @@ class Prepared:
 
     def remembers(self) -> bool:
         """Return True if an evaluation over time reads states of the evaluation before it."""
-        asked = replace(self._of_defaults(steps=2), dt=1.0)
+        spec = replace(self._of_defaults(steps=2), dt=1.0)
         with suppress(LoopError):  # it cannot be run over time
-            programs = read_over_time(self.document, self.bound(asked), self.options, asked)
+            programs = read_over_time(self.document, self.bound(spec), self.options, spec)
             return bool(programs.later.input_names(InputRole.STATE))
         return False
 
     def _of_defaults(self, steps: int | None = None) -> RunSpecification:
         """Return bound defaults, with placeholders that give required inputs their types."""
-        given = stand_ins(self.document, self.options.precision)
-        return RunSpecification(Values(inputs=given), steps=steps)
+        inputs = stand_ins(self.document, self.options.precision)
+        return RunSpecification(Values(inputs=inputs), steps=steps)
 
     @cached_property
     def units(self) -> Mapping[str, str]:
@@ -223,18 +225,18 @@ class Prepared:
     def latest(self) -> Evaluation:
         """Last evaluation. A model that has not run is prepared for its defaults."""
         if self._latest is None:
-            asked = self._of_defaults()
-            return self.evaluation(asked, self.bound(asked))
+            spec = self._of_defaults()
+            return self.evaluation(spec, self.bound(spec))
         return self._latest
 
     def ran_on(self, device: Device) -> None:
         """Record the device of the last run."""
-        self._taken = device
+        self._last_device = device
 
     @property
     def device(self) -> Device:
         """Device of the last run."""
-        return self._taken or self.latest.run.device
+        return self._last_device or self.latest.run.device
 
 
 def _key(specification: RunSpecification, bound: Bound, options: Options) -> Hashable:

@@ -96,9 +96,9 @@ def recover(
     }
     words |= {"likelihood": likelihood, "trials": trials, "points": points, "polish": polish}
     request = _request(model, {}, units.convert_bounds(free), against, words)
-    made = _Made(model, request, noise, data_trials, seed)
+    simulated = _Made(model, request, noise, data_trials, seed)
     recovery = interruptible(
-        lambda: made.recovery(times, words),
+        lambda: simulated.recovery(times, words),
         on_interrupt,
         lambda recovery: f"{len(recovery.fits)} of {times} data sets",
     )
@@ -154,10 +154,12 @@ class _Made:
         self._free = free_parameters(model, request)
         self._rng = np.random.default_rng(seed)
         document = model.prepared.document
-        said = request.likelihood or {
+        likelihood = request.likelihood or {
             name: name for name in arguments.names(request.against, "against")
         }
-        self._columns = {find_item(document, output).name: name for name, output in said.items()}
+        self._columns = {
+            find_item(document, output).name: name for name, output in likelihood.items()
+        }
 
     def sets(self, times: int) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
         """Yield true parameters with the data that they generate."""
@@ -173,13 +175,13 @@ class _Made:
         if self._noise is None:
             draws = self._rng.integers(0, 2**62, -(-self._count // self._trials))
             members = {name: np.repeat(v, len(draws), axis=0) for name, v in members.items()}
-            made = model.outputs({**members, "seed": draws})
+            outputs = model.outputs({**members, "seed": draws})
             return {
-                column: made[name].reshape(-1)[: self._count].astype(float)
+                column: outputs[name].reshape(-1)[: self._count].astype(float)
                 for name, column in self._columns.items()
             }
-        made = model.outputs(members)
-        rows = {column: made[name][0] for name, column in self._columns.items()}
+        outputs = model.outputs(members)
+        rows = {column: outputs[name][0] for name, column in self._columns.items()}
         return {
             name: array + self._noise * self._rng.standard_normal(array.shape)
             for name, array in rows.items()
@@ -187,7 +189,7 @@ class _Made:
 
     @property
     def _trials(self) -> int:
-        trials = self._request.asked.values.draws.trials
+        trials = self._request.spec.values.draws.trials
         return 1 if trials is None else len(trials)
 
     def recovery(self, times: int, words: Mapping[str, Any]) -> Recovery:
@@ -201,11 +203,11 @@ class _Made:
         before = interrupts()
         try:
             for truth, data in self.sets(times):
-                found = self.fit(data, len(fits), words)
+                fits_found = self.fit(data, len(fits), words)
                 if interrupts() != before:
                     break
                 truths.append(truth)
-                fits.append(found)
+                fits.append(fits_found)
         except KeyboardInterrupt:
             if not fits:
                 raise
@@ -218,6 +220,6 @@ class _Made:
         """Return the fit of one data set."""
         request = self._request
         words = {**words, "seed": request.seed + k}
-        found = fit(self._model, _request(self._model, data, request.free, request.against, words))
-        assert isinstance(found, Fit)
-        return found
+        fitted = fit(self._model, _request(self._model, data, request.free, request.against, words))
+        assert isinstance(fitted, Fit)
+        return fitted

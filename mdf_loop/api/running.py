@@ -52,76 +52,76 @@ Computing: TypeAlias = Callable[[Claim | None], tuple[Results, LoopError | None]
 """Gives results, and the error that ended what was computed; with the store as its own, if there is one."""
 
 
-def run(prepared: Prepared, asked: RunSpecification) -> Results:
+def run(prepared: Prepared, spec: RunSpecification) -> Results:
     """Run a model in this process, and save the results if requested."""
-    if isinstance(asked.values.sweep, Grid) and asked.streams:
+    if isinstance(spec.values.sweep, Grid) and spec.streams:
         raise InputError(
             "a grid is not written to a Zarr store while it runs",
             hint="write .nc or .h5, or let a cluster write it (cluster=1), "
             "or sweep over dict(grid), whose members have one axis",
         )
-    return with_files(prepared, asked, lambda claim: _computed(prepared, asked, claim))
+    return with_files(prepared, spec, lambda claim: _computed(prepared, spec, claim))
 
 
-def with_files(prepared: Prepared, asked: RunSpecification, compute: Computing) -> Results:
+def with_files(prepared: Prepared, spec: RunSpecification, compute: Computing) -> Results:
     """Compute results, and save them if requested.
 
     Raises:
         LoopError: it cannot be written, or the run has failed: `results` are what was reached.
     """
-    if not asked.writes and asked.controls.memory_limit is None:
-        return _ended(prepared, asked, compute, None)
-    with limited(asked.controls.memory_limit), noting(prepared.document.files):
-        if asked.output is not None:
-            _check_output(prepared, asked, asked.output)
-        if asked.store is None:
-            return _ended(prepared, asked, compute, None)
-        with claimed(asked.store, new_run_id(), overwrite=asked.overwrite) as claim:
-            if asked.begins:
+    if not spec.writes and spec.controls.memory_limit is None:
+        return _ended(prepared, spec, compute, None)
+    with limited(spec.controls.memory_limit), noting(prepared.document.files):
+        if spec.output is not None:
+            _check_output(prepared, spec, spec.output)
+        if spec.store is None:
+            return _ended(prepared, spec, compute, None)
+        with claimed(spec.store, new_run_id(), overwrite=spec.overwrite) as claim:
+            if spec.begins:
                 claim.check_new()
-            return _ended(prepared, asked, compute, claim)
+            return _ended(prepared, spec, compute, claim)
 
 
-def _check_output(prepared: Prepared, asked: RunSpecification, output: str | Path) -> None:
+def _check_output(prepared: Prepared, spec: RunSpecification, output: str | Path) -> None:
     """Refuse outputs that cannot be written before the run."""
-    controls = asked.controls
-    if asked.begins or not asked.streams:
+    controls = spec.controls
+    if spec.begins or not spec.streams:
         check_results_path(output)  # a run that goes on looks at its store itself
     place = path_of(output, "the output")
     for what, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
         refuse_clashes({"output": place, what: path})
-    selected = replace(asked.selection, when=None)
-    names = (*named_items(prepared.document, selected), *asked.values.sweep)
+    selected = replace(spec.selection, when=None)
+    names = (*named_items(prepared.document, selected), *spec.values.sweep)
     check_texts(output, names, prepared.units)
 
 
 def _computed(
-    prepared: Prepared, asked: RunSpecification, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of the selected engine."""
-    backend, error = BACKENDS[asked.engine], None
+    backend, error = BACKENDS[spec.engine], None
     if isinstance(backend, DocumentBackend):
-        results = _run_in_engine(prepared, asked, backend)
-    elif asked.selection.over_trials.statistics:
-        results, error = run_over_trials(lambda batch: _compiled(prepared, batch, None), asked)
+        results = _run_in_engine(prepared, spec, backend)
+    elif spec.selection.over_trials.statistics:
+        results, error = run_over_trials(lambda batch: _compiled(prepared, batch, None), spec)
     else:
-        results, error = _compiled(prepared, asked, claim)
-    return laid_out(results, asked.values.sweep), error
+        results, error = _compiled(prepared, spec, claim)
+    return laid_out(results, spec.values.sweep), error
 
 
 def _ended(
-    prepared: Prepared, asked: RunSpecification, compute: Computing, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, compute: Computing, claim: Claim | None
 ) -> Results:
     """Return complete results after writing them, or raise the error that ended the computation."""
     results, error = compute(claim)
     results.read_from = prepared.document.files
     results.model = prepared.document
-    results.run_values, results.steps = asked.values, asked.steps
+    results.run_values, results.steps = spec.values, spec.steps
     results.notes = finite_check.notes(results)
     try:
-        if asked.output is not None:
+        if spec.output is not None:
             with finished(heard=results.stopped_by.is_asked):
-                _save(results, asked, asked.output, claim)
+                _save(results, spec, spec.output, claim)
     except Signalled as signalled:
         if error is None:
             signalled.results = results
@@ -143,24 +143,24 @@ def _ended(
 
 
 def _compiled(
-    prepared: Prepared, asked: RunSpecification, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of a compiled model, and the error that ended the run."""
-    run = _run_once if asked.steps is None else _run_over_time
-    return run(prepared, asked, claim)
+    run = _run_once if spec.steps is None else _run_over_time
+    return run(prepared, spec, claim)
 
 
 def _save(
-    results: Results, asked: RunSpecification, output: str | Path, claim: Claim | None
+    results: Results, spec: RunSpecification, output: str | Path, claim: Claim | None
 ) -> None:
     """Write the results, or their unwritten part."""
     if claim is None:
         results.save(output)
         return
     claim.check()
-    if asked.shares_store:
+    if spec.shares_store:
         return
-    if asked.streams:
+    if spec.streams:
         complete(claim.place, results)
     else:
         create(claim.place, results, run=claim.run)
@@ -170,14 +170,14 @@ def _ended_by(
     prepared: Prepared, controller: RunController, time: Callable[[int], str | None]
 ) -> LoopError | None:
     """Return the error that ended a run, or None."""
-    found = controller.not_finite
-    if found is None or controller.controls.nan != "error":
+    not_finite = controller.not_finite
+    if not_finite is None or controller.controls.nan != "error":
         return controller.failure
     where = prepared.document.where
     with suppress(UnknownNameError):
-        item = find_item(prepared.document, found.name)
+        item = find_item(prepared.document, not_finite.name)
         where = f"{where}.nodes['{item.node}'].{item.kind}['{item.id}']"
-    sentence = found.sentence(time(found.step))
+    sentence = not_finite.sentence(time(not_finite.step))
     return NotFiniteError(sentence, where, "what was reached is in error.results")
 
 
@@ -196,31 +196,31 @@ def _why(
 
 
 def _run_once(
-    prepared: Prepared, asked: RunSpecification, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
-    bound = prepared.bound(asked)
-    ready = prepared.evaluation(asked, bound)
+    bound = prepared.bound(spec)
+    ready = prepared.evaluation(spec, bound)
     bound = bound.drawing(ready.program)
-    program, controls = ready.program, asked.controls
+    program, controls = ready.program, spec.controls
     names = [output.name for output in program.outputs]
     run = None if claim is None else claim.run
-    controller = RunController(controls, lambda: identity(prepared, asked, bound, names), run=run)
+    controller = RunController(controls, lambda: identity(prepared, spec, bound, names), run=run)
     if claim is not None:
         claim.run = controller.run
         claim.check_new()
-    reached = ready.run.run(bound.arrays, controller)
-    made = {name: reached.outputs[name] for name in names if name in reached.outputs}
-    made, lengths = padded(made, reached, ready)
-    reports = loop_reports(ready, reached) if ready.loops else {}
-    stopped_by, reason = _how_it_went(reached, reports, controller)
+    partial_run = ready.run.run(bound.arrays, controller)
+    outputs = {name: partial_run.outputs[name] for name in names if name in partial_run.outputs}
+    outputs, lengths = padded(outputs, partial_run, ready)
+    reports = loop_reports(ready, partial_run) if ready.loops else {}
+    stopped_by, reason = _how_it_went(partial_run, reports, controller)
     results = results_of(
         prepared,
         bound,
-        with_missing(made, ready.flags, lengths),
+        with_missing(outputs, ready.flags, lengths),
         ready.run.device,
         loops=reports,
         lengths=lengths,
-        dtypes={name: dtype for name, dtype in ready.dtypes.items() if name in made},
+        dtypes={name: dtype for name, dtype in ready.dtypes.items() if name in outputs},
         stopped_by=stopped_by,
         reason=reason,
         checkpoint=controller.checkpoint,
@@ -228,17 +228,17 @@ def _run_once(
         seconds=controller.seconds,
     )
     if controls.nan is None:
-        flags = {name: reached.outputs.get(flag) for name, flag in ready.flags.items()}
-        results.not_finite = finite_check.in_evaluation(made, lengths, results, flags)
+        flags = {name: partial_run.outputs.get(flag) for name, flag in ready.flags.items()}
+        results.not_finite = finite_check.in_evaluation(outputs, lengths, results, flags)
     return results, _ended_by(prepared, controller, lambda step: None)
 
 
 def _how_it_went(
-    reached: Reached, reports: Mapping[str, LoopReport], controller: RunController
+    partial_run: Reached, reports: Mapping[str, LoopReport], controller: RunController
 ) -> tuple[StopReason, str]:
     """Return the reason why an evaluation ended, and a sentence about it."""
-    stopped_by = reached.stopped_by
-    if stopped_by is None and not (reports or reached.missing or controller.failure):
+    stopped_by = partial_run.stopped_by
+    if stopped_by is None and not (reports or partial_run.missing or controller.failure):
         return StopReason.COMPLETED, StopReason.COMPLETED.value
     if stopped_by is None:
         bounded = any(StopReason.MAX_ITERATIONS in r.reasons for r in reports.values())
@@ -249,7 +249,9 @@ def _how_it_went(
         if stopped_by in report.reasons
     ]
     why = _why(stopped_by, controller, lambda step: None)
-    missing = [f"'{name}' could not be computed: {why}" for name, why in reached.missing.items()]
+    missing = [
+        f"'{name}' could not be computed: {why}" for name, why in partial_run.missing.items()
+    ]
     return stopped_by, "; ".join((*stopped, why, *missing))
 
 
@@ -257,54 +259,54 @@ def _how_it_went(
 
 
 def _run_over_time(
-    prepared: Prepared, asked: RunSpecification, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
-    keeping = kept(prepared.document, asked.selection)
-    bound = prepared.bound(asked)
-    session = prepared.over_time(asked, bound)
+    keeping = kept(prepared.document, spec.selection)
+    bound = prepared.bound(spec)
+    session = prepared.over_time(spec, bound)
     bound = bound.drawing(session.programs.later)
-    stepper = TimeStepper(session, asked, bound, keeping)
+    stepper = TimeStepper(session, spec, bound, keeping)
     keeping = replace(keeping, open=session.row_shapes.open)
     _refuse_members(bound, keeping)
-    ends = asked.controls.time_limit is None  # else nobody knows how many rows there will be
+    ends = spec.controls.time_limit is None  # else nobody knows how many rows there will be
     expected = keeping.expected(stepper.first, stepper.total) if ends else None
     controller = RunController(
-        asked.controls,
-        lambda: identity(prepared, asked, bound, keeping.names),
+        spec.controls,
+        lambda: identity(prepared, spec, bound, keeping.names),
         session.axis,
         None if claim is None else claim.run,
     )
     sink: Sink = Rows(session.axis, expected)
     if claim is not None:
         claim.run = controller.run
-        sink = _stream(prepared, asked, bound, session, keeping, claim)
+        sink = _stream(prepared, spec, bound, session, keeping, claim)
     with controller:
         name = prepared.document.graph.id
-        ran = run_over_time(session, stepper, keeping, sink, controller, name)
-    prepared.ran_on(ran.device)
+        completed_run = run_over_time(session, stepper, keeping, sink, controller, name)
+    prepared.ran_on(completed_run.device)
 
     def time(step: int) -> str | None:
-        return ran.time_of(step, prepared.units[TIME])
+        return completed_run.time_of(step, prepared.units[TIME])
 
     results = results_of(
         prepared,
         bound,
-        {**ran.rows, **ran.reduced},
-        ran.device,
-        axes=(ran.axis,) if keeping.traces else (),
-        lengths=ran.lengths,
-        state=ran.state,
-        execution_list=ran.execution_list,
-        reduced=ran.reduced,
+        {**completed_run.rows, **completed_run.reduced},
+        completed_run.device,
+        axes=(completed_run.axis,) if keeping.traces else (),
+        lengths=completed_run.lengths,
+        state=completed_run.state,
+        execution_list=completed_run.execution_list,
+        reduced=completed_run.reduced,
         units=_units_of_reduced(prepared, keeping),
-        stopped_by=ran.stopped_by,
-        reason=_sentence(ran, stepper, controller, time),
+        stopped_by=completed_run.stopped_by,
+        reason=_sentence(completed_run, stepper, controller, time),
         checkpoint=controller.checkpoint,
         native=stepper.native,
         seconds={"time": controller.seconds[name]},
     )
-    if asked.controls.nan is None:
-        results.not_finite = finite_check.over_time(prepared, asked.values, results, ran)
+    if spec.controls.nan is None:
+        results.not_finite = finite_check.over_time(prepared, spec.values, results, completed_run)
     return results, _ended_by(prepared, controller, time)
 
 
@@ -329,15 +331,15 @@ def _refuse_members(bound: Bound, keeping: Keeping) -> None:
 
 def _stream(
     prepared: Prepared,
-    asked: RunSpecification,
+    spec: RunSpecification,
     bound: Bound,
     session: TimeSession,
     keeping: Keeping,
     claim: Claim,
 ) -> Streamed:
     """Return the destination of rows during the run."""
-    empty = np.zeros(0, np.int64 if asked.dt is None else np.float64)
-    time = Axis("time", {"step" if asked.dt is None else "time": empty})
+    empty = np.zeros(0, np.int64 if spec.dt is None else np.float64)
+    time = Axis("time", {"step" if spec.dt is None else "time": empty})
     axes = (*member_axes(bound), time)
     return Streamed(
         claim.path,
@@ -353,35 +355,36 @@ def _stream(
 
 
 def _sentence(
-    ran: Ran, stepper: TimeStepper, controller: RunController, time: Callable[[int], str | None]
+    completed_run: Ran,
+    stepper: TimeStepper,
+    controller: RunController,
+    time: Callable[[int], str | None],
 ) -> str:
     """Return a sentence about the progress of a run and the reason for its end."""
-    if ran.stopped_by is StopReason.COMPLETED:
-        return str(ran.stopped_by.value)
-    return f"{ran.done} of {stepper.total} steps; {_why(ran.stopped_by, controller, time)}"
+    if completed_run.stopped_by is StopReason.COMPLETED:
+        return str(completed_run.stopped_by.value)
+    return f"{completed_run.done} of {stepper.total} steps; {_why(completed_run.stopped_by, controller, time)}"
 
 
 # --- modeci_mdf's engine --------------------------------------------------------------------------
 
 
-def _run_in_engine(
-    prepared: Prepared, asked: RunSpecification, backend: DocumentBackend
-) -> Results:
-    bound = prepared.bound(asked)
-    _refuse_in_engine(asked)
+def _run_in_engine(prepared: Prepared, spec: RunSpecification, backend: DocumentBackend) -> Results:
+    bound = prepared.bound(spec)
+    _refuse_in_engine(spec)
     return engine_results(
         backend,
         with_values(prepared.document, bound.settings),
-        only_given(prepared.document, asked.values.inputs, bound.given),
-        asked,
+        only_given(prepared.document, spec.values.inputs, bound.given),
+        spec,
         device=prepared.placement.device,
         precision=prepared.options.precision,
     )
 
 
-def _refuse_in_engine(asked: RunSpecification) -> None:
-    values, selection, controls = asked.values, asked.selection, asked.controls
-    for what, given in (
+def _refuse_in_engine(spec: RunSpecification) -> None:
+    values, selection, controls = spec.values, spec.selection, spec.controls
+    for what, is_given in (
         ("sweep", values.sweep),
         ("trials", values.draws.trials is not None),
         ("state", values.state),
@@ -392,7 +395,7 @@ def _refuse_in_engine(asked: RunSpecification) -> None:
         ("checkpoint", controls.saved_at),
         ("memory limit", controls.memory_limit),
     ):
-        if given:
+        if is_given:
             raise InputError(
                 f"modeci_mdf's engine takes no {what}",
                 hint="leave it out, or run the model compiled",

@@ -17,9 +17,9 @@ from mdf_loop.user_warnings import warn_user
 
 def program_of(named: Named, values: Values, free: Mapping[str, Any]) -> Program:
     """Return the model with `free` parameters as inputs, as one program."""
-    given = with_member(named.prepared.document, values, free)
-    asked = named.asked(given.set, given.inputs)
-    return named.program(asked, named.prepared.bound(asked))
+    values_of_member = with_member(named.prepared.document, values, free)
+    spec = named.specification(values_of_member.set, values_of_member.inputs)
+    return named.program(spec, named.prepared.bound(spec))
 
 
 def refuse_draws(program: Program) -> None:

@@ -21,15 +21,15 @@ def values_of(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
     Raises:
         InputError: there is no such parameter, or what a state begins with is not written there.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     computed = []
     for name in names:
         written = written_value(prepared.document, name)
         if isinstance(written, str) and parse_number(written) is None:
             computed.append(name)
         else:
-            found[name] = parse_number(written) if isinstance(written, str) else written
-    return {**found, **_computed(prepared, computed)} if computed else found
+            values[name] = parse_number(written) if isinstance(written, str) else written
+    return {**values, **_computed(prepared, computed)} if computed else values
 
 
 def _computed(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
@@ -41,6 +41,6 @@ def _computed(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
                 prepared.document.where,
                 f"say where it is differentiated: set={{'{name}': ...}}",
             )
-    asked = RunSpecification(selection=Selection(only=tuple(names)))
-    results = run(prepared, asked)
+    spec = RunSpecification(selection=Selection(only=tuple(names)))
+    results = run(prepared, spec)
     return {name: np.asarray(results[name]) for name in names}

@@ -74,23 +74,23 @@ class Apart:
 
     def enter(self, value: Value, elements: Sequence[Value]) -> None:
         """Let a value have these elements."""
-        made = np.empty(len(elements), object)
-        made[:] = elements
-        self._elements[value] = made.reshape(self._own(value))
+        elements_array = np.empty(len(elements), object)
+        elements_array[:] = elements
+        self._elements[value] = elements_array.reshape(self._own(value))
 
     def entering(self, value: Value) -> list[Value]:
         """Return new elements for an input of the body."""
-        made = self._named(value, self._axis(value))
-        self.enter(value, made)
-        return made
+        element_values = self._named(value, self._axis(value))
+        self.enter(value, element_values)
+        return element_values
 
     def given(self, value: Value) -> list[Value]:
         """Elements of a value that stands outside of the loop, with their places in it."""
-        made = self._named(value, self._axis(value))
-        for number, element in enumerate(made):
+        element_values = self._named(value, self._axis(value))
+        for number, element in enumerate(element_values):
             if element is not value:
-                self.places[element] = Element(value, number, len(made))
-        return made
+                self.places[element] = Element(value, number, len(element_values))
+        return element_values
 
     def fitting(self, value: Value, enter: Value) -> list[Value]:
         """Return the elements of a carried value, as many as the entering value has.
@@ -111,9 +111,9 @@ class Apart:
             if array is None or array.size == 1:
                 self.enter(value, self.given(value) if array is None else [value])
             else:
-                made = self._named(value, ())
-                self.known.update(zip(made, np.ravel(array), strict=True))
-                self.enter(value, made)
+                element_values = self._named(value, ())
+                self.known.update(zip(element_values, np.ravel(array), strict=True))
+                self.enter(value, element_values)
         return self._elements[value]
 
     def _named(self, value: Value, shape: Shape) -> list[Value]:
@@ -171,15 +171,15 @@ class Apart:
             raise NotNative("members stop each for itself, and compute much with arrays")
 
     def _by_number(self, op: Op) -> None:
-        (made,) = op.outputs
-        own = self._own(made)
-        inputs = [None if v is None else self._along(v, made) for v in op.inputs]
+        (output,) = op.outputs
+        own = self._own(output)
+        inputs = [None if v is None else self._along(v, output) for v in op.inputs]
         spread = [None if v is None else np.broadcast_to(v, own).reshape(-1) for v in inputs]
         elements = [
-            self._append(op.op_type, [None if v is None else v[k] for v in spread], made, k, op)
+            self._append(op.op_type, [None if v is None else v[k] for v in spread], output, k, op)
             for k in range(math.prod(own))
         ]
-        self.enter(made, elements)
+        self.enter(output, elements)
 
     def _append(
         self, op_type: str, operands: Sequence[Value | None], like: Value, number: int, op: Op
@@ -188,26 +188,26 @@ class Apart:
         apart = any(v is not None and self._is_apart(v) for v in operands)
         shape: Shape = (self._members,) if apart else ()
         alike = like.shape == shape
-        made = like if alike else Value(f"{like.name} {number}", like.dtype, shape)
+        element = like if alike else Value(f"{like.name} {number}", like.dtype, shape)
         attributes = op.attributes if op_type == op.op_type else {}
-        self.ops.append(Op(op_type, tuple(operands), (made,), attributes, where=op.where))
-        return made
+        self.ops.append(Op(op_type, tuple(operands), (element,), attributes, where=op.where))
+        return element
 
-    def _along(self, value: Value, made: Value) -> Elements:
+    def _along(self, value: Value, output: Value) -> Elements:
         """Return the elements of an operand, with the missing axes of the result."""
-        elements, rank = self._of(value), len(self._own(made))
+        elements, rank = self._of(value), len(self._own(output))
         if self._is_apart(value) and elements.ndim not in (0, rank):
             raise NotNative(f"the axes of '{value.name}' are others than those of a member")
         return elements.reshape(elements.shape[max(elements.ndim - rank, 0) :])
 
     def _in_order(self, op: Op) -> None:
         """Shapes only: the same elements, each as often as it is wanted."""
-        data, made = op.inputs[0], op.outputs[0]
+        data, output = op.inputs[0], op.outputs[0]
         assert data is not None
-        elements, own = self._of(data), self._own(made)
+        elements, own = self._of(data), self._own(output)
         if elements.size != math.prod(own):
-            elements = np.broadcast_to(self._along(data, made), own)
-        self.enter(made, list(elements.flat))
+            elements = np.broadcast_to(self._along(data, output), own)
+        self.enter(output, list(elements.flat))
 
     def _moved(self, op: Op) -> None:
         """Only other places."""
@@ -225,39 +225,39 @@ class Apart:
     # --- many elements, made one ------------------------------------------------------------------
 
     def _joined(self, op: Op) -> None:
-        data, made = op.inputs[0], op.outputs[0]
+        data, output = op.inputs[0], op.outputs[0]
         assert data is not None
         if data.dtype == "bool" or (op.op_type == "ReduceMean" and not is_float(data.dtype)):
             raise NotNative(f"it has {title(op.op_type)} of {data.dtype}")
         elements = self._of(data)
-        gone = self._axes(op, data)
-        in_parts = is_in_parts(gone, elements.ndim) if gone else False
-        kept = [axis for axis in range(elements.ndim) if axis not in gone]
-        rows = elements.transpose(*kept, *gone)
-        rows = rows.reshape(math.prod(elements.shape[axis] for axis in kept), -1)
+        reduced_axes = self._axes(op, data)
+        in_parts = is_in_parts(reduced_axes, elements.ndim) if reduced_axes else False
+        kept_axes = [axis for axis in range(elements.ndim) if axis not in reduced_axes]
+        rows = elements.transpose(*kept_axes, *reduced_axes)
+        rows = rows.reshape(math.prod(elements.shape[axis] for axis in kept_axes), -1)
         if not rows.shape[1]:
             raise NotNative(f"it has {title(op.op_type)} of nothing")
         results = []
         for number, row in enumerate(rows):
-            total = self._of_all(op, list(row), made, number, in_parts=in_parts)
+            total = self._of_all(op, list(row), output, number, in_parts=in_parts)
             results.append(self._mean(op, total, len(row), number))
-        self.enter(made, results)
+        self.enter(output, results)
 
     def _axes(self, op: Op, data: Value) -> list[int]:
         """Return the axes of a member that are reduced."""
         front = int(self._is_apart(data))
-        found = [axis - front for axis in axes_named(op, len(data.shape or ()), self.known.get)]
-        if min(found, default=-1) < 0:
+        axes = [axis - front for axis in axes_named(op, len(data.shape or ()), self.known.get)]
+        if min(axes, default=-1) < 0:
             raise NotNative(f"it has {title(op.op_type)} over members")
-        return found
+        return axes
 
     def _of_all(
-        self, op: Op, row: list[Value], made: Value, number: int, *, in_parts: bool
+        self, op: Op, row: list[Value], output: Value, number: int, *, in_parts: bool
     ) -> Value:
         """Join the elements of a row in the order of `ops.ordered_sum`."""
 
         def join(a: Value, b: Value) -> Value:
-            like = replace(made, name=f"{made.name} of {number}")
+            like = replace(output, name=f"{output.name} of {number}")
             return self._append(JOINS[op.op_type], (a, b), like, len(self.ops), op)
 
         if in_parts and len(row) >= MIN_TERMS_IN_PARTS:

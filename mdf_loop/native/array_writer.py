@@ -41,10 +41,10 @@ class ArrayWriter(ABC):
         """Numbers from an array, as many as the code has lanes."""
         at = self.at(dtype, pointer, place)
         self.bounds.access(at, BYTES[dtype] * code.width, BYTES[dtype])
-        made = code.put(f"load {code.stored(dtype)}, ptr {at}, align {BYTES[dtype]}")
+        register = code.put(f"load {code.stored(dtype)}, ptr {at}, align {BYTES[dtype]}")
         if dtype != "bool":
-            return made
-        return code.put(f"trunc {code.stored(dtype)} {made} to {code.type(dtype)}")
+            return register
+        return code.put(f"trunc {code.stored(dtype)} {register} to {code.type(dtype)}")
 
     def store(self, code: Code, dtype: str, register: str, pointer: str, place: str = "0") -> None:
         """Numbers into an array."""

@@ -35,12 +35,12 @@ NO_LANES = LaneBlock(copies=0)
 def output_shapes(form: Form) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the outputs, rows included."""
     names = extent_names(form)
-    made = []
+    shapes = []
     for value, rows in form.outputs:
         own = value.shape or ()
         known = [e if isinstance(e, int) else extent_at(names.index(e)) for e in own[rows:]]
-        made.append((*[ITERATIONS] * rows, *known))
-    return tuple(made)
+        shapes.append((*[ITERATIONS] * rows, *known))
+    return tuple(shapes)
 
 
 class LaneBlocks(FormWriter):
@@ -82,8 +82,8 @@ class LaneBlocks(FormWriter):
         """Write a function that counts the iterations. LLVM omits everything that the count does not need."""
         self.begin(counts=True)
         self.loop(self.form.loop, self._given("0"))
-        made = self.one.put(f"load i64, ptr {self.iterations}")
-        self.one.line(f"ret i64 {made}")
+        iteration_count = self.one.put(f"load i64, ptr {self.iterations}")
+        self.one.line(f"ret i64 {iteration_count}")
         return self.function(head)
 
     def blocks(self, name: str) -> str:
@@ -209,20 +209,22 @@ class LaneBlocks(FormWriter):
 
     def op(self, op: Op, cells: Cells) -> None:
         """Once for a single number, else once for each copy."""
-        row, made = row_of(op.op_type), op.outputs[0]
+        row, output = row_of(op.op_type), op.outputs[0]
         if row.in_order:
             assert op.inputs[0] is not None
-            cells[made] = self._like(made, self.cell(op.inputs[0], cells))
+            cells[output] = self._like(output, self.cell(op.inputs[0], cells))
             return
         assert row.native is not None
         operands = [value for value in op.inputs if value is not None]
-        if is_single(made):
+        if is_single(output):
             registers = [self.register(value, cells) for value in operands]
-            cells[made] = Cell((row.native(self.one, op, *registers),), True)
+            cells[output] = Cell((row.native(self.one, op, *registers),), True)
             return
         copies = range(self._block.copies)
-        given = [[self._copy(self.cell(v, cells), k, v.dtype) for v in operands] for k in copies]
-        cells[made] = Cell(tuple(self.vectors(self._wide, op, given)))
+        lane_registers = [
+            [self._copy(self.cell(v, cells), k, v.dtype) for v in operands] for k in copies
+        ]
+        cells[output] = Cell(tuple(self.vectors(self._wide, op, lane_registers)))
 
     def flush(self, cells: Cells) -> None:
         """Do nothing, since no operation is postponed."""

@@ -77,9 +77,9 @@ class _Pointer(str):
 
 
 def _pointer(register: str, memory: _Memory) -> _Pointer:
-    made = _Pointer(register)
-    made.memory = memory
-    return made
+    pointer = _Pointer(register)
+    pointer.memory = memory
+    return pointer
 
 
 def _memories(pointer: str) -> Iterator[_Memory]:
@@ -150,10 +150,10 @@ class _Checked(Bounds):
 
     def _bytes(self, memory: _Memory) -> Extent:
         shape = self._extents(memory.value) if memory.shape is None else memory.shape
-        made: Extent = BYTES[memory.value.dtype]
+        byte_count: Extent = BYTES[memory.value.dtype]
         for extent in shape:
-            made = self._code.put(f"mul i64 {made}, {self._number(extent)}")
-        return made
+            byte_count = self._code.put(f"mul i64 {byte_count}, {self._number(extent)}")
+        return byte_count
 
     def _number(self, extent: Extent) -> Extent:
         """Return an extent as a number or register, also for extents as in `LoopText.shapes`."""

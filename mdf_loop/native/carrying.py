@@ -62,9 +62,9 @@ class Changing:
         for axis, place in self._places[value].items():
             writer.one.line(f"store i64 {extents[axis]}, ptr {place}")
         room = self._rooms[value]
-        made = writer.space.grown(room, (*extents, BYTES[value.dtype]))
-        made = writer.bounds.array(made, value, extents, room)
-        writer.copy(made, pointer, writer.shapes.bytes(other))
+        buffer = writer.space.grown(room, (*extents, BYTES[value.dtype]))
+        buffer = writer.bounds.array(buffer, value, extents, room)
+        writer.copy(buffer, pointer, writer.shapes.bytes(other))
 
     def got(self, value: Value) -> Cell:
         """Return the present array."""

@@ -44,12 +44,12 @@ class Natives(Struct, frozen=True, eq=False):
     Attributes:
         program: the program, with loops in place of functions that native loops compute in their own way.
         loops: the operators of native loops.
-        said: of each loop, by name, `native`, or `standard: ` and why.
+        form_by_name: of each loop, by name, `native`, or `standard: ` and why.
     """
 
     program: Program
     loops: Mapping[Loop, NativeLoop] = field(default_factory=dict)
-    said: Mapping[str, str] = field(default_factory=dict)
+    form_by_name: Mapping[str, str] = field(default_factory=dict)
 
     def register(self, options: Any) -> Callable[[], None]:
         """Let sessions with these options know the operators; to be called when one was made."""
@@ -104,7 +104,7 @@ def natives_of(
         look.refuse_standard()
     own = outside_of(program, whole=whole)
     if mode == "off" or not own.functions or unavailable() is not None:
-        return Natives(program, look.loops, look.said)
+        return Natives(program, look.loops, look.form_by_name)
     arrays = look.arrays if whole is None else _looked_at(whole, mode, brief=brief).arrays
     functions = own.of_loops(arrays)
     if iteration_of is not None and _ends_in_arrays(iteration_of(), mode):
@@ -112,7 +112,7 @@ def natives_of(
     return (
         _with_functions(program, functions, look)
         if functions
-        else Natives(program, look.loops, look.said)
+        else Natives(program, look.loops, look.form_by_name)
     )
 
 
@@ -132,7 +132,7 @@ def _with_functions(program: Program, functions: Sequence[Op], look: _Look) -> N
         loop: operator_of(kernel, f"function_{k}")
         for k, (loop, kernel) in enumerate(replaced.kernels.items())
     }
-    return Natives(replaced.program, {**look.loops, **operators}, look.said)
+    return Natives(replaced.program, {**look.loops, **operators}, look.form_by_name)
 
 
 def refuse_standard_loops(program: Program) -> None:
@@ -142,7 +142,7 @@ def refuse_standard_loops(program: Program) -> None:
         UnsupportedError: each loop that cannot be native with its reason.
     """
     look = _looked_at(program, "require")
-    problem = unavailable() if look.said else None
+    problem = unavailable() if look.form_by_name else None
     if problem is not None:
         look.standard = [(loop, problem) for loop in program.ops if isinstance(loop, Loop)]
     look.refuse_standard()
@@ -150,7 +150,7 @@ def refuse_standard_loops(program: Program) -> None:
 
 def said_before(program: Program) -> Mapping[str, str]:
     """Return the decisions for a long run as in `Natives.said`, without machine code."""
-    return _looked_at(program, "auto").said
+    return _looked_at(program, "auto").form_by_name
 
 
 def _looked_at(program: Program, mode: str, *, brief: bool = False) -> _Look:
@@ -174,7 +174,7 @@ class _Look:
         self.loops: dict[Loop, NativeLoop] = {}
         self.arrays: list[Loop] = []
         """Native loops that compute arrays."""
-        self.said: dict[str, str] = {}
+        self.form_by_name: dict[str, str] = {}
         self.standard: list[tuple[Loop, str]] = []
         self._known = known
         self._mode = mode
@@ -207,13 +207,13 @@ class _Look:
         try:
             self._take(loop)
         except NotNative as reason:
-            self.said[loop.name] = f"standard: {reason}"
+            self.form_by_name[loop.name] = f"standard: {reason}"
             self.standard.append((loop, str(reason)))
             self.at(loop.ops)
             return
         for each in walk((loop,)):
             if isinstance(each, Loop):
-                self.said[each.name] = NATIVE
+                self.form_by_name[each.name] = NATIVE
 
     def _take(self, loop: Loop) -> None:
         """Let a loop be native.
@@ -225,12 +225,12 @@ class _Look:
             raise NotNative("native loops are off")
         if any(isinstance(each, Loop) and each.members for each in walk(loop.ops)):
             raise NotNative("members stop each for itself in a loop inside")
-        made = composed(loop, self._known)
+        program = composed(loop, self._known)
         try:
-            form = form_of(made.loop, made.known)
-            self._decide(loop, form, made.loop)
+            form = form_of(program.loop, program.known)
+            self._decide(loop, form, program.loop)
         except NotNative as reason:
-            raise made.reason(reason) from None
+            raise program.reason(reason) from None
 
     def _decide(self, loop: Loop, form: Form, composed_loop: Loop) -> None:
         """Make the kernel, if it is worth it."""
@@ -266,16 +266,18 @@ class _Look:
 
 def work_of(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
     """Microseconds that operations take ONNX Runtime at least; a loop inside may take any time, if it waits."""
-    made = 0.0
+    microseconds = 0.0
     for operation in ops:
-        made += CALL_MICROSECONDS
+        microseconds += CALL_MICROSECONDS
         if isinstance(operation, Loop):
-            made += _times(operation, known) * (CALL_MICROSECONDS + work_of(operation.ops, known))
+            microseconds += _times(operation, known) * (
+                CALL_MICROSECONDS + work_of(operation.ops, known)
+            )
         elif isinstance(operation, Op):
-            made += row_of(operation.op_type).work(operation)
+            microseconds += row_of(operation.op_type).work(operation)
         else:
-            made += sum(work_of(body.ops, known) for body in bodies(operation))
-    return made
+            microseconds += sum(work_of(body.ops, known) for body in bodies(operation))
+    return microseconds
 
 
 def _times(loop: Loop, known: Mapping[Value, Array]) -> float:

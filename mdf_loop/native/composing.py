@@ -47,11 +47,11 @@ def composed(loop: Loop, known: Mapping[Value, Array]) -> Composed:
     if not any(isinstance(op, Op) and _lacks_code(op) for op in walk(loop.ops)):
         return Composed(loop, known, {})
     constants = tuple(Constant(value, array) for value, array in known.items())
-    made = Program("loop", (), (*constants, loop), ())
+    program = Program("loop", (), (*constants, loop), ())
     origins: dict[Value, Op] = {}
-    while (following := rewrite(made, partial(_rule, origins))) is not made:
-        made = following
-    *others, whole = guard_integer_division(made).ops
+    while (following := rewrite(program, partial(_rule, origins))) is not program:
+        program = following
+    *others, whole = guard_integer_division(program).ops
     assert isinstance(whole, Loop)
     constants_of = {op.value: op.array for op in others if isinstance(op, Constant)}
     return Composed(whole, constants_of, origins)
@@ -70,15 +70,15 @@ def _rule(origins: dict[Value, Op], b: Builder, op: Op) -> tuple[Value | None, .
         return None
     begin = len(b.ops)
     try:
-        made = compose(b, op)
+        operations = compose(b, op)
     except LoopError:  # none for these operands
-        made = ()
+        operations = ()
     again = any(isinstance(new, Op) and new.op_type == op.op_type for new in b.ops[begin:])
-    if again or made == ():
+    if again or operations == ():
         b.discard(b.ops[begin:])
         del b.ops[begin:]
         return None
     origin = origins.get(op.outputs[0], op)
     fresh = (value for new in b.ops[begin:] if isinstance(new, Op) for value in new.outputs)
     origins.update(dict.fromkeys((*fresh, *op.outputs), origin))
-    return made if isinstance(made, tuple) else (made,)
+    return operations if isinstance(operations, tuple) else (operations,)

@@ -26,11 +26,11 @@ def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
 
 def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
     """Return the result of an operation that is computed in registers, or None for other operations."""
-    row, made = row_of(op.op_type), op.outputs[0]
+    row, output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
     by_number = row.elementwise and row.native is not None
     moves = (row.moves is not None or row.in_order) and says_places(op, writer.known)
-    if made.dtype != "int64" or not is_fixed(made.shape) or not (by_number or moves):
+    if output.dtype != "int64" or not is_fixed(output.shape) or not (by_number or moves):
         return None
     arrays = {}
     for value in operands:
@@ -42,10 +42,10 @@ def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None
         assert row.native is not None
         each = np.broadcast_arrays(*(arrays[value] for value in operands))
         together = zip(*(np.ravel(array) for array in each), strict=True)
-        return cell_of(made, [row.native(writer.one, op, *at) for at in together])
+        return cell_of(output, [row.native(writer.one, op, *at) for at in together])
     values, places = placed(writer, op)
     flat = [register for value in values for register in arrays[value].reshape(-1)]
-    return cell_of(made, ["0" if place == ZERO else flat[place] for place in places])
+    return cell_of(output, ["0" if place == ZERO else flat[place] for place in places])
 
 
 def numbers_of(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:

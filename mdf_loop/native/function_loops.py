@@ -59,16 +59,18 @@ class _Replacing:
         return Replaced(replace(self._program, ops=(*self._b.ops, *ops)), self._kernels)
 
     def _scope(self, ops: Iterable[Operation]) -> tuple[Operation, ...]:
-        made: list[Operation] = []
+        operations: list[Operation] = []
         for operation in ops:
             if isinstance(operation, Op):
-                made += self._loop(operation) if id(operation) in self._chosen else (operation,)
+                operations += (
+                    self._loop(operation) if id(operation) in self._chosen else (operation,)
+                )
             elif isinstance(operation, If):
                 inner = [self._scope(body.ops) for body in bodies(operation)]
-                made.append(with_bodies(operation, inner))
+                operations.append(with_bodies(operation, inner))
             else:
-                made.append(operation)
-        return tuple(made)
+                operations.append(operation)
+        return tuple(operations)
 
     def _loop(self, op: Op) -> tuple[Operation, ...]:
         """Return the loop of an operation and what takes the axis of iterations away."""
@@ -95,5 +97,5 @@ class _Replacing:
 
     def _kernel(self, loop: Loop) -> Kernel:
         """Return the machine code of a loop, with the functions of arrays also for single numbers."""
-        made = composed(loop, self._known)
-        return kernel_of(replace(form_of(made.loop, made.known), many=True))
+        program = composed(loop, self._known)
+        return kernel_of(replace(form_of(program.loop, program.known), many=True))

@@ -25,7 +25,7 @@ class FusedWriter(Arrays, Protocol):
     def joined(self, op: Op) -> Extents:
         """Return the shape to which the operands of an operation are broadcast."""
 
-    def vectors(self, code: Code, op: Op, given: Sequence[Sequence[str]]) -> Sequence[str]:
+    def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
         """Write an elementwise operation on vectors side by side."""
 
 
@@ -39,9 +39,9 @@ class Fused:
 
     def put_off(self, op: Op, cells: dict[Value, Cell]) -> None:
         """Write it later, with others."""
-        writer, made = self._writer, op.outputs[0]
-        writer.shaped(made, writer.joined(op))
-        if self._group and writer.extents(self._group[0].outputs[0]) != writer.extents(made):
+        writer, output = self._writer, op.outputs[0]
+        writer.shaped(output, writer.joined(op))
+        if self._group and writer.extents(self._group[0].outputs[0]) != writer.extents(output):
             self.flush(cells)
         self._group.append(op)
 
@@ -56,35 +56,39 @@ class Fused:
         read = [v for op in group for v in op.inputs if v is not None and v not in inside]
         first = group[0].outputs[0]
         sources = {value: self._source(value, first, cells) for value in read}
-        kept = {v: writer.buffer(v) for v in inside if self._readers.get(v, set()) - mine}
+        buffers = {v: writer.buffer(v) for v in inside if self._readers.get(v, set()) - mine}
 
         def write(code: Code, k: str) -> None:
             registers = {v: self._element(code, v, source, k) for v, source in sources.items()}
             for op in group:
-                made = op.outputs[0]
-                given = [registers[value] for value in op.inputs if value is not None]
-                (registers[made],) = writer.vectors(code, op, [given])
-                if made in kept:
-                    writer.store(code, made.dtype, registers[made], kept[made], k)
+                output = op.outputs[0]
+                operands = [registers[value] for value in op.inputs if value is not None]
+                (registers[output],) = writer.vectors(code, op, [operands])
+                if output in buffers:
+                    writer.store(code, output.dtype, registers[output], buffers[output], k)
 
         writer.over(product(writer.one, writer.extents(first)), write)
-        cells.update((value, Cell(pointer=pointer)) for value, pointer in kept.items())
+        cells.update((value, Cell(pointer=pointer)) for value, pointer in buffers.items())
 
     def _source(self, value: Value, like: Value, cells: Mapping[Value, Cell]) -> Cell:
         """Return an operand as large as the result, or one number."""
         writer = self._writer
-        cell, own, wanted = writer.cell(value, cells), writer.extents(value), writer.extents(like)
+        cell, own, target_extents = (
+            writer.cell(value, cells),
+            writer.extents(value),
+            writer.extents(like),
+        )
         if not cell.single:
             cell = Cell(pointer=writer.pointer_of(value, cell))
-        if cell.single or bare(own) == bare(wanted):
+        if cell.single or bare(own) == bare(target_extents):
             return cell
-        if not (is_fixed(own) and is_fixed(wanted)):
-            return views.broadcast(writer, value, cell, wanted)
+        if not (is_fixed(own) and is_fixed(target_extents)):
+            return views.broadcast(writer, value, cell, target_extents)
         try:
-            places = np.broadcast_to(np.arange(math.prod(own)).reshape(own), wanted)
+            places = np.broadcast_to(np.arange(math.prod(own)).reshape(own), target_extents)
         except ValueError:
             raise NotNative(f"'{value.name}' does not fit '{like.name}'") from None
-        wide = Value(value.name, value.dtype, wanted)
+        wide = Value(value.name, value.dtype, target_extents)
         return moves.gathered(writer, wide, [(value, cell)], places.reshape(-1))
 
     def _element(self, code: Code, value: Value, cell: Cell, place: str) -> str:

@@ -95,17 +95,17 @@ def _block(form: Form, width: int, count: int | None) -> LaneBlock:
 def _either(form: Form, large: str, small: str, least: int, none: str) -> str:
     """Return the function that counts the lanes and selects the code for their number."""
     counting, total = _counted(form)
-    given = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call, i64 %part, i64 %parts)"
+    parameters = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call, i64 %part, i64 %parts)"
     lines = [
         f"define i64 @{FUNCTION}{TAKEN} {{",
         *counting,
         f"  %none = icmp eq i64 {total}, 0",
         "  br i1 %none, label %n, label %some",
-        f"n:\n  %c = call i64 @{none}{given}\n  ret i64 %c",
+        f"n:\n  %c = call i64 @{none}{parameters}\n  ret i64 %c",
         f"some:\n  %large = icmp sge i64 {total}, {least}",
         "  br i1 %large, label %l, label %s",
-        f"l:\n  %a = call i64 @{large}{given}\n  ret i64 %a",
-        f"s:\n  %b = call i64 @{small}{given}\n  ret i64 %b\n}}",
+        f"l:\n  %a = call i64 @{large}{parameters}\n  ret i64 %a",
+        f"s:\n  %b = call i64 @{small}{parameters}\n  ret i64 %b\n}}",
     ]
     return "\n".join(lines)
 

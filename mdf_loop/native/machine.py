@@ -96,14 +96,14 @@ def problem() -> str | None:
     import ctypes
 
     try:
-        made = compiled(SAMPLE, ("sample",))
+        library = compiled(SAMPLE, ("sample",))
     except NotNative as reason:
         return str(reason)
     except Exception as error:  # noqa: BLE001 - llvmlite and the system raise anything
         first = (str(error).splitlines() or [type(error).__name__])[0]
         return f"no machine code can be made here: {first}"
-    found = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(made.addresses[0])(2.5)
-    return None if found == 2.5 * 2.5 - 1.5 else f"a sample gives {found} instead of 4.75"
+    answer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(library.addresses[0])(2.5)
+    return None if answer == 2.5 * 2.5 - 1.5 else f"a sample gives {answer} instead of 4.75"
 
 
 class Machine(Struct, frozen=True, eq=False, weakref=True):

@@ -51,12 +51,12 @@ class MemberBlocks(LaneBlocks):
         self._captured = [v for v in self.form.captured if not is_single(v)]
         self._number = Value("number", "int64", ())
         self._member = Value("member", "int64", ())
-        self._goes, self._has = Value("goes", "bool", ()), Value("has a member", "bool", ())
+        self._is_running, self._has = Value("goes", "bool", ()), Value("has a member", "bool", ())
         self._last = Value("last", "bool", ())
-        own = (self._number, self._member, self._goes, self._has, self._last)
+        own = (self._number, self._member, self._is_running, self._has, self._last)
         for value in (*self._carried, *self._captured, *own):
             self._lanes[value] = self._memory(value)
-        given = self._given_to_all()
+        shared_values = self._given_to_all()
         taking, going = self.text.name("taking"), self.text.name("going")
         code.line(f"br label %{taking}")
         code.label(taking)
@@ -66,23 +66,23 @@ class MemberBlocks(LaneBlocks):
         begin, done = self.text.name("begin"), self.text.name("done")
         code.line(f"br i1 {some}, label %{begin}, label %{done}")
         code.label(begin)
-        cells = {**given, **{v: self._vectors(v) for v in self._captured}}
+        cells = {**shared_values, **{v: self._vectors(v) for v in self._captured}}
         has = self._vectors(self._has)
-        kept = {v: self.array_place(v) for v in (*self._carried, self._number)}
-        for value, place in kept.items():
+        array_places = {v: self.array_place(v) for v in (*self._carried, self._number)}
+        for value, place in array_places.items():
             self._to_places(value, self._vectors(value), place)
         code.line(f"br label %{going}")
         code.label(going)
         self._look()
-        out, goes = self._iterate(cells, kept, has)
-        stops = self._any_stops(goes)
+        out, is_running = self._iterate(cells, array_places, has)
+        stops = self._any_stops(is_running)
         leaving = self.text.name("leaving")
         code.line(f"br i1 {stops}, label %{leaving}, label %{going}")
         code.label(leaving)
-        for value, place in kept.items():
+        for value, place in array_places.items():
             self._spill(value, self.kept_array(value, place))
         self._spill(self._last, out)
-        self._spill(self._goes, goes)
+        self._spill(self._is_running, is_running)
         code.line(f"br label %{taking}")
         code.label(done)
         code.line("ret i64 0")
@@ -98,13 +98,15 @@ class MemberBlocks(LaneBlocks):
             cells[value] = self._loaded(value, self.memory[place.array], str(place.number))
         return cells
 
-    def _iterate(self, cells: Cells, kept: dict[Value, Place], has: Cell) -> tuple[Cell, Cell]:
+    def _iterate(
+        self, cells: Cells, array_places: dict[Value, Place], has: Cell
+    ) -> tuple[Cell, Cell]:
         """One iteration of all lanes: their conditions, and which go on."""
         loop, wide = self.form.loop, self._wide
         cells = dict(cells)
         for value in self._carried:
-            cells[value] = self.kept_array(value, kept[value])
-        number = self.kept_array(self._number, kept[self._number])
+            cells[value] = self.kept_array(value, array_places[value])
+        number = self.kept_array(self._number, array_places[self._number])
         cells[loop.iteration] = number
         if loop.first is not None:
             first = self._copy(self.cell(loop.first, cells), 0, "int64")
@@ -114,28 +116,28 @@ class MemberBlocks(LaneBlocks):
         cells[loop.condition_in] = Cell((true,) * self._block.copies)
         self.ops(loop.ops, cells)
         for value, carried in self._carried.items():
-            self._to_places(value, self._all_lanes(carried.leave, cells), kept[value])
+            self._to_places(value, self._all_lanes(carried.leave, cells), array_places[value])
         one = wide.number(1, "int64")
         more = Cell(tuple(wide.binary("add", "int64", n, one) for n in number.registers))
-        self._to_places(self._number, more, kept[self._number])
+        self._to_places(self._number, more, array_places[self._number])
         assert loop.condition_out is not None
         out = self._all_lanes(loop.condition_out, cells)
         trip = wide.spread("%trip", "int64")
-        goes = []
+        running_lanes = []
         for n, condition, own in zip(more.registers, out.registers, has.registers, strict=True):
             within = wide.binary("and", "bool", wide.less("int64", n, trip), condition)
             free = wide.binary("xor", "bool", own, true)
-            goes.append(wide.binary("or", "bool", within, free))
-        return out, Cell(tuple(goes))
+            running_lanes.append(wide.binary("or", "bool", within, free))
+        return out, Cell(tuple(running_lanes))
 
     def _all_lanes(self, value: Value, cells: Cells) -> Cell:
         """Return a value in all lanes, also if it is one number."""
         cell = self.cell(value, cells)
         return Cell(tuple(self._copy(cell, k, value.dtype) for k in range(self._block.copies)))
 
-    def _any_stops(self, goes: Cell) -> str:
+    def _any_stops(self, is_running: Cell) -> str:
         """Write the test that a lane has ended, as one truth value."""
-        wide, (first, *others) = self._wide, goes.registers
+        wide, (first, *others) = self._wide, is_running.registers
         for other in others:
             first = wide.binary("and", "bool", first, other)
         return wide.any(wide.binary("xor", "bool", first, wide.number(True, "bool")))
@@ -145,12 +147,12 @@ class MemberBlocks(LaneBlocks):
     def _serve(self, lane: str) -> None:
         """Let a lane that does not go on give what its member has, and take the next one."""
         code = self.one
-        free = code.binary("xor", "bool", self._of_lane(self._goes, lane), "true")
+        free = code.binary("xor", "bool", self._of_lane(self._is_running, lane), "true")
 
         def serve() -> None:
             code.when(self._of_lane(self._has, lane), lambda: self._give(lane))
             self._take(lane)
-            self._put(self._goes, lane, "true")
+            self._put(self._is_running, lane, "true")
 
         code.when(free, serve)
 
@@ -174,23 +176,25 @@ class MemberBlocks(LaneBlocks):
     def _take(self, lane: str) -> None:
         """Write the selection of the next member with an iteration to do. Members without iterations are finished."""
         code, loop = self.one, self.form.loop
-        again, there, taken = (self.text.name(stem) for stem in ("again", "there", "taken"))
+        again, there, taken_block = (self.text.name(stem) for stem in ("again", "there", "taken"))
         assert loop.condition is not None
         code.line(f"br label %{again}")
         code.label(again)
         member = code.put(f"load i64, ptr {self._next}")
         more = code.put(f"icmp slt i64 {member}, {self._end}")
-        code.line(f"br i1 {more}, label %{there}, label %{taken}")
+        code.line(f"br i1 {more}, label %{there}, label %{taken_block}")
         code.label(there)
         code.line(f"store i64 {code.put(f'add i64 {member}, 1')}, ptr {self._next}")
-        goes = self.load(code, "bool", self.memory[loop.condition], member)
+        is_running = self.load(code, "bool", self.memory[loop.condition], member)
         some = code.put("icmp sgt i64 %trip, 0")
         begins, ends = self.text.name("begins"), self.text.name("ends")
-        code.line(f"br i1 {code.binary('and', 'bool', goes, some)}, label %{begins}, label %{ends}")
+        code.line(
+            f"br i1 {code.binary('and', 'bool', is_running, some)}, label %{begins}, label %{ends}"
+        )
         code.label(ends)
         for carried in loop.carried:
             self._gives(carried.final, self._first(carried.initial, member), member)
-        self._tell(member, "0", goes)
+        self._tell(member, "0", is_running)
         code.line(f"br label %{again}")
         code.label(begins)
         for value, carried in self._carried.items():
@@ -201,8 +205,8 @@ class MemberBlocks(LaneBlocks):
         self._put(self._member, lane, member)
         self._put(self._has, lane, "true")
         self._count_alive(1)
-        code.line(f"br label %{taken}")
-        code.label(taken)
+        code.line(f"br label %{taken_block}")
+        code.label(taken_block)
 
     def _first(self, value: Value, member: str) -> str:
         """Return an input of the loop for a member."""
@@ -243,8 +247,8 @@ class MemberBlocks(LaneBlocks):
         return self.one.put(f"getelementptr {kind}, ptr {self._lanes[value]}, i64 {lane}")
 
     def _of_lane(self, value: Value, lane: str) -> str:
-        made = self.one.put(f"load {STORED[value.dtype]}, ptr {self._at_lane(value, lane)}")
-        return self.one.put(f"trunc i8 {made} to i1") if value.dtype == "bool" else made
+        register = self.one.put(f"load {STORED[value.dtype]}, ptr {self._at_lane(value, lane)}")
+        return self.one.put(f"trunc i8 {register} to i1") if value.dtype == "bool" else register
 
     def _put(self, value: Value, lane: str, register: str) -> None:
         if value.dtype == "bool":
@@ -257,14 +261,14 @@ class MemberBlocks(LaneBlocks):
         wide = self._wide
 
         def load(at: str) -> str:
-            made = wide.put(f"load {wide.stored(value.dtype)}, ptr {at}, align 1")
-            return self._truths(made) if value.dtype == "bool" else made
+            register = wide.put(f"load {wide.stored(value.dtype)}, ptr {at}, align 1")
+            return self._truths(register) if value.dtype == "bool" else register
 
         return Cell(tuple(self._of_copies(value, load)))
 
-    def _truths(self, made: str) -> str:
+    def _truths(self, register: str) -> str:
         return self._wide.put(
-            f"trunc {self._wide.stored('bool')} {made} to {self._wide.type('bool')}"
+            f"trunc {self._wide.stored('bool')} {register} to {self._wide.type('bool')}"
         )
 
     def _spill(self, value: Value, cell: Cell) -> None:

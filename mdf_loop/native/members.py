@@ -65,8 +65,10 @@ def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
         )
     )
     (out,) = apart.of(loop.condition_out)
-    made = replace(loop, iteration=number, carried=carried, condition_out=out, ops=tuple(apart.ops))
-    return MemberLoop(made, apart.known, apart.places)
+    member_loop = replace(
+        loop, iteration=number, carried=carried, condition_out=out, ops=tuple(apart.ops)
+    )
+    return MemberLoop(member_loop, apart.known, apart.places)
 
 
 def _refuse(loop: Loop) -> None:
@@ -92,10 +94,10 @@ def _computes(operation: Operation) -> bool:
 
 def _read(loop: Loop) -> dict[Op, None]:
     """Return the operations whose numbers are read, and not only their shapes, in order."""
-    wanted = {*body_outputs(loop)}
-    found = []
+    outputs = {*body_outputs(loop)}
+    values_read = []
     for op in reversed(loop.ops):
-        if isinstance(op, Op) and wanted.intersection(op.outputs):
-            found.append(op)
-            wanted.update(elements_read(op))
-    return dict.fromkeys(reversed(found))
+        if isinstance(op, Op) and outputs.intersection(op.outputs):
+            values_read.append(op)
+            outputs.update(elements_read(op))
+    return dict.fromkeys(reversed(values_read))

@@ -100,15 +100,15 @@ class MemoryWriter(FormWriter):
         """Return the address of an array. An array in registers is stored first."""
         if cell.pointer:
             return cell.pointer
-        made = self.buffer(value)
+        pointer = self.buffer(value)
         if not cell.single:
             for place, register in enumerate(cell.registers):
-                self.store(self.one, value.dtype, register, made, str(place))
-            return made
+                self.store(self.one, value.dtype, register, pointer, str(place))
+            return pointer
         self.over(
-            self.shapes.size(value), lambda code, k: self._fill(code, value.dtype, cell, made, k)
+            self.shapes.size(value), lambda code, k: self._fill(code, value.dtype, cell, pointer, k)
         )
-        return made
+        return pointer
 
     def _fill(self, code: Code, dtype: str, cell: Cell, pointer: str, place: str) -> None:
         self.store(code, dtype, code.spread(cell.registers[0], dtype), pointer, place)

@@ -65,7 +65,7 @@ class NativeLoop(Struct, frozen=True, eq=False):
     name: str
     kernel: Kernel
     structure: _Operator
-    kept: tuple[Any, ...]
+    references: tuple[Any, ...]
 
     @property
     def failures(self) -> Sequence[Failure]:
@@ -80,11 +80,11 @@ def operator_of(kernel: Kernel, name: str) -> NativeLoop:
     outputs = form.outputs
     where = [place for name in names for place in _first_with(name, inputs)]
     types = [element_type(dtype) for dtype in ("int64", *(value.dtype for value in inputs))]
-    made = [element_type(value.dtype) for value, _ in outputs]
+    element_types = [element_type(value.dtype) for value, _ in outputs]
     own = [element_type("uint8")]  # memory
-    kept = (
+    references = (
         _array(ctypes.c_int32, types),
-        _array(ctypes.c_int32, made + own),
+        _array(ctypes.c_int32, element_types + own),
         _array(ctypes.c_int64, where),
         _array(ctypes.c_int64, [e for v in inputs for e in _shape(v.shape, names)]),
         _array(ctypes.c_int64, [e for shape in written.shapes for e in (len(shape), *shape)]),
@@ -95,18 +95,18 @@ def operator_of(kernel: Kernel, name: str) -> NativeLoop:
         count=kernel.count,
         shares=kernel.shares,
         inputs=len(types),
-        outputs=len(made) + len(own),
+        outputs=len(element_types) + len(own),
         extents=len(names),
         late=written.late,
         rooms=written.rooms,
-        input_types=kept[0],
-        output_types=kept[1],
-        where=kept[2],
-        given=kept[3],
-        shapes=kept[4],
+        input_types=references[0],
+        output_types=references[1],
+        where=references[2],
+        given=references[3],
+        shapes=references[4],
         scratch=written.scratch,
     )
-    return NativeLoop(name, kernel, structure, kept)
+    return NativeLoop(name, kernel, structure, references)
 
 
 def _array(kind: Any, numbers: Sequence[int]) -> Any:

@@ -24,11 +24,11 @@ class Shapes:
         self._places: Mapping[Extent, int] = {}
         self._known: dict[Value, Extents] = {}
 
-    def begin(self, names: Mapping[str, str], given: Iterable[Value]) -> None:
+    def begin(self, names: Mapping[str, str], captured: Iterable[Value]) -> None:
         """Record the inputs of a loop: extents by name, in the order of `%extents`, and values with them."""
         self._names = names
         self._places = {register: place for place, register in enumerate(names.values())}
-        for value in given:
+        for value in captured:
             self._known[value] = tuple(
                 extent if isinstance(extent, int) else names[extent] for extent in value.shape or ()
             )
@@ -42,11 +42,13 @@ class Shapes:
         """Return the extents of a value, from its operands or from the program."""
         if value in self._known:
             return self._known[value]
-        said = [self.named(extent) for extent in value.shape] if value.shape is not None else [None]
-        made = tuple(extent for extent in said if extent is not None)
-        if len(made) < len(said):
+        extents = (
+            [self.named(extent) for extent in value.shape] if value.shape is not None else [None]
+        )
+        known_extents = tuple(extent for extent in extents if extent is not None)
+        if len(known_extents) < len(extents):
             raise unknown(value)
-        return self._known.setdefault(value, made)
+        return self._known.setdefault(value, known_extents)
 
     def has(self, number: Extent) -> bool:
         """Return True if a number is, or may be, an extent of a value."""
@@ -69,10 +71,10 @@ class Shapes:
         """
         if is_fixed(value.shape) and is_fixed(extents):
             return
-        said = value.shape
-        if said is None or len(said) != len(extents):
+        shape = value.shape
+        if shape is None or len(shape) != len(extents):
             raise unknown(value)
-        if any(isinstance(s, int) and s != e for s, e in zip(said, extents, strict=True)):
+        if any(isinstance(s, int) and s != e for s, e in zip(shape, extents, strict=True)):
             raise unknown(value)
         if self._known.setdefault(value, extents) != extents:
             raise unknown(value)
@@ -81,21 +83,21 @@ class Shapes:
         """Let a value have these extents from here on."""
         self._known[value] = extents
 
-    def named(self, said: int | str) -> Extent | None:
+    def named(self, extent: int | str) -> Extent | None:
         """Return an extent that is known at the beginning of the loop, from its name in the program, or None."""
-        return said if isinstance(said, int) else self._names.get(said)
+        return extent if isinstance(extent, int) else self._names.get(extent)
 
     def joined(self, op: Op) -> Extents:
         """Return the shape to which the operands of an operation are broadcast."""
         shapes = [self.of(value) for value in op.inputs if value is not None]
         rank = max(map(len, shapes))
-        made: list[Extent] = []
+        joined_extents: list[Extent] = []
         for axis in zip(*((*[1] * (rank - len(s)), *s) for s in shapes), strict=True):
             extents = {extent for extent in axis if extent != 1}
             if len(extents) > 1:
                 raise NotNative(f"it has {title(op.op_type)} of arrays that may differ in shape")
-            made.append(extents.pop() if extents else 1)
-        return tuple(made)
+            joined_extents.append(extents.pop() if extents else 1)
+        return tuple(joined_extents)
 
     def told(self, value: Value) -> tuple[int, ...] | None:
         """Return a shape that is known at the beginning of the loop, as in `LoopText.shapes`, or None."""

@@ -117,10 +117,12 @@ class Space:
 
     def _product(self, factors: Sequence[Extent]) -> Extent:
         self._code.text.declared["@product"] = _PRODUCT
-        made: Extent = 1
+        factor_product: Extent = 1
         for factor in factors:
-            if isinstance(made, int) and isinstance(factor, int):
-                made *= factor
+            if isinstance(factor_product, int) and isinstance(factor, int):
+                factor_product *= factor
             else:
-                made = self._code.put(f"call i64 @product(i64 {made}, i64 {factor})")
-        return made
+                factor_product = self._code.put(
+                    f"call i64 @product(i64 {factor_product}, i64 {factor})"
+                )
+        return factor_product

@@ -106,10 +106,10 @@ class _Open:
         self._loop = loop
         self._recorded = recorded
 
-    def _compare(self, number: str, kept: list[str], first: Callable[[], None]) -> None:
+    def _compare(self, number: str, recorded_extents: list[str], first: Callable[[], None]) -> None:
         """Keep the extents of the first row, and do what is to be done then; fail where others differ.
 
-        `kept` are places of those that are not known before.
+        `recorded_extents` are places of those that are not known before.
         """
         code, text = self._writer.one, self._writer.text
         own = [extent for extent, known in self._extents() if not known]
@@ -117,12 +117,12 @@ class _Open:
         is_first = code.put(f"icmp eq i64 {number}, 0")
         code.line(f"br i1 {is_first}, label %{begins}, label %{goes_on}")
         code.label(begins)
-        for extent, place in zip(own, kept, strict=True):
+        for extent, place in zip(own, recorded_extents, strict=True):
             code.line(f"store i64 {extent}, ptr {place}")
         first()
         code.line(f"br label %{done}")
         code.label(goes_on)
-        before = [code.put(f"load i64, ptr {place}") for place in kept]
+        before = [code.put(f"load i64, ptr {place}") for place in recorded_extents]
         differs = "false"
         for one, other in zip(before, own, strict=True):
             differs = code.put(f"or i1 {differs}, {code.compare('ne', 'int64', one, str(other))}")
@@ -133,15 +133,17 @@ class _Open:
     def _extents(self) -> Iterator[tuple[Extent, bool]]:
         """Yield the extents of a row, each with a flag for whether the program knows it."""
         row = self._recorded.row
-        for extent, said in zip(self._writer.shapes.of(row), row.shape or (), strict=True):
-            if isinstance(said, int) and extent != said:
+        for extent, stated_extent in zip(self._writer.shapes.of(row), row.shape or (), strict=True):
+            if isinstance(stated_extent, int) and extent != stated_extent:
                 raise unknown(row)
-            yield extent, isinstance(said, int)
+            yield extent, isinstance(stated_extent, int)
 
     def _failure(self) -> Failure:
         recorded = self._recorded
-        shown = f"[{', '.join(str(e) if known else NUMBER for e, known in self._extents())}]"
-        error = rows_differ([recorded.name or recorded.row.name], shown, shown, self._loop.where)
+        shape_text = f"[{', '.join(str(e) if known else NUMBER for e, known in self._extents())}]"
+        error = rows_differ(
+            [recorded.name or recorded.row.name], shape_text, shape_text, self._loop.where
+        )
         finding = error.findings[0]
         return Failure(finding.what, finding.where, finding.hint, type(error))
 
@@ -152,17 +154,17 @@ class GrowingRows(_Open):
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         super().__init__(writer, loop, recorded)
         self._room = writer.space.room()
-        self._kept: dict[int, str] = {}
+        self._extent_places: dict[int, str] = {}
         for axis, extent in enumerate(recorded.row.shape or ()):
             if not isinstance(extent, int):
-                self._kept[axis] = writer.one.place("i64")
-                writer.one.line(f"store i64 0, ptr {self._kept[axis]}")
+                self._extent_places[axis] = writer.one.place("i64")
+                writer.one.line(f"store i64 0, ptr {self._extent_places[axis]}")
 
     def record(self, cell: Cell, number: str) -> None:
         """Copy it behind the others."""
         writer, row = self._writer, self._recorded.row
-        if self._kept:
-            self._compare(number, [*self._kept.values()], lambda: None)
+        if self._extent_places:
+            self._compare(number, [*self._extent_places.values()], lambda: None)
         count = writer.one.put(f"add i64 {number}, 1")
         shape = (count, *(extent for extent, _ in self._extents()))
         pointer = writer.space.grown(self._room, (*shape, BYTES[row.dtype]))
@@ -171,19 +173,19 @@ class GrowingRows(_Open):
 
     def all(self, count: str) -> str:
         """Return the address of all rows in the room."""
-        writer, kept, stack = self._writer, self._kept, self._recorded.stack
+        writer, extent_places, stack = self._writer, self._extent_places, self._recorded.stack
         own = (
-            self._extent(extent, kept[axis], count) if axis in kept else extent
+            self._extent(extent, extent_places[axis], count) if axis in extent_places else extent
             for axis, extent in enumerate(self._recorded.row.shape or ())
         )
         writer.shapes.take(stack, (count, *own))
         return writer.bounds.array(writer.space.grown(self._room, (0,)), stack, room=self._room)
 
-    def _extent(self, said: int | str, kept: str, count: str) -> Extent:
+    def _extent(self, stated_extent: int | str, extent_place: str, count: str) -> Extent:
         """Return an extent that the first row has determined. Without rows, it is a given one, or 0."""
         code = self._writer.one
-        extent = code.put(f"load i64, ptr {kept}")
-        named = self._writer.shapes.named(said)
+        extent = code.put(f"load i64, ptr {extent_place}")
+        named = self._writer.shapes.named(stated_extent)
         if named is None:
             return extent
         some = code.put(f"icmp ne i64 {count}, 0")
@@ -214,8 +216,10 @@ class LateRows(_Open):
     def record(self, cell: Cell, number: str) -> None:
         """Copy it behind the others."""
         writer, code = self._writer, self._writer.one
-        kept = [code.put(f"getelementptr i64, ptr %extents, i64 {k}") for k in self._places]
-        self._compare(number, kept, self._ask)
+        extent_places = [
+            code.put(f"getelementptr i64, ptr %extents, i64 {k}") for k in self._places
+        ]
+        self._compare(number, extent_places, self._ask)
         pointer = code.put(f"load ptr, ptr {self._pointer}")
         pointer = writer.bounds.array(pointer, self._recorded.stack, (ITERATIONS, *self.told))
         writer.give(self._recorded.row, cell, pointer, number)

@@ -148,8 +148,8 @@ class Steps(MemoryWriter):
             self.changing.tell_extents(value, self.extents(value))
         return after
 
-    def _end(self, head: str, made: str) -> str:
-        self.one.line(f"ret i64 {made}")
+    def _end(self, head: str, end: str) -> str:
+        self.one.line(f"ret i64 {end}")
         self.space.end()
         return self.function(head)
 
@@ -164,28 +164,28 @@ class Steps(MemoryWriter):
                 known = self.shapes.told(carried.initial)
                 assert known is not None
                 return self.changing.told(value, known)
-        told = self.shapes.told(value)
-        assert told is not None
-        return told
+        extents = self.shapes.told(value)
+        assert extents is not None
+        return extents
 
     # --- operations ---------------------------------------------------------------------------
 
     def op(self, op: Op, cells: Cells) -> None:
         """Put off what is computed element by element; write all else."""
-        row, made = row_of(op.op_type), op.outputs[0]
+        row, output = row_of(op.op_type), op.outputs[0]
         operands = [value for value in op.inputs if value is not None]
-        if row.elementwise and row.native is not None and is_single(made):
+        if row.elementwise and row.native is not None and is_single(output):
             if any(not is_single(value) for value in operands):  # it may not be written yet
                 self.flush(cells)
             registers = [self.register(value, cells) for value in operands]
-            cells[made] = Cell((row.native(self.one, op, *registers),), True)
+            cells[output] = Cell((row.native(self.one, op, *registers),), True)
         elif (few_numbers := few.computed(self, op, cells)) is not None:
-            cells[made] = few_numbers
+            cells[output] = few_numbers
         elif row.elementwise and row.native is not None:
             self._fused.put_off(op, cells)
         else:
             self.flush(cells)
-            cells[made] = self._whole(op, cells)
+            cells[output] = self._whole(op, cells)
 
     def _whole(self, op: Op, cells: Cells) -> Cell:
         row = row_of(op.op_type)
@@ -247,9 +247,9 @@ class Steps(MemoryWriter):
     def _see_changes(self, loop: Loop) -> None:
         """Look for what leaves an iteration in another shape than it enters it."""
         pairs = ((c, self.extents(c.enter), self.extents(c.leave)) for c in loop.carried)
-        found = frozenset(axis for pair in pairs for axis in compare(*pair))
-        if not found <= self.changing.axes:
-            raise Changes(found)
+        changed_axes = frozenset(axis for pair in pairs for axis in compare(*pair))
+        if not changed_axes <= self.changing.axes:
+            raise Changes(changed_axes)
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -314,9 +314,9 @@ class Steps(MemoryWriter):
         An extent that the program does not say as a number is 0 where there are no rows, in every form. So
         the first row tells it, even where the code knows more than the program.
         """
-        told = self.shapes.told(recorded.row)
-        if told is not None and is_fixed(recorded.row.shape):
-            self._outputs[recorded.stack] = shape = (ITERATIONS, *told)
+        extents = self.shapes.told(recorded.row)
+        if extents is not None and is_fixed(recorded.row.shape):
+            self._outputs[recorded.stack] = shape = (ITERATIONS, *extents)
             pointer = self.stacks[recorded.stack]
             pointer = self.bounds.array(pointer, recorded.stack, shape)
             return KnownRows(self, recorded, pointer, self.extents(recorded.row))

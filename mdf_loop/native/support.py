@@ -78,8 +78,8 @@ class Form(Struct, frozen=True, eq=False):
         loop = self.loop
         control = (value for value in (loop.condition, loop.first) if value is not None)
         initials = (carried.initial for carried in loop.carried)
-        given = (*control, *self.captured, *initials)
-        return tuple(dict.fromkeys(value for value in given if value not in self.numbers))
+        inputs = (*control, *self.captured, *initials)
+        return tuple(dict.fromkeys(value for value in inputs if value not in self.numbers))
 
     @property
     def arrays(self) -> tuple[Value, ...]:
@@ -99,8 +99,12 @@ class Form(Struct, frozen=True, eq=False):
         arrays = dict.fromkeys(self.place(carried.final).array for carried in loop.carried)
         finals = tuple((array, False) for array in arrays)
         stacks = tuple((recorded.stack, True) for recorded in loop.recorded)
-        told = (loop.count, loop.last_condition)
-        return (*finals, *stacks, *((value, False) for value in told if value is not None))
+        control_outputs = (loop.count, loop.last_condition)
+        return (
+            *finals,
+            *stacks,
+            *((value, False) for value in control_outputs if value is not None),
+        )
 
 
 def constants_in(program: Program) -> Mapping[Value, Array]:
@@ -122,12 +126,14 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
         members = of_members(loop, known)
         loop, known, places = members.loop, members.known, members.places
     numbers = {value: array for value, array in known.items() if array.size == 1}
-    made = dict.fromkeys(_made(loop))
+    inner_values = dict.fromkeys(_made(loop))
     rows = {scanned.rows for scanned in loop.scanned}
-    captured = tuple(v for v in _read(loop, elements_read) if v not in made and v not in numbers)
+    captured = tuple(
+        v for v in _read(loop, elements_read) if v not in inner_values and v not in numbers
+    )
     if any(v.shape is None for v in rows):
         raise NotNative("the shape of what it scans is known only when it runs")
-    shapes = {bare(value) for value in (*made, *captured, *_around(loop))} - {()}
+    shapes = {bare(value) for value in (*inner_values, *captured, *_around(loop))} - {()}
     operations = (op for op in walk(loop.ops) if isinstance(op, Op))
     by_number = all(map(_is_by_number, operations))
     has_rows = any(map(_has_rows, walk(loop.ops)))
@@ -138,9 +144,9 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
             return form
     if loop.members is not None:
         raise NotNative("members stop each for itself, and have arrays")
-    captured = tuple(v for v in _read(loop, reads) if v not in made and v not in numbers)
+    captured = tuple(v for v in _read(loop, reads) if v not in inner_values and v not in numbers)
     stacks = {r.stack for each in walk(loop.ops) if isinstance(each, Loop) for r in each.recorded}
-    many = any(bare(value) for value in (*made, *captured) if value not in stacks)
+    many = any(bare(value) for value in (*inner_values, *captured) if value not in stacks)
     return Form(loop, (), known, numbers, captured, many, steps=True)
 
 
@@ -198,14 +204,14 @@ def _around(loop: Loop) -> Iterator[Value]:
 
 def _read(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Iterable[Value]:
     """Return the values that the body reads, without duplicates."""
-    found: dict[Value, None] = {}
+    values_read: dict[Value, None] = {}
     for operation in walk(loop.ops):
-        found.update(dict.fromkeys(operands(operation)))
+        values_read.update(dict.fromkeys(operands(operation)))
         for body in bodies(operation):
-            found.update(dict.fromkeys(body.outputs))
+            values_read.update(dict.fromkeys(body.outputs))
     for body in bodies(loop):
-        found.update(dict.fromkeys(body.outputs))
-    return found
+        values_read.update(dict.fromkeys(body.outputs))
+    return values_read
 
 
 def bare(value: Value) -> Extents:
@@ -229,14 +235,14 @@ def extent_names(form: Form) -> list[str]:
 
 def readers(loop: Loop) -> Mapping[Value, set[int]]:
     """Return the operations that read each value, by their identity. Bodies read their results."""
-    found: dict[Value, set[int]] = {}
+    readers_of: dict[Value, set[int]] = {}
 
     def note(values: Iterable[Value], reader: object) -> None:
         for value in values:
-            found.setdefault(value, set()).add(id(reader))
+            readers_of.setdefault(value, set()).add(id(reader))
 
     for operation in (loop, *walk(loop.ops)):
         note(reads(operation), operation)
         for body in bodies(operation):
             note(body.outputs, operation)
-    return found
+    return readers_of

@@ -45,7 +45,7 @@ class FormWriter(ArrayWriter):
         self.memory: dict[Value, str] = {}
         self.stacks: dict[Value, str] = {}
         self.counts = False
-        self._told = ""
+        self._stop_pointer = ""
 
     def begin(self, *, counts: bool = False) -> None:
         """Load all pointers; what `counts` the iterations gives nothing."""
@@ -58,7 +58,7 @@ class FormWriter(ArrayWriter):
                 self.stacks[value] = self.pointer("%out", k)
         self.bounds.access(self.memory[STOP], BYTES[STOP.dtype], BYTES[STOP.dtype])
         address = code.put(f"load i64, ptr {self.memory[STOP]}")
-        self._told = code.put(f"inttoptr i64 {address} to ptr")
+        self._stop_pointer = code.put(f"inttoptr i64 {address} to ptr")
 
     def pointer(self, array: str, position: int) -> str:
         """One of an array of pointers."""
@@ -160,13 +160,13 @@ class FormWriter(ArrayWriter):
             reason.op = reason.op or op
             raise
 
-    def vectors(self, code: Code, op: Op, given: Sequence[Sequence[str]]) -> Sequence[str]:
+    def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
         """Write an elementwise operation on vectors side by side."""
         row = row_of(op.op_type)
         assert row.native is not None
         if row.native_together is not None:
-            return row.native_together(code, op, *given)
-        return [row.native(code, op, *each) for each in given]
+            return row.native_together(code, op, *operands)
+        return [row.native(code, op, *each) for each in operands]
 
     def _guard(self, guard: Guard, cells: Cells) -> None:
         failure, ok = Failure(guard.sentence, guard.where), self.cell(guard.ok, cells)
@@ -268,24 +268,24 @@ class FormWriter(ArrayWriter):
         code.line(f"store i64 {following}, ptr {number}")
         code.line(f"br label %{again}")
         code.label(done)
-        made: Cells = {c.final: self._kept(c.enter, places[c]) for c in loop.carried}
+        final_cells: Cells = {c.final: self._kept(c.enter, places[c]) for c in loop.carried}
         for carried in loop.carried:
             self.alike(carried.final, carried.enter)
         count = code.put(f"load i64, ptr {number}")
         if loop is not self.form.loop:
-            made.update(self.stacked(loop, count))
+            final_cells.update(self.stacked(loop, count))
         if loop.count is not None:
-            made[loop.count] = Cell((count,), True)
+            final_cells[loop.count] = Cell((count,), True)
         if loop.last_condition is not None:
-            made[loop.last_condition] = Cell((code.put(f"load i1, ptr {last}"),), True)
+            final_cells[loop.last_condition] = Cell((code.put(f"load i1, ptr {last}"),), True)
         self.iterations = number
-        return made
+        return final_cells
 
     def _look(self) -> None:
         """End all if somebody wants that."""
         code, text = self.one, self.text
-        told = code.put(f"load volatile i64, ptr {self._told}")
-        ends = code.put(f"icmp ne i64 {told}, 0")
+        stop_flag = code.put(f"load volatile i64, ptr {self._stop_pointer}")
+        ends = code.put(f"icmp ne i64 {stop_flag}, 0")
         stopped, goes_on = text.name("stopped"), text.name("goes_on")
         code.line(f"br i1 {ends}, label %{stopped}, label %{goes_on}")
         code.label(stopped)
@@ -359,10 +359,10 @@ class FormWriter(ArrayWriter):
         at = self.one.put(f"getelementptr i64, ptr %extents, i64 {place}")
         return self.one.put(f"load i64, ptr {at}")
 
-    def _check_rows(self, loop: Loop, wanted: str) -> None:
+    def _check_rows(self, loop: Loop, row_count: str) -> None:
         """Fail where a loop has fewer rows than are wanted."""
         for scanned in loop.scanned:
-            few = self.one.put(f"icmp slt i64 {self._rows(scanned)}, {wanted}")
+            few = self.one.put(f"icmp slt i64 {self._rows(scanned)}, {row_count}")
             sentence = f"the loop has more iterations than '{scanned.rows.name}' has rows"
             hint = "give a row for each iteration"
             self.one.fail_if(few, Failure(sentence, loop.where, hint))

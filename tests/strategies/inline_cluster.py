@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from mdf_loop.api import clustered
-from mdf_loop.api.cluster_job import Job, MadeBlock, write
+from mdf_loop.api.cluster_job import ComputedBlock, Job, write
 from mdf_loop.cluster.clients import Connection
 from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.cluster.tasks import Outcome
@@ -29,16 +29,16 @@ class InlineTasks:
 
     def outcomes(
         self, items: Iterable[MemberBlock], stopped: Callable[[], StopReason | None]
-    ) -> Iterator[Outcome[MemberBlock, MadeBlock]]:
+    ) -> Iterator[Outcome[MemberBlock, ComputedBlock]]:
         """Compute the blocks as a worker does."""
         for block in items:
             if stopped() is not None:
                 return
             self.blocks.append(block.number)
-            outcome = self._job.made(block.first, block.last)
+            outcome = self._job.compute_block(block.first, block.last)
             if self._job.store is not None:
                 write(self._job.store, block, outcome)
-                outcome = MadeBlock((), outcome.failures, outcome.not_finite)
+                outcome = ComputedBlock((), outcome.failures, outcome.not_finite)
             yield Outcome(block, outcome, None)
 
 

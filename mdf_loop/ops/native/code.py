@@ -250,8 +250,10 @@ class Code(Struct, frozen=True):
         wrong, right = self.text.name("wrong"), self.text.name("right")
         self.line(f"br i1 {self.any(truth)}, label %{wrong}, label %{right}")
         self.label(wrong)
-        said = [*enumerate(numbers, NUMBERS), (COUNT_OF_NUMBERS, len(numbers))] if numbers else []
-        for place, number in said:
+        numbered = (
+            [*enumerate(numbers, NUMBERS), (COUNT_OF_NUMBERS, len(numbers))] if numbers else []
+        )
+        for place, number in numbered:
             at = self.put(f"getelementptr i64, ptr %call, i64 {place}")
             self.line(f"store i64 {number}, ptr {at}")
         self.line(f"ret i64 -{1 + self.text.failures.index(failure)}")
@@ -328,18 +330,18 @@ class Code(Struct, frozen=True):
         kind = TYPES[dtype]
         if self.width == 1:
             return self._call(full, kind, registers)
-        made, wide = "poison", self.type(dtype)
+        vector, wide = "poison", self.type(dtype)
         for lane in range(self.width):
-            given = [self.put(f"extractelement {wide} {r}, i32 {lane}") for r in registers]
-            one = self._call(full, kind, given)
-            made = self.put(f"insertelement {wide} {made}, {kind} {one}, i32 {lane}")
-        return made
+            lanes = [self.put(f"extractelement {wide} {r}, i32 {lane}") for r in registers]
+            one = self._call(full, kind, lanes)
+            vector = self.put(f"insertelement {wide} {vector}, {kind} {one}, i32 {lane}")
+        return vector
 
     def _call(self, name: str, kind: str, registers: Sequence[str]) -> str:
-        taken = ", ".join([kind] * len(registers))
-        self.text.declared[name] = f"declare {kind} @{name}({taken})"
-        given = ", ".join(f"{kind} {register}" for register in registers)
-        return self.put(f"call {kind} @{name}({given})")
+        parameter_types = ", ".join([kind] * len(registers))
+        self.text.declared[name] = f"declare {kind} @{name}({parameter_types})"
+        arguments = ", ".join(f"{kind} {register}" for register in registers)
+        return self.put(f"call {kind} @{name}({arguments})")
 
 
 def is_single(value: Value) -> bool:

@@ -160,10 +160,10 @@ def polynomial(x: Number, square: Number, coefficients: Sequence[float]) -> Numb
 
 def horner(x: Number, coefficients: Sequence[float]) -> Number:
     """`c[0] + x (c[1] + x (c[2] + ...))`."""
-    made = x.like(coefficients[-1])
+    polynomial = x.like(coefficients[-1])
     for c in coefficients[-2::-1]:
-        made = fma(made, x, c)
-    return made
+        polynomial = fma(polynomial, x, c)
+    return polynomial
 
 
 def where_rare(truth: Number, usual: Number, remedy: Callable[[], Number]) -> Number:
@@ -172,8 +172,8 @@ def where_rare(truth: Number, usual: Number, remedy: Callable[[], Number]) -> Nu
     A remedy gives each lane what depends on this lane alone, and what is usual where it is not true:
     whether others are rare then makes no difference.
     """
-    (made,) = all_where_rare(truth, (usual,), lambda: (remedy(),))
-    return made
+    (choice,) = all_where_rare(truth, (usual,), lambda: (remedy(),))
+    return choice
 
 
 def all_where_rare(
@@ -199,25 +199,27 @@ def all_where_rare(
     return [Number(code, r, each.dtype) for r, each in zip(registers, usual, strict=True)]
 
 
-def called(name: str, own: Callable[..., Number], *given: Number) -> Number:
+def called(name: str, own: Callable[..., Number], *numbers: Number) -> Number:
     """`own(*given)` by a function of its own, whose text is there once however often it is called."""
-    code = given[0].code
+    code = numbers[0].code
     full = f"{name}_{code.width}"
     if full not in code.text.declared:
-        code.text.declared.update(_function(full, own, *given))
-    taken = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in given)
-    made = code.put(f"call {code.type('float64')} @{full}({taken})")
-    return Number(code, made)
+        code.text.declared.update(_function(full, own, *numbers))
+    arguments = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in numbers)
+    register = code.put(f"call {code.type('float64')} @{full}({arguments})")
+    return Number(code, register)
 
 
 def _function(name: str, own: Callable[..., Number], *like: Number) -> dict[str, str]:
     """Return the text of a function of such numbers, and of the functions that it calls, by name."""
     code = Code(Text(), like[0].code.width)
     inputs = [Number(code, f"%in{k}", each.dtype) for k, each in enumerate(like)]
-    made = own(*inputs)
-    kind = code.type(made.dtype)
-    code.line(f"ret {kind} {made.register}")
-    taken = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in inputs)
-    head = f"define internal {kind} @{name}({taken}) noinline nounwind willreturn memory(none) {{"
+    outputs = own(*inputs)
+    kind = code.type(outputs.dtype)
+    code.line(f"ret {kind} {outputs.register}")
+    parameters = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in inputs)
+    head = (
+        f"define internal {kind} @{name}({parameters}) noinline nounwind willreturn memory(none) {{"
+    )
     lines = [head, "entry:", *code.text.frame, *code.text.lines, "}"]
     return {**code.text.declared, name: "\n".join(lines)}

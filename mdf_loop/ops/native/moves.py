@@ -50,11 +50,11 @@ def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
     if len(op.outputs) != 1:
         raise NotNative(f"it has {title(op.op_type)} of what is computed")
     values, (places,) = places_of(op, writer.shape, writer.known)
-    made = op.outputs[0]
-    declared = made.shape if is_fixed(made.shape) else _declared(writer, op)
+    output = op.outputs[0]
+    declared = output.shape if is_fixed(output.shape) else _declared(writer, op)
     if is_fixed(declared) and places.shape != declared:  # readers would go beyond its elements
         raise NotNative(f"it has {title(op.op_type)} that runtimes compute differently")
-    writer.shaped(made, places.shape)
+    writer.shaped(output, places.shape)
     return values, places.reshape(-1)
 
 
@@ -96,10 +96,10 @@ def places_of(
             values.append(value)
             begin += size
     try:
-        made = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
+        outputs = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
     except Exception:  # noqa: BLE001 - numpy and onnx's reference raise anything
         raise NotNative(f"it has {title(op.op_type)} that cannot be computed") from None
-    return values, [np.asarray(each) - 1 for each in made]
+    return values, [np.asarray(each) - 1 for each in outputs]
 
 
 def _moved_positions(op: Op) -> Sequence[int]:
@@ -119,22 +119,22 @@ def _in_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:
 
 
 def gathered(
-    writer: Arrays, made: Value, sources: Sequence[tuple[Value, Cell]], places: Array
+    writer: Arrays, output: Value, sources: Sequence[tuple[Value, Cell]], places: Array
 ) -> Cell:
     """Write an array from elements of others, which are numbered one source after the other, and from zeros."""
     runs = _runs([writer.shape(value) for value, _ in sources], places)
     if len(runs) == 1 and runs[0][0] != ZERO:
         source, begin, _ = runs[0]
-        return _part(writer, made, *sources[source], begin)
-    target = writer.buffer(made)
-    size = BYTES[made.dtype]
+        return _part(writer, output, *sources[source], begin)
+    target = writer.buffer(output)
+    size = BYTES[output.dtype]
     if len(runs) > MOST_RUNS:
-        one = sources[0] if len(sources) == 1 else _side_by_side(writer, made.dtype, sources)
-        _by_table(writer, made, one, places, target)
-        return writer.as_cell(made, target)
+        one = sources[0] if len(sources) == 1 else _side_by_side(writer, output.dtype, sources)
+        _by_table(writer, output, one, places, target)
+        return writer.as_cell(output, target)
     if ZERO in places:
-        zero = writer.one.number(0, made.dtype)
-        writer.over(len(places), _again(writer, made.dtype, zero, target))
+        zero = writer.one.number(0, output.dtype)
+        writer.over(len(places), _again(writer, output.dtype, zero, target))
     done = 0
     for source, begin, count in runs:
         if source == ZERO:
@@ -143,11 +143,11 @@ def gathered(
         cell = sources[source][1]
         there = _far(writer, target, done * size)
         if cell.single:
-            writer.over(count, _again(writer, made.dtype, cell.registers[0], there))
+            writer.over(count, _again(writer, output.dtype, cell.registers[0], there))
         else:
             writer.copy(there, _far(writer, cell.pointer, begin * size), count * size)
         done += count
-    return writer.as_cell(made, target)
+    return writer.as_cell(output, target)
 
 
 def _side_by_side(
@@ -188,11 +188,11 @@ def _again(writer: Arrays, dtype: str, register: str, target: str) -> Callable[[
     return write
 
 
-def _part(writer: Arrays, made: Value, value: Value, cell: Cell, begin: int) -> Cell:
+def _part(writer: Arrays, output: Value, value: Value, cell: Cell, begin: int) -> Cell:
     """Return a part of an array in its place."""
     if cell.single:
         return cell
-    return writer.as_cell(made, _far(writer, cell.pointer, begin * BYTES[value.dtype]))
+    return writer.as_cell(output, _far(writer, cell.pointer, begin * BYTES[value.dtype]))
 
 
 def _far(writer: Arrays, pointer: str, size: int) -> str:
@@ -200,7 +200,7 @@ def _far(writer: Arrays, pointer: str, size: int) -> str:
 
 
 def _by_table(
-    writer: Arrays, made: Value, source: tuple[Value, Cell], places: Array, target: str
+    writer: Arrays, output: Value, source: tuple[Value, Cell], places: Array, target: str
 ) -> None:
     """Each element from its place in a table."""
     (value, cell), code = source, writer.one
@@ -215,7 +215,7 @@ def _by_table(
             place = code.choose(is_none, "int64", "0", place)
             register = writer.load(code, value.dtype, cell.pointer, place)
         if ZERO in places:
-            register = code.choose(is_none, made.dtype, code.number(0, made.dtype), register)
-        writer.store(code, made.dtype, register, target, number)
+            register = code.choose(is_none, output.dtype, code.number(0, output.dtype), register)
+        writer.store(code, output.dtype, register, target, number)
 
     writer.repeat("0", str(len(places)), 1, write)

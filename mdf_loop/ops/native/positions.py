@@ -65,13 +65,13 @@ def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
     if writer.shape(updates) != writer.shape(index):
         raise NotNative(_unfit(op))
     target, join = _copied(writer, op, cells), _joined(op)
-    given = writer.pointer_of(updates, writer.cell(updates, cells))
+    update_pointer = writer.pointer_of(updates, writer.cell(updates, cells))
     extent = writer.shape(data)[op.attributes.get("axis", 0)]
     ends = f"the axis has positions {-extent} to {extent - 1}"
     failure = Failure(f"position {NUMBER} does not exist: {ends}", op.where, NO_POSITION)
 
     def put(there: str, number: str) -> None:
-        _put(writer, writer.one, data.dtype, (target, there), (given, number), join)
+        _put(writer, writer.one, data.dtype, (target, there), (update_pointer, number), join)
 
     _along(writer, op, cells, failure, put)
     return writer.as_cell(op.outputs[0], target)
@@ -90,8 +90,8 @@ def _along(writer: Arrays, op: Op, cells: Cells, failure: Failure, change: Chang
 
     def one(places: list[str]) -> None:
         number, beside = places
-        given = writer.load(writer.one, index.dtype, positions, number)
-        place = position(writer, index.dtype, given, shape[axis], failure)
+        index_register = writer.load(writer.one, index.dtype, positions, number)
+        place = position(writer, index.dtype, index_register, shape[axis], failure)
         change(further(writer, beside, place, step), number)
 
     over_grid(writer, grid, [strides(grid), aside], one)
@@ -112,8 +112,8 @@ def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
     def take(there: str, number: str) -> None:
         here = writer.times(number, size)
         if size == 1:
-            made = writer.load(code, data.dtype, source, there)
-            writer.store(code, data.dtype, made, target, here)
+            element = writer.load(code, data.dtype, source, there)
+            writer.store(code, data.dtype, element, target, here)
             return
         to, of = writer.at(data.dtype, target, here), writer.at(data.dtype, source, there)
         writer.copy(to, of, size * BYTES[data.dtype])
@@ -129,7 +129,7 @@ def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
     if writer.shape(updates) != (*rows, *extents[count:]):
         raise NotNative(_unfit(op))
     target, join = _copied(writer, op, cells), _joined(op)
-    given = writer.pointer_of(updates, writer.cell(updates, cells))
+    update_pointer = writer.pointer_of(updates, writer.cell(updates, cells))
     size = _part(writer, op)
 
     def put(there: str, number: str) -> None:
@@ -137,7 +137,7 @@ def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
         def one(code: Code, k: str) -> None:
             here, mine = (writer.one.put(f"add i64 {each}, {k}") for each in (there, begin))
-            _put(writer, code, data.dtype, (target, here), (given, mine), join)
+            _put(writer, code, data.dtype, (target, here), (update_pointer, mine), join)
 
         writer.over(size, one)
 
@@ -167,8 +167,8 @@ def _by_rows(writer: Arrays, op: Op, cells: Cells, change: Change) -> None:
         number, there = places
         for k in range(count):
             at = further(writer, str(k), number, count)
-            given = writer.load(writer.one, index.dtype, positions, at)
-            place = position(writer, index.dtype, given, shape[batch + k], failure)
+            index_register = writer.load(writer.one, index.dtype, positions, at)
+            place = position(writer, index.dtype, index_register, shape[batch + k], failure)
             there = further(writer, there, place, steps[batch + k])
         change(there, number)
 
@@ -180,12 +180,12 @@ def _by_rows(writer: Arrays, op: Op, cells: Cells, change: Change) -> None:
 
 def _joined(op: Op) -> Join | None:
     """Return the function that joins old and new elements, or None if new ones replace old ones."""
-    said = op.attributes.get("reduction", "none")
-    if said == "none":
+    reduction = op.attributes.get("reduction", "none")
+    if reduction == "none":
         return None
-    if op.outputs[0].dtype == "bool" or said not in _JOINS:
-        raise NotNative(f"it has {title(op.op_type)} with reduction {said}")
-    return _JOINS[said]
+    if op.outputs[0].dtype == "bool" or reduction not in _JOINS:
+        raise NotNative(f"it has {title(op.op_type)} with reduction {reduction}")
+    return _JOINS[reduction]
 
 
 def _put(
@@ -197,8 +197,8 @@ def _put(
     join: Join | None,
 ) -> None:
     new = writer.load(code, dtype, *of)
-    made = new if join is None else join(code, dtype, writer.load(code, dtype, *to), new)
-    writer.store(code, dtype, made, *to)
+    element = new if join is None else join(code, dtype, writer.load(code, dtype, *to), new)
+    writer.store(code, dtype, element, *to)
 
 
 def _larger(code: Code, dtype: str, old: str, new: str) -> str:

@@ -39,41 +39,43 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
             it is known how many terms or columns there are.
     """
     a, b = (value for value in op.inputs if value is not None)
-    made, one = op.outputs[0], writer.one
+    output, one = op.outputs[0], writer.one
     left, right = writer.extents(a), writer.extents(b)
     *many_left, rows, inner = left if len(left) > 1 else (1, *left)
     *many_right, terms, columns = right if len(right) > 1 else (*right, 1)
     if isinstance(inner, str) or isinstance(columns, str) or terms != inner:
         raise NotNative("it has onnx::MatMul of arrays whose shape is known only when it runs")
     many = _joined(tuple(many_left), tuple(many_right))
-    kept = (*many, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
+    output_extents = (*many, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
     if all(extent == 1 for extent in many_right):  # all on the left are rows of one
         rows, many = product(one, (*many, rows)), ()
-    if many and made.dtype == "float32":  # terms that cancel out leave how the runtime has rounded
+    if (
+        many and output.dtype == "float32"
+    ):  # terms that cancel out leave how the runtime has rounded
         raise NotNative("it has onnx::MatMul of several matrices of float32")
     sizes = (product(one, (rows, inner)), inner * columns)
-    if made.dtype == "bool" or any(isinstance(size, int) and size > MOST for size in sizes):
+    if output.dtype == "bool" or any(isinstance(size, int) and size > MOST for size in sizes):
         raise NotNative("it has a large onnx::MatMul")
     steps = [
         0 if all(extent == 1 for extent in own) else size
         for own, size in zip((many_left, many_right), sizes, strict=True)
     ]
-    writer.shaped(made, kept)
+    writer.shaped(output, output_extents)
     x, y = (writer.pointer_of(v, writer.cell(v, cells)) for v in (a, b))
-    target = writer.buffer(made)
+    target = writer.buffer(output)
     shape = rows, inner, columns
     if not many:
-        _one_product(writer, made.dtype, (x, y, target), shape)
+        _one_product(writer, output.dtype, (x, y, target), shape)
     else:
         size = product(one, (rows, columns))
 
         def each(number: str) -> None:
             places = zip((x, y, target), (*steps, size), strict=True)
-            here = [writer.at(made.dtype, p, writer.times(number, step)) for p, step in places]
-            _one_product(writer, made.dtype, (here[0], here[1], here[2]), shape)
+            here = [writer.at(output.dtype, p, writer.times(number, step)) for p, step in places]
+            _one_product(writer, output.dtype, (here[0], here[1], here[2]), shape)
 
         writer.repeat("0", str(product(one, many)), 1, each)
-    return writer.as_cell(made, target)
+    return writer.as_cell(output, target)
 
 
 def _joined(left: Extents, right: Extents) -> Extents:
@@ -162,8 +164,8 @@ def _columns(
                 factor = code.spread(writer.load(one, dtype, row, number), dtype)
                 for weight, place in zip(weights, totals, strict=True):
                     total = code.put(f"load {kind}, ptr {place}")
-                    made = _fused(code, dtype, factor, weight, total)
-                    code.line(f"store {kind} {made}, ptr {place}")
+                    next_total = _fused(code, dtype, factor, weight, total)
+                    code.line(f"store {kind} {next_total}, ptr {place}")
 
         _in_parts(writer, code, dtype, [place for places in sums for place in places], inner, term)
         for k, totals in enumerate(sums):
@@ -253,18 +255,18 @@ def _dots(
         for row, place in zip(rows, sums, strict=True):
             weight = writer.load(parts, dtype, row, number)
             total = parts.put(f"load {kind}, ptr {place}")
-            made = _fused(parts, dtype, weight, factor, total)
-            parts.line(f"store {kind} {made}, ptr {place}")
+            next_total = _fused(parts, dtype, weight, factor, total)
+            parts.line(f"store {kind} {next_total}, ptr {place}")
 
     writer.repeat("0", str(many), PARTS, terms)
-    made = []
+    totals = []
     for row, place in zip(rows, sums, strict=True):
         total = in_pairs(one, dtype, parts.put(f"load {kind}, ptr {place}"), added)
         for number in range(many, inner):
             a, b = (writer.load(one, dtype, pointer, str(number)) for pointer in (row, pointers[1]))
             total = _fused(one, dtype, a, b, total)
-        made.append(total)
-    return made
+        totals.append(total)
+    return totals
 
 
 def added(code: Code, dtype: str, a: str, b: str) -> str:

@@ -52,14 +52,14 @@ def by_number(code: Code, dtype: str, numbers: Sequence[str], c: str) -> Sequenc
         return None
     inverse = float(np.asarray(1, dtype) / np.asarray(size, dtype))
     corrections = 1 if suffices(size, inverse, kind.precision) else 2
-    made = []
+    quotients = []
     for x in numbers:
         q = code.binary("fmul", dtype, x, code.number(inverse, dtype))
         for _ in range(corrections):
             q = _corrected(code, dtype, (x, q), (size, inverse))
-        made.append(code.put(f"fneg {code.type(dtype)} {q}") if divisor < 0 else q)
-    extreme = _is_extreme(code, dtype, (numbers, made), size)
-    return _divided_if(code, dtype, extreme, (numbers, made), c)
+        quotients.append(code.put(f"fneg {code.type(dtype)} {q}") if divisor < 0 else q)
+    extreme = _is_extreme(code, dtype, (numbers, quotients), size)
+    return _divided_if(code, dtype, extreme, (numbers, quotients), c)
 
 
 def suffices(c: float, r: float, precision: int) -> bool:
@@ -91,7 +91,7 @@ _Quotients = tuple[Sequence[str], Sequence[str]]
 
 def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
     """Write the test whether a number is tiny and not zero, or a quotient has become nan, in any lane."""
-    numbers, made = of
+    numbers, output = of
     kind = _KINDS[dtype]
     least = np.asarray(2.0 ** (kind.least + max(0, math.frexp(c)[1])), dtype)
     smallest = ""
@@ -102,8 +102,8 @@ def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
     truth = code.compare(
         "ult", kind.whole, smallest, code.number(least.view(kind.whole) - 1, kind.whole)
     )
-    half = len(made) // 2
-    for one, other in zip(made[: len(made) - half], made[half:], strict=True):
+    half = len(output) // 2
+    for one, other in zip(output[: len(output) - half], output[half:], strict=True):
         truth = code.binary("or", "bool", truth, code.compare("uno", dtype, one, other))
     return code.any(truth)
 

@@ -59,33 +59,33 @@ def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
     """Return the machine code of a reduction along some axes."""
 
     def form(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-        data, made = op.inputs[0], op.outputs[0]
+        data, output = op.inputs[0], op.outputs[0]
         assert data is not None
         if data.dtype == "bool":
             raise NotNative(f"it has {title(op.op_type)} of truth values")
-        kept, gone = _parts(writer, op)
-        writer.shaped(made, kept)
+        outer, inner_extents = _parts(writer, op)
+        writer.shaped(output, outer)
         pointer = writer.pointer_of(data, writer.cell(data, cells))
-        target = writer.buffer(made)
+        target = writer.buffer(output)
         extents = writer.extents(data)
         front, inner, tail = (
             product_of(writer.one, part)
             for part in (
-                extents[: gone.start],
-                extents[gone.start : gone.stop],
-                extents[gone.stop :],
+                extents[: inner_extents.start],
+                extents[inner_extents.start : inner_extents.stop],
+                extents[inner_extents.stop :],
             )
         )
         start = literal(neutral(data.dtype), data.dtype)
-        if gone.stop == len(extents):
+        if inner_extents.stop == len(extents):
             _along_last(writer, data.dtype, (pointer, target), (front, inner), (join, start))
         else:
             _along_others(
                 writer, data.dtype, (pointer, target), (front, inner, tail), (join, start)
             )
         if mean:
-            _divided(writer, made, target, inner)
-        return writer.as_cell(made, target)
+            _divided(writer, output, target, inner)
+        return writer.as_cell(output, target)
 
     return form
 
@@ -99,16 +99,20 @@ def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
     data = op.inputs[0]
     assert data is not None
     extents = writer.extents(data)
-    gone = axes_named(op, len(extents), writer.known)
-    if not gone:
+    reduced_axes = axes_named(op, len(extents), writer.known)
+    if not reduced_axes:
         if op.attributes.get("noop_with_empty_axes"):
             raise NotNative(f"it has {title(op.op_type)} along no axis")
-        gone = list(range(len(extents)))
-    if gone and gone != list(range(gone[0], gone[-1] + 1)):
+        reduced_axes = list(range(len(extents)))
+    if reduced_axes and reduced_axes != list(range(reduced_axes[0], reduced_axes[-1] + 1)):
         raise NotNative(f"it has {title(op.op_type)} along axes that do not lie together")
     keeps = op.attributes.get("keepdims", 1)
-    shape = (1 if k in gone else e for k, e in enumerate(extents) if keeps or k not in gone)
-    return tuple(shape), range(gone[0], gone[-1] + 1) if gone else range(0)
+    shape = (
+        1 if k in reduced_axes else e
+        for k, e in enumerate(extents)
+        if keeps or k not in reduced_axes
+    )
+    return tuple(shape), range(reduced_axes[0], reduced_axes[-1] + 1) if reduced_axes else range(0)
 
 
 def axes_named(op: Op, rank: int, known: Known) -> list[int]:
@@ -132,13 +136,13 @@ def _along_last(
     counts: tuple[Extent, Extent],
     how: tuple[Join, str],
 ) -> None:
-    (source, target), (kept, inner) = pointers, counts
+    (source, target), (outer, inner) = pointers, counts
 
     def result(number: str) -> None:
         begin = writer.at(dtype, source, writer.times(number, inner))
         writer.store(writer.one, dtype, _of_all(writer, dtype, begin, inner, how), target, number)
 
-    writer.repeat("0", str(kept), 1, result)
+    writer.repeat("0", str(outer), 1, result)
 
 
 def _of_all(writer: Arrays, dtype: str, pointer: str, count: Extent, how: tuple[Join, str]) -> str:
@@ -243,7 +247,7 @@ def _along_first(
     how: tuple[Join, str],
 ) -> None:
     """Row after row, all results side by side."""
-    (source, target), (kept, rows), (join, neutral) = pointers, counts, how
+    (source, target), (outer, rows), (join, neutral) = pointers, counts, how
 
     def first(code: Code, k: str) -> None:
         writer.store(code, dtype, writer.load(code, dtype, source, k), target, k)
@@ -252,26 +256,26 @@ def _along_first(
         writer.store(code, dtype, code.spread(neutral, dtype), target, k)
 
     if isinstance(rows, int):
-        writer.over(kept, first if rows else none)
+        writer.over(outer, first if rows else none)
     else:
         some = writer.one.put(f"icmp ne i64 {rows}, 0")
-        writer.one.when(some, lambda: writer.over(kept, first), lambda: writer.over(kept, none))
+        writer.one.when(some, lambda: writer.over(outer, first), lambda: writer.over(outer, none))
 
     def row(number: str) -> None:
-        begin = writer.at(dtype, source, writer.times(number, kept))
+        begin = writer.at(dtype, source, writer.times(number, outer))
 
         def join_row(code: Code, k: str) -> None:
             so_far, more = (writer.load(code, dtype, p, k) for p in (target, begin))
             writer.store(code, dtype, join(code, dtype, so_far, more), target, k)
 
-        writer.over(kept, join_row)
+        writer.over(outer, join_row)
 
     writer.repeat("1", str(rows), 1, row)
 
 
-def _divided(writer: Arrays, made: Value, target: str, inner: Extent) -> None:
+def _divided(writer: Arrays, output: Value, target: str, inner: Extent) -> None:
     """Divide by how many there were; of none there is nothing to divide."""
-    dtype = made.dtype
+    dtype = output.dtype
     if not is_float(dtype):
         raise NotNative("it has onnx::ReduceMean of whole numbers")
     count = largest_of(writer.one, inner, 1)
@@ -285,7 +289,7 @@ def _divided(writer: Arrays, made: Value, target: str, inner: Extent) -> None:
         mean = code.binary("fdiv", dtype, total, code.spread(divisor, dtype))
         writer.store(code, dtype, mean, target, k)
 
-    writer.over(product_of(writer.one, writer.extents(made)), divide)
+    writer.over(product_of(writer.one, writer.extents(output)), divide)
 
 
 def _lowest(dtype: str) -> float:

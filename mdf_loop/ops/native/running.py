@@ -22,10 +22,10 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     assert data is not None
     if axis is None:
         raise NotNative("it has onnx::CumSum along an axis that is computed")
-    made, dtype, extents = op.outputs[0], data.dtype, writer.extents(data)
+    output, dtype, extents = op.outputs[0], data.dtype, writer.extents(data)
     along = int(axis.item()) % len(extents)
-    writer.shaped(made, extents)
-    source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(made)
+    writer.shaped(output, extents)
+    source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(output)
     count, tail = extents[along], product(writer.one, extents[along + 1 :])
     size = product(writer.one, (count, tail))
     exclusive, reverse = (bool(op.attributes.get(name, 0)) for name in ("exclusive", "reverse"))
@@ -55,7 +55,7 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
     if count != 0:
         writer.repeat("0", str(product(writer.one, extents[:along])), 1, each)
-    return writer.as_cell(made, target)
+    return writer.as_cell(output, target)
 
 
 def _sums(
@@ -88,18 +88,18 @@ def place_of(*, largest: bool, nan_wins: bool = False) -> NativeWhole:
     """
 
     def form(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-        data, made, code = op.inputs[0], op.outputs[0], writer.one
+        data, output, code = op.inputs[0], op.outputs[0], writer.one
         assert data is not None
         shape, dtype = writer.extents(data), data.dtype
         axis = op.attributes.get("axis", 0) % max(1, len(shape))
         count = shape[axis] if shape else 1
         _some(code, op, count)
-        kept = tuple(1 if k == axis else extent for k, extent in enumerate(shape))
+        output_extents = tuple(1 if k == axis else extent for k, extent in enumerate(shape))
         keeps = op.attributes.get("keepdims", 1)
-        writer.shaped(made, tuple(e for k, e in enumerate(kept) if keeps or k != axis))
-        source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(made)
+        writer.shaped(output, tuple(e for k, e in enumerate(output_extents) if keeps or k != axis))
+        source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(output)
         last = op.attributes.get("select_last_index", 0)
-        steps, others = _strides(code, shape), _strides(code, kept)
+        steps, others = _strides(code, shape), _strides(code, output_extents)
         step = steps[axis] if shape else 1
         best, where = code.place(code.type(dtype)), code.place("i64")
 
@@ -129,8 +129,8 @@ def place_of(*, largest: bool, nan_wins: bool = False) -> NativeWhole:
             writer.repeat("1", str(count), 1, compare)
             writer.store(code, "int64", code.put(f"load i64, ptr {where}"), target, result)
 
-        over_grid(writer, kept, [steps, others], one)
-        return writer.as_cell(made, target)
+        over_grid(writer, output_extents, [steps, others], one)
+        return writer.as_cell(output, target)
 
     return form
 

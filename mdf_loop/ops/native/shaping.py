@@ -53,8 +53,8 @@ def _said(writer: Arrays, op: Op, cells: Cells, place: int, name: str) -> Extent
     """Whole numbers that an operation is given, as an operand or an attribute; None if it is not."""
     value = op.inputs[place] if place < len(op.inputs) else None
     if value is None:
-        said = op.attributes.get(name)
-        return None if said is None else tuple(int(number) for number in np.ravel(said))
+        attribute = op.attributes.get(name)
+        return None if attribute is None else tuple(int(number) for number in np.ravel(attribute))
     numbers = writer.numbers(value, cells)
     if numbers is None:
         raise NotNative(f"it has {title(op.op_type)} of what is computed")
@@ -62,24 +62,24 @@ def _said(writer: Arrays, op: Op, cells: Cells, place: int, name: str) -> Extent
 
 
 def _axes(writer: Arrays, op: Op, cells: Cells, place: int, rank: int) -> list[int] | None:
-    said = _said(writer, op, cells, place, "axes")
-    if said is None:
+    axes = _said(writer, op, cells, place, "axes")
+    if axes is None:
         return None
-    if not is_fixed(said):
+    if not is_fixed(axes):
         raise NotNative(f"it has {title(op.op_type)} along axes that are computed")
-    return [axis % rank for axis in said]
+    return [axis % rank for axis in axes]
 
 
 def _same(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cell:
     """Return the elements of the first operand in their order, with new extents."""
-    value, made = _data(op), op.outputs[0]
+    value, output = _data(op), op.outputs[0]
     cell = writer.cell(value, cells)
-    writer.shaped(made, extents)
+    writer.shaped(output, extents)
     if cell.single:
         return cell
     if cell.registers:
-        return writer.few(made, [_extent(register) for register in cell.registers])
-    return writer.as_cell(made, writer.pointer_of(value, cell))
+        return writer.few(output, [_extent(register) for register in cell.registers])
+    return writer.as_cell(output, writer.pointer_of(value, cell))
 
 
 def _extent(register: str) -> Extent:
@@ -141,43 +141,46 @@ def squeezed(writer: Arrays, op: Op, cells: Cells) -> Cell:
             sentence = f"axis {axis} has {NUMBER} elements and cannot be left out"
             hint = "only an axis of 1 element can be squeezed"
             writer.one.fail_if(wrong, Failure(sentence, op.where, hint), [extents[axis]])
-    kept = (extent for axis, extent in enumerate(extents) if axis not in axes)
-    return _same(writer, op, cells, tuple(kept))
+    output_extents = (extent for axis, extent in enumerate(extents) if axis not in axes)
+    return _same(writer, op, cells, tuple(output_extents))
 
 
 def reshaped(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """`Reshape`: 0 keeps an axis, if that is so meant, -1 is what is left."""
-    code, given = writer.one, writer.extents(_data(op))
-    said = list(_said(writer, op, cells, 1, "shape") or ())
+    code, input_extents = writer.one, writer.extents(_data(op))
+    stated = list(_said(writer, op, cells, 1, "shape") or ())
     if not op.attributes.get("allowzero", 0):
-        said = [_kept(code, e, given[k] if k < len(given) else 0) for k, e in enumerate(said)]
-    open_ends = [k for k, e in enumerate(said) if e == -1 or not writer.is_extent(e)]
-    others = [_known(code, e) if k in open_ends else e for k, e in enumerate(said)]
-    wanted = list(said)
+        stated = [
+            _kept(code, e, input_extents[k] if k < len(input_extents) else 0)
+            for k, e in enumerate(stated)
+        ]
+    open_ends = [k for k, e in enumerate(stated) if e == -1 or not writer.is_extent(e)]
+    others = [_known(code, e) if k in open_ends else e for k, e in enumerate(stated)]
+    target = list(stated)
     wrong = "false"
     for k in open_ends:
         rest = others[:k] + others[k + 1 :]
-        left = _left(code, given, rest)
-        wanted[k] = left if said[k] == -1 else _if_it_is(code, (said[k], -1), left)
+        left = _left(code, input_extents, rest)
+        target[k] = left if stated[k] == -1 else _if_it_is(code, (stated[k], -1), left)
         is_left, nothing = (
             code.compare("eq", "int64", str(number), certain)
-            for number, certain in ((said[k], "-1"), (product(code, rest), "0"))
+            for number, certain in ((stated[k], "-1"), (product(code, rest), "0"))
         )
         wrong = code.binary("or", "bool", wrong, code.binary("and", "bool", is_left, nothing))
-    _fits(writer, op, (given, wanted, said), wrong)
-    return _same(writer, op, cells, tuple(wanted))
+    _fits(writer, op, (input_extents, target, stated), wrong)
+    return _same(writer, op, cells, tuple(target))
 
 
-def _kept(code: Code, said: Extent, mine: Extent) -> Extent:
+def _kept(code: Code, stated: Extent, mine: Extent) -> Extent:
     """Write the extent of an axis that a target shape states as 0, which keeps the extent."""
-    if isinstance(said, int):
-        return said if said else mine
-    return said if said == mine else _if_it_is(code, (said, 0), mine)
+    if isinstance(stated, int):
+        return stated if stated else mine
+    return stated if stated == mine else _if_it_is(code, (stated, 0), mine)
 
 
-def _known(code: Code, said: Extent) -> Extent:
+def _known(code: Code, stated: Extent) -> Extent:
     """Write a factor of the product of all stated extents: 1 for an extent of -1, which is left open."""
-    return 1 if said == -1 else _if_it_is(code, (said, -1), 1)
+    return 1 if stated == -1 else _if_it_is(code, (stated, -1), 1)
 
 
 def _if_it_is(code: Code, pair: tuple[Extent, int], other: Extent) -> Extent:
@@ -187,9 +190,9 @@ def _if_it_is(code: Code, pair: tuple[Extent, int], other: Extent) -> Extent:
     return code.put(f"select i1 {is_it}, i64 {other}, i64 {number}")
 
 
-def _left(code: Code, given: Extents, others: Sequence[Extent]) -> Extent:
+def _left(code: Code, input_extents: Extents, others: Sequence[Extent]) -> Extent:
     """Write the quotient of the product of some extents by that of others."""
-    mine, theirs = list(given), []
+    mine, theirs = list(input_extents), []
     for extent in others:
         if extent in mine and extent != 0:
             mine.remove(extent)
@@ -206,20 +209,20 @@ def _fits(
     wrong: str,
 ) -> None:
     """Fail where it is wrong already, or another number of elements is wanted; it tells what was said."""
-    code, (given, wanted, said) = writer.one, shapes
-    if alike(given) != alike(wanted) or not alike(given)[0]:
-        there, asked = product(code, given), product(code, wanted)
-        other = code.compare("ne", "int64", str(there), str(asked))
+    code, (input_extents, target, stated) = writer.one, shapes
+    if alike(input_extents) != alike(target) or not alike(input_extents)[0]:
+        there, target_size = product(code, input_extents), product(code, target)
+        other = code.compare("ne", "int64", str(there), str(target_size))
         wrong = code.binary("or", "bool", wrong, other)
-    for extent in (extent for extent in wanted if not writer.is_extent(extent)):
+    for extent in (extent for extent in target if not writer.is_extent(extent)):
         low = code.compare("slt", "int64", str(extent), "0")
         wrong = code.binary("or", "bool", wrong, low)
     if wrong == "false":
         return
-    before, after = (f"[{', '.join([NUMBER] * len(shape))}]" for shape in (given, said))
+    before, after = (f"[{', '.join([NUMBER] * len(shape))}]" for shape in (input_extents, stated))
     sentence = f"an array of shape {before} cannot become one of shape {after}"
     hint = "both have the same number of elements"
-    code.fail_if(wrong, Failure(sentence, op.where, hint), [*given, *said])
+    code.fail_if(wrong, Failure(sentence, op.where, hint), [*input_extents, *stated])
 
 
 # --- elements that are moved ----------------------------------------------------------------------
@@ -228,29 +231,29 @@ def _fits(
 @_open
 def transposed(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """`Transpose`."""
-    value, made = _data(op), op.outputs[0]
+    value, output = _data(op), op.outputs[0]
     extents = writer.extents(value)
     order = op.attributes.get("perm") or range(len(extents))[::-1]
     axes = axes_of(extents)
-    writer.shaped(made, tuple(extents[k] for k in order))
-    return seen(writer, made, (value, writer.cell(value, cells)), [axes[k] for k in order])
+    writer.shaped(output, tuple(extents[k] for k in order))
+    return seen(writer, output, (value, writer.cell(value, cells)), [axes[k] for k in order])
 
 
 @_open
 def expanded(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """`Expand`."""
-    value, made = _data(op), op.outputs[0]
-    said = _said(writer, op, cells, 1, "shape") or ()
-    given = writer.extents(value)
-    rank = max(len(given), len(said))
-    sides = ((*[1] * (rank - len(part)), *part) for part in (given, said))
-    wanted = tuple(_wider(writer, op, *pair) for pair in zip(*sides, strict=True))
-    writer.shaped(made, wanted)
+    value, output = _data(op), op.outputs[0]
+    stated = _said(writer, op, cells, 1, "shape") or ()
+    input_extents = writer.extents(value)
+    rank = max(len(input_extents), len(stated))
+    sides = ((*[1] * (rank - len(part)), *part) for part in (input_extents, stated))
+    target = tuple(_wider(writer, op, *pair) for pair in zip(*sides, strict=True))
+    writer.shaped(output, target)
     cell = writer.cell(value, cells)
     if cell.single:
         return cell
-    wide = broadcast(writer, value, cell, wanted)
-    return writer.as_cell(made, writer.pointer_of(made, wide))
+    wide = broadcast(writer, value, cell, target)
+    return writer.as_cell(output, writer.pointer_of(output, wide))
 
 
 def _wider(writer: Arrays, op: Op, mine: Extent, theirs: Extent) -> Extent:
@@ -271,23 +274,23 @@ def _wider(writer: Arrays, op: Op, mine: Extent, theirs: Extent) -> Extent:
 @_open
 def sliced(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """`Slice`."""
-    value, made = _data(op), op.outputs[0]
+    value, output = _data(op), op.outputs[0]
     extents = writer.extents(value)
     starts, ends = (_said(writer, op, cells, k, "") or () for k in (1, 2))
     along = _axes(writer, op, cells, 3, len(extents))
     steps = _said(writer, op, cells, 4, "") or (1,) * len(starts)
     if not is_fixed(steps) or 0 in steps:
         raise NotNative("it has onnx::Slice of what is computed")
-    code, axes, wanted = writer.one, axes_of(extents), list(extents)
+    code, axes, target = writer.one, axes_of(extents), list(extents)
     begin: Extent = 0
     for k, axis in enumerate(along if along is not None else range(len(starts))):
         first, count = _part(writer, extents[axis], starts[k], ends[k], steps[k])
         offset = product(code, (first, *axes[axis].step))
         begin = total(code, begin, offset)
         axes[axis] = Stride((count,), (*axes[axis].step, steps[k]))
-        wanted[axis] = count
-    writer.shaped(made, tuple(wanted))
-    return seen(writer, made, (value, writer.cell(value, cells)), axes, begin)
+        target[axis] = count
+    writer.shaped(output, tuple(target))
+    return seen(writer, output, (value, writer.cell(value, cells)), axes, begin)
 
 
 def _part(
@@ -314,7 +317,7 @@ def _from_end(code: Code, place: Extent, extent: Extent) -> Extent:
 
 def joined(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """`Concat`: the parts of each array one after the other, again and again."""
-    values, made = [value for value in op.inputs if value is not None], op.outputs[0]
+    values, output = [value for value in op.inputs if value is not None], op.outputs[0]
     shapes = [writer.extents(value) for value in values]
     code, axis = writer.one, op.attributes["axis"] % len(shapes[0])
     front = product(code, shapes[0][:axis])
@@ -322,16 +325,16 @@ def joined(writer: Arrays, op: Op, cells: Cells) -> Cell:
         return moved(writer, op, cells)
     for value in values[1:]:
         _agree(writer, op, (values[0], value), axis)
-    wanted = list(shapes[0])
-    wanted[axis] = total(code, *(extents[axis] for extents in shapes))
-    writer.shaped(made, tuple(wanted))
-    target = writer.buffer(made)
-    whole = product(code, wanted[axis:])
+    joined_extents = list(shapes[0])
+    joined_extents[axis] = total(code, *(extents[axis] for extents in shapes))
+    writer.shaped(output, tuple(joined_extents))
+    target = writer.buffer(output)
+    whole = product(code, joined_extents[axis:])
     begin: Extent = 0
     for value, extents in zip(values, shapes, strict=True):
         source = writer.pointer_of(value, writer.cell(value, cells))
-        size = product(code, (extents[axis], *wanted[axis + 1 :]))
-        _strewn(writer, made.dtype, (target, source), (front, size), (begin, whole))
+        size = product(code, (extents[axis], *joined_extents[axis + 1 :]))
+        _strewn(writer, output.dtype, (target, source), (front, size), (begin, whole))
         begin = total(code, begin, size)
     return Cell(pointer=target)
 

@@ -106,10 +106,10 @@ def _reduced(x: Number) -> Reduced:
     far = exceeds(x, FAR)
 
     def remedy() -> list[Number]:
-        given = _far(choose(far, x, FAR))
-        given[1] = given[1] + (x - x)
+        far_operand = _far(choose(far, x, FAR))
+        far_operand[1] = far_operand[1] + (x - x)
         near = (shifted.bits(), r, rest)
-        return [choose(far, there, here) for there, here in zip(given, near, strict=True)]
+        return [choose(far, there, here) for there, here in zip(far_operand, near, strict=True)]
 
     return Reduced(*all_where_rare(far, (shifted.bits(), r, rest), remedy))
 
@@ -133,8 +133,10 @@ def _far(x: Number) -> list[Number]:
     """Far angles reduced, by a function of its own for all lanes."""
     code, name = x.code, f"far_angles_{x.code.width}"
     code.text.declared.update(_far_angles(code.width))
-    made = code.put(f"call {_parts(code)} @{name}({code.type(x.dtype)} {x.register})")
-    parts = (code.put(f"extractvalue {_parts(code)} {made}, {k}") for k in range(len(PARTS)))
+    call_register = code.put(f"call {_parts(code)} @{name}({code.type(x.dtype)} {x.register})")
+    parts = (
+        code.put(f"extractvalue {_parts(code)} {call_register}, {k}") for k in range(len(PARTS))
+    )
     return [Number(code, part, dtype) for part, dtype in zip(parts, PARTS, strict=True)]
 
 
@@ -148,11 +150,11 @@ def _far_angles(width: int) -> Mapping[str, str]:
     code = Code(Text(), width)
     x = Number(code, "%x")
     parts = _far_angle(x) if width == 1 else _far_lanes(x)
-    made = "poison"
+    aggregate = "poison"
     for k, part in enumerate(parts):
-        given = f"{code.type(part.dtype)} {part.register}"
-        made = code.put(f"insertvalue {_parts(code)} {made}, {given}, {k}")
-    code.line(f"ret {_parts(code)} {made}")
+        operand = f"{code.type(part.dtype)} {part.register}"
+        aggregate = code.put(f"insertvalue {_parts(code)} {aggregate}, {operand}, {k}")
+    code.line(f"ret {_parts(code)} {aggregate}")
     name = f"far_angles_{width}"
     head = f"define internal {_parts(code)} @{name}({code.type(x.dtype)} %x) noinline {{"
     return {**code.text.declared, name: "\n".join([head, *code.text.lines, "}"])}
@@ -161,13 +163,15 @@ def _far_angles(width: int) -> Mapping[str, str]:
 def _far_lanes(x: Number) -> list[Number]:
     """Lane by lane."""
     code, one = x.code, Code(x.code.text)
-    made = ["poison"] * len(PARTS)
+    vectors = ["poison"] * len(PARTS)
     for lane in range(code.width):
         alone = code.put(f"extractelement {code.type(x.dtype)} {x.register}, i32 {lane}")
         for k, part in enumerate(_far(Number(one, alone))):
-            given = f"{code.type(part.dtype)} {made[k]}, {one.type(part.dtype)} {part.register}"
-            made[k] = code.put(f"insertelement {given}, i32 {lane}")
-    return [Number(code, part, dtype) for part, dtype in zip(made, PARTS, strict=True)]
+            operands = (
+                f"{code.type(part.dtype)} {vectors[k]}, {one.type(part.dtype)} {part.register}"
+            )
+            vectors[k] = code.put(f"insertelement {operands}, i32 {lane}")
+    return [Number(code, part, dtype) for part, dtype in zip(vectors, PARTS, strict=True)]
 
 
 def _far_angle(x: Number) -> tuple[Number, Number, Number]:

@@ -32,13 +32,13 @@ def axes_of(extents: Extents) -> list[Stride]:
 
 def merged(axes: Sequence[Stride]) -> list[Stride]:
     """Return the same elements along fewer axes."""
-    made: list[Stride] = []
+    strides: list[Stride] = []
     for axis in (axis for axis in axes if axis.extent != (1,)):
-        if made and alike(made[-1].step) == alike((*axis.extent, *axis.step)):
-            made[-1] = Stride((*made[-1].extent, *axis.extent), axis.step)
+        if strides and alike(strides[-1].step) == alike((*axis.extent, *axis.step)):
+            strides[-1] = Stride((*strides[-1].extent, *axis.extent), axis.step)
         else:
-            made.append(axis)
-    return made
+            strides.append(axis)
+    return strides
 
 
 def copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]) -> None:
@@ -84,7 +84,7 @@ def _line(
 
 def seen(
     writer: Arrays,
-    made: Value,
+    output: Value,
     source: tuple[Value, Cell],
     axes: Sequence[Stride],
     begin: Extent = 0,
@@ -95,22 +95,24 @@ def seen(
     if begin != 0:
         pointer = writer.at(value.dtype, pointer, str(begin))
     if [alike(axis.step) for axis in merged(axes)] not in ([], [ONE]):
-        target = writer.buffer(made)
+        target = writer.buffer(output)
         copied(writer, value.dtype, target, pointer, axes)
         pointer = target
-    return writer.as_cell(made, pointer)
+    return writer.as_cell(output, pointer)
 
 
 def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cell:
     """Return an array broadcast to a larger shape."""
-    made = Value(value.name, value.dtype, tuple("?" if isinstance(e, str) else e for e in extents))
-    writer.shaped(made, extents)
-    return seen(writer, made, (value, cell), _spread(writer.extents(value), extents))
+    viewed = Value(
+        value.name, value.dtype, tuple("?" if isinstance(e, str) else e for e in extents)
+    )
+    writer.shaped(viewed, extents)
+    return seen(writer, viewed, (value, cell), _spread(writer.extents(value), extents))
 
 
-def _spread(given: Extents, wanted: Extents) -> list[Stride]:
-    own = [Stride((1,), ())] * (len(wanted) - len(given)) + axes_of(given)
+def _spread(input_extents: Extents, target: Extents) -> list[Stride]:
+    own = [Stride((1,), ())] * (len(target) - len(input_extents)) + axes_of(input_extents)
     return [
         Stride((extent,), (0,)) if axis.extent == (1,) and extent != 1 else axis
-        for axis, extent in zip(own, wanted, strict=True)
+        for axis, extent in zip(own, target, strict=True)
     ]

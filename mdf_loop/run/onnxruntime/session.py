@@ -81,7 +81,7 @@ class Session:
         )
         loaded = natives.program
         options = _options(natives.share(loaded), large, placement.threads)
-        self.native = natives.said
+        self.native = natives.form_by_name
         keep = natives.register(options)
         forms = NodeWriters(natives.writer(write_scan), natives.writer(write_loop))
         self._can_be_told = bool(natives.loops)
