@@ -192,7 +192,7 @@ class Findings:
     """
 
     def __init__(self) -> None:
-        self.found: list[Finding] = []
+        self.items: list[Finding] = []
         self.lasting: set[Finding] = set()
         self.unread: list[Finding] = []
 
@@ -202,16 +202,16 @@ class Findings:
         try:
             yield
         except LoopError as error:
-            self.found.extend(error.findings)
+            self.items.extend(error.findings)
         except Poisoned:
             pass
 
     def since(self, mark: int) -> tuple[Finding, ...]:
         """Remove the findings after the first `mark` findings, and return them."""
-        new_findings = tuple(self.found[mark:])
-        del self.found[mark:]
+        new_findings = tuple(self.items[mark:])
+        del self.items[mark:]
         return new_findings
 
     def raise_any(self) -> None:
         """Raise all findings as one error, if there are any."""
-        raise_findings(self.found)
+        raise_findings(self.items)

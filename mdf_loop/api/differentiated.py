@@ -231,7 +231,7 @@ class Differentiated:
         swept = bound.swept_in(programs.later)
         session = TimeSession(programs, self.named.options, prepared.placement, swept)
         data = Data.of(self.losses, terms, programs.later, spec.steps, trials)
-        over_time = frozenset(bound.given.over_time)
+        over_time = frozenset(bound.inputs.over_time)
         return GradientOverTime(programs, session, differentiation, data, spec, over_time)
 
     # --- files --------------------------------------------------------------------------------

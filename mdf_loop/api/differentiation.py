@@ -126,7 +126,7 @@ class Named:
             self._refuse_unread(program)
             return program
         programs = self.over_time(spec, bound)
-        rows = frozenset(bound.given.over_time)
+        rows = frozenset(bound.inputs.over_time)
         return whole_run(programs.first, programs.later, programs.recorded, rows)
 
     def over_time(self, spec: RunSpecification, bound: Bound) -> OverTime:

@@ -43,7 +43,7 @@ def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
     programs = read_over_time(prepared.document, bound, prepared.options, spec)
     flags = programs.later.output_names(OutputRole.HAS_RUN)
     recorded = (*programs.recorded, *(flags[n] for n in programs.recorded if n in flags))
-    rows = frozenset(bound.given.over_time)
+    rows = frozenset(bound.inputs.over_time)
     program = whole_run(programs.first, programs.later, recorded, rows)
     program = check_row_counts(program, {name: name for name in sorted(rows)}, "steps")
     state_values = {

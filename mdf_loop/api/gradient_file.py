@@ -48,7 +48,7 @@ def program_of_file(
     names |= _names_of_data(terms)
     if spec.steps is not None:
         input_names = {
-            *bound.given.over_time,
+            *bound.inputs.over_time,
             *(t.data for t in terms if t.data in data.arrays and not t.alike),
         }
         gradient_program = _checked(gradient_program, input_names, names)

@@ -45,7 +45,7 @@ def identity(
     return {
         "model": digest_of_document(prepared.document),
         **{word: str(value) for word, value in content.items() if value is not None},
-        **_digests("input", bound.given.arrays),
+        **_digests("input", bound.inputs.arrays),
         **_digests("parameter", bound.settings.arrays),
         **_digests("sweep", bound.members),
         **({} if state is None else {"state": digest_of_arrays(state)}),

@@ -375,7 +375,7 @@ def _run_in_engine(prepared: Prepared, spec: RunSpecification, backend: Document
     return engine_results(
         backend,
         with_values(prepared.document, bound.settings),
-        only_given(prepared.document, spec.values.inputs, bound.given),
+        only_given(prepared.document, spec.values.inputs, bound.inputs),
         spec,
         device=prepared.placement.device,
         precision=prepared.options.precision,

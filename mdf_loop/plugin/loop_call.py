@@ -154,7 +154,7 @@ class LoopCall:
         item = f"{self.node.id}.{self.item.id}"
         with b.findings.catch(), b.at_place(graph=self.graph, item=item):
             reading = read_graph_function(b, self.item, self.node, self.where, scope, self.document)
-        raise_findings(b.findings.found)
+        raise_findings(b.findings.items)
         results = reading.term if isinstance(reading.term, tuple) else (reading.term,)
         named = {f"result{k}": result for k, result in enumerate(results)}
         named |= {name: term() for name, term in reading.named.items()}

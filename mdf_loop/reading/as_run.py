@@ -23,7 +23,7 @@ def as_run(document: Document, values: Values, steps: int | None) -> Document:
     An input over time has the type of its rows and no default, which is one value.
     """
     bound = Inputs(document, Options()).bound(values, steps)
-    inputs, named = bound.given, {*values.inputs, *values.sweep}
+    inputs, named = bound.inputs, {*values.inputs, *values.sweep}
     ports = [port for port in open_ports(document) if port.given_as(named) is not None]
     rows = {(p.node, p.port.id): p.name for p in ports if p.name in inputs.over_time}
     once = {p.name for p in ports if p.name not in inputs.over_time}

@@ -61,7 +61,7 @@ class Bound(Struct, frozen=True):
     once it is known what draws.
     """
 
-    given: Given
+    inputs: Given
     settings: Settings
     swept: Mapping[str, Array]
     members: Mapping[str, Array]
@@ -87,8 +87,8 @@ class Bound(Struct, frozen=True):
     def arrays(self) -> Mapping[str, Data]:
         """Everything that is fed, with all members of a sweep."""
         if not (self.swept or self.settings.arrays or self.keys):
-            return self.given.arrays
-        return {**self.given.arrays, **self.settings.inputs, **self.swept, **self.keys}
+            return self.inputs.arrays
+        return {**self.inputs.arrays, **self.settings.inputs, **self.swept, **self.keys}
 
     @property
     def drawn_with(self) -> Array:
@@ -228,7 +228,7 @@ class _Known(Struct, frozen=True):
         cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: Bound
     ) -> _Known | None:
         """Return the binding for values of these types, or None if other values could be bound otherwise."""
-        arrays, called = bound.given.arrays, {}
+        arrays, called = bound.inputs.arrays, {}
         written, lists = [], []
         for port in ports:
             name, default, array = port.given_as(inputs), port.port.default_value, arrays[port.name]
@@ -248,7 +248,7 @@ class _Known(Struct, frozen=True):
         rest = {name: data for name, data in arrays.items() if name not in port_names}
         names = tuple(called[name] for name in inputs)
         names = () if names == tuple(inputs) else names
-        return cls(names, rest, tuple(written), tuple(lists), bound.given.dtypes, bound.types)
+        return cls(names, rest, tuple(written), tuple(lists), bound.inputs.dtypes, bound.types)
 
     def bound(self, inputs: Mapping[str, Any], precision: str) -> Bound | None:
         """Arrays of these types, bound; None if the document does not say the same any more."""

@@ -176,9 +176,9 @@ def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str,
     index = _index(document)
     if not index.outputs:
         names = output_names(document)
-        index.outputs = {shown: index.find(name) for shown, name in names.items()}
+        index.outputs = {shown_name: index.find(name) for shown_name, name in names.items()}
     outputs = index.outputs
-    own = {item: shown for shown, item in reversed(outputs.items())}
+    own = {item: shown_name for shown_name, item in reversed(outputs.items())}
     more = [index.find(name) for name in (*(selection.only or ()), *selection.named)]
     chosen = outputs if selection.only is None else {}
     known = set(chosen.values())

@@ -362,7 +362,7 @@ class NodeReader:
             if kind != "new" or not isinstance(error, LoopError) or name in self.as_texts:
                 continue
             if name in read or not self.node.output_ports:
-                self.b.findings.found.extend(error.findings)
+                self.b.findings.items.extend(error.findings)
                 continue
             self.b.findings.unread += error.findings
             for finding in error.findings:

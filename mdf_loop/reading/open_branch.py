@@ -67,7 +67,7 @@ class OpenBranch:
         leaves = self._opened(b, first.findings[0]) if self._may_fit(b, first.findings) else None
         if leaves is not None:
             return leaves
-        b.findings.found += first.findings
+        b.findings.items += first.findings
         b.findings.lasting.update(first.findings)
         raise Poisoned
 
@@ -94,7 +94,7 @@ class OpenBranch:
 
     def _attempt(self, b: ModelBuilder, scope: Scope) -> _Attempt:
         leaves = None
-        mark = len(b.findings.found)
+        mark = len(b.findings.items)
         with b.findings.catch():
             leaves = self.read_in(b, scope)
         return _Attempt(leaves, b.findings.since(mark))

@@ -122,7 +122,7 @@ class _FirstReader(ProgramReader):
     ) -> None:
         super().__init__(document, options, bound.settings, specification.selection)
         self.b.in_loop = True
-        self.declare(bound.given)
+        self.declare(bound.inputs)
         self.graph = self.read_graph(self.memory)
         self.recorded = self.outputs(self.graph)
         self.raise_found()
@@ -156,10 +156,10 @@ class _LaterReader(ProgramReader):
         super().__init__(document, options, bound.settings, specification.selection)
         self.b.in_loop = True
         self.specification = specification
-        self.over_time = bound.given.over_time
+        self.over_time = bound.inputs.over_time
         self.first = first
         self.scanned: dict[str, Scanned] = {}
-        self.declare(bound.given, self.over_time)
+        self.declare(bound.inputs, self.over_time)
         self.steps = self._control("steps", "int64")
         has_dt = specification.dt is not None
         self.dt = self._control("dt", self.b.float_dtype) if has_dt else None

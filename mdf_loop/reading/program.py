@@ -91,7 +91,7 @@ def read_once(
     """One evaluation, for values of these types."""
     reader = ProgramReader(document, options, bound.settings, selection)
     reader.b.in_loop = bound.has_members
-    reader.declare(bound.given)
+    reader.declare(bound.inputs)
     graph = reader.read_graph(reader.memory)
     outputs = reader.outputs(graph)
     program = with_streams(reader.program(outputs.values()))
@@ -191,7 +191,7 @@ class ProgramReader:
 
     def raise_found(self) -> None:
         """Raise what was found, if anything."""
-        findings = self.b.findings.found
+        findings = self.b.findings.items
         raise_findings(map(self._advised, (*findings, *self.b.findings.unread) if findings else ()))
 
     def _advised(self, finding: Finding) -> Finding:

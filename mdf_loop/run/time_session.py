@@ -243,7 +243,7 @@ class TimeSession:
     def given(self, bound: Bound, first: int, last: int | None = None) -> dict[str, Array]:
         """Return the inputs of one evaluation of the run, or of those before `last`."""
         feeds = dict(bound.arrays)
-        for name in bound.given.over_time:
+        for name in bound.inputs.over_time:
             front = (slice(None),) * int(name in self.swept)
             feeds[name] = feeds[name][(*front, first if last is None else slice(first, last))]
         return feeds

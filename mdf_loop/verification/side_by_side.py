@@ -142,7 +142,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
     limits = Limits(spec.controls.time_limit)
     steps = spec.steps
     bound = prepare(compiled.prepared, spec)
-    inputs_given, document = bound.given, with_values(document, bound.settings)
+    inputs_given, document = bound.inputs, with_values(document, bound.settings)
     notes: list[str] = []
     engine_inputs = only_given(document, spec.values.inputs, inputs_given)
     theirs = _run_engine(document, engine_inputs, spec, notes, limits)

@@ -266,11 +266,11 @@ def test_errors_of_both_branches_are_found() -> None:
     g = ChoiceInputs()
 
     def wrong(b: ModelBuilder) -> list[Value]:
-        raise OperandError(f"wrong {len(g.b.findings.found)}")
+        raise OperandError(f"wrong {len(g.b.findings.items)}")
 
     with pytest.raises(Poisoned):
         choose(g.b, g.go, wrong, wrong, "rate")
-    assert [finding.what for finding in g.b.findings.found] == ["wrong 0", "wrong 1"]
+    assert [finding.what for finding in g.b.findings.items] == ["wrong 0", "wrong 1"]
 
 
 # --- with loops --------------------------------------------------------------------------------
