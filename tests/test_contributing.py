@@ -25,12 +25,12 @@ def test_a_table_that_is_named_is_in_its_file(name, path):
 
 
 def test_every_room_is_in_the_list():
-    house = TEXT.split("## The house")[1].split("\n## ")[0]
+    folders = TEXT.split("## Folders of the package")[1].split("\n## ")[0]
     rooms = {path.parent.name for path in (ROOT / "mdf_loop").glob("*/__init__.py")} - {
         "demo",
         "starts",
     }
-    assert not {room for room in rooms if f"`{room}/`" not in house}
+    assert not {room for room in rooms if f"`{room}/`" not in folders}
 
 
 def test_every_folder_of_tests_mirrors_a_room_or_is_explained():
