@@ -175,7 +175,7 @@ def test_every_scheduler_condition_is_in_its_table():
     from mdf_loop.reading.schedule.table import COMPILED, REFUSED
 
     text = (ROOT / "docs" / "how-to" / "use-scheduler-conditions.md").read_text()
-    _, compiled, refused = re.split(r"^## Which are ", text, flags=re.MULTILINE)
+    _, compiled, refused = re.split(r"^## Conditions that ", text, flags=re.MULTILINE)
     assert set(re.findall(r"`([A-Z]\w+)`", compiled)) == set(COMPILED)
     assert set(re.findall(r"`([A-Z]\w+)`", refused)) - {"Threshold"} == set(REFUSED)
 
