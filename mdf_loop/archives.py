@@ -18,11 +18,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from mdf_loop.array_conversion import in_native_byte_order
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.files import ARCHIVE_ERRORS
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
-from mdf_loop.outside import native
 from mdf_loop.paths import path_of
 
 _TEXT = 64
@@ -111,7 +111,7 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
             archive = Archive(file, source.name)
             archive.check(archive.names)
             return {
-                name: native(archive.array(name), f"'{name}' of '{source.name}'")
+                name: in_native_byte_order(archive.array(name), f"'{name}' of '{source.name}'")
                 for name in archive.names
             }
     except LoopError:

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mdf_loop.bits import bits
+from mdf_loop.array_digest import array_digest
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import (
     Array,
@@ -50,7 +50,7 @@ _Words: TypeAlias = tuple[str, ...]
 """What is known of a constant besides its numbers; equal constants of other words are others."""
 
 
-class Shared(Struct):
+class ProgramState(Struct):
     """State that all builders of one program share."""
 
     names: set[str] = field(default_factory=set)
@@ -61,7 +61,7 @@ class Shared(Struct):
     makers: dict[Value, Op | Guard] = field(default_factory=dict)
 
 
-class At:
+class PlaceContext:
     """Place in the model, as a context of a builder. Each operation enters it, so it is no generator."""
 
     __slots__ = ("_builder", "_inside", "_outside")
@@ -89,7 +89,7 @@ class Builder:
     """
 
     def __init__(self, parent: Builder | None = None) -> None:
-        self._shared: Shared = Shared() if parent is None else parent._shared
+        self._shared: ProgramState = ProgramState() if parent is None else parent._shared
         self.parent = parent
         self.ops: list[Operation] = []
         self.where: str = parent.where if parent else "$"
@@ -130,12 +130,12 @@ class Builder:
         """Return a builder for a body inside this scope: of a loop, or of a branch."""
         return type(self)(parent=self)
 
-    def at(self, where: str, label: str = "") -> At:
+    def at(self, where: str, label: str = "") -> PlaceContext:
         """Give operations that are built inside this context a place in the model.
 
         `where` is the MDF path that errors show, `label` what the values are called.
         """
-        return At(self, where, label or self.label)
+        return PlaceContext(self, where, label or self.label)
 
     # --- values --------------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ def _kind(array: Array) -> tuple[str, tuple[int, ...]]:
 
 def _pool_key(array: Array) -> _PoolKey:
     dtype, shape = _kind(array)
-    return dtype, shape, repr(array.tolist()).encode() if dtype == "string" else bits(array)
+    return dtype, shape, repr(array.tolist()).encode() if dtype == "string" else array_digest(array)
 
 
 def located(error: LoopError, where: str) -> LoopError:

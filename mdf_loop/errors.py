@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from mdf_loop.visible import visible, without_middle
+from mdf_loop.text_escaping import escape_control_characters, shorten_middle
 
 LONGEST = 1500
 """Characters of a sentence that anyone reads; what is longer is shortened in its middle."""
@@ -29,7 +29,7 @@ class Finding(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for part in ("what", "where", "hint"):
-            text = visible(without_middle(getattr(self, part), LONGEST))
+            text = escape_control_characters(shorten_middle(getattr(self, part), LONGEST))
             force_setattr(self, part, text)
 
     def __str__(self) -> str:

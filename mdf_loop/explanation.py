@@ -14,7 +14,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.ir import Program
 from mdf_loop.lower.builder import Options
-from mdf_loop.native.choice import said_before
+from mdf_loop.native.loop_decisions import said_before
 from mdf_loop.outline import (
     Block,
     CaptureOutline,
@@ -38,7 +38,7 @@ from mdf_loop.pipeline import over_time as passes_over_time
 from mdf_loop.public_call import public_call
 from mdf_loop.reading.order_of_states import new_values_read
 from mdf_loop.run.device import USUAL
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 _WORD = 12
 """Room for the word in front of a line of facts."""
@@ -66,7 +66,7 @@ def explain(source: Source) -> str:
     native = _native(program, order) if program and has_loops else ()
     sections = [_graph(graph), _over_time(time, document), *blocks, drawn, native]
     sections += [_decisions(document)] if asks else []
-    shown_sections = ([*map(on_one_line, lines)] for lines in sections)
+    shown_sections = ([*map(escape_to_one_line, lines)] for lines in sections)
     text = "\n\n".join("\n".join(lines) for lines in shown_sections if lines)
     return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdf_loop.visible import visible
+from mdf_loop.text_escaping import escape_control_characters
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -29,7 +29,7 @@ def limited(rows: Rows, name_column: int = 0) -> list[tuple[str, ...]]:
         rows: Cells of each row.
         name_column: Column in which the last row states how many rows are left out.
     """
-    kept_rows = [tuple(map(visible, row)) for row in rows[:MAX_ROWS]]
+    kept_rows = [tuple(map(escape_control_characters, row)) for row in rows[:MAX_ROWS]]
     if len(rows) > MAX_ROWS:
         remark = f"... and {len(rows) - MAX_ROWS} more"
         kept_rows.append(tuple(remark if k == name_column else "" for k in range(len(rows[0]))))
@@ -43,9 +43,7 @@ def html_table(caption: str, head: Sequence[str], rows: Rows, name_column: int =
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
         for row in limited(rows, name_column)
     )
-    return (
-        f"<table><caption>{html.escape(visible(caption))}</caption><tr>{titles}</tr>{body}</table>"
-    )
+    return f"<table><caption>{html.escape(escape_control_characters(caption))}</caption><tr>{titles}</tr>{body}</table>"
 
 
 def table_cells(table: DataFrame) -> tuple[list[str], list[list[str]]]:

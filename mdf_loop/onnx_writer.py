@@ -20,7 +20,7 @@ _LATER = ("sympy", "onnx_ir._symbolic_shapes")
 """What is imported when it is used: sympy, and what would use it while it is imported."""
 
 
-class _Later(ModuleType):
+class _LazyModule(ModuleType):
     """Module that is imported on first access."""
 
     def __getattr__(self, name: str) -> Any:
@@ -33,7 +33,7 @@ class _Later(ModuleType):
 @contextmanager
 def _imported_later() -> Iterator[None]:
     """Replace modules that are not imported yet by stand-ins inside this context."""
-    placeholders = [_Later(name) for name in _LATER if name not in sys.modules]
+    placeholders = [_LazyModule(name) for name in _LATER if name not in sys.modules]
     sys.modules.update({module.__name__: module for module in placeholders})
     try:
         yield

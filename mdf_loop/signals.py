@@ -7,7 +7,7 @@ Nothing is asked for but while a run or a command lasts. A first signal is taken
 as a run, which then saves what it has reached; where nobody listens, or for a second time, it ends
 what is being done at once.
 
-A handler of Python waits for the main thread. So while a run lasts signals also ring a `Bell`, which
+A handler of Python waits for the main thread. So while a run lasts signals also ring a `WakeupSocket`, which
 a thread hears; what was rung is passed on to whom it was for before (asyncio has such a descriptor).
 The command line has a watchdog, too (`mdf_loop.cli.watchdog`), which ends the process if the main thread
 does not answer a signal.
@@ -329,7 +329,7 @@ def finished(*, heard: bool = False) -> Iterator[None]:
 # --- the wake-up descriptor -----------------------------------------------------------------------
 
 
-class Bell:
+class WakeupSocket:
     """Socket to which signals write their numbers while it is installed.
 
     Attributes:
@@ -385,7 +385,7 @@ class Bell:
         return data
 
 
-_HANGING: list[Bell] = []
+_HANGING: list[WakeupSocket] = []
 
 
 def _replace(own: int, other: int) -> None:

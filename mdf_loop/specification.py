@@ -22,7 +22,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.memory_limit import checked_limit
 from mdf_loop.paths import path_of
 from mdf_loop.sharing import RETRIES, Sharing, no_checkpoint, resumes_store, shared_by
-from mdf_loop.sweeps import MadeSweep
+from mdf_loop.sweeps import ComputedSweep
 from mdf_loop.trials import EACH_TRIAL, USUAL, Draws, OverTrials, draws
 from mdf_loop.trials import over_trials as told_over_trials
 
@@ -231,7 +231,7 @@ def specify(
     values = Values(
         arguments.inputs(inputs),
         {} if set is None else arguments.settings(set),
-        sweep if isinstance(sweep, MadeSweep) else arguments.mapping(sweep, "sweep", _SWEEP),
+        sweep if isinstance(sweep, ComputedSweep) else arguments.mapping(sweep, "sweep", _SWEEP),
         state,
         draws(seed, trials),
     )

@@ -26,7 +26,7 @@ from mdf_loop.renamed import renamed_attributes
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class MadeSweep(Mapping[str, Array]):
+class ComputedSweep(Mapping[str, Array]):
     """Sweep whose values are computed on access. As a mapping it gives the values of all members."""
 
     @property
@@ -43,7 +43,9 @@ class MadeSweep(Mapping[str, Array]):
         """Return the arrays that determine the values of all members, by name."""
 
     @abstractmethod
-    def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> MadeSweep:
+    def convert(
+        self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    ) -> ComputedSweep:
         """Return the sweep with all of its values converted from their units.
 
         Raises:
@@ -62,7 +64,7 @@ class MadeSweep(Mapping[str, Array]):
 
 
 @public_calls
-class Grid(MadeSweep):
+class Grid(ComputedSweep):
     """Sweep over all combinations of values. The first name changes slowest.
 
     Attributes:
@@ -111,7 +113,7 @@ class Grid(MadeSweep):
 
 
 @public_calls
-class Sobol(MadeSweep):
+class Sobol(ComputedSweep):
     """Sweep whose members fill the space between bounds evenly."""
 
     def __init__(self, ends: Mapping[str, tuple[float, float]], count: int, seed: int) -> None:
@@ -149,7 +151,7 @@ class Sobol(MadeSweep):
 
 def definition(sweep: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arrays that determine the values of all members of a sweep, by name."""
-    return sweep._definition() if isinstance(sweep, MadeSweep) else sweep
+    return sweep._definition() if isinstance(sweep, ComputedSweep) else sweep
 
 
 def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:
@@ -158,7 +160,7 @@ def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:
     Raises:
         InputError: it has not equally many values of each name.
     """
-    if isinstance(sweep, MadeSweep):
+    if isinstance(sweep, ComputedSweep):
         return sweep.shape
     refuse_uneven(sweep)
     return tuple({_length(rows) for rows in sweep.values()})
@@ -166,7 +168,7 @@ def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:
 
 def part_of(sweep: Mapping[str, Any], first: int, last: int) -> dict[str, Any]:
     """Return the values of a range of members of a sweep."""
-    if isinstance(sweep, MadeSweep):
+    if isinstance(sweep, ComputedSweep):
         return sweep.part(first, last)
     return {name: rows[first:last] for name, rows in sweep.items()}
 

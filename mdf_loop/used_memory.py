@@ -29,7 +29,7 @@ _LINE = 64
 _KEPT: deque[npt.NDArray[np.uint8]] = deque()
 
 
-class _Lent:
+class _PooledMemory:
     """Memory of one array and of all of its views."""
 
     def __init__(self, memory: npt.NDArray[np.uint8], size: int) -> None:
@@ -56,7 +56,7 @@ def array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if memory is None:
         give_up()
         memory = np.empty(size + _LINE, np.uint8)
-    return np.asarray(_Lent(memory, size)).view(dtype).reshape(shape)
+    return np.asarray(_PooledMemory(memory, size)).view(dtype).reshape(shape)
 
 
 def _taken(size: int) -> npt.NDArray[np.uint8] | None:

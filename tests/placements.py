@@ -11,7 +11,7 @@ from mdf_loop.native.bounds import VARIABLE
 from mdf_loop.onnx_session import inference_session
 from mdf_loop.run.device import Device, Placement
 from mdf_loop.run.onnxruntime import session
-from mdf_loop.run.onnxruntime.device import INEXACT_ON_CUDA, Placed
+from mdf_loop.run.onnxruntime.device import INEXACT_ON_CUDA, PlacedModel
 
 STANDARD = Placement("cpu", native="off")
 """On the CPU, by ONNX Runtime's own operators alone."""
@@ -34,11 +34,11 @@ def kernels_checked(checked: bool = True) -> Iterator[None]:
 def written_for_cuda() -> Iterator[None]:
     """Sessions that are made meanwhile run on the CPU what CUDA would be given."""
 
-    def opened(model: SessionModel, _: str, options: Any) -> Placed:
+    def opened(model: SessionModel, _: str, options: Any) -> PlacedModel:
         made = inference_session(
             model.on_cuda().SerializeToString(), options, disabled_optimizers=list(INEXACT_ON_CUDA)
         )
-        return Placed(made, Device("cpu", "a test"))
+        return PlacedModel(made, Device("cpu", "a test"))
 
     with mock.patch.object(session, "open_session", opened):
         yield

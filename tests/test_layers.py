@@ -21,11 +21,19 @@ ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
-        *("visible", "stopped_by", "errors", "durations", "paths", "numbers_only", "processes"),
+        *(
+            "text_escaping",
+            "stopped_by",
+            "errors",
+            "durations",
+            "paths",
+            "number_check",
+            "processes",
+        ),
         *(
             "cached_property",
             "locks",
-            "recent",
+            "lru_cache",
             "streams",
             "distributions",
             "variates",
@@ -42,7 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "html_tables",
             "public_call",
             "renamed",
-            "suggestion",
+            "name_suggestions",
             "user_warnings",
             "losses",
             "version",
@@ -52,7 +60,16 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "specification",
     ),
     ("ir",),
-    ("files", "archives", "columns", "outside", "narrowing", "bits", "onnx_session", "onnx_writer"),
+    (
+        "files",
+        "archives",
+        "columns",
+        "array_conversion",
+        "checked_cast",
+        "array_digest",
+        "onnx_session",
+        "onnx_writer",
+    ),
     ("ops",),
     ("build",),
     ("document",),

@@ -31,7 +31,7 @@ _MANY = 1 << 20
 """How many runs of one kind there will be: machine code is worth making."""
 
 
-class Piece(Struct, frozen=True):
+class ConsecutiveMembers(Struct, frozen=True):
     """Results of consecutive members, which begin with `first`."""
 
     first: int
@@ -50,7 +50,7 @@ class FailedMember(Struct, frozen=True):
 class ComputedBlock(Struct, frozen=True):
     """Outcome of the members of a block."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ConsecutiveMembers, ...]
     failures: tuple[FailedMember, ...]
     not_finite: NotFinite | None = None
 
@@ -115,7 +115,7 @@ class Job:
 
     def compute_block(self, first: int, last: int) -> ComputedBlock:
         """Run members. Failed members are reported, and the others are kept."""
-        pieces: list[Piece] = []
+        pieces: list[ConsecutiveMembers] = []
         failures: list[FailedMember] = []
         places: list[NotFinite | None] = []
         front = self._members_and_trials
@@ -125,7 +125,7 @@ class Job:
             member = int(np.ravel_multi_index([part.start for part in box], front))
             count = math.prod(part.stop - part.start for part in box)
             try:
-                piece = Piece(member, count, self._run(box))
+                piece = ConsecutiveMembers(member, count, self._run(box))
                 pieces.append(piece)
                 places.append(piece.results.not_finite)
             except RunError as error:

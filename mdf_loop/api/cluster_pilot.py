@@ -30,7 +30,7 @@ _LANES = 64
 """Members that machine code runs at once: fewer tell little about the speed of many."""
 
 
-class Pilot(Struct, frozen=True):
+class PilotRun(Struct, frozen=True):
     """Division of the members into blocks, and the results of the first block."""
 
     cut: Partition
@@ -38,7 +38,7 @@ class Pilot(Struct, frozen=True):
     computed: ComputedBlock
 
 
-def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
+def pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
     """Run increasing numbers of members until their duration is known.
 
     Args:
@@ -52,7 +52,7 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
     """
     members = math.prod(job.shape)
     most, target, warm = min(block or members, members), 1, False
-    whole: Pilot | None = None
+    whole: PilotRun | None = None
     while True:
         first = Partition.of(job.shape, target, 1).block(0)
         began = perf_counter()
@@ -67,7 +67,7 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
         is_all = first.last == members
         if computed.pieces:
             size = block or int(min(BLOCK / took * first.members, members / PARTS))
-            whole = Pilot(Partition.of(job.shape, target, size), first, computed)
+            whole = PilotRun(Partition.of(job.shape, target, size), first, computed)
             most = min(most, max(1, CHUNK // _bytes(computed)))
             enough = took >= (ENOUGH if warm else BLOCK) or target >= _power(most)
             if is_all or enough or stopping.reason is not None:

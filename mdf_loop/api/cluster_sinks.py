@@ -10,15 +10,15 @@ import numpy as np
 
 from mdf_loop.api.cluster_job import (
     ComputedBlock,
+    ConsecutiveMembers,
     FailedMember,
     Job,
-    Piece,
     axes_in_front,
     flat,
     flat_lengths,
     with_nan_rows,
 )
-from mdf_loop.api.cluster_pilot import Pilot
+from mdf_loop.api.cluster_pilot import PilotRun
 from mdf_loop.api.gathering import laid_out
 from mdf_loop.api.over_trials import refuse_padding, refuse_with_statistics, told_of
 from mdf_loop.cluster.partition import MemberBlock
@@ -80,7 +80,7 @@ _Key = tuple[str, str]
 """What an array is, and of which output or loop."""
 
 
-class InMemory:
+class MemorySink:
     """Destination in memory that keeps all members.
 
     Raises:
@@ -88,7 +88,7 @@ class InMemory:
         MemoryLimitError: there is no room for them.
     """
 
-    def __init__(self, job: Job, spec: RunSpecification, first: Pilot) -> None:
+    def __init__(self, job: Job, spec: RunSpecification, first: PilotRun) -> None:
         self.members, self.done = first.cut.members, 0
         self.failures = first.computed.failures
         self.not_finite: NotFinite | None = None
@@ -120,7 +120,7 @@ class InMemory:
             self._there[rows] = True
         self.done += block.members
 
-    def _parts(self, piece: Piece) -> Iterator[tuple[_Key, Array]]:
+    def _parts(self, piece: ConsecutiveMembers) -> Iterator[tuple[_Key, Array]]:
         for name, array in flat(piece.results).items():
             yield ("output", name), array
         for name, array in flat_lengths(piece.results).items():
@@ -189,7 +189,7 @@ def _check_arrays(template: Results) -> None:
 class OverTrialsSink:
     """Destination that accumulates statistics over trials in the order of members and trials."""
 
-    def __init__(self, job: Job, spec: RunSpecification, first: Pilot) -> None:
+    def __init__(self, job: Job, spec: RunSpecification, first: PilotRun) -> None:
         refuse_with_statistics(spec)
         self.members, self.done = first.cut.members, 0
         self.failures: tuple[FailedMember, ...] = ()
@@ -225,7 +225,7 @@ class OverTrialsSink:
             self.done += block.members
             self._next += 1
 
-    def _members_of(self, piece: Piece) -> range | None:
+    def _members_of(self, piece: ConsecutiveMembers) -> range | None:
         """Return the members of a sweep that a piece belongs to."""
         axis = piece.results.axes[0]
         if not axis.is_swept:

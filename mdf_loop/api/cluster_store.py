@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import to_builtins
 
 from mdf_loop.api.cluster_job import ComputedBlock, FailedMember, Job, axes_in_front, flat, write
-from mdf_loop.api.cluster_pilot import Pilot, pilot
+from mdf_loop.api.cluster_pilot import PilotRun, pilot
 from mdf_loop.api.continued_store import continued_store
 from mdf_loop.api.gathering import laid_out
 from mdf_loop.api.identity import identity
@@ -25,10 +25,10 @@ from mdf_loop.run.control.checkpoint import digest_of_arrays
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.environment import environment
 from mdf_loop.run.outputs import Axis
-from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import ENDS, coordinates
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
 from mdf_loop.run.recording.regions import Along, Regions, create_regions
+from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.run.recording.stored import stored_axes
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid, definition, part_of
@@ -40,7 +40,7 @@ _FAILED = 1000
 """How many members that have failed are named in the store."""
 
 
-class InStore:
+class StoreSink:
     """Record of the computed blocks of a store. The workers write the members.
 
     Attributes:
@@ -56,7 +56,7 @@ class InStore:
         prepared: Prepared,
         cut: Partition,
         store: Regions,
-        claim: Claim,
+        claim: StoreLease,
         computed: Collection[int],
     ) -> None:
         self.members, self.done = cut.members, 0
@@ -74,8 +74,13 @@ class InStore:
 
     @classmethod
     def begun(
-        cls, job: Job, prepared: Prepared, spec: RunSpecification, first: Pilot, claim: Claim
-    ) -> InStore:
+        cls,
+        job: Job,
+        prepared: Prepared,
+        spec: RunSpecification,
+        first: PilotRun,
+        claim: StoreLease,
+    ) -> StoreSink:
         """Create a store that contains the first block."""
         claim.check_new()
         template = _of_one(first.computed.pieces[0].results, spec)
@@ -106,9 +111,9 @@ class InStore:
         job: Job,
         prepared: Prepared,
         spec: RunSpecification,
-        claim: Claim,
+        claim: StoreLease,
         stopping: Stopping,
-    ) -> InStore | None:
+    ) -> StoreSink | None:
         """Return the store of an earlier equal run, or None if there is none.
 
         Blocks that are missing or damaged will be computed again. Nothing is changed before all of

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from mdf_loop.api.cluster_job import ComputedBlock, FailedMember, Job, on_worker
 from mdf_loop.api.cluster_pilot import pilot
-from mdf_loop.api.cluster_sinks import InMemory, MemberSink, OverTrialsSink
-from mdf_loop.api.cluster_store import InStore
+from mdf_loop.api.cluster_sinks import MemberSink, MemorySink, OverTrialsSink
+from mdf_loop.api.cluster_store import StoreSink
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import with_files
 from mdf_loop.cluster.clients import (
@@ -32,7 +32,7 @@ from mdf_loop.ir import StopReason
 from mdf_loop.results.data import Results
 from mdf_loop.run.control.progress import Reporter, reporting
 from mdf_loop.run.control.stopping import Stopping
-from mdf_loop.run.recording.claim import Claim
+from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.specification import RunSpecification
 
 HEAD_START = 1.0
@@ -73,7 +73,7 @@ def _refuse(spec: RunSpecification) -> None:
 
 
 def _computed(
-    prepared: Prepared, spec: RunSpecification, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of all members, and the error that ended the run or that members had."""
     job = Job(prepared, spec)
@@ -93,20 +93,24 @@ def _computed(
 
 
 def _sink(
-    job: Job, prepared: Prepared, spec: RunSpecification, claim: Claim | None, stopping: Stopping
+    job: Job,
+    prepared: Prepared,
+    spec: RunSpecification,
+    claim: StoreLease | None,
+    stopping: Stopping,
 ) -> MemberSink:
     """Return the destination of members, which has received the first block."""
     assert spec.sharing is not None
     if claim is not None and spec.shares_store and spec.sharing.resumes:
-        there = InStore.found(job, prepared, spec, claim, stopping)
+        there = StoreSink.found(job, prepared, spec, claim, stopping)
         if there is not None:
             return there
     first = pilot(job, spec.sharing.block, stopping)
     if spec.selection.over_trials.statistics:
         return OverTrialsSink(job, spec, first)
     if claim is not None and spec.shares_store:
-        return InStore.begun(job, prepared, spec, first, claim)
-    return InMemory(job, spec, first)
+        return StoreSink.begun(job, prepared, spec, first, claim)
+    return MemorySink(job, spec, first)
 
 
 @contextmanager

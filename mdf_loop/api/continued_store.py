@@ -13,13 +13,13 @@ from mdf_loop.files import sync
 from mdf_loop.run.control.checkpoint import difference
 from mdf_loop.run.environment import check_environment
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import Labelled, safe_name
 from mdf_loop.run.recording.metadata import DamagedError
 from mdf_loop.run.recording.region_check import BlockState, RegionCheck
 from mdf_loop.run.recording.region_layout import SWEEP, RegionLayout, read_layout
 from mdf_loop.run.recording.regions import Along, Regions
 from mdf_loop.run.recording.store_files import plain_files
+from mdf_loop.run.recording.store_lease import StoreLease
 
 _ANEW = "begin anew: overwrite=True (--overwrite) without resume"
 _REMEDY = f"put back the store as it was, or {_ANEW}"
@@ -62,7 +62,7 @@ class ContinuedStore(Struct, frozen=True):
                 sync(parent)
 
     def write_coordinates(
-        self, claim: Claim, items: Iterable[Labelled], along: Mapping[str, Along]
+        self, claim: StoreLease, items: Iterable[Labelled], along: Mapping[str, Along]
     ) -> None:
         """Write the damaged coordinates again.
 
@@ -86,7 +86,7 @@ class ContinuedStore(Struct, frozen=True):
 
 
 def continued_store(
-    claim: Claim, shape: tuple[int, ...], identity: Mapping[str, str]
+    claim: StoreLease, shape: tuple[int, ...], identity: Mapping[str, str]
 ) -> ContinuedStore | None:
     """Return the store of an earlier run with the same members, or None if there is none.
 

@@ -62,12 +62,12 @@ class Derivable:
             InputError: a word means nothing, or does not go together with another one.
         """
         from mdf_loop.api.differentiated import Differentiated
-        from mdf_loop.api.differentiation import Named
+        from mdf_loop.api.differentiation import DifferentiatedNames
 
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
         terms = losses(self.prepared.model_units.convert_losses(of))
         stops = arguments.names(stop, "stop")
-        named = Named(self.prepared, _outputs_of(terms), wanted(wrt), spec, stops)
+        named = DifferentiatedNames(self.prepared, _outputs_of(terms), wanted(wrt), spec, stops)
         return Differentiated(terms, named, truncated(truncate))
 
     def gradient(
@@ -153,11 +153,11 @@ class Derivable:
         Raises:
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
-        from mdf_loop.api.differentiation import Named
+        from mdf_loop.api.differentiation import DifferentiatedNames
         from mdf_loop.api.jacobian import jacobian
 
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
-        named = Named(self.prepared, arguments.names(of, "of"), wanted(wrt), spec)
+        named = DifferentiatedNames(self.prepared, arguments.names(of, "of"), wanted(wrt), spec)
         return jacobian(named, named.specification(set, inputs))
 
     def hessian(
@@ -187,12 +187,12 @@ class Derivable:
         Raises:
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
-        from mdf_loop.api.differentiation import Named
+        from mdf_loop.api.differentiation import DifferentiatedNames
         from mdf_loop.api.jacobian import hessian
 
         terms = losses(self.prepared.model_units.convert_losses(of))
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
-        named = Named(self.prepared, _outputs_of(terms), wanted(wrt), spec)
+        named = DifferentiatedNames(self.prepared, _outputs_of(terms), wanted(wrt), spec)
         return hessian(named, terms, named.specification(set, inputs))
 
 

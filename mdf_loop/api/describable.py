@@ -9,7 +9,7 @@ from mdf_loop.api.prepared import Prepared
 from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import LoopError
 from mdf_loop.public_call import public_calls
-from mdf_loop.visible import visible
+from mdf_loop.text_escaping import escape_control_characters
 
 
 @public_calls
@@ -47,7 +47,7 @@ class Describable:
         try:
             return str(self._description)
         except LoopError as error:
-            return f"model '{visible(self.prepared.document.name)}', which cannot be evaluated: {error}"
+            return f"model '{escape_control_characters(self.prepared.document.name)}', which cannot be evaluated: {error}"
 
     def _repr_html_(self) -> str | None:
         try:

@@ -19,11 +19,11 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
 from mdf_loop.html_tables import html_table, limited, short_text
 from mdf_loop.ir import OutputRole, Program, Shape, type_text
-from mdf_loop.reading.given import default_data
 from mdf_loop.reading.inputs import open_ports
+from mdf_loop.reading.port_values import default_data
 from mdf_loop.reading.settings import is_state
 from mdf_loop.specification import Selection
-from mdf_loop.visible import visible
+from mdf_loop.text_escaping import escape_control_characters
 
 _Types = Mapping[str, tuple[str, Shape]]
 
@@ -104,7 +104,9 @@ class ModelDescription(Struct, frozen=True):
         rows = limited(_rows(self.groups), name_column=1)
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-        return "\n".join([f"model '{visible(self.name)}'", *(f"  {line}" for line in lines)])
+        return "\n".join(
+            [f"model '{escape_control_characters(self.name)}'", *(f"  {line}" for line in lines)]
+        )
 
     def to_html(self) -> str:
         """Return a table in HTML."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api.differentiation import Named
+from mdf_loop.api.differentiation import DifferentiatedNames
 from mdf_loop.api.gathering import seed_of
 from mdf_loop.api.gradient_check import checked
 from mdf_loop.api.gradient_file import program_of_file
@@ -21,7 +21,8 @@ from mdf_loop.interruption import interruptible, with_results
 from mdf_loop.ir import Array, Program
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.losses import Loss
-from mdf_loop.native.choice import NATIVE
+from mdf_loop.lru_cache import LRUCache
+from mdf_loop.native.loop_decisions import NATIVE
 from mdf_loop.passes.dependence import piecewise_constant_outputs
 from mdf_loop.passes.gradient.backward_strategy import backward_for_onnxruntime
 from mdf_loop.passes.gradient.loop_backward import loop_backward
@@ -29,7 +30,6 @@ from mdf_loop.passes.gradient.reverse import LoopBackward
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.public_call import public_calls
 from mdf_loop.reading.binding import Bound
-from mdf_loop.recent import Recent
 from mdf_loop.results.gradient import Gradient, GradientCheck
 from mdf_loop.run.gradient.in_chunks import GradientOverTime
 from mdf_loop.run.gradient.in_one import GradientInOne
@@ -53,12 +53,14 @@ class Differentiated:
         named: the outputs, and by what they are differentiated.
     """
 
-    def __init__(self, losses: Sequence[Loss], named: Named, truncate: int | None = None) -> None:
+    def __init__(
+        self, losses: Sequence[Loss], named: DifferentiatedNames, truncate: int | None = None
+    ) -> None:
         self.losses = tuple(losses)
         self._most = truncate
         self.named = named
-        self._ready: Recent[GradientInOne | GradientOverTime] = Recent(SESSIONS)
-        self._in_steps: Recent[frozenset[str]] = Recent(SESSIONS)
+        self._ready: LRUCache[GradientInOne | GradientOverTime] = LRUCache(SESSIONS)
+        self._in_steps: LRUCache[frozenset[str]] = LRUCache(SESSIONS)
         self._lock = ForkSafeLock()
 
     def run(

@@ -25,7 +25,7 @@ from mdf_loop.reading.settings import input_name, written_value
 from mdf_loop.specification import RunSpecification, Selection, Values
 
 
-class Named:
+class DifferentiatedNames:
     """Outputs that are differentiated with respect to parameters and inputs, in runs of one kind.
 
     Attributes:
@@ -55,9 +55,9 @@ class Named:
         self.outputs = {name: shown_names[find_item(document, name).name] for name in outputs}
         self._own: dict[str, Any] = {}
 
-    def by(self, name: str) -> Named:
+    def by(self, name: str) -> DifferentiatedNames:
         """Return the same outputs, differentiated with respect to one name."""
-        return Named(
+        return DifferentiatedNames(
             self.prepared, (*self.outputs,), (name,), self._specification, (*self.options.stops,)
         )
 

@@ -13,7 +13,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.document.units import units_of
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
-from mdf_loop.reading.inputs import Given
+from mdf_loop.reading.inputs import BoundInputs
 from mdf_loop.reading.names import Item, named_items
 from mdf_loop.results.data import Results
 from mdf_loop.run.backend import DocumentBackend
@@ -26,7 +26,7 @@ from mdf_loop.specification import RunSpecification
 def engine_results(
     backend: DocumentBackend,
     document: Document,
-    inputs: Given,
+    inputs: BoundInputs,
     spec: RunSpecification,
     *,
     device: str = "auto",

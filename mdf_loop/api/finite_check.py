@@ -19,7 +19,7 @@ from mdf_loop.run.recording.not_finite import (
     find_in_states,
     is_finite,
 )
-from mdf_loop.run.time_run import Ran
+from mdf_loop.run.time_run import CompletedRun
 from mdf_loop.specification import Values
 
 _Flags = Mapping[str, Data]
@@ -56,7 +56,7 @@ def _ends_finite(rows: Any, lengths: Any) -> bool:
 
 
 def over_time(
-    prepared: Prepared, values: Values, results: Results, completed_run: Ran
+    prepared: Prepared, values: Values, results: Results, completed_run: CompletedRun
 ) -> NotFinite | None:
     """Return the first value of a run over time that is not finite, if its end is not.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from mdf_loop.api.differentiation import Named
+from mdf_loop.api.differentiation import DifferentiatedNames
 from mdf_loop.api.jacobian import Jacobian, jacobian_of
 from mdf_loop.api.members import run_what_can, with_member
 from mdf_loop.api.prepared import Prepared
@@ -157,8 +157,8 @@ class FittedModel:
             warn_of_steps(self._named, program)
 
     @cached_property
-    def _named(self) -> Named:
-        return Named(self.prepared, self.names, self.free, self.spec)
+    def _named(self) -> DifferentiatedNames:
+        return DifferentiatedNames(self.prepared, self.names, self.free, self.spec)
 
     @cached_property
     def _jacobian(self) -> Jacobian:

@@ -45,7 +45,11 @@ def fit_objective(model: Derivable, request: FitRequest, free: ParameterSpace) -
             hint=f"use {' or '.join(allowed)}",
         )
     with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch:
-        way = _Words(model, request, free) if in_words else _Function(model, request, free)
+        way = (
+            _TermObjective(model, request, free)
+            if in_words
+            else _FunctionObjective(model, request, free)
+        )
 
         def costs(points: Array) -> Array:
             cost_values = way.costs(points)
@@ -53,18 +57,18 @@ def fit_objective(model: Derivable, request: FitRequest, free: ParameterSpace) -
             watch.record(points, finite)
             return finite
 
-        if isinstance(way, _Words) and request.method is None:
+        if isinstance(way, _TermObjective) and request.method is None:
             way.warn_of_steps(free.values(np.full(len(free.elements), 0.5)))
         optimum = run_search(lambda: _found(way, costs, request, free, watch), watch)
         by_gradient = in_words and request.method != "differential_evolution"
         method = "descent by the gradient" if by_gradient else "differential evolution"
-        names = tuple(sorted(way.nonfinite)) if isinstance(way, _Words) else ()
+        names = tuple(sorted(way.nonfinite)) if isinstance(way, _TermObjective) else ()
         report = Report(model, request, optimum, watch)
         return report.of(free, None, method, nonfinite_derivatives=names)
 
 
 def _found(
-    way: _Words | _Function,
+    way: _TermObjective | _FunctionObjective,
     costs: Costs,
     request: FitRequest,
     free: ParameterSpace,
@@ -78,7 +82,7 @@ def _found(
     check_parameters_have_effect(
         free, begin[: request.polish], lambda points: costs(points)[:, None]
     )
-    if isinstance(way, _Function) or request.method == "differential_evolution":
+    if isinstance(way, _FunctionObjective) or request.method == "differential_evolution":
         return [evolution(costs, size, request.seed)]
 
     def value_and_gradient(point: Array) -> tuple[float, Array]:
@@ -89,7 +93,7 @@ def _found(
     return [descent(point, value_and_gradient) for point in begin[: request.polish]]
 
 
-class _Words:
+class _TermObjective:
     """Objective that is a sum of terms of `differentiate`.
 
     Attributes:
@@ -138,7 +142,7 @@ class _Words:
         return float(cost_and_gradient.value), slopes * self._free.width
 
 
-class _Function:
+class _FunctionObjective:
     """Objective that is a function of the outputs of one run."""
 
     def __init__(self, model: Derivable, request: FitRequest, free: ParameterSpace) -> None:

@@ -46,11 +46,11 @@ def fit_together(model: Derivable, request: FitRequest, free: ParameterSpace) ->
         noting(model.prepared.document.files) as files,
         FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch,
     ):
-        fits = way(model, free, _Together(request, places, size, watch))
+        fits = way(model, free, _JointFit(request, places, size, watch))
     return Fits(dict(zip(request.data, fits, strict=True)), request.shared, frozenset(files))
 
 
-class _Together(Struct, frozen=True):
+class _JointFit(Struct, frozen=True):
     """All subjects of a joint fit.
 
     Attributes:
@@ -82,7 +82,7 @@ class _Together(Struct, frozen=True):
         return _starts(alone, self.places, self.size)
 
 
-def _curves(model: Derivable, free: ParameterSpace, subjects: _Together) -> list[Fit]:
+def _curves(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> list[Fit]:
     """Return the joint fits of curves."""
     request, watch = subjects.request, subjects.watch
     parts = subjects.parts(lambda each, own: part_of(model, each, free, own))
@@ -101,7 +101,7 @@ def _curves(model: Derivable, free: ParameterSpace, subjects: _Together) -> list
     return told(Report(model, request, run_search(run, watch), watch), squares)
 
 
-def _decisions(model: Derivable, free: ParameterSpace, subjects: _Together) -> list[Fit]:
+def _decisions(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> list[Fit]:
     """Return the joint fits of decisions."""
     request, watch = subjects.request, subjects.watch
     parts = subjects.parts(lambda each, own: decisions_of(model, each, free, own))

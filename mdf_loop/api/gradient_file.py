@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from mdf_loop.api.differentiation import Named
+from mdf_loop.api.differentiation import DifferentiatedNames
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, InputRole, OutputRole, Program
 from mdf_loop.ir.substitute import substitute
@@ -23,7 +23,11 @@ from mdf_loop.specification import RunSpecification
 
 
 def program_of_file(
-    named: Named, losses: Sequence[Loss], spec: RunSpecification, bound: Bound, most: int | None
+    named: DifferentiatedNames,
+    losses: Sequence[Loss],
+    spec: RunSpecification,
+    bound: Bound,
+    most: int | None,
 ) -> tuple[Program, dict[str, Array]]:
     """Return the program, and the defaults of its inputs.
 

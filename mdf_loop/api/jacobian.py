@@ -17,13 +17,14 @@ from typing import TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
-from mdf_loop.api.differentiation import Named
+from mdf_loop.api.differentiation import DifferentiatedNames
 from mdf_loop.api.gradient_check import numbers_of
 from mdf_loop.api.nonfinite_derivatives import has_nonfinite, warn_of_hessian, warn_of_jacobian
 from mdf_loop.api.running import run
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Program, Value
 from mdf_loop.losses import Loss
+from mdf_loop.lru_cache import LRUCache
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.gradient.differentiate import change_of, differentiate
 from mdf_loop.passes.gradient.forward import (
@@ -35,7 +36,6 @@ from mdf_loop.passes.gradient.forward import (
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT, add_objective
 from mdf_loop.pipeline import prepare
 from mdf_loop.reading.binding import Bound
-from mdf_loop.recent import Recent
 from mdf_loop.results.derivatives import Derivatives
 from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.gradient.terms import Data, whole_terms
@@ -51,9 +51,9 @@ SESSIONS = 16
 class Jacobian:
     """Derivatives of outputs that are prepared once and computed for many values."""
 
-    def __init__(self, named: Named) -> None:
+    def __init__(self, named: DifferentiatedNames) -> None:
         self.named = named
-        self._ready: Recent[tuple[Program, _Forward | _Reverse]] = Recent(SESSIONS)
+        self._ready: LRUCache[tuple[Program, _Forward | _Reverse]] = LRUCache(SESSIONS)
 
     def run(self, spec: RunSpecification) -> Derivatives:
         """Return the derivatives at the values of a run.
@@ -104,7 +104,7 @@ class Jacobian:
         return program, _Reverse(named, program, outputs)
 
 
-def jacobian_of(named: Named) -> Jacobian:
+def jacobian_of(named: DifferentiatedNames) -> Jacobian:
     """Return the Jacobian of outputs from the model's cache, which is filled if necessary."""
     cache = named.prepared.jacobians
     computed = cache.get(named.key)
@@ -114,7 +114,7 @@ def jacobian_of(named: Named) -> Jacobian:
     return computed
 
 
-def jacobian(named: Named, spec: RunSpecification) -> Derivatives:
+def jacobian(named: DifferentiatedNames, spec: RunSpecification) -> Derivatives:
     """Return the Jacobian at the values of a run, and warn of elements that are not finite.
 
     Raises:
@@ -127,7 +127,9 @@ def jacobian(named: Named, spec: RunSpecification) -> Derivatives:
     return derivatives
 
 
-def hessian(named: Named, losses: Sequence[Loss], spec: RunSpecification) -> Derivatives:
+def hessian(
+    named: DifferentiatedNames, losses: Sequence[Loss], spec: RunSpecification
+) -> Derivatives:
     """Return the second derivatives of a number, and warn of elements that are not finite.
 
     Raises:
@@ -150,7 +152,7 @@ def hessian(named: Named, losses: Sequence[Loss], spec: RunSpecification) -> Der
     return derivatives
 
 
-def _of_one_run(named: Named, spec: RunSpecification) -> Bound:
+def _of_one_run(named: DifferentiatedNames, spec: RunSpecification) -> Bound:
     bound = named.bound(spec)
     if bound.members or bound.streams.vary:
         raise InputError("a Jacobian, or a Hessian, is of one run", hint="leave trials out")
@@ -160,12 +162,14 @@ def _of_one_run(named: Named, spec: RunSpecification) -> Bound:
 class _Forward:
     """Forward mode: one tangent for each element of the parameters."""
 
-    def __init__(self, named: Named, program: Program, of: Mapping[str, str], by: Shapes) -> None:
+    def __init__(
+        self, named: DifferentiatedNames, program: Program, of: Mapping[str, str], by: Shapes
+    ) -> None:
         output_names = tuple(dict.fromkeys(of.values()))
         forward = jacobian_forward(program, tuple(named.inputs.values()), output_names)
         tangent_shapes = {tangent_of(named.inputs[name]): shape for name, shape in by.items()}
         self._of, self._by = of, by
-        self._units = _Units(
+        self._units = _UnitChanges(
             named, forward, [tangent_of(name) for name in output_names], tangent_shapes
         )
 
@@ -182,7 +186,7 @@ class _Forward:
 class _Reverse:
     """Reverse mode: one cotangent for each element of the outputs."""
 
-    def __init__(self, named: Named, program: Program, of: Shapes) -> None:
+    def __init__(self, named: DifferentiatedNames, program: Program, of: Shapes) -> None:
         outputs = {name: named.outputs[name] for name in of}
         self._of = of
         self._changes = {name: change_of(target) for name, target in named.inputs.items()}
@@ -191,7 +195,7 @@ class _Reverse:
         reverse = differentiate(program, None, targets, tuple(outputs.values()))
         change_shapes = {change_of(outputs[name]): shape for name, shape in of.items()}
         batched = batch(reverse, names, UNIT_EXTENT)
-        self._units = _Units(named, batched, tuple(self._changes.values()), change_shapes)
+        self._units = _UnitChanges(named, batched, tuple(self._changes.values()), change_shapes)
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
         """Return the derivatives for the inputs of a program."""
@@ -204,11 +208,15 @@ class _Reverse:
         return Derivatives(blocks, "reverse", self._units.native)
 
 
-class _Units:
+class _UnitChanges:
     """Program whose differentiated inputs change by one element at a time."""
 
     def __init__(
-        self, named: Named, program: Program, output_names: Collection[str], shapes: Shapes
+        self,
+        named: DifferentiatedNames,
+        program: Program,
+        output_names: Collection[str],
+        shapes: Shapes,
     ) -> None:
         outputs = tuple(output for output in program.outputs if output.name in output_names)
         backend = PROGRAM_BACKENDS["onnxruntime"]

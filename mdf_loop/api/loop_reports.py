@@ -10,10 +10,10 @@ from mdf_loop.api.prepared import Evaluation
 from mdf_loop.ir import Array, Data, Loop, StopReason
 from mdf_loop.run.outputs import LoopReport
 from mdf_loop.run.recording.missing import padded_members
-from mdf_loop.run.segments import Reached
+from mdf_loop.run.segments import PartialRun
 
 
-def loop_reports(ready: Evaluation, partial_run: Reached) -> dict[str, LoopReport]:
+def loop_reports(ready: Evaluation, partial_run: PartialRun) -> dict[str, LoopReport]:
     """Return the report of each loop by its name. A loop that was stopped has the report of its stepper."""
     reports: dict[str, LoopReport] = {}
     for loop in ready.loops:
@@ -46,7 +46,7 @@ def _of_both(whole: LoopReport | None, followed: LoopReport) -> LoopReport:
 
 
 def padded(
-    arrays: Mapping[str, Data], partial_run: Reached, ready: Evaluation
+    arrays: Mapping[str, Data], partial_run: PartialRun, ready: Evaluation
 ) -> tuple[dict[str, Data], dict[str, Data]]:
     """Return the outputs padded with nan for members with fewer rows, and the numbers of rows."""
     outputs, lengths = dict(arrays), {}

@@ -19,13 +19,13 @@ from mdf_loop.ir import InputRole, Loop, OutputRole, Program, loops
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
+from mdf_loop.lru_cache import LRUCache
 from mdf_loop.reading.binding import Bound, Inputs
 from mdf_loop.reading.inputs import bind_types, open_ports, stand_ins
 from mdf_loop.reading.model_units import ModelUnits
 from mdf_loop.reading.names import refuse_without_outputs
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
-from mdf_loop.recent import Recent
 from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.device import Device, Placement
 from mdf_loop.run.single_run import SingleRun
@@ -96,10 +96,10 @@ class Prepared:
         self.placement = placement
         self.options = options
         self._inputs = Inputs(document, options)
-        self._evaluations: Recent[Evaluation] = Recent(SESSIONS)
-        self._over_time: Recent[TimeSession] = Recent(SESSIONS)
+        self._evaluations: LRUCache[Evaluation] = LRUCache(SESSIONS)
+        self._over_time: LRUCache[TimeSession] = LRUCache(SESSIONS)
         self._lock = ForkSafeLock()
-        self.jacobians: Recent[object] = Recent(SESSIONS)
+        self.jacobians: LRUCache[object] = LRUCache(SESSIONS)
         self._latest: Evaluation | None = None
         self._last_device: Device | None = None
 

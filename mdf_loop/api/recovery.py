@@ -96,7 +96,7 @@ def recover(
     }
     words |= {"likelihood": likelihood, "trials": trials, "points": points, "polish": polish}
     request = _request(model, {}, units.convert_bounds(free), against, words)
-    simulated = _Made(model, request, noise, data_trials, seed)
+    simulated = _SimulatedData(model, request, noise, data_trials, seed)
     recovery = interruptible(
         lambda: simulated.recovery(times, words),
         on_interrupt,
@@ -139,7 +139,7 @@ _REST: Mapping[str, Any] = {
 }
 
 
-class _Made:
+class _SimulatedData:
     """Generator of data sets, and their fits."""
 
     def __init__(

@@ -30,25 +30,25 @@ from mdf_loop.results.data import Results
 from mdf_loop.results.saving import check_results_path, check_texts
 from mdf_loop.run.backend import BACKENDS, DocumentBackend
 from mdf_loop.run.control.controller import RunController
-from mdf_loop.run.control.stepper import Sink
+from mdf_loop.run.control.stepper import RowSink
 from mdf_loop.run.modeci.engine import only_given
 from mdf_loop.run.outputs import Axis, LoopReport
-from mdf_loop.run.recording.claim import Claim, claimed
-from mdf_loop.run.recording.keeping import Keeping, kept
 from mdf_loop.run.recording.missing import with_missing
+from mdf_loop.run.recording.recording_plan import RecordingPlan, kept
 from mdf_loop.run.recording.rows import Rows
-from mdf_loop.run.recording.streamed import Streamed
+from mdf_loop.run.recording.store_lease import StoreLease, claimed
+from mdf_loop.run.recording.streamed_rows import StreamedRows
 from mdf_loop.run.recording.zarr_folder import complete, create
 from mdf_loop.run.run_id import new_run_id
-from mdf_loop.run.segments import Reached
-from mdf_loop.run.time_run import Ran, run_over_time
+from mdf_loop.run.segments import PartialRun
+from mdf_loop.run.time_run import CompletedRun, run_over_time
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.run.time_stepper import TimeStepper
 from mdf_loop.signals import Signalled, finished
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid
 
-Computing: TypeAlias = Callable[[Claim | None], tuple[Results, LoopError | None]]
+Computing: TypeAlias = Callable[[StoreLease | None], tuple[Results, LoopError | None]]
 """Gives results, and the error that ended what was computed; with the store as its own, if there is one."""
 
 
@@ -96,7 +96,7 @@ def _check_output(prepared: Prepared, spec: RunSpecification, output: str | Path
 
 
 def _computed(
-    prepared: Prepared, spec: RunSpecification, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of the selected engine."""
     backend, error = BACKENDS[spec.engine], None
@@ -110,7 +110,7 @@ def _computed(
 
 
 def _ended(
-    prepared: Prepared, spec: RunSpecification, compute: Computing, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, compute: Computing, claim: StoreLease | None
 ) -> Results:
     """Return complete results after writing them, or raise the error that ended the computation."""
     results, error = compute(claim)
@@ -143,7 +143,7 @@ def _ended(
 
 
 def _compiled(
-    prepared: Prepared, spec: RunSpecification, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of a compiled model, and the error that ended the run."""
     run = _run_once if spec.steps is None else _run_over_time
@@ -151,7 +151,7 @@ def _compiled(
 
 
 def _save(
-    results: Results, spec: RunSpecification, output: str | Path, claim: Claim | None
+    results: Results, spec: RunSpecification, output: str | Path, claim: StoreLease | None
 ) -> None:
     """Write the results, or their unwritten part."""
     if claim is None:
@@ -196,7 +196,7 @@ def _why(
 
 
 def _run_once(
-    prepared: Prepared, spec: RunSpecification, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     bound = prepared.bound(spec)
     ready = prepared.evaluation(spec, bound)
@@ -234,7 +234,7 @@ def _run_once(
 
 
 def _how_it_went(
-    partial_run: Reached, reports: Mapping[str, LoopReport], controller: RunController
+    partial_run: PartialRun, reports: Mapping[str, LoopReport], controller: RunController
 ) -> tuple[StopReason, str]:
     """Return the reason why an evaluation ended, and a sentence about it."""
     stopped_by = partial_run.stopped_by
@@ -259,7 +259,7 @@ def _how_it_went(
 
 
 def _run_over_time(
-    prepared: Prepared, spec: RunSpecification, claim: Claim | None
+    prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     keeping = kept(prepared.document, spec.selection)
     bound = prepared.bound(spec)
@@ -276,7 +276,7 @@ def _run_over_time(
         session.axis,
         None if claim is None else claim.run,
     )
-    sink: Sink = Rows(session.axis, expected)
+    sink: RowSink = Rows(session.axis, expected)
     if claim is not None:
         claim.run = controller.run
         sink = _stream(prepared, spec, bound, session, keeping, claim)
@@ -310,7 +310,7 @@ def _run_over_time(
     return results, _ended_by(prepared, controller, time)
 
 
-def _units_of_reduced(prepared: Prepared, keeping: Keeping) -> dict[str, str]:
+def _units_of_reduced(prepared: Prepared, keeping: RecordingPlan) -> dict[str, str]:
     """Return the units of reductions, which are those of their outputs."""
     units = prepared.units
     return {
@@ -321,7 +321,7 @@ def _units_of_reduced(prepared: Prepared, keeping: Keeping) -> dict[str, str]:
     }
 
 
-def _refuse_members(bound: Bound, keeping: Keeping) -> None:
+def _refuse_members(bound: Bound, keeping: RecordingPlan) -> None:
     if member_axes(bound) and keeping.selection.when is not None:
         raise InputError(
             "a sweep, or trials, cannot choose rows by `when`: each member would have its own",
@@ -334,14 +334,14 @@ def _stream(
     spec: RunSpecification,
     bound: Bound,
     session: TimeSession,
-    keeping: Keeping,
-    claim: Claim,
-) -> Streamed:
+    keeping: RecordingPlan,
+    claim: StoreLease,
+) -> StreamedRows:
     """Return the destination of rows during the run."""
     empty = np.zeros(0, np.int64 if spec.dt is None else np.float64)
     time = Axis("time", {"step" if spec.dt is None else "time": empty})
     axes = (*member_axes(bound), time)
-    return Streamed(
+    return StreamedRows(
         claim.path,
         axes,
         lambda: (session.device.name, prepared.options.precision),
@@ -355,7 +355,7 @@ def _stream(
 
 
 def _sentence(
-    completed_run: Ran,
+    completed_run: CompletedRun,
     stepper: TimeStepper,
     controller: RunController,
     time: Callable[[int], str | None],

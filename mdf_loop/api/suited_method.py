@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mdf_loop.api.differentiation import Named
+from mdf_loop.api.differentiation import DifferentiatedNames
 from mdf_loop.api.members import with_member
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Program
@@ -15,7 +15,7 @@ from mdf_loop.specification import Values
 from mdf_loop.user_warnings import warn_user
 
 
-def program_of(named: Named, values: Values, free: Mapping[str, Any]) -> Program:
+def program_of(named: DifferentiatedNames, values: Values, free: Mapping[str, Any]) -> Program:
     """Return the model with `free` parameters as inputs, as one program."""
     values_of_member = with_member(named.prepared.document, values, free)
     spec = named.specification(values_of_member.set, values_of_member.inputs)
@@ -38,7 +38,7 @@ def refuse_draws(program: Program) -> None:
         )
 
 
-def warn_of_steps(named: Named, program: Program) -> None:
+def warn_of_steps(named: DifferentiatedNames, program: Program) -> None:
     """Warn if outputs change with free parameters only in steps, so that derivatives are 0.0."""
     outputs = sorted(piecewise_constant_outputs(program, named.inputs.values()))
     if outputs:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.specification import RunSpecification
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 
 def differing_steps(prepared: Prepared, spec: RunSpecification) -> Iterator[str]:
@@ -17,7 +17,7 @@ def differing_steps(prepared: Prepared, spec: RunSpecification) -> Iterator[str]
         value = spec.values.set.get(name, written)
         is_number = isinstance(value, int | float) and name not in spec.values.sweep
         if is_number and value != spec.dt:
-            yield on_one_line(
+            yield escape_to_one_line(
                 f"the parameter '{name}' is {value}, but the dt of the run is {spec.dt}: "
                 f"if they mean the same, set '{name}' to {spec.dt} (set=, --set)"
             )

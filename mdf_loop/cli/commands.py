@@ -18,7 +18,7 @@ from mdf_loop.cli.watchdog import watched
 from mdf_loop.errors import LoopError
 from mdf_loop.paths import noting
 from mdf_loop.signals import has_abandoned_thread, let_echoes_pass, raising
-from mdf_loop.visible import visible
+from mdf_loop.text_escaping import escape_control_characters
 
 COMMANDS = (
     *("run", "gradient", "fit", "check", "verify", "draw"),
@@ -80,7 +80,9 @@ def _visible_usage_errors() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        raise click.UsageError(visible(error.format_message()), error.ctx) from None
+        raise click.UsageError(
+            escape_control_characters(error.format_message()), error.ctx
+        ) from None
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

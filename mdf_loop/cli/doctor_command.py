@@ -57,7 +57,7 @@ def _runtime() -> Iterator[str]:
 
 def _native() -> Iterator[str]:
     """Yield a line about machine code for loops."""
-    from mdf_loop.native.choice import unavailable
+    from mdf_loop.native.loop_decisions import unavailable
 
     problem = unavailable()
     if problem is not None:

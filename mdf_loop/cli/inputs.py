@@ -30,8 +30,8 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.losses import WITH_DATA, WORDS
 from mdf_loop.memory_limit import check
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.paths import noted, path_of
-from mdf_loop.suggestion import suggestion
 from mdf_loop.sweeps import grid
 
 
@@ -267,7 +267,7 @@ def _read_value(text: str, description: str, steps: int | None = None) -> Any:
     if name not in content:
         raise InputError(
             f"'{path.name}' has no '{name}'",
-            hint=suggestion(name, content) or "it holds nothing",
+            hint=suggest(name, content) or "it holds nothing",
         )
     return content[name]
 

@@ -34,7 +34,7 @@ from mdf_loop.cli.show import show
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError, NotFiniteError
 from mdf_loop.paths import path_of, refuse_clashes, refuse_overwriting
 from mdf_loop.signals import Signalled, finished
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 if TYPE_CHECKING:
     from mdf_loop.api.compiled import CompiledModel
@@ -139,7 +139,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
                 show(text, end="")
             show()
         for note in (*differing_steps(compiled.prepared, spec), *results.notes):
-            show(on_one_line(f"warning: {note}"), error=True)
+            show(escape_to_one_line(f"warning: {note}"), error=True)
     if failure is not None:
         raise failure
     if results.stopped_by.is_asked or results.stopped_by is StopReason.TIME_LIMIT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mdf_loop.document.document import Document
 from mdf_loop.reading.names import named_items
 from mdf_loop.results.data import Results
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 
 def notes_on_idle_nodes(document: Document, results: Results) -> list[str]:
@@ -18,7 +18,7 @@ def notes_on_idle_nodes(document: Document, results: Results) -> list[str]:
         if item.node not in active_nodes and name in results:
             idle_outputs.setdefault(item.node, []).append(name)
     return [
-        on_one_line(
+        escape_to_one_line(
             f"note: the node '{node}' has not run in any step, so {', '.join(names)} "
             f"{'has' if len(names) == 1 else 'have'} no value of this run: see its condition"
         )

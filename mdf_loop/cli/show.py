@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from mdf_loop.visible import visible
+from mdf_loop.text_escaping import escape_control_characters
 
 
 def show(text: str = "", *, error: bool = False, end: str = "\n") -> None:
     """Print a text on stdout, or on stderr if it is an error."""
-    click.echo(f"{visible(text)}{end}", nl=False, err=error)
+    click.echo(f"{escape_control_characters(text)}{end}", nl=False, err=error)
 
 
 def show_title(text: str) -> None:
     """Print the title of the following lines."""
-    click.secho(f"\n{visible(text)}", bold=True)
+    click.secho(f"\n{escape_control_characters(text)}", bold=True)

@@ -16,7 +16,7 @@ from mdf_loop.results.gradient import Gradient
 from mdf_loop.results.json_text import json_chunks
 from mdf_loop.run.execution_list import ExecutionList, Sets
 from mdf_loop.run.recording.labels import coordinates, lengths
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 _MAX_LINES = 12
 """Number of lines that are shown of an array or of an execution order."""
@@ -63,7 +63,7 @@ def results_as_text(
     lines.append(f"device: {results.device} ({reason}), precision: {results.precision}{seed}")
     if results.stopped_by is not StopReason.COMPLETED:
         lines.append(f"stopped: {results.reason}")
-    return "\n".join(map(on_one_line, lines))
+    return "\n".join(map(escape_to_one_line, lines))
 
 
 def gradient_as_json(gradient: Gradient) -> str:
@@ -85,7 +85,7 @@ def gradient_as_text(gradient: Gradient) -> str:
             f"central differences agree in {check.elements} elements, "
             f"to {check.largest:.2g} of the largest derivative{location}"
         )
-    return "\n".join(map(on_one_line, lines))
+    return "\n".join(map(escape_to_one_line, lines))
 
 
 def _range_text(array: Array) -> str:

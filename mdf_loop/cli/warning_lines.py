@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mdf_loop.cli.show import show
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def warning_lines() -> Iterator[None]:
             message: Any, category: type[Warning], *location: Any, **options: Any
         ) -> None:
             if category is UserWarning:
-                show(on_one_line(f"warning: {message}"), error=True)
+                show(escape_to_one_line(f"warning: {message}"), error=True)
             else:
                 show_others(message, category, *location, **options)
 

@@ -54,7 +54,7 @@ class _Watchdog:
     """State of the thread that watches signals."""
 
     def __init__(self) -> None:
-        self._bell = signals.Bell()
+        self._bell = signals.WakeupSocket()
         self._is_over = False
         self._reason: StopReason | None = None
         self._deadline = 0.0

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from mdf_loop.cluster.libraries import import_library
 from mdf_loop.errors import InputError
-from mdf_loop.suggestion import suggestion
+from mdf_loop.name_suggestions import suggest
 
 JOBS_KEY = "jobs"
 """Key for the number of SLURM jobs."""
@@ -86,7 +86,7 @@ def read_cluster(path: str | Path) -> ClusterFile:
     if kind not in _CLASSES:
         raise InputError(
             f"'{path}' describes a cluster of the unknown kind '{kind}'",
-            hint=suggestion(str(kind), _CLASSES) or "give slurm or ssh",
+            hint=suggest(str(kind), _CLASSES) or "give slurm or ssh",
         )
     if not isinstance(arguments, Mapping):
         raise InputError(f"'{path}': {kind} needs arguments by name", hint=_EXAMPLE)
@@ -105,7 +105,7 @@ def _check_keys(path: Path, kind: str, arguments: Mapping[str, Any]) -> None:
         if name not in allowed:
             raise InputError(
                 f"'{path}': {kind} takes no '{name}'",
-                hint=suggestion(str(name), allowed) or f"it takes {', '.join(sorted(allowed))}",
+                hint=suggest(str(name), allowed) or f"it takes {', '.join(sorted(allowed))}",
             )
     jobs = arguments.get(JOBS_KEY)
     if kind == "slurm" and (type(jobs) is not int or jobs < 1):

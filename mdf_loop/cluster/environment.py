@@ -11,7 +11,7 @@ from mdf_loop.version import __version__
 
 def environment_versions() -> dict[str, str]:
     """Return the versions of libraries and the kind of machine code of this process."""
-    from mdf_loop.native.choice import unavailable
+    from mdf_loop.native.loop_decisions import unavailable
 
     problem = unavailable()
     return {

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import suppress_output
-from mdf_loop.numbers_only import only_numbers
+from mdf_loop.number_check import contains_only_numbers
 
 
 def content_of(document: Document) -> dict[str, Any]:
@@ -117,5 +117,5 @@ def _values(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _values(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return list(value) if only_numbers(value) else [_values(part) for part in value]
+        return list(value) if contains_only_numbers(value) else [_values(part) for part in value]
     return value

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import Finding
-from mdf_loop.suggestion import suggestion
+from mdf_loop.name_suggestions import suggest
 
 _CLASSES = {
     "model": "Model",
@@ -68,7 +68,7 @@ def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
     for key in parameters if isinstance(parameters, Mapping) else ():
         if key not in _READ_OF_EDGES:
             statement = f"the edge '{edge}' has the parameter '{key}'"
-            yield _unread(statement, f"{where}.parameters", suggestion(str(key), _READ_OF_EDGES))
+            yield _unread(statement, f"{where}.parameters", suggest(str(key), _READ_OF_EDGES))
 
 
 def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -107,7 +107,7 @@ def _advice(kind: str, key: Any, value: Any, known: Collection[str]) -> str:
         return f"write parameters: {{weight: {_shown(value)}}}"
     if (kind, key) == ("condition", "args"):
         return f"it is called 'kwargs' now: write kwargs: {_shown(value)}"
-    hint = suggestion(str(key), known)
+    hint = suggest(str(key), known)
     if hint.startswith("did"):
         return hint
     if kind == "condition":

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.document.structure import as_mapping
 from mdf_loop.errors import Finding
-from mdf_loop.numbers_only import only_numbers
+from mdf_loop.number_check import contains_only_numbers
 
 
 def surrogate_findings(content: Any) -> Iterator[Finding]:
@@ -39,7 +39,7 @@ def _parts(part: Any) -> list[tuple[str, Any]]:
         return [*keys, *((_step(key), inner) for key, inner in part.items())]
     if isinstance(part, np.ndarray):
         part = part.ravel().tolist() if part.dtype.kind in "OU" else []
-    if isinstance(part, list | tuple) and not only_numbers(part):
+    if isinstance(part, list | tuple) and not contains_only_numbers(part):
         return [(_step(getattr(inner, "id", k)), inner) for k, inner in enumerate(part)]
     return []
 

@@ -19,14 +19,14 @@ import ml_dtypes
 import numpy as np
 
 from mdf_loop.archives import Archive
+from mdf_loop.array_conversion import Ragged, as_supported_array, in_native_byte_order
 from mdf_loop.build import located
+from mdf_loop.checked_cast import cast_checked
 from mdf_loop.errors import LoopError, ModelError
 from mdf_loop.files import ARCHIVE_ERRORS
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, numpy_dtype, tensor_dtypes
-from mdf_loop.narrowing import narrowed
-from mdf_loop.numbers_only import only_numbers
-from mdf_loop.outside import Ragged, array_of, native
+from mdf_loop.number_check import contains_only_numbers
 from mdf_loop.paths import noted
 
 SideFiles: TypeAlias = Callable[[str], Archive]
@@ -56,7 +56,7 @@ def with_arrays(content: Any, side: SideFiles | None, where: str = "$") -> Any:
         ModelError: numbers do not fit the stated dtype or shape, or a side file is missing or elsewhere.
     """
     if isinstance(content, list):
-        if only_numbers(content):
+        if contains_only_numbers(content):
             return list(content)
         return [with_arrays(part, side, f"{where}[{k}]") for k, part in enumerate(content)]
     if not isinstance(content, Mapping):
@@ -122,13 +122,13 @@ def _of_numbers(value: Any, word: str, where: str) -> Array:
         plain = (
             np.asarray(value, object)
             if word == _TEXT
-            else array_of(value, "the value", where, ModelError)
+            else as_supported_array(value, "the value", where, ModelError)
         )
         with np.errstate(all="ignore"):
             if dtype.kind in "biu":
                 array = np.asarray(value, dtype)
             elif plain.dtype.kind in "iuf":
-                array = narrowed(plain, word, "the value", where, ModelError)
+                array = cast_checked(plain, word, "the value", where, ModelError)
             else:
                 array = plain.astype(dtype)
     except ModelError:
@@ -156,7 +156,7 @@ def _of_file(value: Mapping[str, Any], word: str, side: SideFiles | None, where:
         archive = side(file)
         if key not in archive.names:
             raise ModelError(f"'{file}' holds no array '{key}'", where)
-        array = native(archive.array(key), f"'{key}' of '{file}'", where, ModelError)
+        array = in_native_byte_order(archive.array(key), f"'{key}' of '{file}'", where, ModelError)
         return from_storable(array, word, where)
     except LoopError as error:
         raise located(error, where) from None

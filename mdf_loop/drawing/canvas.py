@@ -23,7 +23,7 @@ from mdf_loop.drawing.theme import (
     STROKES,
     Direction,
 )
-from mdf_loop.visible import on_one_line, without_middle
+from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
 
 
 class End(Struct, frozen=True):
@@ -155,7 +155,9 @@ class Canvas:
 
     def text(self, value: str) -> str:
         """Return a text for an attribute without special meaning to Graphviz. A long text shows both ends."""
-        return str(self._graphviz.escape(on_one_line(without_middle(value, MAX_TOOLTIP_LENGTH))))
+        return str(
+            self._graphviz.escape(escape_to_one_line(shorten_middle(value, MAX_TOOLTIP_LENGTH)))
+        )
 
     def node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
         """Draw a node with an HTML-like label."""

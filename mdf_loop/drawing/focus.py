@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from mdf_loop.drawing.view import all_nodes
 from mdf_loop.errors import UnknownNameError
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.outline import GraphOutline, NodeOutline
-from mdf_loop.suggestion import suggestion
 
 
 def check_ids(graph: GraphOutline, ids: Iterable[str]) -> None:
@@ -22,7 +22,7 @@ def check_ids(graph: GraphOutline, ids: Iterable[str]) -> None:
     for name in ids:
         if name not in node_ids:
             raise UnknownNameError(
-                f"the model has no node '{name}'", graph.path, suggestion(name, node_ids)
+                f"the model has no node '{name}'", graph.path, suggest(name, node_ids)
             )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from mdf_loop.drawing.theme import INK, MARKS, NORMAL, PAPER, QUIET, SMALL
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.visible import on_one_line, without_middle
+from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
 
 MAX_TEXT_BYTES = 16_000
 """Number of bytes of one text. Graphviz reads at most 16384 bytes in one piece."""
@@ -23,11 +23,11 @@ def escape_text(text: str) -> str:
     Raises:
         UnsupportedError: The text is longer than Graphviz can read.
     """
-    escaped = html.escape(on_one_line(text), quote=True) or " "
+    escaped = html.escape(escape_to_one_line(text), quote=True) or " "
     if len(escaped.encode()) > MAX_TEXT_BYTES:
         raise UnsupportedError(
             f"a text of {len(text)} characters is too long for a picture: "
-            f"'{without_middle(text, 100)}'",
+            f"'{shorten_middle(text, 100)}'",
             hint=f"a name or formula may have about {MAX_TEXT_BYTES} characters; shorten it",
         )
     return escaped

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from msgspec import Struct, field
 
-from mdf_loop.bits import bits
+from mdf_loop.array_digest import array_digest
 from mdf_loop.build import Builder
 from mdf_loop.cached_property import cached_property
 from mdf_loop.ir import (
@@ -161,7 +161,7 @@ class Writer:
         """Return the initializer of the main graph with this array; equal arrays share an initializer."""
         array = np.asarray(array)
         is_text = array.dtype.kind in "UO"
-        content = repr(array.tolist()).encode() if is_text else bits(array)
+        content = repr(array.tolist()).encode() if is_text else array_digest(array)
         key = (f"{array.dtype}{array.shape}", content)
         if key not in self.initializers:
             label = name or self.fresh("const")

@@ -14,10 +14,10 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.archives import read_arrays
+from mdf_loop.array_conversion import Ragged, as_supported_array
 from mdf_loop.columns import read_columns
 from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array
-from mdf_loop.outside import Ragged, array_of
 from mdf_loop.paths import noted, path_of
 
 TIME, STEP, TRIAL, WEIGHT, DEVIATION = "time", "step", "trial", "weight", "sd"
@@ -122,7 +122,7 @@ def _read_file(path: Path) -> dict[str, Array]:
 
 def _to_column(name: Any, values: Any) -> Array:
     try:
-        return array_of(values, f"the column '{name}'")
+        return as_supported_array(values, f"the column '{name}'")
     except Ragged:
         raise InputError(f"the column '{name}' has rows of different lengths") from None
 

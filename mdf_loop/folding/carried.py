@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from mdf_loop.errors import ModelError, ScopeError, UnknownNameError
 from mdf_loop.folding.flat import Content, FlatGraph, Port, find_port
-from mdf_loop.suggestion import suggestion
+from mdf_loop.name_suggestions import suggest
 
 
 class Carry(Struct, frozen=True):
@@ -72,7 +72,7 @@ def _destination_ports(
         raise UnknownNameError(
             f"the carried value's destination '{name}' is no input of the folded nodes",
             graph.where,
-            suggestion(name, names) or f"there are {', '.join(names) or 'none'}",
+            suggest(name, names) or f"there are {', '.join(names) or 'none'}",
         )
     for port in destinations:
         if port not in open_ports:

@@ -11,7 +11,7 @@ from mdf_loop.document.content import content_of
 from mdf_loop.document.loading import model_of
 from mdf_loop.errors import ScopeError, UnknownNameError
 from mdf_loop.importing.opening import Source, open_document
-from mdf_loop.suggestion import suggestion
+from mdf_loop.name_suggestions import suggest
 
 Port: TypeAlias = tuple[str, str]
 """The id of a node and the id of one of its ports."""
@@ -107,7 +107,7 @@ def find_port(name: str, known: Iterable[Port], what: str, where: str) -> Port:
     if not matches:
         names = [".".join(port) for port in known]
         raise UnknownNameError(
-            f"{what} '{name}' is not there", where, suggestion(name, names) or _among(names)
+            f"{what} '{name}' is not there", where, suggest(name, names) or _among(names)
         )
     return (exact or matches)[0]
 

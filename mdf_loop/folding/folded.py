@@ -41,9 +41,9 @@ from mdf_loop.folding.entering import (
 from mdf_loop.folding.flat import Content, FlatGraph, Port, find_port, open_flat_graph, unique_name
 from mdf_loop.folding.leaving import LoopOutputs, find_loop_outputs
 from mdf_loop.importing.opening import Source
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.public_call import public_call
 from mdf_loop.reading.parameters import is_stateful
-from mdf_loop.suggestion import suggestion
 
 _FUNCTION_ID = "rounds"
 """Id of the loop function inside its node."""
@@ -153,7 +153,7 @@ def _in_graph_order(graph: FlatGraph, nodes: tuple[str, ...]) -> tuple[str, ...]
     for name in nodes:
         if name not in graph.nodes:
             raise UnknownNameError(
-                f"the graph has no node '{name}'", graph.where, suggestion(name, graph.nodes)
+                f"the graph has no node '{name}'", graph.where, suggest(name, graph.nodes)
             )
     return tuple(name for name in graph.nodes if name in nodes)
 

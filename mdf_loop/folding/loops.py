@@ -16,11 +16,11 @@ from mdf_loop.errors import LoopError, TripCountError, UnknownNameError, Unsuppo
 from mdf_loop.folding.flat import Content, FlatGraph, Port
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.syntax import names_in, parse_number
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.signature import Signature, find_signature
-from mdf_loop.suggestion import suggestion
 
 
 class UnfoldableLoop(Struct, frozen=True):
@@ -166,7 +166,7 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         raise UnknownNameError(
             f"there is no loop '{name}'",
             graph.where,
-            suggestion(name, known) or f"there are {', '.join(known) or 'none'}",
+            suggest(name, known) or f"there are {', '.join(known) or 'none'}",
         )
     if len(loops) > 1:
         ways = ", ".join(f"'{node.id}.{f.id}'" for f in loops)

@@ -19,7 +19,7 @@ from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.writing import LARGEST_WRITTEN
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, tensor_dtypes
-from mdf_loop.numbers_only import only_numbers
+from mdf_loop.number_check import contains_only_numbers
 
 Path: TypeAlias = tuple[str | int, ...]
 """Keys and list indices that lead to a part of the content."""
@@ -74,7 +74,7 @@ def _without_arrays(content: Any, path: Path, lifted: list[Lifted]) -> Any:
     if not isinstance(content, list | tuple):
         return content
     numbers = _as_array(content)
-    if numbers is None and not only_numbers(content):
+    if numbers is None and not contains_only_numbers(content):
         return [_without_arrays(part, (*path, k), lifted) for k, part in enumerate(content)]
     if numbers is None or numbers.size <= LARGEST_WRITTEN:
         return content

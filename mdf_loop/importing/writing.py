@@ -14,7 +14,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.ir import Array
-from mdf_loop.numbers_only import only_numbers
+from mdf_loop.number_check import contains_only_numbers
 
 LARGEST_WRITTEN = 64
 """Largest number of elements of an array in the document. Larger arrays go to the `.npz` file."""
@@ -105,7 +105,7 @@ def plain(content: Any, array_file: str, large: dict[str, Array], name: str = ""
             sections["args"] = _plain_arguments(content["args"], array_file, large, name)
         return sections
     if isinstance(content, list | tuple):
-        if only_numbers(content):
+        if contains_only_numbers(content):
             return list(content)
         return [plain(part, array_file, large, f"{name}[{k}]") for k, part in enumerate(content)]
     return content.item() if isinstance(content, np.generic) else content

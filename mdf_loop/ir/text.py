@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Array, Branch, Constant, Guard, If, Loop, Op, Operation, Output, Program
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 
 def array_text(array: Array) -> str:
@@ -104,7 +104,7 @@ def print_program(program: Program) -> str:
     inputs = ", ".join(str(entry.value) for entry in program.inputs)
     lines = [f"program({inputs})", *_print_ops(program.ops, "  ")]
     lines += map(_output_text, program.outputs)
-    return "\n".join(map(on_one_line, lines))
+    return "\n".join(map(escape_to_one_line, lines))
 
 
 def _output_text(output: Output) -> str:

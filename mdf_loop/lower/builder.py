@@ -18,7 +18,7 @@ from typing import Any, Self
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mdf_loop.build import Builder, Shared
+from mdf_loop.build import Builder, ProgramState
 from mdf_loop.errors import Finding, Findings
 from mdf_loop.ir import Array, Shape, Value
 
@@ -53,7 +53,7 @@ class SitePlace(Struct, frozen=True):
         return f"{self.graph}.{self.item}#{self.call}"
 
 
-class _Reading(Shared):
+class _Reading(ProgramState):
     """State that all builders of one model share."""
 
     options: Options = field(default_factory=Options)

@@ -24,7 +24,7 @@ from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.subscripts import Index, SliceIndex, subscript
 from mdf_loop.lower.syntax import dotted_name, drawing_calls, parse, parse_number, shorten
 from mdf_loop.lower.terms import Term, literal, tensor
-from mdf_loop.numbers_only import only_numbers
+from mdf_loop.number_check import contains_only_numbers
 from mdf_loop.ops.build_helpers import is_scalar, kind, scalar
 
 _PROPERTIES = {
@@ -129,7 +129,7 @@ def _lower_member(b: ModelBuilder, k: int, expression: Any, scope: Scope) -> Ter
 
 
 def _contains_text(parts: Any) -> bool:
-    return not only_numbers(parts) and any(
+    return not contains_only_numbers(parts) and any(
         isinstance(p, str) or (isinstance(p, list | tuple) and _contains_text(p)) for p in parts
     )
 

@@ -26,9 +26,9 @@ from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.sequences import STATIC_RESULTS, cast_new_member, known_member
 from mdf_loop.lower.terms import OperatorResults, Term, tensor
 from mdf_loop.lower.texts import equal_texts
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.build_helpers import kind
-from mdf_loop.suggestion import suggestion
 
 REFUSED = {
     "ImageDecoder": ("reads pictures, for which ONNX Runtime has no kernel", "decode them before"),
@@ -114,9 +114,7 @@ def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]
         return
     for key in args:
         if key not in known:
-            raise OperandError(
-                f"onnx::{op_type} has no argument '{key}'", hint=suggestion(key, known)
-            )
+            raise OperandError(f"onnx::{op_type} has no argument '{key}'", hint=suggest(key, known))
 
 
 def _parts(

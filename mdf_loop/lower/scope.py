@@ -7,7 +7,7 @@ from typing import Any
 
 from mdf_loop.errors import UnknownNameError
 from mdf_loop.lower.operators import Term
-from mdf_loop.suggestion import suggestion
+from mdf_loop.name_suggestions import suggest
 
 
 class Scope:
@@ -88,7 +88,7 @@ def unknown_name(name: str, known: Iterable[str]) -> UnknownNameError:
     """Return the error for an unknown name, with a near name or a list of known names."""
     known = list(known)
     listed = ", ".join(f"'{entry}'" for entry in known[:_MAX_LISTED_NAMES])
-    hint = suggestion(name, known) or (f"known here: {listed}, ..." if known else "")
+    hint = suggest(name, known) or (f"known here: {listed}, ..." if known else "")
     return UnknownNameError(f"unknown name '{name}'", hint=hint)
 
 

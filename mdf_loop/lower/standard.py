@@ -32,9 +32,9 @@ from mdf_loop.lower.psyneulink import (
 )
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.syntax import names_in
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.registry import domain_operation_names, title
-from mdf_loop.suggestion import suggestion
 
 
 @functools.cache
@@ -76,7 +76,7 @@ def _formula(name: str, metadata: Mapping[str, Any]) -> Formula:
 
 
 def _did_you_mean(name: str, known: list[str]) -> str:
-    hint = suggestion(name, known)
+    hint = suggest(name, known)
     if hint:
         return hint
     bare = [k for k in known if k.split("::")[-1].lower() == name.lower()]
@@ -112,7 +112,7 @@ def lower_function(
     elif unread:
         raise OperandError(
             f"the function '{name}' has no argument '{unread[0]}'",
-            hint=suggestion(unread[0], formula.arguments),
+            hint=suggest(unread[0], formula.arguments),
         )
     variables = Scope()
     with with_arguments(b, args, scope) as inner:
@@ -136,7 +136,7 @@ def _decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope)
     if unread:
         raise OperandError(
             f"the function '{name}' has no argument '{unread[0]}'",
-            hint=suggestion(unread[0], arguments),
+            hint=suggest(unread[0], arguments),
         )
     with with_arguments(b, args, scope) as inner:
         terms = {key: inner.find_in_node(key) for key in arguments}

@@ -13,7 +13,7 @@ from typing import Any
 
 from mdf_loop.errors import ExpressionError
 from mdf_loop.locks import ForkSafeLock
-from mdf_loop.numbers_only import only_numbers
+from mdf_loop.number_check import contains_only_numbers
 
 MAX_EXPRESSION_CHARACTERS = 1_000_000
 """Length limit of an expression: a longer one is most likely a mistake."""
@@ -110,7 +110,7 @@ def _keyword_as_name(text: str) -> str:
 def names_in(expression: Any) -> set[str]:
     """Return the names that an expression reads (dotted ones whole), or an unreadable text."""
     if isinstance(expression, list | tuple):
-        parts = () if only_numbers(expression) else expression
+        parts = () if contains_only_numbers(expression) else expression
         return set().union(*(names_in(part) for part in parts))
     if not isinstance(expression, str) or parse_number(expression) is not None:
         return set()
@@ -133,7 +133,7 @@ def drawing_calls(tree: ast.Expression) -> list[ast.Call]:
 def draws_numbers(expression: Any) -> bool:
     """Return True if an expression draws random numbers, so that its value changes."""
     if isinstance(expression, list | tuple):
-        return not only_numbers(expression) and any(map(draws_numbers, expression))
+        return not contains_only_numbers(expression) and any(map(draws_numbers, expression))
     if not isinstance(expression, str) or "random" not in expression:
         return False
     try:

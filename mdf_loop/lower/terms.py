@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from mdf_loop.array_conversion import Ragged, as_supported_array
+from mdf_loop.checked_cast import cast_checked
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Array, Value
 from mdf_loop.ir.types import (
@@ -21,9 +23,7 @@ from mdf_loop.ir.types import (
     tensor_dtypes,
 )
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.narrowing import narrowed
 from mdf_loop.ops.build_helpers import cast, ints, kind
-from mdf_loop.outside import Ragged, array_of
 
 Term: TypeAlias = "Value | tuple[Term, ...]"
 """Meaning of a name: a tensor, or a tuple of terms, e.g. the results of a loop."""
@@ -58,7 +58,7 @@ def literal(b: ModelBuilder, value: Any) -> Value:
             hint="give it a point, e.g. 1e30",
         )
     try:
-        array = array_of(value, "the value", error=ExpressionError)
+        array = as_supported_array(value, "the value", error=ExpressionError)
     except Ragged:
         raise ExpressionError(
             f"the list {_short(value)} is ragged: its rows have different lengths",
@@ -72,7 +72,7 @@ def literal(b: ModelBuilder, value: Any) -> Value:
     if not (_is_typed(value) or array.dtype.kind in "biufUS"):
         raise ExpressionError(f"{_short(value)} is not a number, truth value or list of numbers")
     if array.dtype == np.float64:
-        array = narrowed(array, b.float_dtype, "the number", error=ExpressionError)
+        array = cast_checked(array, b.float_dtype, "the number", error=ExpressionError)
     return b.constant(array, weak=weak)
 
 
@@ -190,7 +190,7 @@ def promote(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
             )
         plain = b.constant_of(value) if b.is_weak(value) else None
         if plain is not None:
-            narrowed(plain, dtype, "the number", error=OperandError)
+            cast_checked(plain, dtype, "the number", error=OperandError)
     return tuple(cast(b, value, dtype) for value in values)
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from mdf_loop.ir import Value
 from mdf_loop.native.bounds import bounds_of
-from mdf_loop.native.support import Form
+from mdf_loop.native.support import KernelSignature
 from mdf_loop.ops.native.code import BYTES, STORED, Code, Extent, Extents, Failure, Text
 
 
@@ -18,7 +18,7 @@ class ArrayWriter(ABC):
         bounds: what checks accesses, and knows of pointers what they point to.
     """
 
-    def __init__(self, form: Form, failures: list[Failure]) -> None:
+    def __init__(self, form: KernelSignature, failures: list[Failure]) -> None:
         self.form = form
         self.text = Text(failures=failures)
         self.one = Code(self.text, 1, form.many)

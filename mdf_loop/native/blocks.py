@@ -7,7 +7,7 @@ from msgspec import Struct
 from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value
 from mdf_loop.native import machine
 from mdf_loop.native.loop_text import ITERATIONS, TAKEN, extent_at
-from mdf_loop.native.support import Form, extent_names
+from mdf_loop.native.support import KernelSignature, extent_names
 from mdf_loop.native.writer import Cells, FormWriter, Place
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import BYTES, Cell, Code, Extents, Failure, is_single
@@ -32,7 +32,7 @@ NO_LANES = LaneBlock(copies=0)
 """Only single numbers are computed."""
 
 
-def output_shapes(form: Form) -> tuple[tuple[int, ...], ...]:
+def output_shapes(form: KernelSignature) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the outputs, rows included."""
     names = extent_names(form)
     shapes = []
@@ -46,7 +46,7 @@ def output_shapes(form: Form) -> tuple[tuple[int, ...], ...]:
 class LaneBlocks(FormWriter):
     """Writes a function for blocks of one size."""
 
-    def __init__(self, form: Form, block: LaneBlock, failures: list[Failure]) -> None:
+    def __init__(self, form: KernelSignature, block: LaneBlock, failures: list[Failure]) -> None:
         super().__init__(form, failures)
         self._block = block
         quick = machine.divides_quickly(block.width)

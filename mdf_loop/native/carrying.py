@@ -3,7 +3,7 @@
     for i in range(trip): x = Concat(x, a)      # x: a room, and a place for each extent that changes
 
 Which extents change is found when the code is written: it is written as if none did, and once more
-where an array leaves an iteration in another shape than it enters it (`Changes`).
+where an array leaves an iteration in another shape than it enters it (`MoreExtentsChangeError`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Axes: TypeAlias = frozenset[tuple[Value, int]]
 """Those along which what enters an iteration may have any extent."""
 
 
-class Changes(Exception):  # noqa: N818 - no error: the code is written once more
+class MoreExtentsChangeError(Exception):
     """More extents change than was thought when the code was written."""
 
     def __init__(self, axes: Axes) -> None:
@@ -28,7 +28,7 @@ class Changes(Exception):  # noqa: N818 - no error: the code is written once mor
         self.axes = axes
 
 
-class Changing:
+class ChangingArrays:
     """The arrays of a loop, and of loops inside, whose shape changes.
 
     Attributes:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from mdf_loop.ir import Array, Constant, If, Loop, Op, Operation, Value, is_fixed, results, walk
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import transcendental
-from mdf_loop.ops.speeds import ARITHMETIC, FUNCTION, IN_ORDER, MOVED, OTHER, Nanoseconds, Speed
+from mdf_loop.ops.speeds import ARITHMETIC, FUNCTION, IN_ORDER, MOVED, OTHER, OperationCost, Speed
 
 CALL, ITERATION = 400.0, 500.0
 """Nanoseconds of a call of a kernel of ONNX Runtime, and of an iteration, besides what is computed."""
@@ -42,23 +42,23 @@ def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> boo
     return slow > MARGIN * (ITERATION + _body(standard.ops, known).standard)
 
 
-def _body(ops: Iterable[Operation], known: Mapping[Value, Array]) -> Nanoseconds:
+def _body(ops: Iterable[Operation], known: Mapping[Value, Array]) -> OperationCost:
     """Return what operations cost, those of ONNX Runtime with their calls."""
     each = [_one(operation, known) for operation in ops if not isinstance(operation, Constant)]
-    return Nanoseconds(sum(n.native for n in each), sum(CALL + n.standard for n in each))
+    return OperationCost(sum(n.native for n in each), sum(CALL + n.standard for n in each))
 
 
-def _one(operation: Operation, known: Mapping[Value, Array]) -> Nanoseconds:
+def _one(operation: Operation, known: Mapping[Value, Array]) -> OperationCost:
     if isinstance(operation, Op):
         return speed_of(operation)(operation)
     if isinstance(operation, If):
         branches = [_body(b.ops, known) for b in (operation.then, operation.otherwise)]
-        return Nanoseconds(*(max(costs) for costs in zip(*branches, strict=True)))
+        return OperationCost(*(max(costs) for costs in zip(*branches, strict=True)))
     if isinstance(operation, Loop):
         times = _iterations(operation, known)
         native, standard = _body(operation.ops, known)
-        return Nanoseconds(times * native, times * (ITERATION + standard))
-    return Nanoseconds(0.0, 0.0)
+        return OperationCost(times * native, times * (ITERATION + standard))
+    return OperationCost(0.0, 0.0)
 
 
 def _iterations(loop: Loop, known: Mapping[Value, Array]) -> int:

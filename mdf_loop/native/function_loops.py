@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import If, Loop, Op, Operation, Program, Recorded, bodies, with_bodies
-from mdf_loop.native.composing import composed
+from mdf_loop.native.decompose import composed
 from mdf_loop.native.kernel import Kernel, kernel_of
 from mdf_loop.native.support import constants_in, form_of
 from mdf_loop.ops.build_helpers import ints
 from mdf_loop.ops.native.code import NotNative
 
 
-class Replaced(Struct, frozen=True, eq=False):
+class LoopedFunctions(Struct, frozen=True, eq=False):
     """A program with loops in place of functions.
 
     Attributes:
@@ -35,12 +35,12 @@ class Replaced(Struct, frozen=True, eq=False):
     kernels: Mapping[Loop, Kernel]
 
 
-def with_loops(program: Program, functions: Sequence[Op]) -> Replaced:
+def with_loops(program: Program, functions: Sequence[Op]) -> LoopedFunctions:
     """Return the program in which functions are loops of one iteration, where these have machine code."""
-    return _Replacing(program, functions).replaced()
+    return _FunctionReplacer(program, functions).replaced()
 
 
-class _Replacing:
+class _FunctionReplacer:
     """Puts loops in place of the functions of one program."""
 
     def __init__(self, program: Program, functions: Sequence[Op]) -> None:
@@ -51,12 +51,12 @@ class _Replacing:
         self._known = {**constants_in(program), self._trip: np.array(1)}
         self._kernels: dict[Loop, Kernel] = {}
 
-    def replaced(self) -> Replaced:
+    def replaced(self) -> LoopedFunctions:
         """Return the program with its loops."""
         ops = self._scope(self._program.ops)
         if not self._kernels:
-            return Replaced(self._program, {})
-        return Replaced(replace(self._program, ops=(*self._b.ops, *ops)), self._kernels)
+            return LoopedFunctions(self._program, {})
+        return LoopedFunctions(replace(self._program, ops=(*self._b.ops, *ops)), self._kernels)
 
     def _scope(self, ops: Iterable[Operation]) -> tuple[Operation, ...]:
         operations: list[Operation] = []

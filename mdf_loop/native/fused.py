@@ -29,7 +29,7 @@ class FusedWriter(Arrays, Protocol):
         """Write an elementwise operation on vectors side by side."""
 
 
-class Fused:
+class FusedOperations:
     """Operations that are put off, until their results are needed or others have another shape."""
 
     def __init__(self, writer: FusedWriter, loop: Loop) -> None:

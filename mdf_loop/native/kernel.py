@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from mdf_loop.locks import ForkSafeLock
+from mdf_loop.lru_cache import LRUCache
 from mdf_loop.native import machine
 from mdf_loop.native.lanes import write_lanes
 from mdf_loop.native.loop_text import COUNT, FUNCTION, SHARES, LoopText
 from mdf_loop.native.steps import write_steps
-from mdf_loop.native.support import Form, extent_names
-from mdf_loop.recent import Recent
+from mdf_loop.native.support import KernelSignature, extent_names
 
 MOST = 256
 """For how many texts machine code is kept."""
 
-_MADE: Recent[machine.Machine] = Recent(MOST)
+_MADE: LRUCache[machine.Machine] = LRUCache(MOST)
 _LOCK = ForkSafeLock()
 
 
@@ -28,7 +28,7 @@ class Kernel(Struct, frozen=True, eq=False):
         extents: the names of extents that are known only when it runs, in order.
     """
 
-    form: Form
+    form: KernelSignature
     written: LoopText
     code: machine.Machine
     extents: Sequence[str]
@@ -49,7 +49,7 @@ class Kernel(Struct, frozen=True, eq=False):
         return self.code.addresses[-1] if self.written.shares else None
 
 
-def text_of(form: Form, width: int) -> LoopText:
+def text_of(form: KernelSignature, width: int) -> LoopText:
     """Return the code of a loop for vectors of `width` float64 numbers.
 
     Raises:
@@ -58,7 +58,7 @@ def text_of(form: Form, width: int) -> LoopText:
     return write_steps(form, width) if form.steps else write_lanes(form, width)
 
 
-def kernel_of(form: Form) -> Kernel:
+def kernel_of(form: KernelSignature) -> Kernel:
     """Return the kernel of a loop in its form.
 
     Raises:

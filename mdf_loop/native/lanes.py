@@ -28,7 +28,7 @@ from mdf_loop.native.loop_text import (
     LoopText,
 )
 from mdf_loop.native.member_blocks import MemberBlocks
-from mdf_loop.native.support import Form, extent_names
+from mdf_loop.native.support import KernelSignature, extent_names
 from mdf_loop.ops.native.code import Failure
 
 COPIES, OF_FOUR, FEWEST = ((24, 6), (60, 4)), ((60, 8),), 2
@@ -46,7 +46,7 @@ TAKEN_EACH = 32
 """Members that stop each for itself, for each lane of a part at least: the last of them keep lanes waiting."""
 
 
-def write_lanes(form: Form, width: int) -> LoopText:
+def write_lanes(form: KernelSignature, width: int) -> LoopText:
     """Return the code of a loop with lanes, or of single numbers."""
     failures: list[Failure] = []
     if not form.lanes:
@@ -77,12 +77,12 @@ def write_lanes(form: Form, width: int) -> LoopText:
     return LoopText(text, tuple(failures), output_shapes(form), form.counts, bool(form.lanes))
 
 
-def _known_count(form: Form) -> int | None:
+def _known_count(form: KernelSignature) -> int | None:
     extents = [extent for extent in form.lanes if isinstance(extent, int)]
     return math.prod(extents) if len(extents) == len(form.lanes) else None
 
 
-def _block(form: Form, width: int, count: int | None) -> LaneBlock:
+def _block(form: KernelSignature, width: int, count: int | None) -> LaneBlock:
     """Large enough to keep the processor busy, small enough for its registers, and for all lanes."""
     sizes = OF_FOUR if width == 4 else COPIES
     copies = next((copies for most, copies in sizes if len(form.loop.ops) <= most), FEWEST)
@@ -92,7 +92,7 @@ def _block(form: Form, width: int, count: int | None) -> LaneBlock:
     return LaneBlock(width, max(1, min(copies, count // width)))
 
 
-def _either(form: Form, large: str, small: str, least: int, none: str) -> str:
+def _either(form: KernelSignature, large: str, small: str, least: int, none: str) -> str:
     """Return the function that counts the lanes and selects the code for their number."""
     counting, total = _counted(form)
     parameters = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call, i64 %part, i64 %parts)"
@@ -110,7 +110,7 @@ def _either(form: Form, large: str, small: str, least: int, none: str) -> str:
     return "\n".join(lines)
 
 
-def _counted(form: Form) -> tuple[list[str], str]:
+def _counted(form: KernelSignature) -> tuple[list[str], str]:
     """Code that counts the lanes, and where their number is then."""
     lines, total = [], str(math.prod(e for e in form.lanes if isinstance(e, int)))
     for k, name in enumerate(e for e in form.lanes if isinstance(e, str)):
@@ -122,7 +122,7 @@ def _counted(form: Form) -> tuple[list[str], str]:
     return lines, total
 
 
-def _sharing(form: Form, lanes: int) -> str:
+def _sharing(form: KernelSignature, lanes: int) -> str:
     """Return the function that gives the number of parts, each of enough work and of whole blocks."""
     counting, total = _counted(form)
     size = max(1, sum(isinstance(each, Op) for each in walk(form.loop.ops)))

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mdf_loop.ir import Value
-from mdf_loop.native.apart import Element
 from mdf_loop.native.blocks import LaneBlock, LaneBlocks
+from mdf_loop.native.elementwise import Element
 from mdf_loop.native.loop_text import TAKEN
-from mdf_loop.native.support import Form
+from mdf_loop.native.support import KernelSignature
 from mdf_loop.native.writer import Cells, Place
 from mdf_loop.ops.native.code import STORED, Cell, Failure, is_single
 
@@ -27,7 +27,7 @@ from mdf_loop.ops.native.code import STORED, Cell, Failure, is_single
 class MemberBlocks(LaneBlocks):
     """Writes a function for so many lanes at once."""
 
-    def __init__(self, form: Form, block: LaneBlock, failures: list[Failure]) -> None:
+    def __init__(self, form: KernelSignature, block: LaneBlock, failures: list[Failure]) -> None:
         super().__init__(form, block, failures)
         self._lanes: dict[Value, str] = {}
         """Where the values of lanes are while members come and go."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.ir import Array, Carried, Constant, Loop, Op, Operation, Value, body_outputs
-from mdf_loop.native.apart import Apart, Element, elements_read
+from mdf_loop.native.elementwise import Element, ElementwiseValues, elements_read
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative
 from mdf_loop.passes.failing import first_that_may_fail, name_of
@@ -44,7 +44,7 @@ def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
     _refuse(loop)
     assert loop.members is not None
     assert loop.condition_out is not None
-    apart = Apart(loop.members, known)
+    apart = ElementwiseValues(loop.members, known)
     number = replace(loop.iteration, shape=(loop.members,))
     apart.enter(loop.iteration, [number])
     enters = [apart.entering(carried.enter) for carried in loop.carried]

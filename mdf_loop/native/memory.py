@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from mdf_loop.ir import Array, Op, Value
-from mdf_loop.native import few
-from mdf_loop.native.shapes import Shapes
-from mdf_loop.native.space import Space
-from mdf_loop.native.support import Form
+from mdf_loop.native import small_arrays
+from mdf_loop.native.shapes import ValueExtents
+from mdf_loop.native.space import StackSpace
+from mdf_loop.native.support import KernelSignature
 from mdf_loop.native.writer import FormWriter
 from mdf_loop.ops.native.code import BYTES, Cell, Code, Extent, Extents, Failure, is_single
 
@@ -24,11 +24,11 @@ class MemoryWriter(FormWriter):
         shapes: how large they are.
     """
 
-    def __init__(self, form: Form, width: int, failures: list[Failure]) -> None:
+    def __init__(self, form: KernelSignature, width: int, failures: list[Failure]) -> None:
         super().__init__(form, failures)
         self.wide = Code(self.text, width, True)
-        self.space = Space(self.one)
-        self.shapes = Shapes(self.one)
+        self.space = StackSpace(self.one)
+        self.shapes = ValueExtents(self.one)
 
     # --- shapes -------------------------------------------------------------------------------
 
@@ -54,11 +54,11 @@ class MemoryWriter(FormWriter):
 
     def numbers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
         """Return the elements of a small array of integers, or None for other arrays."""
-        return few.numbers_of(self, value, cells)
+        return small_arrays.numbers_of(self, value, cells)
 
     def few(self, value: Value, numbers: Sequence[Extent]) -> Cell:
         """Return the cell of a small array of integers in registers."""
-        return few.cell_of(value, numbers)
+        return small_arrays.cell_of(value, numbers)
 
     def alike(self, value: Value, other: Value) -> None:
         """Note that a value has the shape of another one, which it takes the place of."""

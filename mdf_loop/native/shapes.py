@@ -15,7 +15,7 @@ from mdf_loop.ops.native.extents import product
 from mdf_loop.ops.registry import title
 
 
-class Shapes:
+class ValueExtents:
     """The extents of a loop's values."""
 
     def __init__(self, code: Code) -> None:

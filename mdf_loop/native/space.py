@@ -48,7 +48,7 @@ declare {i64, i1} @llvm.umul.with.overflow.i64(i64, i64)"""
 """A product of numbers of bytes; what is more than any machine has stays that."""
 
 
-class Space:
+class StackSpace:
     """Places and rooms of one function.
 
     Attributes:

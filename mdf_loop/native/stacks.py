@@ -17,9 +17,9 @@ from mdf_loop.emit.row_shapes import rows_differ
 from mdf_loop.ir import Loop, Recorded, Value
 from mdf_loop.native.bounds import Bounds
 from mdf_loop.native.loop_text import ITERATIONS, extent_at
-from mdf_loop.native.shapes import Shapes, unknown
-from mdf_loop.native.space import Space
-from mdf_loop.native.support import Form
+from mdf_loop.native.shapes import ValueExtents, unknown
+from mdf_loop.native.space import StackSpace
+from mdf_loop.native.support import KernelSignature
 from mdf_loop.ops.native.code import (
     BYTES,
     NUMBER,
@@ -36,12 +36,12 @@ from mdf_loop.ops.native.code import (
 class RowsWriter(Protocol):
     """Interface of the writer of a loop in steps."""
 
-    form: Form
+    form: KernelSignature
     text: Text
     one: Code
     bounds: Bounds
-    space: Space
-    shapes: Shapes
+    space: StackSpace
+    shapes: ValueExtents
 
     def pointer(self, array: str, position: int) -> str:
         """One of an array of pointers."""
@@ -62,14 +62,14 @@ def asked_for(writer: RowsWriter, value: Value) -> str:
     return pointer
 
 
-class Stack(Protocol):
+class RowStack(Protocol):
     """Memory of the rows of a recorded value."""
 
     def record(self, cell: Cell, number: str) -> None:
         """Write a row."""
 
 
-class InnerStack(Stack, Protocol):
+class InnerStack(RowStack, Protocol):
     """Rows of an inner loop."""
 
     def all(self, count: str) -> str:
@@ -98,7 +98,7 @@ class KnownRows:
         return self._pointer
 
 
-class _Open:
+class _FirstRowShape:
     """Rows whose shape the first one tells: all others must have it."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
@@ -148,7 +148,7 @@ class _Open:
         return Failure(finding.what, finding.where, finding.hint, type(error))
 
 
-class GrowingRows(_Open):
+class GrowingRows(_FirstRowShape):
     """Rows of a loop inside."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
@@ -192,7 +192,7 @@ class GrowingRows(_Open):
         return code.put(f"select i1 {some}, i64 {extent}, i64 {named}")
 
 
-class LateRows(_Open):
+class LateRows(_FirstRowShape):
     """Rows of the outermost loop; `late` is the place of their first extent among those it computes."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded, late: int) -> None:

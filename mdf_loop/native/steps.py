@@ -21,14 +21,14 @@ from mdf_loop.ir import (
     Value,
     is_fixed,
 )
-from mdf_loop.native import few
-from mdf_loop.native.carrying import Axes, Changes, Changing, compare
-from mdf_loop.native.fused import Fused
+from mdf_loop.native import small_arrays
+from mdf_loop.native.carrying import Axes, ChangingArrays, MoreExtentsChangeError, compare
+from mdf_loop.native.fused import FusedOperations
 from mdf_loop.native.loop_text import COUNT, FUNCTION, ITERATIONS, TAKEN, LoopText
 from mdf_loop.native.memory import MemoryWriter
 from mdf_loop.native.space import LINE
-from mdf_loop.native.stacks import GrowingRows, InnerStack, KnownRows, LateRows, Stack
-from mdf_loop.native.support import Form, extent_names
+from mdf_loop.native.stacks import GrowingRows, InnerStack, KnownRows, LateRows, RowStack
+from mdf_loop.native.support import KernelSignature, extent_names
 from mdf_loop.native.writer import Cells, Place
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native import moves
@@ -45,7 +45,7 @@ MOST_BYTES = 1 << 26
 """The most memory that a loop has for arrays between its operations."""
 
 
-def write_steps(form: Form, width: int) -> LoopText:
+def write_steps(form: KernelSignature, width: int) -> LoopText:
     """Return the code of a loop in steps.
 
     Raises:
@@ -55,22 +55,22 @@ def write_steps(form: Form, width: int) -> LoopText:
     while True:
         try:
             return _written(form, width, changing)
-        except Changes as more:
+        except MoreExtentsChangeError as more:
             changing |= more.axes
 
 
-def _written(form: Form, width: int, changing: Axes) -> LoopText:
+def _written(form: KernelSignature, width: int, changing: Axes) -> LoopText:
     """Return the code if exactly these extents change.
 
     Raises:
         Changes: others do.
     """
     failures: list[Failure] = []
-    writers = [Steps(form, width, failures, changing)]
+    writers = [KernelWriter(form, width, failures, changing)]
     parts = [writers[0].whole(f"define i64 @{FUNCTION}{TAKEN}")]
     counts = form.counts or bool(writers[0].changing.finals)
     if counts:
-        writers.append(Steps(form, width, failures, changing))
+        writers.append(KernelWriter(form, width, failures, changing))
         count = writers[1].counting if form.counts else writers[1].unchanged
         parts.append(count(f"define i64 @{COUNT}{TAKEN}"))
     scratch = max(writer.space.scratch for writer in writers)
@@ -91,7 +91,7 @@ def _written(form: Form, width: int, changing: Axes) -> LoopText:
     )
 
 
-class Steps(MemoryWriter):
+class KernelWriter(MemoryWriter):
     """Writes the function.
 
     Attributes:
@@ -99,13 +99,15 @@ class Steps(MemoryWriter):
         late: how many extents of outputs are computed.
     """
 
-    def __init__(self, form: Form, width: int, failures: list[Failure], changing: Axes) -> None:
+    def __init__(
+        self, form: KernelSignature, width: int, failures: list[Failure], changing: Axes
+    ) -> None:
         super().__init__(form, width, failures)
         self.late = 0
-        self.changing = Changing(self, changing)
+        self.changing = ChangingArrays(self, changing)
         self._stacks: dict[Value, InnerStack] = {}
         self._outputs: dict[Value, tuple[int, ...]] = {}
-        self._fused = Fused(self, form.loop)
+        self._fused = FusedOperations(self, form.loop)
 
     def whole(self, head: str) -> str:
         """All of it."""
@@ -179,7 +181,7 @@ class Steps(MemoryWriter):
                 self.flush(cells)
             registers = [self.register(value, cells) for value in operands]
             cells[output] = Cell((row.native(self.one, op, *registers),), True)
-        elif (few_numbers := few.computed(self, op, cells)) is not None:
+        elif (few_numbers := small_arrays.computed(self, op, cells)) is not None:
             cells[output] = few_numbers
         elif row.elementwise and row.native is not None:
             self._fused.put_off(op, cells)
@@ -249,7 +251,7 @@ class Steps(MemoryWriter):
         pairs = ((c, self.extents(c.enter), self.extents(c.leave)) for c in loop.carried)
         changed_axes = frozenset(axis for pair in pairs for axis in compare(*pair))
         if not changed_axes <= self.changing.axes:
-            raise Changes(changed_axes)
+            raise MoreExtentsChangeError(changed_axes)
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -308,7 +310,7 @@ class Steps(MemoryWriter):
         stack = self._stacks[recorded.stack] if inside else self._output(recorded)
         stack.record(cell, number)
 
-    def _output(self, recorded: Recorded) -> Stack:
+    def _output(self, recorded: Recorded) -> RowStack:
         """Return where rows of the outermost loop lie.
 
         An extent that the program does not say as a number is 0 where there are no rows, in every form. So

@@ -25,7 +25,7 @@ from mdf_loop.ir import (
     results,
     walk,
 )
-from mdf_loop.native.apart import Element, elements_read
+from mdf_loop.native.elementwise import Element, elements_read
 from mdf_loop.native.members import of_members
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import TYPES, NotNative, is_single
@@ -40,7 +40,7 @@ STOP = Value("told to stop", "int64", ())
 """Where a number is that is 0 as long as loops are to go on: its address."""
 
 
-class Form(Struct, frozen=True, eq=False):
+class KernelSignature(Struct, frozen=True, eq=False):
     """A loop as machine code computes it.
 
     Attributes:
@@ -112,7 +112,7 @@ def constants_in(program: Program) -> Mapping[Value, Array]:
     return {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
 
 
-def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
+def form_of(loop: Loop, known: Mapping[Value, Array]) -> KernelSignature:
     """Return the form of a loop. `known` are the constants of its program.
 
     Raises:
@@ -139,7 +139,7 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     has_rows = any(map(_has_rows, walk(loop.ops)))
     if len(shapes) < 2 and by_number and not has_rows and _keeps_shapes(loop):
         lanes = next(iter(shapes), ())
-        form = Form(loop, lanes, known, numbers, captured, bool(shapes), places=places)
+        form = KernelSignature(loop, lanes, known, numbers, captured, bool(shapes), places=places)
         if {extent for extent in form.lanes if isinstance(extent, str)} <= {*extent_names(form)}:
             return form
     if loop.members is not None:
@@ -147,7 +147,7 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     captured = tuple(v for v in _read(loop, reads) if v not in inner_values and v not in numbers)
     stacks = {r.stack for each in walk(loop.ops) if isinstance(each, Loop) for r in each.recorded}
     many = any(bare(value) for value in (*inner_values, *captured) if value not in stacks)
-    return Form(loop, (), known, numbers, captured, many, steps=True)
+    return KernelSignature(loop, (), known, numbers, captured, many, steps=True)
 
 
 def _keeps_shapes(loop: Loop) -> bool:
@@ -227,7 +227,7 @@ def bare(value: Value) -> Extents:
     return () if first is None else value.shape[first:]
 
 
-def extent_names(form: Form) -> list[str]:
+def extent_names(form: KernelSignature) -> list[str]:
     """Return the extents that are known only at run time, in order."""
     shapes = (value.shape or () for value in form.inputs)
     return list(dict.fromkeys(e for shape in shapes for e in shape if isinstance(e, str)))

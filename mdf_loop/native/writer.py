@@ -16,7 +16,7 @@ import numpy as np
 from mdf_loop.ir import Carried, Guard, If, Loop, Op, Operation, Recorded, Scanned, Value
 from mdf_loop.native.array_writer import ArrayWriter
 from mdf_loop.native.loop_text import STOPPED
-from mdf_loop.native.support import STOP, Form, extent_names
+from mdf_loop.native.support import STOP, KernelSignature, extent_names
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import (
     BYTES,
@@ -40,7 +40,7 @@ class FormWriter(ArrayWriter):
         stacks: the pointers of what it gives; none where it only `counts` iterations.
     """
 
-    def __init__(self, form: Form, failures: list[Failure]) -> None:
+    def __init__(self, form: KernelSignature, failures: list[Failure]) -> None:
         super().__init__(form, failures)
         self.memory: dict[Value, str] = {}
         self.stacks: dict[Value, str] = {}

@@ -26,7 +26,8 @@ from mdf_loop.ops.failure_conditions import (
     unless_values_known,
 )
 from mdf_loop.ops.known_kernels import NUMBERS, NUMBERS_AND_BOOL, first_dtype
-from mdf_loop.ops.native import choosing, filling, positions, shaping
+from mdf_loop.ops.native import filling, positions, shaping
+from mdf_loop.ops.native import selection as native_selection
 from mdf_loop.ops.opset_changes import opset_of_reduction, part_count_as_attribute
 from mdf_loop.ops.registry import Bits, Row, always, never
 
@@ -293,7 +294,7 @@ SELECTING = (
         name="Gather",
         meaning=_gather,
         derivative=choices.GATHER,
-        native_whole=choosing.gather,
+        native_whole=native_selection.gather,
         may_fail=has_index_outside,
         for_cuda=cuda_replacements.checked_index,
         wrong_kernel=_has_wrong_text_gather,

@@ -43,7 +43,7 @@ from mdf_loop.ops.costs import multiplications
 from mdf_loop.ops.registry import count_elements
 
 
-class Nanoseconds(NamedTuple):
+class OperationCost(NamedTuple):
     """Cost of an operation without its call.
 
     Attributes:
@@ -55,16 +55,16 @@ class Nanoseconds(NamedTuple):
     standard: float
 
 
-Speed: TypeAlias = Callable[[Op], Nanoseconds]
+Speed: TypeAlias = Callable[[Op], OperationCost]
 """Function that returns the cost of an operation without its call, for both engines."""
 
 Figures: TypeAlias = tuple[float, float, float, float]
 """Nanoseconds of float32 and float64 as machine code, then of both by ONNX Runtime."""
 
 
-def _of(op: Op, figures: Figures, count: float) -> Nanoseconds:
+def _of(op: Op, figures: Figures, count: float) -> OperationCost:
     k = int(op.outputs[0].dtype != "float32")
-    return Nanoseconds(figures[k] * count, figures[2 + k] * count)
+    return OperationCost(figures[k] * count, figures[2 + k] * count)
 
 
 def per_element(figures: Figures) -> Speed:
@@ -106,18 +106,18 @@ The left factor has fewer rows than the first number. The right factor has more 
 """
 
 
-def reduction(op: Op) -> Nanoseconds:
+def reduction(op: Op) -> OperationCost:
     """Return the cost of a sum or an extreme along axes."""
     return per_element_read(_LAST_AXIS if _is_along_last(op) else _OTHER_AXES)(op)
 
 
-def extreme(op: Op) -> Nanoseconds:
+def extreme(op: Op) -> OperationCost:
     """Return the cost of an extreme that propagates nan."""
     last, others = (0.9, 1.1, 1.0, 1.2), (0.3, 0.7, 1.8, 1.9)
     return per_element_read(last if _is_along_last(op) else others)(op)
 
 
-def ordered_sum(op: Op) -> Nanoseconds:
+def ordered_sum(op: Op) -> OperationCost:
     """Return the cost of a sum in a fixed order."""
     last, others = (0.8, 1.0, 1.5, 4.5), (0.25, 0.5, 0.3, 0.5)
     if count_elements(op.outputs) == 1:
@@ -132,7 +132,7 @@ def _is_along_last(op: Op) -> bool:
     return operand_extent == 1 or operand_extent != result_extent
 
 
-def product(op: Op) -> Nanoseconds:
+def product(op: Op) -> OperationCost:
     """Return the cost of a product of matrices, or of a row and a matrix."""
     count = multiplications(op)
     left = [value for value in op.inputs[:1] if value is not None]
@@ -145,7 +145,7 @@ def product(op: Op) -> Nanoseconds:
     return _of(op, (0.04, 0.12, 0.045, 0.3) if fits_cache else (0.08, 0.19, 0.05, 0.4), count)
 
 
-def convolution(op: Op) -> Nanoseconds:
+def convolution(op: Op) -> OperationCost:
     """Return the cost of a convolution, which is a matrix product of its windows."""
     count = multiplications(op)
     shape = (None if op.inputs[1] is None else op.inputs[1].shape) or (1,)

@@ -20,6 +20,7 @@ from mdf_loop.ir import Array, Input, InputRole, Output, OutputRole, Program, Va
 from mdf_loop.ir.check import check
 from mdf_loop.lower import Scope, Term, names_in
 from mdf_loop.lower.builder import ModelBuilder, Options
+from mdf_loop.lru_cache import LRUCache
 from mdf_loop.pipeline import prepare
 from mdf_loop.plugin.models import graph_with
 from mdf_loop.plugin.values import (
@@ -37,7 +38,6 @@ from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.reading.readers import read_graph_function
 from mdf_loop.reading.streams import Streams
-from mdf_loop.recent import Recent
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Runnable
 from mdf_loop.run.modeci import seeds
 
@@ -84,7 +84,7 @@ class LoopCall:
         self.named: dict[str, Array] = {}
         self._counts: dict[str, Array] = {}
         self._names_read: tuple[str, ...] = ()
-        self._compiled_loops: Recent[_CompiledLoop] = Recent(SESSIONS_KEPT)
+        self._compiled_loops: LRUCache[_CompiledLoop] = LRUCache(SESSIONS_KEPT)
 
     def run(self, values: Mapping[str, Any]) -> Any:
         """Run the loop, and return its results: a tuple, or the bare array if there is only one.
@@ -266,7 +266,7 @@ def loop(
     return call.run({name: without_unit(value, name) for name, value in values.items()})
 
 
-_calls: Recent[LoopCall] = Recent(BODIES_KEPT)
+_calls: LRUCache[LoopCall] = LRUCache(BODIES_KEPT)
 _TRIP_COUNT, _CONDITION, _INITIAL = "the trip count", "the condition", "initial value {}"
 """Names of the arguments of a call, which no body can contain by mistake."""
 

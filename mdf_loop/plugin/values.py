@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop import outside
-from mdf_loop.bits import bits
+from mdf_loop import array_conversion
+from mdf_loop.array_digest import array_digest
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.quantities import NO_UNIT, convert
@@ -37,8 +37,8 @@ def array_of(value: Any, name: str) -> Array:
     if isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
         value = float(value)
     try:
-        array = outside.array_of(value, f"'{name}'")
-    except outside.Ragged:
+        array = array_conversion.as_supported_array(value, f"'{name}'")
+    except array_conversion.Ragged:
         raise InputError(f"'{name}' is ragged: its rows have different lengths") from None
     if array.dtype.kind not in "biuf":
         type_name = type(value).__name__ if array.dtype == object else array.dtype
@@ -90,7 +90,7 @@ def content_of(body: Any) -> Any:
     if isinstance(body, np.ndarray) and body.dtype == object:
         return content_of(body.tolist())
     if isinstance(body, np.ndarray):
-        return (str(body.dtype), body.shape, bits(body))
+        return (str(body.dtype), body.shape, array_digest(body))
     if hasattr(body, "__attrs_attrs__"):
         fields = (attribute.name for attribute in body.__attrs_attrs__)
         return (type(body).__name__, *(content_of(getattr(body, name)) for name in fields))

@@ -11,18 +11,18 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from mdf_loop.array_conversion import Ragged, as_supported_array
+from mdf_loop.checked_cast import cast_checked
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data, InputRole, Program
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.lower.builder import Options
-from mdf_loop.narrowing import narrowed
-from mdf_loop.outside import Ragged, array_of
-from mdf_loop.reading.given import default_data
-from mdf_loop.reading.inputs import Given, OpenPort, bind, bind_members, open_ports
+from mdf_loop.lru_cache import LRUCache
+from mdf_loop.reading.inputs import BoundInputs, OpenPort, bind, bind_members, open_ports
+from mdf_loop.reading.port_values import default_data
 from mdf_loop.reading.settings import Settings, bind_settings, input_name
 from mdf_loop.reading.streams import ONE_STREAM, Streams
-from mdf_loop.recent import Recent
 from mdf_loop.specification import Values
 from mdf_loop.sweeps import refuse_uneven
 from mdf_loop.trials import USUAL
@@ -41,7 +41,7 @@ _MOST = 64
 class InputTypes:
     """Names, dtypes and shapes of the inputs of a program. The hash is computed once."""
 
-    def __init__(self, inputs: Given, settings: Settings, swept: Iterable[str]) -> None:
+    def __init__(self, inputs: BoundInputs, settings: Settings, swept: Iterable[str]) -> None:
         set_ = ((name, str(a.dtype), a.shape) for name, a in settings.arrays.items())
         self._content = (*inputs.types.items(), *set_), inputs.over_time, tuple(swept)
         self._hash = hash(self._content)
@@ -61,7 +61,7 @@ class Bound(Struct, frozen=True):
     once it is known what draws.
     """
 
-    inputs: Given
+    inputs: BoundInputs
     settings: Settings
     swept: Mapping[str, Array]
     members: Mapping[str, Array]
@@ -72,7 +72,7 @@ class Bound(Struct, frozen=True):
     @classmethod
     def of(
         cls,
-        inputs: Given,
+        inputs: BoundInputs,
         settings: Settings | None = None,
         swept: Mapping[str, Array] | None = None,
         members: Mapping[str, Array] | None = None,
@@ -138,7 +138,7 @@ class Inputs:
         self._document = document
         self._options = options
         self._ports = open_ports(document)
-        self._known: Recent[_Known] = Recent(_MOST)
+        self._known: LRUCache[_CachedBinding] = LRUCache(_MOST)
 
     def bound(self, values: Values, steps: int | None = None) -> Bound:
         """Return the values of a run, bound to the model's inputs. `steps` is the number of steps of a run over time.
@@ -158,7 +158,7 @@ class Inputs:
         if bound is not None:
             return bound if streams is ONE_STREAM else replace(bound, streams=streams)
         bound = self._looked_at(values, steps)
-        if key is not None and (known := _Known.of(self._ports, values.inputs, bound)):
+        if key is not None and (known := _CachedBinding.of(self._ports, values.inputs, bound)):
             self._known.put(key, known)
         return bound
 
@@ -183,7 +183,7 @@ class Inputs:
         for name in to_parameters:
             target = input_name(name)
             dtype = dtype_name(settings.arrays[name])
-            swept[target] = narrowed(members[name], dtype, f"the value of '{name}'")
+            swept[target] = cast_checked(members[name], dtype, f"the value of '{name}'")
         rows = {name: streams.for_each_trial(each) for name, each in swept.items()}
         return Bound.of(bound_inputs, settings, rows, members, streams)
 
@@ -203,7 +203,7 @@ _PLAIN = frozenset((np.ndarray,))
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 
 
-class _Known(Struct, frozen=True):
+class _CachedBinding(Struct, frozen=True):
     """Binding that is known for arrays of some types.
 
     Attributes:
@@ -226,7 +226,7 @@ class _Known(Struct, frozen=True):
     @classmethod
     def of(
         cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: Bound
-    ) -> _Known | None:
+    ) -> _CachedBinding | None:
         """Return the binding for values of these types, or None if other values could be bound otherwise."""
         arrays, called = bound.inputs.arrays, {}
         written, lists = [], []
@@ -263,7 +263,7 @@ class _Known(Struct, frozen=True):
             if array.dtype != members.dtype or array.shape != members.shape:
                 return None
             arrays[open_port.name] = array
-        given_inputs = Given(arrays, _NO_ROWS, self.dtypes, _NOTHING)
+        given_inputs = BoundInputs(arrays, _NO_ROWS, self.dtypes, _NOTHING)
         return Bound(given_inputs, _NO_SETTINGS, _NOTHING, _NOTHING, self.types)
 
 
@@ -272,7 +272,7 @@ class _Known(Struct, frozen=True):
 
 def _members(name: str, values: Any) -> Array:
     try:
-        rows = array_of(values, f"the sweep of '{name}'")
+        rows = as_supported_array(values, f"the sweep of '{name}'")
     except Ragged:
         raise InputError(f"the values of '{name}' in the sweep have different shapes") from None
     if rows.ndim == 0 or len(rows) == 0 or rows.dtype.kind not in "biuf":

@@ -33,7 +33,7 @@ class Scopes(Struct, frozen=True):
         return Scope(self.bound) if form.owned.strict else self.node.inner(self.bound)
 
 
-class Known(Struct, frozen=True):
+class UnrolledIteration(Struct, frozen=True):
     """Values that enter one iteration of an unrolled loop (`reading.unrolled`).
 
     `number` is its number, of `most` that there may be.
@@ -46,7 +46,7 @@ class Known(Struct, frozen=True):
     carried: tuple[Value, ...]
 
 
-class Entering(Struct, frozen=True):
+class BodyInputs(Struct, frozen=True):
     """Values that enter a body: carried values (those of histories last), slices, delays.
 
     `rows` are those of slices that are scanned; the others are made by the iteration number.
@@ -56,7 +56,7 @@ class Entering(Struct, frozen=True):
     slices: tuple[Slice, ...]
     rows: Mapping[Slice, SlicedRows]
     histories: tuple[History, ...]
-    known: Known | None = None
+    known: UnrolledIteration | None = None
 
 
 class ReadBody(Struct, frozen=True):
@@ -105,7 +105,7 @@ def read_body(
     b: ModelBuilder,
     form: LoopForm,
     signature: Signature,
-    entering: Entering,
+    entering: BodyInputs,
     scopes: Scopes,
     document: Document,
 ) -> ReadBody:
@@ -115,7 +115,7 @@ def read_body(
     ).read(entering)
 
 
-def _inside(b: ModelBuilder, known: Known | None) -> ModelBuilder:
+def _inside(b: ModelBuilder, known: UnrolledIteration | None) -> ModelBuilder:
     """Return the scope of a body, or of one of its iterations if the loop is unrolled."""
     if known is None:
         return b.loop_body()
@@ -142,7 +142,7 @@ class _BodyReader:
         self.inputs: dict[str, Term] = {}
         self.scanned: list[Scanned] = []
 
-    def read(self, entering: Entering) -> ReadBody:
+    def read(self, entering: BodyInputs) -> ReadBody:
         b, signature, where = self.b, self.signature, self.form.body_where
         with b.at(where):
             iteration, condition_in = self._control(entering.known)
@@ -171,7 +171,7 @@ class _BodyReader:
             ops=tuple(b.ops),
         )
 
-    def _control(self, known: Known | None) -> tuple[Value, Value]:
+    def _control(self, known: UnrolledIteration | None) -> tuple[Value, Value]:
         """Return the iteration number and the incoming condition."""
         signature = self.signature
         if known is None:
@@ -181,7 +181,7 @@ class _BodyReader:
         self.inputs.update((name, value) for name, value in named.items() if name)
         return known.iteration, known.condition
 
-    def _carried(self, entering: Entering, histories: list[str]) -> tuple[Value, ...]:
+    def _carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
         """Return the carried values, those of histories last."""
         names = self.signature.enters
         if entering.known is not None:
@@ -198,7 +198,7 @@ class _BodyReader:
         )
 
     def _take(
-        self, iteration: Value, enters: tuple[Value, ...], entering: Entering
+        self, iteration: Value, enters: tuple[Value, ...], entering: BodyInputs
     ) -> list[tuple[History, tuple[Value, ...]]]:
         """Make slices and delays inputs of the body; the histories with what enters of each."""
         for part in entering.slices:

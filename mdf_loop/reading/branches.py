@@ -123,7 +123,7 @@ class _GraphBranch(Struct, frozen=True):
             return [inner.value(name) for name in names]
 
 
-class _Passed(Struct, frozen=True):
+class _PassedDefault(Struct, frozen=True):
     """A default that passes values of the node through."""
 
     choice: _Choice
@@ -260,7 +260,9 @@ class _Choice:
             if self.written["default"].value is None:
                 return None
             return self.graph("default")
-        return _Passed(self, expressions(written_body(self.item, self.node, "default").value))
+        return _PassedDefault(
+            self, expressions(written_body(self.item, self.node, "default").value)
+        )
 
     def prepare(self, branches: Sequence[_Branch]) -> None:
         """Look every branch up; refuse different numbers of values."""
@@ -340,7 +342,7 @@ class _Choice:
                 sentence = f"the index of '{self.name}' is outside: {self._outside(count)}"
                 inside = guard_value(b, inside, inside, sentence)
                 index = guard_value(b, index, inside, sentence)
-        every = _Among(self, index, branches, 0, count)
+        every = _BisectedBranches(self, index, branches, 0, count)
         if default is not None:
             return self.between(b, inside, every, default, self.scope)
         if count == 1:
@@ -348,7 +350,7 @@ class _Choice:
         return tuple(every.read(b, self.scope))
 
 
-class _Among(Struct, frozen=True):
+class _BisectedBranches(Struct, frozen=True):
     """Some of the branches of a case_of: found by halves."""
 
     choice: _Choice
@@ -373,7 +375,7 @@ class _Among(Struct, frozen=True):
         with b.at(self.choice.where, self.choice.name):
             lower = less(b, self.index, b.constant(np.array(middle)))
         left, right = (
-            _Among(self.choice, self.index, self.branches, *ends)
+            _BisectedBranches(self.choice, self.index, self.branches, *ends)
             for ends in ((self.first, middle), (middle, self.end))
         )
         return list(self.choice.between(b, lower, left, right, scope))

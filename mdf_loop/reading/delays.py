@@ -134,7 +134,7 @@ class History(Struct, frozen=True, eq=False):
 # --- what they hold before the loop -----------------------------------------------------------
 
 
-class Delayed(Struct, frozen=True, eq=False):
+class SharedDelays(Struct, frozen=True, eq=False):
     """All delays of one value that share their `initial`, which was read."""
 
     of: str
@@ -243,19 +243,21 @@ class RowType(Struct, frozen=True):
         )
 
 
-def read_delays(b: ModelBuilder, forms: tuple[DelayForm, ...], scope: Scope) -> tuple[Delayed, ...]:
+def read_delays(
+    b: ModelBuilder, forms: tuple[DelayForm, ...], scope: Scope
+) -> tuple[SharedDelays, ...]:
     """Return the delays of a loop with their initial values. All errors in them are raised at once."""
     groups: dict[tuple[str, str], list[DelayForm]] = {}
     for form in sorted(forms, key=lambda form: -form.back):
         with b.findings.catch():
             groups.setdefault(_group(form, groups), []).append(form)
-    read: list[Delayed] = []
+    read: list[SharedDelays] = []
     for (of, _), members in groups.items():
         with b.findings.catch(), b.at(members[0].where, of):
             initial = tensor(
                 b, lower_expression(b, members[0].initial, scope, f"delays.{members[0].name}")
             )
-            read.append(Delayed(of, tuple(members), initial))
+            read.append(SharedDelays(of, tuple(members), initial))
     if sum(len(delayed.forms) for delayed in read) < len(forms):
         raise Poisoned
     return tuple(read)

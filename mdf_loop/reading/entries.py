@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from mdf_loop.errors import ModelError
 from mdf_loop.lower.syntax import parse_number
-from mdf_loop.suggestion import suggestion
+from mdf_loop.name_suggestions import suggest
 
 LARGEST = 2**62
 """Whole numbers up to this can be added to extents in 64 bits."""
@@ -99,7 +99,7 @@ def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str)
         )
     for key in item:
         if key not in known:
-            raise ModelError(f"'{name}' has a key '{key}'", place, suggestion(str(key), known))
+            raise ModelError(f"'{name}' has a key '{key}'", place, suggest(str(key), known))
     return NamedEntry(name, dict(item), place)
 
 

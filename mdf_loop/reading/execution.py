@@ -10,7 +10,7 @@ from mdf_loop.errors import LoopError, Poisoned, ScopeError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Term, tensor
 from mdf_loop.reading.memory import Memory, State
-from mdf_loop.reading.node import Context, Moment, NodeReader
+from mdf_loop.reading.node import Context, ExecutionPoint, NodeReader
 from mdf_loop.reading.ports import Ports
 
 
@@ -43,7 +43,7 @@ class Executor:
         def old(parameter: str) -> Term:
             return memory.get(("parameter", node_id, parameter))
 
-        moment = Moment(memory.ran(node_id), old, self.dt)
+        moment = ExecutionPoint(memory.ran(node_id), old, self.dt)
         reader = NodeReader(memory.b, node, where, ports, self.context, moment)
         for port_id, term in reader.read().items():
             memory.put(("output", node_id, port_id), term)

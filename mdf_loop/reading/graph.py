@@ -15,6 +15,7 @@ from mdf_loop.errors import CycleError, Poisoned, ScopeError, UnknownNameError, 
 from mdf_loop.ir import Value
 from mdf_loop.lower import Term, tensor
 from mdf_loop.lower.operators import guard_value
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.execution import Executor
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.memory import Memory, State
@@ -25,7 +26,6 @@ from mdf_loop.reading.schedule.conditions import JustRan
 from mdf_loop.reading.schedule.counters import Counters, Key
 from mdf_loop.reading.schedule.known import Number, Truth, value_of
 from mdf_loop.reading.schedule.plan import Schedule, Sets, read_schedule
-from mdf_loop.suggestion import suggestion
 
 _MOST = 64
 """Executions of nodes up to which an evaluation with conditions is written out one by one."""
@@ -187,7 +187,7 @@ class GraphReader:
                 raise UnknownNameError(
                     f"the edge's {end} '{node_id}' is not a node of the graph",
                     where,
-                    suggestion(node_id, self.nodes),
+                    suggest(node_id, self.nodes),
                 )
             known = [port.id for port in getattr(self.nodes[node_id], ports)]
             if port_name not in known:
@@ -195,7 +195,7 @@ class GraphReader:
                 raise UnknownNameError(
                     f"the edge's {end} '{node_id}' has no {kind} port '{port_name}'",
                     where,
-                    suggestion(port_name, known),
+                    suggest(port_name, known),
                 )
 
 

@@ -13,14 +13,14 @@ from mdf_loop.errors import ScopeError, UnknownNameError, UnsupportedError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, tensor
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.reading.given import default_value
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.memory import Memory
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.owned_graph import OwnedGraph
 from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.reading.port_types import as_counted, as_held
-from mdf_loop.suggestion import suggestion
+from mdf_loop.reading.port_values import default_value
 
 
 class InnerGraph:
@@ -78,7 +78,7 @@ class InnerGraph:
         if term is None:
             raise UnknownNameError(
                 f"{self.role.word} has no output port '{name}' (named in metadata.outputs)",
-                hint=suggestion(name, (*(port for _, port in ports), *self.scope.names())),
+                hint=suggest(name, (*(port for _, port in ports), *self.scope.names())),
             )
         return term
 
@@ -106,7 +106,7 @@ class InnerGraph:
         return ScopeError(
             f"{subject} is bound to nothing",
             where,
-            suggestion(port.id, self.scope.names())
+            suggest(port.id, self.scope.names())
             or f"{declare}give the node that owns the {self.role.noun} a port of that name, or give "
             "it a default_value",
         )

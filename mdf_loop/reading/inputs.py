@@ -22,8 +22,8 @@ from mdf_loop.ir import Array, Data, Shape
 from mdf_loop.ir.types import dtype_name, is_optional, is_tensor
 from mdf_loop.lower.builder import Options
 from mdf_loop.memory_limit import check
-from mdf_loop.reading.given import default_data, given_data, nothing
-from mdf_loop.suggestion import suggestion
+from mdf_loop.name_suggestions import suggest
+from mdf_loop.reading.port_values import default_data, given_data, nothing
 
 
 class OpenPort(Struct, frozen=True):
@@ -109,7 +109,7 @@ def is_imported(graph: Any) -> bool:
     return not {"onnx", "openvino"}.isdisjoint(graph.metadata or {})
 
 
-class Given(Struct, frozen=True):
+class BoundInputs(Struct, frozen=True):
     """Values of all inputs by name.
 
     `over_time` are those that have a row for every step; `dtypes` has those that are no arrays;
@@ -146,7 +146,7 @@ def bind(
     options: Options,
     steps: int | None = None,
     ports: tuple[OpenPort, ...] | None = None,
-) -> Given:
+) -> BoundInputs:
     """Return the values of all inputs: given ones by port id or `node.port`, and defaults for the rest.
 
     Args:
@@ -183,7 +183,7 @@ def bind(
         arrays[port.name] = _in_shape(port, data if rows is None else rows, name, rows is not None)
     stated = {port.name: stated_dtype(port.port, options.precision) for port in ports}
     dtypes = {name: word for name, word in stated.items() if word and not is_tensor(word)}
-    return Given(arrays, frozenset(over_time), dtypes)
+    return BoundInputs(arrays, frozenset(over_time), dtypes)
 
 
 def _missing(port: OpenPort) -> Finding:
@@ -207,7 +207,7 @@ def _refuse_twice(port: OpenPort, given_names: Container[str]) -> None:
 
 
 def bind_members(
-    inputs: Given, port: OpenPort, members: Array, options: Options, name: str
+    inputs: BoundInputs, port: OpenPort, members: Array, options: Options, name: str
 ) -> Array:
     """Return the values of one port for all members of a sweep. `inputs` has those of the first member.
 
@@ -251,7 +251,7 @@ def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
     return np.ascontiguousarray(np.broadcast_to(expanded, (*data.shape, *stated)))
 
 
-def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) -> Given:
+def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundInputs:
     """Like `bind`, for reading a model without running it: open extents are names.
 
     They are those of the port's `metadata.dims`, or called after the port and the axis.
@@ -262,7 +262,7 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
     stand_ins = {port.name: _stand_in(port, options.precision) for port in bound_ports}
     bound = bind(document, {**inputs, **stand_ins}, options)
     arrays = {name: None if name in types else data for name, data in bound.arrays.items()}
-    return Given(arrays, bound.over_time, bound.dtypes, types)
+    return BoundInputs(arrays, bound.over_time, bound.dtypes, types)
 
 
 def stand_ins(document: Document, precision: str) -> dict[str, Data]:
@@ -320,4 +320,4 @@ def _unknown_input_hint(name: str, document: Document, known: Iterable[str]) -> 
     for edge in document.graph.edges:
         if name in (edge.receiver_port, f"{edge.receiver}.{edge.receiver_port}"):
             return f"'{name}' is fed by the edge '{edge.id}', so it cannot be given from outside"
-    return suggestion(name, sorted(known)) or "the model takes no inputs"
+    return suggest(name, sorted(known)) or "the model takes no inputs"

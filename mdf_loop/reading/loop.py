@@ -26,7 +26,7 @@ from mdf_loop.lower.operators import truth
 from mdf_loop.reading.body import Scopes
 from mdf_loop.reading.delays import read_delays
 from mdf_loop.reading.loop_forms import ARGUMENTS, LoopForm, carried_expressions, loop_form
-from mdf_loop.reading.loop_writer import Arguments, LoopWriter
+from mdf_loop.reading.loop_writer import LoopArguments, LoopWriter
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.port_types import as_begun
 from mdf_loop.reading.readers import Reading, reads
@@ -95,7 +95,7 @@ def _stated(
 T = TypeVar("T")
 
 
-def _arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> Arguments:
+def _arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArguments:
     """Return the arguments of the loop. All errors in them are raised at once.
 
     Where trip count or condition are wrong, reading goes on with a stand-in: the body may have
@@ -113,7 +113,7 @@ def _arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> Arguments:
             form.where,
             "give M or cond, or set a bound for this run with max_iterations (--max-iterations)",
         )
-    return Arguments(count, condition, initial, slices, delays)
+    return LoopArguments(count, condition, initial, slices, delays)
 
 
 def _read(b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], T], stand_in: Any) -> T:

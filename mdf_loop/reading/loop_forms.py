@@ -16,12 +16,12 @@ from mdf_loop.document.bodies import written_body
 from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, ModelError
 from mdf_loop.lower.syntax import parse_number
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.delays import DelayForm, delay_forms
 from mdf_loop.reading.entries import literal_parts
 from mdf_loop.reading.owned_graph import LOOP_BODY, OwnedGraph, owned_graph
 from mdf_loop.reading.recordings import RecordingForm, recording_forms
 from mdf_loop.reading.slices import SliceForm, slice_forms
-from mdf_loop.suggestion import suggestion
 
 
 class LoopForm(Struct, frozen=True):
@@ -107,7 +107,7 @@ def _mid_exit(value: Any, where: str) -> bool:
     raise ModelError(
         f"a loop's exit is 'end' or 'middle', not {value!r}",
         f"{where}.args.exit",
-        suggestion(str(value), ("end", "middle")),
+        suggest(str(value), ("end", "middle")),
     )
 
 

@@ -28,11 +28,11 @@ from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower import Term
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value
-from mdf_loop.reading.body import Entering, ReadBody, Scopes, read_body
-from mdf_loop.reading.delays import Delayed, History, RowType
+from mdf_loop.reading.body import BodyInputs, ReadBody, Scopes, read_body
+from mdf_loop.reading.delays import History, RowType, SharedDelays
 from mdf_loop.reading.extents import Extents
 from mdf_loop.reading.loop_forms import LoopForm
-from mdf_loop.reading.mid_exit import Split, full_rounds, rows_of_rounds, split
+from mdf_loop.reading.mid_exit import BodyWithExit, full_rounds, rows_of_rounds, split
 from mdf_loop.reading.optional_carried import as_entered, as_left
 from mdf_loop.reading.readers import Reading
 from mdf_loop.reading.recordings import arranged, last_row, no_row
@@ -40,14 +40,14 @@ from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import Slice, SlicedRows
 
 
-class Arguments(Struct, frozen=True):
+class LoopArguments(Struct, frozen=True):
     """Arguments of a loop."""
 
     trip_count: Value | None
     condition: Value | None
     initial: tuple[Value, ...]
     slices: tuple[Slice, ...] = ()
-    delays: tuple[Delayed, ...] = ()
+    delays: tuple[SharedDelays, ...] = ()
 
 
 class LoopWriter:
@@ -57,7 +57,7 @@ class LoopWriter:
         self,
         b: ModelBuilder,
         form: LoopForm,
-        arguments: Arguments,
+        arguments: LoopArguments,
         signature: Signature,
         scopes: Scopes,
         document: Document,
@@ -90,7 +90,7 @@ class LoopWriter:
                     raise rows[history.of].refused(history)
             self._discard(body)
             initial, body = self._settle(histories)
-        parts = split(self.b, self.form, body) if self.form.mid_exit else Split(body)
+        parts = split(self.b, self.form, body) if self.form.mid_exit else BodyWithExit(body)
         return self._appended(initial, parts)
 
     def _histories(self, rows: Mapping[str, RowType], outside: Extents) -> tuple[History, ...]:
@@ -164,12 +164,12 @@ class LoopWriter:
         self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]
     ) -> ReadBody:
         types = tuple(RowType(v.dtype, shape) for v, shape in zip(initial, shapes, strict=True))
-        entering = Entering(types, self.arguments.slices, self.rows, histories)
+        entering = BodyInputs(types, self.arguments.slices, self.rows, histories)
         return read_body(self.b, self.form, self.signature, entering, self.scopes, self.document)
 
     # --- the loop ---------------------------------------------------------------------------------
 
-    def _appended(self, initial: Sequence[Value], parts: Split) -> Reading:
+    def _appended(self, initial: Sequence[Value], parts: BodyWithExit) -> Reading:
         b, body = self.b, as_entered(self.b, parts.body)
         with b.at(self.form.where, self.name):
             carried = [
@@ -238,7 +238,7 @@ class LoopWriter:
 
     # --- its results ------------------------------------------------------------------------------
 
-    def _last(self, parts: Split, k: int) -> Carried | None:
+    def _last(self, parts: BodyWithExit, k: int) -> Carried | None:
         """Return the last row as a carried value if its shape is known, so that no other row is kept."""
         row, name = parts.body.rows[k], parts.body.row_names[k]
         form = self.form.recordings.get(name)
@@ -257,7 +257,7 @@ class LoopWriter:
         recorded: Recorded | None,
         loop: Loop,
         rounds: Value,
-        parts: Split,
+        parts: BodyWithExit,
     ) -> Value:
         """Return the result of a recording."""
         b = self.b
@@ -284,7 +284,7 @@ class LoopWriter:
             return self.b.op("Max", loop.trip_count, self.b.constant(np.array(0)))
         return loop.count
 
-    def _rounds(self, loop: Loop, parts: Split) -> Value:
+    def _rounds(self, loop: Loop, parts: BodyWithExit) -> Value:
         """Return the number of complete iterations."""
         assert loop.count is not None
         assert loop.last_condition is not None

@@ -62,7 +62,7 @@ _WIDENINGS = 10
 """How often one type may widen: a few dtypes, a few axes. What goes on widening has no type."""
 
 
-class Types(Struct):
+class CarriedTypes(Struct):
     """Dtype and shape of everything that is carried: those that hold before and after a step."""
 
     of: dict[State, tuple[str, Shape]] = field(default_factory=dict)
@@ -99,11 +99,11 @@ class Memory:
     """Values that are held at one point; none at first."""
 
     def __init__(
-        self, b: ModelBuilder, outside: Memory | None = None, types: Types | None = None
+        self, b: ModelBuilder, outside: Memory | None = None, types: CarriedTypes | None = None
     ) -> None:
         self.b = b
         self.outside = outside
-        self.types: Types = outside.types if outside is not None else types or Types()
+        self.types: CarriedTypes = outside.types if outside is not None else types or CarriedTypes()
         self.held_values: dict[State, Held] = {}
         self._has_run: dict[str, Truth] = {}
 
@@ -151,7 +151,11 @@ class LoopMemory(Memory):
     """
 
     def __init__(
-        self, b: ModelBuilder, types: Types, initial: Callable[[State], Value], known: Iterable[str]
+        self,
+        b: ModelBuilder,
+        types: CarriedTypes,
+        initial: Callable[[State], Value],
+        known: Iterable[str],
     ) -> None:
         super().__init__(b, types=types)
         self.initial = initial

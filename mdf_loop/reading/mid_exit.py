@@ -41,14 +41,14 @@ from mdf_loop.reading.extents import Extents
 from mdf_loop.reading.loop_forms import LoopForm
 
 
-class Split(Struct, frozen=True, eq=False):
+class BodyWithExit(Struct, frozen=True, eq=False):
     """A body, and the positions of those rows that only full rounds give."""
 
     body: ReadBody
     late: frozenset[int] = frozenset()
 
 
-def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> Split:
+def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
     """Return the body with everything after the test in an `If`."""
     early, late = _divided(body.ops, (body.condition_out, *body.early))
     made_late = {value for operation in late for value in results(operation)}
@@ -84,7 +84,7 @@ def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> Split:
         leaves=tuple(by_leave.get(pair, pair[1]) for pair in pairs),
         rows=tuple(by_row.get(row, row) for row in body.rows),
     )
-    return Split(changed, frozenset(k for k, row in enumerate(body.rows) if row in by_row))
+    return BodyWithExit(changed, frozenset(k for k, row in enumerate(body.rows) if row in by_row))
 
 
 def _divided(

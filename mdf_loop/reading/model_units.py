@@ -21,7 +21,7 @@ from mdf_loop.reading.binding import SEED
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item
 from mdf_loop.reading.settings import parameter_of
-from mdf_loop.sweeps import MadeSweep
+from mdf_loop.sweeps import ComputedSweep
 
 _STATE = "parameter "
 """How the name of a parameter begins in a state."""
@@ -47,7 +47,7 @@ class ModelUnits:
         """Return lists of values of inputs and parameters, or a made sweep of them, in their units."""
         if values is None:
             return None
-        if isinstance(values, MadeSweep):
+        if isinstance(values, ComputedSweep):
             return values.convert(self.convert_sweep)
         return _convert_by_name(values, self._of_varied, "the sweep of '{}'")
 

@@ -11,9 +11,9 @@ from msgspec import Struct
 from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.document import Document
 from mdf_loop.errors import ModelError, UnknownNameError
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.memory import Kind, State
 from mdf_loop.specification import Selection
-from mdf_loop.suggestion import suggestion
 
 KINDS: dict[str, Kind] = {
     "output_ports": "output",
@@ -81,7 +81,7 @@ class _Index:
 
     def find(self, name: str) -> Item:
         if name not in self._known:
-            hint = suggestion(name, self._ports)
+            hint = suggest(name, self._ports)
             raise UnknownNameError(f"the model has no output '{name}'", self._where, hint)
         return self._known[name]
 

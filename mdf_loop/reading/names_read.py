@@ -12,9 +12,9 @@ from mdf_loop.document.graph_functions import BODIES, graph_function, is_loop
 from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import Finding, LoopError, raise_findings
 from mdf_loop.lower import names_in
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.parameters import further_expressions
 from mdf_loop.reading.signature import free_ports
-from mdf_loop.suggestion import suggestion
 
 
 def item_path(item: Any, node: Any) -> str:
@@ -113,7 +113,7 @@ def refuse_unread(
             "ModelError",
             f"{location[0]} has no argument '{key}', and {location[1]} not read it",
             f"{where}.args.{key}",
-            suggestion(key, own),
+            suggest(key, own),
         )
         for key in others
         if key not in read

@@ -64,7 +64,7 @@ class Context(Struct, frozen=True):
     place: str = ""
 
 
-class Moment(Struct, frozen=True):
+class ExecutionPoint(Struct, frozen=True):
     """Point of execution of a node.
 
     `has_run` says whether it has been executed before, `old` gives what a parameter held then; `dt` is
@@ -86,7 +86,7 @@ class NodeReader:
         where: str,
         ports: dict[str, Term | Callable[[], Term]],
         context: Context,
-        moment: Moment,
+        moment: ExecutionPoint,
     ) -> None:
         self.b = b
         self.node = node

@@ -31,9 +31,9 @@ from mdf_loop.reading.draws import with_streams_over_time
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.memory import PLACES, LoopMemory, State, after, label
 from mdf_loop.reading.passes_loop import SETS
+from mdf_loop.reading.possible_shapes import widened_findings
 from mdf_loop.reading.program import ProgramReader, current
 from mdf_loop.reading.schedule.plan import Schedule, Sets
-from mdf_loop.reading.widened import widened_findings
 from mdf_loop.specification import RunSpecification
 
 

@@ -18,9 +18,9 @@ from mdf_loop.ir.types import kind_of
 from mdf_loop.lower import Term, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import add, literal, multiply
-from mdf_loop.reading.given import default_value
 from mdf_loop.reading.memory import Memory, nothing_yet, selected
 from mdf_loop.reading.port_types import as_held
+from mdf_loop.reading.port_values import default_value
 from mdf_loop.reading.schedule.known import Truth, either
 
 Supply = Callable[[Any, Any, str], Term]

@@ -27,15 +27,15 @@ from mdf_loop.public_call import public_call
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.draws import with_streams
 from mdf_loop.reading.graph import GraphReader
-from mdf_loop.reading.inputs import Given, bind_types, open_ports
+from mdf_loop.reading.inputs import BoundInputs, bind_types, open_ports
 from mdf_loop.reading.memory import Memory, State, nothing_yet
 from mdf_loop.reading.model_units import ModelUnits
 from mdf_loop.reading.names import OUTPUTS, Item, items, named_items
 from mdf_loop.reading.node import Context
+from mdf_loop.reading.possible_shapes import widened_findings
 from mdf_loop.reading.schedule.known import value_of
 from mdf_loop.reading.settings import Settings, input_name, with_settings
 from mdf_loop.reading.stated_dims import dims_findings
-from mdf_loop.reading.widened import widened_findings
 from mdf_loop.specification import Selection
 
 
@@ -124,7 +124,7 @@ class ProgramReader:
         with self.b.findings.catch():
             self.items = named_items(document, selection)
 
-    def declare(self, inputs: Given, over_time: Iterable[str] = ()) -> None:
+    def declare(self, inputs: BoundInputs, over_time: Iterable[str] = ()) -> None:
         """Make open ports and parameters that are set inputs of the program.
 
         Those `over_time` get an axis of time in front.

@@ -26,9 +26,9 @@ from mdf_loop.lower.arrays import shape_of
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value, one_element
 from mdf_loop.lower.reductions import axis_of
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.ops.build_helpers import extents, ints
 from mdf_loop.reading.entries import NamedEntry, entries
-from mdf_loop.suggestion import suggestion
 
 _KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
 
@@ -57,7 +57,7 @@ def _form(entry: NamedEntry) -> RecordingForm:
         raise ModelError(
             f"'keep' of the recording '{entry.name}' is {keep!r}",
             entry.where,
-            suggestion(str(keep), ("all", "last")),
+            suggest(str(keep), ("all", "last")),
         )
     others = [key for key in entry.fields if key != "keep"]
     if keep == "last" and others:
@@ -104,7 +104,7 @@ def refuse_unrecorded(
         raise ModelError(
             f"'{form.name}' is not one of the body's recorded outputs",
             form.where,
-            suggestion(form.name, rows) or "recorded outputs stand last in metadata.outputs",
+            suggest(form.name, rows) or "recorded outputs stand last in metadata.outputs",
         )
 
 

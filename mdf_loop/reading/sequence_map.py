@@ -25,11 +25,11 @@ from mdf_loop.ir.types import element_type, is_sequence, is_tensor, sequence_of,
 from mdf_loop.lower import Scope, Term, is_omitted, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.sequences import as_sequence
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.inner_graph import InnerGraph
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
 from mdf_loop.reading.readers import Reading, reads
-from mdf_loop.suggestion import suggestion
 
 ARGUMENTS = ("input_sequence", "additional_inputs", "body")
 """Arguments of a SequenceMap's own; all others are captures under another name."""
@@ -58,7 +58,7 @@ def read_sequence_map(
             owned.where,
         )
     entries = dict(zip(inputs, operands, strict=True))
-    mapping = _Map(name, where, entries, owned, outputs, inner, document)
+    mapping = _ReadSequenceMap(name, where, entries, owned, outputs, inner, document)
     loop = b.append(mapping.loop(b))
     finals = tuple(carried.final for carried in loop.carried)
     return Reading(finals[0] if len(finals) == 1 else finals)
@@ -84,7 +84,7 @@ def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
     """Return the first sequence, then further sequences and tensors."""
     if is_omitted(args.get("input_sequence")):
-        known = suggestion("input_sequence", args)
+        known = suggest("input_sequence", args)
         raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=known)
     first = as_sequence(b, lower_expression(b, args["input_sequence"], scope, "input_sequence"))
     more: Term = ()
@@ -99,7 +99,7 @@ def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
     return values
 
 
-class _Map(Struct, frozen=True):
+class _ReadSequenceMap(Struct, frozen=True):
     """A sequence map that was read as far as its body."""
 
     name: str

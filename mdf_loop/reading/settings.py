@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
+from mdf_loop.array_conversion import Ragged, as_supported_array
+from mdf_loop.checked_cast import cast_checked
 from mdf_loop.document.changes import replace_fields, with_graph
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.lower.syntax import parse_number
-from mdf_loop.narrowing import narrowed
-from mdf_loop.outside import Ragged, array_of
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.parameters import is_stateful
-from mdf_loop.suggestion import suggestion
 
 
 class Settings(Struct, frozen=True):
@@ -160,7 +160,7 @@ def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:
     called = [entry for entry in known if entry.rpartition(".")[2] == name]
     if called:
         return "did you mean " + " or ".join(f"'{entry}'" for entry in called[:3]) + "?"
-    return suggestion(name, known) or "name it as node.parameter"
+    return suggest(name, known) or "name it as node.parameter"
 
 
 def _attribute(parameter: Any, name: str, where: str) -> str:
@@ -182,13 +182,13 @@ def _array(value: Any, written: Any, name: str, precision: str) -> Array:
     What says no size itself has that of floats which the document states.
     """
     try:
-        array = array_of(value, f"the value of '{name}'")
+        array = as_supported_array(value, f"the value of '{name}'")
     except Ragged:
         array = np.empty(0, object)
     if array.dtype.kind not in "biuf":
         raise InputError(f"'{name}' must be set to a number or a list of numbers, not {value!r}")
     if array.dtype == np.float64 or (array.dtype.kind in "iu" and _has_point(written)):
-        array = narrowed(array, _stated_float(written) or precision, f"the value of '{name}'")
+        array = cast_checked(array, _stated_float(written) or precision, f"the value of '{name}'")
     return array
 
 

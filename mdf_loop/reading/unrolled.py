@@ -25,7 +25,7 @@ from mdf_loop.lower import Term
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import fits_dtype
 from mdf_loop.ops.build_helpers import cast, ints, kind
-from mdf_loop.reading.body import Entering, Known, ReadBody, read_body
+from mdf_loop.reading.body import BodyInputs, ReadBody, UnrolledIteration, read_body
 from mdf_loop.reading.delays import RowType
 from mdf_loop.reading.loop_writer import LoopWriter
 from mdf_loop.reading.readers import Reading
@@ -41,7 +41,7 @@ def unrolled(writer: LoopWriter) -> Reading | None:
     limit = writer.b.options.unroll
     if limit is None or _stays(writer):
         return None
-    return _Unrolled(writer, limit).write()
+    return _Unroller(writer, limit).write()
 
 
 def _stays(writer: LoopWriter) -> bool:
@@ -57,7 +57,7 @@ def _stays(writer: LoopWriter) -> bool:
     return variable or endless or none or optional or writer.form.mid_exit or bool(arguments.delays)
 
 
-class _Unrolled:
+class _Unroller:
     """Reads the body once for every iteration."""
 
     def __init__(self, writer: LoopWriter, limit: int) -> None:
@@ -115,7 +115,7 @@ class _Unrolled:
 
     def _read(self, k: int, entering: Sequence[Value]) -> ReadBody:
         writer, b = self.writer, self.b
-        known = Known(
+        known = UnrolledIteration(
             k,
             self.count or self.limit,
             b.late(np.array(k)),
@@ -123,7 +123,7 @@ class _Unrolled:
             tuple(entering),
         )
         types = tuple(RowType(value.dtype, value.shape) for value in entering)
-        entering_values = Entering(types, writer.arguments.slices, {}, (), known)
+        entering_values = BodyInputs(types, writer.arguments.slices, {}, (), known)
         body = read_body(
             b, self.form, writer.signature, entering_values, writer.scopes, writer.document
         )

@@ -22,7 +22,7 @@ from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.lengths import without_padding
 from mdf_loop.run.recording.not_finite import NotFinite
 from mdf_loop.specification import Values
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ class Results(Outputs):
 
     def __repr__(self) -> str:
         types = ", ".join(f"{name}: {_type_text(array)}" for name, array in self._arrays.items())
-        return on_one_line(f"Results({types})")
+        return escape_to_one_line(f"Results({types})")
 
     def _repr_html_(self) -> str:
         rows = [
@@ -166,7 +166,7 @@ class Results(Outputs):
         """
         from mdf_loop.drawing import draw
         from mdf_loop.outline import observe
-        from mdf_loop.reading.as_run import as_run
+        from mdf_loop.reading.document_for_run import as_run
 
         if self.model is None:
             raise InputError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mdf_loop.html_tables import array_text, html_table
 from mdf_loop.ir import Array
 from mdf_loop.public_call import public_calls
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 
 @public_calls
@@ -41,7 +41,7 @@ class Derivatives(Mapping[tuple[str, str], Array]):
         items = ", ".join(
             f"{of} by {by}: {array_text(array)}" for (of, by), array in self.arrays.items()
         )
-        return on_one_line(f"Derivatives({items})")
+        return escape_to_one_line(f"Derivatives({items})")
 
     def _repr_html_(self) -> str:
         rows = [(of, by, array_text(array)) for (of, by), array in self.arrays.items()]

@@ -21,7 +21,7 @@ from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import storable
 from mdf_loop.run.recording.lengths import padding_as_nan
-from mdf_loop.visible import on_one_line, without_middle
+from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
 
 MAX_LABEL_LENGTH = 60
 """Number of characters above which a name is drawn without its middle."""
@@ -136,7 +136,7 @@ def shorten(text: str) -> str:
 
     The time that matplotlib needs to lay out a text grows with its length.
     """
-    return without_middle(on_one_line(text), MAX_LABEL_LENGTH)
+    return shorten_middle(escape_to_one_line(text), MAX_LABEL_LENGTH)
 
 
 def note_undrawn(figure: Figure, names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.ir import StopReason
 from mdf_loop.results.fit_data import Distribution, FitData
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 MAX_FULL_PARAMETER = 12
 """Number of elements above which a parameter shows only its first and last elements."""
@@ -28,7 +28,7 @@ MAX_LISTED = 6
 def format_fit(fit: FitData) -> str:
     """Return the table, the quality and the remarks of a fit as text."""
     lines = [*_table(fit), "", *_quality(fit), "", *_remarks(fit)]
-    return "\n".join(map(on_one_line, lines))
+    return "\n".join(map(escape_to_one_line, lines))
 
 
 # --- estimates ------------------------------------------------------------------------------------

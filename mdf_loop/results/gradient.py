@@ -12,7 +12,7 @@ from mdf_loop.html_tables import array_text, html_table
 from mdf_loop.ir import Array
 from mdf_loop.public_call import public_calls
 from mdf_loop.results.json_text import to_json_types
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Gradient(Mapping[str, Array]):
         derivatives = ", ".join(
             f"{name}: {array_text(array)}" for name, array in self.arrays.items()
         )
-        return on_one_line(f"Gradient(value: {array_text(self.value)}; {derivatives})")
+        return escape_to_one_line(f"Gradient(value: {array_text(self.value)}; {derivatives})")
 
     def _repr_html_(self) -> str:
         rows = [(name, array_text(array)) for name, array in self.arrays.items()]

@@ -27,6 +27,7 @@ from mdf_loop.files import (
 from mdf_loop.ir import Array
 from mdf_loop.results.dataset import to_dataset
 from mdf_loop.results.json_text import json_chunks, results_content
+from mdf_loop.run.certain_rows import without_failing
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import (
     Labelled,
@@ -41,7 +42,6 @@ from mdf_loop.run.recording.labels import (
 )
 from mdf_loop.run.recording.lengths import is_padding
 from mdf_loop.run.run_id import new_run_id
-from mdf_loop.run.sure_stream import without_failing
 
 _CSV_BLOCK_ROWS = 4096
 """Number of csv rows that are formatted at once."""
@@ -222,7 +222,7 @@ def _nc(results: Outputs, stream: BinaryIO) -> None:
 
 def _zarr(results: Outputs, target: Path) -> None:
     """Write the results as a Zarr store."""
-    from mdf_loop.run.recording.claim import claimed
+    from mdf_loop.run.recording.store_lease import claimed
     from mdf_loop.run.recording.zarr_folder import create
 
     with claimed(target, new_run_id(), overwrite=True) as claim:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mdf_loop.errors import InputError
-from mdf_loop.native.choice import NATIVE, unavailable
+from mdf_loop.native.loop_decisions import NATIVE, unavailable
 from mdf_loop.user_warnings import warn_user
 from mdf_loop.version import NUMBER_FORMAT
 

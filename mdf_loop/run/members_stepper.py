@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.ir import Array, Data, StopReason, Value
-from mdf_loop.native.choice import NATIVE
+from mdf_loop.native.loop_decisions import NATIVE
 from mdf_loop.run.control.stepper import Block
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.loop_stepper import LoopState, LoopStepper
@@ -41,16 +41,16 @@ class MembersStepper(LoopStepper):
         return LoopReport.of(state.counts, codes)
 
 
-class _Stopped(Struct, frozen=True, eq=False):
+class _EndedMembers(Struct, frozen=True, eq=False):
     """Members that ended in one chunk, and those that ended before."""
 
-    earlier: _Stopped | None
+    earlier: _EndedMembers | None
     rows: Array
     carried: tuple[Data, ...]
     counts: Array
 
 
-class _Going(LoopState, frozen=True, eq=False):
+class _RunningMembers(LoopState, frozen=True, eq=False):
     """Positions of the running members.
 
     Attributes:
@@ -61,13 +61,13 @@ class _Going(LoopState, frozen=True, eq=False):
 
     rows: Array
     captured: Mapping[str, Data]
-    stopped: _Stopped | None
+    stopped: _EndedMembers | None
 
 
-class ApartStepper(MembersStepper):
+class ShrinkingMembersStepper(MembersStepper):
     """A `Stepper` through a loop of members, which removes members that have ended."""
 
-    _state: _Going
+    _state: _RunningMembers
 
     def advance(self, most: int, stopping: Stopping) -> Block:
         """Run at least one iteration of a member, and at most the given number."""
@@ -102,17 +102,21 @@ class ApartStepper(MembersStepper):
         return self._taken_out(state, before.rows, before.captured, before.stopped)
 
     def _taken_out(
-        self, state: LoopState, rows: Array, captured: Mapping[str, Data], stopped: _Stopped | None
-    ) -> _Going:
+        self,
+        state: LoopState,
+        rows: Array,
+        captured: Mapping[str, Data],
+        stopped: _EndedMembers | None,
+    ) -> _RunningMembers:
         carried, condition, counts = state.carried, state.condition, state.counts
         if not condition.all():
             out, stay = np.flatnonzero(~condition), np.flatnonzero(condition)
             left = self._carried_of(carried, out)
-            stopped = _Stopped(stopped, rows[out], left, counts[out])
+            stopped = _EndedMembers(stopped, rows[out], left, counts[out])
             carried = self._carried_of(carried, stay)
             condition, counts, rows = condition[stay], counts[stay], rows[stay]
             captured = {v.name: self._of(v, captured[v.name], stay) for v in self.segment.captured}
-        return _Going(state.done, carried, condition, counts, rows, captured, stopped)
+        return _RunningMembers(state.done, carried, condition, counts, rows, captured, stopped)
 
     def _carried_of(self, carried: tuple[Data, ...], rows: Array) -> tuple[Data, ...]:
         values = zip(self.segment.carried, carried, strict=True)

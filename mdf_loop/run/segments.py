@@ -33,7 +33,7 @@ from mdf_loop.ir import (
     results,
 )
 from mdf_loop.locks import ForkSafeLock
-from mdf_loop.native.choice import NATIVE
+from mdf_loop.native.loop_decisions import NATIVE
 from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.passes.segments.member_aggregates import member_aggregates
 from mdf_loop.passes.segments.pregenerate_random_numbers import (
@@ -53,7 +53,7 @@ from mdf_loop.run.control.stepper import Cadence
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
-from mdf_loop.run.members_stepper import ApartStepper, MembersStepper
+from mdf_loop.run.members_stepper import MembersStepper, ShrinkingMembersStepper
 from mdf_loop.run.outputs import LoopReport
 
 LONG = 100_000
@@ -182,7 +182,7 @@ def _inputs(program: Program) -> tuple[Value, ...]:
     return tuple(entry.value for entry in program.inputs)
 
 
-class Reached(Struct, frozen=True):
+class PartialRun(Struct, frozen=True):
     """Partial or complete results of an evaluation.
 
     Attributes:
@@ -205,7 +205,7 @@ def run_in_segments(
     stopping: Stopping,
     follower: Follower = follow_loop,
     resume: Snapshot | None = None,
-) -> Reached:
+) -> PartialRun:
     """Evaluate a program segment by segment.
 
     Args:
@@ -243,7 +243,7 @@ class _Evaluation:
         self.first = 0
         self.resume: Snapshot | None = None
 
-    def reached(self) -> Reached:
+    def reached(self) -> PartialRun:
         """Run the remaining segments, and return the results."""
         for place in range(self.first, len(self.segments.segments)):
             segment = self.segments.segments[place]
@@ -255,7 +255,7 @@ class _Evaluation:
         whole = {output.name: output.value for output in self.segments.program.outputs}
         outputs = {n: self.values[value] for n, value in whole.items() if value in self.values}
         missing = {n: self._why() for n, value in whole.items() if value not in self.values}
-        return Reached(outputs, self.reports, self.reason, missing)
+        return PartialRun(outputs, self.reports, self.reason, missing)
 
     def _why(self) -> str:
         """Return the reason why an output could not be computed."""
@@ -332,7 +332,7 @@ class _Evaluation:
         at_once = self.segments.most_at_once(segment)
         if segment.loop.members is None:
             return LoopStepper(session, segment, known, around, at_once)
-        of_members = ApartStepper if self.segments.are_apart(segment) else MembersStepper
+        of_members = ShrinkingMembersStepper if self.segments.are_apart(segment) else MembersStepper
         return of_members(session, segment, known, around, at_once)
 
     # --- to go on later -------------------------------------------------------------------------

@@ -21,11 +21,11 @@ from mdf_loop.pipeline import evaluation, prepare
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend
 from mdf_loop.run.control.controller import RunController
 from mdf_loop.run.control.stepper import Block
-from mdf_loop.run.control.stopping import Stopped, Stopping, Unwatched
+from mdf_loop.run.control.stopping import NeverStopping, Stopped, Stopping
 from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.members import members_in_front
-from mdf_loop.run.segments import Follower, Reached, Segments, run_in_segments
+from mdf_loop.run.segments import Follower, PartialRun, Segments, run_in_segments
 from mdf_loop.signals import ending
 from mdf_loop.specification import RunControls
 
@@ -79,7 +79,7 @@ class SingleRun:
         pieces = {name: form for each in loaded_segments for name, form in each.native.items()}
         return {**self.session.native, **pieces}
 
-    def run(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
+    def run(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
         """Evaluate the model; `controller` is not yet entered.
 
         Raises:
@@ -91,7 +91,7 @@ class SingleRun:
         outputs = members_in_front(self._program, partial_run.outputs, len(arrays[self._swept]))
         return replace(partial_run, outputs=outputs)
 
-    def _reached(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
+    def _reached(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
         controls = controller.controls
         segments = self._segments_of(controls.watches)
         if segments is None:
@@ -107,7 +107,7 @@ class SingleRun:
                 controller.seconds[""] = time.perf_counter() - begun
             signalled = attempt.signalled
             if outputs is not None:
-                return Reached(outputs, {}, signalled, {})
+                return PartialRun(outputs, {}, signalled, {})
             if attempt.reason is StopReason.MEMORY_LIMIT:
                 self.session = self._backend.load(self._program, self._placement)  # afresh
         with controller:
@@ -149,19 +149,19 @@ class SingleRun:
                 )
             return self._segments[watch]
 
-    def _whole(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
+    def _whole(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
         """Evaluate a model without loops that could be followed."""
         controls = controller.controls
         is_asked = controls.time_limit is not None or controls.saved_at is not None
         begun = time.perf_counter()
         if self._takes_alike and self._took < BRIEF and not is_asked:
-            partial_run = Reached(self.session.run(arrays, Unwatched()), {}, None, {})
+            partial_run = PartialRun(self.session.run(arrays, NeverStopping()), {}, None, {})
         else:
             partial_run = self._watched(arrays, controller)
         self._took = controller.seconds[""] = time.perf_counter() - begun
         return partial_run
 
-    def _watched(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
+    def _watched(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
         """Evaluate the whole program so that it can be stopped."""
         outputs = None
         with controller, contextlib.suppress(Stopped):
@@ -170,7 +170,7 @@ class SingleRun:
         if reason is not None and reason.is_asked:
             raise ending(reason)
         if outputs is not None:
-            return Reached(outputs, {}, None, {})
+            return PartialRun(outputs, {}, None, {})
         raise controller.failure or RunError(
             "the time limit of the run was over, and nothing was reached",
             hint="only a loop on the outermost level of a model, or a run over time (steps), can "

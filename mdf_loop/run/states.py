@@ -18,11 +18,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mdf_loop.archives import read_arrays
+from mdf_loop.array_conversion import Ragged, as_supported_array
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
 from mdf_loop.ir import Array, Value
 from mdf_loop.ir.types import numpy_dtype
-from mdf_loop.outside import Ragged, array_of
 from mdf_loop.run.recording.labels import storable
 
 State: TypeAlias = Mapping[str, Array]
@@ -108,7 +108,7 @@ def check_keys(written_keys: Any, *allowed: Array) -> None:
 
 
 def _step(written_step: Any) -> Array:
-    step = array_of(written_step, "'step' of the state")
+    step = as_supported_array(written_step, "'step' of the state")
     if step.shape != () or step.dtype.kind not in "iu" or not 1 <= step <= MOST:
         raise InputError(
             f"'step' of the state is no whole number above 0: {written_step!r}", hint=_HINT
@@ -117,7 +117,7 @@ def _step(written_step: Any) -> Array:
 
 
 def _time(written_time: Any) -> Array:
-    time = array_of(written_time, "'time' of the state")
+    time = as_supported_array(written_time, "'time' of the state")
     if time.shape != () or time.dtype.kind not in "iuf" or not np.isfinite(time):
         raise InputError(
             f"'time' of the state is no number of seconds: {written_time!r}", hint=_HINT
@@ -128,7 +128,7 @@ def _time(written_time: Any) -> Array:
 def _fitting(name: str, content: Any, value: Value, members: int | None) -> Array:
     """Return the array if a carried value can represent it without loss."""
     try:
-        array = array_of(content, f"'{name}' of the state")
+        array = as_supported_array(content, f"'{name}' of the state")
     except Ragged:
         array = np.empty(0, object)
     own = array.shape

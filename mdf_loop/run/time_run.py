@@ -9,13 +9,13 @@ from msgspec import Struct
 from mdf_loop.errors import InputError, RunError
 from mdf_loop.ir import Data, StopReason
 from mdf_loop.run.control.controller import RunController
-from mdf_loop.run.control.stepper import Sink
+from mdf_loop.run.control.stepper import RowSink
 from mdf_loop.run.device import Device
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.outputs import Axis
-from mdf_loop.run.recording.keeping import Keeping
 from mdf_loop.run.recording.not_finite import RowEnds
 from mdf_loop.run.recording.recorder import Recorder
+from mdf_loop.run.recording.recording_plan import RecordingPlan
 from mdf_loop.run.recording.ticks import Clock
 from mdf_loop.run.states import State
 from mdf_loop.run.time_session import TimeSession
@@ -23,7 +23,7 @@ from mdf_loop.run.time_stepper import TimeStepper
 from mdf_loop.signals import ending
 
 
-class Ran(Struct, frozen=True):
+class CompletedRun(Struct, frozen=True):
     """Results of a run: rows of outputs, reductions over time, and the order of execution.
 
     `lengths` are those of rows that may have different ones.
@@ -49,11 +49,11 @@ class Ran(Struct, frozen=True):
 def run_over_time(
     session: TimeSession,
     stepper: TimeStepper,
-    keeping: Keeping,
-    sink: Sink,
+    keeping: RecordingPlan,
+    sink: RowSink,
     controller: RunController,
     name: str = "",
-) -> Ran:
+) -> CompletedRun:
     """Run a model over time to its end, or until the run is stopped.
 
     Args:
@@ -84,7 +84,7 @@ def run_over_time(
         raise controller.failure or _nothing_reached(stopped_by)
     sink.close()
     sink_rows = sink.arrays()
-    return Ran(
+    return CompletedRun(
         {name: sink_rows[name] for name in keeping.traces if name in sink_rows},
         {
             name: sink_rows[column]

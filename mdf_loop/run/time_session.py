@@ -15,7 +15,7 @@ from mdf_loop.ir import Array, InputRole, Loop, OutputRole, Program, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
-from mdf_loop.native.choice import BRIEF, LITTLE, NATIVE, refuse_standard_loops, work_of
+from mdf_loop.native.loop_decisions import BRIEF, LITTLE, NATIVE, refuse_standard_loops, work_of
 from mdf_loop.native.support import constants_in
 from mdf_loop.passes.segments.pregenerate_random_numbers import (
     MAX_PREGENERATED_NUMBERS,
@@ -34,8 +34,8 @@ from mdf_loop.run.control.stepper import Cadence
 from mdf_loop.run.device import USUAL, Device, Placement
 from mdf_loop.run.execution_list import Sets, sets_that_ran
 from mdf_loop.run.members import Members
-from mdf_loop.run.recording.keeping import Keeping
 from mdf_loop.run.recording.lengths import RowShapes
+from mdf_loop.run.recording.recording_plan import RecordingPlan
 from mdf_loop.run.states import (
     KEYS,
     State,
@@ -201,7 +201,7 @@ class TimeSession:
             else sys.maxsize
         )
 
-    def thinned(self, keeping: Keeping, controls: RunControls, members: int) -> int:
+    def thinned(self, keeping: RecordingPlan, controls: RunControls, members: int) -> int:
         """Return the distance between recorded rows that are checked, or `LAST_ONLY`."""
         if controls.watches or self._has_small_rows(members):
             return 1

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from mdf_loop.errors import InputError, RecordShapeError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, numpy_dtype
-from mdf_loop.native.choice import BRIEF, NATIVE
+from mdf_loop.native.loop_decisions import BRIEF, NATIVE
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Block, data_bytes
 from mdf_loop.run.control.stopping import Stopping
@@ -30,11 +30,11 @@ from mdf_loop.run.time_session import LAST_ONLY, TimeSession
 
 if TYPE_CHECKING:
     from mdf_loop.reading.binding import Bound
-    from mdf_loop.run.recording.keeping import Keeping
+    from mdf_loop.run.recording.recording_plan import RecordingPlan
     from mdf_loop.specification import RunSpecification
 
 
-class _Reached(Struct, frozen=True):
+class _Position(Struct, frozen=True):
     """Position of a run. `execution_mark` is the end of its order of execution.
 
     `alike` is how many rows are expected to be of one shape, `shapes` are those of the last ones.
@@ -63,7 +63,7 @@ class TimeStepper:
         session: TimeSession,
         specification: RunSpecification,
         bound: Bound,
-        keeping: Keeping,
+        keeping: RecordingPlan,
     ) -> None:
         start = session.start(specification, bound)
         state = None if start is None else {name: start[name] for name in session.carried}
@@ -83,7 +83,9 @@ class TimeStepper:
         self._brief = session.begin_run(self.total, self._members, specification.runs)
         self._every = session.thinned(keeping, specification.controls, self._members)
         self._execution_order: OrderOfExecution | None = OrderOfExecution()
-        self._position = self._before = _Reached(0, state, self._execution_order.mark(), self.total)
+        self._position = self._before = _Position(
+            0, state, self._execution_order.mark(), self.total
+        )
 
     @property
     def done(self) -> int:
@@ -184,7 +186,7 @@ class TimeStepper:
             self._execution_order = None
         mark = None if self._execution_order is None else self._execution_order.mark()
         alike, shapes = self._expected(rows)
-        self._position = _Reached(self.done + steps, state, mark, alike, shapes)
+        self._position = _Position(self.done + steps, state, mark, alike, shapes)
 
     def _expected(self, rows: Mapping[str, Array]) -> tuple[int, Mapping[str, tuple[int, ...]]]:
         """Return the expected number of equal rows after these rows, with their shapes."""
@@ -252,7 +254,7 @@ class TimeStepper:
         has_first = self._specification.values.state is None
         self._later_forms = dict(self.native) if done > has_first else {}
         mark = None if self._execution_order is None else self._execution_order.mark()
-        self._position = self._before = _Reached(done, state, mark, self.total)
+        self._position = self._before = _Position(done, state, mark, self.total)
 
 
 def _native(parts: Snapshot) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 
-class Start(Struct, frozen=True):
+class StarterModel(Struct, frozen=True):
     """A model to start from: its kind, what it is, and words for a first run of it."""
 
     kind: str
@@ -21,15 +21,15 @@ class Start(Struct, frozen=True):
 
 
 STARTS = (
-    Start(
+    StarterModel(
         "neuron",
         "a leaky integrate-and-fire neuron over time",
         "--steps 1001 --dt 0.1ms --plot {name}.png",
     ),
-    Start(
+    StarterModel(
         "decision",
         "a decision by evidence with noise, as a loop that ends at a bound",
         "--trials 1000 --plot {name}.png",
     ),
-    Start("loop", "a while loop that carries a number and records each one", ""),
+    StarterModel("loop", "a while loop that carries a number and records each one", ""),
 )

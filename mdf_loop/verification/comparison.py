@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.html_tables import html_table, number_text
 from mdf_loop.ir import Array, Data
 from mdf_loop.public_call import public_calls
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 _KINDS = {"bool", "int", "uint", "float"}
 
@@ -50,7 +50,7 @@ class Comparison:
 
     def __str__(self) -> str:
         verdict = "equal" if self.equal else "DIFFERENT"
-        return on_one_line(
+        return escape_to_one_line(
             f"{verdict:9}  {self.name}  {self.types[0]} against {self.engine} {self.types[1]}: "
             f"max abs {self.max_abs:.3g}, max rel {self.max_rel:.3g}{self._remark()}"
         )
@@ -95,7 +95,7 @@ class Verification:
         lines += self._summaries()
         lines += [f"{verdict} (tolerance: relative {self.tolerance:g})"]
         lines += [f"note: {note}" for note in self.notes]
-        return "\n".join(map(on_one_line, lines))
+        return "\n".join(map(escape_to_one_line, lines))
 
     def __repr__(self) -> str:
         return str(self)

@@ -20,7 +20,7 @@ from mdf_loop.ir import Array, Data, OutputRole, StopReason
 from mdf_loop.memory_limit import checked_limit, limited
 from mdf_loop.public_call import public_call
 from mdf_loop.reading import read, read_annotated
-from mdf_loop.reading.inputs import Given, open_ports
+from mdf_loop.reading.inputs import BoundInputs, open_ports
 from mdf_loop.reading.names import items, named_items
 from mdf_loop.reading.settings import with_values
 from mdf_loop.results.data import Results
@@ -226,7 +226,7 @@ def _verify_common_steps(
 
 def _run_engine(
     document: Document,
-    inputs: Given,
+    inputs: BoundInputs,
     spec: RunSpecification,
     notes: list[str],
     limits: Limits,

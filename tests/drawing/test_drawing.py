@@ -8,7 +8,7 @@ import pytest
 from mdf_loop.document.loading import suppress_output
 from mdf_loop.drawing import draw
 from mdf_loop.errors import InputError, LoopError, UnknownNameError
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 from tests.drawing.dot_text import edges, visible_text
 
 
@@ -264,7 +264,7 @@ def test_any_id_can_be_drawn(name, level):
     picture = ElementTree.fromstring(draw(model, level=level).svg())
     words = " ".join("".join(part.itertext()) for part in picture.findall(".//{*}text"))
     groups = [part.get("class") for part in picture.findall(".//{*}g")]
-    assert on_one_line(name) in words.replace("\xa0", " ")
+    assert escape_to_one_line(name) in words.replace("\xa0", " ")
     assert groups.count("node node") == 2
     assert groups.count("edge data") == (1 if level == 0 else 3)  # two of them to pills
 

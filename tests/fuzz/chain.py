@@ -23,7 +23,7 @@ from mdf_loop.importing import READERS, read_foreign
 from mdf_loop.importing.writing import write_model
 from mdf_loop.ir import Constant, Loop, Program, results, walk
 from mdf_loop.reading import open_ports
-from mdf_loop.reading.given import nothing
+from mdf_loop.reading.port_values import nothing
 
 OPTIONS: dict[str, Any] = {"device": "cpu", "shapes": "dynamic", "max_iterations": 50}
 MOST_ITERATIONS = 10_000

@@ -13,7 +13,7 @@ import mdf_loop
 from mdf_loop import streams
 from mdf_loop.distributions import FUNCTIONS, SiteTurn
 from mdf_loop.errors import LoopError
-from mdf_loop.native import choice
+from mdf_loop.native import loop_decisions
 from mdf_loop.run import time_session
 from mdf_loop.variates import VARIATES
 from tests.noisy_models import COUNT, SITE, U, Z
@@ -90,7 +90,7 @@ def test_all_are_called() -> None:
 def assert_same_bits(expression: str, *engines: str, native: str) -> None:
     """Check that these engines give the numbers of the reference."""
     expected = [reference(expression, turn) for turn in range(STEPS)]
-    with patch.object(choice, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
+    with patch.object(loop_decisions, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
         compiled = mdf_loop.compile(model(expression), native=native)
         for engine in engines:
             numbers = compiled.run(steps=STEPS, engine=engine)["y"]

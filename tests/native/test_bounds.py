@@ -16,9 +16,9 @@ from mdf_loop.native import bounds, machine
 from mdf_loop.native.blocks import LaneBlocks
 from mdf_loop.native.kernel import text_of
 from mdf_loop.native.loop_text import NO_MEMORY, STOPPED, TAKEN, LoopText
-from mdf_loop.native.space import Space
-from mdf_loop.native.steps import Steps
-from mdf_loop.native.support import Form, constants_in, form_of
+from mdf_loop.native.space import StackSpace
+from mdf_loop.native.steps import KernelWriter
+from mdf_loop.native.support import KernelSignature, constants_in, form_of
 from mdf_loop.native.writer import FormWriter
 from mdf_loop.ops.native.code import Code, Extent, NotNative
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
@@ -202,26 +202,26 @@ def test_a_wrong_place(monkeypatch: pytest.MonkeyPatch, kind: str, name: str, by
 @pytest.mark.parametrize("by", [1, -1, FAR, -FAR])
 def test_a_wrong_copy(monkeypatch: pytest.MonkeyPatch, kind: str, name: str, by: int) -> None:
     """All of an array is copied from or to beside where it is."""
-    copy = Steps.copy
+    copy = KernelWriter.copy
 
-    def wrong(self: Steps, target: str, source: str, size: Extent) -> None:
+    def wrong(self: KernelWriter, target: str, source: str, size: Extent) -> None:
         ends = (
             self.far(end, 8 * by) if memory_of(end) == name else end for end in (target, source)
         )
         copy(self, *ends, size)
 
-    monkeypatch.setattr(Steps, "copy", wrong)
+    monkeypatch.setattr(KernelWriter, "copy", wrong)
     assert fault(kind) == f"reach outside of the memory of '{name}'"
 
 
 @pytest.mark.parametrize(("kind", "name"), [("steps", "x"), ("growing", "Add")])
 def test_a_copy_that_is_too_long(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None:
-    copy = Steps.copy
+    copy = KernelWriter.copy
 
-    def wrong(self: Steps, target: str, source: str, size: Extent) -> None:
+    def wrong(self: KernelWriter, target: str, source: str, size: Extent) -> None:
         copy(self, target, source, self.one.put(f"add i64 {size}, 1"))
 
-    monkeypatch.setattr(Steps, "copy", wrong)
+    monkeypatch.setattr(KernelWriter, "copy", wrong)
     assert fault(kind) == f"reach outside of the memory of '{name}'"
 
 
@@ -239,20 +239,22 @@ def test_more_rows_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_room_that_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was in it before is gone."""
-    grown = Space.grown
+    grown = StackSpace.grown
 
-    def wrong(self: Space, room: int, factors: Sequence[Extent]) -> str:
+    def wrong(self: StackSpace, room: int, factors: Sequence[Extent]) -> str:
         before = grown(self, room, factors)
         grown(self, room, (*factors, 1 << 10))
         return before
 
-    monkeypatch.setattr(Space, "grown", wrong)
+    monkeypatch.setattr(StackSpace, "grown", wrong)
     assert fault("growing") == "reach outside of the memory of 'some'"
 
 
 def test_a_room_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    grown = Space.grown
-    monkeypatch.setattr(Space, "grown", lambda self, room, factors: grown(self, room, factors[1:]))
+    grown = StackSpace.grown
+    monkeypatch.setattr(
+        StackSpace, "grown", lambda self, room, factors: grown(self, room, factors[1:])
+    )
     assert fault("growing") == "reach outside of the memory of 'some'"
 
 
@@ -280,12 +282,12 @@ random = settings(
 )
 
 
-def forms(program: Program) -> Iterator[Form]:
+def forms(program: Program) -> Iterator[KernelSignature]:
     known = constants_in(program)
     return (form_of(op, known) for op in program.ops if isinstance(op, Loop))
 
 
-def texts(form: Form) -> tuple[LoopText, LoopText]:
+def texts(form: KernelSignature) -> tuple[LoopText, LoopText]:
     """Without and with checks."""
     with kernels_checked(False):
         plain = text_of(form, 8)

@@ -9,8 +9,8 @@ from onnx import numpy_helper
 
 import mdf_loop
 from mdf_loop.ir import loops
-from mdf_loop.native.choice import said_before
 from mdf_loop.native.cost import is_slower
+from mdf_loop.native.loop_decisions import said_before
 from mdf_loop.native.support import constants_in
 from mdf_loop.pipeline import LOADED, ONNXRUNTIME, prepare
 

@@ -15,7 +15,7 @@ import pytest
 import mdf_loop
 from mdf_loop.cli import main
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.native import choice, executable_memory, machine
+from mdf_loop.native import executable_memory, loop_decisions, machine
 from mdf_loop.native.executable_memory import executable_memory_problem
 from mdf_loop.ops.native.code import NotNative
 from tests.models.timed import NEURON
@@ -62,10 +62,10 @@ def refuse() -> None:
 def hardened(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A system that refuses to make a written page executable."""
     monkeypatch.setattr(executable_memory, "_make_page_executable", refuse)
-    for cached in (choice.unavailable, machine.problem):
+    for cached in (loop_decisions.unavailable, machine.problem):
         cached.cache_clear()
     yield
-    for cached in (choice.unavailable, machine.problem):
+    for cached in (loop_decisions.unavailable, machine.problem):
         cached.cache_clear()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.native import choice, machine
+from mdf_loop.native import loop_decisions, machine
 from tests.long_runs.helpers import Case, chunked, same_results, unbroken
 from tests.models.loops import loop_model
 from tests.placements import kernels_checked
@@ -22,7 +22,7 @@ SEEDS = times(15, 3000)
 @pytest.fixture(autouse=True)
 def even_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops are native even if there is little to do."""
-    monkeypatch.setattr(choice, "LITTLE", 0.0)
+    monkeypatch.setattr(loop_decisions, "LITTLE", 0.0)
 
 
 def without_reasons(results: mdf_loop.Results) -> mdf_loop.Results:

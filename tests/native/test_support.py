@@ -18,7 +18,7 @@ from mdf_loop.ir import (
     Recorded,
     Value,
 )
-from mdf_loop.native import choice
+from mdf_loop.native import loop_decisions
 from mdf_loop.run.onnxruntime.session import Session
 from tests.native.one_loop import Sketch
 from tests.placements import NATIVE, REQUIRED, STANDARD
@@ -245,7 +245,7 @@ STANDARDS = {
 
 @pytest.mark.parametrize("make", STANDARDS, ids=lambda make: make.__name__)
 def test_reasons(make: Callable[[], Program], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "LITTLE", 0)
+    monkeypatch.setattr(loop_decisions, "LITTLE", 0)
     program, reason = make(), STANDARDS[make]
     assert Session(program, NATIVE).native["A.f"] == f"standard: {reason}"
     with pytest.raises(UnsupportedError) as error:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import mdf_loop
 from mdf_loop import streams
-from mdf_loop.native import choice
+from mdf_loop.native import loop_decisions
 from mdf_loop.run import time_session
 from mdf_loop.run.onnxruntime import session
 from tests.long_runs.helpers import Case, chunked, resumed, same_results, unbroken
@@ -35,7 +35,7 @@ SEEDS = st.sampled_from([0, 1, 2**64 - 1])
 @contextmanager
 def native() -> Iterator[None]:
     """Compile all loops to machine code, however little work they do."""
-    with patch.object(choice, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
+    with patch.object(loop_decisions, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
         yield
 
 

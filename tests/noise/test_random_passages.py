@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mdf_loop
-from mdf_loop.native import choice
+from mdf_loop.native import loop_decisions
 from mdf_loop.run import members_stepper
 from tests.models.loops import loop_model
 from tests.soak import times
@@ -87,7 +87,7 @@ def test_any_form_and_batch(model: dict[str, Any], seed: int, elements: int) -> 
     by_meaning = standard.run(trials=TRIALS, engine="interpreter", **options)
     same(by_meaning, many)
     assert by_meaning.loops == many.loops
-    with patch.object(choice, "LITTLE", 0.0):
+    with patch.object(loop_decisions, "LITTLE", 0.0):
         same(mdf_loop.compile(model, device="cpu").run(trials=TRIALS, **options), many)
     with patch.object(members_stepper, "ELEMENTS", elements):
         same(standard.run(trials=TRIALS, **options), many)

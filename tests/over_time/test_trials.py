@@ -362,7 +362,7 @@ def repeated(name: str, rows: Any, shape: tuple[int, ...]) -> Any:
 def test_verify_finds_rows_that_were_not_computed(monkeypatch):
     """A recorder that repeats short rows, without an error."""
     monkeypatch.setattr(rows_module, "padded", lambda _, rows, shape: np.broadcast_to(rows, shape))
-    monkeypatch.setattr("mdf_loop.run.recording.keeping.length_names", lambda *_: {})
+    monkeypatch.setattr("mdf_loop.run.recording.recording_plan.length_names", lambda *_: {})
     verification = mdf_loop.verify(trials(), {"M": np.array([1, 3, 1, 3])}, steps=4)
     assert not verification.equal
     assert "first at step 2: float64[3] against float64[1]" in str(verification)

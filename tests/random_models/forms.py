@@ -13,8 +13,8 @@ import numpy as np
 from mdf_loop import Results
 from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.errors import LoopError
-from mdf_loop.native import choice
-from mdf_loop.native.choice import NATIVE
+from mdf_loop.native import loop_decisions
+from mdf_loop.native.loop_decisions import NATIVE
 from tests.long_runs.helpers import Case
 from tests.random_models.models import RandomModel
 from tests.random_programs.forms import Arrays, in_plain_runtime
@@ -50,12 +50,12 @@ class Form:
         forms: dict[str, bool] = {}
 
         def noting(loop: Any, known: Any) -> Any:
-            form = choice_form_of(loop, known)
+            form = original_form_of(loop, known)
             forms[loop.name] = form.many
             return form
 
-        choice_form_of = choice.form_of
-        with mock.patch.object(choice, "form_of", noting):
+        original_form_of = loop_decisions.form_of
+        with mock.patch.object(loop_decisions, "form_of", noting):
             results = self.compiled.run(**words)
         self.has_arrays = forms.get("time", False)
         return results

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.native.choice import MANY
+from mdf_loop.native.loop_decisions import MANY
 from tests.random_models.functions import FUNCTIONS
 from tests.random_models.nodes import Drawing, Node, random_profile
 

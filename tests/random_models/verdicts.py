@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop import Results
 from mdf_loop.errors import LoopError
-from mdf_loop.native.choice import BRIEF, NATIVE
+from mdf_loop.native.loop_decisions import BRIEF, NATIVE
 from tests.random_models.forms import Form, Forms, file_outputs, form_of_model
 from tests.random_models.models import RandomModel
 from tests.random_models.ways import Ways, arrays_of

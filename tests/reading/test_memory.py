@@ -8,7 +8,7 @@ import pytest
 from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.reading.memory import LoopMemory, Memory, State, Types, fitted, selected
+from mdf_loop.reading.memory import CarriedTypes, LoopMemory, Memory, State, fitted, selected
 
 V: State = ("parameter", "A", "v")
 W: State = ("output", "A", "w")
@@ -42,12 +42,12 @@ def test_who_has_run() -> None:
     assert outside.ran("B") is False
 
 
-def _loop(b: ModelBuilder, types: Types) -> LoopMemory:
+def _loop(b: ModelBuilder, types: CarriedTypes) -> LoopMemory:
     return LoopMemory(b.body(), types, lambda state: _constant(b, 1), ["B"])
 
 
 def test_what_is_read_first_is_carried() -> None:
-    b, types = ModelBuilder(), Types()
+    b, types = ModelBuilder(), CarriedTypes()
     types.widen(V, _constant(b, 1))
     memory = _loop(b, types)
     entered = memory.get(V)
@@ -62,7 +62,7 @@ def test_what_is_read_first_is_carried() -> None:
 
 def test_a_type_that_became_wider_is_too_narrow() -> None:
     """Also if it was made wider while the body was read."""
-    b, types = ModelBuilder(), Types()
+    b, types = ModelBuilder(), CarriedTypes()
     types.widen(V, _constant(b, 1))
     memory = _loop(b, types)
     memory.get(V)
@@ -79,7 +79,7 @@ def test_a_type_that_became_wider_is_too_narrow() -> None:
 
 
 def test_types_that_hold_for_both() -> None:
-    b, types = ModelBuilder(), Types()
+    b, types = ModelBuilder(), CarriedTypes()
     for value, type_ in ((1, ("int64", ())), (0.5, ("float64", ())), ([1, 2], ("float64", (2,)))):
         types.widen(V, _constant(b, value))
         assert types.type(V) == type_
@@ -92,7 +92,7 @@ def test_types_that_hold_for_both() -> None:
 
 
 def test_a_type_that_widens_for_ever() -> None:
-    b, types = ModelBuilder(), Types()
+    b, types = ModelBuilder(), CarriedTypes()
     for rank in range(10):
         types.widen(V, b.new("int64", (1,) * rank, "v"))
     with pytest.raises(CarryShapeError, match="gets another shape with every step"):

@@ -20,7 +20,7 @@ from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.onnxruntime.session import Session
-from mdf_loop.run.segments import Follower, Reached, Segments, run_in_segments
+from mdf_loop.run.segments import Follower, PartialRun, Segments, run_in_segments
 from tests.conftest import document_of
 from tests.models.loops import loop_model
 from tests.placements import STANDARD
@@ -150,7 +150,7 @@ def cut(program: Program, *, watch: bool = False) -> Segments | None:
     return Segments(program, segments, PROGRAM_BACKENDS["onnxruntime"], STANDARD)
 
 
-def run(segments: Segments, arrays: Mapping[str, Any], follower: Follower) -> Reached:
+def run(segments: Segments, arrays: Mapping[str, Any], follower: Follower) -> PartialRun:
     """The program's outputs, segment by segment; what breaks off is resumed."""
     resume = None
     while True:

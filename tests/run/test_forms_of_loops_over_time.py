@@ -10,7 +10,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import InputError
-from mdf_loop.native.choice import BRIEF, NATIVE
+from mdf_loop.native.loop_decisions import BRIEF, NATIVE
 from mdf_loop.run.time_stepper import TimeStepper
 
 BODY = {

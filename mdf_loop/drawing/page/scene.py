@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.outline.text import shorten
-from mdf_loop.visible import on_one_line, visible
+from mdf_loop.text_escaping import escape_control_characters, escape_to_one_line
 
 MAX_TEXT_LENGTH = 4000
 """Number of characters above which a page has only the beginning of a text."""
@@ -106,7 +106,10 @@ def _pack_box(box: Box) -> dict[str, Any]:
         "L": [_pack_port(port) for port in box.left],
         "R": [_pack_port(port) for port in box.right],
         "z": [_pack_wire(wire) for wire in box.back],
-        "d": [[title, visible(shorten(text, MAX_TEXT_LENGTH))] for title, text in box.details],
+        "d": [
+            [title, escape_control_characters(shorten(text, MAX_TEXT_LENGTH))]
+            for title, text in box.details
+        ],
         "p": safe_text(box.path),
     }
     if box.inner is not None:
@@ -128,4 +131,4 @@ def _pack_wire(wire: Wire) -> list[Any]:
 
 def safe_text(text: str) -> str:
     """Return a text on one line, without control characters and of limited length."""
-    return on_one_line(shorten(text, MAX_TEXT_LENGTH))
+    return escape_to_one_line(shorten(text, MAX_TEXT_LENGTH))

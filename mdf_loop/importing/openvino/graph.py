@@ -14,7 +14,7 @@ from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.openvino.call import TRANSLATORS, LayerCall
 from mdf_loop.importing.openvino.network import Layer
 from mdf_loop.importing.openvino.place import NetworkWriter
-from mdf_loop.suggestion import suggestion
+from mdf_loop.name_suggestions import suggest
 
 BodyLayerWriter: TypeAlias = "Callable[[Layer, NetworkWriter], None]"
 
@@ -74,7 +74,7 @@ def _write_layer(layer: Layer, network_writer: NetworkWriter) -> None:
         raise UnsupportedError(
             f"the layer type {layer.type}{opset} cannot be read",
             layer.where,
-            suggestion(layer.type, [*TRANSLATORS, *BODY_LAYER_WRITERS])
+            suggest(layer.type, [*TRANSLATORS, *BODY_LAYER_WRITERS])
             if _is_close(layer.type)
             else "",
         )

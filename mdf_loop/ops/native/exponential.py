@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.ops.native.formula import (
-    Number,
+    Register,
     choose,
     exceeds,
     fma,
@@ -57,67 +57,67 @@ FLAT = 20.0
 """From here on tanh(x) is 1."""
 
 
-class Reduced(Struct, frozen=True):
+class ReducedExponent(Struct, frozen=True):
     """`x = k log(2) + r + rest`; where |x| is larger than exp can use this means nothing."""
 
-    biased: Number
+    biased: Register
     """Bits whose last eleven are those of k + BIAS."""
 
-    r: Number
-    rest: Number
+    r: Register
+    rest: Register
 
-    def scale(self) -> Number:
+    def scale(self) -> Register:
         """`2**k` where it is normal."""
         return (self.biased << 52).float()
 
-    def scaled(self, value: Number) -> Number:
+    def scaled(self, value: Register) -> Register:
         """`2**k * value` for a value near 1 and k from -1076 to 1024, rounded once: in two factors."""
         half = self.biased >> 1
         first, second = half + BIAS // 2, self.biased - half + (BIAS + 1) // 2
         return value * (first << 52).float() * (second << 52).float()
 
 
-def reduced(x: Number) -> Reduced:
+def reduced(x: Register) -> ReducedExponent:
     """Return the nearest k, and the remainder."""
     shifted = fma(x, PER_LOG2, WHOLE)
     k = shifted - WHOLE
     most = fma(k, -LOG2[0], x)
     r = fma(k, -LOG2[1], most)
-    return Reduced(shifted.bits(), r, fma(k, -LOG2[1], most - r))
+    return ReducedExponent(shifted.bits(), r, fma(k, -LOG2[1], most - r))
 
 
-def exp(x: Number) -> Number:
+def exp(x: Register) -> Register:
     """`e**x`; error: 0.88 ulp."""
     at = reduced(x)
     near_one = _near_one(at.r)
     return where_rare(exceeds(x, LARGE), near_one * at.scale(), lambda: far(x, at, near_one))
 
 
-def _near_one(r: Number) -> Number:
+def _near_one(r: Register) -> Register:
     """`exp(r)`."""
     return fma(fma(r, polynomial(r, r * r, EXP), 1.0), r, 1.0)
 
 
-def far(x: Number, at: Reduced, near_one: Number) -> Number:
+def far(x: Register, at: ReducedExponent, near_one: Register) -> Register:
     """`exp(x)` of every x: where it is infinite, subnormal or nothing, too; `near_one` is exp(r)."""
     above = choose(x < LEAST, x.like(0.0), at.scaled(near_one))
     known = choose(x > MOST, x.like(np.inf), above)
     return choose(x.is_nan(), x, known)
 
 
-def expm1(x: Number) -> Number:
+def expm1(x: Register) -> Register:
     """`e**x - 1`, also where this is small; error: 1.25 ulp."""
     at = reduced(x)
     large, small = _less_one(at)
 
-    def remedy() -> Number:
+    def remedy() -> Register:
         there = far(x, at, _near_one(at.r)) - 1.0
         return choose(exceeds(x, LARGE), there, large + small)
 
     return with_sign(where_rare(exceeds(x, LARGE), large + small, remedy), x)
 
 
-def _less_one(at: Reduced) -> tuple[Number, Number]:
+def _less_one(at: ReducedExponent) -> tuple[Register, Register]:
     """`exp(x) - 1` as a sum of a large and a small number, unless x is large.
 
     With s = 2**k and exp(r) - 1 = r + m: (s - 1 + s r) + s m.
@@ -129,7 +129,7 @@ def _less_one(at: Reduced) -> tuple[Number, Number]:
     return large, fma(scale, m, fma(scale, at.r, less - large))
 
 
-def tanh(x: Number) -> Number:
+def tanh(x: Register) -> Register:
     """`d / (d + 2)` with d = exp(2 |x|) - 1; error: 1.00 ulp."""
     size = abs(x)
     bounded = choose(size > FLAT, x.like(FLAT), size)
@@ -141,7 +141,9 @@ def tanh(x: Number) -> Number:
     return with_sign(_quotient(above, above_rest, below, below_rest), x)
 
 
-def _quotient(above: Number, above_rest: Number, below: Number, below_rest: Number) -> Number:
+def _quotient(
+    above: Register, above_rest: Register, below: Register, below_rest: Register
+) -> Register:
     """`(above + above_rest) / (below + below_rest)`, from a quotient and what it leaves."""
     part = 1.0 / below
     quotient = above * part
@@ -149,7 +151,7 @@ def _quotient(above: Number, above_rest: Number, below: Number, below_rest: Numb
     return fma(fma(-quotient, below_rest, left), part, quotient)
 
 
-def sigmoid(x: Number) -> Number:
+def sigmoid(x: Register) -> Register:
     """`1 / (1 + exp(-x))`, below 0 `e / (1 + e)` with e = exp(x); error: 1.47 ulp."""
     small = exp(-abs(x))
     below = small + 1.0

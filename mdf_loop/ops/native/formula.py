@@ -16,139 +16,141 @@ from msgspec import Struct
 from mdf_loop.ops.native.code import Code, Text, is_float
 
 
-class Number(Struct, frozen=True, eq=False):
+class Register(Struct, frozen=True, eq=False):
     """A register in formulas: of floats, of whole numbers (which wrap) or of truth values."""
 
     code: Code
     register: str
     dtype: str = "float64"
 
-    def like(self, value: Number | float) -> Number:
+    def like(self, value: Register | float) -> Register:
         """Return a constant of the same dtype. A number stays as it is."""
-        if isinstance(value, Number):
+        if isinstance(value, Register):
             return value
-        return Number(self.code, self.code.number(value, self.dtype), self.dtype)
+        return Register(self.code, self.code.number(value, self.dtype), self.dtype)
 
-    def _binary(self, floats: str, whole: str, a: Number, b: Number) -> Number:
+    def _binary(self, floats: str, whole: str, a: Register, b: Register) -> Register:
         word = floats if is_float(self.dtype) else whole
-        return Number(
+        return Register(
             self.code, self.code.binary(word, self.dtype, a.register, b.register), a.dtype
         )
 
-    def _compare(self, floats: str, whole: str, other: Number | float) -> Number:
+    def _compare(self, floats: str, whole: str, other: Register | float) -> Register:
         word = floats if is_float(self.dtype) else whole
         b = self.like(other).register
-        return Number(self.code, self.code.compare(word, self.dtype, self.register, b), "bool")
+        return Register(self.code, self.code.compare(word, self.dtype, self.register, b), "bool")
 
-    def __add__(self, other: Number | float) -> Number:
+    def __add__(self, other: Register | float) -> Register:
         return self._binary("fadd", "add", self, self.like(other))
 
-    def __radd__(self, other: float) -> Number:
+    def __radd__(self, other: float) -> Register:
         return self.like(other) + self
 
-    def __sub__(self, other: Number | float) -> Number:
+    def __sub__(self, other: Register | float) -> Register:
         return self._binary("fsub", "sub", self, self.like(other))
 
-    def __rsub__(self, other: float) -> Number:
+    def __rsub__(self, other: float) -> Register:
         return self.like(other) - self
 
-    def __mul__(self, other: Number | float) -> Number:
+    def __mul__(self, other: Register | float) -> Register:
         return self._binary("fmul", "mul", self, self.like(other))
 
-    def __rmul__(self, other: float) -> Number:
+    def __rmul__(self, other: float) -> Register:
         return self.like(other) * self
 
-    def __truediv__(self, other: Number | float) -> Number:
+    def __truediv__(self, other: Register | float) -> Register:
         return self._binary("fdiv", "", self, self.like(other))
 
-    def __rtruediv__(self, other: float) -> Number:
+    def __rtruediv__(self, other: float) -> Register:
         return self.like(other) / self
 
-    def __neg__(self) -> Number:
+    def __neg__(self) -> Register:
         negated = self.code.put(f"fneg {self.code.type(self.dtype)} {self.register}")
-        return Number(self.code, negated, self.dtype)
+        return Register(self.code, negated, self.dtype)
 
-    def __abs__(self) -> Number:
-        return Number(self.code, self.code.intrinsic("fabs", self.dtype, self.register), self.dtype)
+    def __abs__(self) -> Register:
+        return Register(
+            self.code, self.code.intrinsic("fabs", self.dtype, self.register), self.dtype
+        )
 
-    def floor(self) -> Number:
+    def floor(self) -> Register:
         """Return the largest whole number that is not larger."""
-        return Number(
+        return Register(
             self.code, self.code.intrinsic("floor", self.dtype, self.register), self.dtype
         )
 
-    def __and__(self, other: Number | int) -> Number:
+    def __and__(self, other: Register | int) -> Register:
         return self._binary("", "and", self, self.like(other))
 
-    def __or__(self, other: Number | int) -> Number:
+    def __or__(self, other: Register | int) -> Register:
         return self._binary("", "or", self, self.like(other))
 
-    def __xor__(self, other: Number | int) -> Number:
+    def __xor__(self, other: Register | int) -> Register:
         return self._binary("", "xor", self, self.like(other))
 
-    def __lshift__(self, places: int) -> Number:
+    def __lshift__(self, places: int) -> Register:
         return self._binary("", "shl", self, self.like(places))
 
-    def __rshift__(self, places: int) -> Number:
+    def __rshift__(self, places: int) -> Register:
         """Zeros come in from the left."""
         return self._binary("", "lshr", self, self.like(places))
 
-    def __lt__(self, other: Number | float) -> Number:
+    def __lt__(self, other: Register | float) -> Register:
         return self._compare("olt", "slt", other)
 
-    def __gt__(self, other: Number | float) -> Number:
+    def __gt__(self, other: Register | float) -> Register:
         return self._compare("ogt", "sgt", other)
 
-    def is_same(self, other: Number | float) -> Number:
+    def is_same(self, other: Register | float) -> Register:
         """Return whether both are equal. nan equals nothing."""
         return self._compare("oeq", "eq", other)
 
-    def is_nan(self) -> Number:
+    def is_nan(self) -> Register:
         """Return whether the number is nan."""
         return self._compare("uno", "", self)
 
-    def is_outside(self, low: int, end: int) -> Number:
+    def is_outside(self, low: int, end: int) -> Register:
         """Return whether a whole number is less than `low`, or at least `end`."""
         above, bound = self - low, self.like(end - low)
         truth = self.code.compare("uge", self.dtype, above.register, bound.register)
-        return Number(self.code, truth, "bool")
+        return Register(self.code, truth, "bool")
 
-    def bits(self) -> Number:
+    def bits(self) -> Register:
         """Return the bits of a float64 as a whole number."""
-        return Number(
+        return Register(
             self.code, self.code.cast("bitcast", "float64", self.register, "int64"), "int64"
         )
 
-    def float(self) -> Number:
+    def float(self) -> Register:
         """Return the float64 that has these bits."""
-        return Number(self.code, self.code.cast("bitcast", "int64", self.register, "float64"))
+        return Register(self.code, self.code.cast("bitcast", "int64", self.register, "float64"))
 
 
-def fma(a: Number, b: Number | float, c: Number | float) -> Number:
+def fma(a: Register, b: Register | float, c: Register | float) -> Register:
     """Return `a * b + c`, rounded once."""
     registers = (each.register for each in (a, a.like(b), a.like(c)))
-    return Number(a.code, a.code.intrinsic("fma", a.dtype, *registers), a.dtype)
+    return Register(a.code, a.code.intrinsic("fma", a.dtype, *registers), a.dtype)
 
 
-def choose(truth: Number, a: Number, b: Number | float) -> Number:
+def choose(truth: Register, a: Register, b: Register | float) -> Register:
     """Return `a` where the condition is true, else `b`."""
     register = truth.code.choose(truth.register, a.dtype, a.register, a.like(b).register)
-    return Number(a.code, register, a.dtype)
+    return Register(a.code, register, a.dtype)
 
 
-def exceeds(x: Number, size: float) -> Number:
+def exceeds(x: Register, size: float) -> Register:
     """Return whether |x| exceeds a size, or x is nan."""
     bound = x.like(size).register
-    return Number(x.code, x.code.compare("ugt", x.dtype, abs(x).register, bound), "bool")
+    return Register(x.code, x.code.compare("ugt", x.dtype, abs(x).register, bound), "bool")
 
 
-def with_sign(size: Number, sign: Number) -> Number:
+def with_sign(size: Register, sign: Register) -> Register:
     """Return a size that is not negative with the sign of another number."""
     register = size.code.intrinsic("copysign", size.dtype, size.register, sign.register)
-    return Number(size.code, register, size.dtype)
+    return Register(size.code, register, size.dtype)
 
 
-def polynomial(x: Number, square: Number, coefficients: Sequence[float]) -> Number:
+def polynomial(x: Register, square: Register, coefficients: Sequence[float]) -> Register:
     """`c[0] + c[1] x + c[2] x**2 + ...`; `square` is `x * x`.
 
     Those of even and of odd powers are summed side by side: as many instructions as one by one, half
@@ -158,7 +160,7 @@ def polynomial(x: Number, square: Number, coefficients: Sequence[float]) -> Numb
     return fma(odd, x, even)
 
 
-def horner(x: Number, coefficients: Sequence[float]) -> Number:
+def horner(x: Register, coefficients: Sequence[float]) -> Register:
     """`c[0] + x (c[1] + x (c[2] + ...))`."""
     polynomial = x.like(coefficients[-1])
     for c in coefficients[-2::-1]:
@@ -166,7 +168,7 @@ def horner(x: Number, coefficients: Sequence[float]) -> Number:
     return polynomial
 
 
-def where_rare(truth: Number, usual: Number, remedy: Callable[[], Number]) -> Number:
+def where_rare(truth: Register, usual: Register, remedy: Callable[[], Register]) -> Register:
     """Return a remedy if a condition is true in any lane, else the usual result. The remedy is computed only then.
 
     A remedy gives each lane what depends on this lane alone, and what is usual where it is not true:
@@ -177,13 +179,13 @@ def where_rare(truth: Number, usual: Number, remedy: Callable[[], Number]) -> Nu
 
 
 def all_where_rare(
-    truth: Number, usual: Sequence[Number], remedy: Callable[[], Sequence[Number]]
-) -> list[Number]:
+    truth: Register, usual: Sequence[Register], remedy: Callable[[], Sequence[Register]]
+) -> list[Register]:
     """`where_rare` of several numbers at once."""
     code = truth.code
     places = [code.place(code.type(number.dtype)) for number in usual]
 
-    def keep(numbers: Sequence[Number]) -> None:
+    def keep(numbers: Sequence[Register]) -> None:
         for place, number in zip(places, numbers, strict=True):
             code.line(f"store {code.type(number.dtype)} {number.register}, ptr {place}")
 
@@ -196,10 +198,10 @@ def all_where_rare(
     code.label(after)
     loads = (f"load {code.type(each.dtype)}, ptr" for each in usual)
     registers = [code.put(f"{load} {place}") for load, place in zip(loads, places, strict=True)]
-    return [Number(code, r, each.dtype) for r, each in zip(registers, usual, strict=True)]
+    return [Register(code, r, each.dtype) for r, each in zip(registers, usual, strict=True)]
 
 
-def called(name: str, own: Callable[..., Number], *numbers: Number) -> Number:
+def called(name: str, own: Callable[..., Register], *numbers: Register) -> Register:
     """`own(*given)` by a function of its own, whose text is there once however often it is called."""
     code = numbers[0].code
     full = f"{name}_{code.width}"
@@ -207,13 +209,13 @@ def called(name: str, own: Callable[..., Number], *numbers: Number) -> Number:
         code.text.declared.update(_function(full, own, *numbers))
     arguments = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in numbers)
     register = code.put(f"call {code.type('float64')} @{full}({arguments})")
-    return Number(code, register)
+    return Register(code, register)
 
 
-def _function(name: str, own: Callable[..., Number], *like: Number) -> dict[str, str]:
+def _function(name: str, own: Callable[..., Register], *like: Register) -> dict[str, str]:
     """Return the text of a function of such numbers, and of the functions that it calls, by name."""
     code = Code(Text(), like[0].code.width)
-    inputs = [Number(code, f"%in{k}", each.dtype) for k, each in enumerate(like)]
+    inputs = [Register(code, f"%in{k}", each.dtype) for k, each in enumerate(like)]
     outputs = own(*inputs)
     kind = code.type(outputs.dtype)
     code.line(f"ret {kind} {outputs.register}")

@@ -14,16 +14,16 @@ from mdf_loop.ops.native import exponential, logarithm, trigonometric
 from mdf_loop.ops.native.arithmetic import Form, first
 from mdf_loop.ops.native.code import Code, is_float
 from mdf_loop.ops.native.conversions import converted
-from mdf_loop.ops.native.formula import Number
+from mdf_loop.ops.native.formula import Register
 from mdf_loop.ops.native.power import power as own_power
 
-Own = Callable[..., Number]
+Own = Callable[..., Register]
 """Own code of a function: numbers of float64 to one number."""
 
 
 def of_many(code: Code, dtype: str, own: Own, *registers: str) -> str:
     """Write a function of floats by own code, in float64."""
-    wide = (Number(code, converted(code, dtype, register, "float64")) for register in registers)
+    wide = (Register(code, converted(code, dtype, register, "float64")) for register in registers)
     return converted(code, "float64", own(*wide).register, dtype)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_loop.ops.native.formula import Number, choose, fma, polynomial, where_rare, with_sign
+from mdf_loop.ops.native.formula import Register, choose, fma, polynomial, where_rare, with_sign
 
 LOG = (
     0.6666666666666734,
@@ -42,10 +42,10 @@ RAISED = 54
 """Exponent of the power of two by which a subnormal number is multiplied."""
 
 
-def log(x: Number) -> Number:
+def log(x: Register) -> Register:
     """Write the natural logarithm; error: 0.84 ulp."""
 
-    def remedy() -> Number:
+    def remedy() -> Register:
         subnormal = x < 2.0**-1022
         raised = choose(subnormal, x * 2.0**RAISED, x)
         return _at_ends(x, _log(raised, choose(subnormal, x.like(-RAISED), 0.0), x.like(0.0)))
@@ -53,7 +53,7 @@ def log(x: Number) -> Number:
     return where_rare(_is_special(x), _log(x, x.like(0.0), x.like(0.0)), remedy)
 
 
-def log1p(x: Number) -> Number:
+def log1p(x: Register) -> Register:
     """Write `log(1 + x)`, also for small x; error: 0.88 ulp."""
     total = 1.0 + x
     other = total - 1.0
@@ -63,19 +63,19 @@ def log1p(x: Number) -> Number:
     return with_sign(logarithm, x)
 
 
-def _is_special(x: Number) -> Number:
+def _is_special(x: Register) -> Register:
     """Write the test whether x is not a positive normal number."""
     return x.bits().is_outside(LEAST_NORMAL, INFINITE)
 
 
-def _at_ends(x: Number, usual: Number) -> Number:
+def _at_ends(x: Register, usual: Register) -> Register:
     """Write the logarithm of x, which may be 0, infinite, negative or nan."""
     above = choose(x < np.inf, usual, x)
     positive = choose(x > 0.0, above, x.like(np.nan))
     return choose(x.is_same(0.0), x.like(-np.inf), positive)
 
 
-def _log(x: Number, more: Number, rest: Number) -> Number:
+def _log(x: Register, more: Register, rest: Register) -> Register:
     """Write `log(x) + more * log(2) + rest` of a normal x and a small rest."""
     k, f = split(x)
     s = f / (2.0 + f)
@@ -87,7 +87,7 @@ def _log(x: Number, more: Number, rest: Number) -> Number:
     return large + ((f - (large - whole)) - (half - inner) + rest)
 
 
-def split(x: Number) -> tuple[Number, Number]:
+def split(x: Register) -> tuple[Register, Register]:
     """Write the k and the f of a normal x."""
     shifted = x.bits() + (ONE - SQRT_HALF)
     k = ((shifted >> 52) | TWO_52).float() - (2.0**52 + 1023)

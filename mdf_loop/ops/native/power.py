@@ -15,7 +15,15 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.ops.native.exponential import EXP, LARGE, far, reduced
-from mdf_loop.ops.native.formula import Number, called, choose, exceeds, fma, polynomial, where_rare
+from mdf_loop.ops.native.formula import (
+    Register,
+    called,
+    choose,
+    exceeds,
+    fma,
+    polynomial,
+    where_rare,
+)
 from mdf_loop.ops.native.logarithm import INFINITE, LOG2, RAISED, split
 
 POWER = (
@@ -34,26 +42,26 @@ TWO_THIRDS = (float.fromhex("0x1.5555555555555p-1"), float.fromhex("0x1.55555555
 """2 / 3 as a sum of a float and the remainder."""
 
 
-class Pair(Struct, frozen=True):
+class DoubleWord(Struct, frozen=True):
     """Sum of a large and a small number, with twice as many digits as one number."""
 
-    large: Number
-    small: Number
+    large: Register
+    small: Register
 
-    def __mul__(self, other: Pair) -> Pair:
+    def __mul__(self, other: DoubleWord) -> DoubleWord:
         large = self.large * other.large
         lost = fma(self.large, other.large, -large)
-        return Pair(large, lost + fma(self.large, other.small, self.small * other.large))
+        return DoubleWord(large, lost + fma(self.large, other.small, self.small * other.large))
 
 
-def total(a: Number, b: Number, rest: Number | float | None = None) -> Pair:
+def total(a: Register, b: Register, rest: Register | float | None = None) -> DoubleWord:
     """Write `a + b + rest` for |b| <= |a| (or a of 0) and a small rest."""
     large = a + b
     small = (a - large) + b
-    return Pair(large, small if rest is None else small + rest)
+    return DoubleWord(large, small if rest is None else small + rest)
 
 
-def power(x: Number, y: Number) -> Number:
+def power(x: Register, y: Register) -> Register:
     """Write `x ** y`, by the rules of C; error: 1.01 ulp, 0.63 ulp if |y log|x|| < 20.
 
     `x ** 2` equals `x * x`. A power that is an integer is exact.
@@ -67,20 +75,20 @@ def power(x: Number, y: Number) -> Number:
     return selected
 
 
-def _power(x: Number, y: Number) -> Number:
+def _power(x: Register, y: Register) -> Register:
     """Write `x ** y` for every y."""
     exponent = _times(y, _log(abs(x)))
     at = reduced(exponent.large)
     near_one = _near_one(total(at.r, at.rest + exponent.small))
 
-    def remedy() -> Number:
+    def remedy() -> Register:
         return _at_ends(x, y, far(exponent.large, at, near_one))
 
     rare = exceeds(exponent.large, LARGE) | x.bits().is_outside(1, INFINITE)
     return where_rare(rare, near_one * at.scale(), remedy)
 
 
-def _log(x: Number) -> Pair:
+def _log(x: Register) -> DoubleWord:
     """Write the logarithm of a positive number."""
     subnormal = x < 2.0**-1022
     more, f = split(choose(subnormal, x * 2.0**RAISED, x))
@@ -94,23 +102,23 @@ def _log(x: Number) -> Pair:
     return total(logarithm.large, logarithm.small)
 
 
-def _part(f: Number) -> Pair:
+def _part(f: Register) -> DoubleWord:
     """Write `f / (2 + f)`."""
     denominator = 2.0 + f
     denominator_rest = f - (denominator - 2.0)
     inverse = 1.0 / denominator
     quotient = f * inverse
     remainder = fma(-quotient, denominator_rest, fma(-quotient, denominator, f))
-    return Pair(quotient, remainder * inverse)
+    return DoubleWord(quotient, remainder * inverse)
 
 
-def _times(y: Number, log: Pair) -> Pair:
+def _times(y: Register, log: DoubleWord) -> DoubleWord:
     """Write `y * log`."""
     large = y * log.large
-    return Pair(large, fma(y, log.small, fma(y, log.large, -large)))
+    return DoubleWord(large, fma(y, log.small, fma(y, log.large, -large)))
 
 
-def _near_one(x: Pair) -> Number:
+def _near_one(x: DoubleWord) -> Register:
     """Write `exp(x)` of a small x, rounded nearly once."""
     r, square = x.large, x.large * x.large
     small = fma(square, polynomial(r, square, EXP), fma(x.small, r, x.small))
@@ -121,26 +129,26 @@ def _near_one(x: Pair) -> Number:
 # --- constant exponents ---------------------------------------------------------------------------
 
 
-def _square(x: Number) -> Number:
+def _square(x: Register) -> Register:
     """Write `x ** 2`."""
     return x * x
 
 
-def _cube(x: Number) -> Number:
+def _cube(x: Register) -> Register:
     """Write `x ** 3`, rounded nearly once."""
     square = x * x
     cube = square * x
     return _corrected(cube, fma(fma(x, x, -square), x, fma(square, x, -cube)))
 
 
-def _fourth(x: Number) -> Number:
+def _fourth(x: Register) -> Register:
     """Write `x ** 4`, rounded nearly once."""
     square = x * x
     fourth = square * square
     return _corrected(fourth, fma(fma(x, x, -square) * 2.0, square, fma(square, square, -fourth)))
 
 
-def _corrected(rounded: Number, lost: Number) -> Number:
+def _corrected(rounded: Register, lost: Register) -> Register:
     """Write `rounded + lost`, or `rounded` if it is 0, infinite or nan."""
     better = rounded + lost
     return choose(rounded.is_same(0.0) | better.is_nan(), rounded, better)
@@ -150,7 +158,7 @@ KNOWN = {2.0: _square, 3.0: _cube, 4.0: _fourth}
 """Functions for some exponents, which are used for constant and for computed exponents."""
 
 
-def _at_ends(x: Number, y: Number, usual: Number) -> Number:
+def _at_ends(x: Register, y: Register, usual: Register) -> Register:
     """Write the power of any x and y; `usual` is |x| ** y if both are finite and x is not 0."""
     zero, one, nan = x.like(0.0), x.like(1.0), x.like(np.nan)
     size = abs(x)

@@ -23,7 +23,7 @@ from msgspec import Struct
 from mdf_loop.ops.native.code import Code
 
 
-class _Kind(Struct, frozen=True):
+class _NumberType(Struct, frozen=True):
     """A dtype.
 
     Attributes:
@@ -39,7 +39,10 @@ class _Kind(Struct, frozen=True):
     whole: str
 
 
-_KINDS = {"float64": _Kind(53, -960, 900, "int64"), "float32": _Kind(24, -100, 60, "int32")}
+_KINDS = {
+    "float64": _NumberType(53, -960, 900, "int64"),
+    "float32": _NumberType(24, -100, 60, "int32"),
+}
 
 
 def by_number(code: Code, dtype: str, numbers: Sequence[str], c: str) -> Sequence[str] | None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from mdf_loop.ops.native.code import Code, Text
-from mdf_loop.ops.native.formula import Number, all_where_rare, choose, exceeds, fma, polynomial
+from mdf_loop.ops.native.formula import Register, all_where_rare, choose, exceeds, fma, polynomial
 
 SIN = (
     -0.16666666666666632,
@@ -56,34 +56,34 @@ FAR = 2.0**24
 """Up to here n has 24 bits: its product with the second part of pi / 2 is exact, with the third negligible."""
 
 
-class Reduced(Struct, frozen=True):
+class ReducedAngle(Struct, frozen=True):
     """`n pi / 2 + r + rest`, of n its last bits."""
 
-    n: Number
-    r: Number
-    rest: Number
+    n: Register
+    r: Register
+    rest: Register
 
 
-def sin(x: Number) -> Number:
+def sin(x: Register) -> Register:
     """Return the sine of a number of any size. The error is at most 0.80 ulp."""
     at = _reduced(abs(x))
     negative = (at.n << 62) ^ x.bits()
     return _signed(_either(at, at.n), negative)
 
 
-def cos(x: Number) -> Number:
+def cos(x: Register) -> Register:
     """Return the cosine of a number of any size. The error is at most 0.80 ulp."""
     at = _reduced(abs(x))
     further = at.n + 1
     return _signed(_either(at, further), further << 62)
 
 
-def _signed(value: Number, negative: Number) -> Number:
+def _signed(value: Register, negative: Register) -> Register:
     """Return the value, or its negative if the first bit of `negative` is set."""
     return (value.bits() ^ (negative & -(2**63))).float()
 
 
-def _either(at: Reduced, n: Number) -> Number:
+def _either(at: ReducedAngle, n: Register) -> Register:
     """sin(r) for an even n, cos(r) for an odd one."""
     square = at.r * at.r
     fourth = square * square
@@ -96,7 +96,7 @@ def _either(at: Reduced, n: Number) -> Number:
     return choose(is_odd, flat, at.r) + choose(is_odd, curve, bent)
 
 
-def _reduced(x: Number) -> Reduced:
+def _reduced(x: Register) -> ReducedAngle:
     """Return the reduction of an angle that is not negative."""
     shifted = fma(x, PER_HALF_PI, WHOLE)
     n = shifted - WHOLE
@@ -105,13 +105,13 @@ def _reduced(x: Number) -> Reduced:
     rest = fma(n, -HALF_PI[2], fma(n, -HALF_PI[1], most - r))
     far = exceeds(x, FAR)
 
-    def remedy() -> list[Number]:
+    def remedy() -> list[Register]:
         far_operand = _far(choose(far, x, FAR))
         far_operand[1] = far_operand[1] + (x - x)
         near = (shifted.bits(), r, rest)
         return [choose(far, there, here) for there, here in zip(far_operand, near, strict=True)]
 
-    return Reduced(*all_where_rare(far, (shifted.bits(), r, rest), remedy))
+    return ReducedAngle(*all_where_rare(far, (shifted.bits(), r, rest), remedy))
 
 
 # --- far angles -----------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ PARTS = ("int64", "float64", "float64")
 """What a function for far angles gives: n, r and the rest."""
 
 
-def _far(x: Number) -> list[Number]:
+def _far(x: Register) -> list[Register]:
     """Far angles reduced, by a function of its own for all lanes."""
     code, name = x.code, f"far_angles_{x.code.width}"
     code.text.declared.update(_far_angles(code.width))
@@ -137,7 +137,7 @@ def _far(x: Number) -> list[Number]:
     parts = (
         code.put(f"extractvalue {_parts(code)} {call_register}, {k}") for k in range(len(PARTS))
     )
-    return [Number(code, part, dtype) for part, dtype in zip(parts, PARTS, strict=True)]
+    return [Register(code, part, dtype) for part, dtype in zip(parts, PARTS, strict=True)]
 
 
 def _parts(code: Code) -> str:
@@ -148,7 +148,7 @@ def _parts(code: Code) -> str:
 def _far_angles(width: int) -> Mapping[str, str]:
     """Return the function for large angles, and the functions that it calls, by name."""
     code = Code(Text(), width)
-    x = Number(code, "%x")
+    x = Register(code, "%x")
     parts = _far_angle(x) if width == 1 else _far_lanes(x)
     aggregate = "poison"
     for k, part in enumerate(parts):
@@ -160,21 +160,21 @@ def _far_angles(width: int) -> Mapping[str, str]:
     return {**code.text.declared, name: "\n".join([head, *code.text.lines, "}"])}
 
 
-def _far_lanes(x: Number) -> list[Number]:
+def _far_lanes(x: Register) -> list[Register]:
     """Lane by lane."""
     code, one = x.code, Code(x.code.text)
     vectors = ["poison"] * len(PARTS)
     for lane in range(code.width):
         alone = code.put(f"extractelement {code.type(x.dtype)} {x.register}, i32 {lane}")
-        for k, part in enumerate(_far(Number(one, alone))):
+        for k, part in enumerate(_far(Register(one, alone))):
             operands = (
                 f"{code.type(part.dtype)} {vectors[k]}, {one.type(part.dtype)} {part.register}"
             )
             vectors[k] = code.put(f"insertelement {operands}, i32 {lane}")
-    return [Number(code, part, dtype) for part, dtype in zip(vectors, PARTS, strict=True)]
+    return [Register(code, part, dtype) for part, dtype in zip(vectors, PARTS, strict=True)]
 
 
-def _far_angle(x: Number) -> tuple[Number, Number, Number]:
+def _far_angle(x: Register) -> tuple[Register, Register, Register]:
     """One far angle.
 
     x = m 2**e with a whole m of 53 bits. 192 bits of 2 / pi are taken from there on where their product
@@ -193,10 +193,10 @@ def _far_angle(x: Number) -> tuple[Number, Number, Number]:
     whole = code.put(f"sub i192 {product}, {fraction}")
     last = code.put(f"lshr i192 {whole}, 190")
     n = code.put(f"trunc i192 {last} to i64")
-    return Number(code, n, "int64"), *_angle(code, fraction)
+    return Register(code, n, "int64"), *_angle(code, fraction)
 
 
-def _angle(code: Code, fraction: str) -> tuple[Number, Number]:
+def _angle(code: Code, fraction: str) -> tuple[Register, Register]:
     """`pi / 2 * fraction / 2**190` as a sum of a large and a small number.
 
     The fraction is taken in three pieces, which are exact.
@@ -204,8 +204,8 @@ def _angle(code: Code, fraction: str) -> tuple[Number, Number]:
     pieces = []
     for places, mask in ((142, -1), (92, 2**50 - 1), (42, 2**50 - 1)):
         down = code.put(f"ashr i192 {fraction}, {places}")
-        bits = Number(code, code.put(f"trunc i192 {down} to i64"), "int64") & mask
-        value = Number(code, code.cast("sitofp", "int64", bits.register, "float64"))
+        bits = Register(code, code.put(f"trunc i192 {down} to i64"), "int64") & mask
+        value = Register(code, code.cast("sitofp", "int64", bits.register, "float64"))
         pieces.append(value * 2.0 ** (places - 190))
     large = pieces[0] + pieces[1]
     small = (pieces[0] - large) + pieces[1] + pieces[2]

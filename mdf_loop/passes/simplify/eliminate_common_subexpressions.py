@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
-from mdf_loop.bits import bits
+from mdf_loop.array_digest import array_digest
 from mdf_loop.ir import Guard, Op, Operation, Program, Value, bodies, with_bodies
 from mdf_loop.ir.substitute import substitute
 
@@ -75,5 +75,5 @@ def _key(op: Op) -> Hashable:
 def _attribute_key(value: object) -> Hashable:
     """Convert an attribute to a key in which 1 differs from True, and 0.0 from -0.0."""
     if isinstance(value, np.ndarray):
-        return str(value.dtype), value.shape, bits(value)
+        return str(value.dtype), value.shape, array_digest(value)
     return type(value).__name__, repr(value)

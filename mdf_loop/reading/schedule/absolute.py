@@ -23,14 +23,14 @@ from mdf_loop.reading.schedule.conditions import (
     AllOf,
     Compare,
     Condition,
+    ConstantCondition,
     EveryNth,
-    Fixed,
-    Times,
+    TimeCount,
     TimeScale,
 )
-from mdf_loop.reading.schedule.written import IN_ENGINE, Written
+from mdf_loop.reading.schedule.written import IN_ENGINE, WrittenCondition
 
-_VISITS = Times(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
+_VISITS = TimeCount(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
 _ABSOLUTE = {"TimeInterval", "TimeTermination"}
 _MS = {"s": Fraction(1000), "ms": Fraction(1), "us": Fraction(1, 10**3), "ns": Fraction(1, 10**6)}
 _UNITS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
@@ -63,7 +63,7 @@ class AbsoluteTime(Struct, frozen=True):
     interval: Fraction
     layers: Sequence[Sequence[str]]
 
-    def condition(self, written: Written) -> Condition:
+    def condition(self, written: WrittenCondition) -> Condition:
         """Return the condition on the number of visits for a TimeInterval or a TimeTermination."""
         points = _points(written.type, written.arguments, written.where)
         parts: list[Condition] = []
@@ -79,16 +79,16 @@ class AbsoluteTime(Struct, frozen=True):
             parts.append(Compare((_VISITS,), "<=", last))
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
-    def _repeated(self, points: Points, written: Written) -> Condition:
+    def _repeated(self, points: Points, written: WrittenCondition) -> Condition:
         assert points.repeat is not None
         offset = self._offset(points, written)
         period = points.repeat / self.interval
         shift = (offset - self.start) / self.interval
         if shift.denominator != 1:
-            return Fixed(False)
+            return ConstantCondition(False)
         return EveryNth(_VISITS, int(period), int(shift))
 
-    def _offset(self, points: Points, written: Written) -> Fraction:
+    def _offset(self, points: Points, written: WrittenCondition) -> Fraction:
         """Return the time from which repetitions are counted, which is that of the layer's first visit."""
         if len(self.layers) == 1 and points.start is not None:
             return points.start

@@ -30,7 +30,7 @@ def _words(scale: TimeScale) -> str:
     return scale.name.lower().replace("_", " ")
 
 
-class Calls(Struct, frozen=True):
+class RunCount(Struct, frozen=True):
     """Number of runs of a node within the current unit of time."""
 
     node: str
@@ -45,7 +45,7 @@ class Calls(Struct, frozen=True):
         return self.scale > EVALUATION
 
 
-class Unused(Struct, frozen=True):
+class RunsSinceReader(Struct, frozen=True):
     """Number of runs of a node since its reader ran last (in this evaluation)."""
 
     node: str
@@ -56,7 +56,7 @@ class Unused(Struct, frozen=True):
         return f"runs of {self.node} not used by {self.reader}"
 
 
-class Times(Struct, frozen=True):
+class TimeCount(Struct, frozen=True):
     """Number of units of time within the current longer unit."""
 
     unit: TimeScale
@@ -71,10 +71,10 @@ class Times(Struct, frozen=True):
         return self.within > EVALUATION
 
 
-Count: TypeAlias = Calls | Unused | Times
+Count: TypeAlias = RunCount | RunsSinceReader | TimeCount
 
 
-class Fixed(Struct, frozen=True):
+class ConstantCondition(Struct, frozen=True):
     """A condition that always, or never, holds."""
 
     holds: bool
@@ -148,11 +148,11 @@ class Reaches(Struct, frozen=True):
 
 
 Condition: TypeAlias = (
-    Fixed | AllOf | AnyOf | Not | FirstTimes | Compare | EveryNth | JustRan | Reaches
+    ConstantCondition | AllOf | AnyOf | Not | FirstTimes | Compare | EveryNth | JustRan | Reaches
 )
 
-NEVER = Fixed(False)
-ALWAYS = Fixed(True)
+NEVER = ConstantCondition(False)
+ALWAYS = ConstantCondition(True)
 
 
 def parts(condition: Condition) -> Iterator[Condition]:

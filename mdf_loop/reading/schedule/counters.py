@@ -17,19 +17,19 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.reading.schedule.conditions import (
     AllOf,
     AnyOf,
-    Calls,
     Compare,
     Condition,
+    ConstantCondition,
     Count,
     EveryNth,
     FirstTimes,
-    Fixed,
     JustRan,
     Not,
     Reaches,
-    Times,
+    RunCount,
+    RunsSinceReader,
+    TimeCount,
     TimeScale,
-    Unused,
 )
 from mdf_loop.reading.schedule.known import (
     Number,
@@ -87,26 +87,26 @@ class Counters(Struct):
     def begin(self, scale: TimeScale) -> None:
         """Begin a unit of time: reset the counts of calls within it, or within shorter units."""
         for key in self.counts:
-            again = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(key, Unused)
-            if again or (isinstance(key, Calls) and key.scale <= scale):
+            again = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(key, RunsSinceReader)
+            if again or (isinstance(key, RunCount) and key.scale <= scale):
                 self.counts[key] = 0
 
     def call(self, node: str, runs: Truth) -> None:
         """Count a run of a node if `runs` is true."""
         b = self.b
         for key in self.counts:
-            if isinstance(key, Unused) and key.reader == node:
+            if isinstance(key, RunsSinceReader) and key.reader == node:
                 self._change(key, lambda n: zero_if(b, runs, n))
         for key in self.counts:
-            if isinstance(key, Calls | Unused) and key.node == node:
+            if isinstance(key, RunCount | RunsSinceReader) and key.node == node:
                 self._change(key, lambda n: plus(b, n, as_number(b, runs)))
 
     def pass_time(self, unit: TimeScale, passes: Truth) -> None:
         """Count a unit of time if `passes` is true, and reset the counts within it."""
         for key in self.counts:
-            if isinstance(key, Times) and key.unit is unit:
+            if isinstance(key, TimeCount) and key.unit is unit:
                 self._change(key, lambda n: plus(self.b, n, as_number(self.b, passes)))
-            elif isinstance(key, Times) and key.within <= unit:
+            elif isinstance(key, TimeCount) and key.within <= unit:
                 self.counts[key] = 0
 
     def ran(self, runs: Mapping[str, Truth], counts: Truth) -> None:
@@ -129,7 +129,7 @@ class Counters(Struct):
         """Return the truth of the condition. `looked_at` tells whether the scheduler evaluates it."""
         b = self.b
         match condition:
-            case Fixed(holds):
+            case ConstantCondition(holds):
                 return holds
             case AllOf(parts):
                 return self._all(parts, looked_at)

@@ -13,22 +13,23 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.errors import ConditionError, EndlessLoopError, Findings, UnknownNameError
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.schedule.absolute import absolute_time
 from mdf_loop.reading.schedule.arguments import scale_name
 from mdf_loop.reading.schedule.conditions import (
     NEVER,
     AllOf,
     AnyOf,
-    Calls,
     Compare,
     Condition,
+    ConstantCondition,
     FirstTimes,
-    Fixed,
     JustRan,
     Reaches,
-    Times,
+    RunCount,
+    RunsSinceReader,
+    TimeCount,
     TimeScale,
-    Unused,
     all_in,
     counts_in,
     parts,
@@ -37,7 +38,6 @@ from mdf_loop.reading.schedule.counters import Counters, Key, NotKnown
 from mdf_loop.reading.schedule.known import Truth, both, either, opposite
 from mdf_loop.reading.schedule.table import read_condition
 from mdf_loop.reading.schedule.written import IN_ENGINE
-from mdf_loop.suggestion import suggestion
 
 EVALUATION = TimeScale.ENVIRONMENT_STATE_UPDATE
 PASS = TimeScale.PASS
@@ -233,18 +233,18 @@ class Schedule(Struct, frozen=True):
 
 def _changes_alone(key: Key) -> bool:
     """Return True if a count may change in a pass in which no node runs."""
-    return isinstance(key, Times | JustRan) or _changes_by_asking(key)
+    return isinstance(key, TimeCount | JustRan) or _changes_by_asking(key)
 
 
 def _changes_by_asking(key: Key) -> bool:
     """Return True if a count may change between the end of a pass and the beginning of the next."""
-    return isinstance(key, FirstTimes) or (isinstance(key, Calls) and key.scale <= PASS)
+    return isinstance(key, FirstTimes) or (isinstance(key, RunCount) and key.scale <= PASS)
 
 
 def _counts_calls(part: Condition, layer: Sequence[str], owner: str) -> bool:
     """Return True if a condition counts the runs of another node of the layer."""
     counts = part.counts if isinstance(part, Compare) else ()
-    calls = (count for count in counts if isinstance(count, Calls | Unused))
+    calls = (count for count in counts if isinstance(count, RunCount | RunsSinceReader))
     return any(count.node in layer and count.node != owner for count in calls)
 
 
@@ -280,7 +280,7 @@ def read_schedule(
                 raise UnknownNameError(
                     f"a condition governs '{node}', which is not a node of the graph",
                     path,
-                    suggestion(node, nodes),
+                    suggest(node, nodes),
                 )
             conditions[node] = read_condition(condition, node, path, nodes, clock.condition)
     ends: dict[str, Condition] = {}
@@ -297,12 +297,12 @@ def read_schedule(
 
 def _default(node: str, senders: Iterable[str]) -> Condition:
     """Every sender has run since the node ran last; always without senders."""
-    needs = tuple(Compare((Unused(sender, node),), ">=", 1) for sender in senders)
-    return AllOf(needs) if needs else Fixed(True)
+    needs = tuple(Compare((RunsSinceReader(sender, node),), ">=", 1) for sender in senders)
+    return AllOf(needs) if needs else ConstantCondition(True)
 
 
 def _all_have_run(nodes: Iterable[str]) -> Condition:
-    return AllOf(tuple(Compare((Calls(node),), ">=", 1) for node in nodes))
+    return AllOf(tuple(Compare((RunCount(node),), ">=", 1) for node in nodes))
 
 
 def _ended(scale: Any, where: str) -> str:

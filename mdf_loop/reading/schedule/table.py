@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.errors import ConditionError, UnsupportedError
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.schedule import wording as say
 from mdf_loop.reading.schedule.arguments import type_and_arguments
 from mdf_loop.reading.schedule.conditions import (
@@ -21,11 +22,11 @@ from mdf_loop.reading.schedule.conditions import (
     AnyOf,
     Compare,
     Condition,
+    ConstantCondition,
     FirstTimes,
-    Fixed,
     JustRan,
     Not,
-    Times,
+    TimeCount,
 )
 from mdf_loop.reading.schedule.wording import Words
 from mdf_loop.reading.schedule.written import (
@@ -35,29 +36,28 @@ from mdf_loop.reading.schedule.written import (
     SEQUENCE,
     UPDATE,
     Intervals,
-    Written,
+    WrittenCondition,
 )
-from mdf_loop.suggestion import suggestion
 
 _SETS = "execution set"
 
 
-def _sequence(compare: Callable[[int | float], bool]) -> Callable[[Written], Condition]:
+def _sequence(compare: Callable[[int | float], bool]) -> Callable[[WrittenCondition], Condition]:
     """Return a reader of conditions on the number of the environment sequence, which is always 0 in MDF."""
-    return lambda w: Fixed(compare(w.number()))
+    return lambda w: ConstantCondition(compare(w.number()))
 
 
 class Type(Struct, frozen=True):
     """One type of conditions: what it comes down to, and how it is said."""
 
-    read: Callable[[Written], Condition]
+    read: Callable[[WrittenCondition], Condition]
     words: Words = say.as_call
 
 
-def _refused(reason: str) -> Callable[[Written], Condition]:
+def _refused(reason: str) -> Callable[[WrittenCondition], Condition]:
     """Return a reader that refuses a condition that no program can express."""
 
-    def read(w: Written) -> Condition:
+    def read(w: WrittenCondition) -> Condition:
         raise UnsupportedError(
             f"the scheduler condition '{w.type}' cannot be compiled: it {reason}",
             w.where,
@@ -118,17 +118,19 @@ COMPILED: dict[str, Type] = {
     "JustRan": Type(lambda w: JustRan(w.node()), say.just_ran),
     "AllHaveRun": Type(lambda w: w.all_have_run(), say.all_have_run),
     "AtEnvironmentStateUpdateStart": Type(
-        lambda w: Compare((Times(PASS),), "==", 0), say.fixed("at the start of each evaluation")
+        lambda w: Compare((TimeCount(PASS),), "==", 0), say.fixed("at the start of each evaluation")
     ),
     "AtEnvironmentStateUpdateNStart": Type(
-        lambda w: AllOf((Compare((Times(PASS),), "==", 0), w.times(UPDATE, "=="))),
+        lambda w: AllOf((Compare((TimeCount(PASS),), "==", 0), w.times(UPDATE, "=="))),
         say.at("at the start of evaluation", say.SEQUENCE),
     ),
     "AtEnvironmentSequenceStart": Type(
         lambda w: w.times(UPDATE, "==", 0), say.fixed("in evaluation 0")
     ),
     "AtEnvironmentSequenceNStart": Type(
-        lambda w: AllOf((Compare((Times(UPDATE, SEQUENCE),), "==", 0), Fixed(w.number() == 0))),
+        lambda w: AllOf(
+            (Compare((TimeCount(UPDATE, SEQUENCE),), "==", 0), ConstantCondition(w.number() == 0))
+        ),
         say.at("in evaluation 0 of sequence"),
     ),
     "Threshold": Type(lambda w: w.threshold(), say.threshold),
@@ -172,9 +174,9 @@ def read_condition(
         )
     if kind not in TYPES:
         raise ConditionError(
-            f"there is no scheduler condition '{kind}'", where, suggestion(kind, COMPILED)
+            f"there is no scheduler condition '{kind}'", where, suggest(kind, COMPILED)
         )
-    condition = Written(
+    condition = WrittenCondition(
         owner, where, nodes, absolute, read_condition, type=kind, arguments=arguments
     )
     typed_condition = TYPES[kind].read(condition)
@@ -185,7 +187,7 @@ def read_condition(
 def condition_text(written: Any) -> str:
     """Return a short text for a condition, also for one that cannot be compiled."""
     kind, arguments = type_and_arguments(written)
-    phrase = say.Said(condition_text, type=str(kind), arguments=arguments)
+    phrase = say.ConditionPhrase(condition_text, type=str(kind), arguments=arguments)
     return TYPES[kind].words(phrase) if kind in TYPES else say.as_call(phrase)
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from mdf_loop.reading.schedule.arguments import INSIDE, Arguments, node_id, scale_name
 
 
-class Said(Arguments, frozen=True, eq=False):
+class ConditionPhrase(Arguments, frozen=True, eq=False):
     """A condition to be put into words; `say` does that for those inside it.
 
     It need not be one that can be compiled: what it lacks is a question mark.
@@ -47,10 +47,10 @@ class Said(Arguments, frozen=True, eq=False):
         return f"({text})" if " and " in text or " or " in text else text
 
 
-Words: TypeAlias = Callable[[Said], str]
+Words: TypeAlias = Callable[[ConditionPhrase], str]
 
 
-def as_call(phrase: Said) -> str:
+def as_call(phrase: ConditionPhrase) -> str:
     """Return the text of a condition without words of its own: `when Mine(a=1)`."""
     written = ", ".join(f"{key}={phrase.name(value)}" for key, value in phrase.arguments.items())
     return f"when {phrase.type}({written})"
@@ -92,7 +92,7 @@ _OVER = {
 }
 
 
-def _over(phrase: Said, usual: str = UPDATE) -> str:
+def _over(phrase: ConditionPhrase, usual: str = UPDATE) -> str:
     """Over which time something is counted, if not over the usual one."""
     scale = phrase.get("time_scale")
     words = _OVER.get(scale_name(usual if scale is None else scale), f" in {scale}")
@@ -106,13 +106,13 @@ def calls(word: str) -> Words:
     )
 
 
-def calls_together(phrase: Said) -> str:
+def calls_together(phrase: ConditionPhrase) -> str:
     """`after 2 calls of A and B together`."""
     who = phrase.nodes() if phrase.about() else "no node"
     return f"after {_several(phrase.number(), 'call')} of {who}{_over(phrase)} together"
 
 
-def every_call(phrase: Said) -> str:
+def every_call(phrase: ConditionPhrase) -> str:
     """`every 2 calls of A`."""
     return f"{_every(phrase.number(), 'call')} of {phrase.nodes()}"
 
@@ -127,7 +127,7 @@ def after(noun: str, usual: str = UPDATE) -> Words:
     return lambda phrase: f"after {_several(phrase.number(), noun)}{_over(phrase, usual)}"
 
 
-def every_pass(phrase: Said) -> str:
+def every_pass(phrase: ConditionPhrase) -> str:
     """`every 3 passes`."""
     return f"{_every(phrase.number(), 'pass')}{_over(phrase)}"
 
@@ -138,7 +138,7 @@ def every_pass(phrase: Said) -> str:
 def joined(word: str) -> Words:
     """`just after A and after pass 1`."""
 
-    def text(phrase: Said) -> str:
+    def text(phrase: ConditionPhrase) -> str:
         parts = [part for _, part in phrase.parts()]
         if len(parts) == 1:
             return phrase.name(parts[0])
@@ -151,12 +151,12 @@ _NONE = {"and": "always", "or": "never"}
 """What no condition at all comes down to, all of them or any."""
 
 
-def opposite(phrase: Said) -> str:
+def opposite(phrase: ConditionPhrase) -> str:
     """`not at pass 0`."""
     return f"not {phrase.grouped(phrase.arguments.get(INSIDE, '?'))}"
 
 
-def first_times(phrase: Said) -> str:
+def first_times(phrase: ConditionPhrase) -> str:
     """`3 times at most, after pass 2`."""
     n = phrase.number(1)
     often = "once" if str(n) == "1" else f"{n} times"
@@ -166,12 +166,12 @@ def first_times(phrase: Said) -> str:
 # --- nodes and values -------------------------------------------------------------------------
 
 
-def just_ran(phrase: Said) -> str:
+def just_ran(phrase: ConditionPhrase) -> str:
     """`just after A`."""
     return f"just after {phrase.nodes()}"
 
 
-def all_have_run(phrase: Said) -> str:
+def all_have_run(phrase: ConditionPhrase) -> str:
     """`once A and B have run`."""
     several = "have" if len(phrase.about()) > 1 else "has"
     who = f"{phrase.nodes()} {several}" if phrase.about() else "all have"
@@ -181,7 +181,7 @@ def all_have_run(phrase: Said) -> str:
 def finished(word: str, all_of_them: str) -> Words:
     """`when A and B are finished`."""
 
-    def text(phrase: Said) -> str:
+    def text(phrase: ConditionPhrase) -> str:
         who = phrase.nodes(word) if phrase.about() else all_of_them
         several = word == "and" and len(phrase.about()) != 1
         return f"when {who} {'are' if several else 'is'} finished"
@@ -189,7 +189,7 @@ def finished(word: str, all_of_them: str) -> Words:
     return text
 
 
-def threshold(phrase: Said) -> str:
+def threshold(phrase: ConditionPhrase) -> str:
     """`when A.x[0] >= 0.5`."""
     k = phrase.arguments
     index = k.get("indices")
@@ -202,13 +202,13 @@ def threshold(phrase: Said) -> str:
     return f"when {left} {sign} {k.get('threshold', '?')}{near}"
 
 
-def _time(value: Any, phrase: Said) -> str:
+def _time(value: Any, phrase: ConditionPhrase) -> str:
     """`2 ms`: a text that names its unit is kept."""
     text = str(value)
     return text if text[-1:].isalpha() else f"{text} {phrase.arguments.get('unit', 'ms')}"
 
 
-def interval(phrase: Said) -> str:
+def interval(phrase: ConditionPhrase) -> str:
     """`every 2 ms from 1 ms until 9 ms`."""
     k = phrase.arguments
     words = {
@@ -220,7 +220,7 @@ def interval(phrase: Said) -> str:
     return " ".join(parts) or "at any time"
 
 
-def from_time(phrase: Said) -> str:
+def from_time(phrase: ConditionPhrase) -> str:
     """`from 5 ms on`."""
     time = _time(phrase.arguments.get("t", "?"), phrase)
     return f"from {time} on" if phrase.arguments.get("inclusive", True) else f"after {time}"

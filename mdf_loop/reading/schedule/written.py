@@ -18,6 +18,7 @@ from mdf_loop.errors import (
     UnknownNameError,
     raise_findings,
 )
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.entries import LARGEST
 from mdf_loop.reading.schedule.arguments import (
     ABOUT,
@@ -28,17 +29,16 @@ from mdf_loop.reading.schedule.arguments import (
 )
 from mdf_loop.reading.schedule.conditions import (
     AllOf,
-    Calls,
     Compare,
     Condition,
     EveryNth,
     Reaches,
-    Times,
+    RunCount,
+    RunsSinceReader,
+    TimeCount,
     TimeScale,
-    Unused,
 )
 from mdf_loop.reading.schedule.known import SIGNS
-from mdf_loop.suggestion import suggestion
 
 IN_ENGINE = "run this model in modeci_mdf's engine: engine='modeci' (--engine modeci)"
 
@@ -47,12 +47,12 @@ PASS = TimeScale.PASS
 UPDATE = TimeScale.ENVIRONMENT_STATE_UPDATE
 SEQUENCE = TimeScale.ENVIRONMENT_SEQUENCE
 
-Intervals = Callable[["Written"], Condition]
+Intervals = Callable[["WrittenCondition"], Condition]
 Read = Callable[[Any, str | None, str, Sequence[str], Intervals], Condition]
 """As `table.read_condition` reads."""
 
 
-class Written(Arguments, frozen=True, eq=False):
+class WrittenCondition(Arguments, frozen=True, eq=False):
     """One condition as the document has it: type, arguments, the node that it governs.
 
     `owner` is None for a termination condition; `absolute` reads conditions on absolute time,
@@ -117,7 +117,7 @@ class Written(Arguments, frozen=True, eq=False):
             raise UnknownNameError(
                 f"the condition '{self.type}' names '{name}', which is not a node of the graph",
                 self.where,
-                suggestion(str(name), self.nodes),
+                suggest(str(name), self.nodes),
             )
         return name
 
@@ -174,7 +174,7 @@ class Written(Arguments, frozen=True, eq=False):
         default = SEQUENCE if unit is UPDATE else UPDATE
         return Compare((self._passed(unit, default),), sign, self.number() if n is None else n)
 
-    def _passed(self, unit: TimeScale, default: TimeScale = UPDATE) -> Times:
+    def _passed(self, unit: TimeScale, default: TimeScale = UPDATE) -> TimeCount:
         within = self.scale(default)
         if (unit, within) == (CSE, PASS):
             raise ConditionError(
@@ -183,7 +183,7 @@ class Written(Arguments, frozen=True, eq=False):
                 self.where,
                 "use another time_scale, e.g. TimeScale.ENVIRONMENT_STATE_UPDATE",
             )
-        return Times(unit, within if within > unit else TimeScale.LIFE)
+        return TimeCount(unit, within if within > unit else TimeScale.LIFE)
 
     def every_pass(self) -> Condition:
         """Every n-th pass."""
@@ -191,12 +191,12 @@ class Written(Arguments, frozen=True, eq=False):
 
     def calls(self, sign: str) -> Condition:
         """Return the comparison of the number of runs of a node with `n`."""
-        return Compare((Calls(self.node(), self.scale()),), sign, self.number())
+        return Compare((RunCount(self.node(), self.scale()),), sign, self.number())
 
     def calls_of_all(self) -> Condition:
         """Return the condition that several nodes, or none if none is named, have run `n` times in total."""
         scale, n = self.scale(), self.number()
-        return Compare(tuple(Calls(node, scale) for node in self.several()), ">=", n)
+        return Compare(tuple(RunCount(node, scale) for node in self.several()), ">=", n)
 
     def unused(self) -> Condition:
         """Return the number of runs of a node that the owner has not used."""
@@ -207,12 +207,12 @@ class Written(Arguments, frozen=True, eq=False):
                 self.where,
                 "use AfterNCalls",
             )
-        return Compare((Unused(self.node(), self.owner),), ">=", self.number())
+        return Compare((RunsSinceReader(self.node(), self.owner),), ">=", self.number())
 
     def all_have_run(self) -> Condition:
         """Every node has run; of the whole graph, if none is named."""
         scale, nodes = self.scale(), self.several() or self.nodes
-        return AllOf(tuple(Compare((Calls(n, scale),), ">=", 1) for n in nodes))
+        return AllOf(tuple(Compare((RunCount(n, scale),), ">=", 1) for n in nodes))
 
     def _float(self, name: str, number: int | float) -> float:
         try:
@@ -260,4 +260,4 @@ def _advice(name: str, names: Iterable[str]) -> str:
             "remove it: this condition always counts within one evaluation; EveryNPasses and "
             "AtNCalls, AfterCall, AfterNCalls have a time_scale"
         )
-    return suggestion(name, names) or "remove it"
+    return suggest(name, names) or "remove it"

@@ -23,6 +23,7 @@ import ml_dtypes
 import numpy as np
 
 from mdf_loop.archives import Archive
+from mdf_loop.array_conversion import is_too_wide
 from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError, LoopError
@@ -30,7 +31,6 @@ from mdf_loop.files import ARCHIVE_ERRORS, checked_place, write_arrays, write_wh
 from mdf_loop.importing.writing import plain
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
-from mdf_loop.outside import is_too_wide
 from mdf_loop.run.control.snapshot import ANEW, OBJECT, Snapshot, damaged
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Array]]

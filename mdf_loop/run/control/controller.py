@@ -21,12 +21,12 @@ from mdf_loop.run.control.snapshot import ANEW, Snapshot, damaged
 from mdf_loop.run.control.stepper import Block, Stepper
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.environment import check_environment, environment
-from mdf_loop.run.recording.watch import Found, first_not_finite
+from mdf_loop.run.recording.watch import NotFiniteValue, first_not_finite
 from mdf_loop.run.run_id import new_run_id
 from mdf_loop.specification import RunControls
 
 
-class Keeper(Protocol):
+class RowRecorder(Protocol):
     """Interface of a recorder of the rows of a stepper."""
 
     def take(self, block: Block) -> None:
@@ -65,7 +65,7 @@ class RunController:
         run: str | None = None,
     ) -> None:
         self.controls = controls
-        self.not_finite: Found | None = None
+        self.not_finite: NotFiniteValue | None = None
         self.failure: LoopError | None = None
         self.seconds: dict[str, float] = {}
         self._identity: Identity = {} if controls.saved_at is None else identity()
@@ -109,7 +109,7 @@ class RunController:
         self.failure = self.failure or self.stopping.failure
 
     def follow(
-        self, stepper: Stepper, keeper: Keeper, unit: str, name: str = ""
+        self, stepper: Stepper, keeper: RowRecorder, unit: str, name: str = ""
     ) -> StopReason | None:
         """Follow a stepper to its end, or until the run is stopped; None if it was not.
 
@@ -135,7 +135,7 @@ class RunController:
         return reason
 
     def _taking(
-        self, stepper: Stepper, keeper: Keeper, reporter: Reporter
+        self, stepper: Stepper, keeper: RowRecorder, reporter: Reporter
     ) -> Callable[[Block], StopReason | None]:
         """Return the function that processes each block."""
 
@@ -157,7 +157,7 @@ class RunController:
 
         return take
 
-    def _save(self, stepper: Stepper, keeper: Keeper) -> None:
+    def _save(self, stepper: Stepper, keeper: RowRecorder) -> None:
         """Write what was reached."""
         keeper.flush()
         if self._checkpoints is not None:
@@ -177,7 +177,7 @@ class RunController:
         words = environment(self._identity.get("engine", "onnxruntime"), forms)
         return {word: np.array(text) for word, text in words.items()}
 
-    def _save_at_last(self, stepper: Stepper, keeper: Keeper) -> None:
+    def _save_at_last(self, stepper: Stepper, keeper: RowRecorder) -> None:
         """Write what was reached, with the room that was kept on the disk for rows."""
         if keeper.end():
             with suppress(InputError):  # what was wrong first is said

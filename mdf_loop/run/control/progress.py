@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mdf_loop.durations import as_text
 from mdf_loop.errors import InputError
 from mdf_loop.locks import ForkSafeLock
-from mdf_loop.visible import on_one_line
+from mdf_loop.text_escaping import escape_to_one_line
 
 if TYPE_CHECKING:
     import rich.progress
@@ -93,10 +93,10 @@ def reporting(
             hint="give True, False, None (a bar if stderr is a terminal) or a function",
         )
     if callable(progress):
-        return _Told(progress, Pace(total, done, unit, perf_counter()))
+        return _CallbackReporter(progress, Pace(total, done, unit, perf_counter()))
     if sys.stderr is not None and (progress or (progress is None and _on_a_terminal())):
         return _Bar(name, Pace(total, done, unit, perf_counter()))
-    return _Silent()
+    return _SilentReporter()
 
 
 class Pace:
@@ -155,7 +155,7 @@ class Pace:
         return max(seconds - (now - noted), at_least)
 
 
-class _Silent(AbstractContextManager["_Silent"]):
+class _SilentReporter(AbstractContextManager["_SilentReporter"]):
     """Shows nothing."""
 
     def update(self, done: int, remark: str = "") -> bool:
@@ -165,7 +165,7 @@ class _Silent(AbstractContextManager["_Silent"]):
         return None
 
 
-class _Told(AbstractContextManager["_Told"]):
+class _CallbackReporter(AbstractContextManager["_CallbackReporter"]):
     """Calls a function, in the thread of the run."""
 
     def __init__(self, callback: Callback, pace: Pace) -> None:
@@ -174,7 +174,7 @@ class _Told(AbstractContextManager["_Told"]):
         self._last_reported: int | None = None
         self._may_go_on = True
 
-    def __enter__(self) -> _Told:
+    def __enter__(self) -> _CallbackReporter:
         self._tell(perf_counter())
         return self
 
@@ -237,7 +237,7 @@ class _Bar(AbstractContextManager["_Bar"]):
 
     def _draw(self) -> None:
         line = _line(self._pace.total, bool(self._name))
-        task = line.add_task(on_one_line(self._name), total=self._pace.total)
+        task = line.add_task(escape_to_one_line(self._name), total=self._pace.total)
         line.update(task, **self._picture(ended=False))
         if self._ended.is_set():
             return

@@ -91,7 +91,7 @@ class Along(Protocol):
         """Return the array."""
 
 
-class Sink(Protocol):
+class RowSink(Protocol):
     """Interface of a destination of rows."""
 
     @property

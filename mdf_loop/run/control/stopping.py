@@ -174,7 +174,7 @@ class Stopping:
                 run_options.terminate = True
 
 
-class Unwatched(Stopping):
+class NeverStopping(Stopping):
     """Watcher that never stops a run, for very short runs."""
 
     can_end = False
@@ -191,7 +191,7 @@ class _Watcher:
 
     def __init__(self) -> None:
         self.watched: set[Stopping] = set()
-        self.bell = signals.Bell()
+        self.bell = signals.WakeupSocket()
         self._sleeps_until = math.inf
         self._requested_wake = -math.inf
         self._looking = ForkSafeLock()

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.ir import OutputRole, Program
-from mdf_loop.native.choice import NATIVE, said_before, unavailable
+from mdf_loop.native.loop_decisions import NATIVE, said_before, unavailable
 from mdf_loop.passes.gradient.backward_strategy import backward_for_native, backward_for_onnxruntime
 from mdf_loop.passes.gradient.differentiate import differentiate
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT, Term, add_objective

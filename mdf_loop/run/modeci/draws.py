@@ -24,7 +24,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.lower.syntax import dotted_name, drawing_calls, parse
-from mdf_loop.numbers_only import only_numbers
+from mdf_loop.number_check import contains_only_numbers
 from mdf_loop.run.modeci.seeds import seeded
 
 _HOOK = "mdf_loop_draw"
@@ -124,7 +124,7 @@ class EngineDraws:
 
     def _text(self, expression: Any, site: str) -> Any:
         """Return an expression whose drawing calls have the numbers of their sites."""
-        if isinstance(expression, list | tuple) and not only_numbers(expression):
+        if isinstance(expression, list | tuple) and not contains_only_numbers(expression):
             parts = [self._text(part, f"{site}.{k}") for k, part in enumerate(expression)]
             same = all(map(lambda new, old: new is old, parts, expression))
             return expression if same else parts

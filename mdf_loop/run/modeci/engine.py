@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Array, StopReason
-from mdf_loop.reading.inputs import Given, open_ports
+from mdf_loop.reading.inputs import BoundInputs, open_ports
 from mdf_loop.reading.names import Item
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.modeci.engine_graph import EngineGraph
@@ -33,14 +33,14 @@ from mdf_loop.run.outputs import LoopReport
 from mdf_loop.run.recording.lengths import lengths_of, with_axes
 from mdf_loop.run.recording.rows import Column
 
-NOTHING_GIVEN = Given({})
+NOTHING_GIVEN = BoundInputs({})
 
 
-def only_given(document: Document, names: Container[str], inputs: Given) -> Given:
+def only_given(document: Document, names: Container[str], inputs: BoundInputs) -> BoundInputs:
     """Return the inputs that `names` refer to. Other ports have the engine's own defaults."""
     port_names = [p.name for p in open_ports(document) if p.given_as(names) is not None]
     arrays = {name: inputs.arrays[name] for name in port_names}
-    return Given(arrays, inputs.over_time, inputs.dtypes)
+    return BoundInputs(arrays, inputs.over_time, inputs.dtypes)
 
 
 class EngineRun(Struct, frozen=True):
@@ -67,7 +67,7 @@ class EngineRun(Struct, frozen=True):
 
 def drive(
     evaluations: Evaluations,
-    inputs: Given = NOTHING_GIVEN,
+    inputs: BoundInputs = NOTHING_GIVEN,
     steps: int | None = None,
     reason_to_stop: Callable[[], StopReason | None] = lambda: None,
 ) -> EngineRun:

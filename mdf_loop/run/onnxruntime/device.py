@@ -37,7 +37,7 @@ _EXACT = {"use_tf32": "0"}
 """Products of float32 are computed in float32, and not in 10 bits."""
 
 
-class Placed(Struct, frozen=True, eq=False):
+class PlacedModel(Struct, frozen=True, eq=False):
     """Model that the runtime has loaded on a device."""
 
     session: Any
@@ -111,15 +111,15 @@ def _kind_problem(program: Program) -> str | None:
     return None
 
 
-def on_cpu(model: SessionModel, options: Any, reason: str) -> Placed:
+def on_cpu(model: SessionModel, options: Any, reason: str) -> PlacedModel:
     """Return the model on the CPU."""
     session = inference_session(
         model.for_cpu.SerializeToString(), options, disabled_optimizers=list(INEXACT_FUSIONS)
     )
-    return Placed(session, Device("cpu", reason))
+    return PlacedModel(session, Device("cpu", reason))
 
 
-def on_cuda(model: SessionModel, options: Any) -> Placed:
+def on_cuda(model: SessionModel, options: Any) -> PlacedModel:
     """Return the model on CUDA. The reason names the operators that run on the CPU nevertheless.
 
     Raises:
@@ -134,7 +134,7 @@ def on_cuda(model: SessionModel, options: Any) -> Placed:
     if left and _CUDA not in placed:
         raise DeviceError(f"the runtime put all operations on the CPU ({', '.join(left)})")
     reason = f"on the CPU: {', '.join(left)}" if left else "CUDA is available"
-    return Placed(session, Device("cuda", reason))
+    return PlacedModel(session, Device("cuda", reason))
 
 
 @functools.cache

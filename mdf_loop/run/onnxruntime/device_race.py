@@ -19,7 +19,7 @@ from mdf_loop.errors import DeviceError
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.onnx_session import run_options
 from mdf_loop.run.device import UNDECIDED, Device
-from mdf_loop.run.onnxruntime.device import DEVICES, Placed, on_cpu, on_cuda
+from mdf_loop.run.onnxruntime.device import DEVICES, PlacedModel, on_cpu, on_cuda
 from mdf_loop.run.room import NO_ROOM, Room
 
 MARGIN = 1.1
@@ -84,9 +84,9 @@ class Race:
     what the CPU has made; that CUDA's first run was ended is no loss yet, the second one is.
     """
 
-    def __init__(self, cpu: Placed, cuda: Placed) -> None:
-        self._starting: tuple[Placed, Placed] | None = (cpu, cuda)
-        self._winner: Placed | None = None
+    def __init__(self, cpu: PlacedModel, cuda: PlacedModel) -> None:
+        self._starting: tuple[PlacedModel, PlacedModel] | None = (cpu, cuda)
+        self._winner: PlacedModel | None = None
         self._cuda_is_warm = False
         self._lock = ForkSafeLock()
 
@@ -108,7 +108,7 @@ class Race:
                 assert winner is not None
         return winner.run(names, feeds, options, room)
 
-    def _race(self, cpu: Placed, cuda: Placed, work: _Work) -> list[Any]:
+    def _race(self, cpu: PlacedModel, cuda: PlacedModel, work: _Work) -> list[Any]:
         slow, outputs = work.timed(cpu, least=1)
         if work.is_ended:
             return outputs
@@ -131,8 +131,8 @@ class Race:
         self._take(cuda, f"{reason}; {cuda.device.reason}")
         return other
 
-    def _take(self, placed: Placed, reason: str) -> None:
-        self._winner = Placed(placed.session, Device(placed.device.name, reason))
+    def _take(self, placed: PlacedModel, reason: str) -> None:
+        self._winner = PlacedModel(placed.session, Device(placed.device.name, reason))
         self._starting = None  # the loser's memory is free again
 
 
@@ -153,7 +153,7 @@ class _Work(Struct, frozen=True):
         return bool(self.options.terminate)
 
     def timed(
-        self, placed: Placed, *, least: int, limit: float | None = None
+        self, placed: PlacedModel, *, least: int, limit: float | None = None
     ) -> tuple[float, list[Any]]:
         """Return the duration of the fastest warm run in seconds, and its outputs.
 
@@ -175,7 +175,7 @@ class _Work(Struct, frozen=True):
             times.append(time.perf_counter() - start)
         return min(times[1:] or times), outputs
 
-    def _done(self, placed: Placed, limit: float | None) -> list[Any]:
+    def _done(self, placed: PlacedModel, limit: float | None) -> list[Any]:
         if limit is None:
             return placed.run(self.names, self.feeds, self.options)
         with self._limited(limit) as own:

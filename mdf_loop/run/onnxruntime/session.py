@@ -16,7 +16,7 @@ from mdf_loop.emit.scan_node import write_scan
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Data, Program
 from mdf_loop.ir.types import dtype_name
-from mdf_loop.native.choice import natives_of
+from mdf_loop.native.loop_decisions import natives_of
 from mdf_loop.native.support import STOP
 from mdf_loop.onnx_session import run_options, session_options
 from mdf_loop.pipeline import CUDA, LOADED, prepare
@@ -144,7 +144,7 @@ class Session:
         if self._can_be_told:
             number = np.zeros((), np.int64)
             feeds = {**feeds, STOP.name: np.array(address(number))}
-            computation: Any = Told(options, number)
+            computation: Any = TerminationFlag(options, number)
         else:
             computation = options
         try:
@@ -198,7 +198,7 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-class Told:
+class TerminationFlag:
     """Termination flag of a run and of its native loops, which read a number that is 0 at first."""
 
     def __init__(self, options: Any, number: Array) -> None:

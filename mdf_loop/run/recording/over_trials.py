@@ -10,10 +10,10 @@ import numpy as np
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
+from mdf_loop.name_suggestions import suggest
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording.reduction import Reduction
 from mdf_loop.run.recording.statistics import OF_NUMBERS, WORDS
-from mdf_loop.suggestion import suggestion
 from mdf_loop.trials import OverTrials, Statistic
 
 _Group = tuple[int, Any]
@@ -141,7 +141,7 @@ def _maker(statistic: Statistic) -> Any:
         known = (*WORDS, *OF_NUMBERS)
         raise InputError(
             f"'{word}' is nothing that can be told over trials",
-            hint=suggestion(word, known) or f"the words are {', '.join(known)}",
+            hint=suggest(word, known) or f"the words are {', '.join(known)}",
         )
     if word == "quantiles":
         right = bool(numbers) and all(0 <= number <= 1 for number in numbers)

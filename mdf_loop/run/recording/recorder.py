@@ -10,11 +10,11 @@ import numpy as np
 from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.control.stepper import Block, Numbers, Sink
-from mdf_loop.run.recording.keeping import Keeping
+from mdf_loop.run.control.stepper import Block, Numbers, RowSink
 from mdf_loop.run.recording.lengths import lengths_of, with_axes
 from mdf_loop.run.recording.missing import with_missing
 from mdf_loop.run.recording.not_finite import RowEnds
+from mdf_loop.run.recording.recording_plan import RecordingPlan
 from mdf_loop.run.recording.reductions import Reductions
 from mdf_loop.run.recording.rows import Column
 from mdf_loop.run.recording.ticks import Clock, Ticks
@@ -32,7 +32,12 @@ class Recorder:
     """
 
     def __init__(
-        self, keeping: Keeping, sink: Sink, clock: Clock, axis: int, has_run: Mapping[str, str]
+        self,
+        keeping: RecordingPlan,
+        sink: RowSink,
+        clock: Clock,
+        axis: int,
+        has_run: Mapping[str, str],
     ) -> None:
         self.keeping = keeping
         self.sink = sink

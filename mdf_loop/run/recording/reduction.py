@@ -148,7 +148,7 @@ def _common(dtypes: Sequence[str]) -> np.dtype[Any]:
 # --- one row --------------------------------------------------------------------------------------
 
 
-class _Chosen(Reduction):
+class _Selection(Reduction):
     """One value is chosen for each element of a row; none is computed."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ class _Chosen(Reduction):
         self._begin(shape)
 
 
-class Last(_Chosen):
+class Last(_Selection):
     """The last row."""
 
     kinds = "biufcU"
@@ -177,7 +177,7 @@ class Last(_Chosen):
         self._row = rows[-1:].reshape(rows.shape[1:]).astype(self._dtype)
 
 
-class _Extreme(_Chosen):
+class _Extreme(_Selection):
     """The least or the greatest."""
 
     of_two: ClassVar[np.ufunc]

@@ -26,12 +26,12 @@ from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.chunk_integrity import checksum_of_file
-from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import ENDS, Labelled, coordinates, safe_name, variables
 from mdf_loop.run.recording.metadata import FLAG_ATTRIBUTES, METADATA, DamagedError
 from mdf_loop.run.recording.region_layout import SWEEP, digest_of
 from mdf_loop.run.recording.region_record import record_path, sync_chunks, write_record
 from mdf_loop.run.recording.store_files import chunk_keys
+from mdf_loop.run.recording.store_lease import StoreLease
 
 _AT_ONCE = 1 << 16
 """How many members' coordinates are made at once."""
@@ -119,7 +119,9 @@ class Regions(Struct, frozen=True):
         """Return the description of the run in the store."""
         return dict(self._root()["attributes"][SWEEP])
 
-    def note(self, claim: Claim, attributes: Mapping[str, Any], more: Mapping[str, Any]) -> None:
+    def note(
+        self, claim: StoreLease, attributes: Mapping[str, Any], more: Mapping[str, Any]
+    ) -> None:
         """Say how far the run is; `more` are attributes, of which those that are None go."""
         claim.check()
         with folder.writing(self.place):
@@ -173,7 +175,7 @@ def _fits(dtype: np.dtype[Any], stored: np.dtype[Any]) -> bool:
 
 
 def create_regions(
-    claim: Claim,
+    claim: StoreLease,
     template: Outputs,
     shape: tuple[int, ...],
     chunk: tuple[int, ...],

@@ -44,7 +44,7 @@ _CHECKSUMS = "checksums"
 """The part of a checkpoint with checksums; names of outputs have a point."""
 
 
-class Kept(Struct, frozen=True):
+class StoreCheckpoint(Struct, frozen=True):
     """The content of a checkpoint about a store.
 
     Attributes:
@@ -67,7 +67,7 @@ class Kept(Struct, frozen=True):
         }
 
     @classmethod
-    def of(cls, parts: Mapping[str, Array]) -> Kept:
+    def of(cls, parts: Mapping[str, Array]) -> StoreCheckpoint:
         """Return the object whose `parts` are these."""
         try:
             document = parsed(parts[""].tobytes())
@@ -85,7 +85,7 @@ def _as_bytes(content: Mapping[str, Any]) -> Array:
 
 
 def document_to_go_on(
-    place: Path, recorded: Kept, length: int, outputs: Collection[str]
+    place: Path, recorded: StoreCheckpoint, length: int, outputs: Collection[str]
 ) -> dict[str, Any]:
     """Return the metadata of a store in which a run continues after a number of rows.
 
@@ -226,7 +226,7 @@ def _check_chunks(
     place: Path,
     files: Mapping[str, int],
     layout: Layout,
-    recorded: Kept,
+    recorded: StoreCheckpoint,
     length: int,
 ) -> None:
     """Raise DamagedError unless all chunks are intact whose rows the checkpoint does not hold."""

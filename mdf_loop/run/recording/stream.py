@@ -22,12 +22,12 @@ from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.chunk_integrity import checksum_of_file
-from mdf_loop.run.recording.growing import Growing
+from mdf_loop.run.recording.growing_array import GrowingArray
 from mdf_loop.run.recording.labels import coordinates, variables
 from mdf_loop.run.recording.metadata import METADATA, STREAMED, Entry
-from mdf_loop.run.recording.resuming import Kept, document_to_go_on
-from mdf_loop.run.recording.spare import Spare
+from mdf_loop.run.recording.resuming import StoreCheckpoint, document_to_go_on
 from mdf_loop.run.recording.store_files import chunk_keys
+from mdf_loop.run.recording.write_buffer import WriteBuffer
 
 if TYPE_CHECKING:
     import zarr
@@ -75,7 +75,7 @@ class Stream:
         order = sorted(growing, key=lambda name: name == along)
         self._path, self._place = path, place
         self._metadata = [*((place / name, metadata[name]) for name in order), (place, root)]
-        self._growing = [Growing(*entry, dim) for entry in self._metadata[:-1]]
+        self._growing = [GrowingArray(*entry, dim) for entry in self._metadata[:-1]]
         self._stored = self._secured = self.length = int(metadata[along]["shape"][0])
         self.checksums = _static_checksums(place, metadata, growing)
         self._waiting = 0
@@ -83,7 +83,7 @@ class Stream:
         self._at_once = min(growing.chunk_rows for growing in self._growing)
         self._room = ROOM * len(self._metadata) + max(g.chunk_bytes for g in self._growing)
         with folder.writing(path):
-            self._spare = Spare(place, BUFFER + self._room)
+            self._spare = WriteBuffer(place, BUFFER + self._room)
             self._has_room()
 
     @classmethod
@@ -139,7 +139,7 @@ class Stream:
 
     @classmethod
     def resume(
-        cls, path: str | Path, length: int, recorded: Kept, outputs: Collection[str]
+        cls, path: str | Path, length: int, recorded: StoreCheckpoint, outputs: Collection[str]
     ) -> Stream:
         """Go on with the store of an earlier run, behind its first `length` rows.
 
@@ -216,10 +216,10 @@ class Stream:
                 sync(place)
         self._secured = self._stored
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoreCheckpoint:
         """Return the content of a checkpoint for a continuation after the written rows."""
         tails = {growing.name: growing.tail(self._stored) for growing in self._growing}
-        return Kept(self._metadata[-1][1], tails, self.checksums)
+        return StoreCheckpoint(self._metadata[-1][1], tails, self.checksums)
 
     def close(self) -> None:
         """Write what waits, and give up what was kept of the disk."""

@@ -15,7 +15,7 @@ _AT_ONCE = 1 << 16
 """Elements that are looked at at once: as many as stay in the processor's cache."""
 
 
-class Found(Struct, frozen=True):
+class NotFiniteValue(Struct, frozen=True):
     """A value that is not finite: in the `row` of its block, the number of the step, its name.
 
     In a sweep `member` is the first one that has it, counted from 0.
@@ -34,7 +34,7 @@ class Found(Struct, frozen=True):
         return f"'{self.name}'{whose} was {self.word} at step {self.step}{when}"
 
 
-def first_not_finite(block: Block, axis: int = 0) -> Found | None:
+def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
     """Return the first row with a nan or infinite value, and the output with it that was computed first.
 
     Args:
@@ -48,7 +48,10 @@ def first_not_finite(block: Block, axis: int = 0) -> Found | None:
         if row is not None:
             word: Literal["nan", "infinite"] = "nan" if np.isnan(rows[row]).any() else "infinite"
             member = _first(rows[row]) if axis else None
-            first, first_place = row, Found(row, int(block.numbers[row]), name, word, member)
+            first, first_place = (
+                row,
+                NotFiniteValue(row, int(block.numbers[row]), name, word, member),
+            )
     return first_place
 
 

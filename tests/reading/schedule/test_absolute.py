@@ -13,15 +13,15 @@ from mdf_loop.reading.schedule.conditions import (
     AllOf,
     Compare,
     Condition,
+    ConstantCondition,
     EveryNth,
-    Fixed,
-    Times,
+    TimeCount,
     TimeScale,
 )
 from mdf_loop.reading.schedule.table import read_condition
-from mdf_loop.reading.schedule.written import Written
+from mdf_loop.reading.schedule.written import WrittenCondition
 
-VISITS = Times(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
+VISITS = TimeCount(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
 
 
 def _clock(layers: list[str], *written: dict[str, Any]) -> AbsoluteTime:
@@ -31,7 +31,9 @@ def _clock(layers: list[str], *written: dict[str, Any]) -> AbsoluteTime:
 
 def _read(clock: AbsoluteTime, owner: str, kind: str = "TimeInterval", **written: Any) -> Condition:
     return clock.condition(
-        Written(owner, "here", "AB", clock.condition, read_condition, type=kind, arguments=written)
+        WrittenCondition(
+            owner, "here", "AB", clock.condition, read_condition, type=kind, arguments=written
+        )
     )
 
 
@@ -65,7 +67,7 @@ def test_units() -> None:
 def test_a_point_between_two_visits_is_never_met() -> None:
     clock = _clock(["A"], {"repeat": 2}, {"start": 1, "repeat": 2})
     assert clock.interval == 2
-    never = AllOf((Fixed(False), Compare((VISITS,), ">=", 1)))
+    never = AllOf((ConstantCondition(False), Compare((VISITS,), ">=", 1)))
     assert _read(clock, "A", repeat=2, start=1) == never
 
 

@@ -6,50 +6,50 @@ from mdf_loop.reading.schedule.conditions import (
     ALWAYS,
     AllOf,
     AnyOf,
-    Calls,
     Compare,
     EveryNth,
     FirstTimes,
     JustRan,
     Not,
-    Times,
+    RunCount,
+    RunsSinceReader,
+    TimeCount,
     TimeScale,
-    Unused,
     all_in,
     counts_in,
     parts,
 )
 
-CALLS = Calls("A", TimeScale.LIFE)
-PASSES = Times(TimeScale.PASS)
-SOME = Compare((CALLS, Unused("A", "B")), ">=", 2)
+CALLS = RunCount("A", TimeScale.LIFE)
+PASSES = TimeCount(TimeScale.PASS)
+SOME = Compare((CALLS, RunsSinceReader("A", "B")), ">=", 2)
 TREE = AllOf((ALWAYS, Not(AnyOf((SOME, JustRan("A")))), FirstTimes(EveryNth(PASSES, 2), 3, "here")))
 
 
 def test_parts_go_from_the_outside_in() -> None:
     assert [type(part).__name__ for part in parts(TREE)] == [
-        *("AllOf", "Fixed", "Not", "AnyOf", "Compare", "JustRan", "FirstTimes", "EveryNth"),
+        *("AllOf", "ConstantCondition", "Not", "AnyOf", "Compare", "JustRan", "FirstTimes", "EveryNth"),
     ]
 
 
 def test_counts_are_found_everywhere_each_once() -> None:
-    assert counts_in(AllOf((TREE, SOME))) == (CALLS, Unused("A", "B"), PASSES)
+    assert counts_in(AllOf((TREE, SOME))) == (CALLS, RunsSinceReader("A", "B"), PASSES)
     assert all_in((TREE, TREE), JustRan) == (JustRan("A"),)
 
 
 def test_what_persists_is_counted_in_more_than_an_evaluation() -> None:
     assert CALLS.persists
-    assert not Calls("A").persists
+    assert not RunCount("A").persists
     assert not PASSES.persists
-    assert Times(TimeScale.PASS, TimeScale.ENVIRONMENT_SEQUENCE).persists
-    assert not Unused("A", "B").persists
+    assert TimeCount(TimeScale.PASS, TimeScale.ENVIRONMENT_SEQUENCE).persists
+    assert not RunsSinceReader("A", "B").persists
 
 
 def test_counts_name_themselves() -> None:
     """Names of what is kept between evaluations; two things never share one."""
     assert str(CALLS) == "runs of A in life"
-    assert str(Calls("A")) == "runs of A in environment state update"
-    assert str(Unused("A", "B")) == "runs of A not used by B"
+    assert str(RunCount("A")) == "runs of A in environment state update"
+    assert str(RunsSinceReader("A", "B")) == "runs of A not used by B"
     assert str(PASSES) == "number of pass in environment state update"
     assert str(FirstTimes(ALWAYS, 3, "here")) == "times found at here"
     assert str(JustRan("A")) == "A just ran"

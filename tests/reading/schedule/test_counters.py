@@ -14,16 +14,16 @@ from mdf_loop.reading.schedule.conditions import (
     NEVER,
     AllOf,
     AnyOf,
-    Calls,
     Compare,
     EveryNth,
     FirstTimes,
     JustRan,
     Not,
     Reaches,
-    Times,
+    RunCount,
+    RunsSinceReader,
+    TimeCount,
     TimeScale,
-    Unused,
 )
 from mdf_loop.reading.schedule.counters import Counters, Key, NotKnown
 
@@ -35,41 +35,41 @@ def _counters(keys: Iterable[Key], start: Any = 0) -> Counters:
 
 
 def test_calls_are_counted_from_the_beginning_of_their_unit() -> None:
-    keys = [Calls("A", scale) for scale in TimeScale]
+    keys = [RunCount("A", scale) for scale in TimeScale]
     counters = _counters(keys)
     counters.call("A", True)
     counters.call("B", True)
     counters.call("A", False)
-    assert list(counters.held.values()) == [1, 1, 1, 1, 1]
+    assert list(counters.counts.values()) == [1, 1, 1, 1, 1]
     counters.begin(PASS)
-    assert list(counters.held.values()) == [0, 0, 1, 1, 1]
+    assert list(counters.counts.values()) == [0, 0, 1, 1, 1]
     counters.begin(UPDATE)
-    assert list(counters.held.values()) == [0, 0, 0, 1, 1]
+    assert list(counters.counts.values()) == [0, 0, 0, 1, 1]
 
 
 def test_runs_are_used_up_by_the_reader() -> None:
-    unused, own = Unused("A", "B"), Unused("B", "B")
+    unused, own = RunsSinceReader("A", "B"), RunsSinceReader("B", "B")
     counters = _counters([unused, own])
     counters.call("A", True)
     counters.call("A", True)
-    assert counters.held[unused] == 2
+    assert counters.counts[unused] == 2
     counters.begin(PASS)
     counters.call("B", True)
-    assert counters.held == {unused: 0, own: 1}
+    assert counters.counts == {unused: 0, own: 1}
     counters.call("A", True)
     counters.begin(UPDATE)
-    assert counters.held == {unused: 0, own: 0}
+    assert counters.counts == {unused: 0, own: 0}
 
 
 def test_time_passes_within_longer_time() -> None:
-    keys = [Times(CSE), Times(PASS), Times(PASS, SEQUENCE), Times(UPDATE, SEQUENCE)]
+    keys = [TimeCount(CSE), TimeCount(PASS), TimeCount(PASS, SEQUENCE), TimeCount(UPDATE, SEQUENCE)]
     counters = _counters(keys)
     counters.pass_time(CSE, True)
     counters.pass_time(CSE, False)
     counters.pass_time(PASS, True)
-    assert list(counters.held.values()) == [1, 1, 1, 0]
+    assert list(counters.counts.values()) == [1, 1, 1, 0]
     counters.pass_time(UPDATE, True)
-    assert list(counters.held.values()) == [0, 0, 1, 1]
+    assert list(counters.counts.values()) == [0, 0, 1, 1]
 
 
 def test_who_just_ran() -> None:
@@ -89,14 +89,14 @@ def test_conditions_are_asked_up_to_the_first_that_decides() -> None:
     assert counters.holds(AllOf((NEVER, counted))) is False
     assert counters.holds(AnyOf((ALWAYS, counted))) is True
     assert counters.holds(counted, False) is True
-    assert counters.held[counted] == 0
+    assert counters.counts[counted] == 0
     assert counters.holds(AllOf((ALWAYS, counted))) is True
     assert counters.holds(AnyOf((NEVER, counted))) is True
-    assert counters.held[counted] == 2
+    assert counters.counts[counted] == 2
 
 
 def test_the_first_times_only() -> None:
-    passes = Times(PASS)
+    passes = TimeCount(PASS)
     counted = FirstTimes(EveryNth(passes, 2), 2, "here")
     counters = _counters([counted, passes])
     found = []
@@ -107,7 +107,7 @@ def test_the_first_times_only() -> None:
 
 
 def test_numbers_are_compared() -> None:
-    keys = [Calls("A"), Calls("B")]
+    keys = [RunCount("A"), RunCount("B")]
     counters = _counters(keys, 2)
     assert counters.holds(Compare(tuple(keys), ">=", 4)) is True
     assert counters.holds(Not(Compare(tuple(keys), "<", 4.5))) is False
@@ -115,10 +115,10 @@ def test_numbers_are_compared() -> None:
 
 
 def test_what_is_not_known_stays_so() -> None:
-    calls = Calls("A", LIFE)
+    calls = RunCount("A", LIFE)
     counters = _counters([calls], None)
     counters.call("A", True)
-    assert counters.held[calls] is None
+    assert counters.counts[calls] is None
     with pytest.raises(NotKnown):
         counters.holds(Compare((calls,), ">", 1))
     with pytest.raises(NotKnown):
@@ -127,9 +127,9 @@ def test_what_is_not_known_stays_so() -> None:
 
 
 def test_values_are_counted_by_operations() -> None:
-    calls = Calls("A", LIFE)
+    calls = RunCount("A", LIFE)
     counters = _counters([calls])
-    counters.held[calls] = counters.b.new("int64", (), "calls")
+    counters.counts[calls] = counters.b.new("int64", (), "calls")
     runs = counters.b.new("bool", (), "runs")
     counters.call("A", runs)
     assert isinstance(counters.holds(Compare((calls,), ">", 1)), Value)

@@ -88,7 +88,7 @@ def test_what_is_counted_goes_on() -> None:
     assert flat(schedule.plan(counters, 64)) == ((), (), ())
     assert flat(schedule.plan(counters, 64)) == (("A",), ("A",), ("A",))
     (key,) = schedule.persistent
-    assert counters.held[key] == 2
+    assert counters.counts[key] == 2
 
 
 def test_endless(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.outline import outline
 from mdf_loop.reading.schedule.absolute import absolute_time
 from mdf_loop.reading.schedule.arguments import ABOUT, COMPOSITE
-from mdf_loop.reading.schedule.conditions import NEVER, AllOf, Condition, Fixed
+from mdf_loop.reading.schedule.conditions import NEVER, AllOf, Condition, ConstantCondition
 from mdf_loop.reading.schedule.table import COMPILED, TYPES, condition_text, read_condition
 
 
@@ -21,7 +21,7 @@ def of(kind: str, **kwargs: Any) -> dict[str, Any]:
 
 
 def compiled(written: Any, owner: str | None = "B") -> Condition:
-    return read_condition(written, owner, "here", "AB", lambda w: Fixed(True))
+    return read_condition(written, owner, "here", "AB", lambda w: ConstantCondition(True))
 
 
 PASS_1, AFTER_A = of("AtPass", n=1), of("JustRan", dependency="A")

@@ -13,18 +13,18 @@ from mdf_loop.reading.schedule.conditions import (
     NEVER,
     AllOf,
     AnyOf,
-    Calls,
     Compare,
     Condition,
+    ConstantCondition,
     EveryNth,
     FirstTimes,
-    Fixed,
     JustRan,
     Not,
     Reaches,
-    Times,
+    RunCount,
+    RunsSinceReader,
+    TimeCount,
     TimeScale,
-    Unused,
 )
 from mdf_loop.reading.schedule.table import read_condition
 
@@ -41,18 +41,18 @@ UPDATE, PASS = TimeScale.ENVIRONMENT_STATE_UPDATE, TimeScale.PASS
     ("read", "meant"),
     [
         (_read("Always"), ALWAYS),
-        (_read("AfterPass", n=2), Compare((Times(PASS),), ">", 2)),
-        (_read("AtPass", n=2.0), Compare((Times(PASS),), "==", 2)),
-        (_read("AfterPass", n=0.5), Compare((Times(PASS),), ">", 0.5)),
-        (_read("AtEnvironmentStateUpdate", n=1), Compare((Times(UPDATE, SEQUENCE),), "==", 1)),
-        (_read("EveryNPasses", n=3), EveryNth(Times(PASS), 3)),
-        (_read("AfterNCalls", dependency="A", n=1), Compare((Calls("A"),), ">=", 1)),
-        (_read("EveryNCalls", dependency="A", n=2), Compare((Unused("A", "B"),), ">=", 2)),
-        (_read("AllHaveRun"), AllOf(tuple(Compare((Calls(n),), ">=", 1) for n in "AB"))),
+        (_read("AfterPass", n=2), Compare((TimeCount(PASS),), ">", 2)),
+        (_read("AtPass", n=2.0), Compare((TimeCount(PASS),), "==", 2)),
+        (_read("AfterPass", n=0.5), Compare((TimeCount(PASS),), ">", 0.5)),
+        (_read("AtEnvironmentStateUpdate", n=1), Compare((TimeCount(UPDATE, SEQUENCE),), "==", 1)),
+        (_read("EveryNPasses", n=3), EveryNth(TimeCount(PASS), 3)),
+        (_read("AfterNCalls", dependency="A", n=1), Compare((RunCount("A"),), ">=", 1)),
+        (_read("EveryNCalls", dependency="A", n=2), Compare((RunsSinceReader("A", "B"),), ">=", 2)),
+        (_read("AllHaveRun"), AllOf(tuple(Compare((RunCount(n),), ">=", 1) for n in "AB"))),
         (_read("AfterNCallsCombined", n=1), Compare((), ">=", 1)),
         (_read("JustRan", node="A"), JustRan("A")),
-        (_read("AtEnvironmentSequence", n=0), Fixed(True)),
-        (_read("AfterNEnvironmentSequences", n=1), Fixed(False)),
+        (_read("AtEnvironmentSequence", n=0), ConstantCondition(True)),
+        (_read("AfterNEnvironmentSequences", n=1), ConstantCondition(False)),
         (_read("Not", condition={"type": "Never"}), Not(NEVER)),
         (_read("Any", args=[{"type": "Never"}]), AnyOf((NEVER,))),
         (_read("NWhen", condition={"type": "Always"}, n=1.5), FirstTimes(ALWAYS, 2, "here")),
@@ -68,13 +68,13 @@ def test_what_types_come_down_to(read: Condition, meant: Condition) -> None:
 
 @pytest.mark.parametrize("written", ["TimeScale.LIFE", "LIFE", "life", TimeScale.LIFE])
 def test_time_scales(written: Any) -> None:
-    assert _read("AfterPass", n=1, time_scale=written) == Compare((Times(PASS, LIFE),), ">", 1)
+    assert _read("AfterPass", n=1, time_scale=written) == Compare((TimeCount(PASS, LIFE),), ">", 1)
 
 
 def test_a_unit_within_a_shorter_one_is_counted_for_life() -> None:
     """Check that such a unit counts over the whole life, as in graph-scheduler."""
     read = _read("AtPass", n=1, time_scale="TimeScale.CONSIDERATION_SET_EXECUTION")
-    assert read == Compare((Times(PASS, LIFE),), "==", 1)
+    assert read == Compare((TimeCount(PASS, LIFE),), "==", 1)
 
 
 @pytest.mark.parametrize("number", [None, True, "1", [1], float("nan"), float("inf")])

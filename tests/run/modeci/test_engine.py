@@ -17,7 +17,7 @@ from mdf_loop.errors import (
 )
 from mdf_loop.importing.opening import open_document
 from mdf_loop.ir import StopReason
-from mdf_loop.reading.inputs import Given
+from mdf_loop.reading.inputs import BoundInputs
 from mdf_loop.run.backend import BACKENDS
 from mdf_loop.run.modeci import engine_graph
 from mdf_loop.run.modeci.engine import EngineRun, drive, only_given
@@ -52,15 +52,15 @@ def opened(mdf):
 MODECI = BACKENDS["modeci"]
 
 
-def given(**values: object) -> Given:
-    return Given({name: np.asarray(value) for name, value in values.items()})
+def given(**values: object) -> BoundInputs:
+    return BoundInputs({name: np.asarray(value) for name, value in values.items()})
 
 
 def run_in_engine(
-    document: Document, values: Given | None = None, *, steps=None, dt=None, record=None
+    document: Document, values: BoundInputs | None = None, *, steps=None, dt=None, record=None
 ) -> EngineRun:
     """The whole run, or why it failed."""
-    made = drive(Evaluations(document, record, dt), values or Given({}), steps)
+    made = drive(Evaluations(document, record, dt), values or BoundInputs({}), steps)
     if made.failure is not None:
         raise made.failure
     return made
@@ -100,7 +100,7 @@ def test_inputs_are_set_before_every_evaluation(opened):
     document = opened(LEAK)
     constant = run_in_engine(document, given(drive=2.0), steps=4, dt=1.0)
     assert constant.arrays["cell.v"].tolist() == [1, 2, 2, 2]
-    rows = Given({"drive": np.array([0.0, 4.0, 5.0, 6.0])}, frozenset({"drive"}))
+    rows = BoundInputs({"drive": np.array([0.0, 4.0, 5.0, 6.0])}, frozenset({"drive"}))
     series = run_in_engine(document, rows, steps=4, dt=1.0)
     assert series.arrays["cell.v"].tolist() == [1, 4, 5, 6]
 
@@ -140,7 +140,7 @@ nodes:
         input_ports: {x: {}}
         output_ports: {half: {value: x / 2}, big: {value: 5e29 * 2}}
 """
-    rows = Given({"x": np.array([1.0, 2.0, 3.0])}, frozenset({"x"}))
+    rows = BoundInputs({"x": np.array([1.0, 2.0, 3.0])}, frozenset({"x"}))
     made = run_in_engine(opened(text), rows, steps=3)
     assert made.arrays["A.half"].tolist() == [0.5, 1.0, 1.5]
     assert made.arrays["A.big"].tolist() == (1e30 * np.array([1, 1, 1])).tolist()
@@ -194,17 +194,19 @@ def test_a_loop_node(shared):
 
 def test_results(opened):
     document = opened(PAIR)
-    results = engine_results(MODECI, document, Given({}), specify(steps=3, dt=0.5, record="A.n"))
+    results = engine_results(
+        MODECI, document, BoundInputs({}), specify(steps=3, dt=0.5, record="A.n")
+    )
     assert list(results) == ["B.y", "A.n"]
     assert results["B.y"].tolist() == [10, 20, 30]
     assert results.time.tolist() == [0, 0.5, 1.0]
-    assert engine_results(MODECI, document, Given({}), specify(steps=2)).axes[0].coordinates[
+    assert engine_results(MODECI, document, BoundInputs({}), specify(steps=2)).axes[0].coordinates[
         "step"
     ].tolist() == [0, 1]
     assert (results.device, results.precision) == ("cpu", "float64")
     for words in ({"device": "cuda"}, {"precision": "float32"}):
         with pytest.raises(InputError, match="computes on the CPU, in float64"):
-            engine_results(MODECI, document, Given({}), specify(), **words)
+            engine_results(MODECI, document, BoundInputs({}), specify(), **words)
 
 
 def test_nothing_is_printed(opened, capsys):

@@ -17,7 +17,7 @@ from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import UNDECIDED, Device
 from mdf_loop.run.onnxruntime import device_race
-from mdf_loop.run.onnxruntime.device import Placed
+from mdf_loop.run.onnxruntime.device import PlacedModel
 from mdf_loop.run.onnxruntime.device_race import Race
 from mdf_loop.run.onnxruntime.session import Session
 from tests.ops.op_running import program_of
@@ -59,7 +59,7 @@ def clock(monkeypatch) -> Iterator[Clock]:
 
 
 def race(cpu, cuda, reason: str = "CUDA is available") -> Race:
-    return Race(Placed(cpu, Device("cpu", "")), Placed(cuda, Device("cuda", reason)))
+    return Race(PlacedModel(cpu, Device("cpu", "")), PlacedModel(cuda, Device("cuda", reason)))
 
 
 def run(racing: Race, options=None) -> list[str]:

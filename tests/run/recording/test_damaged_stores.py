@@ -18,7 +18,7 @@ import mdf_loop
 from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.errors import InputError
 from mdf_loop.files import write_arrays
-from mdf_loop.run.recording.resuming import Kept
+from mdf_loop.run.recording.resuming import StoreCheckpoint
 from mdf_loop.run.recording.stream import Stream
 from tests.models.timed import graph
 from tests.soak import soaking, times
@@ -449,7 +449,9 @@ def test_a_checkpoint_that_says_something_else_of_the_store(place, forge, senten
     forge(about, tails)
     before = contents(place)
     with pytest.raises(InputError, match=rf"checkpoint is damaged in what it says .*{sentence}"):
-        Stream.resume(place / "rows.zarr", REACHED, Kept(about, tails), ["walk.x", "walk.n"])
+        Stream.resume(
+            place / "rows.zarr", REACHED, StoreCheckpoint(about, tails), ["walk.x", "walk.n"]
+        )
     assert contents(place) == before
 
 

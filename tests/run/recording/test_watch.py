@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.run.control.stepper import Block
-from mdf_loop.run.recording.watch import Found, first_not_finite
+from mdf_loop.run.recording.watch import NotFiniteValue, first_not_finite
 
 FLOATS = ("float64", "float32", "float16", ml_dtypes.bfloat16)
 
@@ -40,11 +40,11 @@ def test_large_floats_are_finite():
 @pytest.mark.parametrize("shape", [(), (1,), (2, 3), (70_000,), (3, 0)])
 def test_the_first_row(dtype, shape):
     found = first_not_finite(block(a=rows(9, shape, dtype, nan=[5, 7])))
-    assert found == (None if 0 in shape else Found(5, 105, "a", "nan"))
+    assert found == (None if 0 in shape else NotFiniteValue(5, 105, "a", "nan"))
     made = rows(9, shape, dtype)
     made.reshape(-1)[-1:] = -np.inf
     found = first_not_finite(block(a=made))
-    assert found == (None if 0 in shape else Found(8, 108, "a", "infinite"))
+    assert found == (None if 0 in shape else NotFiniteValue(8, 108, "a", "infinite"))
 
 
 @pytest.mark.parametrize("row", [0, 1, 65_535, 65_536, 65_537, 199_999])
@@ -52,17 +52,17 @@ def test_any_row_of_many(row):
     found = first_not_finite(
         block(a=rows(200_000), b=rows(200_000, inf=row, nan=slice(row + 1, None)))
     )
-    assert found == Found(row, 100 + row, "b", "infinite")
+    assert found == NotFiniteValue(row, 100 + row, "b", "infinite")
 
 
 def test_an_earlier_row_counts_more_than_an_earlier_variable():
     found = first_not_finite(block(a=rows(nan=8), b=rows(inf=7), c=rows(nan=9)))
-    assert found == Found(7, 107, "b", "infinite")
+    assert found == NotFiniteValue(7, 107, "b", "infinite")
 
 
 def test_in_one_row_the_variable_that_was_computed_first():
     found = first_not_finite(block(a=rows(), c=rows(inf=7), b=rows(nan=7)))
-    assert found == Found(7, 107, "c", "infinite")
+    assert found == NotFiniteValue(7, 107, "c", "infinite")
 
 
 def test_nan_is_named_before_infinite():
@@ -73,7 +73,7 @@ def test_nan_is_named_before_infinite():
 
 def test_numbers_of_steps_may_be_any():
     found = first_not_finite(block(numbers=np.array([3, 8, 21]), a=np.array([0.0, 1.0, np.nan])))
-    assert found == Found(2, 21, "a", "nan")
+    assert found == NotFiniteValue(2, 21, "a", "nan")
     assert isinstance(found.step, int)
 
 
@@ -82,14 +82,15 @@ def test_members_of_a_sweep():
     made[1, 30, 0] = np.nan
     made[3, 20, 1] = np.inf
     found = first_not_finite(Block(range(50), {}, {"a": np.ones((4, 50)), "b": made}), axis=1)
-    assert found == Found(20, 20, "b", "infinite", 3)
+    assert found == NotFiniteValue(20, 20, "b", "infinite", 3)
     assert found.sentence(None) == "'b' of member 3 of the sweep was infinite at step 20"
 
 
 def test_sentences():
-    found = Found(34, 1234, "FNpop.V", "nan")
+    found = NotFiniteValue(34, 1234, "FNpop.V", "nan")
     assert found.sentence("0.0617 s") == "'FNpop.V' was nan at step 1234 (time 0.0617 s)"
     assert found.sentence(None) == "'FNpop.V' was nan at step 1234"
     assert (
-        Found(0, 0, "A.x", "infinite").sentence("0 s") == "'A.x' was infinite at step 0 (time 0 s)"
+        NotFiniteValue(0, 0, "A.x", "infinite").sentence("0 s")
+        == "'A.x' was infinite at step 0 (time 0 s)"
     )

@@ -18,7 +18,7 @@ from mdf_loop.ops.native.code import TYPES, is_float
 from mdf_loop.ops.registry import Bits
 
 
-class Outside(Struct, frozen=True, eq=False):
+class OutsideFunctions(Struct, frozen=True, eq=False):
     """The functions outside of loops that native loops with arrays compute in their own way.
 
     Attributes:
@@ -41,11 +41,11 @@ class Outside(Struct, frozen=True, eq=False):
         return [op for op in self.functions if id(op) in chosen]
 
 
-def outside_of(program: Program, *, whole: Program | None = None) -> Outside:
+def outside_of(program: Program, *, whole: Program | None = None) -> OutsideFunctions:
     """Return the functions of floats that stand outside of all loops of a program, or of a part of a `whole`."""
     functions = tuple(_functions(program.ops))
     is_swept = any(output.members is not None for output in (whole or program).outputs)
-    return Outside(functions, is_swept)
+    return OutsideFunctions(functions, is_swept)
 
 
 def _functions(ops: Iterable[Operation]) -> Iterator[Op]:

@@ -17,7 +17,7 @@ BEAT = 10.0
 """Seconds after which a run lets others know again that it goes on, however long a step takes."""
 
 
-class Claim:
+class StoreLease:
     """The right of a run to write the store at `path`.
 
     Attributes:
@@ -87,7 +87,7 @@ class Claim:
 
 
 @contextmanager
-def claimed(path: Path, run: str, *, overwrite: bool) -> Iterator[Claim]:
+def claimed(path: Path, run: str, *, overwrite: bool) -> Iterator[StoreLease]:
     """Give a run the right to write a store within this context.
 
     Raises:
@@ -99,7 +99,7 @@ def claimed(path: Path, run: str, *, overwrite: bool) -> Iterator[Claim]:
     try:
         lock.take()
         heart.start()
-        yield Claim(path, run, lock, overwrite=overwrite)
+        yield StoreLease(path, run, lock, overwrite=overwrite)
     finally:
         over.set()
         with suppress(LoopError):  # who looks at it next sees that this process is gone

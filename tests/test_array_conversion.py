@@ -12,8 +12,8 @@ from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
 
 import mdf_loop
 from mdf_loop.archives import read_arrays
+from mdf_loop.array_conversion import Ragged, as_supported_array
 from mdf_loop.errors import InputError, LoopError
-from mdf_loop.outside import Ragged, array_of
 
 NODE: dict[str, Any] = {
     "input_ports": {"x": {"shape": [3]}},
@@ -63,7 +63,7 @@ def test_any_byte_order_is_the_same_numbers(dtype: str) -> None:
         for port in ("A.y", "A.s"):
             np.testing.assert_array_equal(made[port], expected[port], err_msg=f"{name} {port}")
             assert made[port].dtype.isnative
-    np.testing.assert_array_equal(array_of(given, "x"), plain)
+    np.testing.assert_array_equal(as_supported_array(given, "x"), plain)
 
 
 @pytest.mark.parametrize("kind", REFUSED)
@@ -128,4 +128,4 @@ def test_files_of_any_byte_order(tmp_path: Path) -> None:
 
 def test_a_ragged_list_is_told_apart() -> None:
     with pytest.raises(Ragged):
-        array_of([[1], [2, 3]], "x")
+        as_supported_array([[1], [2, 3]], "x")

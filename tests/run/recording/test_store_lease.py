@@ -21,7 +21,7 @@ from msgspec.structs import asdict, replace
 
 import mdf_loop
 from mdf_loop.errors import InputError
-from mdf_loop.run.recording import claim as claim_module
+from mdf_loop.run.recording import store_lease as claim_module
 from mdf_loop.run.recording.lock import this_process
 from tests.models.timed import ADDING
 

@@ -12,7 +12,7 @@ from mdf_loop.document.changes import replace_fields, with_graph
 from mdf_loop.document.document import Document
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import Inputs
-from mdf_loop.reading.inputs import Given, open_ports
+from mdf_loop.reading.inputs import BoundInputs, open_ports
 from mdf_loop.reading.settings import with_defaults, with_values
 from mdf_loop.specification import Values
 
@@ -31,7 +31,9 @@ def as_run(document: Document, values: Values, steps: int | None) -> Document:
     return _over_time(with_defaults(with_values(document, bound.settings), arrays), rows, inputs)
 
 
-def _over_time(document: Document, rows: Mapping[tuple[str, str], str], inputs: Given) -> Document:
+def _over_time(
+    document: Document, rows: Mapping[tuple[str, str], str], inputs: BoundInputs
+) -> Document:
     """Return the document whose inputs over time have no default. `rows` are their names, by node and port."""
     if not rows:
         return document

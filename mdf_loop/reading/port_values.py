@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.array_conversion import Ragged, as_supported_array
+from mdf_loop.checked_cast import cast_checked
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import InputError, LoopError, ModelError
 from mdf_loop.ir import Array, Data, Value
@@ -24,8 +26,6 @@ from mdf_loop.ir.types import (
 )
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.sequences import known_value
-from mdf_loop.narrowing import narrowed
-from mdf_loop.outside import Ragged, array_of
 
 LARGEST_NOTHING = 10**8
 """Elements of an input that is taken to be zeros when nothing is given."""
@@ -36,7 +36,7 @@ def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> 
     dtype = stated_dtype(port, precision)
     what = f"the input '{name}'"
     data = _of_type(value, dtype, what, where, InputError)
-    return narrowed(data, precision, what, where) if _is_general(data, dtype) else data
+    return cast_checked(data, precision, what, where) if _is_general(data, dtype) else data
 
 
 def default_data(port: Any, precision: str, where: str) -> Data:
@@ -59,7 +59,9 @@ def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
     data = _of_type(value, dtype, what, where, ModelError)
     if dtype is None and data.dtype.kind in "US":
         raise ModelError(f"{what} must be a number or a list of numbers, not {value!r}", where)
-    return narrowed(data, precision, what, where, ModelError) if _is_general(data, dtype) else data
+    return (
+        cast_checked(data, precision, what, where, ModelError) if _is_general(data, dtype) else data
+    )
 
 
 def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) -> Data:
@@ -118,7 +120,7 @@ def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[L
 def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Array:
     """Return a value as an array of the stated dtype."""
     try:
-        array = array_of(value, what, where, error)
+        array = as_supported_array(value, what, where, error)
     except Ragged:
         raise error(
             f"{what} is ragged: its rows have different lengths",
@@ -133,7 +135,7 @@ def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[Lo
         raise error(f"{what} must be a number or a list of numbers, not {_shown(value)}", where)
     if dtype is None or dtype_name(array) == dtype:
         return array
-    stated = narrowed(array, dtype, what, where, error)
+    stated = cast_checked(array, dtype, what, where, error)
     if kind_of(dtype) in "iub" and not np.array_equal(stated.astype(array.dtype), array):
         raise error(f"{what} must be {dtype}, but {_shown(array.tolist())} is not", where)
     return stated

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 def without_failing(stream: BinaryIO) -> Iterator[io.BufferedIOBase]:
     """Return the stream wrapped so that it never fails. The first error is raised at the end."""
     stream.flush()
-    sure = _Sure(getattr(stream, "raw", stream))  # a buffer would fail again and again
+    sure = _CertainRows(getattr(stream, "raw", stream))  # a buffer would fail again and again
     try:
         yield sure
     finally:
@@ -26,7 +26,7 @@ def without_failing(stream: BinaryIO) -> Iterator[io.BufferedIOBase]:
             raise sure.error
 
 
-class _Sure(io.BufferedIOBase):
+class _CertainRows(io.BufferedIOBase):
     def __init__(self, stream: Any) -> None:
         self.error: OSError | None = None
         self._stream = stream

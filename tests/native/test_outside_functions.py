@@ -9,8 +9,8 @@ import pytest
 
 import mdf_loop
 from mdf_loop.ir import Loop, Op, Program
-from mdf_loop.native.choice import natives_of
-from mdf_loop.native.outside import outside_of
+from mdf_loop.native.loop_decisions import natives_of
+from mdf_loop.native.outside_functions import outside_of
 from mdf_loop.run.onnxruntime.session import Session
 from tests.native.one_loop import Sketch
 from tests.placements import REQUIRED

@@ -8,6 +8,6 @@ from typing import Any
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
-def only_numbers(values: Iterable[Any]) -> bool:
+def contains_only_numbers(values: Iterable[Any]) -> bool:
     """Return True if a list contains plain numbers alone."""
     return _NUMBERS.issuperset(map(type, values))

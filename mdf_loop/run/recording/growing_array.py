@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ENDLESS = 1 << 62
 
 
-class Growing:
+class GrowingArray:
     """The array at `place`, which has this metadata and grows along the dimension `dim`.
 
     It is written to as if it had no end; the store does not say so.

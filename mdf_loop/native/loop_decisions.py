@@ -16,10 +16,10 @@ from msgspec import Struct, field
 
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
-from mdf_loop.native.composing import composed
 from mdf_loop.native.cost import is_slower
-from mdf_loop.native.outside import Outside, outside_of
-from mdf_loop.native.support import Form, constants_in, form_of
+from mdf_loop.native.decompose import composed
+from mdf_loop.native.outside_functions import OutsideFunctions, outside_of
+from mdf_loop.native.support import KernelSignature, constants_in, form_of
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import CALL_MICROSECONDS
 from mdf_loop.ops.native.code import NotNative, is_float
@@ -38,7 +38,7 @@ LITTLE = 10_000.0
 """Microseconds that all iterations together take ONNX Runtime, at least: machine code takes longer to make."""
 
 
-class Natives(Struct, frozen=True, eq=False):
+class LoopDecisions(Struct, frozen=True, eq=False):
     """Decisions about the loops of a program.
 
     Attributes:
@@ -83,7 +83,7 @@ def natives_of(
     brief: bool = False,
     iteration_of: Callable[[], Program] | None = None,
     whole: Program | None = None,
-) -> Natives:
+) -> LoopDecisions:
     """Decide for each loop of a program.
 
     Args:
@@ -98,13 +98,13 @@ def natives_of(
         UnsupportedError: a loop is required to be native and cannot be; each one with its reason.
     """
     outside = outside_of(whole or program)
-    look = _Look(constants_in(program), mode, brief, outside)
+    look = _DecisionMaker(constants_in(program), mode, brief, outside)
     look.at(program.ops)
     if mode == "require":
         look.refuse_standard()
     own = outside_of(program, whole=whole)
     if mode == "off" or not own.functions or unavailable() is not None:
-        return Natives(program, look.loops, look.form_by_name)
+        return LoopDecisions(program, look.loops, look.form_by_name)
     arrays = look.arrays if whole is None else _looked_at(whole, mode, brief=brief).arrays
     functions = own.of_loops(arrays)
     if iteration_of is not None and _ends_in_arrays(iteration_of(), mode):
@@ -112,7 +112,7 @@ def natives_of(
     return (
         _with_functions(program, functions, look)
         if functions
-        else Natives(program, look.loops, look.form_by_name)
+        else LoopDecisions(program, look.loops, look.form_by_name)
     )
 
 
@@ -122,7 +122,9 @@ def _ends_in_arrays(program: Program, mode: str) -> bool:
     return any(each is loops[-1] for each in _looked_at(program, mode).arrays)
 
 
-def _with_functions(program: Program, functions: Sequence[Op], look: _Look) -> Natives:
+def _with_functions(
+    program: Program, functions: Sequence[Op], look: _DecisionMaker
+) -> LoopDecisions:
     """Return the decision with machine code for functions outside of loops, too."""
     from mdf_loop.native.function_loops import with_loops
     from mdf_loop.native.operator import operator_of
@@ -132,7 +134,7 @@ def _with_functions(program: Program, functions: Sequence[Op], look: _Look) -> N
         loop: operator_of(kernel, f"function_{k}")
         for k, (loop, kernel) in enumerate(replaced.kernels.items())
     }
-    return Natives(replaced.program, {**look.loops, **operators}, look.form_by_name)
+    return LoopDecisions(replaced.program, {**look.loops, **operators}, look.form_by_name)
 
 
 def refuse_standard_loops(program: Program) -> None:
@@ -153,14 +155,14 @@ def said_before(program: Program) -> Mapping[str, str]:
     return _looked_at(program, "auto").form_by_name
 
 
-def _looked_at(program: Program, mode: str, *, brief: bool = False) -> _Look:
+def _looked_at(program: Program, mode: str, *, brief: bool = False) -> _DecisionMaker:
     """Return what would be decided for a program, without machine code."""
-    look = _Look(constants_in(program), mode, brief, outside_of(program), makes=False)
+    look = _DecisionMaker(constants_in(program), mode, brief, outside_of(program), makes=False)
     look.at(program.ops)
     return look
 
 
-class _Look:
+class _DecisionMaker:
     """Goes through a program, from loops to those inside of them; `makes` operators of native ones."""
 
     def __init__(
@@ -168,7 +170,7 @@ class _Look:
         known: Mapping[Value, Array],
         mode: str,
         brief: bool,
-        outside: Outside,
+        outside: OutsideFunctions,
         makes: bool = True,
     ) -> None:
         self.loops: dict[Loop, NativeLoop] = {}
@@ -232,7 +234,7 @@ class _Look:
         except NotNative as reason:
             raise program.reason(reason) from None
 
-    def _decide(self, loop: Loop, form: Form, composed_loop: Loop) -> None:
+    def _decide(self, loop: Loop, form: KernelSignature, composed_loop: Loop) -> None:
         """Make the kernel, if it is worth it."""
         if self._mode == "auto" and is_slower(composed_loop, loop, self._known):
             raise NotNative("ONNX Runtime's own kernels are faster for its arrays")
@@ -252,7 +254,7 @@ class _Look:
         if form.many:
             self.arrays.append(loop)
 
-    def _has_same_bits(self, loop: Loop, form: Form) -> bool:
+    def _has_same_bits(self, loop: Loop, form: KernelSignature) -> bool:
         """Return True if a loop, and what was hoisted out of it, gives the same bits in both ways."""
         hoisted = self._outside.of_loop(loop) if form.many else []
         return not hoisted and has_same_bits(loop, many=form.many)

@@ -21,9 +21,9 @@ from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Along
 from mdf_loop.run.outputs import Axis, with_each_axis
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.missing import common_shape
-from mdf_loop.run.recording.resuming import Kept
+from mdf_loop.run.recording.resuming import StoreCheckpoint
+from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.run.recording.stream import Column, Stream
 from mdf_loop.run.room import NO_ROOM, Room
 
@@ -34,7 +34,7 @@ _ALONG = "along"
 """What stands along rows, in a snapshot: outputs have a point in their names."""
 
 
-class Streamed:
+class StreamedRows:
     """Rows in a Zarr store at `path`; `axes` are those of the rows, time last.
 
     `about` gives device and precision, once the run has begun. `columns` are what has rows;
@@ -50,7 +50,7 @@ class Streamed:
         units: Mapping[str, str],
         columns: Collection[str],
         lengths: Mapping[str, str],
-        claim: Claim,
+        claim: StoreLease,
         seed: int | None = None,
         dims: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
@@ -189,4 +189,6 @@ class Streamed:
             )
         elif parts or length:
             self._claim.check_old()
-            self._stream = Stream.resume(self._path, length, Kept.of(parts), self._columns)
+            self._stream = Stream.resume(
+                self._path, length, StoreCheckpoint.of(parts), self._columns
+            )

@@ -16,7 +16,7 @@ import numpy as np
 
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import Array
-from mdf_loop.numbers_only import only_numbers
+from mdf_loop.number_check import contains_only_numbers
 from mdf_loop.quantities import MAX_AXES, Unit, convert
 
 _WIDEST = {"f": 8, "c": 16}
@@ -27,7 +27,9 @@ class Ragged(Exception):  # noqa: N818 - no error yet: who asks knows what to sa
     """List whose rows have different lengths, so that no array can represent it."""
 
 
-def array_of(value: Any, what: str, where: str = "", error: type[LoopError] = InputError) -> Array:
+def as_supported_array(
+    value: Any, what: str, where: str = "", error: type[LoopError] = InputError
+) -> Array:
     """Return a value as a supported array.
 
     Args:
@@ -54,10 +56,12 @@ def array_of(value: Any, what: str, where: str = "", error: type[LoopError] = In
         raise Ragged from None
     except (TypeError, RuntimeError) as problem:
         raise error(f"{what} cannot be made an array: {problem}", where) from None
-    return native(array, what, where, error)
+    return in_native_byte_order(array, what, where, error)
 
 
-def native(array: Array, what: str, where: str = "", error: type[LoopError] = InputError) -> Array:
+def in_native_byte_order(
+    array: Array, what: str, where: str = "", error: type[LoopError] = InputError
+) -> Array:
     """Return an array in the byte order of this machine.
 
     Raises:
@@ -85,6 +89,6 @@ def _is_special(value: Any) -> bool:
 
 def _is_masked(value: Any, depth: int = 0) -> bool:
     """Return True for a masked array, or a list that contains one."""
-    if not isinstance(value, list | tuple) or depth == MAX_AXES or only_numbers(value):
+    if not isinstance(value, list | tuple) or depth == MAX_AXES or contains_only_numbers(value):
         return _is_special(value) and isinstance(value, np.ma.MaskedArray)
     return any(_is_masked(part, depth + 1) for part in value)

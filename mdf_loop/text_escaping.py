@@ -17,12 +17,12 @@ _JOINERS = "\u200c\u200d"
 """Without a picture of their own, but words of some scripts and pictures are written with them."""
 
 
-def visible(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Return the text with its lines, and with escapes for unprintable characters."""
-    return "\n".join(map(on_one_line, text.split("\n")))
+    return "\n".join(map(escape_to_one_line, text.split("\n")))
 
 
-def on_one_line(text: str) -> str:
+def escape_to_one_line(text: str) -> str:
     """Return the text on one line, with escapes for unprintable characters and line ends."""
     return text if text.isprintable() else "".join(map(_shown, text))
 
@@ -33,7 +33,7 @@ def _shown(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def without_middle(text: str, limit: int) -> str:
+def shorten_middle(text: str, limit: int) -> str:
     """Return the text, or its beginning and end if it is longer than a limit."""
     if len(text) <= limit:
         return text

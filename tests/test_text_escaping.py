@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdf_loop.errors import LoopError, ModelError
-from mdf_loop.visible import on_one_line, visible, without_middle
+from mdf_loop.text_escaping import escape_control_characters, escape_to_one_line, shorten_middle
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from mdf_loop.visible import on_one_line, visible, without_middle
     ],
 )
 def test_what_has_no_picture_is_shown_as_an_escape(text: str, shown: str) -> None:
-    assert visible(text) == shown == on_one_line(text)
+    assert escape_control_characters(text) == shown == escape_to_one_line(text)
 
 
 @pytest.mark.parametrize(
@@ -40,24 +40,24 @@ def test_what_has_no_picture_is_shown_as_an_escape(text: str, shown: str) -> Non
     ],
 )
 def test_letters_of_all_scripts_stay(text: str) -> None:
-    assert visible(text) == text
+    assert escape_control_characters(text) == text
 
 
 def test_lines_stay_where_there_may_be_several() -> None:
-    assert visible("a\nb\tc") == "a\nb\\tc"
-    assert on_one_line("a\nb") == "a\\nb"
+    assert escape_control_characters("a\nb\tc") == "a\nb\\tc"
+    assert escape_to_one_line("a\nb") == "a\\nb"
 
 
 @given(st.text(st.characters()))
 def test_nothing_else_is_left(text: str) -> None:
-    shown = on_one_line(text)
+    shown = escape_to_one_line(text)
     shown.encode()
     assert not any(c < " " or "\x7f" <= c < "\xa0" for c in shown)
 
 
 def test_the_middle_of_a_long_text_is_left_out() -> None:
-    assert without_middle("abc", 3) == "abc"
-    short = without_middle("a" * 50 + "z" * 50, 40)
+    assert shorten_middle("abc", 3) == "abc"
+    short = shorten_middle("a" * 50 + "z" * 50, 40)
     assert (len(short), short[0], short[-1]) == (40, "a", "z")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.numbers_only import only_numbers
+from mdf_loop.number_check import contains_only_numbers
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from mdf_loop.numbers_only import only_numbers
     ],
 )
 def test_only_numbers(values: Any, expected: bool) -> None:
-    assert only_numbers(values) is expected
+    assert contains_only_numbers(values) is expected
 
 
 @pytest.mark.slow

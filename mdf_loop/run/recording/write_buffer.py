@@ -13,7 +13,7 @@ from mdf_loop.files import NO_SPACE
 BLOCK = 1 << 20
 
 
-class Spare:
+class WriteBuffer:
     """Room for what waits to be written: `usual` bytes, or more where more waits.
 
     It is at first no more than an eighth of what is free. The file is in a folder but has no name

@@ -22,7 +22,7 @@ from mdf_loop.passes.legalize.guard_integer_division import guard_integer_divisi
 from mdf_loop.passes.rewrite import rewrite
 
 
-class Composed(Struct, frozen=True, eq=False):
+class DecomposedLoop(Struct, frozen=True, eq=False):
     """A loop with compositions in place of what has no code.
 
     Attributes:
@@ -42,10 +42,10 @@ class Composed(Struct, frozen=True, eq=False):
         return NotNative(str(why).replace(title(why.op.op_type), title(origin.op_type)))
 
 
-def composed(loop: Loop, known: Mapping[Value, Array]) -> Composed:
+def composed(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
     """Return the loop for which machine code is written. `known` are the constants of its program."""
     if not any(isinstance(op, Op) and _lacks_code(op) for op in walk(loop.ops)):
-        return Composed(loop, known, {})
+        return DecomposedLoop(loop, known, {})
     constants = tuple(Constant(value, array) for value, array in known.items())
     program = Program("loop", (), (*constants, loop), ())
     origins: dict[Value, Op] = {}
@@ -54,7 +54,7 @@ def composed(loop: Loop, known: Mapping[Value, Array]) -> Composed:
     *others, whole = guard_integer_division(program).ops
     assert isinstance(whole, Loop)
     constants_of = {op.value: op.array for op in others if isinstance(op, Constant)}
-    return Composed(whole, constants_of, origins)
+    return DecomposedLoop(whole, constants_of, origins)
 
 
 def _lacks_code(op: Op) -> bool:

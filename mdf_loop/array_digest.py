@@ -12,7 +12,7 @@ _FEW = 1 << 16
 """Bytes up to which elements are their own key."""
 
 
-def bits(array: Array) -> bytes:
+def array_digest(array: Array) -> bytes:
     """Return the bytes of an array's elements, or a digest of them for large arrays.
 
     Of two arrays of one dtype and shape they are equal if all bits are. An array of objects has

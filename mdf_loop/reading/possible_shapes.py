@@ -33,11 +33,11 @@ def widened_findings(
     """
     if not b.spread_sources and not own:
         return ()
-    shapes = _Followed(program, b.spread_sources, own or {})
+    shapes = _PossibleShapes(program, b.spread_sources, own or {})
     return tuple(dict.fromkeys((*shapes.findings(), *shapes.measured(b.shape_queries))))
 
 
-class _Followed:
+class _PossibleShapes:
     """The shapes that every value of a program may really have."""
 
     def __init__(

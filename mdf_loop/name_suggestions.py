@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """Return `did you mean 'x'?`, or the list of names if there are few."""
     known = list(dict.fromkeys(known))
     close = [entry for entry in known if entry.lower() == name.lower()]

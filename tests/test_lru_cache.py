@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from mdf_loop.api.prepared import SESSIONS
-from mdf_loop.recent import Recent
+from mdf_loop.lru_cache import LRUCache
 
 
 def test_the_one_not_used_for_longest_goes() -> None:
-    kept: Recent[int] = Recent(2)
+    kept: LRUCache[int] = LRUCache(2)
     kept.put("a", 1)
     kept.put("b", 2)
     assert kept.get("a") == 1

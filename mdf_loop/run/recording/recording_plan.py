@@ -15,7 +15,7 @@ from mdf_loop.run.recording.lengths import OpenRows
 from mdf_loop.specification import Selection
 
 
-class Keeping(Struct, frozen=True):
+class RecordingPlan(Struct, frozen=True):
     """Recorded values of each step: rows of the `traces`, and reductions of others.
 
     `selection` is what was asked for, by the names that results have. `open` are those whose rows
@@ -57,7 +57,7 @@ class Keeping(Struct, frozen=True):
         return len(range(first + -first % every, first + steps, every))
 
 
-def kept(document: Document, selection: Selection) -> Keeping:
+def kept(document: Document, selection: Selection) -> RecordingPlan:
     """Return the recorded values of a model's steps.
 
     Raises:
@@ -79,7 +79,7 @@ def kept(document: Document, selection: Selection) -> Keeping:
         )
     when = None if selection.when is None else name_of[find_item(document, selection.when)]
     words = {name_of[item]: words for item, words in reduced.items()}
-    return Keeping(traces, replace(selection, when=when, reduce=words))
+    return RecordingPlan(traces, replace(selection, when=when, reduce=words))
 
 
 def _refuse_twice(document: Document, reduce: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from mdf_loop.locks import ForkSafeLock
 _V = TypeVar("_V")
 
 
-class Recent(Generic[_V]):
+class LRUCache(Generic[_V]):
     """Cache with a maximum size, which discards the value that was least recently used.
 
     Several threads may use it at once.

@@ -12,8 +12,8 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import InputError, UnsupportedError
-from mdf_loop.native import choice
-from mdf_loop.native.choice import BRIEF, NATIVE
+from mdf_loop.native import loop_decisions
+from mdf_loop.native.loop_decisions import BRIEF, NATIVE
 from tests.long_runs.helpers import every_chunk_is_told, lengths
 from tests.models.control import body, model, repeat
 from tests.models.loops import loop_model
@@ -54,18 +54,18 @@ def without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "find_spec",
         lambda name, *rest: None if name == "llvmlite" else found(name, *rest),
     )
-    choice.unavailable.cache_clear()
+    loop_decisions.unavailable.cache_clear()
     yield
-    choice.unavailable.cache_clear()
+    loop_decisions.unavailable.cache_clear()
 
 
 @pytest.fixture
 def other_system(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine for which there is no trampoline."""
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    choice.unavailable.cache_clear()
+    loop_decisions.unavailable.cache_clear()
     yield
-    choice.unavailable.cache_clear()
+    loop_decisions.unavailable.cache_clear()
 
 
 def said(source: Any, native: str = "auto", **how: Any) -> dict[str, str]:

@@ -50,7 +50,7 @@ class Element(Struct, frozen=True):
     count: int = 1
 
 
-class Apart:
+class ElementwiseValues:
     """The values of a loop's body, by their elements.
 
     Attributes:

@@ -9,7 +9,7 @@ from mdf_loop.ir import Array
 from mdf_loop.ir.types import kind_of, numpy_dtype
 
 
-def narrowed(
+def cast_checked(
     array: Array, dtype: str, what: str, where: str = "", error: type[LoopError] = InputError
 ) -> Array:
     """Return the array in a dtype, or raise an error with `what` and `where` if a value would overflow.
