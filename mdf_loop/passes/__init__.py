@@ -1,10 +1,13 @@
-"""Transformations of programs (`Program -> Program`), one in each file. `mdf_loop.pipeline` has their order.
+"""Compiler passes: transformations of programs, one in each file. `mdf_loop.pipeline` has their order.
+
+The docstring of each file shows an example before and after the pass. `Preserves:` states which properties of
+a program the pass leaves unchanged.
 
 - `simplify/`: compute the same results with fewer and cheaper operations.
 - `legalize/`: replace operations that ONNX Runtime has no kernel for, or computes wrongly.
 - `batching/`: compute many values of some inputs at once.
 - `gradient/`: add derivatives, in forward and reverse mode.
-- `segments/`: cut a program into parts that run one after the other.
+- `segments/`: split a program into parts that run one after the other.
 """
 
 from __future__ import annotations
@@ -15,4 +18,4 @@ from typing import TypeAlias
 from mdf_loop.ir import Program
 
 Pass: TypeAlias = Callable[[Program], Program]
-"""Returns a new program, or the same object if there is nothing to change."""
+"""Function that returns the transformed program, or the same object if the program is unchanged."""

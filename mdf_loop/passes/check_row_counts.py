@@ -1,10 +1,11 @@
-"""Check that inputs with a row for each step have as many rows as there are steps, so that a file fails otherwise.
+"""Insert run-time checks that inputs with one row per step have as many rows as the run has steps.
 
                                         ok = Shape(x)[0] == steps
     y = f(x, steps)             ->      x' = x if ok else fail "'x' must have a row for each step"
                                         y = f(x', steps)
 
-Keeps: results bit for bit. Runs by this library do not need the check: it checks inputs before a run.
+Preserves: results bit for bit. Runs by this library do not need the check, because the library checks inputs
+before a run.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from mdf_loop.ops.build_helpers import scalar
 
 
 def check_row_counts(program: Program, rows: Mapping[str, str], steps: str) -> Program:
-    """Return the program that fails if the number of rows of an input differs from the number of steps.
+    """Return the program with guards that inputs over time have as many rows as the run has steps.
 
     Args:
         program: A program that computes all steps.
-        rows: Inputs that have a row for each step, with the name that the error message shows.
+        rows: Inputs that have one row per step, with the name that the error message shows.
         steps: The input that holds the number of steps.
     """
     b = Builder.resume(program)

@@ -1,8 +1,8 @@
-"""Copies of operations, with values of their own.
+"""Copying of operations under fresh value names.
 
     %y = Exp(%x); loop %i < %n ...   ->   %y_2 = Exp(%a); loop %i_2 < %n ...
 
-Here `a` replaces `x`.
+In this example, `swaps` replaces `x` by `a`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def copy_operations(
     swaps: Mapping[Value, Value],
     extents: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[Operation], dict[Value, Value]]:
-    """Copy operations; return the copies, and a mapping from each value to its copy.
+    """Return copies of operations, and a mapping from each value to its copy.
 
     Args:
-        b: Makes the names. Constants become constants of this builder.
+        b: The builder that generates the names. Copied constants become constants of this builder.
         ops: The operations to copy.
         swaps: Replacements of values that the operations read from outside.
         extents: Replacements of extent names.
@@ -66,9 +66,9 @@ class _Copies(Struct, frozen=True):
 def without_guards(
     ops: Iterable[Operation],
 ) -> tuple[tuple[Operation, ...], dict[Value, Value]]:
-    """Remove the guards of operations that ran before; return the operations, and what replaces guarded values.
+    """Return operations without guards, and a mapping from each guarded value to the unguarded value.
 
-    The first run has checked the conditions of all guards, so no check is needed again.
+    The operations are a second copy, and the first copy has checked the conditions of all guards already.
     """
     passed: dict[Value, Value] = {}
     return _remove_guards(ops, passed), passed

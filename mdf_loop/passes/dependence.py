@@ -3,7 +3,8 @@
     while x < bound: x = x + drift; n = n + 1        n depends on drift only through the iteration count
     y = x > 0                                        y depends on x only through a comparison
 
-Derivatives treat comparisons, integers and iteration counts as fixed, so both have the derivative 0.0.
+Derivatives treat comparisons, integers and iteration counts as constant. Therefore the derivatives of `n` by
+`drift` and of `y` by `x` are 0.0.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mdf_loop.ops.derivatives.rule import ZERO_DERIVATIVE
 from mdf_loop.ops.stop_gradient import STOP_GRADIENT
 
 _OF_SHAPES = frozenset({STOP_GRADIENT, "Shape", "Size"})
-"""Operations whose results do not depend on the elements of their operands, or are treated as if they did not."""
+"""Operations whose results depend only on the shapes of their operands, or are treated as constant."""
 
 
 def piecewise_constant_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]:
@@ -49,7 +50,7 @@ def dependent_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]
 
 
 class _Dependence:
-    """Values that depend on some inputs.
+    """Analysis of the values that depend on some inputs.
 
     Attributes:
         smooth: Values that depend on the inputs through differentiable operations alone.
@@ -69,7 +70,7 @@ class _Dependence:
         return dependence
 
     def follow(self, ops: Iterable[Operation]) -> None:
-        """Add the results of operations that read dependent values."""
+        """Add the results of operations that read dependent values to the dependent values."""
         for operation in ops:
             match operation:
                 case Op():

@@ -1,7 +1,7 @@
-"""Detection of operations that may fail for some operands, or may never end.
+"""Detection of operations that may fail for some operands, or may not terminate.
 
-An operation that cannot fail can also be computed where the program would not compute it: before a loop of
-no iterations, or in the branch that is not chosen. The row of an operation (`ops.failure_conditions`) has its rule.
+An operation that cannot fail may be executed speculatively: before a loop of no iterations, or in the branch
+that is not chosen. `ops.failure_conditions` has the rule of each operation.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from mdf_loop.ops.registry import Known, title
 
 
 def constants_of(ops: Iterable[Operation]) -> Callable[[Value | None], Array | None]:
-    """Return a function that looks up the array of a constant, also of constants in bodies (None for other values)."""
+    """Return a function that maps a constant, also in a body, to its array, and any other value to None."""
     arrays: dict[Value | None, Array]
     arrays = {op.value: op.array for op in walk(ops) if isinstance(op, Constant)}
     return arrays.get
 
 
 def first_that_may_fail(ops: Iterable[Operation], known: Known) -> Operation | None:
-    """Return the first operation that may fail or may never end, or None if there is none."""
+    """Return the first operation that may fail or may not terminate, or None if all operations are safe."""
     for operation in ops:
         if isinstance(operation, Op) and row_of(operation.op_type).may_fail(operation, known):
             return operation
@@ -37,12 +37,12 @@ def first_that_may_fail(ops: Iterable[Operation], known: Known) -> Operation | N
 
 
 def can_move(operation: Operation, known: Known) -> bool:
-    """Return True if an operation can be computed where the program would not compute it: it cannot fail."""
+    """Return True if an operation cannot fail, so that the program may execute it speculatively."""
     return first_that_may_fail((operation,), known) is None
 
 
 def name_of(operation: Operation) -> str:
-    """Return the name of an operation in error messages."""
+    """Return the name of an operation for error messages."""
     if isinstance(operation, Op):
         return title(operation.op_type)
     if isinstance(operation, Guard):

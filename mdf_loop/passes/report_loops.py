@@ -2,10 +2,10 @@
 
     output y   ->   output y; output node.loop.iterations; output node.loop.condition
 
-The condition is reported only for a loop with a condition and a limit, since only there it is not known.
-A node that runs several times has several copies of its loop in the program. The last copy is reported,
-because it computes the outputs of the node. A loop in a branch is not reported: only the run decides
-whether it runs. Keeps: results bit for bit.
+The condition is reported only for a loop with a condition and a limit. Without a limit, the last condition is
+always false. A node that runs several times has several copies of its loop in the program. The last copy is
+reported, because this copy computes the outputs of the node. A loop in a branch is not reported, because it
+may not run. Preserves: results bit for bit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _REPORTS = (OutputRole.ITERATIONS, OutputRole.CONDITION)
 
 
 def report_loops(program: Program) -> Program:
-    """Return the program with the outputs that `Results.loops` needs."""
+    """Return the program with outputs for the reports of `Results.loops`."""
     reports: dict[tuple[OutputRole, str], Output] = {}
     branches = (op for op in program.ops if isinstance(op, If))
     in_branches = {op.name for op in walk(branches) if isinstance(op, Loop)}
@@ -37,7 +37,7 @@ def report_loops(program: Program) -> Program:
 
 
 def report_needed_loops(program: Program) -> Program:
-    """Report only the loops that other outputs need, so that no loop is computed for its report alone."""
+    """Return the program with reports only of the loops that other outputs need."""
     needed = {loop.name for loop in loops(eliminate_dead_code(program))}
     reporting = report_loops(program)
     outputs = (o for o in reporting.outputs if o.role not in _REPORTS or o.of in needed)

@@ -1,4 +1,4 @@
-"""Replace operations of a program one by one, at any depth.
+"""Rewriting of single operations or loops of a program, at any depth.
 
     rule: y = Tan(x)  ->  s = Sin(x); c = Cos(x); y = Div(s, c)
 
@@ -8,8 +8,8 @@
                                            %y = Div(%y:Sin, %y:Cos)
                                            %z = Neg(%y)
 
-The new operations compute the old value itself. Its name stays, and with it loops, later operations
-and outputs. The readers change only if a rule returns a value that existed before (an input, a constant).
+The last new operation defines the old value itself, so that the readers of the value are unchanged. Readers
+change only if a rule returns a value that existed before (an input, a constant).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from mdf_loop.ir import (
 from mdf_loop.ir.substitute import substitute
 
 Rule: TypeAlias = Callable[[Builder, Op], tuple[Value | None, ...] | None]
-"""Returns a replacement for each output of an operation (None for an unused one), or None to keep the operation."""
+"""Function that returns a replacement for each output (None if unused), or None to keep the operation."""
 
 
 def rewrite(program: Program, rule: Rule) -> Program:
-    """Replace every operation for which `rule` returns new values."""
+    """Return the program in which the operations for which `rule` returns values are replaced."""
     b = Builder.resume(program)
     swaps: dict[Value, Value] = {}
     _rewrite_scope(b, program.ops, rule, swaps)
@@ -51,11 +51,11 @@ def rewrite(program: Program, rule: Rule) -> Program:
 
 
 LoopRule: TypeAlias = Callable[[Builder, Loop], Loop]
-"""Returns the replacement of a loop, and appends the operations that must run before it to the builder."""
+"""Function that returns the replacement of a loop, and appends the operations before the loop."""
 
 
 def rewrite_loops(program: Program, rule: LoopRule) -> Program:
-    """Replace every loop by the one that `rule` returns, from the outermost to the innermost."""
+    """Return the program with every loop replaced by the result of `rule`, outermost loops first."""
     b = Builder.resume(program)
     _rewrite_loops(b, program.ops, rule)
     return replace(program, ops=tuple(b.ops))

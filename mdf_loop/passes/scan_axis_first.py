@@ -4,9 +4,9 @@
       scan x: [n] of xs: [n, M] axis 1      ->    loop i < M
                                                     scan x: [n] of turned axis 0
 
-Each row is then contiguous in memory, as native code needs. ONNX Runtime's Scan transposes, too.
+Each row is then contiguous in memory, as native code requires. ONNX Runtime's Scan also transposes the array.
 
-Keeps: results bit for bit.
+Preserves: results bit for bit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mdf_loop.ir import (
 
 
 def scan_axis_first(program: Program) -> Program:
-    """Return the program whose loops scan first axes only."""
+    """Return the program in which all loops scan the first axis of their arrays."""
     if not any(
         _scans_later_axis(s) for op in walk(program.ops) if isinstance(op, Loop) for s in op.scanned
     ):
@@ -55,7 +55,7 @@ def _transpose_scans(b: Builder, ops: Iterable[Operation]) -> Iterable[Operation
 
 
 def _transpose_scan(b: Builder, scanned: Scanned, where: str) -> tuple[Op | None, Scanned]:
-    """Return the Transpose that moves the scanned axis to the front (None if not needed), and the new scan."""
+    """Return the Transpose that moves the scanned axis to the front, or None, and the new scan."""
     rows, axis = scanned.rows, scanned.axis
     if not _scans_later_axis(scanned):
         return None, scanned

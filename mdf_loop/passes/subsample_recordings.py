@@ -1,12 +1,12 @@
-"""Record only every k-th iteration of a loop over time. The iterations between are computed, but not recorded.
+"""Record only every k-th iteration of a loop over time. The other iterations are computed, but not recorded.
 
     loop i < steps: scan u of us; x' = f(x, i, u); record x'
     ->
     loop k < steps:                                            # steps rows
       loop i < every after k*every: scan u of us[k*every : (k+1)*every]; x' = f(x, i, u)
-      record x'                                                # that of the last of them
+      record x'                                                # after the last inner iteration
 
-Keeps: the rows, bit for bit those of the full record with numbers every-1, 2*every-1, ...
+Preserves: rows bit for bit. The new rows are rows every-1, 2*every-1, ... of the full recording.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mdf_loop.ops.build_helpers import ints
 
 
 def subsample_recordings(program: Program) -> Program:
-    """Return the program whose last loop records every `every`-th iteration; `every` becomes an input."""
+    """Return the program whose last loop records only every `every`-th iteration; `every` is a new input."""
     *before, loop = program.ops
     assert isinstance(loop, Loop)
     b = Builder.resume(program)

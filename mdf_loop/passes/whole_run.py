@@ -20,7 +20,7 @@ from mdf_loop.ops.derivatives.shapes import shape_of, with_type_of
 from mdf_loop.passes.copying import copy_operations
 
 TIME_EXTENT = "time"
-"""Extent name that the reader gives to rows, both of all steps and of all steps but the first."""
+"""Extent name that the reader uses for the rows of all steps, and for the rows of all steps but the first."""
 
 _ALL = int(np.iinfo(np.int64).max)
 
@@ -75,7 +75,7 @@ def whole_run(
 
 
 def control_inputs(steps: int | None, dt: float | None, precision: str) -> dict[str, Array]:
-    """Return the arrays for the inputs `steps` and `dt` of a whole run (empty for a single evaluation)."""
+    """Return the arrays of the inputs `steps` and `dt` of a whole run; empty for a single evaluation."""
     if steps is None:
         return {}
     controls = {"steps": np.array(steps)}
@@ -90,7 +90,10 @@ def _input(
     swaps: dict[Value, Value],
     steps: str,
 ) -> Input:
-    """Return an input of the joined program. The first evaluation reads the first row of an input over time."""
+    """Return an input of the joined program.
+
+    If the input has a row per step, the first evaluation reads the first row.
+    """
     if entry.value.name not in over_time:
         return entry
     (rows,) = (e.value for e in later.inputs if e.value.name == entry.value.name)
@@ -107,12 +110,12 @@ def _rows_after_first(b: Builder, rows: Value, extent: str) -> Value:
 
 
 def _name_extent(b: Builder, rows: Value, extent: str) -> Value:
-    """Name the extent of the rows that the last operation computed."""
+    """Return the result of the last operation with `extent` as the name of its first extent."""
     return with_type_of(b, rows, replace(rows, shape=(extent, *(rows.shape or (TIME_EXTENT,))[1:])))
 
 
 def _cast_state(b: Builder, state: Value, entry: Value) -> Value:
-    """Convert a state after the first evaluation to the type that holds for all evaluations."""
+    """Convert a state after the first evaluation to the type of the state in all later evaluations."""
     state = cast(b, state, entry.dtype)
     if entry.shape is None or state.shape == entry.shape:
         return state

@@ -1,4 +1,4 @@
-"""Batching: compute many values of some inputs at once, with a leading axis for the runs.
+"""Batching: run a program for many values of some inputs at once, with a leading axis for the runs.
 
     program(%x: float64[n], %w: float64[n])        program(%x: float64[batch, n], %w: float64[n])
       loop %i < %steps                               loop %i < %steps
@@ -7,15 +7,14 @@
         record %next giving %trace                     record %next giving %rows
       output y = %trace                              output y = %rows members along axis 1
 
-Only values that depend on these inputs get the axis, and outputs state its position. A loop records
-`[iterations, batch, n]`. Operations after the loop read the recording transposed to
+Only values that depend on these inputs get the run axis, and outputs state the position of that axis. A loop
+records `[iterations, batch, n]`. Operations after the loop read the recording transposed to
 `[batch, iterations, n]`.
 
-Keeps: arithmetic bit for bit. Elementary functions, sums and matrix products are within a few ulp,
-since ONNX Runtime computes arrays of other lengths in another order. A failure for one value fails
-all runs.
+Preserves: arithmetic bit for bit. Elementary functions, sums and matrix products are within a few ulp,
+since ONNX Runtime computes arrays of other lengths in another order. If one run fails, all runs fail.
 
-Source: jax.vmap (Bradbury et al. 2018), on our operations.
+Source: jax.vmap (Bradbury et al. 2018), applied to the operations of the Loop IR.
 """
 
 from __future__ import annotations
@@ -64,16 +63,17 @@ from mdf_loop.passes.failing import first_that_may_fail
 
 
 def batch(program: Program, names: Collection[str], size: str = "batch") -> Program:
-    """Return the program for many values of some inputs at once, with a leading axis for the runs.
+    """Return the program that runs for many values of some inputs at once, with a leading axis for the runs.
 
     Args:
         program: The program of one run.
         names: The inputs that get a leading axis for the runs. A batched run must provide them.
-        size: The name of the extent of that axis.
+        size: The name of the extent of the run axis.
 
     Raises:
         UnknownNameError: The program has no such input.
-        UnsupportedError: Some operations cannot be computed for all values at once. The error lists all.
+        UnsupportedError: Some operations cannot be computed for all runs at once. The error lists these
+            operations.
     """
     known = [entry.value.name for entry in program.inputs]
     for name in (name for name in names if name not in known):
@@ -95,7 +95,7 @@ class _Batcher:
         """Replacements of values that changed."""
         self.read = {value for op in walk(old.ops) for value in values_read(op)}
         self.rows: dict[Value, Value] = {}
-        """Recordings of the outermost loops, with the run axis behind the iteration axis."""
+        """Recordings of the outermost loops, in which the run axis follows the iteration axis."""
         self.ragged: dict[Value, Loop] = {}
         """Recordings of loops with per-member exit, in which each run has its own number of rows."""
         self.poisoned: set[Value] = set()
@@ -227,7 +227,7 @@ class _Batcher:
         self._rename_results(lane.b, before, op.outputs, outputs)
 
     def _guard(self, lane: BatchScope, guard: Guard) -> None:
-        """Batch a guard: it fails for all runs if it fails for one."""
+        """Batch a guard. If the condition is false for one run, the guard fails for all runs."""
         output, value = guard.output, self._readable_replacement(guard.value)
         with lane.b.at(guard.where, output.name):
             ok = all_true(lane.b, self._replacement(guard.ok))
@@ -238,7 +238,7 @@ class _Batcher:
     def _rename_results(
         self, b: Builder, before: int, old: Sequence[Value], new_values: Sequence[Value]
     ) -> None:
-        """Use the results of the operations appended since `before` in place of the old values, under the old names."""
+        """Replace the old values by the new results, in the operations since `before` under the old names."""
         fresh = [operation for operation in b.ops[before:] if not isinstance(operation, Constant)]
         fresh_values = {value for operation in fresh for value in results(operation)}
         renamed: dict[Value, Value] = {}
@@ -286,7 +286,7 @@ class _Batcher:
                 self._move_run_axis_first(lane, before.stack, after.stack)
 
     def _normalize_exit(self, lane: BatchScope, loop: Loop) -> Loop:
-        """Return the loop in a form whose exit can be batched: per-member exit needs a condition."""
+        """Return the loop in a form that can be batched. A loop with per-member exit gets a condition."""
         refuse_varying_first_iteration(loop, self.varying)
         before: Sequence[Operation] = ()
         if loop.trip_count in self.varying:
@@ -327,7 +327,7 @@ class _Batcher:
         )
 
     def _recorded(self, outside: BatchScope, inside: BatchScope, recorded: Recorded) -> Recorded:
-        """Return the batched recording, with the run axis behind the iteration axis."""
+        """Return the batched recording, in which the run axis follows the iteration axis."""
         if recorded.stack not in self.varying:
             return replace(recorded, row=self._replacement(recorded.row))
         iterations, *rest = recorded.stack.shape or ("iterations",)
@@ -377,7 +377,7 @@ class _Batcher:
         return Branch(tuple(inside.b.ops), leaves)
 
     def _both_branches(self, lane: BatchScope, choice: If) -> None:
-        """Batch a choice by varying condition: compute both branches, then select for each run."""
+        """Batch a choice with a varying condition: compute both branches, then select for each run."""
         false = Op("Not", (choice.condition,), (lane.b.new("bool", (), f"not {choice.name}"),))
         pairs = zip(
             choice.outputs,

@@ -1,11 +1,14 @@
-"""Convert a branch that may fail into a loop of one iteration, which only the runs that choose it execute.
+"""Convert a branch that may fail into a loop of one iteration.
+
+Only the runs that choose the branch execute the loop.
 
     if %go giving %y                    loop while %go
       %q = Div(%a, %b)         ->         carry %none from 0 to %q giving %then
       give %q                             continue if false
     else ...                            ...; %y = Where(%go, %then, %else)
 
-Runs that do not choose the branch stop before the first iteration (see `Loop.members`), so they cannot fail.
+Runs that do not choose the branch stop before the first iteration (see `Loop.members`), so these runs cannot
+fail.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from mdf_loop.passes.failing import name_of
 def branch_as_loop(
     b: Builder, choice: If, branch: Branch, condition: Value, failing: Operation
 ) -> Loop:
-    """Return the branch as a loop. Its final values are the leaves of the branch if `condition` holds.
+    """Return the branch as a loop whose final values are the leaves of the branch if `condition` is true.
 
     Raises:
         UnsupportedError: A leaf has a shape that is not known before the run.
@@ -59,10 +62,10 @@ def _carried(b: Builder, inside: Builder, leaf: Value) -> Carried:
 
 
 def refuse_two_shapes(choice: If, output: Value, then: Value, otherwise: Value) -> None:
-    """Refuse a choice whose branches return different shapes.
+    """Raise an error for a choice whose branches return different shapes.
 
     Raises:
-        UnsupportedError: Each run would have its own shape.
+        UnsupportedError: The branches always return different shapes, so each run would have its own shape.
     """
     if then.shape is None or then.shape != otherwise.shape:
         raise UnsupportedError(

@@ -8,7 +8,7 @@ A trip count becomes a condition:
                                              %next = And(Less(Add(%i, 1), %n), %c)
                                              continue if %next
 
-A last condition that does not end the loop becomes a carried value. Keeps: results bit for bit.
+If the last condition of a loop is read, it becomes a carried value. Preserves: results bit for bit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation]
 
 
 def carry_last_condition(b: Builder, loop: Loop) -> Loop:
-    """Return the loop with its last condition as a carried value, if that is read."""
+    """Return the loop with its last condition as a carried value, if the last condition is read."""
     if loop.last_condition is None:
         return loop
     first = loop.condition or scalar(b, True, "bool")
@@ -62,10 +62,10 @@ def carry_last_condition(b: Builder, loop: Loop) -> Loop:
 
 
 def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> None:
-    """Refuse a first iteration number that differs from run to run.
+    """Raise an error if the number of the first iteration differs from run to run.
 
     Raises:
-        UnsupportedError: The iterations of one loop would have several numbers.
+        UnsupportedError: One iteration of the loop would have a different number in each run.
     """
     if loop.first in varying:
         what = f"the first iteration number of '{loop.name}' depends on the values"
@@ -73,7 +73,7 @@ def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> No
 
 
 def refuse_changing_shapes(loop: Loop) -> None:
-    """Refuse carried values of a loop with per-member exit that are not arrays of one shape.
+    """Raise an error for carried values of a loop with per-member exit that are not arrays of constant shape.
 
     Raises:
         UnsupportedError: The error names the first such value.

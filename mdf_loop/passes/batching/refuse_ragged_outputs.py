@@ -1,4 +1,4 @@
-"""Refusal of outputs whose number of rows differs from member to member, if one array must hold them."""
+"""Check that the number of rows of an output is equal for all members, if outputs must be single arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mdf_loop.ops.batching.scope import HINT
 
 
 def refuse_ragged_outputs(program: Program) -> Program:
-    """Return the program unchanged if all members have the same number of rows.
+    """Return the program unchanged, or raise an error if members may have different numbers of rows.
 
     Raises:
         UnsupportedError: Members would have different numbers of rows. The error lists all such outputs.

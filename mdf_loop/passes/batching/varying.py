@@ -1,4 +1,4 @@
-"""Values of a program that differ from run to run, because they depend on inputs that do."""
+"""Varying values of a program: values that depend on inputs with different values in each run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdf_loop.ops import row_of
 
 
 def propagate_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
-    """Add all values to `varying` that depend on varying values."""
+    """Add all results of operations that depend on varying values to the set `varying`."""
     for operation in ops:
         if isinstance(operation, Loop):
             _propagate_in_loop(operation, varying)

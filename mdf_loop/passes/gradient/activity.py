@@ -1,4 +1,4 @@
-"""Analysis of the values that a selection may leave out."""
+"""Analysis of the values that a selection (`Where`) may discard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mdf_loop.ir import If, Loop, Op, Operation, Value, reads, results
 
 
 def selected_values(ops: Iterable[Operation]) -> set[Value]:
-    """Return all values that flow into one side of a `Where`, at any depth."""
+    """Return all values that one side of a `Where` depends on, also in bodies at any depth."""
     selected: set[Value] = set()
     size = -1
     all_ops = tuple(ops)
@@ -19,7 +19,7 @@ def selected_values(ops: Iterable[Operation]) -> set[Value]:
 
 
 def _add_selected(ops: tuple[Operation, ...], selected: set[Value]) -> None:
-    """Add the values that flow into selected values, from the last operation to the first."""
+    """Add the values that selected values depend on, from the last operation to the first."""
     for operation in reversed(ops):
         if isinstance(operation, Op) and operation.op_type == "Where":
             selected.update(value for value in operation.inputs[1:] if value is not None)

@@ -1,14 +1,14 @@
-"""Choice of the backward form of a loop, by the engine that will compute it.
+"""Choice of the backward form of a loop, by the engine that will run the loop.
 
     ONNX Runtime's own kernels     each operation of an iteration costs a call
         few carried numbers        a Jacobian matrix for each iteration
         many                       only the adjoint recursion in the loop
-        large arrays               everything in the loop: all iterations at once would not fit the cache
+        large arrays               everything in the loop: rows of all iterations would exceed the cache
     native code                    operations cost next to nothing
         large sums                 only the adjoint recursion in the loop: a sum of products is one product
-        all else                   everything in the loop
+        all other loops            everything in the loop
 
-If an operation cannot be computed for all iterations at once, everything stays in the loop.
+If an operation cannot be computed for all iterations at once, the backward loop computes everything.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mdf_loop.passes.gradient.reverse import LoopBackward, Reverse
 from mdf_loop.passes.gradient.split_backward import split_backward
 
 MIN_LARGE_ELEMENTS = 2048
-"""Elements of a carried array from which computing single rows is as fast as computing many rows at once."""
+"""Minimum number of carried elements for which computing single rows is as fast as all rows at once."""
 
 
 def backward_for_onnxruntime(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Append the backward form of a loop that ONNX Runtime's kernels compute fastest."""
+    """Append the backward form of a loop that is fastest with ONNX Runtime's kernels."""
     if any(
         count_elements((c.enter,)) >= MIN_LARGE_ELEMENTS
         for c in loop.carried
@@ -44,7 +44,7 @@ def backward_for_onnxruntime(reverse: Reverse, outside: Sweep, loop: Loop) -> No
 
 
 def backward_for_native(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Append the backward form of a loop that native code computes fastest."""
+    """Append the backward form of a loop that is fastest as native code."""
     carried = count_elements([c.enter for c in loop.carried if reverse.changes(c.enter)])
     read = count_elements([value for value in captures(loop) if reverse.changes(value)])
     if read > carried > 0:

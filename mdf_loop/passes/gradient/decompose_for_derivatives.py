@@ -1,8 +1,8 @@
-"""Decompose operations whose derivative is that of their decomposition.
+"""Decompose operations whose derivative rule is to differentiate their decomposition.
 
     y = Gelu(x)   ->   part = Mul(x, ...); curve = Erf(part); ...; y = Mul(x, ...)
 
-Keeps: the values of the definition, but for the last bits.
+Preserves: the values of the definition, except for rounding errors in the last bits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def decompose_for_derivatives(program: Program, names: frozenset[str]) -> Program:
-    """Return the program whose active operations have a derivative rule of their own, or none at all."""
+    """Return the program with active operations decomposed if their derivative is defined by the decomposition."""
     while (rewritten := rewrite(program, _ActiveDecomposition(program, names).rule)) is not program:
         program = rewritten
     return program
@@ -34,7 +34,7 @@ class _ActiveDecomposition:
         self._read |= {output.value for output in program.outputs}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return the decomposition of an operation, without outputs that are not read."""
+        """Return the decomposition of an operation, without unused outputs."""
         is_active = any(is_float(value) and value in self._active for value in op.inputs)
         derivative = derivative_of(op) if is_active and any(map(is_float, op.outputs)) else None
         if not isinstance(derivative, DecomposedDerivative):

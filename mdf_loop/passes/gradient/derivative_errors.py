@@ -1,4 +1,4 @@
-"""Errors about missing derivatives, which list all such operations of a program."""
+"""Errors about missing derivatives. An error lists all operations of a program without a derivative."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.ops.derivatives.sweep import rule_of
 
 @contextmanager
 def report_all_underivable(program: Program, active: Collection[Value]) -> Iterator[None]:
-    """Extend an error about one operation without a derivative by all others of the program.
+    """Extend an error about one operation without a derivative by all other such operations of the program.
 
     `active` holds the values that depend on the inputs to differentiate by.
     """

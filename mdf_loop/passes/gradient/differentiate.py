@@ -43,15 +43,18 @@ def differentiate(
     """Return the program that also computes the gradient of a scalar objective.
 
     Args:
-        program: The program as it was read.
-        number: The output that is the objective, or a part of it; None if no output is.
+        program: The program before any pass.
+        number: The output that is the objective, or a part of the objective; None if no output is.
         wrt: Inputs to differentiate by. Each gradient becomes an output of the new program.
-        of: Outputs that the rest of the objective depends on. Each cotangent becomes an input of the new program.
+        of: Outputs that the rest of the objective depends on. Each cotangent becomes an input of the new
+            program.
         through_loop: The rule that differentiates loops.
-        last_iterations: The number of last iterations of outermost loops to differentiate through; None: all of them.
+        last_iterations: The number of last iterations of outermost loops to differentiate through; None: all
+            of them.
 
     Raises:
-        UnsupportedError: An operation between them has no derivative. The message names it.
+        UnsupportedError: An operation between inputs and outputs has no derivative. The message names the
+            operation.
     """
     program = decompose_for_derivatives(program, frozenset(wrt))
     b = Builder.resume(program)

@@ -1,6 +1,7 @@
-"""A loop after its execution: its recordings, its iteration count, and exactly the rows that it scanned.
+"""Executed loop: a loop with its recordings, its iteration count, and exactly the rows that the loop scanned.
 
-If derivatives are truncated, only its last iterations count, and their initial values are constants.
+If derivatives are truncated, only the last iterations are differentiated, and their initial values are
+constants.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ _ALL = int(np.iinfo(np.int64).max)
 
 
 class ExecutedLoop(Struct, frozen=True):
-    """A loop whose arrays have as many rows as it had iterations.
+    """Loop whose scanned and recorded arrays have one row for each executed iteration.
 
     Attributes:
         loop: The loop.
         count: Number of differentiated iterations.
-        skipped: Number of iterations before them; None if there are none.
-        tape: Values that entered each of them.
-        extent: Name of the number of rows.
+        skipped: Number of iterations before the differentiated ones; None if all iterations are
+            differentiated.
+        tape: Recordings of the values that entered each differentiated iteration.
+        extent: Name of the extent of the rows.
         cuts: Operations that slice the scanned rows from the arrays.
     """
 
@@ -54,7 +56,7 @@ class ExecutedLoop(Struct, frozen=True):
         scanned: Iterable[Scanned],
         iteration: Value | None = None,
     ) -> None:
-        """Append a loop over the iterations in reverse order, with this body."""
+        """Append a loop over the iterations in reverse order, with the body `ops`."""
         b.append(
             Loop(
                 name=b.name(f"{self.loop.name} backward"),
@@ -76,7 +78,7 @@ class ExecutedLoop(Struct, frozen=True):
         return _rows_after(outside.b, outside.of[recorded.stack], self.skipped)
 
     def add_initial_cotangent(self, outside: Sweep, carried: Carried, change: Value) -> None:
-        """Add the cotangent of the initial value of a carried value; a truncated loop adds zero."""
+        """Add the cotangent of an initial carried value (zero if earlier iterations are skipped)."""
         b = outside.b
         if self.skipped is not None:
             is_first = b.op("Equal", self.skipped, scalar(b, 0, "int64"))
@@ -105,7 +107,7 @@ def executed_loop(reverse: Reverse, outside: Sweep, loop: Loop) -> ExecutedLoop:
 
 
 def _rows_after(b: Builder, rows: Value, skipped: Value | None) -> Value:
-    """Return the rows behind the skipped ones."""
+    """Return the rows after the skipped rows."""
     if skipped is None:
         return rows
     first = b.op("Reshape", skipped, ints(b, 1))

@@ -12,10 +12,10 @@ from mdf_loop.ops.derivatives.shapes import shape_of
 
 
 def executed_rows(b: Builder, loop: Loop, skipped: Value | None, active: set[Value]) -> Loop:
-    """Return the loop that scans exactly the rows it has read, also where it indexed by the iteration number.
+    """Return the loop that scans exactly the executed rows, also in place of indexing operations.
 
-    An indexing operation has a cotangent of the whole array in each iteration, while a scan has one of a row.
-    Rows of `skipped` iterations are left out.
+    The cotangent of an indexing operation is a whole array in each iteration, while the cotangent of a scan
+    is one row. Rows of `skipped` iterations are omitted.
     """
     assert loop.count is not None
     end = b.op("Reshape", loop.count, ints(b, 1))
@@ -28,7 +28,7 @@ def executed_rows(b: Builder, loop: Loop, skipped: Value | None, active: set[Val
 
 
 def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
-    """Return a scan in place of an operation that indexes an active array by the iteration number, else None."""
+    """Return a scan that replaces indexing of an active array by the iteration number, or None."""
     if not (isinstance(op, Op) and op.op_type == "Gather" and op.inputs[1] is loop.iteration):
         return None
     rows = op.inputs[0]
@@ -48,7 +48,7 @@ def _cut_indexed(
 
 
 def _cut_scan(b: Builder, s: Scanned, begin: Value, end: Value, active: set[Value]) -> Scanned:
-    """Return the scan of the rows of these iterations; a backward scan counts them from the end."""
+    """Return the scan of the rows `begin` to `end`; a backward scan counts rows from the end."""
     if not s.backward:
         return _slice_rows(b, s, begin, end, active)
     extent = b.op("Shape", s.rows, start=s.axis, end=s.axis + 1)
@@ -81,7 +81,7 @@ def restore_scan_axis(b: Builder, stack: Value, scanned: Scanned) -> Value:
 
 
 def repeat_rows(b: Builder, value: Value, count: Value) -> Value:
-    """Repeat a value that is the same in all iterations, as a row for each of them."""
+    """Repeat a loop-invariant value as one row for each iteration."""
     rows = b.op("Reshape", count, ints(b, 1))
     return b.op("Expand", value, b.op("Concat", rows, shape_of(b, value), axis=0))
 

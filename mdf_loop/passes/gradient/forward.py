@@ -64,12 +64,13 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
     """Return the program that also computes the tangents of outputs.
 
     Args:
-        program: The program as it was read, or one that already computes derivatives.
+        program: The program before any pass, or a program that already computes derivatives.
         wrt: Inputs to differentiate by. Each tangent becomes an input of the new program.
         of: Outputs to differentiate. Each tangent becomes an output of the new program.
 
     Raises:
-        UnsupportedError: An operation between them has no derivative. The message names it.
+        UnsupportedError: An operation between inputs and outputs has no derivative. The message names the
+            operation.
     """
     program = decompose_for_derivatives(program, frozenset(wrt))
     b = Builder.resume(program)
@@ -115,7 +116,7 @@ def jacobian_forward(program: Program, wrt: Collection[str], of: Collection[str]
 
 
 def unit_tangents(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return tangents of several values; in each unit, one element of all values has the tangent 1."""
+    """Return tangents of several arrays: in each row, one element of one array has the tangent 1."""
     total = sum(np.size(array) for array in arrays.values())
     rows, tangents_by_name = np.eye(total), {}
     for name, array in arrays.items():
@@ -246,7 +247,7 @@ def _tangent(b: Builder, value: Value, name: str = "") -> Value:
 
 
 def _refuse_non_float(name: str, value: Value) -> None:
-    """Refuse a value that has no tangent.
+    """Raise an error for a value that has no tangent.
 
     Raises:
         UnsupportedError: The value is an integer, a boolean, or not an array.

@@ -28,11 +28,11 @@ from mdf_loop.passes.gradient.transpose_body import TransposedBody, transpose_bo
 from mdf_loop.passes.gradient.vectorize_iterations import vectorize_iterations
 
 MAX_CARRIED_ELEMENTS = 32
-"""Most carried elements for which a matrix for each iteration pays."""
+"""Maximum number of carried elements for which a Jacobian matrix for each iteration is faster."""
 
 
 def has_small_state(reverse: Reverse, loop: Loop) -> bool:
-    """Return True if a loop carries few active numbers, all of one dtype."""
+    """Return True if a loop carries at most `MAX_CARRIED_ELEMENTS` active numbers, all of one dtype."""
     active = [c.enter for c in loop.carried if reverse.changes(c.enter)]
     if not all(is_fixed(value.shape) for value in active):
         return False
@@ -51,7 +51,9 @@ def _size(value: Value) -> int:
 
 
 def jacobian_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Append the adjoint recursion by matrices in a loop, and compute all else for all iterations at once.
+    """Append the adjoint recursion by matrices in a loop.
+
+    Compute all other values for all iterations at once.
 
     Raises:
         UnsupportedError: An operation cannot be computed for all iterations at once.
@@ -75,7 +77,7 @@ def jacobian_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
 
 
 def _matrices(outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> Value:
-    """Return the Jacobians `J[i]` of all iterations: a row for each leaving number, a column for each entering one."""
+    """Return the Jacobians `J[i]` of all iterations, of the leaving numbers by the entering numbers."""
     b, inside = outside.b, body.b
     changes = list(body.leaving.values())
     size = count_elements(changes)
@@ -88,7 +90,7 @@ def _matrices(outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> V
     )
     columns = []
     for change, value in zip(changes, cotangents, strict=True):
-        if value not in stacked:  # linear in changes, so 0 if it is the same for all
+        if value not in stacked:  # linear in the cotangents, so a constant value is 0
             columns.append(b.constant(np.zeros((size, _size(change)), change.dtype)))
         else:
             assert value is not None
@@ -138,7 +140,7 @@ def _recursion(
     matrices: Value,
     offsets: Value | None,
 ) -> Mapping[Value, Value]:
-    """Append the loop, and return the adjoints of all iterations, in their order."""
+    """Append the loop, and return the adjoints of all iterations in forward order."""
     b = outside.b
     changes = list(body.leaving.items())
     sizes = [_size(change) for _, change in changes]

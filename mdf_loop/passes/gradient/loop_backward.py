@@ -7,7 +7,8 @@
                                                      %g_x = Mul(%gx, %w)
                                                      %more = Add(%sum, Mul(%gx, %x))
 
-`gx` is the derivative of the objective by the value carried into an iteration, and `sum` the derivative by `w`.
+`gx` is the derivative of the objective by the value carried into an iteration, and `sum` the derivative by
+`w`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mdf_loop.passes.gradient.transpose_body import TransposedBody, transpose_bo
 
 
 def loop_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Append one loop that computes everything, from the last iteration to the first."""
+    """Append one loop that computes all cotangents, from the last iteration to the first."""
     executed = executed_loop(reverse, outside, loop)
     body = transpose_body(reverse, outside, executed.loop)
     _BackwardLoop(outside, executed, body).append()
@@ -41,7 +42,7 @@ class _BackwardLoop:
         self.body = body
 
     def append(self) -> None:
-        """Append the loop, and add the cotangents that it computes."""
+        """Append the loop, and add the cotangents that the loop computes."""
         b, body, loop = self.b, self.body, self.executed.loop
         number = b.new("int64", (), "iteration backward")
         carried = [*map(self._carry_adjoint, body.leaving), *map(self._carry_sum, body.captured)]
@@ -61,7 +62,7 @@ class _BackwardLoop:
                 )
 
     def _carry_adjoint(self, carried: Carried) -> Carried:
-        """Return the carried cotangent, from that of the final value to that of the initial one."""
+        """Return the carried cotangent of a carried value, from its final value back to its initial value."""
         enter = self.body.leaving[carried]
         first = self.outside.of.get(carried.final) or zeros(self.b, carried.final)
         leave = self.body.of(carried.enter) or zeros(self.body.b, enter)
@@ -87,7 +88,7 @@ class _BackwardLoop:
         return Recorded(cotangent, stack)
 
     def _scans(self) -> tuple[Scanned, ...]:
-        """Return scans, last row first, of the tape, of the scanned rows, and of the cotangents of recordings."""
+        """Return scans, last row first, of the tape, the scanned rows, and the cotangents of recordings."""
         inside, loop = self.body.inside, self.executed.loop
         scans = [
             Scanned(self.executed.tape[c.enter], inside[c.enter], 0, True) for c in loop.carried

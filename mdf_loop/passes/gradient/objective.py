@@ -32,8 +32,8 @@ OBJECTIVE_OUTPUT = "value"
 class Term(Struct, frozen=True):
     """A term of the objective: a sum over an output, of the kind `word`.
 
-    A `scaled` term has a factor. `number` distinguishes terms of the same kind.
-    The data of an `alike` term are one number for all elements.
+    A `scaled` term has a factor. `number` distinguishes terms of the same kind and output.
+    The data of an `alike` term are a single number for all elements.
     """
 
     output: str
@@ -44,7 +44,7 @@ class Term(Struct, frozen=True):
 
     @property
     def data(self) -> str | None:
-        """Name of the input for its data or its factor, or None."""
+        """Name of the program input for the data or the factor of the term, or None."""
         has_some = self.scaled or self.word in WITH_DATA
         return f"{self.word} {self.number} of {self.output}" if has_some else None
 

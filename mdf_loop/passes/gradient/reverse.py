@@ -1,4 +1,4 @@
-"""Reverse mode in one scope: from the cotangents of its results to those of the values that it reads.
+"""Reverse mode in one scope: from the cotangents of results to the cotangents of operands.
 
     forward    append the operations; each loop also records its carried values in each iteration
     backward   from last to first, each operation adds the cotangents of its operands; a loop becomes a loop
@@ -38,20 +38,21 @@ from mdf_loop.ops.derivatives.sweep import Sweep
 from mdf_loop.passes.copying import copy_operations, without_guards
 
 Tape: TypeAlias = Mapping[Value, Value]
-"""Maps a value that enters an iteration to its recording, with a row for each iteration."""
+"""Mapping from a value that enters an iteration to its recording, with a row for each iteration."""
 
 LoopBackward: TypeAlias = "Callable[[Reverse, Sweep, Loop], None]"
-"""Adds the cotangents of the values that a loop reads, from the cotangents of its results."""
+"""Function that adds the cotangents of the values that a loop reads, from those of the loop's results."""
 
 
 class Reverse(Struct):
     """State of the differentiation of a program.
 
     Attributes:
-        active: Values that depend on the inputs to differentiate by, and copies of them.
-        selected: Values that a selection may leave out.
+        active: Values that depend on the inputs to differentiate by, and copies of these values.
+        selected: Values that a selection (`Where`) may discard.
         through_loop: Rule that differentiates loops.
-        last_iterations: Number of last iterations of outermost loops to differentiate through; None: all of them.
+        last_iterations: Number of last iterations of outermost loops to differentiate through; None: all of
+            them.
         tapes: Recordings of each differentiated loop.
     """
 
@@ -64,7 +65,10 @@ class Reverse(Struct):
     def copy_operations(
         self, b: Builder, ops: Iterable[Operation], swaps: Mapping[Value, Value]
     ) -> tuple[list[Operation], dict[Value, Value]]:
-        """Copy operations that ran before; the copies inherit what is known of the originals."""
+        """Copy operations without their guards.
+
+        The copies of active and selected values are active and selected, too.
+        """
         unguarded, guarded_values = without_guards(ops)
         copies, new = copy_operations(b, unguarded, swaps)
         new |= {guarded: new.get(value, value) for guarded, value in guarded_values.items()}
@@ -79,7 +83,10 @@ class Reverse(Struct):
     # --- forward --------------------------------------------------------------------------------
 
     def forward(self, b: Builder, ops: Iterable[Operation]) -> list[Operation]:
-        """Append the operations with recording loops, and return the appended ones without constants."""
+        """Append the operations, with carried values of loops recorded.
+
+        Return the appended operations except constants.
+        """
         appended: list[Operation] = []
         for operation in ops:
             if isinstance(operation, Constant):
@@ -129,7 +136,7 @@ class Reverse(Struct):
             self.through_loop(self, sweep, operation)
 
     def _back_through_choice(self, sweep: Sweep, choice: If) -> None:
-        """Append the same choice backward; values that only the other branch reads get zeros."""
+        """Append a choice that returns cotangents: zeros for values that only the other branch reads."""
         b = sweep.b
         active_captures = [value for value in captures(choice) if sweep.needs_cotangent(value)]
         if not active_captures:
@@ -167,12 +174,12 @@ class Reverse(Struct):
 
 
 def _cotangent_leaf(inside: Builder, sweep: Sweep, value: Value) -> Value:
-    """Return the cotangent of a value as a leaf that is computed within its branch."""
+    """Return the cotangent of a value as a leaf of the branch `inside`."""
     return inside.op("Identity", sweep.of.get(value) or zeros(inside, value))
 
 
 def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:
-    """Refuse a carried value that does not change element by element.
+    """Raise an error for a carried value that is a sequence or an optional value.
 
     Raises:
         UnsupportedError: The value is not an array.
@@ -187,7 +194,7 @@ def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:
 
 
 def _refuse_changing(loop: Loop, carried: Carried) -> None:
-    """Refuse a carried value that cannot be recorded row by row.
+    """Raise an error for a carried value that cannot be recorded row by row.
 
     Raises:
         UnsupportedError: The value is not an array, or may change its shape.

@@ -6,7 +6,7 @@
 
 A sum of products over iterations is one product.
 
-Keeps: the numbers of `loop_backward`, except for the last bits, since sums have another order.
+Preserves: the numbers of `loop_backward`, except for the last bits, since sums have another order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mdf_loop.passes.gradient.vectorize_iterations import vectorize_iterations
 
 
 def split_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Append the adjoint recursion in a loop, and compute all else for all iterations at once.
+    """Append the adjoint recursion in a loop. Compute all other values for all iterations at once.
 
     Raises:
         UnsupportedError: An operation cannot be computed for all iterations at once.
@@ -46,11 +46,13 @@ def split_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
 
 
 class SplitBody:
-    """An iteration backward in two parts: operations that need no adjoint run for all iterations at once.
+    """Backward iteration in two parts: the recursion, and the operations that need no adjoint.
+
+    The operations of the second part run for all iterations at once.
 
     Attributes:
-        rows: Stacked values of all iterations, read by an iteration or computed for all.
-        same: Replacements of values that are the same in all iterations.
+        rows: Stacked values of all iterations, by the value of one iteration.
+        same: Replacements of loop-invariant values.
         core: Operations of the recursion.
     """
 
@@ -132,7 +134,7 @@ def iteration_rows(
 def _recursion(
     outside: Sweep, executed: ExecutedLoop, body: TransposedBody, parts: SplitBody
 ) -> dict[Value, Value]:
-    """Append the loop of adjoints, and return the adjoints of all iterations, in their order."""
+    """Append the loop of adjoints, and return the adjoints of all iterations in forward order."""
     b = outside.b
     read = {value for op in parts.core for value in reads(op)}
     carried, recorded = [], []
@@ -153,7 +155,7 @@ def _recursion(
 
 
 def _dependent_values(ops: Iterable[Operation], values: Iterable[Value]) -> set[Value]:
-    """Return these values and all that depend on them, also through shapes."""
+    """Return the given values and all values that depend on them, also through shapes."""
     dependent = set(values)
     for op in ops:
         if not dependent.isdisjoint(reads(op)):
@@ -162,7 +164,7 @@ def _dependent_values(ops: Iterable[Operation], values: Iterable[Value]) -> set[
 
 
 def _producers_of(ops: Sequence[Operation], values: Iterable[Value | None]) -> list[Operation]:
-    """Return the operations that these values need, in their order."""
+    """Return the operations that the given values depend on, in program order."""
     read = {value for value in values if value is not None}
     producers: list[Operation] = []
     for op in reversed(ops):

@@ -1,10 +1,10 @@
 """Sums of cotangents over the iterations of a loop.
 
     sum over i of  A[i] @ B[i]       =  one product of a wide and a deep matrix
-    sum over i of  g[i][:, 1] * x[i] =  the same
+    sum over i of  g[i][:, 1] * x[i] =  one product of a wide and a deep matrix
     sum over i of  (u[i] + v[i]).T   =  (sum of u[i] + sum of v[i]).T
 
-A sum of products over the iterations is a single matrix product.
+A sum of products over the iterations is computed as a single matrix product.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def sum_over_iterations(
         b: The builder to append to.
         ops: The operations of one iteration.
         values: The values to sum.
-        rows: Values that differ from iteration to iteration, stacked over all of them.
+        rows: Values that differ from iteration to iteration, with their stacked values.
         count: The number of iterations.
-        extent: The name of that number.
+        extent: The name of the extent for the number of iterations.
     """
     makers = {op.outputs[0]: op for op in ops if isinstance(op, Op)}
     sums, values = _Sums(b, makers, count), tuple(values)
@@ -75,7 +75,7 @@ class _Sums(Struct):
         return b.op(op.op_type, *map(self.sum_of_value, parts), **op.attributes)
 
     def _parts(self, value: Value) -> Sequence[Value] | None:
-        """Return the operands whose sums determine the sum of this value, or None."""
+        """Return the operands of a linear operation, which can be summed before it, or None."""
         op = self.makers.get(value)
         if op is None or op.op_type not in ("Add", "Transpose"):
             return None
@@ -93,7 +93,7 @@ class _Sums(Struct):
         assert right is not None
         if not (is_fixed(left.shape) and is_fixed(right.shape) and is_fixed(value.shape)):
             return None
-        if 0 in (*left.shape, *right.shape):  # an extent -1 would be undetermined
+        if 0 in (*left.shape, *right.shape):  # Reshape could not infer an extent -1
             return None
         if op.op_type == "MatMul":
             return (left, right) if len(left.shape) == len(right.shape) == 2 else None
@@ -116,7 +116,7 @@ class _Sums(Struct):
         return b.op("MatMul", wide, b.op("Reshape", deep, ints(b, int(k), int(m))))
 
     def _sum_of_rows(self, value: Value) -> Value:
-        """Return the sum over the rows, or the product with the count if all iterations have the same value."""
+        """Return the sum over the rows, or the product with the count for a loop-invariant value."""
         b, computed = self.b, self.computed[value]
         if value in self.stacked:
             return sum_of(b, computed, (0,))

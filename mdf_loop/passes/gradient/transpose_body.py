@@ -15,14 +15,14 @@ from mdf_loop.passes.gradient.reverse import Reverse
 
 
 class TransposedBody(Struct, frozen=True):
-    """One iteration backward, with values of its own.
+    """Backward iteration of a loop: copies of the body's values, and their cotangents.
 
     Attributes:
         inside: Copies of the values of the body.
         leaving: Cotangents of the carried values that leave the iteration.
         rows: Cotangents of the rows that the iteration records.
         captured: Values from outside that the iteration adds cotangents to.
-        sweep: Cotangents that the iteration computes; its builder has the operations.
+        sweep: Cotangents that the iteration computes, with the builder of their operations.
     """
 
     inside: Mapping[Value, Value]
@@ -38,7 +38,7 @@ class TransposedBody(Struct, frozen=True):
 
     @property
     def ops(self) -> list[Operation]:
-        """Operations: the copied body, then the backward operations."""
+        """Operations of the copied body, followed by the backward operations."""
         return self.sweep.b.ops
 
     def of(self, value: Value) -> Value | None:
@@ -60,8 +60,10 @@ def transpose_body(
         reverse: The state of the differentiation.
         outside: The cotangents of the results of the loop.
         loop: The executed loop.
-        leaving: Carried values that have a cotangent when they leave; by default, all active ones.
-        rows: Recordings that have cotangents; by default, all that have some outside.
+        leaving: Carried values with a cotangent at the end of an iteration; by default, all active carried
+            values.
+        rows: Recordings with cotangents; by default, the recordings that have a cotangent outside of the
+            loop.
     """
     b = outside.b
     body = b.body()

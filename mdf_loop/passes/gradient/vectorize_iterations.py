@@ -16,7 +16,7 @@ from mdf_loop.passes.copying import copy_operations
 from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 
 Rows = Mapping[Value, Value]
-"""Maps a value of one iteration to its values in all iterations, stacked along the first axis."""
+"""Mapping from a value of one iteration to its values in all iterations, stacked along the first axis."""
 
 
 def vectorize_iterations(
@@ -29,11 +29,11 @@ def vectorize_iterations(
         ops: The operations of one iteration.
         values: The values to compute.
         rows: Values that differ from iteration to iteration, with their stacked values.
-        extent: The name of the number of iterations.
+        extent: The name of the extent for the number of iterations.
 
     Returns:
-        The computed values, and the set of those that have the iteration axis. All others are the same in
-        all iterations.
+        The computed values, and the set of computed values that have the iteration axis. All other values are
+        loop-invariant.
 
     Raises:
         UnsupportedError: An operation cannot be computed for many values at once.
@@ -64,7 +64,7 @@ def vectorize_iterations(
 
 
 def _iteration_axis_first(b: Builder, recorded: Value, like: Value) -> Value:
-    """Move the iteration axis of an inner recording to the front, with the number of iterations of `like`.
+    """Move the outer iteration axis of an inner recording to the front, with the extent of `like`.
 
     An inner loop of no iterations records no rows, but the outer loop has iterations.
     """

@@ -1,10 +1,10 @@
-"""Use float32 for inputs and outputs of bfloat16, which the Python interface of ONNX Runtime does not support.
+"""Use float32 for inputs and outputs of bfloat16, which ONNX Runtime's Python interface lacks.
 
     x: bfloat16 -> ... -> y: bfloat16
       ->
     x: float32 -> Cast -> ... -> Cast -> y: float32
 
-float32 holds every bfloat16 exactly, so the casts lose nothing.
+float32 represents every bfloat16 exactly, so the casts are lossless.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Evaluation of constant operations by NumPy if they have no form with kernels."""
+"""Evaluation of constant operations by NumPy if ONNX Runtime cannot compute them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mdf_loop.ir import Op, Value
 def build_or_evaluate(
     b: Builder, op: Op, build: Callable[[Builder, Op], tuple[Value | None, ...]]
 ) -> tuple[Value | None, ...]:
-    """Return the results of an operation in a form that has kernels, or evaluate it by NumPy.
+    """Return the results of an operation in a form that has kernels, or evaluate the operation by NumPy.
 
     Args:
         b: The builder of the program.
         op: The operation.
-        build: Appends the form that has kernels, and returns its results.
+        build: Function that appends the form with kernels, and returns the results.
 
     Raises:
-        UnsupportedError: There is no such form, and an operand is not constant.
+        UnsupportedError: No form has kernels, and an operand is not constant.
     """
     try:
         return build(b, op)

@@ -1,9 +1,9 @@
-"""Decompose operations for which ONNX Runtime has no kernel into operations that have one.
+"""Decompose operations for which ONNX Runtime has no kernel into operations with kernels.
 
     y: float64[n] = Tan(x)    ->   n = Round(x * 2/pi); ...; y = Where(...)
-    y: float64[n] = Exp(x)    ->   the same
+    y: float64[n] = Exp(x)    ->   y = Exp(x)         (has a kernel)
 
-Keeps: the values of ONNX's definition, in the dtype of the model. Elementary functions are within
+Preserves: the values of ONNX's definition, in the dtype of the model. Elementary functions are within
 4 ulp, all other operations as exact as their sums. float64 never passes through float32. Attributes
 keep the precision of the model, while an ONNX file would round them to float32. If a decomposition
 is refused for constant operands, NumPy computes the result.
@@ -20,10 +20,10 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def decompose(program: Program) -> Program:
-    """Return the program without operations that have a decomposition, but no kernel.
+    """Return the program in which operations without a kernel are decomposed, where a decomposition exists.
 
     Raises:
-        UnsupportedError: A decomposition is not possible here. The message states the reason and the place.
+        UnsupportedError: An operation cannot be decomposed. The message states the reason and the place.
     """
     return rewrite(program, _decompose_op)
 

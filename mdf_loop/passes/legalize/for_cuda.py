@@ -1,7 +1,7 @@
 """Rewrite operations that ONNX Runtime's CUDA provider computes differently from its CPU provider.
 
     y = Gather(x, i)             ->   j = i guarded by -n <= i < n; y = Gather(x, j)
-    s = Sign(x)                  ->   s = Where(x == x, Sign(x), x)   # and others: see `ops.cuda_replacements`
+    s = Sign(x)                  ->   s = Where(x == x, Sign(x), x)   # see `ops.cuda_replacements`
 
     loop i < trip                     loop i < trip guarded by trip <= rows of xs
       scan %row of %xs           ->     scan %row of %xs
@@ -15,7 +15,7 @@
       record %x                         carry %x to %y
                                         record %y
 
-A check that always holds is left out. Keeps: results bit for bit, and which runs fail.
+A check that is always true is omitted. Preserves: results bit for bit, and errors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mdf_loop.passes.rewrite import rewrite, rewrite_loops
 
 
 def for_cuda(program: Program) -> Program:
-    """Return the program in which guards or shape checks make the failures that the CPU kernels make."""
+    """Return the program with guards and shape checks that fail wherever the CPU kernels fail."""
     known = constants_of(program.ops)
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
@@ -72,7 +72,7 @@ def _passed_through(loop: Loop) -> set[Value]:
 def _check_scan_length(
     b: Builder, inside: Builder, loop: Loop, scan: Scanned, known: Known
 ) -> Loop:
-    """Check the number of scanned rows: before the loop, or in each iteration if the loop may stop sooner."""
+    """Check the number of scanned rows before the loop, or in each iteration if the loop has a condition."""
     trip, shape = known(loop.trip_count), scan.rows.shape
     extent = None if shape is None else shape[scan.axis]
     if isinstance(extent, int) and trip is not None and trip <= extent:

@@ -4,12 +4,12 @@
                                    q = Mul(Div(a, divisor), Where(turns, -1, 1))
     r: int64[n] = Mod(a, b)   ->   r = Mod(a, divisor)
 
-The quotient of -2**63 and -1 wraps to -2**63, as in NumPy, and the remainder is 0. Keeps: results bit
-for bit, errors (such as a division by zero). A division stays as it is if an operand shows that the
-overflow cannot happen. The checks of a divisor are added at each division, also inside of a loop:
+The quotient of -2**63 and -1 wraps to -2**63, as in NumPy, and the remainder is 0. Preserves: results bit
+for bit, errors (such as a division by zero). A division is unchanged if an operand excludes the
+overflow. The checks of a divisor are added at each division, also inside of a loop:
 `hoist_invariants` moves them out, and `eliminate_common_subexpressions` merges them.
 
-Source: the processor's own division traps where the quotient overflows (Intel SDM, IDIV).
+Source: the division instruction of the processor traps if the quotient overflows (Intel SDM, IDIV).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mdf_loop.ops.registry import row_of
 from mdf_loop.passes.rewrite import rewrite
 
 _TRAPPING = ("int32", "int64")
-"""Dtypes whose kernels leave the overflow to the processor. Smaller dtypes are divided as int32."""
+"""Dtypes whose kernels use the division instruction of the processor. Smaller dtypes are divided as int32."""
 
 
 def guard_integer_division(program: Program) -> Program:
@@ -46,7 +46,7 @@ def guard_integer_division(program: Program) -> Program:
 def _may_trap(operation: Operation) -> bool:
     """Return True if an operation divides integers of a dtype for which the division may trap.
 
-    The kernel of `fmod` divides in float64, and is never used where all 64 bits matter.
+    The kernel of `fmod` divides in float64, and is used only where float64 is exact.
     """
     if not isinstance(operation, Op) or operation.op_type not in ("Div", "Mod"):
         return False
@@ -57,7 +57,7 @@ def _guarded_division(b: Builder, op: Op) -> Value:
     """Build a division that cannot overflow."""
     dividend, divisor = operand(op, 0), operand(op, 1)
     one, minus_one = constant_like(b, 1, divisor), constant_like(b, -1, divisor)
-    if divisor.shape == () and b.constant_of(divisor) is not None:  # it is -1
+    if divisor.shape == () and b.constant_of(divisor) is not None:  # the divisor is -1
         return b.op("Neg", dividend) if op.op_type == "Div" else b.op("Mod", dividend, one)
     turns = b.op("Equal", divisor, minus_one)
     quotient = b.op(op.op_type, dividend, b.op("Where", turns, one, divisor))
@@ -67,7 +67,7 @@ def _guarded_division(b: Builder, op: Op) -> Value:
 
 
 class _DivisionFacts(Struct):
-    """Values that are never -1, and values that never hold the smallest number of their dtype."""
+    """Sets of values that are never -1, and of values that are never the smallest integer."""
 
     never_minus_one: set[Value] = field(default_factory=set)
     never_smallest: set[Value] = field(default_factory=set)

@@ -5,10 +5,10 @@
     q: int64[0, 2] = Div(a, b)   ->      q = Mul(a, b)
     q: int64[n] = Div(a, b)      ->      q = Div(a, Where(Size(a) == 0, 1, b))
 
-ONNX Runtime's kernels refuse a constant divisor of 0 when the model is loaded, even in a branch or
-a loop that never runs. A guard fails only if the quotient is computed and read, and names its place.
-The kernels check computed divisors before they divide, so they also fail for an empty dividend. An empty
-product has the shape of the quotient. Keeps: results bit for bit, errors.
+ONNX Runtime's kernels refuse a constant divisor of 0 when the model is loaded, even in a branch or a loop
+that never runs. A guard fails only if the quotient is computed and read, and its error names the place. The
+kernels check computed divisors before they divide, so they also fail for an empty dividend. An empty product
+has the shape of the quotient. Preserves: results bit for bit, errors.
 
 Source: onnxruntime 1.32, the constructors and checks of Div and Mod in `element_wise_ops.cc`.
 """
@@ -29,7 +29,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def guard_zero_divisors(program: Program) -> Program:
-    """Return the program whose integer quotients and remainders fail where an integer is divided by zero."""
+    """Return the program in which integer divisions by zero fail only if an element is divided."""
     makers: dict[Value, Op] = {}
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
@@ -40,7 +40,7 @@ def guard_zero_divisors(program: Program) -> Program:
 
 
 def _guard_division(b: Builder, op: Op, makers: Mapping[Value, Op]) -> tuple[Value, ...] | None:
-    """Return the replacement of a division, or None; `makers` maps results to the operations before it."""
+    """Return the replacement of a division, or None; `makers` maps earlier results to their operations."""
     if op.op_type not in ("Div", "Mod") or kind_of(op.outputs[0].dtype) not in "iu":
         return None
     divisor = b.constant_of(operand(op, 1))
@@ -61,7 +61,7 @@ def _guard_division(b: Builder, op: Op, makers: Mapping[Value, Op]) -> tuple[Val
 def _guard_empty_division(
     b: Builder, op: Op, makers: Mapping[Value, Op]
 ) -> tuple[Value, ...] | None:
-    """Return a quotient that allows a computed divisor of zero if the dividend is empty, or None."""
+    """Return a quotient that allows a zero divisor for an empty dividend, or None if no change is needed."""
     dividend, divisor = operand(op), operand(op, 1)
     if _is_guarded(makers, divisor, dividend):
         return None
@@ -73,7 +73,7 @@ def _guard_empty_division(
 
 
 def _is_guarded(makers: Mapping[Value, Op], divisor: Value, dividend: Value) -> bool:
-    """Return True if the divisor is already replaced by 1 for an empty dividend (also below other rewrites)."""
+    """Return True if the divisor is already replaced by 1 for an empty dividend."""
     choice = makers.get(divisor)
     if choice is None or choice.op_type != "Where":
         return False

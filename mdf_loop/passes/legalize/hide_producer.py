@@ -1,10 +1,10 @@
-"""Hide the producer of an operand from ONNX Runtime, which would fuse it with the operation that reads it.
+"""Hide the producer of an operand from ONNX Runtime, so that ONNX Runtime does not fuse producer and reader.
 
     a = Producer(x)                        a = Producer(x)
     y = Reader(a)                 ->       b = Max(a)
                                            y = Reader(b)
 
-`Max` of one operand changes nothing, and ONNX Runtime does not remove it. Results keep their bits.
+`Max` of one operand changes nothing, and ONNX Runtime does not remove it. Preserves: results bit for bit.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ def hide_producer(
 ) -> Program:
     """Return the program in which no operand to hide comes directly from a producer of this type.
 
-    ONNX Runtime first removes operations that change nothing, so it also sees a producer through them.
+    ONNX Runtime first removes operations that change nothing, so a producer before such operations is hidden,
+    too.
 
     Args:
         program: The program.
         producer_type: The operator of the producers.
-        position_of: Returns the position of the operand to hide, or None for other operations.
+        position_of: Function that returns the position of the operand to hide, or None for other operations.
     """
     producers: dict[Value, Op] = {}
 

@@ -5,19 +5,19 @@
                                            y: int32 = Cast(j)
 
 For x = 3e9, the two casts return the last 32 bits of the int64, while one cast from float returns the
-smallest int32. So a cast to integers that reads another cast is separated from it by `Max`, unless one
-cast gives the same numbers as both. Keeps: results bit for bit.
+smallest int32. So `Max` separates a cast to integers from a cast before it, unless a single
+cast has the same results. Preserves: results bit for bit.
 
     d: float64 = Cast(x: float32)          d: float64 = Cast(x)
     y: float32 = Cast(d)         ->        (y is x)
 
-A lossless cast and the cast back are replaced by their source. ONNX Runtime removes such casts of an input,
-too, but does not update the loops and choices that read the result.
+A lossless cast and the cast back to the first dtype are replaced by their source. ONNX Runtime also removes
+such casts of an input, but does not update the loops and choices that read the result.
 
-ONNX Runtime first removes operations between two casts that change nothing. So two casts with such
-operations between them are treated as neighbours.
+ONNX Runtime first removes operations that change nothing. So two casts are also treated as neighbours if
+only such operations are between them.
 
-Source: onnxruntime 1.32, which removes casts that it takes for lossless (RemoveDuplicateCastTransformer).
+Source: onnxruntime 1.32, RemoveDuplicateCastTransformer, which removes casts that it classifies as lossless.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ from mdf_loop.ops.noop_elimination import NOOP_MOVES, possibly_unchanged
 from mdf_loop.passes.rewrite import rewrite
 
 _REMOVED = ("float64", "float32", "float16", "int64", "uint64", "int32", "uint32")
-"""Intermediate dtypes that ONNX Runtime tries to remove. It has a `Max` kernel for each of them."""
+"""Intermediate dtypes that ONNX Runtime tries to remove.
+
+ONNX Runtime has a `Max` kernel for each of these dtypes.
+"""
 
 
 def keep_double_casts(program: Program) -> Program:
-    """Separate casts that ONNX Runtime must not merge, and drop casts back to the first dtype."""
+    """Return the program with casts that must not be merged separated, and lossless double casts removed."""
     return rewrite(program, _CastSeparator().rule)
 
 
@@ -49,7 +52,7 @@ class _CastSeparator:
         self.makers: dict[Value, Op] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value, ...] | None:
-        """Return the value that takes the place of a cast, or None to keep the cast."""
+        """Return the value that replaces a cast, or None to keep the cast."""
         self.makers[op.outputs[0]] = op
         if op.op_type != "Cast":
             return None
@@ -72,9 +75,9 @@ class _CastSeparator:
         return (b.op("Cast", b.op("Max", operand(op)), **op.attributes),)
 
     def _path(self, b: Builder, value: Value) -> list[Op] | None:
-        """Return the operations that lead to a value from the cast before it, last to first.
+        """Return the operations from the nearest preceding cast to a value, last to first.
 
-        None means that no cast precedes the value, or that one of the operations changes numbers.
+        None means that no cast precedes the value, or that an operation between them changes numbers.
         """
         path: list[Op] = []
         while (op := self.makers.get(value)) is not None:
@@ -89,14 +92,14 @@ class _CastSeparator:
 
 
 def _can_move(move: Op, source: Value) -> bool:
-    """Return True if ONNX Runtime has a kernel for a move in the dtype of another value."""
+    """Return True if ONNX Runtime has a kernel for a data movement operation in the dtype of `source`."""
     inputs = (replace(operand(move), dtype=source.dtype), *move.inputs[1:])
     outputs = (replace(move.outputs[0], dtype=source.dtype),)
     return has_kernel(replace(move, inputs=inputs, outputs=outputs))
 
 
 def _apply_moves(b: Builder, source: Value, moves: list[Op]) -> Value:
-    """Build the moves, listed last to first, of another value."""
+    """Apply data movement operations, listed last to first, to `source`."""
     for move in reversed(moves):
         source = b.op(move.op_type, source, *move.inputs[1:], **move.attributes)
     return source
@@ -110,7 +113,10 @@ def _is_one_cast_equal(source: str, between: str, target: str) -> bool:
 
 
 def _is_lossless(source: str, target: str) -> bool:
-    """Return True if a cast is lossless. NumPy also calls 64-bit integers to float64 safe, which rounds."""
+    """Return True if a cast is lossless.
+
+    NumPy also calls the cast of 64-bit integers to float64 safe, which rounds.
+    """
     if source in ("int64", "uint64") and kind_of(target) == "f":
         return False
     return bool(np.can_cast(numpy_dtype(source), numpy_dtype(target), "safe"))

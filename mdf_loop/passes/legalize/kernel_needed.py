@@ -1,4 +1,4 @@
-"""Decide whether an operation can stay, must be decomposed, or needs a wider dtype."""
+"""Tests whether an operation has a kernel, must be decomposed, or needs a wider dtype."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.registry import row_of
 
 _HALF = ("float16", "bfloat16")
-"""Dtypes too coarse for decompositions. Operations on them always compute in a wider dtype."""
+"""Dtypes that are too coarse for decompositions.
+
+Operations without a kernel compute in a wider dtype instead.
+"""
 
 
 def lacks_kernel(op: Op) -> bool:
-    """Return True if ONNX Runtime has no kernel for an operation, or no exact one."""
+    """Return True if ONNX Runtime has no kernel, or no exact kernel, for an operation."""
     return not (_is_exact(op) and has_kernel(op))
 
 
@@ -23,21 +26,21 @@ def is_decomposed(op: Op) -> bool:
 
 
 def _is_exact(op: Op) -> bool:
-    """Return True if an ONNX file can hold the numbers among the attributes without rounding."""
+    """Return True if an ONNX file can store the numeric attributes of the operation without rounding."""
     if row_of(op.op_type).decomposition is None or main_dtype(op) != "float64":
         return True
     return onnx_schema.fits_a_file(op.op_type, op.attributes)
 
 
 def main_dtype(op: Op) -> str:
-    """Return the dtype in which an operation computes: that of the inputs of its main type variable."""
+    """Return the dtype in which an operation computes: the dtype of the inputs of its main type variable."""
     places = main_inputs(op)
     values = [op.inputs[k] for k in places] or list(op.outputs)
     return next((value.dtype for value in values if value is not None), op.outputs[0].dtype)
 
 
 def main_inputs(op: Op) -> list[int]:
-    """Return the positions of the inputs that have the main type variable of the output, or else of the first input."""
+    """Return the positions of the inputs with the type variable of the output, or else of the first input."""
     schema = onnx_schema.schema_of(op)
     if not schema.inputs:
         return []

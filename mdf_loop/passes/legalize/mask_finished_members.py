@@ -1,4 +1,4 @@
-"""Convert a loop with per-member early exit into a plain loop that masks finished members.
+"""Convert a loop with per-member early exit into a loop with one condition that masks finished members.
 
     loop %i while %go for each batch                  %any = ReduceSum(%go)
       carry %x: float64[batch] from %a to %b          loop %i while %any
@@ -8,8 +8,8 @@
                                                         %still = And(%going, %c)
                                                         continue if ReduceSum(%still)
 
-The plain loop runs while any member is active. If the body may fail, or may never end, finished members
-compute with the values of the first active member. Keeps: results bit for bit.
+The new loop runs while any member is active. If the body may fail or may not terminate, finished members
+compute with the values of the first active member. Preserves: results bit for bit.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from mdf_loop.passes.failing import constants_of, first_that_may_fail
 from mdf_loop.passes.rewrite import rewrite_loops
 
 SELECT_DTYPES = ("float64", "float32", "int64", "int32", "uint8", "string")
-"""Dtypes for which the runtime has a `Where` kernel."""
+"""Dtypes for which ONNX Runtime has a `Where` kernel."""
 
 _WIDE = {"i": "int64", "u": "int64", "f": "float32"}
-"""Dtypes in which values of other dtypes are selected without loss: int64 has the bits of uint64."""
+"""Dtype in which values of another kind of dtype are selected without loss: int64 has the bits of uint64."""
 
 
 def mask_finished_members(program: Program) -> Program:
@@ -52,7 +52,7 @@ def mask_finished_members(program: Program) -> Program:
 
 
 def mask_loop(b: Builder, loop: Loop, known: Known) -> Loop:
-    """Return the loop as a plain one, and append the operations that must run before it to `b`."""
+    """Return the loop without per-member exit, and append the operations before the loop to `b`."""
     assert loop.condition is not None
     assert loop.condition_out is not None
     inside = b.body()
@@ -86,12 +86,15 @@ def mask_loop(b: Builder, loop: Loop, known: Known) -> Loop:
 
 
 def _any(b: Builder, truths: Value) -> Value:
-    """Return a scalar that is true if any member is true. The sum of no members is 0, while their maximum would be 1."""
+    """Return a scalar that is true if any member is true.
+
+    Without members, the sum is 0, while the maximum would be 1.
+    """
     return cast(b, b.op("ReduceSum", cast(b, truths, "int32"), keepdims=0), "bool")
 
 
 def _new_if_none(b: Builder, final: Value | None, like: Value) -> Value:
-    """Return the value, or a new one of the type of `like`."""
+    """Return `final`, or a new value of the type of `like` if `final` is None."""
     return b.new(like.dtype, like.shape, f"{like.name}_end") if final is None else final
 
 
@@ -105,13 +108,16 @@ def _carry_counts(
 
 
 def _keep_finished(b: Builder, carried: Carried, is_active: Value) -> Carried:
-    """Return the carried value that stays unchanged in finished members."""
+    """Return the carried value with finished members unchanged."""
     leave = carried.leave
     return replace(carried, leave=_select_active(b, is_active, leave, carried.enter, 0))
 
 
 def _select_active(b: Builder, is_active: Value, then: Value, otherwise: Value, axis: int) -> Value:
-    """Select `then` for active members and `otherwise` for finished ones; `axis` is the axis of the members."""
+    """Select `then` for active members and `otherwise` for finished ones.
+
+    `axis` is the axis of the members.
+    """
     rank = len(otherwise.shape or ())
     axes = [k for k in range(rank) if k != axis]
     mask = b.op("Unsqueeze", is_active, b.constant(np.array(axes, np.int64))) if axes else is_active
@@ -133,7 +139,7 @@ def _may_body_fail(loop: Loop, known: Known) -> bool:
 
 
 def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
-    """Return the body with the values of the first active member in place of those of finished members."""
+    """Return the body in which finished members read the values of the first active member."""
     selection, is_active = b.body(), loop.condition_in
     first = selection.op("ArgMax", cast(selection, is_active, "int32"), axis=0, keepdims=1)
     replacements: dict[Value, Value] = {}

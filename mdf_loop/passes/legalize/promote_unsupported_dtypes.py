@@ -2,7 +2,7 @@
 
     y: int16[n] = Max(a, b)   ->   y = Cast(Max(Cast(a), Cast(b)))      in int32
 
-Keeps: the values of ONNX's definition. Integers wrap as in NumPy, and floats are rounded once.
+Preserves: the values of ONNX's definition. Integers wrap as in NumPy, and floats are rounded once.
 If no dtype has a kernel for constant operands, NumPy computes the result.
 """
 
@@ -38,11 +38,11 @@ _WIDER = {
     "float16": ("float32",),
     "bfloat16": ("float32",),
 }
-"""Dtypes that hold all values of a smaller one. Results that are cast back wrap as in NumPy."""
+"""Wider dtypes that represent all values of a dtype. Results that are cast back wrap as in NumPy."""
 
 
 def promote_unsupported_dtypes(program: Program) -> Program:
-    """Return the program with operations in a wider dtype that have neither kernel nor decomposition.
+    """Return the program in which operations without kernel and decomposition compute in a wider dtype.
 
     Raises:
         UnsupportedError: No wider dtype has a kernel. The message names the operation, its dtype and place.
@@ -57,11 +57,11 @@ def _promote_op(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
 
 
 def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Return the results of the first wider dtype that can run, cast back.
+    """Return the results of the operation in the first wider dtype with a kernel, cast back.
 
     bfloat16 is promoted only for operations that round at most once. float32 has more than twice as many
     digits, so rounding its result again changes nothing. Only below 2**-126, where float32 has fewer digits,
-    the result may be rounded twice, as in onnx's reference implementation.
+    the result may be rounded twice, as in the reference implementation of onnx.
 
     Source: Figueroa, When is double rounding innocuous? (1995): p digits of 2p + 2 or more.
     """

@@ -3,9 +3,10 @@
     y = Slice(x, start, end, axes, -1)    ->    e = Min(end, 2147483646)
                                                 y = Slice(x, start, e, axes, -1)
 
-ONNX moves an end that lies behind an axis to its last element, at which a backward slice ends at once.
-ONNX Runtime takes the ends 2**31 - 1 and 2**63 - 1 for "down to the first element". Results keep their
-bits, for axes of up to 2**31 - 1 elements.
+ONNX clamps an end that exceeds the extent of the axis to the last element, so a backward slice is empty.
+ONNX Runtime interprets the ends 2**31 - 1 and 2**63 - 1 as "down to the first element".
+
+Preserves: results bit for bit, for axes of up to 2**31 - 1 elements.
 
 Source: onnxruntime 1.32, `slice_helper.h`.
 """
@@ -22,14 +23,14 @@ from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.passes.rewrite import rewrite
 
 _SPECIAL = np.array([2**31 - 1, 2**63 - 1])
-"""Ends that ONNX Runtime does not treat as positions."""
+"""Ends of backward slices that ONNX Runtime does not treat as positions."""
 
 _LAST = 2**31 - 2
-"""The largest end of a backward slice."""
+"""Largest end of a backward slice that ONNX Runtime treats as a position."""
 
 
 def protect_backward_slices(program: Program) -> Program:
-    """Return the program without ends of backward slices that ONNX Runtime ignores."""
+    """Return the program in which the ends of backward slices are at most `_LAST`."""
     makers: dict[Value, Op] = {}
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:

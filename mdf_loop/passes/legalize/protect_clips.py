@@ -1,11 +1,13 @@
-"""Keep ONNX Runtime from fusing a Relu with the Clip that reads it, for dtypes that the fusion does not know.
+"""Keep ONNX Runtime from fusing a Relu with a Clip after it, for dtypes that the fusion does not support.
 
     r: float64 = Relu(x)                   r: float64 = Relu(x)
     y = Clip(r, low)              ->       s: float64 = Max(r)
                                            y = Clip(s, low)
 
-The fusion raises the lower bound of the Clip to 0. For another dtype than float32 and float16 it ends with an
-error, and the program cannot be loaded. The single-operand `Max` hides the Relu from it. Results keep their bits.
+The fusion raises the lower bound of the Clip to 0. For other dtypes than float32 and float16 the fusion
+raises an error, and the program cannot be loaded. The single-operand `Max` hides the Relu from the fusion.
+
+Preserves: results bit for bit.
 
 Source: onnxruntime 1.32, ReluClipFusion.
 """
@@ -17,7 +19,7 @@ from mdf_loop.ops.decompositions.build_helpers import operand, optional
 from mdf_loop.passes.legalize.hide_producer import hide_producer
 
 _FUSED = frozenset(("float32", "float16"))
-"""The dtypes that the fusion knows."""
+"""Dtypes that the fusion supports."""
 
 
 def protect_clips(program: Program) -> Program:

@@ -3,13 +3,13 @@
     y: float64[n, 3] = Expand(x: float64[1, 3], s)   ->   wide: float64[1, n, 3] = Expand(x, [1, *s])
                                                           y = Squeeze(wide, axes=[0])
 
-If a file shows that `s` is `[0, 3]`, ONNX Runtime takes the Expand for an identity and removes it. Then `y`
-has one row instead of none. ONNX Runtime keeps an Expand that adds an axis. Nothing changes if no extent
-can become 0 that is not 0 in `x`.
+If `s` is `[0, 3]` and known from the file, ONNX Runtime treats the Expand as an identity and removes it. Then
+`y` has one row instead of none. ONNX Runtime keeps an Expand that adds an axis. An Expand is unchanged if no
+extent can become 0 that is not 0 in `x`.
 
-Keeps: results bit for bit.
+Preserves: results bit for bit.
 
-Source: onnxruntime 1.32, its rule for Expand, which compares extents of at most 1.
+Source: onnxruntime 1.32, rewrite rule for Expand, which compares extents of at most 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def protect_expands(program: Program) -> Program:
-    """Return the program in which ONNX Runtime cannot take an Expand to no elements for an identity."""
+    """Return the program in which ONNX Runtime does not remove an Expand to an array without elements."""
     return rewrite(program, _protect_expand)
 
 
@@ -40,7 +40,7 @@ def _protect_expand(b: Builder, op: Op) -> tuple[Value, ...] | None:
 
 
 def _may_become_empty(own: tuple[int | str, ...], wide: Shape) -> bool:
-    """Return True if an extent of `wide` may be 0 where that of `own` is not; the ranks are equal."""
+    """Return True if an extent of `wide` may be 0 where the extent of `own` is not 0; the ranks are equal."""
     if wide is None:
         return True
     pairs = zip(own, wide, strict=True)

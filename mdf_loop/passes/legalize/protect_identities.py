@@ -6,9 +6,9 @@
     y: float64 = Sub(x, 1e-300)      ->   y = Sub(-1e-300, Neg(x))
 
 ONNX Runtime removes a product with a constant that is 1 when rounded to float32. Then a slow decay
-would stand still, and `log(x + 1e-300)` would be infinite. Keeps: results bit for bit.
+would stand still, and `log(x + 1e-300)` would be infinite. Preserves: results bit for bit.
 
-Source: onnxruntime 1.32, its rule for operations that do nothing (NoopElimination).
+Source: onnxruntime 1.32, rewrite rule NoopElimination.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 def protect_identities(program: Program) -> Program:
-    """Return the program without constants that ONNX Runtime takes for 1 or 0."""
+    """Return the program without constants that ONNX Runtime rounds to 1 or 0 and removes."""
     return rewrite(program, _protect_op)
 
 
@@ -44,12 +44,12 @@ def _protect_op(b: Builder, op: Op) -> tuple[Value, ...] | None:
 
 
 def _rounds_to_neutral(number: float, neutral: float) -> bool:
-    is_close = abs(number - neutral) < 1e-6  # first, since a large number would overflow in float32
+    is_close = abs(number - neutral) < 1e-6  # first: a large number overflows in float32
     return number != neutral and is_close and bool(np.float32(number) == neutral)
 
 
 def _rewrite_with_negation(b: Builder, op_type: str, other: Value, constant: Array) -> Value:
-    """Return the same result with a constant that is negated, or is the first operand."""
+    """Build the operation with a negated constant, or with the constant as the first operand."""
     if op_type in ("Mul", "Div"):
         return b.op("Neg", b.op(op_type, other, b.constant(-constant)))
     first = constant if op_type == "Add" else -constant

@@ -4,12 +4,12 @@
     y = Reshape(x, s)             ->       t: int64[2] = Max(s)
                                            y = Reshape(x, t)
 
-ONNX Runtime replaces the one extent that it cannot read from a concatenated shape by -1, which
-means "whatever is left". A wrong `n` then passes unnoticed, and an array without elements cannot be
-reshaped, because -1 is undetermined. The single-operand `Max` hides the Concat from that rewrite.
-Results keep their bits.
+If one extent of a concatenated shape is not constant, ONNX Runtime replaces it by -1, which means "infer this
+extent". A wrong `n` then causes no error, and an array without elements cannot be reshaped, because -1 is
+undetermined. The single-operand `Max` hides the Concat from this rewrite.
+Preserves: results bit for bit.
 
-Source: onnxruntime 1.32, ReshapeFusion (it skips operations with `allowzero=1`).
+Source: onnxruntime 1.32, ReshapeFusion (which skips operations with `allowzero=1`).
 """
 
 from __future__ import annotations

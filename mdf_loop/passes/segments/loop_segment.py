@@ -1,12 +1,12 @@
-"""Build a program that runs some further iterations of one loop (see `split_into_segments`).
+"""Build a program that runs the next iterations of one loop (see `split_into_segments`).
 
     loop %i < %n                        loop %i < %most after %done
       carry %x from %b to %y     ->       carry %x from %x_before to %y
       scan %row of %rows                  scan %row of %rows_of_chunk
       %y = Add(%x, %row)                  %y = Add(%x, %row)
 
-The final values of one run are the inputs of the next run. The caller passes the scanned rows of these
-iterations. Keeps: results bit for bit, names and places.
+The final values of one run are the inputs of the next run. The caller passes the scanned rows of the
+iterations to run. Preserves: results bit for bit, names and places.
 """
 
 from __future__ import annotations
@@ -40,18 +40,20 @@ from mdf_loop.ops.build_helpers import ints
 
 
 class LoopSegment(Struct, frozen=True, eq=False):
-    """A program that runs some further iterations of a loop.
+    """Program that runs the next iterations of a loop.
 
     Attributes:
         loop: The loop of the whole program.
-        program: The loop alone. Its outputs are final values, stacks, and the values below.
-        captured: Inputs that are the same in every run of the segment.
+        program: The program with only this loop. Its outputs are final values, stacks, and the values below.
+        captured: Inputs with the same value in every run of the segment.
         max_iterations: Input for the maximum number of iterations.
         first_iteration: Input for the number of the first iteration; None if no iteration reads its number.
-        condition: Input for the condition so far, of each member; None for a loop without a condition.
+        condition: Input for the condition of each member after earlier runs; None for a loop without a
+            condition.
         carried: Inputs for the carried values, in the order of `loop.carried`.
         rows: Inputs for the scanned rows, in the order of `loop.scanned`.
-        count: Number of iterations that ran; None without a condition, because it is `max_iterations`.
+        count: Number of iterations that ran; None for a loop without a condition, which runs
+            `max_iterations`.
         last_condition: Condition after the last iteration; None if it cannot change or is not needed.
         watched: Floats of every iteration, in the order in which they are computed.
     """
@@ -151,7 +153,7 @@ class _SegmentBuilder:
     # --- watched floats -------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Record the floats of every iteration, each once."""
+        """Record every float value that iterations carry or record, without duplicates."""
         stacks = {recorded.row: recorded.stack for recorded in self.loop.recorded}
         computed = [value for operation in self.loop.ops for value in results(operation)]
         order = {value: at for at, value in enumerate(computed)}
@@ -175,7 +177,7 @@ class _SegmentBuilder:
         return stack
 
     def _zero_finished_members(self, value: Value) -> Value:
-        """Replace the elements of finished members by 0, because they have no meaning."""
+        """Replace the elements of finished members, which are undefined, by 0."""
         members, shape = self.loop.members, value.shape or ()
         if members not in shape:
             return value

@@ -1,4 +1,6 @@
-"""Values that a program computes from all members together. They become wrong when members are removed.
+"""Values that a program computes from all members together.
+
+Such values become wrong when members are removed.
 
 %n = Shape(%x: float64[batch])      the number of members
 %y: float64[batch] = Exp(%x)        each member has its own row, so rows can be removed

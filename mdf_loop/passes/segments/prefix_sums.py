@@ -1,4 +1,4 @@
-"""Compute a loop that only adds to its carried values as prefix sums, to save calls of kernels.
+"""Compute a loop that only adds to its carried values as prefix sums, to reduce the number of kernel calls.
 
     loop %i < %n                                  %first = Add(%a, %zs[0])
       carry %x from %a to %b             ->       %xs = CumSum(ScatterND(%zs, 0, %first), axis=0)
@@ -6,8 +6,8 @@
       %b = Add(%x, %z)
       record %b giving %xs
 
-Examples are a random walk whose steps are pregenerated, and its time. ONNX Runtime adds one row after the
-other, as the loop does. Keeps: results bit for bit.
+Examples are the position and the time of a random walk whose steps are pregenerated. `CumSum` of ONNX Runtime
+adds the rows in order, as the loop does. Preserves: results bit for bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mdf_loop.ops.build_helpers import ints, scalar
 
 
 class PrefixSum(Struct, frozen=True, eq=False):
-    """A carried value, and its addend: rows, or a value that is the same in all iterations."""
+    """Carried value with its addend: rows, or the loop-invariant value `same`."""
 
     carried: Carried
     rows: Value | None
@@ -30,7 +30,7 @@ class PrefixSum(Struct, frozen=True, eq=False):
 
 
 def find_prefix_sums(loop: Loop) -> tuple[PrefixSum, ...]:
-    """Return the prefix sums that a counted loop computes and records, or nothing if it does more."""
+    """Return the prefix sums of a counted loop, or an empty tuple if the loop also has other operations."""
     sums = tuple(_find_prefix_sum(loop, carried) for carried in loop.carried)
     known = {value for c in loop.carried for value in (c.enter, c.leave)}
     has_no_other_work = len(loop.ops) == len(sums) and all(
@@ -61,7 +61,10 @@ def _find_prefix_sum(loop: Loop, carried: Carried) -> PrefixSum | None:
 
 
 def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value, Value]:
-    """Return the stacked recordings of a loop of sums, which has at least one iteration and exactly as many rows."""
+    """Return the stacked recordings of a loop of prefix sums.
+
+    The loop has at least one iteration, and one row for each.
+    """
     assert loop.trip_count is not None
     recorded = {each.row for each in loop.recorded}
     front, zero = ints(b, 0), scalar(b, 0, "int64")

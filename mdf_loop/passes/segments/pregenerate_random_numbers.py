@@ -1,4 +1,4 @@
-"""Generate the random numbers of many iterations at once, before the loop, to save calls of kernels.
+"""Generate the random numbers of many iterations before the loop, to reduce the number of kernel calls.
 
     loop %i < %most                                  %turns = Add(%n, Range(0, %most))
       carry %n: int64[batch] from %n0 to %more       %zs: float64[most, batch] = Normal(%turns, %key)
@@ -9,7 +9,7 @@
                                                      %n_final = Add(%n0, Mul(%count, 1))
 
 The pass moves every elementwise operation that depends only on iteration counters and on loop invariants.
-A member that stops early does not read the numbers of later iterations. Keeps: results bit for bit.
+A member that stops early does not read the numbers of later iterations. Preserves: results bit for bit.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from mdf_loop.passes.segments.vectorize_elementwise import (
 )
 
 MAX_PREGENERATED_NUMBERS, MIN_PREGENERATED_ITERATIONS = 1 << 18, 16
-"""Most numbers to generate before a loop begins, and fewest iterations to generate them for."""
+"""Maximum number of random numbers to generate before a loop, and minimum number of its iterations."""
 
 MIN_MOVED_OPERATIONS = 16
-"""Fewest operations for which moving pays: one random number takes forty or more."""
+"""Minimum number of operations for which moving saves time: one random number takes forty or more."""
 
 
 def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Program:
@@ -84,7 +84,7 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
 
 
 def _is_used_only_to_count(carried: Carried, loop: Loop, inside: Sequence[Operation]) -> bool:
-    """Return True if only the increment reads a counter in an iteration."""
+    """Return True if only the increment of a counter reads the counter in an iteration."""
     (increment,) = (op for op in inside if carried.leave in results(op))
     others = (value for op in inside if op is not increment for value in reads(op))
     leaving = [value for value in body_outputs(loop) if value in (carried.enter, carried.leave)]
@@ -92,7 +92,7 @@ def _is_used_only_to_count(carried: Carried, loop: Loop, inside: Sequence[Operat
 
 
 def pregenerated_rows(program: Program, rewritten: Program) -> tuple[Value, ...]:
-    """Return the row values that the loop of the rewritten program scans, but the loop of `program` does not."""
+    """Return the row values that only the loop of the rewritten program scans."""
     before, after = ({*_scanned_rows(each)} for each in (program, rewritten))
     return tuple(after - before)
 
@@ -103,7 +103,7 @@ def _scanned_rows(program: Program) -> list[Value]:
 
 
 def total_elements(rows: Iterable[Value], members: int) -> int:
-    """Return the total number of elements of these rows for so many members."""
+    """Return the total number of elements of rows with `members` members."""
     shapes = (row.shape or () for row in rows)
     return sum(math.prod(e if isinstance(e, int) else members for e in shape) for shape in shapes)
 
@@ -120,7 +120,7 @@ def _final_counter(
 
 
 def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
-    """Return the carried integers that grow by a constant in each iteration, with that constant."""
+    """Return the carried integers that increase by a constant in each iteration, with the constant."""
     makers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
     steps = {}
     for carried in loop.carried:
@@ -162,7 +162,10 @@ def _operations_to_move(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
 def _rows_of_moved(
     b: Builder, loop: Loop, max_iterations: Value, steps: Mapping[Value, Value], moved: list[Op]
 ) -> Mapping[Value, Value]:
-    """Compute the moved operations for all iterations; return the stacked results by the value of one iteration."""
+    """Build the moved operations for all iterations.
+
+    Return the stacked results by the value of one iteration.
+    """
     numbers = b.op("Range", scalar(b, 0, "int64"), max_iterations, scalar(b, 1, "int64"))
     column = insert_axes(b, numbers, 0, len(_member_shape(loop)))
     rows = {}
@@ -171,7 +174,7 @@ def _rows_of_moved(
             continue
         before, more = carried.initial, b.op("Mul", column, steps[carried.enter])
         casts = [op for op in moved if op.inputs == (carried.enter,) and _is_cast_to_words(op)]
-        for op in casts:  # cast the few addends instead of all sums
+        for op in casts:  # Cast the few addends instead of all sums.
             rows[op.outputs[0]] = b.op("Add", cast(b, before, "uint64"), cast(b, more, "uint64"))
         if any(carried.enter in op.inputs for op in moved if op not in casts):
             rows[carried.enter] = b.op("Add", before, more)
@@ -179,5 +182,5 @@ def _rows_of_moved(
 
 
 def _is_cast_to_words(op: Op) -> bool:
-    """Return True for a cast of integers to uint64, which may be applied to the addends instead of the sum."""
+    """Return True for a cast of integers to uint64, which may be applied to addends instead of a sum."""
     return op.op_type == "Cast" and op.outputs[0].dtype == "uint64"

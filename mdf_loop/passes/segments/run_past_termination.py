@@ -1,4 +1,4 @@
-"""Let all members run past their termination to the end of the loop, and select their last values afterwards.
+"""Run all members past their termination to the end of the loop, then select their last values.
 
     loop %i < %most while %go for each batch       loop %i < %most
       carry %x from %a to %b giving %last            carry %x from %a to %b
@@ -10,10 +10,10 @@
                                                    %count = Min(%end, %most)
                                                    %last = %bs[%count - 1] if %count > 0 else %a
 
-Without masks an iteration takes a third of the time, and operations that only the condition needs run once
-for many iterations. It pays if few members stop within one run of the program, as with pregenerated random
-numbers. If zero iterations are requested, one still runs, because ONNX Runtime cannot infer the number of
-members from an empty recording. Keeps: results bit for bit.
+Without masks, an iteration takes a third of the time, and operations that only the condition needs run once
+for many iterations. The pass saves time if few members stop within one run of the program, as with
+pregenerated random numbers. If zero iterations are requested, one iteration still runs, because ONNX Runtime
+cannot infer the number of members from an empty recording. Preserves: results bit for bit.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from mdf_loop.passes.segments.vectorize_elementwise import (
 )
 
 MAX_ITERATIONS = 512
-"""Most iterations of one run, since a finished member computes all of them in vain."""
+"""Maximum number of iterations of one run, since finished members compute unused values."""
 
 MAX_CARRIED_ELEMENTS = 8
-"""Most elements that a member may carry, since all iterations are stored until the end."""
+"""Maximum number of carried elements per member, since the values of all iterations are stored."""
 
 SELECT_DTYPES = ("float64", "float32", "int64", "int32")
-"""Dtypes of carried values, for which the runtime has a `Where` kernel."""
+"""Allowed dtypes of carried values: ONNX Runtime has a `Where` kernel for these dtypes."""
 
 
 def run_past_termination(program: Program, max_iterations: Value) -> Program:
@@ -60,7 +60,7 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
 
     Args:
         program: A program with one loop, which has members.
-        max_iterations: The number of iterations that the loop runs at most.
+        max_iterations: The maximum number of iterations of the loop.
     """
     (loop,) = (op for op in program.ops if isinstance(op, Loop))
     if not _can_run_past_termination(program, loop):
@@ -84,7 +84,7 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
     return replace(program, ops=(*b.ops, *program.ops[position + 1 :]))
 
 
-# --- which loops ----------------------------------------------------------------------------------
+# --- supported loops ------------------------------------------------------------------------------
 
 
 def _can_run_past_termination(program: Program, loop: Loop) -> bool:

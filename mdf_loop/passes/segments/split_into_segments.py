@@ -8,14 +8,16 @@
 Each segment is a program. Its inputs are values of earlier segments, and its outputs have the names of
 their values. Each segment has the constants that it reads.
 
-Keeps: results bit for bit, names and places. ONNX Runtime fuses operations if nothing else reads the value
-between them, and a fused operation may round differently (a product and a sum of float32). So an operation
-stands in the segment of its first reader. A value that passes between two segments is then read by
-several operations, or is an output, in the uncut program too.
+Preserves: results bit for bit, names and places. ONNX Runtime fuses operations if nothing else reads the
+value between them, and a fused operation may round differently (a product and a sum of float32). So an
+operation is in the segment of its first reader. A value that passes between two segments is then read by
+several operations, or is an output, in the original program too.
 
-A loop stays whole, inside of a straight part, in three cases. It carries and records nothing and has no
-condition. It carries a sequence or an optional value. Or such a value would have to pass from segment to
-segment, where only arrays can be stored.
+A loop is not split off, and stays inside of a straight part, in three cases:
+
+- The loop carries and records nothing, and has no condition.
+- The loop carries a sequence or an optional value.
+- A sequence or an optional value would have to pass between segments, where only arrays can be stored.
 """
 
 from __future__ import annotations
@@ -54,12 +56,12 @@ Segment: TypeAlias = StraightSegment | LoopSegment
 
 
 def split_into_segments(program: Program, watch: bool = False) -> tuple[Segment, ...] | None:
-    """Split the program into straight parts and loops; return None if no loop can be cut out.
+    """Split the program into straight parts and loops; return None if no loop can be split off.
 
     Args:
         program: A program that ONNX Runtime can run, after all passes.
-        watch: Also return the floats of each iteration: carried ones after it, and recorded ones. A value of
-            unknown shape is represented by a number that is NaN if an element is not finite.
+        watch: If True, segments also return the carried floats after each iteration, and the recorded floats.
+            A value of unknown shape is represented by a number that is NaN if an element is not finite.
     """
     cuts = tuple(loop for loop in loops(program) if _can_be_cut(loop))
     while cuts:
@@ -82,7 +84,7 @@ def _can_be_cut(loop: Loop) -> bool:
 def _assign_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Operation, int]:
     """Return the number of the straight part of each operation; part 0 is before all loops.
 
-    The loop with the number k follows part k. An operation stands in the part of its first reader.
+    Loop k follows part k. An operation is in the part of its first reader.
     The outputs of the program are computed as early as possible.
     """
     earliest = _earliest_parts(program, cuts)
@@ -102,7 +104,7 @@ def _assign_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Operation
 
 
 def _earliest_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Value, int]:
-    """Return for each value the first part in which it can be computed."""
+    """Return the first part in which each value can be computed."""
     earliest: dict[Value, int] = {}
     for operation in program.ops:
         if isinstance(operation, Loop) and operation in cuts:
@@ -116,11 +118,11 @@ def _earliest_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Value, 
 def _loops_without_crossings(
     program: Program, cuts: tuple[Loop, ...], parts: Mapping[Operation, int]
 ) -> tuple[Loop, ...]:
-    """Return the loops over which only arrays have to be passed."""
+    """Return the loops with only arrays computed before and read after the loop."""
     makers = {v: operation for operation in program.ops for v in results(operation)}
     last_read = {output.value: len(cuts) for output in program.outputs}
     for operation in program.ops:
-        after = 1 if operation in cuts else 0  # a loop reads values after its part
+        after = 1 if operation in cuts else 0  # A loop reads values after its part.
         for value in reads(operation):
             last_read[value] = max(last_read.get(value, 0), parts[operation] + after)
     spans = [
@@ -196,7 +198,7 @@ class _Cutter:
         return StraightSegment(replace(start, ops=(*start.ops, *ops), outputs=outputs))
 
     def _inputs_and_constants(self, read: Iterable[Value]) -> Program:
-        """Return a program that has only the inputs and constants which a segment reads."""
+        """Return a program that has only the inputs and constants that a segment reads."""
         needed = dict.fromkeys(read)
         constants = (constant for value, constant in self.constants.items() if value in needed)
         others = (value for value in needed if value not in self.constants)

@@ -2,7 +2,7 @@
 
     %y: float64[n] = Add(%x, %z)     ->     %ys: float64[rows, n] = Add(%xs, %zs)
 
-Keeps: results bit for bit.
+Preserves: results bit for bit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mdf_loop.ops.registry import Bits
 
 
 def is_exact_elementwise(op: Op) -> bool:
-    """Return True for an elementwise operation that has the same bits at every position of an array."""
+    """Return True for an elementwise operation with the same bits at every position of an array."""
     row = row_of(op.op_type)
     surely = not row.may_fail(op, lambda value: None) and len(op.outputs) == 1
     return row.elementwise and row.bits is Bits.FIXED and surely
@@ -26,7 +26,10 @@ def is_exact_elementwise(op: Op) -> bool:
 def vectorize_elementwise(
     b: Builder, ops: Iterable[Op], rows: Mapping[Value, Value]
 ) -> dict[Value, Value]:
-    """Compute operations for all iterations; return the stacked values. Values without rows are loop invariants."""
+    """Build operations for all iterations, and return the stacked values.
+
+    Values without rows are loop-invariant.
+    """
     stacked = dict(rows)
     for op in ops:
         rank = len(op.outputs[0].shape or ())
@@ -41,5 +44,5 @@ def vectorize_elementwise(
 
 
 def insert_axes(b: Builder, rows: Value, own: int, rank: int) -> Value:
-    """Insert axes behind the first one of stacked rows, from `own` axes of each row up to `rank`."""
+    """Insert axes after the first axis of stacked rows, so that each row has `rank` axes instead of `own`."""
     return rows if own == rank else b.op("Unsqueeze", rows, ints(b, *range(1, 1 + rank - own)))

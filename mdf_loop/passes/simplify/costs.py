@@ -1,7 +1,7 @@
 """Cost estimates for ONNX Runtime: lower bounds in microseconds.
 
 Measured with `benchmarks/lazy_choices.py` (onnxruntime 1.31.1, AMD EPYC, one core). An operation
-costs 0.2 us besides its work (`ops.costs`). A loop costs 3 us, and each iteration 1.5 us and its body.
+costs 0.2 us in addition to its work (`ops.costs`). A loop costs 3 us, and each iteration 1.5 us and its body.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from mdf_loop.ops.costs import CALL_MICROSECONDS
 
 _LOOP, _ITERATION = 3.0, 1.5
 _GUARD = 4 * CALL_MICROSECONDS
-"""Cost of a guard, which is written as four operations (`emit.guard_node`)."""
+"""Cost of a guard in microseconds. A guard is written as four operations (`emit.guard_node`)."""
 
 
 def estimate_cost(b: Builder, operations: Iterable[Operation]) -> float:
-    """Return a lower bound of the cost of operations in microseconds; `b` knows the constants."""
+    """Return a lower bound of the cost of operations in microseconds; `b` provides the constants."""
     return sum(_operation_cost(b, operation) for operation in operations)
 
 
@@ -38,6 +38,6 @@ def _operation_cost(b: Builder, operation: Operation) -> float:
 
 
 def _iterations(b: Builder, loop: Loop) -> int:
-    """Return the number of iterations that a loop runs at least."""
+    """Return a lower bound of the number of iterations of a loop."""
     known = b.constant_of(loop.trip_count)
     return 0 if known is None or loop.condition is not None else max(int(known), 0)

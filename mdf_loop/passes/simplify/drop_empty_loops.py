@@ -1,14 +1,14 @@
-"""Replace loops that never run by the values that they would return.
+"""Replace loops with zero iterations by the values that they would return.
 
     loop %i < 0                                         %rows: float64[n, 3] = []
       carry %x from %x0 to %next giving %final    ->    %count = 0
       record %row giving %rows                          (%final is %x0)
       count giving %count
 
-A loop whose initial condition is false never runs either.
+A loop whose initial condition is false also has zero iterations.
 
-Keeps: results bit for bit. A loop stays if the row shape of a recording is known only at run time.
-It also stays if the type of a final value is less specific than the type of its initial value.
+Preserves: results bit for bit. A loop stays if the row shape of a recording is known only at run time.
+A loop also stays if the type of a final value is less specific than the type of its initial value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mdf_loop.ir.types import is_tensor, numpy_dtype
 
 
 def drop_empty_loops(program: Program) -> Program:
-    """Return the program without loops that never run."""
+    """Return the program without loops that have zero iterations."""
     known = {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
     swaps: dict[Value, Value] = {}
     ops = _replace_empty_loops(program.ops, known, swaps)

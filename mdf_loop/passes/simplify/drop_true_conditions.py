@@ -1,8 +1,9 @@
-"""Remove loop conditions that are always true, so that the loop becomes a plain `for` loop.
+"""Remove loop conditions that are always true, so that the loop becomes a `for` loop.
 
     loop i < M while True; continue if True   ->   loop i < M
 
-Keeps: results bit for bit. The loop needs a trip count or a bound, else it would be endless.
+Preserves: results bit for bit. Loops without a trip count and a bound keep their condition, because they are
+endless.
 """
 
 from __future__ import annotations

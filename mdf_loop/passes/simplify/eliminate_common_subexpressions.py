@@ -2,8 +2,8 @@
 
     a = v / s; b = k - a; c = v / s; d = m * c   ->   a = v / s; b = k - a; d = m * a
 
-Keeps: results bit for bit, and errors with the place of the first operation. Random operations are
-never merged, because each draws numbers of its own.
+Preserves: results bit for bit, and errors with the place of the first operation. Random operations are
+never merged, because each operation draws different numbers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _merge_scope(
 
 
 def _is_repeated(op: Op, known: _ResultsByKey, swaps: dict[Value, Value]) -> bool:
-    """Return True if an equal operation is in scope; readers of `op` then read its results, by `swaps`."""
+    """Return True if an equal operation is in scope, and add its results to `swaps`."""
     earlier = known.setdefault(_key(op), op.outputs)
     if earlier is op.outputs:
         return False

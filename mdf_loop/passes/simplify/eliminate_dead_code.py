@@ -1,10 +1,10 @@
-"""Dead code elimination: remove all that no output needs, also inside of loops and branches.
+"""Dead code elimination: remove all parts that no output needs, also inside of loops and branches.
 
     loop: carry x, u; record y  (only x is read)   ->   loop: carry x
     if go giving x, u           (only x is read)   ->   if go giving x
 
-Dead are operations, carried and scanned values, recordings, whole loops and choices. Keeps: results bit
-for bit. ONNX Runtime itself runs dead operations of a body, and stacks dead recordings.
+The pass removes operations, carried and scanned values, recordings, loops and choices. Preserves: results bit
+for bit. ONNX Runtime does not remove dead operations and recordings of a body.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mdf_loop.ir import (
 
 
 def eliminate_dead_code(program: Program) -> Program:
-    """Return the program with only the parts that its outputs need."""
+    """Return the program with only the parts that the outputs need."""
     ops = _live_ops(program.ops, {output.value for output in program.outputs})
     return program if ops == program.ops else replace(program, ops=ops)
 

@@ -3,8 +3,8 @@
     MatMul(W[m, k], r[k])   ->   MatMul(r, Wt)                                W constant, k <= 128
                             ->   Squeeze(MatMul(W, Unsqueeze(r, -1)), -1)     m >= 16
 
-Keeps: results bit for bit, as measured for float64 up to 1000 x 1000 (ONNX Runtime 1.31, x86).
-float32 stays as it is, because its sums would get another order. ONNX Runtime computes a vector on the
+Preserves: results bit for bit, as measured for float64 up to 1000 x 1000 (ONNX Runtime 1.31, x86). float32
+products are unchanged, because their sums would get another order. ONNX Runtime computes a vector on the
 right by one tiny product for each row, which takes 5 to 7 times as long for 100 rows or more.
 """
 
@@ -17,10 +17,10 @@ from mdf_loop.ir import Op, Program, Value
 from mdf_loop.passes.rewrite import rewrite
 
 MAX_UNBLOCKED_LENGTH = 128
-"""Longest sum that ONNX Runtime computes in the same order for a vector on the left: it cuts longer sums into blocks."""
+"""Maximum length of sums that ONNX Runtime does not split into blocks, which would change their order."""
 
 MIN_ROWS = 16
-"""Fewest rows for which the column form is faster."""
+"""Minimum number of rows for which the column form is faster."""
 
 
 def fast_matrix_vector_products(program: Program) -> Program:

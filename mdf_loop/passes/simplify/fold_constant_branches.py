@@ -1,4 +1,4 @@
-"""Replace choices by one of their branches if the condition is constant.
+"""Constant folding of branches: replace a choice with a constant condition by one of its branches.
 
     if True giving %y                    %a = Exp(%x)
       %a = Exp(%x)                ->     ... %a where %y was read
@@ -6,9 +6,9 @@
     else
       give %x
 
-The condition that enters an iteration is true in a loop without a condition. Keeps: results bit for bit.
-ONNX Runtime also folds such choices. But for a choice in a body, it loses the result if
-its shape is read, too (onnxruntime 1.32, its constant folding).
+The condition that enters an iteration is true in a loop without a condition. Preserves: results bit for bit.
+ONNX Runtime also folds such choices. But for a choice in a body, it loses the result if another operation
+reads the shape of the result (onnxruntime 1.32, constant folding).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def fold_constant_branches(program: Program) -> Program:
 
 
 def _constant_conditions(ops: Iterable[Operation]) -> Known:
-    """Return a lookup of constants, and of the conditions that enter iterations of loops without a condition."""
+    """Return a lookup of constants, including the incoming condition of loops without a condition."""
     constants = constants_of(ops)
     loops = (operation for operation in walk(ops) if isinstance(operation, Loop))
     always = {loop.condition_in for loop in loops if loop.condition is None}
@@ -53,7 +53,7 @@ def _is_known(operation: Operation, known: Known) -> bool:
 def _fold_scope(
     ops: Iterable[Operation], known: Known, swaps: dict[Value, Value]
 ) -> Iterator[Operation]:
-    """Yield the operations with the chosen branches in place of the choices, and add their outputs to `swaps`."""
+    """Yield the operations with choices replaced by branches, and map outputs to leaves in `swaps`."""
     for operation in ops:
         if isinstance(operation, If) and (condition := known(operation.condition)) is not None:
             branch = operation.then if condition.item() else operation.otherwise

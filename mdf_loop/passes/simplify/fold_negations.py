@@ -5,8 +5,8 @@
     -x / 8, -x * 8    ->   x / -8, x * -8
     a + -x * y        ->   a - x * y      (where -x * y is read nowhere else)
 
-Keeps: results bit for bit, since rounding does not depend on signs. NaN stays NaN, with either sign
-bit. The common expression `-1 * (v - e) / tau + i` loses two of its operations.
+Preserves: results bit for bit, since rounding does not depend on signs. NaN stays NaN, with either sign
+bit. The pass removes two operations of the common expression `-1 * (v - e) / tau + i`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _NegationFolder:
         self.readers = _count_readers(program)
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return the operation without a change of sign, or None to keep it."""
+        """Return the results of an equivalent with fewer negations, or None to keep the operation."""
         output = op.outputs[0]
         if output.dtype not in _FLOATS:
             return None
@@ -60,7 +60,7 @@ class _NegationFolder:
         return (opposite,)
 
     def _scale(self, b: Builder, op: Op) -> tuple[Value] | None:
-        """Fold a product or quotient: a factor -1 becomes a negation, another constant takes the sign."""
+        """Fold a product or quotient: a factor -1 becomes Neg, and a negated operand negates a constant."""
         output = op.outputs[0]
         for place in (0, 1):
             factor, other = _operand(op, place), _operand(op, 1 - place)

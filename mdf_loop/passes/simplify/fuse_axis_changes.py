@@ -3,7 +3,7 @@
     u = Unsqueeze(x, 0); y = Unsqueeze(u, 0)     ->   y = Unsqueeze(x, [0, 1])
     s = Squeeze(x, 1);   y = Squeeze(s, 0)       ->   y = Squeeze(x, [0, 1])
 
-Keeps: results bit for bit. Every operation costs ONNX Runtime about a microsecond, even if the operation
+Preserves: results bit for bit. Every operation costs ONNX Runtime about a microsecond, even if the operation
 computes no element. Imported loops often build the indices of `ScatterND` by two insertions.
 """
 
@@ -32,13 +32,13 @@ class _AxisChange(NamedTuple):
 
 
 class _Chains:
-    """Insertions and removals of axes that were visited, by their outputs."""
+    """Visited insertions and removals of axes, by their outputs."""
 
     def __init__(self) -> None:
         self.changes: dict[Value, _AxisChange] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return the output of the fused operation, or None if `op` continues no chain."""
+        """Return the output of the fused operation, or None if `op` does not follow one of the same kind."""
         change = _axis_change(b, op)
         if change is None:
             return None
@@ -52,7 +52,7 @@ class _Chains:
 
 
 def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
-    """Return the change of an `Unsqueeze` or `Squeeze` whose axes and rank are known, else None."""
+    """Return the axis change of an `Unsqueeze` or `Squeeze` with known axes and rank, or None."""
     if op.op_type not in ("Unsqueeze", "Squeeze") or len(op.inputs) != 2:
         return None
     source, axes = op.inputs
@@ -64,7 +64,7 @@ def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
 
 
 def _fuse(first: _AxisChange, second: _AxisChange) -> _AxisChange:
-    """Return the single change that equals `first` followed by `second`, which is of the same kind.
+    """Return the single change that is equivalent to `first` followed by `second`. Both are of one kind.
 
     The axes of a change are positions in the array of higher rank. An insertion therefore shifts the axes
     of the insertion before it, and a removal shifts the axes of the removal after it.

@@ -1,11 +1,11 @@
-"""Loop-invariant code motion: compute operations before the loop if all iterations compute the same.
+"""Loop-invariant code motion: move operations before the loop if all their operands are invariant.
 
     loop: t = a * b; x' = x + t   ->   t = a * b; loop: x' = x + t
 
-Keeps: results bit for bit. Only operations that cannot fail move, because a loop of zero iterations
+Preserves: results bit for bit. Only operations that cannot fail move, because a loop of zero iterations
 must not fail for operations that it never computes. A choice stays in the loop, and so do the
 operations of its branches, which are computed only if the branch is chosen. The invariants of a loop
-inside a branch move before that loop, within the branch. ONNX Runtime hoists nothing.
+inside a branch move before that loop, within the branch. ONNX Runtime has no loop-invariant code motion.
 """
 
 from __future__ import annotations

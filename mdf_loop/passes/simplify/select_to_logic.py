@@ -1,10 +1,10 @@
-"""Replace selections between booleans by a plain `And` or `Or`.
+"""Replace selections between booleans by `And` or `Or`.
 
     Where(a, b, a)   ->   And(b, a)
     Where(a, a, b)   ->   Or(a, b)
 
-Keeps: results bit for bit. Python's own `and` and `or` are read as such selections. ONNX Runtime
-selects booleans only through integers, in four operations.
+Preserves: results bit for bit. Python's `and` and `or` are lowered to such selections. ONNX Runtime
+needs four operations to select booleans, because `Where` has no kernel for bool.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def select_to_logic(program: Program) -> Program:
 
 
 class _BooleanSelections:
-    """Rewrite rule that tracks which scalars are the one element of another value."""
+    """Rewrite rule that tracks which scalars are the only element of another value."""
 
     def __init__(self) -> None:
         self.element_of: dict[Value, Value] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return `And` or `Or` for a `Where` that returns its own condition in one case."""
+        """Return `And` or `Or` for a `Where` with its own condition as an operand, or None."""
         output, source = op.outputs[0], op.inputs[0] if op.inputs else None
         if op.op_type == "Reshape" and source is not None and _is_scalar_of(source, output):
             self.element_of[output] = source

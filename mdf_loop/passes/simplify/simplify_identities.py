@@ -5,9 +5,9 @@
     Where(True, x, y), Where(c, x, x)         ->   x
     StopGradient(x)                           ->   x
 
-Keeps: results bit for bit, including the signs of zeros. So `x + 0.0` stays if x may be -0.0. `0 * x`
-always stays, because it is not 0 for an infinite x. An operation that changes the dtype or the shape of x
-also stays. Models with many units and options are full of such factors.
+Preserves: results bit for bit, including the signs of zeros. So `x + 0.0` stays if x may be -0.0. `0 * x`
+always stays, because `0 * x` is not 0 for an infinite x. An operation that changes the dtype or the shape of
+x also stays. Models with many units and options contain many such factors.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _IdentityFinder:
         return value in self.no_negative_zero
 
     def _never_returns_negative_zero(self, b: Builder, op: Op) -> bool:
-        """Return True if no element of the result can be -0.0, in round to nearest."""
+        """Return True if no element of the operation's result can be -0.0, with rounding to nearest."""
         safe = [value is not None and self._is_never_negative_zero(b, value) for value in op.inputs]
         match op.op_type:
             case "Add":

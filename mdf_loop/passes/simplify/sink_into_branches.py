@@ -2,13 +2,13 @@
 
     t = MatMul(a, b); y = Where(go, t, x)   ->   if go giving y: give MatMul(a, b)  else: give x
 
-Keeps: results bit for bit. An operation moves only if nothing else reads its results. Random numbers,
+Preserves: results bit for bit. An operation moves only if nothing else reads its results. Random numbers,
 guards, operations that can fail and loops that may not end never move. So the program fails
 for the same inputs as before. Selections by the same condition become one `If`.
 
 Rule: a side moves if it costs 3 us or more (`passes.simplify.costs`). If the selections by one condition
-cannot all move together, each is tried alone. Measured (onnxruntime 1.31.1, AMD EPYC, one core,
-`benchmarks/lazy_choices.py`, us for each iteration of a loop, selected in 0, 50, 100 %):
+cannot all move together, each selection is tried separately. Measured (onnxruntime 1.31.1, AMD EPYC, one
+core, `benchmarks/lazy_choices.py`, us for each iteration of a loop, selected in 0, 50, 100 %):
 
     side                         both sides            one side
     4 Abs of 3 elements          3.3   3.3   3.3       2.1   2.8   3.4     stays
@@ -45,7 +45,7 @@ from mdf_loop.passes.failing import can_move
 from mdf_loop.passes.simplify.costs import estimate_cost
 
 MIN_SUNK_MICROSECONDS = 3.0
-"""Cost from which a side is moved into an `If`."""
+"""Minimum cost in microseconds of a side that is moved into an `If`."""
 
 
 def sink_into_branches(program: Program) -> Program:
@@ -81,7 +81,7 @@ def _sink_in_scope(
 
 
 def _groups_by_condition(ops: Sequence[Operation]) -> list[list[int]]:
-    """Return positions of selections: groups by condition, the last group first, then each selection alone."""
+    """Return positions of selections: groups by condition, last group first, then single selections."""
     by_condition: dict[Value, list[int]] = {}
     for k, op in enumerate(ops):
         if isinstance(op, Op) and _is_scalar_selection(op):
@@ -107,7 +107,7 @@ def _is_scalar_selection(op: Op) -> bool:
 
 
 class _Side(Struct, frozen=True):
-    """Operands of one side of the selections, and positions of the operations that only this side needs."""
+    """One side of some selections: its operands, and the positions of operations that only they need."""
 
     leaves: tuple[Value, ...]
     positions: tuple[int, ...]
@@ -116,7 +116,7 @@ class _Side(Struct, frozen=True):
 def _sink_group(
     b: Builder, ops: tuple[Operation, ...], group: Sequence[int], read_after: set[Value]
 ) -> tuple[Operation, ...] | None:
-    """Return the operations with these selections as one `If` at the last position, or None if that does not pay."""
+    """Return the operations with one `If` for the selections, or None if an `If` would not save time."""
     sides = [_side(b, ops, group, place, read_after) for place in (1, 2)]
     inside = {k for side in sides for k in side.positions}
     if all(
@@ -150,7 +150,7 @@ def _side(
     place: int,
     read_after: set[Value],
 ) -> _Side:
-    """Return one side of the selections, with the operations before them that nothing else needs."""
+    """Return operand `place` of the selections, with the operations that only these operands need."""
     leaves = []
     others = set(read_after)
     for k in group:
@@ -175,7 +175,7 @@ def _side(
 def _is_needed(
     ops: Sequence[Operation], k: int, leaves: Sequence[Value], positions: Sequence[int]
 ) -> bool:
-    """Return True if the side reads a result of the operation."""
+    """Return True if the leaves or the operations at `positions` read a result of operation `k`."""
     read = {*leaves, *(value for p in positions for value in reads(ops[p]))}
     return not read.isdisjoint(results(ops[k]))
 

@@ -28,7 +28,16 @@ TREE = AllOf((ALWAYS, Not(AnyOf((SOME, JustRan("A")))), FirstTimes(EveryNth(PASS
 
 def test_parts_go_from_the_outside_in() -> None:
     assert [type(part).__name__ for part in parts(TREE)] == [
-        *("AllOf", "ConstantCondition", "Not", "AnyOf", "Compare", "JustRan", "FirstTimes", "EveryNth"),
+        *(
+            "AllOf",
+            "ConstantCondition",
+            "Not",
+            "AnyOf",
+            "Compare",
+            "JustRan",
+            "FirstTimes",
+            "EveryNth",
+        ),
     ]
 
 
