@@ -62,7 +62,7 @@ class Annotations(Struct, frozen=True):
 
 
 _MAX_LISTED_ELEMENTS = 64
-"""Number of elements up to which a fixed array is returned as lists."""
+"""Maximum number of elements of a fixed array that is returned as lists."""
 
 
 def stated_type(port: Any) -> str:
@@ -81,7 +81,7 @@ def _named_extents(port: Any) -> Any:
 
 
 def annotate(document: Document) -> Annotations:
-    """Return the annotations of a document, as far as the reader understands it."""
+    """Return the annotations of a document, as far as the model can be read."""
     try:
         reading = read_annotated(document, options=Options(max_iterations=1))
     except LoopError as error:

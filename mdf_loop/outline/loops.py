@@ -22,6 +22,7 @@ from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.signature import Signature, find_signature
 
 RESULT_NAMES = ("iterations", "condition", "stopped_by")
+"""Names of the results that describe the run of a loop, as in `loop.iterations`."""
 
 
 class PartialSignature(Struct, frozen=True):

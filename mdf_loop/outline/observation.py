@@ -21,9 +21,9 @@ from mdf_loop.run.outputs import LoopReport, Outputs
 OVER_TIME = "time"
 """Name of the loop over time steps among the loops of a run."""
 MAX_ROWS = 400
-"""Number of rows that an observation has of a longer run, evenly spaced from the first to the last."""
+"""Maximum number of observed rows. A longer run is observed at evenly spaced rows from the first to the last."""
 MAX_NUMBERS = 100_000
-"""Number of elements in all rows together above which an observation has fewer rows."""
+"""Maximum number of elements in all observed rows together. Larger outputs are observed at fewer rows."""
 
 
 class LoopObservation(Struct, frozen=True):
@@ -114,7 +114,7 @@ def observe(results: Outputs) -> Observation:
 
 
 def _loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
-    """Yield the observation of each loop that has a report, a native choice or a duration."""
+    """Yield the observation of each loop that has a report, a choice of native code or a duration."""
     names = dict.fromkeys((*results.native, *results.seconds))
     reports: dict[str, LoopReport | None] = {**names, **results.loops}
     for name, report in reports.items():

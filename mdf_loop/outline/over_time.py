@@ -97,6 +97,7 @@ def _time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
 
 
 _DT = "dt"
+"""Name of the time step as an argument of the loop over time."""
 
 
 def _body(
@@ -175,7 +176,7 @@ def _states(graph: GraphOutline, document: Document) -> list[_State]:
 
 
 def _unused_name(name: str, used_names: set[str]) -> str:
-    """Return the name, with a suffix if a port has the name of a state."""
+    """Return the name, with the suffix ` sent` if another state or input has the name."""
     return name if name not in used_names else _unused_name(f"{name} sent", used_names)
 
 

@@ -32,8 +32,9 @@ from mdf_loop.outline.values import ArgumentOutline
 from mdf_loop.outline.words import delay_text, selector_text, slice_sources, slice_text
 
 INDENT = "    "
+"""Indentation of one block."""
 REMARK_COLUMN = 40
-"""Column at which remarks begin, if the line is short enough."""
+"""Column at which a remark begins. A remark after a longer line begins at the end of the line."""
 
 
 def pseudocode(block: Block) -> Iterator[str]:

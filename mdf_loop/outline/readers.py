@@ -1,4 +1,4 @@
-"""Readers of a loop's or a choice's result: output ports, and expressions that compute with it."""
+"""Search for the readers of a result of a loop or choice: output ports, and expressions that use the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mdf_loop.outline.parts import Block, ItemOutline, NodeOutline
 def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
     """Return names of the node's items, blocks and ports that compute with the `k`-th result of a block.
 
-    `choice` in `choice = until_decision > 0`. A port whose value is exactly the result is not among them.
+    For the result `until_decision`, `choice` is a reader if `choice = until_decision > 0`. A port whose value is
+    exactly the result is not a reader.
     """
     others = (other for other in node.blocks if other is not block)
     expressions_by_name = [

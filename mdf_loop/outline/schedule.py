@@ -15,6 +15,7 @@ _SCALES = {
     "ENVIRONMENT_SEQUENCE": "sequence of evaluations",
     "RUN": "sequence of evaluations",
 }
+"""Name of each time scale in texts."""
 
 _DEFAULTS = {"evaluation": "AllHaveRun", "sequence of evaluations": "Never"}
 """Default termination condition of each time scale."""
@@ -39,7 +40,7 @@ def node_conditions(graph: Any) -> dict[str, str]:
 
 
 def termination_texts(graph: Any) -> tuple[str, ...]:
-    """Return the end of each time scale in words: `each evaluation ends after 2 calls of C`."""
+    """Return the end of each time scale in words, such as `each evaluation ends after 2 calls of C`."""
     written_conditions = getattr(graph.conditions, "termination", None) or {}
     texts = []
     for key, condition in written_conditions.items():

@@ -82,7 +82,7 @@ def local_names(node: Any) -> frozenset[str]:
 
 
 def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
-    """Yield names that the node's expressions and bodies read and that are not its own."""
+    """Yield the names that the node's expressions and bodies read and that do not belong to the node itself."""
     local = local_names(node)
     read_names = dict.fromkeys(
         name for text in _expressions(node) for name in sorted(names_in(text))

@@ -15,7 +15,7 @@ from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.slices import SliceForm
 
 _MAX_AXES_WITH_COLONS = 3
-"""Number of axes up to which a slice is written with colons."""
+"""Maximum position of an axis for which indices are written with colons. Others are written as `axis 4: i`."""
 
 
 def outline_slice(form: SliceForm, iteration: str = "") -> SliceOutline:
@@ -52,7 +52,7 @@ def outline_delay(form: DelayForm) -> DelayOutline:
 
 
 def recording_remark(form: RecordingForm | None) -> str:
-    """Return how a recorded value differs from one that is just stacked."""
+    """Return a remark on a recorded value whose options differ from the default, or an empty text."""
     return "" if form is None else ", ".join(_recording_remarks(form))
 
 

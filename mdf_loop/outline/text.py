@@ -10,11 +10,11 @@ import numpy as np
 from mdf_loop.outline.parts import ItemOutline
 
 _MAX_LISTED_NUMBERS = 16
-"""Number of elements up to which an array is written out."""
+"""Maximum number of elements of an array whose numbers are shown. A larger one is shown by dtype and shape."""
 
 
 def value_text(value: Any, limit: int = 48) -> str:
-    """Return a value in one line: `0.333333`, `[1, 2]`, `[[..] × 5]`, `true`."""
+    """Return a value as one line of text, such as `0.333333`, `[1, 2]` or `true`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -42,7 +42,7 @@ def _array_text(array: np.ndarray[Any, Any], limit: int) -> str:
 
 
 def weight_text(weight: Any | None) -> str:
-    """Return the effect of an edge's weight on its value: `× 0.5`."""
+    """Return an edge's weight as text, such as `× 0.5`, or an empty text if there is no weight."""
     return "" if weight is None else f"× {value_text(weight, 20)}"
 
 
@@ -77,12 +77,12 @@ def shorten_name(text: str, limit: int) -> str:
 
 
 def call_text(function: str, arguments: tuple[tuple[str, Any], ...]) -> str:
-    """Return a function with its arguments as a call: `onnx::Add(A=input, B=B)`."""
+    """Return a function with its arguments as a call, such as `onnx::Add(A=input, B=B)`."""
     return f"{function}({', '.join(f'{key}={value_text(value)}' for key, value in arguments)})"
 
 
 def formula_lines(item: ItemOutline) -> Iterator[str]:
-    """Yield the formulas of an item: `b_next = a - b_in`, `dV/dt = -V / tau`, `V(0) = -1`."""
+    """Yield the formulas of an item, such as `b_next = a - b_in`, `dV/dt = -V / tau` or `V(0) = -1`."""
     if item.initial is not None:
         yield f"{item.id}(0) = {value_text(item.initial, 400)}"
     if item.derivative is not None:

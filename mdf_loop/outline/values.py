@@ -49,7 +49,7 @@ class RecordedOutline(Struct, frozen=True):
 
 
 class SliceOutline(Struct, frozen=True):
-    """Sliced value: in iteration i, `name` is `source[indices]`, such as `x[:, i]`.
+    """Sliced value. In iteration i, `name` is `source[indices]`, such as `x[:, i]`.
 
     `how` is a remark on options: `backwards`, `parts of 2`.
     """
@@ -61,7 +61,7 @@ class SliceOutline(Struct, frozen=True):
 
 
 class DelayOutline(Struct, frozen=True):
-    """Delayed value: `name` is the value of `of` from `back` iterations ago, or first a row of `initial`."""
+    """Delayed value of `of` from `back` iterations ago. The first iterations read rows of `initial`."""
 
     name: str
     of: str

@@ -7,11 +7,11 @@ from mdf_loop.outline.text import shorten_name, value_text
 from mdf_loop.outline.values import ArgumentOutline, DelayOutline, SliceOutline
 
 _MAX_NAMED_CASES = 4
-"""Number of branches up to which each number of a case is written out."""
+"""Maximum number of cases that a line lists one by one. For more cases, it has the first and the last number."""
 
 
 def headline(block: Block) -> str:
-    """Return a block in one line: `for i in range(M=10) while keepgoing`, `scan over x`, `if hot … else …`."""
+    """Return a block in one line, such as `for i in range(M=10) while keepgoing` or `if hot … else …`."""
     match block:
         case LoopOutline():
             return _loop_headline(block)
@@ -68,7 +68,7 @@ def _condition_name(loop: LoopOutline) -> str:
 
 
 def slice_sources(loop: LoopOutline) -> str:
-    """Return the names of the arrays or sequences that a loop iterates over: `x, y`."""
+    """Return the names of the arrays or sequences that a loop iterates over, such as `x, y`."""
     sources = dict.fromkeys(
         _slice_source(row_slice) for row_slice in loop.slices if row_slice.indices
     )
@@ -83,7 +83,7 @@ def _slice_source(row_slice: SliceOutline) -> str:
 
 
 def _for_text(loop: LoopOutline) -> str:
-    """Return `for i in range(M=10)`."""
+    """Return the trip count of a loop as text, such as `for i in range(M=10)`."""
     trip_count = "?" if loop.trip_count is None else _argument_text(loop.trip_count)
     return f"for {loop.iteration or 'i'} in range(M={trip_count})"
 
@@ -144,7 +144,7 @@ def _case_count(choice: ChoiceOutline) -> int:
 
 
 def slice_text(row_slice: SliceOutline) -> str:
-    """Return the expression of a sliced value in iteration i: `x[:, i]`."""
+    """Return the expression of a sliced value in iteration i, such as `x[:, i]`."""
     return (
         f"{_slice_source(row_slice)}[{row_slice.indices}]"
         if row_slice.indices
@@ -153,6 +153,6 @@ def slice_text(row_slice: SliceOutline) -> str:
 
 
 def delay_text(delay: DelayOutline) -> str:
-    """Return `v_out, 2 iterations ago`."""
+    """Return a delay as text, such as `v_out, 2 iterations ago`."""
     back = value_text(delay.back)
     return f"{delay.of}, {back} {'iteration' if back == '1' else 'iterations'} ago"

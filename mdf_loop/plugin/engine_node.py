@@ -25,7 +25,7 @@ def names_of(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
     A text that is not Python (`x.3`, `/A/Add`) is one name. `(a, b[0])` contains the names a and b.
 
     Args:
-        scan: The function of the engine that returns the names in an expression.
+        scan: Function of the engine that returns the names in an expression.
     """
 
     @functools.wraps(scan)
@@ -185,7 +185,7 @@ class _PortByPosition:
         """Return the result at the position of the port.
 
         Raises:
-            ArityError: The loop has another number of results than there are ports.
+            ArityError: If the number of results of the loop is not the number of ports.
         """
         port_value = self._output.evaluate(*args, **kwargs)
         if isinstance(port_value, tuple):

@@ -30,16 +30,18 @@ _patched: set[str] = set()
 
 
 def register() -> None:
-    """Register `onnx::Loop` in modeci_mdf's engine; a second call changes nothing."""
+    """Register `onnx::Loop` in modeci_mdf's engine. A second call changes nothing."""
     for name in _PATCHES:
         if name in sys.modules:
-            _patch(importlib.import_module(name))  # waits if another thread is importing it
+            _patch(
+                importlib.import_module(name)
+            )  # import_module waits for an import in another thread
     if _PATCHES.keys() - _patched and not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 def unregister() -> None:
-    """Restore modeci_mdf."""
+    """Undo all changes of `register` to modeci_mdf."""
     _remove_finder()
     while _undo:
         _undo.pop()()

@@ -42,10 +42,10 @@ from mdf_loop.run.backend import PROGRAM_BACKENDS, Runnable
 from mdf_loop.run.modeci import seeds
 
 SESSIONS_KEPT = 64
-"""Largest number of sessions in the cache of one loop; each is for one set of types."""
+"""Maximum number of sessions in the cache of one loop. Each session is for one set of types."""
 
 BODIES_KEPT = 128
-"""Largest number of bodies in the cache of `loop(...)`."""
+"""Maximum number of bodies in the cache of `loop(...)`."""
 
 
 class _CompiledLoop(Struct, frozen=True):
@@ -106,7 +106,7 @@ class LoopCall:
         return results[0] if len(results) == 1 else results
 
     def _feed(self, entry: Input, compiled: _CompiledLoop, values: Mapping[str, Any]) -> Array:
-        """Return the array that an input of the program is fed with."""
+        """Return the array for an input of the program."""
         match entry.role:
             case InputRole.KEYS:
                 return Streams(seeds.current).of_one_run(compiled.session.program.sites)
@@ -117,11 +117,11 @@ class LoopCall:
         return array_of(part_of(value, positions), name)
 
     def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the types of the values that the loop reads, as far as compilations have shown them."""
+        """Return the types of all values that the loop has read in its compilations so far."""
         return tuple((name, type_of(values.get(name))) for name in self._names_read)
 
     def _compile(self, values: Mapping[str, Any]) -> _CompiledLoop:
-        """Compile the loop, with integer initial values as floats if the carried types require it."""
+        """Compile the loop. Integer initial values become floats if the carried types require floats."""
         try:
             return self._compile_with_floats(values, frozenset())
         except CarryTypeError as error:
@@ -134,9 +134,9 @@ class LoopCall:
                 raise error from None
 
     def _integer_initial_values(self, values: Mapping[str, Any]) -> frozenset[str]:
-        """Return the names of Python integers among the initial values that may stand for floats.
+        """Return the names of initial values that are Python integers and may stand for floats.
 
-        modeci_mdf's engine turns a computed 2.0 into 2. An integer that the node itself writes is an integer.
+        modeci_mdf's engine converts a computed 2.0 to 2. An integer in the document of the node stays an integer.
         """
         form = loop_form(self.item, self.node, self.where, self.document)
         initial = form.initial.values() if isinstance(form.initial, dict) else form.initial
@@ -147,7 +147,7 @@ class LoopCall:
     def _compile_with_floats(
         self, values: Mapping[str, Any], floats: frozenset[str]
     ) -> _CompiledLoop:
-        """Compile the loop for the types of the values; the values named in `floats` become floats."""
+        """Compile the loop for the types of the values. The values named in `floats` become floats."""
         b = ModelBuilder(self.options)
         inputs = _Inputs(b, values, floats)
         scope = Scope({name: inputs.reader(name) for name in values}, is_node=True)
@@ -215,7 +215,7 @@ class _Inputs:
         return self.b.mark_weak(entry) if is_python_number(value) else entry
 
 
-# --- from Python ------------------------------------------------------------------------------
+# --- call from Python -------------------------------------------------------------------------
 
 
 @public_call
@@ -268,11 +268,11 @@ def loop(
 
 _calls: LRUCache[LoopCall] = LRUCache(BODIES_KEPT)
 _TRIP_COUNT, _CONDITION, _INITIAL = "the trip count", "the condition", "initial value {}"
-"""Names of the arguments of a call, which no body can contain by mistake."""
+"""Names of the arguments of a call. The spaces in them exclude clashes with names in a body."""
 
 
 def _call_for(body: Any, n_carried: int, arguments: Collection[str]) -> LoopCall:
-    """Return the call of a body; `arguments` are the names of the arguments that have a value."""
+    """Return the call of a body. `arguments` are the names of the arguments that have a value."""
     if hasattr(body, "SerializeToString"):
         from mdf_loop.importing.onnx_graph import loop_body
 

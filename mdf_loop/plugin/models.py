@@ -27,10 +27,11 @@ The keys are not nodes, because graph_scheduler keeps nodes alive after their gr
 """
 
 _order = itertools.count()
+"""Counter of the created models."""
 
 
 def forget() -> None:
-    """Forget all models."""
+    """Remove all models from the registry."""
     _live.clear()
     _named.clear()
 
@@ -54,7 +55,9 @@ def remember(model: Any) -> None:
     graphs = {graph.id: graph for graph in model.graphs or () if isinstance(graph, Graph)}
     for graph in graphs.values():
         bodies = _reachable(owned_graph_ids(graph), graphs)
-        if bodies and graph not in bodies.values():  # a reference to its own key is never freed
+        if (
+            bodies and graph not in bodies.values()
+        ):  # an entry that refers to its own key is never freed
             _named[graph] = bodies
 
 

@@ -47,7 +47,7 @@ def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
     """Return the substitute for a node with loops.
 
     Raises:
-        LoopError: The form of a loop is wrong, or functions of the node need each other.
+        LoopError: If the form of a loop is wrong, or functions of the node need each other.
     """
     loops = list(loops)
     bodies = {name for loop in loops for name in parameters_with_bodies(loop, node)}
@@ -172,7 +172,7 @@ def _renamed_condition(condition: Any, namer: _ReferenceNamer) -> Any:
 
 
 def _renamed_expression(expression: Any, namer: _ReferenceNamer) -> Any:
-    """Return an expression with the new names; a number or an array is returned unchanged."""
+    """Return an expression with the new names. A number or an array is returned unchanged."""
     return namer.text(expression) if isinstance(expression, str) else expression
 
 
@@ -180,12 +180,12 @@ def _renamed_expression(expression: Any, namer: _ReferenceNamer) -> Any:
 
 
 def in_order(node: Any, document: Document) -> list[Any]:
-    """Return the functions of a node, each after the functions that it reads.
+    """Return the functions of a node in an order in which each follows the functions that it reads.
 
     A loop reads the values that its body captures.
 
     Raises:
-        CycleError: Functions need each other.
+        CycleError: If functions need each other.
     """
     functions = {f.id: f for f in node.functions}
     reads: dict[str, set[str]] = {}

@@ -63,7 +63,7 @@ def part_of(value: Any, positions: tuple[int, ...]) -> Any:
 
 
 def type_of(value: Any) -> Any:
-    """Return the type of a value; one program can run on all values with equal types."""
+    """Return the type of a value. One program can run on all values with equal types."""
     if isinstance(value, np.ndarray | np.generic):
         return (value.dtype, value.shape)
     if isinstance(value, tuple):

@@ -1,9 +1,9 @@
-"""MDF -> `Program`.
+"""Conversion of MDF documents to programs (`Program`).
 
-Functions that own graphs have readers in `loop`, `scan_form`, `branches` and `sequence_map`.
+The modules `loop`, `scan_form`, `branches` and `sequence_map` read the functions that own graphs.
 """
 
-from mdf_loop.reading import (  # noqa: F401 - they register readers
+from mdf_loop.reading import (  # noqa: F401 - the imports register readers
     branches,
     loop,
     scan_form,

@@ -1,4 +1,4 @@
-"""The values of a run, bound to the inputs of a model: for one run, or for many at once."""
+"""Binding of user-supplied values to the inputs of a model, for one run or for all members of a sweep."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _NO_ROWS: frozenset[str] = frozenset()
 _NO_SETTINGS = Settings()
 
 SEED = "seed"
-"""What is swept for noise that differs from member to member."""
+"""Name in a sweep under which the seed of the random numbers is varied."""
 
 _MOST = 64
-"""For how many sets of types it is known how they are bound."""
+"""Maximum number of cached bindings. Each belongs to one combination of input names, dtypes and shapes."""
 
 
 class InputTypes:
@@ -54,11 +54,16 @@ class InputTypes:
 
 
 class Bound(Struct, frozen=True):
-    """Values that are given, as arrays of one run, and rows of members where they are swept.
+    """Input values, parameter values and random keys of a run, bound to the inputs of a program.
 
-    `swept` maps inputs of the program to their rows; `members` the names that the user gave.
-    `types` are what a program is made for. `streams` are the random numbers, whose `keys` are there
-    once it is known what draws.
+    Attributes:
+        inputs: Values of the input ports. A swept input has the value of the first member.
+        settings: Values of parameters that are set from outside.
+        swept: Input of the program -> its values, one row per member.
+        members: Name that the user gave in the sweep -> its values, one row per member.
+        types: Input types for which a program is specialized.
+        streams: Random streams of the run.
+        keys: Keys of the random streams. The mapping is empty until the program's random sites are known.
     """
 
     inputs: BoundInputs
@@ -78,34 +83,34 @@ class Bound(Struct, frozen=True):
         members: Mapping[str, Array] | None = None,
         streams: Streams = ONE_STREAM,
     ) -> Bound:
-        """Return these values with their types."""
+        """Return a `Bound` of these values, with their input types."""
         settings, swept = settings or _NO_SETTINGS, swept or _NOTHING
         types = InputTypes(inputs, settings, (*swept, *(("random keys",) * streams.vary)))
         return cls(inputs, settings, swept, members or _NOTHING, types, streams)
 
     @property
     def arrays(self) -> Mapping[str, Data]:
-        """Everything that is fed, with all members of a sweep."""
+        """All inputs of the program by name, with all members of a sweep."""
         if not (self.swept or self.settings.arrays or self.keys):
             return self.inputs.arrays
         return {**self.inputs.arrays, **self.settings.inputs, **self.swept, **self.keys}
 
     @property
     def drawn_with(self) -> Array:
-        """The keys of a program that draws."""
+        """Keys of the random streams of a program that draws random numbers."""
         (array,) = self.keys.values()
         return array
 
     @property
     def has_members(self) -> bool:
-        """True if several runs are computed at once: members of a sweep, or trials."""
+        """True if several runs are computed together: members of a sweep, or trials."""
         return bool(self.swept) or self.streams.vary
 
     def swept_in(self, program: Program) -> tuple[str, ...]:
-        """Return the inputs of a program that have rows of members.
+        """Return the names of the program inputs that have one row per member.
 
         Raises:
-            InputError: all trials of the program would be the same.
+            InputError: If the program draws no random numbers, so that all trials would be equal.
         """
         if not self.streams.vary:
             return tuple(self.swept)
@@ -127,11 +132,10 @@ class Bound(Struct, frozen=True):
 
 
 class Inputs:
-    """The inputs of a document: what depends on it alone, and on types alone, is prepared once.
+    """Inputs of a document. Reuses earlier bindings for inputs with the same names, dtypes and shapes.
 
-    Arrays of types that were bound before are bound again without a closer look. What is written as
-    the default_value of a port holds in the next run, if somebody changes it; all else that says
-    what the inputs are is as it was when the document was opened.
+    The document must not change, with one exception: a changed default_value of a port takes effect in
+    the next run.
     """
 
     def __init__(self, document: Document, options: Options) -> None:
@@ -144,12 +148,13 @@ class Inputs:
         """Return the values of a run, bound to the model's inputs. `steps` is the number of steps of a run over time.
 
         Raises:
-            InputError: a name is unknown or given twice, a value does not fit, a sweep is none.
+            InputError: If a name is unknown or is given twice, if a value does not fit, or if a sweep is invalid.
         """
         streams = ONE_STREAM
         if values.draws is not USUAL:
             streams = Streams(values.draws.seed, values.draws.trials)
-        over_time = steps is not None and bool(values.inputs)  # these may have rows
+        # The inputs of a run over time may have one row per step.
+        over_time = steps is not None and bool(values.inputs)
         if values.sweep or values.set or over_time or streams.vary:
             return self._looked_at(values, steps)
         key = _types_of(values.inputs)
@@ -163,6 +168,7 @@ class Inputs:
         return bound
 
     def _looked_at(self, values: Values, steps: int | None) -> Bound:
+        """Return the bound values without use of the cache."""
         members = {name: _members(name, rows) for name, rows in values.sweep.items()}
         refuse_uneven(members)
         if twice := set(members) & (set(values.inputs) | set(values.set)):
@@ -188,11 +194,11 @@ class Inputs:
         return Bound.of(bound_inputs, settings, rows, members, streams)
 
 
-# --- what was bound before ------------------------------------------------------------------------
+# --- cache of bindings ----------------------------------------------------------------------------
 
 
 def _types_of(inputs: Mapping[str, Any]) -> Hashable | None:
-    """Names, dtypes and shapes of what is given; None if it is anything else than plain arrays."""
+    """Return the names, dtypes and shapes of the inputs, or None if an input is not a plain NumPy array."""
     arrays = inputs.values()
     if not _PLAIN.issuperset(map(type, arrays)):
         return None
@@ -204,16 +210,16 @@ _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 
 
 class _CachedBinding(Struct, frozen=True):
-    """Binding that is known for arrays of some types.
+    """Binding of arrays with certain names, dtypes and shapes to the inputs of a program.
 
     Attributes:
-        names: what the program calls each of them, in the order in which they are given; nothing
-            if these are the names by which they are given.
-        rest: what the inputs hold that are not given, as far as nobody can change it unseen.
-        written: the ports of those, with what is written there.
-        lists: the other ports that are not given, with what they held.
-        dtypes: of the inputs that are no arrays.
-        types: what a program is made for.
+        names: Names of the given inputs in the program, in the order of the arguments. The tuple is empty if
+            these names equal the names that the caller uses.
+        rest: Values of the other inputs, except those in `lists`.
+        written: Ports whose default_value is a number, a text or None, each with this default_value.
+        lists: Ports whose default_value is a list or an array, each with its array when the binding was cached.
+        dtypes: Dtypes of the inputs that are not arrays.
+        types: Input types for which a program is specialized.
     """
 
     names: tuple[str, ...]
@@ -227,7 +233,7 @@ class _CachedBinding(Struct, frozen=True):
     def of(
         cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: Bound
     ) -> _CachedBinding | None:
-        """Return the binding for values of these types, or None if other values could be bound otherwise."""
+        """Return the cached form of a binding, or None if other values of these types may be bound differently."""
         arrays, called = bound.inputs.arrays, {}
         written, lists = [], []
         for port in ports:
@@ -235,7 +241,7 @@ class _CachedBinding(Struct, frozen=True):
             if name is not None:
                 called[name] = port.name
                 if array is not inputs[name] or array.dtype.kind in "OUST":
-                    return None  # it was changed, or looked at element by element
+                    return None  # the value was converted, or its elements were checked
             elif default is None or isinstance(default, bool | int | float | str):
                 written.append((port.port, default))
             elif isinstance(array, np.ndarray):
@@ -251,7 +257,7 @@ class _CachedBinding(Struct, frozen=True):
         return cls(names, rest, tuple(written), tuple(lists), bound.inputs.dtypes, bound.types)
 
     def bound(self, inputs: Mapping[str, Any], precision: str) -> Bound | None:
-        """Arrays of these types, bound; None if the document does not say the same any more."""
+        """Bind arrays of these types. Return None if a default_value in the document has changed its type."""
         for port, default in self.written:
             if port.default_value is not default:
                 return None
@@ -271,6 +277,7 @@ class _CachedBinding(Struct, frozen=True):
 
 
 def _members(name: str, values: Any) -> Array:
+    """Return the values of a swept name as an array with one row per member."""
     try:
         rows = as_supported_array(values, f"the sweep of '{name}'")
     except Ragged:
@@ -288,7 +295,8 @@ def _seeds(members: Mapping[str, Array], ports: Collection[str]) -> tuple[int, .
     if SEED not in members or SEED in ports:
         return None
     rows = members[SEED]
-    if rows.dtype.kind == "f" and (rows == np.floor(rows)).all():  # of a range
+    if rows.dtype.kind == "f" and (rows == np.floor(rows)).all():
+        # numpy.linspace returns whole numbers as floats.
         rows = rows.astype(np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or (rows < 0).any():
         raise InputError("the sweep of 'seed' is no list of whole numbers from 0 to 2**64 - 1")

@@ -1,4 +1,4 @@
-"""A loop body: one evaluation of its graph, its inputs bound by the signature."""
+"""Reading of a loop body: one evaluation of its graph, with its inputs bound by the signature."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mdf_loop.reading.slices import Slice, SlicedRows
 
 
 class Scopes(Struct, frozen=True):
-    """Names that a body may read from outside: those of its node, and those that the loop binds."""
+    """Names that are visible in a loop body: names of the loop's node, and names that the loop binds."""
 
     node: Scope
     bound: Mapping[str, Term]
@@ -34,9 +34,14 @@ class Scopes(Struct, frozen=True):
 
 
 class UnrolledIteration(Struct, frozen=True):
-    """Values that enter one iteration of an unrolled loop (`reading.unrolled`).
+    """Inputs of one iteration of an unrolled loop (`reading.unrolled`).
 
-    `number` is its number, of `most` that there may be.
+    Attributes:
+        number: Number of the iteration, counted from 0.
+        most: Maximum number of iterations.
+        iteration: Iteration number as a value of the program.
+        condition: Condition that enters the iteration.
+        carried: Carried values that enter the iteration.
     """
 
     number: int
@@ -47,9 +52,15 @@ class UnrolledIteration(Struct, frozen=True):
 
 
 class BodyInputs(Struct, frozen=True):
-    """Values that enter a body: carried values (those of histories last), slices, delays.
+    """Inputs of a loop body: types of carried values, slices and delay histories.
 
-    `rows` are those of slices that are scanned; the others are made by the iteration number.
+    Attributes:
+        carried: Types of the carried values. Those of delay histories are last.
+        slices: All slices.
+        rows: Slices that the loop scans, with their rows. The body computes the other slices from the
+            iteration number.
+        histories: Delay histories.
+        known: Input values of an iteration of an unrolled loop, else None.
     """
 
     carried: tuple[RowType, ...]
@@ -60,9 +71,21 @@ class BodyInputs(Struct, frozen=True):
 
 
 class ReadBody(Struct, frozen=True):
-    """A body that was read: values in the body's scope, ready to become a `Loop`.
+    """Loop body after reading: its operations and the values that a `Loop` operation needs.
 
-    `delayed` is what each history holds the past of, `early` what is known when the condition is.
+    Attributes:
+        iteration: Iteration number.
+        condition_in: Condition that enters an iteration.
+        condition_out: Condition for the next iteration.
+        enters: Carried values at the beginning of an iteration.
+        leaves: Carried values at the end of an iteration.
+        leave_names: Names of the carried values.
+        rows: Values that the loop records in each iteration.
+        row_names: Names of the recorded values.
+        scanned: Arrays that the loop scans row by row.
+        ops: Operations of the body.
+        delayed: For each delay history, the body's value that the history records.
+        early: Values that are available when the condition of a loop with a mid-body exit is tested.
     """
 
     iteration: Value
@@ -80,13 +103,13 @@ class ReadBody(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """Values that the loop gives the body."""
+        """Inputs of the body: iteration number, condition, carried values and scanned rows."""
         rows = (scanned.row for scanned in self.scanned)
         return (self.iteration, self.condition_in, *self.enters, *rows)
 
     @property
     def outside(self) -> Extents:
-        """The extents of what it reads, or the loop scans for it, from outside of it."""
+        """Extents of the values outside the body that the body reads or the loop scans."""
         inner = list(walk(self.ops))
         inner_values = {
             *self.inputs,
@@ -109,14 +132,14 @@ def read_body(
     scopes: Scopes,
     document: Document,
 ) -> ReadBody:
-    """Read the body for carried values of these types."""
+    """Read the body for these inputs and carried types."""
     return _BodyReader(
         _inside(b, entering.known), form, signature, scopes.seen_by(form), document
     ).read(entering)
 
 
 def _inside(b: ModelBuilder, known: UnrolledIteration | None) -> ModelBuilder:
-    """Return the scope of a body, or of one of its iterations if the loop is unrolled."""
+    """Return a builder for the body of a loop, or for one iteration of an unrolled loop."""
     if known is None:
         return b.loop_body()
     inside = b.body()
@@ -126,6 +149,8 @@ def _inside(b: ModelBuilder, known: UnrolledIteration | None) -> ModelBuilder:
 
 
 class _BodyReader:
+    """Reader of one loop body."""
+
     def __init__(
         self,
         b: ModelBuilder,
@@ -143,6 +168,7 @@ class _BodyReader:
         self.scanned: list[Scanned] = []
 
     def read(self, entering: BodyInputs) -> ReadBody:
+        """Return the body, read for these inputs."""
         b, signature, where = self.b, self.signature, self.form.body_where
         with b.at(where):
             iteration, condition_in = self._control(entering.known)
@@ -172,7 +198,7 @@ class _BodyReader:
         )
 
     def _control(self, known: UnrolledIteration | None) -> tuple[Value, Value]:
-        """Return the iteration number and the incoming condition."""
+        """Return the iteration number and the condition that enters an iteration."""
         signature = self.signature
         if known is None:
             iteration = self._input(signature.iteration, "iteration", "int64", ())
@@ -182,7 +208,7 @@ class _BodyReader:
         return known.iteration, known.condition
 
     def _carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
-        """Return the carried values, those of histories last."""
+        """Return the carried values at the beginning of an iteration. Those of delay histories are last."""
         names = self.signature.enters
         if entering.known is not None:
             self.inputs.update(zip(names, entering.known.carried, strict=True))
@@ -200,7 +226,7 @@ class _BodyReader:
     def _take(
         self, iteration: Value, enters: tuple[Value, ...], entering: BodyInputs
     ) -> list[tuple[History, tuple[Value, ...]]]:
-        """Make slices and delays inputs of the body; the histories with what enters of each."""
+        """Define slices and delays as inputs of the body. Return each history with its carried values."""
         for part in entering.slices:
             with self.b.at(part.form.where, part.form.name):
                 row = self._row(part, entering.rows.get(part), iteration)
@@ -217,12 +243,14 @@ class _BodyReader:
         return past
 
     def _row(self, part: Slice, rows: SlicedRows | None, iteration: Value) -> Value:
+        """Return the value of a slice in this iteration: a scanned row, or an element at the iteration number."""
         if rows is None:
             return part.row(self.b, iteration)
         self.scanned.append(rows.scanned(self.b, part.form.name))
         return self.scanned[-1].row
 
     def _define(self, name: str, value: Value, where: str) -> None:
+        """Define an input of the body. Raise SignatureError if the name is already defined."""
         if name in self.inputs:
             raise SignatureError(
                 f"the name '{name}' stands for two inputs of the body",
@@ -236,7 +264,7 @@ class _BodyReader:
         past: list[tuple[History, tuple[Value, ...]]],
         inner: InnerGraph,
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """Return the values that histories record, and the values that they carry on."""
+        """Return the values that the delay histories record, and the new carried values of the histories."""
         values: list[Value] = []
         leaves: list[Value] = []
         for history, enters in past:
@@ -248,7 +276,7 @@ class _BodyReader:
         return tuple(values), tuple(leaves)
 
     def _early(self, inner: InnerGraph) -> list[Value]:
-        """Return the values from which the condition is computed, and the values that enter the body."""
+        """Return the values that are available at the test of the condition: inputs of the body, outputs of earlier nodes."""
         graph, name = self.form.body, self.signature.condition_out
         nodes = {node for node, port in output_ports(graph) if name in (port, f"{node}.{port}")}
         waiting = list(nodes)
@@ -262,6 +290,7 @@ class _BodyReader:
         return [value for term in terms for value in _values(term)]
 
     def _input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
+        """Return a new value for an input of the body, and define its name if it has one."""
         named = shape and tuple(self.b.name("d") if str(d).startswith("?") else d for d in shape)
         value = self.b.new(dtype, named, name or label)
         if name is not None:
@@ -269,7 +298,7 @@ class _BodyReader:
         return value
 
     def _outputs(self, inner: InnerGraph) -> list[Value]:
-        """Condition, leaves and rows; all errors in them at once."""
+        """Return the condition, the leaving carried values and the rows. All errors in them are raised at once."""
         b, signature, where = self.b, self.signature, self.form.body_where
         outputs: list[Value] = []
         with b.findings.catch(), b.at(where):
@@ -282,6 +311,7 @@ class _BodyReader:
         return outputs
 
     def _condition(self, inner: InnerGraph) -> Value:
+        """Return the body's condition as one truth value, or a constant True if the body has no condition."""
         name = self.signature.condition_out
         if not name:
             return self.b.constant(np.array(True))
@@ -302,7 +332,7 @@ class _BodyReader:
 
 
 def _values(term: Term) -> Iterator[Value]:
-    """Yield the tensors of a term."""
+    """Yield the values in a term, which may be a nested tuple."""
     if isinstance(term, Value):
         yield term
     else:

@@ -1,4 +1,4 @@
-"""The graphs that a choice chooses from: what errors call them, and what they give."""
+"""Graphs that are branches of a choice: their names in errors, and their outputs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def branch_graph(
     """Return the graph of a branch, which has no inputs.
 
     Raises:
-        ModelError: it is missing, or is no graph.
-        SignatureError: it has inputs.
+        ModelError: If the branch is missing or is not a graph.
+        SignatureError: If the branch has inputs.
     """
     owned = owned_graph(written, item, where, role, document)
     if owned.inputs:
@@ -37,10 +37,11 @@ def branch_graph(
 
 
 def branch_outputs(owned: OwnedGraph) -> tuple[str, ...]:
-    """Return the names of a branch's outputs: the stated ones, or its only terminal output.
+    """Return the names of a branch's outputs: the stated ones, or its only output port that feeds no edge.
 
     Raises:
-        SignatureError, ArityError: they are not written, and it has several ends or none.
+        SignatureError: If the outputs are not stated and the branch has several terminal ports.
+        ArityError: If the outputs are not stated and the branch has no terminal port.
     """
     if owned.outputs is not None:
         return owned.outputs

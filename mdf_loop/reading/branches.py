@@ -1,11 +1,11 @@
-"""`onnx::If` and `case_of` -> `If`: one of several graphs is computed, and nothing else.
+"""Conversion of `onnx::If` and `case_of` to `If` operations. A run computes only the selected branch.
 
     onnx::If   then_branch() if cond else else_branch()
     case_of    branches[index]() if 0 <= index < len(branches) else default()
 
-Where the condition (the index) is known now, only the graph that is taken is read.
+If the condition (or index) is known while the model is read, only the selected graph is read.
 
-Source: ONNX operators, If-13; NNC, ccv_nnc_symbolic_graph_case_of_new (a default passes through).
+Source: ONNX operators, If-13; NNC, ccv_nnc_symbolic_graph_case_of_new (a default passes values through).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from mdf_loop.reading.readers import Reading, reads
 def read_if(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Return the results of the branch that a condition chooses."""
+    """Return the results of the branch that a condition selects."""
     choice = _Choice(b, item, node, where, scope, document, "cond")
     condition = choice.condition()
     then = choice.graph("then_branch")
@@ -64,7 +64,7 @@ def read_if(
 def read_case(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Return the results of the branch that an index chooses."""
+    """Return the results of the branch that an index selects."""
     choice = _Choice(b, item, node, where, scope, document, "index")
     index = choice.index()
     count = sum(argument.startswith("branches[") for argument in choice.written)
@@ -83,7 +83,7 @@ def read_case(
 
 
 class _Branch(Protocol):
-    """One of the ways."""
+    """Branch of a choice."""
 
     @property
     def word(self) -> str:
@@ -93,11 +93,11 @@ class _Branch(Protocol):
         """Return the names of the branch's values in the document."""
 
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
-        """Append it, for what names outside of it stand for; its values."""
+        """Append the operations of the branch, with names looked up in `scope`, and return its outputs."""
 
 
 class _GraphBranch(Struct, frozen=True):
-    """A branch that is a graph; it is looked up only when it is needed."""
+    """Branch that is a graph. The graph is looked up at the first use."""
 
     choice: _Choice
     role: Role
@@ -124,7 +124,7 @@ class _GraphBranch(Struct, frozen=True):
 
 
 class _PassedDefault(Struct, frozen=True):
-    """A default that passes values of the node through."""
+    """Default branch that passes values of the node through."""
 
     choice: _Choice
     expressions: tuple[Any, ...]
@@ -143,7 +143,7 @@ class _PassedDefault(Struct, frozen=True):
 
 
 class _Choice:
-    """A function that chooses between graphs, while it is read."""
+    """Function that selects one of several graphs, while the function is read."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class _Choice:
         self._bind(scope)
 
     def _bind(self, scope: Scope) -> None:
-        """Further arguments are values for the branches."""
+        """Define the function's further arguments as names that the branches can read."""
         own = (self.chooser, *BODIES[graph_function(self.item.function) or ""])
         location = (f"'{self.name}'", "its branches do")
         for key, expression in self.args.items():
@@ -191,9 +191,10 @@ class _Choice:
                 self.scope.define(key, lower_expression(self.b, expression, scope, key))
         refuse_unread(self.item, self.node, self.where, own, self.document, location)
 
-    # --- what chooses ---------------------------------------------------------------------------
+    # --- condition and index --------------------------------------------------------------------
 
     def _chooser(self, thing: str) -> Value:
+        """Return the value of the condition or index. `thing` is its word in errors."""
         written = self.args.get(self.chooser)
         if written is None or (isinstance(written, str) and not written.strip()):
             raise ConditionError(
@@ -216,7 +217,7 @@ class _Choice:
         return as_scalar(self.b, value)
 
     def condition(self) -> Value:
-        """Return the condition of an If as a truth value."""
+        """Return the condition of an If as a boolean value."""
         path = f"{self.where}.args.{self.chooser}"
         with self.b.at(path, f"{self.name}.{self.chooser}"):
             value = self._one_element(self._chooser("condition"), "condition")
@@ -231,7 +232,7 @@ class _Choice:
             return test
 
     def index(self) -> Value:
-        """Return the index of a case_of as a whole number."""
+        """Return the index of a case_of as an int64 value. A run fails if the index is not a whole number."""
         b, path = self.b, f"{self.where}.args.{self.chooser}"
         with b.at(path, f"{self.name}.{self.chooser}"):
             value = self._one_element(self._chooser("index"), "index")
@@ -255,7 +256,7 @@ class _Choice:
         return _GraphBranch(self, branch_role(self.name, argument))
 
     def default(self) -> _Branch | None:
-        """Return the branch for any other index: a graph, values passed through, or None."""
+        """Return the default branch of a case_of: a graph, values that are passed through, or None."""
         if "default" in self.written:
             if self.written["default"].value is None:
                 return None
@@ -265,7 +266,7 @@ class _Choice:
         )
 
     def prepare(self, branches: Sequence[_Branch]) -> None:
-        """Look every branch up; refuse different numbers of values."""
+        """Look up all branches. Refuse branches with different numbers of outputs."""
         names: list[tuple[str, ...]] = []
         for branch in branches:
             with self.b.findings.catch(), self.b.at(self.where):
@@ -294,14 +295,15 @@ class _Choice:
         return Reading(values[0] if len(values) == 1 else tuple(values))
 
     def _called(self, k: int) -> str:
+        """Return the name of the function's result number k."""
         return self.name if self.count == 1 else f"{self.name}[{k}]"
 
-    # --- choosing -------------------------------------------------------------------------------
+    # --- selection of a branch ------------------------------------------------------------------
 
     def between(
         self, b: ModelBuilder, condition: Value, then: _Branch, otherwise: _Branch, scope: Scope
     ) -> tuple[Value, ...]:
-        """`then if condition else otherwise`, of which only the one that is taken must fit."""
+        """Return `then if condition else otherwise`. Only the branch that a run selects must fit the shapes."""
         words = BranchNames((then.word, otherwise.word), self._called)
         sides = [
             OpenBranch(side.word, side.read, scope, condition, is_then=is_then)
@@ -328,6 +330,7 @@ class _Choice:
         return default
 
     def _outside(self, count: int) -> str:
+        """Return the error text for an index that no branch has."""
         return f"it has {count} branches, counted from 0, and no default"
 
     def among(
@@ -351,7 +354,7 @@ class _Choice:
 
 
 class _BisectedBranches(Struct, frozen=True):
-    """Some of the branches of a case_of: found by halves."""
+    """Range of the branches of a case_of. Nested `If` operations select one by bisection of the index."""
 
     choice: _Choice
     index: Value

@@ -1,12 +1,13 @@
-"""Delays: what a value of the body was some iterations ago.
+"""Delays: values of the body from earlier iterations.
 
     v_2: {of: v_out, back: 2, initial: [5.0, 6.0]}
 
     iteration     0     1     2          3
     v_2           5.0   6.0   v_out[0]   v_out[1]
 
-`initial` holds what was before the loop, oldest first; one number stands for all of it. Delays of one value share one history: a
-chain of carried values, or, if it is long, one carried array that is moved up by one.
+`initial` has the values from before the loop, oldest first. One number stands for all of them. All delays
+of one value share one history: a chain of carried values or, for long delays, one carried array whose rows
+move up by one in each iteration.
 
 Source: Theano, `theano.scan`, taps.
 """
@@ -33,18 +34,18 @@ from mdf_loop.reading.extents import Extents
 
 _KEYS = ("of", "back", "initial")
 _CHAIN = 10
-"""Histories up to this depth are chains: each carried value costs 0.1 us, an array 1 us."""
+"""Maximum depth of a history that is a chain. A carried value costs 0.1 us per iteration, an array 1 us."""
 
 _LONG_CHAIN, _WIDE = 256, 64
-"""Of rows with that many elements, also deeper ones are: an array is moved as a whole.
+"""Maximum chain depth for wide rows, and the number of elements from which a row is wide.
 
-Measured with ONNX Runtime 1.31 on one core, per iteration: numbers, 64 back: chain 8.1 us, array
-2.5 us; rows of 1000, 64 back: chain 2.9 us, array 60 us.
+In an array, all rows are copied in each iteration. Measured with ONNX Runtime 1.31 on one core, per
+iteration: numbers, 64 back: chain 8.1 us, array 2.5 us; rows of 1000, 64 back: chain 2.9 us, array 60 us.
 """
 
 
 class DelayForm(Struct, frozen=True):
-    """A delay as the document writes it."""
+    """Arguments of a delay in the document."""
 
     name: str
     of: str
@@ -59,6 +60,7 @@ def delay_forms(value: Any, where: str) -> tuple[DelayForm, ...]:
 
 
 def _form(entry: NamedEntry) -> DelayForm:
+    """Return the delay that an entry describes. Raise ModelError if an argument is wrong."""
     of, back = entry.expression("of"), entry.whole("back", 1)
     if not isinstance(of, str):
         raise ModelError(
@@ -79,9 +81,14 @@ def _form(entry: NamedEntry) -> DelayForm:
 
 
 class History(Struct, frozen=True, eq=False):
-    """The last `depth` values of one value of the body, for all delays of it.
+    """Last `depth` values of one value of the body. All delays of the value read this history.
 
-    `before` is what it holds before the loop, oldest first: [depth, *row].
+    Attributes:
+        of: Name of the value in the body.
+        depth: Number of values.
+        taps: Name of each delay, with its number of iterations.
+        before: Values before the loop, oldest first: [depth, *row].
+        where: Path in the document.
     """
 
     of: str
@@ -92,19 +99,19 @@ class History(Struct, frozen=True, eq=False):
 
     @property
     def is_chain(self) -> bool:
-        """True if a chain of values is carried, and not one array."""
+        """True if the history is carried as separate values, False if as one array."""
         known = [extent for extent in self.row or () if isinstance(extent, int)]
         wide = math.prod(known) >= _WIDE
         return self.depth <= (_LONG_CHAIN if wide else _CHAIN)
 
     @property
     def row(self) -> Shape:
-        """The shape of one value."""
+        """Shape of one value."""
         return extents(self.before)[1:]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the carried values in results."""
+        """Names of the carried values of the history."""
         if not self.is_chain:
             return (f"{self.of} before",)
         return tuple(f"{self.of} {k} before" for k in range(1, self.depth + 1))
@@ -117,25 +124,25 @@ class History(Struct, frozen=True, eq=False):
         return tuple(b.op("Gather", self.before, place, axis=0) for place in places)
 
     def delayed(self, b: ModelBuilder, enters: Sequence[Value]) -> dict[str, Value]:
-        """Return the delayed values by name, in a body that the carried values enter."""
+        """Return the delayed values by name. `enters` are the history's carried values in this iteration."""
         if self.is_chain:
             return {name: enters[back - 1] for name, back in self.taps}
         places = {name: b.constant(np.array(self.depth - back)) for name, back in self.taps}
         return {name: b.op("Gather", enters[0], k, axis=0) for name, k in places.items()}
 
     def leaves(self, b: ModelBuilder, enters: Sequence[Value], value: Value) -> tuple[Value, ...]:
-        """Return the values that are carried on after an iteration with this new value."""
+        """Return the history's carried values for the next iteration, given the new value of this iteration."""
         if self.is_chain:
             return (value, *enters[:-1])
         others = b.op("Slice", enters[0], ints(b, 1), ints(b, self.depth), ints(b, 0))
         return (b.op("Concat", others, b.op("Unsqueeze", value, ints(b, 0)), axis=0),)
 
 
-# --- what they hold before the loop -----------------------------------------------------------
+# --- values before the loop -------------------------------------------------------------------
 
 
 class SharedDelays(Struct, frozen=True, eq=False):
-    """All delays of one value that share their `initial`, which was read."""
+    """All delays of one value with the same `initial`, whose expression was lowered."""
 
     of: str
     forms: tuple[DelayForm, ...]
@@ -147,10 +154,12 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return max(form.back for form in self.forms)
 
     def history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
-        """Return the history if the value has the type `row`, or None if that is not known yet.
+        """Return the history of these delays. `row` is the type of the delayed value, or None if unknown.
+
+        `outside` has the extents that are known outside the loop.
 
         Raises:
-            LoopError: the initial values do not fit.
+            LoopError: If the initial values do not fit.
         """
         taps = tuple((form.name, form.back) for form in self.forms)
         where = self.forms[0].where
@@ -166,7 +175,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
     def _before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
         """Return the values before the loop, with the shape [depth, *row]."""
         have = extents(initial)
-        if not have:  # one number for all of them
+        if not have:  # one number stands for all values
             return b.op("Expand", initial, ints(b, self.depth))
         if self.depth == 1 and _is_single(have, row):
             return b.op("Unsqueeze", initial, ints(b, 0))
@@ -198,21 +207,21 @@ class SharedDelays(Struct, frozen=True, eq=False):
 
 
 def _is_single(have: tuple[int | str, ...], row: RowType | None) -> bool:
-    """Return True if a value for one earlier iteration is that value itself, and not a list of it."""
+    """Return True if the initial value of a delay of 1 is a single value, False if a list with one value."""
     if row is None or row.shape is None:
         return have[0] != 1
     return len(have) == len(row.shape) and (have[0] != 1 or row.shape[0] == 1)
 
 
 def _takes_dtype(b: ModelBuilder, initial: Value, dtype: str) -> bool:
-    """Return True if a plain number of the document can have this dtype, too."""
+    """Return True if the initial value is a plain number that can be converted to this dtype."""
     if not b.is_weak(initial) or not is_tensor(dtype) or kind(initial) == "b":
         return False
     return kind_of(dtype) == "f" or (kind_of(dtype) in "iu" and kind(initial) == "i")
 
 
 class RowType(Struct, frozen=True):
-    """The type of one value."""
+    """Dtype and shape of one value."""
 
     dtype: str
     shape: Shape
@@ -221,7 +230,7 @@ class RowType(Struct, frozen=True):
         return type_text(self.dtype, self.shape)
 
     def fits(self, history: History) -> bool:
-        """Return True if a history can hold values of this type, as far as is known."""
+        """Return True if a history can store values of this type. An unknown extent fits any other."""
         have = history.row
         if self.shape is None or have is None:
             return self.dtype == history.before.dtype
@@ -233,7 +242,7 @@ class RowType(Struct, frozen=True):
         )
 
     def refused(self, history: History) -> LoopError:
-        """Return the error for a history of another type."""
+        """Return the error about a history whose initial values have another type."""
         names = " and ".join(f"'{name}'" for name, _ in history.taps)
         return CarryShapeError(
             f"{names} would be {type_text(history.before.dtype, history.row)} before the loop, but "
@@ -264,7 +273,7 @@ def read_delays(
 
 
 def _group(form: DelayForm, groups: Mapping[tuple[str, str], list[DelayForm]]) -> tuple[str, str]:
-    """Which history a delay belongs to; `groups` are those of delays further back."""
+    """Return the key of the history that a delay belongs to. `groups` has the delays that go further back."""
     if form.initial is not None:
         return form.of, repr(form.initial)
     candidates = [key for key in groups if key[0] == form.of]

@@ -1,4 +1,4 @@
-"""A document as a run had it: what was given stands where the document has its defaults.
+"""Document of a run: input and parameter values of the run replace the defaults of the document.
 
 cell.I: {default_value: 0}, run({"I": 800.0})   ->   cell.I: {default_value: 800.0}
 """
@@ -20,7 +20,7 @@ from mdf_loop.specification import Values
 def as_run(document: Document, values: Values, steps: int | None) -> Document:
     """Return the document with the inputs and parameters of a run, or of the first member of a sweep.
 
-    An input over time has the type of its rows and no default, which is one value.
+    An input over time gets the type of its rows and no default_value, since it has many values.
     """
     bound = Inputs(document, Options()).bound(values, steps)
     inputs, named = bound.inputs, {*values.inputs, *values.sweep}
@@ -34,7 +34,7 @@ def as_run(document: Document, values: Values, steps: int | None) -> Document:
 def _over_time(
     document: Document, rows: Mapping[tuple[str, str], str], inputs: BoundInputs
 ) -> Document:
-    """Return the document whose inputs over time have no default. `rows` are their names, by node and port."""
+    """Return the document whose inputs over time have no default. `rows` maps (node, port) to the input's name."""
     if not rows:
         return document
 

@@ -1,15 +1,15 @@
-"""Draws of a model that was read -> numbers of streams: each site has a key, each turn a number.
+"""Replacement of `Draw` operations by counter-based random numbers. Each site has a key, each turn a number.
 
     loop %i < %steps                             loop %i < %steps
       %x = Draw(site=w.a.x#0)             ->       carry %n from %n0 to %more
                                                    %x = Normal(Cast(%n), %key)
                                                    %more = Add(%n, 1)
 
-A turn is one iteration of the loop that a draw stands in, also where a branch that draws is not taken.
-Turns are counted over all runs of that loop, those of earlier evaluations too: the count is carried on,
-through all loops outside. So nothing is drawn twice, however a run is cut, and wherever numbers are made.
+A turn is one iteration of the loop that contains the draw. An iteration in which a branch with the draw is
+not selected counts too. Turns are counted over all runs of that loop, also those of earlier evaluations:
+all enclosing loops carry the count. So no number is drawn twice, however a run is divided.
 
-Of a draw of several elements, each takes a number: the first those of `turn * elements`.
+A draw of several elements uses one number for each element. The first one is `turn * elements`.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from mdf_loop.ops.build_helpers import cast, scalar
 from mdf_loop.reading.memory import State, after, before, label
 
 KEYS = "random_keys"
-"""The input of a program that holds the keys of its sites."""
+"""Name of the program input that contains the keys of the random sites."""
 
 _Counts = dict[str, Value]
-"""By graph how many turns were taken of it."""
+"""Graph -> number of its turns so far."""
 
 
 def with_streams(program: Program) -> Program:
-    """One evaluation, with its draws as numbers of streams."""
+    """Return a program of one evaluation whose `Draw` operations are replaced by random streams."""
     sites = _sites(program)
     if not sites:
         return program
@@ -62,21 +62,22 @@ def with_streams(program: Program) -> Program:
 def with_streams_over_time(
     first: Program, later: Program
 ) -> tuple[Program, Program, tuple[State, ...]]:
-    """Return the first evaluation and the loop over all others with their counts of draws as states."""
+    """Return the first evaluation and the loop over the later ones, with random streams and their turn counts as states."""
     sites = tuple(dict.fromkeys((*_sites(first), *_sites(later))))
     if not sites:
         return first, later, ()
     graphs, begins = tuple(_graphs(later.ops)), _Placing(first, sites)
     zero = scalar(begins.b, 0, "int64")
     counts = begins.place(dict.fromkeys((*graphs, *_graphs(first.ops)), zero))
-    if first.name in graphs and counts[first.name] is zero:  # it draws later only
+    if first.name in graphs and counts[first.name] is zero:
+        # The graph draws only in later evaluations.
         counts[first.name] = scalar(begins.b, 1, "int64")
     begun = begins.program(outputs=[after(_state(graph), counts[graph]) for graph in graphs])
     return begun, with_streams_going_on(later, sites), tuple(map(_state, graphs))
 
 
 def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None) -> Program:
-    """Return a program that takes the number of earlier turns, and gives the new number."""
+    """Return a program with random streams that takes the turn counts as inputs and returns the new counts."""
     sites = _sites(program) if sites is None else sites
     if not sites:
         return program
@@ -100,33 +101,35 @@ _COUNT = f"of {_CALLED}"
 
 
 def carried_by_model(loop: Loop) -> int:
-    """Return the number of carried values of a loop, without counts of draws."""
+    """Return the number of carried values of a loop, without the turn counts of random streams."""
     return sum(not carried.name.startswith(_CALLED) for carried in loop.carried)
 
 
 def is_count_of_draws(state: State) -> bool:
-    """Return True for a state that counts draws."""
+    """Return True for a state that counts the turns of a random stream."""
     return state[0] == "count" and state[2].startswith(_COUNT)
 
 
-# --- what draws -----------------------------------------------------------------------------------
+# --- operations that draw ---------------------------------------------------------------------------
 
 
 def _draws(ops: Iterable[Operation]) -> Iterator[Op]:
+    """Return an iterator over the `Draw` operations, including those in loops and branches."""
     return (op for op in walk(ops) if isinstance(op, Op) and op.op_type == "Draw")
 
 
 def _sites(program: Program) -> tuple[str, ...]:
+    """Return the sites of the `Draw` operations of a program, without duplicates."""
     return tuple(dict.fromkeys(draw.attributes["site"] for draw in _draws(program.ops)))
 
 
 def _graphs(ops: Iterable[Operation]) -> dict[str, None]:
-    """Return the graphs that draw random numbers."""
+    """Return the graphs that draw random numbers, as keys of a dict in order."""
     return dict.fromkeys(draw.attributes["graph"] for draw in _draws(ops))
 
 
 def _turns(ops: Iterable[Operation]) -> dict[str, int]:
-    """By graph how many turns are taken by the draws of a scope, without its loops."""
+    """Return the number of turns that each graph takes in one execution of a scope, without the scope's loops."""
     turns: dict[str, int] = {}
     for operation in ops:
         if isinstance(operation, Op) and operation.op_type == "Draw":
@@ -140,11 +143,11 @@ def _turns(ops: Iterable[Operation]) -> dict[str, int]:
     return turns
 
 
-# --- placed ---------------------------------------------------------------------------------------
+# --- replacement ----------------------------------------------------------------------------------
 
 
 class _Placing:
-    """Puts numbers of streams in the place of the draws of a program."""
+    """Rewriter that replaces the `Draw` operations of a program by operations on random streams."""
 
     def __init__(self, program: Program, sites: tuple[str, ...]) -> None:
         self.b = Builder.resume(program)
@@ -155,15 +158,16 @@ class _Placing:
         self._keys = {site: self._key(site, k) for k, site in enumerate(sites) if site in drawn}
 
     def _key(self, site: str, k: int) -> Value:
+        """Return the key of site number k, as a row of the key input."""
         with self.b.at(self._program.name, f"key of {site}"):
             return self.b.op("Gather", self._input, scalar(self.b, k, "int64"), axis=0)
 
     def place(self, counts: _Counts) -> _Counts:
-        """Compute all draws; how many turns were taken then, of those that were before."""
+        """Rewrite all draws of the program. Return the turn counts after it, given the counts before it."""
         return self._scope(self.b, self._program.ops, counts)
 
     def program(self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()) -> Program:
-        """Return the program with these further inputs and outputs."""
+        """Return the rewritten program with these further inputs and outputs."""
         default = streams.keys(0, streams.sites(self._sites))
         keys = Input(self._input, default=default, role=InputRole.KEYS)
         return replace(
@@ -175,7 +179,7 @@ class _Placing:
         )
 
     def _scope(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> _Counts:
-        """Append the operations of a scope; how many turns were taken after them."""
+        """Append the rewritten operations of a scope, and return the turn counts after them."""
         ops = tuple(ops)
         counts = dict(counts)
         self._ops(b, ops, counts)
@@ -184,6 +188,7 @@ class _Placing:
         return counts
 
     def _ops(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> None:
+        """Append the rewritten operations. Update `counts` for the loops among them."""
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
@@ -197,6 +202,7 @@ class _Placing:
                 b.append(operation)
 
     def _op(self, b: Builder, op: Op, counts: _Counts) -> Op:
+        """Return an operation. A `Draw` becomes an operation on a turn number and a key."""
         if op.op_type != "Draw":
             return op
         attributes, label = op.attributes, op.outputs[0].name
@@ -215,7 +221,7 @@ class _Placing:
         return replace(op, op_type=attributes["kind"], inputs=(counter, key), attributes={})
 
     def _loop(self, b: Builder, loop: Loop, counts: _Counts) -> None:
-        """Append the loop, which carries the counts of the draws inside it."""
+        """Append a loop that carries the turn counts of the draws inside it."""
         inside = b.body()
         graphs = _graphs(loop.ops)
         with b.at(loop.where, loop.name):
@@ -230,7 +236,7 @@ class _Placing:
         counts.update(finals)
 
     def _choice(self, b: Builder, choice: If, counts: _Counts) -> None:
-        """Append the choice, both of whose branches give the counts of loops inside them."""
+        """Append a choice whose two branches return the turn counts of the loops inside them."""
         branches = []
         for branch in (choice.then, choice.otherwise):
             inside, own = b.body(), dict(counts)

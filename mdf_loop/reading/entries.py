@@ -1,4 +1,4 @@
-"""Arguments as they are written: lists of expressions, and names with descriptions.
+"""Parsing of arguments in the document: lists of expressions, and mappings of names to descriptions.
 
 v_initial: (a, b + 1)             ->   "a", "b + 1"
 slices: {x_t: {of: x, axis: 1}}   ->   NamedEntry("x_t", {"of": "x", "axis": 1})
@@ -17,18 +17,18 @@ from mdf_loop.lower.syntax import parse_number
 from mdf_loop.name_suggestions import suggest
 
 LARGEST = 2**62
-"""Whole numbers up to this can be added to extents in 64 bits."""
+"""Maximum absolute value of an integer in the document. Sums with extents still fit into 64 bits."""
 
 
 class NamedEntry(Struct, frozen=True):
-    """One name with what is written for it."""
+    """Name in a mapping of the document, with its fields and its path."""
 
     name: str
     fields: Mapping[str, Any]
     where: str
 
     def whole(self, key: str, default: int) -> int:
-        """Return a whole number that is known when the document is read."""
+        """Return a field as an integer, or `default` if it is missing. An expression is refused."""
         value = self.fields.get(key)
         number = parse_number(value) if isinstance(value, str) else value
         if number is None and value is None:
@@ -45,7 +45,7 @@ class NamedEntry(Struct, frozen=True):
         return number
 
     def truth(self, key: str) -> bool:
-        """Return True or False. A missing entry is False."""
+        """Return a field as a bool. A missing field is False."""
         value = self.fields.get(key, False)
         if not isinstance(value, bool):
             raise ModelError(
@@ -54,7 +54,7 @@ class NamedEntry(Struct, frozen=True):
         return value
 
     def expression(self, key: str) -> Any:
-        """Return a required expression."""
+        """Return a required field as an expression."""
         value = self.fields.get(key)
         if value is None or (isinstance(value, str) and not value.strip()):
             raise ModelError(
@@ -66,12 +66,12 @@ class NamedEntry(Struct, frozen=True):
 def entries(
     value: Any, where: str, known: Iterable[str], short: str = ""
 ) -> tuple[NamedEntry, ...]:
-    """Return the entries of an argument. `known` are the allowed keys of each.
+    """Return the entries of an argument that is a mapping. `known` are the allowed keys of each entry.
 
-    Where `short` names a key, an entry may be that key's value alone.
+    If `short` names a key, an entry may be the bare value of this key instead of a mapping.
 
     Raises:
-        ModelError: it is no mapping, or has a key that nobody knows.
+        ModelError: If the argument is not a mapping, or an entry has an unknown key.
     """
     argument = where.rsplit(".", 1)[-1]
     if value is None or value == "":
@@ -88,6 +88,7 @@ def entries(
 
 
 def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str) -> NamedEntry:
+    """Return one entry of an argument. Raise ModelError if the entry has an unknown key."""
     place = f"{where}['{name}']"
     if short and not isinstance(item, Mapping):
         item = {short: item}

@@ -1,4 +1,4 @@
-"""One execution of a node of a graph: from what a memory holds, into it."""
+"""Execution of one node of a graph: inputs are read from a memory, results are stored into it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdf_loop.reading.ports import Ports
 
 
 class Executor:
-    """Executes the nodes of a graph; `dt` is the time that passes with every execution."""
+    """Executor of the nodes of a graph. `dt` is the time that passes in each execution, or None."""
 
     def __init__(
         self, graph: Any, where: str, ports: Ports, context: Context, dt: Value | None
@@ -27,7 +27,7 @@ class Executor:
         self.dt = dt
 
     def execute(self, node_id: str, memory: Memory) -> None:
-        """Read one execution; what the node makes is held from then on."""
+        """Append the operations of one execution of a node, and store its results in the memory."""
         node = self.nodes[node_id]
         where = f"{self.where}.nodes['{node_id}']"
         ports: dict[str, Term | Callable[[], Term]] = {}
@@ -54,6 +54,7 @@ class Executor:
         memory.has_run(node_id)
 
     def _port(self, memory: Memory, node: Any, port: Any, path: str) -> Term | Callable[[], Term]:
+        """Return the value of an input port, or a function that raises `Poisoned` if the port has an error."""
         b = memory.b
         with b.findings.catch(), b.at(path, f"{node.id}.{port.id}"):
             term = self.ports.term(memory, node, port, path)
@@ -62,9 +63,9 @@ class Executor:
         return _raise_poisoned
 
     def learn_types(self, memory: Memory, order: Iterable[str]) -> None:
-        """Learn the type of everything nodes make, by executing each for the first time.
+        """Record the types of all results of the nodes, by executing each node into a temporary builder.
 
-        Nothing of that becomes part of the program.
+        The program does not contain the operations of the temporary builder.
         """
         scratch = Memory(memory.b.body())
         for node in order:
@@ -75,15 +76,16 @@ class Executor:
             try:
                 memory.types.widen(state, tensor(scratch.b, scratch.get(state)))
             except (LoopError, Poisoned):
-                continue  # a tuple of results, a graph: nothing that could be carried
+                continue  # a tuple of results or a graph cannot be carried
 
 
 def _raise_poisoned() -> Term:
+    """Raise `Poisoned`: the error of this value is already among the findings."""
     raise Poisoned
 
 
 def states_of(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
-    """Return the states of some kinds that a node holds."""
+    """Return the states of a node that are of these kinds."""
     states: list[State] = []
     if "output" in kinds:
         states += [("output", node.id, port.id) for port in node.output_ports]

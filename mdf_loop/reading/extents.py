@@ -1,4 +1,4 @@
-"""Extents known only at run time, found by their names."""
+"""Extents that are known only at run time. A value that has an axis of the same name provides them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdf_loop.ops.build_helpers import ints
 
 
 class Extents:
-    """Sources of extents: values with an axis of the same name."""
+    """Named extents, each with a value and an axis that have this extent."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._at: dict[str, tuple[Value, int]] = {}
@@ -22,7 +22,7 @@ class Extents:
                     self._at.setdefault(extent, (value, axis))
 
     def tensor(self, b: ModelBuilder, shape: Shape) -> Value | None:
-        """Return the shape as a tensor, or None if an extent has no source."""
+        """Return a shape as an int64 tensor, or None if no value has one of the named extents."""
         if shape is None or any(isinstance(e, str) and e not in self._at for e in shape):
             return None
         if all(isinstance(extent, int) for extent in shape):
@@ -30,6 +30,7 @@ class Extents:
         return b.op("Concat", *(self._extent(b, extent) for extent in shape), axis=0)
 
     def _extent(self, b: ModelBuilder, extent: int | str) -> Value:
+        """Return one extent as a tensor of one element."""
         if isinstance(extent, int):
             return ints(b, extent)
         value, axis = self._at[extent]

@@ -1,4 +1,4 @@
-"""Shapes that hold for whatever a run is given, where a program is made for what it is given.
+"""Shapes that hold for all inputs, derived from a program that is specialized for the shapes of one run.
 
 x = float64[2, 3]        its port says shape: [-1, 3]   ->   [?, 3]
 y = Transpose(x)         float64[3, 2]                  ->   [3, ?]
@@ -15,7 +15,7 @@ from mdf_loop.ops.inference import infer
 
 
 class GeneralShapes:
-    """The general shapes of values that a builder has made; an extent that is not known is `?`."""
+    """General shapes of the values of a builder. An unknown extent has a name that begins with `?`."""
 
     def __init__(self, b: ModelBuilder) -> None:
         self.b = b
@@ -35,6 +35,7 @@ class GeneralShapes:
         return self._known[value]
 
     def _find(self, value: Value, op: Op | Guard | None) -> None:
+        """Record the general shape of a value, whose operands have known general shapes."""
         if value in self._known:
             return
         if is_settled(self.b, value):
@@ -47,6 +48,7 @@ class GeneralShapes:
             self._known.update(zip(op.outputs, self._made(op), strict=True))
 
     def _made(self, op: Op) -> list[Shape]:
+        """Return the general shapes of the outputs of an operation."""
         b, read = self.b, [None if v is None else (v.dtype, self._known[v]) for v in op.inputs]
         if not any(is_specialised(b, v, self._known[v]) for v in op.inputs if v is not None):
             return [value.shape for value in op.outputs]
@@ -59,13 +61,13 @@ class GeneralShapes:
 
 
 def is_settled(b: ModelBuilder, value: Value) -> bool:
-    """Return True if a value is the same for all inputs: a number of the document, or no tensor."""
+    """Return True if a value is equal for all inputs, since it is a constant of the document or not a tensor."""
     known = b.constant_of(value) is not None and not b.is_measured(value)
     return known or not is_tensor(value.dtype)
 
 
 def is_specialised(b: ModelBuilder, value: Value, general: Shape) -> bool:
-    """Return True if a value or its shape is more specific than it is for all inputs."""
+    """Return True if a value or its shape holds only for the inputs of one run."""
     own = value.shape
     if b.is_measured(value) or own is None or general is None or len(own) != len(general):
         return own is not None
@@ -73,4 +75,5 @@ def is_specialised(b: ModelBuilder, value: Value, general: Shape) -> bool:
 
 
 def _open(value: Value) -> Shape:
+    """Return a shape of the same rank with unknown extents."""
     return value.shape and tuple(f"?{k}" for k, _ in enumerate(value.shape))

@@ -1,8 +1,8 @@
-"""One evaluation of a graph: its nodes in the order of the schedule, edges between them.
+"""One evaluation of a graph: its nodes are executed in the order of the schedule, edges pass values.
 
-Without conditions the order is that of layers: nodes whose senders have all run, in graph order
-within a layer (there upstream's order is random). An edge into a port that has a default_value
-makes no one wait; before its sender has run, the port has its default.
+Without conditions, nodes are ordered by layers. A node is in the first layer in which all its senders have
+run. Within a layer, nodes have the order of the graph (modeci_mdf's order is random). A node does not wait
+for an edge into a port that has a default_value. Until the sender has run, such a port has its default.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from mdf_loop.reading.schedule.known import Number, Truth, value_of
 from mdf_loop.reading.schedule.plan import Schedule, Sets, read_schedule
 
 _MOST = 64
-"""Executions of nodes up to which an evaluation with conditions is written out one by one."""
+"""Maximum number of node executions of an evaluation with conditions that is planned before the run."""
 
 
 class GraphReader:
-    """Reads one evaluation of a graph into a memory.
+    """Reader of one evaluation of a graph, which stores the results in a memory.
 
-    An output whose computation has an error is missing; the error is among the findings.
-    `plan` is the order of execution, None if it is decided while running. `recorded` is what
-    somebody will read besides outputs.
+    An output whose computation has an error is missing, and the error is among the findings.
+
+    Attributes:
+        plan: Order of execution, or None if the run decides the order.
+        recorded: States that are read besides the outputs.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class GraphReader:
         self.complete = False
 
     def read(self) -> GraphReader:
-        """Read all nodes; errors go to the builder's findings."""
+        """Read all nodes. Errors are added to the builder's findings."""
         edges = self._usable_edges()
         arriving: dict[tuple[str, str], list[Any]] = {
             (edge.receiver, edge.receiver_port): [] for edge in self.graph.edges
@@ -82,6 +84,7 @@ class GraphReader:
         return self
 
     def _evaluate(self, schedule: Schedule) -> None:
+        """Execute the nodes in the planned order, or as a loop over passes if the run decides the order."""
         kept_counts = self._kept_counts(schedule)
         known: dict[Key, Number | Truth | None] = {
             key: None if isinstance(count, Value) else count for key, count in kept_counts.items()
@@ -108,13 +111,14 @@ class GraphReader:
             self.memory.put(count_state(key), value_of(self.b, count))
 
     def _execute(self, sets: Sets) -> None:
+        """Execute sets of nodes in order."""
         for together in sets:
             for node in together:
                 with self.b.findings.catch():
                     self.executor.execute(node, self.memory)
 
     def _note_kept_inputs(self, several: Collection[str]) -> None:
-        """Say which inputs keep their value, of nodes that (may) run several times."""
+        """Note each input of a node that may run several times. The input keeps its value between these runs."""
         if not several or self.where != self.context.document.where:
             return
         for port in open_ports(self.context.document):
@@ -126,7 +130,7 @@ class GraphReader:
                 )
 
     def _kept_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
-        """Return the values that the schedule keeps from earlier evaluations; none at first."""
+        """Return the schedule's counts at the start of this evaluation: kept from earlier evaluations, or zero."""
         kept_counts: dict[Key, Number | Truth] = {}
         persistent = frozenset(schedule.persistent)
         for key in schedule.keys:
@@ -136,20 +140,21 @@ class GraphReader:
         return kept_counts
 
     def _refuse_clashes(self) -> None:
+        """Raise ScopeError if two nodes have the same id."""
         ids = [node.id for node in self.graph.nodes]
         for repeated in [i for k, i in enumerate(ids) if i in ids[:k]]:
             raise ScopeError(
                 f"two nodes have the id '{repeated}'", self.where, "rename one of them"
             )
 
-    # --- what was read --------------------------------------------------------------------------
+    # --- outputs --------------------------------------------------------------------------------
 
     def output(self, node: str, port: str) -> Term:
         """Return the value of an output port at the end of the evaluation.
 
         Raises:
-            Poisoned: it could not be read.
-            UnsupportedError: its node never runs.
+            Poisoned: If the graph could not be read.
+            UnsupportedError: If the port's node never runs.
         """
         if not self.complete:
             raise Poisoned
@@ -169,6 +174,7 @@ class GraphReader:
     # --- edges ----------------------------------------------------------------------------------
 
     def _usable_edges(self) -> list[Any]:
+        """Return the edges whose ends exist. The other edges are added to the findings."""
         usable = []
         for edge in self.graph.edges:
             with self.b.findings.catch():
@@ -177,6 +183,7 @@ class GraphReader:
         return usable
 
     def _check_edge(self, edge: Any) -> None:
+        """Raise UnknownNameError if a node or port of the edge does not exist."""
         where = f"{self.where}.edges['{edge.id}']"
         for end, port_name, ports in (
             ("sender", edge.sender_port, "output_ports"),
@@ -200,7 +207,7 @@ class GraphReader:
 
 
 def waiting_for(graph: Any, edges: Iterable[Any]) -> dict[str, list[str]]:
-    """For every node, the nodes whose outputs it needs before it runs."""
+    """Return, for each node, the senders that must run before it."""
     defaults = {
         (node.id, port.id): port.default_value is not None
         for node in graph.nodes
@@ -217,7 +224,7 @@ def layers_of(graph: Any, waits: Mapping[str, Sequence[str]], where: str) -> Set
     """Return the nodes in layers. Each node is in a layer after all nodes that it waits for.
 
     Raises:
-        CycleError: nodes wait for each other and no port between them has a default_value.
+        CycleError: If nodes wait for each other and no port between them has a default_value.
     """
     order = {node.id: k for k, node in enumerate(graph.nodes)}
     missing = {node: sum(sender in order for sender in waits[node]) for node in order}
@@ -242,6 +249,7 @@ def layers_of(graph: Any, waits: Mapping[str, Sequence[str]], where: str) -> Set
 
 
 def _circular(circle: Sequence[str], where: str) -> CycleError:
+    """Return the error about nodes that wait for each other."""
     return CycleError(
         f"the nodes {', '.join(repr(i) for i in circle)} wait for each other"
         if len(circle) > 1

@@ -1,7 +1,7 @@
-"""One evaluation of a graph that a function owns: a loop's body, a branch.
+"""One evaluation of a graph that a function owns: a loop's body, or a branch.
 
-A free port of the graph means, in this order: a value that it is given, a value of the enclosing
-place (a capture), its own default_value; else it is an error, never a silent zero.
+A free input port of the graph reads the first of these that exists: an input of the graph, a value of the
+enclosing scope (a capture), its own default_value. A port with none of them is an error.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from mdf_loop.reading.port_values import default_value
 
 
 class InnerGraph:
-    """Reads one evaluation; `scope` has what the graph is given, then what it may capture.
+    """Reader of one evaluation of an owned graph. Errors in the graph are added to the builder's findings.
 
-    `iteration` is the iteration number, of a loop's body. What is wrong inside is among the
-    builder's findings.
+    Attributes:
+        scope: Inputs of the graph, and the outer values that it may capture.
+        iteration: Iteration number, if the graph is the body of a loop.
     """
 
     def __init__(
@@ -57,13 +58,14 @@ class InnerGraph:
         """Return the value of an output name: an output port, or a value that is passed through.
 
         Raises:
-            Poisoned: it could not be read.
-            ScopeError: more than one port has the name.
-            UnknownNameError: nothing has the name.
+            Poisoned: If the value could not be read.
+            ScopeError: If several ports have the name.
+            UnknownNameError: If no port or outer value has the name.
         """
         return tensor(self.b, self._find(name))
 
     def _find(self, name: str) -> Term:
+        """Return the term that an output name refers to."""
         ports = output_ports(self.graph)
         matches = [key for key in ports if name in (key[1], ".".join(key))]
         if len(matches) > 1:
@@ -95,6 +97,7 @@ class InnerGraph:
         return hold(self.b, port, term)
 
     def _unbound(self, node: Any, port: Any, where: str) -> ScopeError:
+        """Return the error about a free port without a value."""
         subject = f"the input port '{port.id}' of node '{node.id}' in {self.role.word}"
         if self.strict:
             return ScopeError(
@@ -112,7 +115,7 @@ class InnerGraph:
         )
 
     def _refuse_states(self) -> None:
-        """Refuse states, since inner graphs keep nothing between evaluations."""
+        """Refuse parameters with a state, since inner graphs keep no state between evaluations."""
         word, noun = self.role.word, self.role.noun
         for node in self.graph.nodes:
             for parameter in filter(is_stateful, node.parameters):

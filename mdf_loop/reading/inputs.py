@@ -1,7 +1,7 @@
-"""Values of open input ports of a run, constant or over time.
+"""Values of the open input ports in a run: constant, or one row per step.
 
-An open port is one that no edge feeds. A value has the port's own shape, or (in a run over time)
-an axis more in front: a row for every step. One number may stand for all elements of a port.
+An open port is a port that no edge feeds. Its value has the port's own shape or, in a run over time, one
+more axis in front with a row for each step. A single number may stand for all elements of a port.
 """
 
 from __future__ import annotations
@@ -27,10 +27,16 @@ from mdf_loop.reading.port_values import default_data, given_data, nothing
 
 
 class OpenPort(Struct, frozen=True):
-    """An input port that no edge feeds: it can be given from outside.
+    """Input port that no edge feeds, so that a run can set its value.
 
-    `imported` ports are inputs of a file of ONNX or OpenVINO, which have their shape at any rate.
-    `others` are further names that a file has for it. `required` ones hold nothing unless given.
+    Attributes:
+        name: Port id, or `node.port` if the id is ambiguous.
+        node: Id of the node.
+        port: Port of the document.
+        where: Path in the document.
+        imported: True for an input of an ONNX or OpenVINO file. Its shape is always exact.
+        others: Further names of the port in the imported file.
+        required: True if the port has no default, so that a run must set it.
     """
 
     name: str
@@ -43,12 +49,12 @@ class OpenPort(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names that mean this port."""
+        """All names by which a run can refer to this port."""
         return (self.full_name, self.name, self.port.id, *self.others)
 
     @property
     def full_name(self) -> str:
-        """`node.port`."""
+        """Name of the port as `node.port`."""
         return f"{self.node}.{self.port.id}"
 
     def stated_shape(self) -> Shape:
@@ -88,8 +94,8 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
 def _is_required(document: Document, port: Any) -> bool:
     """Return True if an input needs a value. An input of an ONNX file has no zeros as default.
 
-    In a document of MDF, also in one that an import has written, a port without default_value holds zeros
-    in every engine; and what is optional may be absent.
+    In an MDF document, also in an imported one, a port without default_value has zeros in every engine. An
+    optional value may be absent.
     """
     if PurePath(document.name).suffix.lower() != ".onnx" or port.default_value is not None:
         return False
@@ -112,8 +118,11 @@ def is_imported(graph: Any) -> bool:
 class BoundInputs(Struct, frozen=True):
     """Values of all inputs by name.
 
-    `over_time` are those that have a row for every step; `dtypes` has those that are no arrays;
-    `open` has the types of those that were not given though their shape is open.
+    Attributes:
+        arrays: Values by input name. None for an open type.
+        over_time: Inputs that have one row per step.
+        dtypes: Dtypes of the inputs that are not arrays (texts, sequences, optional values).
+        open: Types of the inputs without a value whose shape is open.
     """
 
     arrays: Mapping[str, Data]
@@ -122,7 +131,7 @@ class BoundInputs(Struct, frozen=True):
     open: Mapping[str, tuple[str, Shape]] = field(default_factory=dict)
 
     def type(self, name: str) -> tuple[str, Shape]:
-        """Dtype and shape of an input in one step."""
+        """Return the dtype and the shape of an input in one step."""
         if name in self.open:
             return self.open[name]
         if name in self.dtypes:
@@ -147,17 +156,17 @@ def bind(
     steps: int | None = None,
     ports: tuple[OpenPort, ...] | None = None,
 ) -> BoundInputs:
-    """Return the values of all inputs: given ones by port id or `node.port`, and defaults for the rest.
+    """Return the values of all inputs. Inputs without a value in `inputs` have their default.
 
     Args:
         document: the model.
-        inputs: values by name.
+        inputs: values by port id or `node.port`.
         options: precision.
         steps: the number of steps of a run over time.
-        ports: the document's open ports, where they are known already.
+        ports: the document's open ports, if the caller has them.
 
     Raises:
-        InputError: a name is unknown, or a value does not fit what its port states.
+        InputError: If a name is unknown, or a value does not fit the type or shape of its port.
     """
     ports = open_ports(document) if ports is None else ports
     known = {name for port in ports for name in port.names}
@@ -199,7 +208,7 @@ def _missing(port: OpenPort) -> Finding:
 
 
 def _refuse_twice(port: OpenPort, given_names: Container[str]) -> None:
-    """Refuse two names that a file has for one input."""
+    """Raise InputError if an input is given under two of its names."""
     names = [name for name in (port.name, *port.others) if name in given_names]
     if len(names) > 1:
         first, second, *_ = names
@@ -209,10 +218,10 @@ def _refuse_twice(port: OpenPort, given_names: Container[str]) -> None:
 def bind_members(
     inputs: BoundInputs, port: OpenPort, members: Array, options: Options, name: str
 ) -> Array:
-    """Return the values of one port for all members of a sweep. `inputs` has those of the first member.
+    """Return the values of one port for all members of a sweep. `inputs` has the values of the first member.
 
     Raises:
-        InputError: a value does not fit what the port states.
+        InputError: If a value does not fit the type or shape of the port.
     """
     stated = stated_dtype(port.port, options.precision)
     if stated is not None and not is_tensor(stated):
@@ -226,13 +235,13 @@ def bind_members(
 
 
 def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
-    """Return a value in the shape that its port states, after `leading` axes (time, members).
+    """Return a value in the stated shape of its port. The value has `leading` axes (time, members) in front.
 
-    One number stands for all elements; that of a port of one element stays what it is.
+    A single number is repeated for all elements. It stays a number if the port has one element.
     """
     stated = tuple(port.port.shape or ())
-    if not stated or not isinstance(data, np.ndarray):  # MDF: no shape and that of a number are one
-        return data
+    if not stated or not isinstance(data, np.ndarray):
+        return data  # MDF does not distinguish a missing shape from the shape of a number
     own = data.shape[leading:]
     if len(own) == len(stated) and all(e in (-1, o) for e, o in zip(stated, own, strict=True)):
         return data
@@ -252,9 +261,9 @@ def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
 
 
 def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundInputs:
-    """Like `bind`, for reading a model without running it: open extents are names.
+    """Return the values of all inputs for a model that is read but not run. Open extents become names.
 
-    They are those of the port's `metadata.dims`, or called after the port and the axis.
+    The names are those of the port's `metadata.dims`, or are formed from the port and the axis.
     """
     ports = {p.name: p for p in open_ports(document) if p.given_as(inputs) is None}
     types = {n: _open_type(p.port, options) for n, p in ports.items() if -1 in (p.port.shape or ())}
@@ -266,7 +275,7 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
 
 
 def stand_ins(document: Document, precision: str) -> dict[str, Data]:
-    """Return stand-ins with the types of required inputs, where the types are known without a value."""
+    """Return placeholder values for required inputs whose shapes are fully stated."""
     return {
         port.name: _stand_in(port, precision)
         for port in open_ports(document)
@@ -275,12 +284,13 @@ def stand_ins(document: Document, precision: str) -> dict[str, Data]:
 
 
 def _stand_in(port: OpenPort, precision: str) -> Data:
-    """Return zeros in the type of a port, with extent 1 for open extents."""
+    """Return zeros of a port's type. Open extents are 1."""
     shape = tuple(1 if extent < 0 else extent for extent in port.port.shape or ())
     return nothing(port.port, stated_dtype(port.port, precision), shape, port.where)
 
 
 def _open_type(port: Any, options: Options) -> tuple[str, Shape]:
+    """Return the dtype of a port, and its shape with names for open extents."""
     named = (port.metadata or {}).get("dims")
     if not isinstance(named, list | tuple) or len(named) != len(port.shape):
         named = [f"{port.id}_{axis}" for axis in range(len(port.shape))]
@@ -290,7 +300,7 @@ def _open_type(port: Any, options: Options) -> tuple[str, Shape]:
 
 
 def _rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | None:
-    """Return the array as rows, one per step, or None if it is one value for all steps."""
+    """Return the array as rows, one per step, or None if one value is used in all steps."""
     if steps is None or not isinstance(array, np.ndarray):
         return None
     shape = _own_shape(port.port)
@@ -310,13 +320,14 @@ def _rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | 
 
 
 def _own_shape(port: Any) -> tuple[int, ...]:
-    """Return the shape of one value: the stated one, or that of the default_value."""
+    """Return the shape of one value: the stated shape, or the shape of the default_value."""
     if port.shape or port.default_value is None:
         return tuple(port.shape or ())
     return np.shape(port.default_value)
 
 
 def _unknown_input_hint(name: str, document: Document, known: Iterable[str]) -> str:
+    """Return the hint about an unknown input name."""
     for edge in document.graph.edges:
         if name in (edge.receiver_port, f"{edge.receiver}.{edge.receiver_port}"):
             return f"'{name}' is fed by the edge '{edge.id}', so it cannot be given from outside"

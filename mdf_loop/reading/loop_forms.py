@@ -1,7 +1,7 @@
-"""Every way of writing a loop -> one `LoopForm`.
+"""Parsing of all notations of a loop into one `LoopForm`.
 
-Source: the forms collected from MDF documents, upstream's importer and the ONNX documentation;
-`docs/reference/loop-node.md` lists them.
+Source: notations in MDF documents, in modeci_mdf's importer and in the ONNX documentation, as listed in
+`docs/reference/loop-node.md`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from mdf_loop.reading.slices import SliceForm, slice_forms
 
 
 class LoopForm(Struct, frozen=True):
-    """A loop as the document writes it: expressions, body, signature; nothing computed yet.
+    """Arguments of a loop in the document: expressions, body and signature. No expression is lowered yet.
 
-    `initial` is a tuple of expressions, or a mapping from body input names to expressions.
-    With `mid_exit` the condition is tested as soon as it is known, not after the iteration;
-    `equal_slices` must have equally many parts. `as_onnx` is the loop of an ONNX file: a trip
-    count of -1 is no iteration there, not no trip count.
+    Attributes:
+        initial: Tuple of expressions, or mapping from names of body inputs to expressions.
+        mid_exit: True if the condition is tested as soon as it is known, and not after the iteration.
+        equal_slices: True if all slices must have the same number of parts.
+        as_onnx: True for the loop of an ONNX file. Its trip count of -1 means no iterations, not no limit.
     """
 
     name: str
@@ -50,25 +51,25 @@ class LoopForm(Struct, frozen=True):
 
     @property
     def body(self) -> Any:
-        """The graph of an iteration."""
+        """Graph of one iteration."""
         return self.owned.graph
 
     @property
     def body_where(self) -> str:
-        """The path of that graph."""
+        """Path of the body graph."""
         return self.owned.where
 
 
 ARGUMENTS = ("M", "cond", "v_initial", "body", "slices", "delays", "recordings", "exit")
-"""Arguments of a loop's own; all others are captures under another name."""
+"""Names of a loop's own arguments. All other arguments are captured values under other names."""
 
 
 def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
     """Return the loop that a Function or Parameter of `node` describes.
 
     Raises:
-        ModelError: the body is missing or is no graph.
-        SignatureError: the body's signature is written wrongly.
+        ModelError: If the body is missing or is not a graph.
+        SignatureError: If the body's signature is not valid.
     """
     args = dict(item.args or {})
     owned = owned_graph(written_body(item, node), item, where, LOOP_BODY, document)
@@ -102,6 +103,7 @@ def _is_as_onnx(owned: OwnedGraph) -> bool:
 
 
 def _mid_exit(value: Any, where: str) -> bool:
+    """Return True for the exit 'middle', False for 'end' or no value."""
     if value in (None, "", "end", "middle"):
         return bool(value == "middle")
     raise ModelError(
@@ -112,11 +114,12 @@ def _mid_exit(value: Any, where: str) -> bool:
 
 
 def _absent(value: Any) -> bool:
+    """Return True if an argument is None or a blank text."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _is_name(value: Any, node: Any) -> bool:
-    """Return True for the exact name of a value of the node, even if that is `-1` or `true`."""
+    """Return True for the exact name of a value of the node, even if the name is `-1` or `true`."""
     known = (*node.parameters, *node.input_ports, *node.functions)
     return isinstance(value, str) and value.strip() in {part.id for part in known}
 
@@ -132,7 +135,7 @@ def _trip_count(value: Any, node: Any) -> Any | None:
 
 
 def _is_minus_one(value: Any, node: Any) -> bool:
-    """Return True for a trip count of -1, which is OpenVINO's way to omit it."""
+    """Return True for a trip count of -1, which in OpenVINO means no trip count."""
     if _is_name(value, node):
         return False
     number = parse_number(value) if isinstance(value, str) else value
@@ -140,6 +143,7 @@ def _is_minus_one(value: Any, node: Any) -> bool:
 
 
 def _condition(value: Any, node: Any) -> Any | None:
+    """Return the condition as a bool or an expression, or None if it is omitted."""
     if _absent(value):
         return None
     word = value.strip().lower() if isinstance(value, str) else ""
@@ -149,6 +153,7 @@ def _condition(value: Any, node: Any) -> Any | None:
 
 
 def _is_numbers(text: str) -> bool:
+    """Return True for the text of a list of numbers."""
     try:
         ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, RecursionError):
@@ -157,6 +162,7 @@ def _is_numbers(text: str) -> bool:
 
 
 def _initial(args: Mapping[str, Any], where: str) -> tuple[Any, ...] | dict[str, Any]:
+    """Return the initial values of `v_initial` and of the arguments `arg_...`."""
     more = [value for key, value in args.items() if key.startswith("arg_")]
     first = _initial_values(args.get("v_initial"), where)
     if isinstance(first, dict):
@@ -167,7 +173,7 @@ def _initial(args: Mapping[str, Any], where: str) -> tuple[Any, ...] | dict[str,
 
 
 def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
-    """Return initial values. A name, number or list of numbers is one value; a tuple or list of names is several."""
+    """Return initial values. A name, number or list of numbers is one value, a tuple or list of names is several."""
     if _absent(value):
         return ()
     if isinstance(value, dict):
@@ -196,7 +202,7 @@ def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
 
 
 def _named_parts(text: str) -> dict[str, str] | None:
-    """`dict(x=a, y=b)` or `{'x': a, 'y': b}` written as text."""
+    """Return the entries of `dict(x=a, y=b)` or `{'x': a, 'y': b}`, written as text, or None for another text."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):

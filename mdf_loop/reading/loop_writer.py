@@ -1,9 +1,12 @@
-"""A loop whose arguments were read -> `Loop`, with what prepares and arranges its results.
+"""Conversion of a loop whose arguments were read to a `Loop` operation, with operations before and after it.
 
-slices      ->  scanned rows; those of several elements: values of the body, by the iteration number
-delays      ->  carried values
-mid exit    ->  an `If` in the body
-recordings  ->  operations on the stacked rows
+    slices of one element    ->  scanned rows
+    longer slices            ->  values of the body, indexed by the iteration number
+    delays                   ->  carried values
+    mid exit                 ->  an `If` in the body
+    recordings               ->  operations on the stacked rows
+
+The carried values get dtypes and shapes that hold in all iterations.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ from mdf_loop.reading.slices import Slice, SlicedRows
 
 
 class LoopArguments(Struct, frozen=True):
-    """Arguments of a loop."""
+    """Lowered arguments of a loop."""
 
     trip_count: Value | None
     condition: Value | None
@@ -51,7 +54,7 @@ class LoopArguments(Struct, frozen=True):
 
 
 class LoopWriter:
-    """Reads the body and appends the loop; once more with other types where that shows more."""
+    """Writer that reads the body and appends the loop. The body is read again if carried types change."""
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class LoopWriter:
         self.dynamic = (form.shapes or b.options.shapes) == "dynamic"
 
     def write(self) -> Reading:
-        """Append the loop and give its results."""
+        """Append the loop and return its results."""
         scan_inputs = ((part, part.rows(self.b)) for part in self.arguments.slices)
         self.rows = {part: rows for part, rows in scan_inputs if rows is not None}
         histories, outside = self._histories({}, Extents(())), Extents(())
@@ -94,6 +97,7 @@ class LoopWriter:
         return self._appended(initial, parts)
 
     def _histories(self, rows: Mapping[str, RowType], outside: Extents) -> tuple[History, ...]:
+        """Return the delay histories. `rows` are the known types of delayed values."""
         known = dict(rows)
         for name, value in zip(self.signature.leaves, self.arguments.initial, strict=True):
             known.setdefault(name, RowType(value.dtype, value.shape))
@@ -102,11 +106,11 @@ class LoopWriter:
     # --- types that hold for all iterations -------------------------------------------------------
 
     def _settle(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
-        """Return initial values and the body, read for shapes that hold before and after the body."""
+        """Return initial values and the body, read for carried shapes that do not change in an iteration."""
         numbers = () if self.dynamic else range(len(self.arguments.initial))
         initial, body = self._read_until_same(histories, numbers)
         spread = [k for k in numbers if initial[k] is not self.arguments.initial[k]]
-        if any(body.leaves[k].shape != initial[k].shape for k in spread):  # it goes on changing
+        if any(body.leaves[k].shape != initial[k].shape for k in spread):  # the shape still changes
             self._discard(body)
             return self._read_until_same(histories, ())
         for k in spread:
@@ -120,14 +124,17 @@ class LoopWriter:
     def _read_until_same(
         self, histories: tuple[History, ...], numbers: Sequence[int]
     ) -> tuple[list[Value], ReadBody]:
-        """Read the body until nothing changes; of these initial values, numbers may be spread."""
+        """Read the body until the carried shapes are a fixed point.
+
+        The initial values at the positions `numbers` may be broadcast from one number to an array.
+        """
         initial = [*self.arguments.initial]
         for history in histories:
             with self.b.at(history.where, history.of):
                 initial += history.initial(self.b)
         entering = [value.shape for value in initial]
         body = self._read_body(initial, entering, histories)
-        for _ in range(3 + len(numbers)):  # each round loses extents or ranks, or spreads a value
+        for _ in range(3 + len(numbers)):  # a round generalizes or broadcasts a shape
             spread = [k for k in numbers if self._spread(initial, k, entering[k], body)]
             joined = [
                 initial[k].shape if k in spread else _joined(shape, v.shape, self.dynamic)
@@ -141,10 +148,10 @@ class LoopWriter:
         return initial, body
 
     def _spread(self, initial: list[Value], k: int, entering: Shape, body: ReadBody) -> bool:
-        """Make an initial value that is one number an array, if it is one from then on.
+        """Broadcast the initial value k if it is one number and the body makes it an array. Return True if it was.
 
-        What works element by element does not see the difference; all else is refused later
-        (`reading.widened`).
+        For elementwise operations the result is the same. Other operations are refused later
+        (`reading.possible_shapes`).
         """
         shape = body.leaves[k].shape
         if entering != () or not shape or not all(isinstance(extent, int) for extent in shape):
@@ -156,13 +163,14 @@ class LoopWriter:
         return True
 
     def _discard(self, body: ReadBody) -> None:
-        """Give up a body that is read once more."""
+        """Discard a body that is read again."""
         self.b.discard(body.ops)
         self.b.release(body.inputs)
 
     def _read_body(
         self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]
     ) -> ReadBody:
+        """Return the body, read for these initial values and carried shapes."""
         types = tuple(RowType(v.dtype, shape) for v, shape in zip(initial, shapes, strict=True))
         entering = BodyInputs(types, self.arguments.slices, self.rows, histories)
         return read_body(self.b, self.form, self.signature, entering, self.scopes, self.document)
@@ -170,6 +178,7 @@ class LoopWriter:
     # --- the loop ---------------------------------------------------------------------------------
 
     def _appended(self, initial: Sequence[Value], parts: BodyWithExit) -> Reading:
+        """Append the loop and the operations on its results, and return the results."""
         b, body = self.b, as_entered(self.b, parts.body)
         with b.at(self.form.where, self.name):
             carried = [
@@ -196,6 +205,7 @@ class LoopWriter:
         return Reading(outputs[0] if len(outputs) == 1 else outputs, self._others(loop, rounds))
 
     def _loop(self, body: ReadBody, carried: list[Carried], recorded: list[Recorded]) -> Loop:
+        """Return the `Loop` operation."""
         b = self.b
         return Loop(
             name=self.name,
@@ -216,9 +226,11 @@ class LoopWriter:
         )
 
     def _named(self, name: str) -> str:
+        """Return the name of a value of the loop in the program."""
         return f"{self.name}.{name}"
 
     def _stacked(self, shape: Shape, body: ReadBody) -> Shape:
+        """Return the shape of a recording: the number of iterations, if it is known, before the shape of a row."""
         known = self.b.constant_of(self.arguments.trip_count)
         if shape is None:
             return None
@@ -227,19 +239,20 @@ class LoopWriter:
         return (self.b.name(f"{self.form.name}_iterations"), *shape)
 
     def _is_for_loop(self, body: ReadBody) -> bool:
-        """Return True if the loop has no condition, or one that is always true."""
+        """Return True if the loop has no condition, or a condition that is always true."""
         first, goes_on = self.arguments.condition, original(body.ops, body.condition_out)
         stays = goes_on is body.condition_in or self._is_true(goes_on)
         return first is None or (self._is_true(first) and stays)
 
     def _is_true(self, value: Value) -> bool:
+        """Return True if a value is a constant that is true."""
         known = self.b.constant_of(value)
         return known is not None and is_true(known)
 
-    # --- its results ------------------------------------------------------------------------------
+    # --- results of the loop ----------------------------------------------------------------------
 
     def _last(self, parts: BodyWithExit, k: int) -> Carried | None:
-        """Return the last row as a carried value if its shape is known, so that no other row is kept."""
+        """Return a recording of the last row as a carried value, or None if all rows must be recorded."""
         row, name = parts.body.rows[k], parts.body.row_names[k]
         form = self.form.recordings.get(name)
         if form is None or not form.last or k in parts.late or row.dtype == "string":
@@ -259,7 +272,7 @@ class LoopWriter:
         rounds: Value,
         parts: BodyWithExit,
     ) -> Value:
-        """Return the result of a recording."""
+        """Return the result of recording number k."""
         b = self.b
         form = self.form.recordings.get(parts.body.row_names[k])
         iteration_count = rounds if k in parts.late else self._count(loop)
@@ -278,7 +291,7 @@ class LoopWriter:
         return arranged(b, form, stack, self.scopes.node)
 
     def _count(self, loop: Loop) -> Value:
-        """Return the number of times that the body was run."""
+        """Return the number of executions of the body."""
         assert loop.count is not None
         if loop.condition is None and loop.trip_count is not None:
             return self.b.op("Max", loop.trip_count, self.b.constant(np.array(0)))
@@ -293,6 +306,7 @@ class LoopWriter:
         return full_rounds(self.b, loop.count, loop.last_condition)
 
     def _others(self, loop: Loop, rounds: Value) -> dict[str, Callable[[], Term]]:
+        """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
         assert loop.last_condition is not None
         last = loop.last_condition
         return {
@@ -302,6 +316,8 @@ class LoopWriter:
         }
 
     def _stopped_by(self, loop: Loop, last: Value) -> Value:
+        """Return the code of the loop's `StopReason`."""
+
         def code(reason: StopReason) -> Value:
             return self.b.constant(np.array(reason.code))
 
@@ -329,5 +345,5 @@ def _joined(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
 
 
 def _wider(dim: int | str, axis: int) -> str:
-    """Return a new name for an extent that changes, which no outer extent has."""
+    """Return a new name for an extent that changes. No outer extent has this name."""
     return dim if isinstance(dim, str) and dim.startswith("?") else f"?{axis}"

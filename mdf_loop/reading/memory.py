@@ -1,7 +1,7 @@
 """Values of parameters, functions and outputs at one point of a model's execution.
 
-An execution of a node reads what is held and puts what it makes. In a loop, what is read before
-it was put is carried: it enters with what the last iteration (at first, the outside) left.
+An execution of a node reads values from the memory and stores its results. In a loop, a value that is read
+before it is stored is a carried value. It enters with the value of the last iteration, or the initial value.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from mdf_loop.reading.schedule.known import Truth, value_of
 Kind: TypeAlias = Literal["parameter", "function", "output", "ran", "flag", "count"]
 
 State = tuple[Kind, str, str]
-"""Something that is held: its kind, the node's id, its own id.
+"""Key of a value in a memory: its kind, the node's id, its own id.
 
-`ran` is whether a node has run yet, `flag` and `count` what scheduler conditions keep.
+`ran` tells whether a node has run, `flag` and `count` are the state of scheduler conditions.
 """
 
 PLACES = {"parameter": "parameters", "function": "functions", "output": "output_ports"}
-"""Where things of a kind stand in a node of a document."""
+"""Kind of a state -> attribute of a node in the document."""
 
 
 def label(state: State) -> str:
-    """Return the name of a state outside of programs."""
+    """Return the name of a state in inputs, outputs and checkpoints of a program."""
     kind, node, item = state
     return f"{kind} {node}.{item}" if kind in PLACES else f"{kind} {node}{item}"
 
 
 def before(state: State, value: Value) -> Input:
-    """Return the input of a program for the state."""
+    """Return the program input with the value of a state before the steps."""
     return Input(value, role=InputRole.STATE, of=label(state))
 
 
 def after(state: State, value: Value) -> Output:
-    """Return the output of a program for the state."""
+    """Return the program output with the value of a state after the steps."""
     name = label(state)
     return Output(f"{name} after", value, OutputRole.STATE, name)
 
@@ -59,17 +59,22 @@ Held: TypeAlias = "Term | Callable[[], Term]"
 
 
 _WIDENINGS = 10
-"""How often one type may widen: a few dtypes, a few axes. What goes on widening has no type."""
+"""Maximum number of times that one carried type may widen: a few dtypes, a few axes."""
 
 
 class CarriedTypes(Struct):
-    """Dtype and shape of everything that is carried: those that hold before and after a step."""
+    """Dtype and shape of every carried state, which hold before and after a step.
+
+    Attributes:
+        of: Dtype and shape by state.
+        widened: Number of times that each type was widened.
+    """
 
     of: dict[State, tuple[str, Shape]] = field(default_factory=dict)
     widened: Counter[State] = field(default_factory=Counter)
 
     def type(self, state: State) -> tuple[str, Shape]:
-        """Return the type of a carried state."""
+        """Return the dtype and shape of a carried state."""
         kind = state[0]
         if kind not in PLACES:
             return ("int64" if kind == "count" else "bool", ())
@@ -78,10 +83,10 @@ class CarriedTypes(Struct):
         return self.of[state]
 
     def widen(self, state: State, value: Value) -> None:
-        """Make room for a value.
+        """Widen the type of a state so that it holds for a value.
 
         Raises:
-            CarryTypeError, CarryShapeError: no type holds for both.
+            CarryTypeError, CarryShapeError: If no type holds for both.
         """
         old = self.of.get(state)
         new = _joined(state, old or (value.dtype, value.shape), value)
@@ -96,7 +101,7 @@ class CarriedTypes(Struct):
 
 
 class Memory:
-    """Values that are held at one point; none at first."""
+    """Values at one point of execution, on top of the memory `outside`. A new memory has no values of its own."""
 
     def __init__(
         self, b: ModelBuilder, outside: Memory | None = None, types: CarriedTypes | None = None
@@ -108,14 +113,14 @@ class Memory:
         self._has_run: dict[str, Truth] = {}
 
     def put(self, state: State, held_value: Held) -> None:
-        """Hold something from now on (a function is called when it is asked for)."""
+        """Store a value. A function is called when the value is read."""
         self.held_values[state] = held_value
 
     def get(self, state: State) -> Term:
-        """Return the value that is held for a state.
+        """Return the value of a state.
 
         Raises:
-            Poisoned: nothing is, since its node could not be read.
+            Poisoned: If the state has no value, since its node could not be read.
         """
         held_value = self.held_values.get(state)
         if held_value is None:
@@ -123,12 +128,13 @@ class Memory:
         return held_value if isinstance(held_value, Value | tuple) else held_value()
 
     def _absent(self, state: State) -> Term:
+        """Return the value of a state that this memory does not have."""
         if self.outside is None:
             raise Poisoned
         return self.outside.get(state)
 
     def find(self, state: State) -> Term | None:
-        """Return the value that is held for a state, or None."""
+        """Return the value of a state, or None."""
         if state in self.held_values:
             return self.get(state)
         return None if self.outside is None else self.outside.find(state)
@@ -140,14 +146,18 @@ class Memory:
         return False if self.outside is None else self.outside.ran(node)
 
     def has_run(self, node: str, truth: Truth = True) -> None:
-        """Note that a node has run, if it has."""
+        """Record the truth value that tells whether a node has run."""
         self._has_run[node] = truth
 
 
 class LoopMemory(Memory):
-    """Values that are held in a loop's body. A value that the body has not computed enters as a carried value.
+    """Memory in a loop's body. A state that the body has not stored yet is read as a carried value.
 
-    `initial` gives what the loop starts from, in the scope outside of it.
+    Attributes:
+        initial: Function that returns the initial value of a state, in the scope outside the loop.
+        initials: Initial values of the carried states.
+        enters: Carried values at the beginning of an iteration.
+        leaves: Carried values at the end of an iteration.
     """
 
     def __init__(
@@ -168,11 +178,11 @@ class LoopMemory(Memory):
         return self.enter(state)
 
     def find(self, state: State) -> Term | None:
-        """Return the value that is held, as a carried value if necessary."""
+        """Return the value of a state, as a carried value if necessary."""
         return self.get(state)
 
     def enter(self, state: State) -> Value:
-        """Carry something; its value when an iteration begins."""
+        """Carry a state, and return its value at the beginning of an iteration."""
         if state not in self.enters:
             self.initials[state] = self.initial(state)
             dtype, shape = self.types.type(state)
@@ -186,9 +196,9 @@ class LoopMemory(Memory):
         return self._has_run[node]
 
     def leave(self, where: str) -> bool:
-        """Find what each carried thing becomes; whether a type was too narrow for it.
+        """Find the leaving value of each carried state. Return True if a carried type was widened.
 
-        Finding one may carry another.
+        The computation of a leaving value may carry further states.
         """
         while waiting := [state for state in self.enters if state not in self.leaves]:
             for state in waiting:
@@ -201,6 +211,7 @@ class LoopMemory(Memory):
         return any(self.types.type(state) != type_ for state, type_ in entered.items())
 
     def _left(self, state: State) -> Value:
+        """Return the leaving value of a carried state."""
         if state[0] == "ran":
             return value_of(self.b, self._has_run[state[1]])
         held_value = self.held_values.get(state)
@@ -209,7 +220,7 @@ class LoopMemory(Memory):
         return tensor(self.b, held_value if isinstance(held_value, Value | tuple) else held_value())
 
     def carried(self, outside: ModelBuilder, name: Callable[[State], str]) -> tuple[Carried, ...]:
-        """Return the carried values of the loop, with results named by `name`."""
+        """Return the carried values of the loop. `name` returns the name of a state's final value."""
         carried_values = []
         for state, enter in self.enters.items():
             leave = fitted(self.b, self.leaves[state], enter.dtype, enter.shape)
@@ -239,7 +250,7 @@ def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shap
 
 
 def _open_shape(state: State, *shapes: _Extents) -> Shape:
-    """Return a shape for all of these values, with names for extents that differ.
+    """Return a shape that holds for all of these shapes, with names for extents that differ.
 
     The values are not broadcast: each keeps its own extents. A number is an array of one element.
     """
@@ -265,7 +276,7 @@ def fitted(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
 
 
 def selected(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
-    """`then if test else otherwise`; of two fixed shapes, the one that both broadcast to."""
+    """Return `then if test else otherwise`. Numeric values of different fixed shapes are broadcast."""
     if not isinstance(test, Value):
         return then if test else otherwise
     left, right = tensor(b, then), tensor(b, otherwise)
@@ -281,7 +292,7 @@ def selected(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
 
 
 def nothing_yet(b: ModelBuilder, dtype: str, shape: Shape) -> Value:
-    """Return a placeholder for a value that does not exist yet, and that no operation reads."""
+    """Return a placeholder for a value that does not exist yet and that no operation reads."""
     if not is_tensor(dtype):
         return known_value(b, dtype, [] if is_sequence(dtype) else None)
     extents = tuple(extent if isinstance(extent, int) else 0 for extent in shape or ())

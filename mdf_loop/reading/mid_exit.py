@@ -1,12 +1,12 @@
-"""A condition in the middle of a body: what it needs runs once more than the rest.
+"""Loops whose condition is tested in the middle of the body.
 
     p = s + x                          p = s + x
     if not p < limit: break     ->     go = p < limit
     s = 2 * p                          s = (2 * p) if go else s        # an `If`, not a choice
 
-What comes before the test: the nodes that the condition's node gets values from, over edges. A
-carried value changes only in full rounds; a row of what follows exists only for these, so the
-last one, that of the round that was left, is dropped.
+Nodes from which edges lead to the condition's node come before the test. They run once more than the other
+nodes. Carried values change only in complete iterations. The values that are recorded after the test have
+no row for the incomplete iteration, so its row is dropped.
 
 Source: NNC (liuliu/ccv), `ccv_nnc_symbolic_graph_while`; SCF's `while` has the same two regions.
 """
@@ -42,14 +42,14 @@ from mdf_loop.reading.loop_forms import LoopForm
 
 
 class BodyWithExit(Struct, frozen=True, eq=False):
-    """A body, and the positions of those rows that only full rounds give."""
+    """Loop body, and the positions of the recorded values that only complete iterations compute."""
 
     body: ReadBody
     late: frozenset[int] = frozenset()
 
 
 def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
-    """Return the body with everything after the test in an `If`."""
+    """Return the body with all operations after the test in an `If`."""
     early, late = _divided(body.ops, (body.condition_out, *body.early))
     made_late = {value for operation in late for value in results(operation)}
     rows = [row for row in dict.fromkeys(body.rows) if row in made_late]
@@ -104,18 +104,19 @@ def _divided(
 
 
 def _made(ops: Iterable[Operation]) -> list[Value]:
+    """Return the results of these operations."""
     return [value for operation in ops for value in results(operation)]
 
 
 def _read(ops: Iterable[Operation]) -> list[Value]:
-    """Return the values that these operations read, and do not compute."""
+    """Return the values that these operations read but do not compute."""
     inner = list(walk(ops))
     inner_values = set(_made(inner))
     return [v for operation in inner for v in operands(operation) if v not in inner_values]
 
 
 def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known: Extents) -> Value:
-    """Return a placeholder for a row of the last, incomplete iteration, which is discarded."""
+    """Return a placeholder for a row of the last, incomplete iteration. The row is discarded after the loop."""
     shape = known.tensor(b, row.shape)
     if shape is None or row.dtype == "string":
         raise UnsupportedError(
@@ -129,6 +130,7 @@ def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known: Extents) -> Val
 
 
 def _output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> Value:
+    """Return a new value for an output of the `If`. Raise CarryTypeError if its branches differ in dtype."""
     if then.dtype != otherwise.dtype:
         raise CarryTypeError(
             f"carried values must keep their dtype, but '{otherwise.name}': {otherwise.type} becomes "
@@ -145,13 +147,13 @@ def _output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> V
 
 
 def full_rounds(b: ModelBuilder, count: Value, last_condition: Value) -> Value:
-    """Return the number of complete iterations from the number of started ones."""
+    """Return the number of complete iterations, given the number of started iterations."""
     begun = b.op("Less", b.constant(np.array(0)), count)
     left = b.op("And", begun, b.op("Not", last_condition))
     return b.op("Sub", count, cast(b, left, "int64"))
 
 
 def rows_of_rounds(b: ModelBuilder, stack: Value, rounds: Value) -> Value:
-    """Return the rows without that of the incomplete iteration."""
+    """Return the rows without the row of the incomplete iteration."""
     end = b.op("Reshape", rounds, ints(b, 1))
     return b.op("Slice", stack, ints(b, 0), end, ints(b, 0))

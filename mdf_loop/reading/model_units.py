@@ -1,10 +1,11 @@
-"""Values that users give with a unit, converted to the units that the model states.
+"""Conversion of user-supplied values with units to the units that the model states.
 
     units = ModelUnits(document)
     units.convert_inputs({"I": Quantity(0.9, "nA")})           {"I": 900.0}, of a port in pA
     units.convert_settings({"cell.tau": Quantity(1, "s")})     {"cell.tau": 1000.0}, of a parameter in ms
 
-Values without a unit are left as they are, and so is what is no mapping of values: who takes them checks them.
+Values without a unit are returned unchanged. So are arguments that are not mappings: the functions that use
+them check them.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from mdf_loop.reading.settings import parameter_of
 from mdf_loop.sweeps import ComputedSweep
 
 _STATE = "parameter "
-"""How the name of a parameter begins in a state."""
+"""Prefix of the names of parameters in a state."""
 
 
 class ModelUnits:
-    """The units of a model, to which values are converted that users give with a unit."""
+    """Units of a model, with conversions of user-supplied values to them."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -36,15 +37,15 @@ class ModelUnits:
     # --- values by name ---------------------------------------------------------------------------
 
     def convert_inputs(self, values: Any) -> Any:
-        """Return values of inputs, by port id, in the units of their ports."""
+        """Return input values, by port id, in the units of their ports."""
         return _convert_by_name(values, self._of_input, "the input '{}'")
 
     def convert_settings(self, values: Any) -> Any:
-        """Return values of parameters, by `node.parameter`, in their units."""
+        """Return parameter values, by `node.parameter`, in the units of the parameters."""
         return _convert_by_name(values, self._of_parameter, "the value of '{}'")
 
     def convert_sweep(self, values: Any) -> Any:
-        """Return lists of values of inputs and parameters, or a made sweep of them, in their units."""
+        """Return the values of a sweep, or a computed sweep, in the units of its inputs and parameters."""
         if values is None:
             return None
         if isinstance(values, ComputedSweep):
@@ -52,11 +53,11 @@ class ModelUnits:
         return _convert_by_name(values, self._of_varied, "the sweep of '{}'")
 
     def convert_bounds(self, free: Any) -> Any:
-        """Return bounds of free parameters and inputs in their units."""
+        """Return bounds of free parameters and inputs in the units of these parameters and inputs."""
         return _convert_by_name(free, self._of_varied, "a bound of '{}'")
 
     def convert_start(self, values: Any) -> Any:
-        """Return values from which a search starts in the units of parameters and inputs."""
+        """Return the start values of a search in the units of its parameters and inputs."""
         return _convert_by_name(values, self._of_varied, "the start of '{}'")
 
     def convert_state(self, values: Any) -> Any:
@@ -64,17 +65,17 @@ class ModelUnits:
         return _convert_by_name(values, self._of_state, "'{}' of the state")
 
     def convert_losses(self, of: Any) -> Any:
-        """Return words of `differentiate` with data in the units of their outputs."""
+        """Return loss specifications of `differentiate`, with their arrays in the units of their outputs."""
         return self._convert_words(of, "sse", "the array for {} of '{}'")
 
     def convert_over_trials(self, words: Any) -> Any:
-        """Return words of `over_trials` with the edges of histograms in the units of their outputs."""
+        """Return specifications of `over_trials`, with the edges of histograms in the units of their outputs."""
         return self._convert_words(words, "histogram", "{} over trials of '{}'")
 
     def convert_time_step(self, dt: Any) -> Any:
-        """Return the time between two evaluations as a number in the unit of time of the model.
+        """Return the time step as a number in the model's unit of time.
 
-        A Quantity in a usual unit of time is converted exactly and rounded once, as a text is.
+        A Quantity in a common unit of time is converted exactly and rounded once, like a text.
         """
         if dt is None:
             return None
@@ -85,7 +86,10 @@ class ModelUnits:
         return step_in(dt, unit.text)
 
     def _convert_words(self, words: Any, in_unit_of_output: str, what: str) -> Any:
-        """Return words about outputs, some of which have numbers, with these numbers converted."""
+        """Return specifications of outputs, with the numbers in them converted to the units of the outputs.
+
+        Only numbers under the key `in_unit_of_output` may have a unit.
+        """
         if words is None or not isinstance(words, Mapping):
             return words
 
@@ -107,10 +111,10 @@ class ModelUnits:
     # --- units ------------------------------------------------------------------------------------
 
     def of_outputs(self, names: Iterable[str], what: str) -> Unit:
-        """Return the unit that several outputs share.
+        """Return the unit that several outputs share. `what` names the value to convert in errors.
 
         Raises:
-            InputError: two of them have different units; `what` is to be given for all of them.
+            InputError: If two outputs have different units.
         """
         units = {name: self.of_output(name) for name in names}
         texts = {name: unit.text or "no unit" for name, unit in units.items()}
@@ -126,16 +130,18 @@ class ModelUnits:
         """Return the unit of an output port, parameter or function by its name.
 
         Raises:
-            UnknownNameError: there is none of that name.
+            UnknownNameError: If no part of the model has the name.
         """
         item = find_item(self._document, name)
         return self._of_part(item.node, item.kind, item.id)
 
     def _of_input(self, name: str, names: Container[str]) -> Unit | None:
-        """Return the unit of the ports that a name means beside other names; None if it means none.
+        """Return the unit of the ports that a name refers to, or None if no port has the name.
+
+        `names` are all given names. A port that has several of them is meant by the first in `OpenPort.names`.
 
         Raises:
-            InputError: it means ports of different units.
+            InputError: If the ports have different units.
         """
         ports = [port for port in open_ports(self._document) if port.given_as(names) == name]
         units = [self._of_part(port.node, "input_ports", port.port.id) for port in ports]
@@ -151,19 +157,19 @@ class ModelUnits:
         """Return the unit of a parameter by `node.parameter`.
 
         Raises:
-            InputError: there is no such parameter.
+            InputError: If the parameter does not exist.
         """
         return unit_of(self._document, *parameter_of(self._document, name))
 
     def _of_varied(self, name: str, names: Container[str]) -> Unit:
-        """Return the unit of an input or a parameter that has many values."""
+        """Return the unit of an input or a parameter that is varied."""
         unit = self._of_input(name, names)
         if unit is None:
             unit = NO_UNIT if name == SEED else self._of_parameter(name)
         return unit
 
     def _of_state(self, name: str, names: Container[str]) -> Unit | None:
-        """Return the unit of a value of a state; None if it cannot have any."""
+        """Return the unit of a value of a state, or None if the value cannot have a unit."""
         if name == TIME:
             return unit_of_time(self._document)
         return self._of_parameter(name.removeprefix(_STATE)) if name.startswith(_STATE) else None
@@ -178,7 +184,7 @@ class ModelUnits:
 def _convert_by_name(
     values: Any, unit_of_name: Callable[[str, Container[str]], Unit | None], what: str
 ) -> Any:
-    """Return values by name in the units of their names; a value whose name has None stays."""
+    """Return values by name in the units of the names. A value is not converted if its name has no unit."""
     if values is None or (type(values) is not dict and not isinstance(values, Mapping)):
         return values
     if not any(map(has_unit, values.values())):

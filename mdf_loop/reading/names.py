@@ -1,4 +1,4 @@
-"""Names of what a model gives: `node.port`, `node.parameter`, `node.function`."""
+"""Names of the parts of a model that a run can return: `node.port`, `node.parameter`, `node.function`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS: dict[str, Kind] = {
     "parameters": "parameter",
     "functions": "function",
 }
-"""What can be given by name; where ids clash, the first of these is meant."""
+"""Attribute of a node -> kind of state. If ids clash, a name refers to the first kind in this order."""
 
 
 class Item(Struct, frozen=True):
@@ -32,17 +32,17 @@ class Item(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """`node.item`."""
+        """Name as `node.item`."""
         return f"{self.node}.{self.id}"
 
     @property
     def state(self) -> State:
-        """State of the item."""
+        """Key of the item's value in a memory."""
         return (KINDS[self.kind], self.node, self.id)
 
 
 def items(document: Document) -> tuple[Item, ...]:
-    """Everything that can be named: for each node its output ports, parameters and functions."""
+    """Return all items of a model: the output ports, parameters and functions of each node."""
     items_by_name: dict[str, Item] = {}
     for node in document.graph.nodes:
         for kind in KINDS:
@@ -53,19 +53,19 @@ def items(document: Document) -> tuple[Item, ...]:
 
 
 def find_item(document: Document, name: str) -> Item:
-    """Return the item of a name: `node.item`, or an output port's id alone.
+    """Return the item with a name: `node.item`, or the id of an output port alone.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: If no item has the name.
     """
     return _index(document).find(name)
 
 
 class _Index:
-    """The items of a document by every name that they may be called.
+    """Index of the items of a document by all of their names.
 
     Attributes:
-        outputs: those that the model gives, as results call them; filled in when somebody asks.
+        outputs: Outputs of the model by their names in results. Filled at the first use.
     """
 
     def __init__(self, document: Document) -> None:
@@ -80,6 +80,7 @@ class _Index:
                 self._ports.append(item.name)
 
     def find(self, name: str) -> Item:
+        """Return the item with a name. Raise UnknownNameError if no item has the name."""
         if name not in self._known:
             hint = suggest(name, self._ports)
             raise UnknownNameError(f"the model has no output '{name}'", self._where, hint)
@@ -87,11 +88,11 @@ class _Index:
 
 
 _INDEXES: dict[int, tuple[ref[Document], _Index]] = {}
-"""The index of each document that is there, by its identity: its graph may be anything."""
+"""Index of each live document, by the document's identity. Documents are not always hashable."""
 
 
 def _index(document: Document) -> _Index:
-    """Return the index of a document, which is computed once, since each run needs it."""
+    """Return the index of a document. The index is computed once, since every run needs it."""
     key = id(document)
     if key not in _INDEXES:
         graph_ref = ref(document, lambda _: _INDEXES.pop(key, None))
@@ -100,10 +101,10 @@ def _index(document: Document) -> _Index:
 
 
 def output_names(document: Document) -> dict[str, str]:
-    """Return the model's outputs: the name in results, and the `node.port`.
+    """Return the model's outputs: name in results -> name of the item.
 
-    `metadata.outputs` where given, else every output port that feeds no edge. A mapping there
-    gives outputs names of their own. A graph without any output port gives its parameters.
+    The outputs are those in `metadata.outputs`, else all output ports that feed no edge. A mapping in
+    `metadata.outputs` gives the outputs names of their own. A graph without output ports returns its parameters.
     """
     graph = document.graph
     stated = (graph.metadata or {}).get("outputs")
@@ -125,10 +126,10 @@ def output_names(document: Document) -> dict[str, str]:
 
 
 def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None:
-    """Refuse a model of which a run gives nothing: no node has an output port, or all feed others.
+    """Refuse a model without outputs: no node has an output port, or all output ports feed other nodes.
 
     Raises:
-        ModelError: what to add or to name.
+        ModelError: If `outputs` is empty.
     """
     if outputs:
         return
@@ -164,14 +165,14 @@ def _parameters(graph: Any) -> list[tuple[str, str]]:
 
 
 OUTPUTS = Selection()
-"""The model's outputs."""
+"""Selection of the model's own outputs."""
 
 
 def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str, Item]:
-    """Return the requested items by their names in results. The model may name its own outputs.
+    """Return the selected items by their names in results. The model may name its own outputs.
 
     Raises:
-        UnknownNameError: something is named that the model does not have.
+        UnknownNameError: If the model does not have a selected item.
     """
     index = _index(document)
     if not index.outputs:

@@ -1,4 +1,4 @@
-"""The names that a part of a model reads: a function, a parameter, a graph that a function owns."""
+"""Names that a part of a model reads: a function, a parameter, or a graph that a function owns."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
         if isinstance(body, str):
             words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
             body = graph_by_id(body, where, document, *words)
-        with contextlib.suppress(LoopError):  # computing the function says what is wrong
+        with contextlib.suppress(LoopError):  # lowering the function reports the error
             names |= _names_read_by_body(graph_of(body, where), written.beside, document)
     return names
 
@@ -76,7 +76,7 @@ def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
 def _names_read_by_body(
     body: Any, beside: Mapping[str, Any] | None, document: Document
 ) -> set[str]:
-    """Return the outer names that a graph reads. Its metadata may stand beside it."""
+    """Return the outer names that a graph reads. `beside` is the metadata next to the graph's name."""
     about = {**(body.metadata or {}), **(beside or {})}
     names = {*free_ports(body), *(about.get("outputs") or ())}
     for node in body.nodes:
@@ -97,16 +97,22 @@ def refuse_unread(
     document: Document,
     location: tuple[str, str],
 ) -> None:
-    """Refuse arguments of an owner of graphs that are neither its `own` nor read by its graphs.
+    """Refuse arguments of a function with graphs that are neither its `own` nor read by its graphs.
 
-    `location` is what the owner is called, and what its graphs do not: `the loop 'f'`, `its body does`.
+    Args:
+        item: Function or parameter with the arguments.
+        node: Node of the item.
+        where: Path of the item.
+        own: Names of the function's own arguments.
+        document: Document of the node.
+        location: Words for the error: the function, its graphs (`the loop 'f'`, `its body does`).
 
     Raises:
-        ModelError: there is such an argument.
+        ModelError: If such an argument exists.
     """
     others = [key for key in item.args or {} if key not in own]
     read: set[str] = set(others)
-    with contextlib.suppress(LoopError):  # looking the graphs up says what is wrong
+    with contextlib.suppress(LoopError):  # the lookup of the graphs reports the error
         read = _names_read_inside(item, node, document) if others else set()
     raise_findings(
         Finding(

@@ -1,9 +1,9 @@
 """One execution of a node: input ports -> functions -> parameters -> output ports.
 
-Functions see a parameter's old value, output ports its new one. At the first execution, which is
-what a single evaluation is, the old value is the initial one.
+Functions read the old value of a parameter, output ports read the new one. In the first execution of a
+node, the old value is the initial value. A single evaluation executes each node once.
 
-Source: modeci_mdf.execution_engine.EvaluableNode (0.4.15), stated in docs/explanation/semantics.md.
+Source: modeci_mdf.execution_engine.EvaluableNode (0.4.15), documented in docs/explanation/semantics.md.
 """
 
 from __future__ import annotations
@@ -53,11 +53,17 @@ from mdf_loop.reading.readers import read_graph_function
 from mdf_loop.reading.schedule.known import Truth
 
 LOOP_RESULTS = ("iterations", "condition", "stopped_by")
-"""Names after the dot: iterations run, the last condition, why it stopped (see `StopReason`)."""
+"""Further results of a loop, written after a dot: iterations run, last condition, `StopReason` code."""
 
 
 class Context(Struct, frozen=True):
-    """Surroundings of a graph: its document, the outer names, and its `place` by ids alone."""
+    """Surroundings of a graph.
+
+    Attributes:
+        document: Document of the graph.
+        outer: Names of the enclosing scope.
+        place: Path of the graph by ids alone.
+    """
 
     document: Document
     outer: Scope | None = None
@@ -65,10 +71,12 @@ class Context(Struct, frozen=True):
 
 
 class ExecutionPoint(Struct, frozen=True):
-    """Point of execution of a node.
+    """Point in the execution of a model at which a node is executed.
 
-    `has_run` says whether it has been executed before, `old` gives what a parameter held then; `dt` is
-    the time that has passed, None if none has.
+    Attributes:
+        has_run: Truth value that tells whether the node has been executed before.
+        old: Function that returns the value of a parameter after the node's last execution.
+        dt: Time since the last execution, or None if no time passes.
     """
 
     has_run: Truth
@@ -77,7 +85,7 @@ class ExecutionPoint(Struct, frozen=True):
 
 
 class NodeReader:
-    """Reads one execution of one node."""
+    """Reader of one execution of one node."""
 
     def __init__(
         self,
@@ -108,6 +116,7 @@ class NodeReader:
         self.inputs.texts = {p.id: partial(self._text, p) for p in node.parameters if is_text(p)}
 
     def _refuse_clashes(self, ports: dict[str, Any]) -> None:
+        """Raise ScopeError if two parts of the node have the same id."""
         ids = [*ports, *(p.id for p in self.node.parameters), *(f.id for f in self.node.functions)]
         for repeated in [i for k, i in enumerate(ids) if i in ids[:k]]:
             raise ScopeError(
@@ -117,6 +126,7 @@ class NodeReader:
             )
 
     def _with_old(self, scope: Scope) -> Scope:
+        """Return a scope in which parameters have their old values, and functions their results."""
         inner = scope.inner()
         for parameter_id in self.parameters:
             inner.define(
@@ -130,20 +140,25 @@ class NodeReader:
         return inner
 
     def _text(self, parameter: Any) -> Any:
-        """Return the text of a parameter, which is then read as one and needs no other value."""
+        """Return a parameter that is a text. The parameter then needs no numeric value."""
         self.as_texts.add(parameter.id)
         return parameter.value
 
     def _loop_result(self, name: str, key: str) -> Term:
+        """Return a further result of a loop, such as `loop.iterations`."""
         if name in self.functions:
             self._once("function", name, self._function)
         if name not in self.loop_results:
             raise Poisoned
         return self._once(key, name, lambda i: self.loop_results[i][key]())
 
-    # --- computing each thing once --------------------------------------------------------------
+    # --- memoization ----------------------------------------------------------------------------
 
     def _once(self, kind: str, name: str, compute: Callable[[str], Term]) -> Term:
+        """Return a value that is computed at its first use. Raise CycleError if the value needs itself.
+
+        The method also records which parameter reads the value.
+        """
         key = (kind, name)
         self.reads.setdefault(self.reader, set()).add(name)
         if key in self.under_way:
@@ -171,21 +186,24 @@ class NodeReader:
 
     @contextmanager
     def _place(self, kind: str, name: str) -> Iterator[str]:
+        """Set the path and the random site for a part of the node. The context value is the path."""
         where = f"{self.where}.{kind}['{name}']"
         item = f"{self.node.id}.{name}"
         if kind == "output_ports" and (name in self.parameters or name in self.functions):
-            item = f"{self.node.id}.output_ports.{name}"  # what it gives has that name, too
+            item = f"{self.node.id}.output_ports.{name}"  # a parameter or function of the node has the same name
         place = self.b.at_place(graph=self.context.place, item=item, call=0)
         with self.b.at(where, f"{self.node.id}.{name}"), place:
             yield where
 
     def _note(self, where: str, term: Term) -> Term:
+        """Record the value of a path in the document, and return the value."""
         self.b.types[where] = term
         return term
 
     # --- B: old values of parameters ------------------------------------------------------------
 
     def _old_parameter(self, name: str) -> Term:
+        """Return the value of a parameter before this execution."""
         has_run = self.moment.has_run
         if has_run is False or name in self.fixed:
             return self._initial(name)
@@ -195,7 +213,7 @@ class NodeReader:
         return selected(self.b, has_run, old, self._initial(name))
 
     def _initial(self, name: str) -> Term:
-        """Return the value of a parameter before the node is executed for the first time."""
+        """Return the value of a parameter before the first execution of the node."""
         parameter = self.parameters[name]
         with self._place("parameters", name) as where:
             if is_stateful(parameter):
@@ -219,11 +237,13 @@ class NodeReader:
             return self._note(where, self._expression(parameter.value, self.old))
 
     def _expression(self, expression: Any, scope: Scope, part: str = "") -> Term:
+        """Return the value of an expression. `part` is its field in the document."""
         return lower_expression(self.b, expression, scope, part)
 
     # --- C: functions ---------------------------------------------------------------------------
 
     def _function(self, name: str) -> Term:
+        """Return the result of a function of the node."""
         with self._place("functions", name) as where:
             return self._note(where, self._call(self.functions[name], where, self.old))
 
@@ -245,6 +265,7 @@ class NodeReader:
     # --- D: new values of parameters ------------------------------------------------------------
 
     def _new_parameters(self) -> Scope:
+        """Return a scope in which parameters have their new values."""
         scope = self.old.inner()
         changed: set[str] = set()
         items = (*self.node.functions, *self.node.parameters)
@@ -258,13 +279,15 @@ class NodeReader:
                 changed.add(parameter.id)
                 compute = self._renewed(scope)
             self.reader = parameter.id
-            with suppress(LoopError, Poisoned):  # found again by what reads the parameter
+            # Each reader of the parameter raises the error again.
+            with suppress(LoopError, Poisoned):
                 self._once("new", parameter.id, compute)
             scope.define(parameter.id, partial(self._once, "new", parameter.id, self._kept))
         self.reader = None
         return scope
 
     def _keeps_old_value(self, parameter: Any, changed: set[str]) -> bool:
+        """Return True if the new value of a parameter is its old value."""
         if self.moment.has_run is not False:
             return parameter.id in self.fixed
         reads = names_in(parameter.value)
@@ -276,9 +299,12 @@ class NodeReader:
         )
 
     def _kept(self, name: str) -> Term:
+        """Return the old value of a parameter as its new value."""
         return self._once("old", name, self._old_parameter)
 
     def _renewed(self, scope: Scope) -> Callable[[str], Term]:
+        """Return a function that computes the new value of a parameter. Names are looked up in `scope`."""
+
         def compute(name: str) -> Term:
             parameter = self.parameters[name]
             with self._place("parameters", name) as where:
@@ -290,6 +316,7 @@ class NodeReader:
         return compute
 
     def _update(self, parameter: Any, where: str, scope: Scope) -> Term:
+        """Return the new value of a parameter without its conditions."""
         if parameter.value is not None:
             return self._expression(parameter.value, scope)
         if parameter.function:
@@ -313,7 +340,7 @@ class NodeReader:
         raise no_value(parameter)
 
     def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:
-        """`where(test, value, current)` for each condition in order."""
+        """Apply `where(test, value, current)` for each condition of the parameter in order."""
         for k, condition in enumerate(parameter.conditions):
             test_expression, chosen = condition_fields(condition)
             test_value = self._expression(test_expression, scope, f"conditions.{k}.test")
@@ -352,7 +379,7 @@ class NodeReader:
         return results
 
     def _find_broken_parameters(self) -> None:
-        """Record findings about parameters: errors for parameters that anything reads, else notes."""
+        """Record findings about parameters. An error in a parameter that no other part reads becomes a note."""
         read: set[str] = set()
         more = self.reads.get(None, set())
         while more:
@@ -370,7 +397,10 @@ class NodeReader:
                 self.b.note(what, finding.where)
 
     def _ports_sharing_a_tuple(self) -> dict[str, list[str]]:
-        """Ports that all say the bare name of one loop or choice get its results by position."""
+        """Return the output ports that share a loop or choice by its bare name, with the ports in order.
+
+        Each of these ports gets the result at its position.
+        """
         groups: dict[str, list[str]] = {}
         for port in self.node.output_ports:
             item = self.functions.get(port.value) or self.parameters.get(port.value)
@@ -379,6 +409,7 @@ class NodeReader:
         return {port: ports for ports in groups.values() if len(ports) > 1 for port in ports}
 
     def _by_position(self, term: tuple[Term, ...], shared: dict[str, list[str]], port: str) -> Term:
+        """Return the result of a loop or choice at the position of a port among the ports that share the results."""
         ports = shared[port]
         word = (
             "loop" if any(is_loop(item.function) for item in self.functions.values()) else "choice"

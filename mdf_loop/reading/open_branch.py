@@ -1,20 +1,19 @@
-"""A branch that does not fit the shapes at hand: it is read again with open ones.
+"""Branches that do not fit the shapes of the run. Such a branch is read again with open (unknown) extents.
 
-Which branch is taken is known only to the run, and shapes are those of one run. So a branch that
-no shapes like these could ever reach is no reason to refuse a model; a run that does reach it
-fails there.
+Only the run determines the selected branch, but the shapes are those of one run. So a branch that does not
+fit these shapes is not an error of the model. Only a run that selects the branch fails.
 
     if %one giving %y: float32[d]             # x: float32[2, 3], its port says [-1, -1]
       %s: float32[2] = Squeeze(%x, 1)         # is refused: that axis has 3 elements
       give %s
     ->
-      %none: int64[1] = Not(%one)             # 0; but only the run knows
+      %none: int64[1] = Not(%one)             # 0, but only the run can know it
       %extents: int64[d] = Slice(Shape(%x), %none)
       %x_open: float32[d, d_2] = Reshape(%x, %extents)
       %s: float32[d] = Squeeze(%x_open, 1)
       give %s
 
-Extents that the model states stay known: what cannot be for any input is refused as ever.
+Extents that the model states stay known. A branch that fits no input at all is refused.
 """
 
 from __future__ import annotations
@@ -34,17 +33,19 @@ from mdf_loop.ops.build_helpers import ints
 from mdf_loop.reading.general_shapes import GeneralShapes, is_settled, is_specialised
 
 ReadIn = Callable[[ModelBuilder, Scope], Sequence[Value]]
-"""Appends what a branch computes, for what its names stand for; the values that leave it."""
+"""Function that appends the operations of a branch, with names looked up in a scope, and returns the outputs."""
 
 
 _RULES = frozenset({"CarryShapeError", "JoinError"})
-"""Findings about shapes that are chosen to be strict, not about what can be computed."""
+"""Findings about strict shape rules of this package. Other shapes do not remove them."""
 
 
 class OpenBranch:
-    """A branch of a choice while it is read: for the shapes at hand, else for open ones.
+    """Branch of a choice that is read for the shapes of the run or, if it does not fit them, for open shapes.
 
-    `is_then` is what the condition is where the branch is reached; `is_open` tells how it went.
+    Attributes:
+        is_then: Value of the condition for which the branch is selected.
+        is_open: True if the branch was read for open shapes.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class OpenBranch:
         self.is_open = False
 
     def read(self, b: ModelBuilder) -> Sequence[Value]:
-        """Append it to a builder of its own; its values."""
+        """Append the branch to its own builder, and return its outputs."""
         if b.constant_of(self.condition) is not None:
             return self.read_in(b, self.scope)
         first = self._attempt(b, self.scope)
@@ -72,12 +73,12 @@ class OpenBranch:
         raise Poisoned
 
     def _may_fit(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
-        """Return True if other shapes may remove all findings, since none of them is a rule of this package."""
+        """Return True if other shapes may remove all findings."""
         lasting = b.findings.lasting
         return bool(findings) and not any(f in lasting or f.kind in _RULES for f in findings)
 
     def _opened(self, b: ModelBuilder, why: Finding) -> Sequence[Value] | None:
-        """Return the branch's values for open shapes, or None if the branch is wrong for all shapes."""
+        """Return the branch's outputs for open shapes, or None if the branch is wrong for all shapes."""
         for ranks_stay in (True, False):
             b.discard(b.ops)
             b.ops.clear()
@@ -93,6 +94,7 @@ class OpenBranch:
         return None
 
     def _attempt(self, b: ModelBuilder, scope: Scope) -> _Attempt:
+        """Read the branch, and collect its findings."""
         leaves = None
         mark = len(b.findings.items)
         with b.findings.catch():
@@ -100,22 +102,22 @@ class OpenBranch:
         return _Attempt(leaves, b.findings.since(mark))
 
     def _none(self, b: ModelBuilder) -> Value:
-        """0 where the branch is reached, as only the run can tell."""
+        """Return a tensor that is [0] in every run that selects the branch, but is unknown before the run."""
         other = b.op("Not", self.condition) if self.is_then else self.condition
         return b.op("Reshape", cast(b, other, "int64"), ints(b, 1))
 
 
 class _Attempt(Struct, frozen=True):
-    """Result of reading a branch, with its errors."""
+    """Outputs of a branch, or None, with the findings about the branch."""
 
     leaves: Sequence[Value] | None
     findings: tuple[Finding, ...]
 
 
 class _OpenScope(Scope):
-    """The names of a place; what they stand for has the shapes that it has for all inputs.
+    """Scope whose values have general shapes instead of the shapes of the run.
 
-    Where `ranks_stay` is false, what has no stated shape may have any number of axes.
+    If `ranks_stay` is false, values without a stated shape may have any number of axes.
     """
 
     def __init__(
@@ -140,6 +142,7 @@ class _OpenScope(Scope):
         return None if term is None else self._open(term)
 
     def _open(self, term: Term) -> Term:
+        """Return the term with general shapes."""
         if isinstance(term, tuple):
             return type(term)(self._open(part) for part in term)
         if term not in self._opened:

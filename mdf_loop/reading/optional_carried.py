@@ -1,10 +1,10 @@
-"""Carried values that may be absent before the first iteration, and never are after it.
+"""Carried values that may be absent before the first iteration, and are present after each iteration.
 
     enter: optional(sequence(float32))        enter: optional(sequence(float32))
     leave: sequence(float32)            ->    leave: Optional(leave)
     final: sequence(float32)                  final: OptionalGetElement(final)
 
-Source: ONNX operators, Loop-16 (its test with an optional sequence), which lets the types differ.
+Source: ONNX operators, Loop-16 (its test with an optional sequence), in which the types may differ.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mdf_loop.reading.body import ReadBody
 
 
 def as_entered(b: ModelBuilder, body: ReadBody) -> ReadBody:
-    """Return the body whose leaving values are optional if the entering values are."""
+    """Return the body with leaving values made optional where the entering values are optional."""
     inside = b.body()
     leaves = tuple(
         inside.op("Optional", leave) if enter.dtype == optional_of(leave.dtype) else leave
@@ -28,6 +28,6 @@ def as_entered(b: ModelBuilder, body: ReadBody) -> ReadBody:
 
 
 def as_left(b: ModelBuilder, final: Value, leave: Value) -> Value:
-    """Return the result in the type that the body gives. A run fails if the value is absent."""
+    """Return a final value in the type that the body computes. A run fails if the value is absent."""
     is_wrapped = final.dtype == optional_of(leave.dtype)
     return b.op("OptionalGetElement", final) if is_wrapped else final

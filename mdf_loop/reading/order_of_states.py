@@ -1,7 +1,7 @@
-"""States of a node whose `time_derivative` reads another state's new value instead of its old one.
+"""Notes about states whose `time_derivative` reads the new value of another state.
 
-Parameters are updated in the order in which they are written, each from the new values of those above it.
-Functions run before all parameters and read old values. So with `v` above `w`:
+Parameters are updated in document order. Each parameter reads the new values of the parameters above it.
+Functions run before all parameters and read old values. With `v` above `w`:
 
     v' = v + dt * f(v, w)
     w' = w + dt * g(v', w)     # simultaneous Euler steps have g(v, w)
@@ -31,7 +31,7 @@ def new_values_read(document: Document) -> Iterator[Finding]:
 
 
 def _pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
-    """Yield reader, state, and the stateless parameter that passes the state on (empty if none does)."""
+    """Yield each reader and state, with the stateless parameter between them (an empty text if there is none)."""
     updated: dict[str, Mapping[str, str]] = {}
     for parameter in node.parameters if any(map(_integrates, node.parameters)) else ():
         if not is_stateful(parameter):
@@ -45,7 +45,7 @@ def _pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
 
 
 def _names_read(parameter: Any, node: Any, document: Document) -> set[str]:
-    """Return the names that a parameter reads; none for one whose graph is missing, which cannot run."""
+    """Return the names that a parameter reads. A parameter whose graph is missing reads none."""
     try:
         return names_read_by(parameter, node, document)
     except LoopError:
@@ -53,10 +53,10 @@ def _names_read(parameter: Any, node: Any, document: Document) -> set[str]:
 
 
 def _states_read(names: set[str], updated: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the states whose new values `names` read, each with the parameter that passes it on.
+    """Return the states whose new values `names` read, each with the stateless parameter between them.
 
-    `updated` holds the same for each parameter above. Names of functions and of parameters below are
-    missing in it, because these have old values.
+    `updated` has these states for each parameter above. Functions and parameters below are missing in it,
+    because they have old values.
     """
     states: dict[str, str] = {}
     for name in sorted(names & updated.keys()):
@@ -66,7 +66,7 @@ def _states_read(names: set[str], updated: Mapping[str, Mapping[str, str]]) -> d
 
 
 def _integrates(parameter: Any) -> bool:
-    """Return True if steps of time update a parameter: `value` and `function` go before a derivative."""
+    """Return True if time steps update a parameter. `value` and `function` take precedence over a derivative."""
     return (
         parameter.time_derivative is not None and parameter.value is None and not parameter.function
     )
@@ -80,7 +80,7 @@ def _changes(parameter: Any) -> bool:
 
 
 def _is_zero(derivative: Any) -> bool:
-    """Return True for a number or a list that is written out and has zeros alone."""
+    """Return True for a literal number or list that has zeros only."""
     try:
         written = ast.literal_eval(derivative) if isinstance(derivative, str) else derivative
         return not np.any(np.asarray(written, float))
@@ -89,6 +89,7 @@ def _is_zero(derivative: Any) -> bool:
 
 
 def _sentence(node: str, reader: str, state: str, through: str) -> str:
+    """Return the text of the note."""
     by = f" through '{through}'" if through else ""
     functions = f"'{through}' and the derivative" if through else "the derivative"
     return (

@@ -1,14 +1,14 @@
-"""A model over time: its first evaluation, then one loop whose body is one evaluation.
+"""Reading of a model over time: a first evaluation, then one loop whose body is one evaluation.
 
     first:  y, states = evaluate(inputs)                       # no time has passed
     later:  for i in range(steps):
                 y, states = evaluate(inputs, states, dt)       # states are carried, y recorded
 
-What is carried is found by reading: every parameter whose old value something reads, every output
-that an edge brings back, what scheduler conditions count. A carried value gets the dtype and shape
-that hold for all steps.
+The carried states are found while the body is read: parameters whose old value is read, outputs that an
+edge leads back, counts of scheduler conditions. A carried value has the dtype and shape that hold for all
+steps.
 
-Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15), called again and again.
+Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15), called repeatedly.
 """
 
 from __future__ import annotations
@@ -38,18 +38,23 @@ from mdf_loop.specification import RunSpecification
 
 
 def _executed(sets: Value) -> Output:
-    """Return the output for the nodes that ran, if the run determines them (see `SETS`)."""
+    """Return the program output with the nodes that ran, for a schedule that the run decides (see `SETS`)."""
     return Output("executed", sets, OutputRole.EXECUTED)
 
 
 class OverTime(Struct, frozen=True):
-    """The two programs of a model over time.
+    """Two programs of a model over time.
 
-    `first` gives recorded values, then states; `later` takes inputs, states, `steps` and `dt`, and
-    gives recorded values with an axis of time, then states. `plans` are the orders of execution in
-    both programs, None where that is decided while running. `types` are what the places of the
-    model became in the later one. `watched` are floats by the name of the model, and which output
-    each is: in the first program, and in the later one.
+    Attributes:
+        first: Program of the first evaluation. It returns recorded values, then states.
+        later: Program of the later evaluations. It takes inputs, states, `steps` and `dt`, and returns
+            recorded values with a time axis, then states.
+        recorded: Names of the recorded values.
+        watched: Watched floats of both programs, by name in the model, each with its program output.
+        states: States that are passed from `first` to `later`.
+        schedule: Schedule of the graph.
+        plans: Execution orders in both programs. None if the run decides the order.
+        types: Values of the document's paths in the later program.
     """
 
     first: Program
@@ -65,15 +70,15 @@ class OverTime(Struct, frozen=True):
 def read_over_time(
     document: Document, bound: Bound, options: Options, specification: RunSpecification
 ) -> OverTime:
-    """Read a model as its first evaluation and a loop over all others, for values of these types.
+    """Read a model over time for inputs of these types.
 
     Raises:
-        LoopError: everything that is wrong with the model, at once.
+        LoopError: All errors in the model.
     """
     arguments = (document, bound, options, specification)
     first = _FirstReader(*arguments)
     while (later := _LaterReader(*arguments, first)).read():
-        continue  # some state takes a wider type than it has entered with
+        continue  # the type of a state was widened, so the body is read again
     program = later.finish()
     states = tuple(later.carrying.enters)
     raise_findings(_not_arrays(document, later.carrying.enters))
@@ -102,7 +107,7 @@ def read_over_time(
 
 
 def _not_arrays(document: Document, enters: Mapping[State, Value]) -> Iterator[Finding]:
-    """Yield findings about values that are carried from step to step, but are no arrays."""
+    """Yield findings about states that are not arrays."""
     for (kind, node, name), value in enters.items():
         if not is_tensor(value.dtype):
             yield Finding(
@@ -115,7 +120,7 @@ def _not_arrays(document: Document, enters: Mapping[State, Value]) -> Iterator[F
 
 
 class _FirstReader(ProgramReader):
-    """Reads the first evaluation."""
+    """Reader of the first evaluation."""
 
     def __init__(
         self, document: Document, bound: Bound, options: Options, specification: RunSpecification
@@ -137,13 +142,13 @@ class _FirstReader(ProgramReader):
         return tensor(self.b, current(self.graph, state))
 
     def finish(self, states: Sequence[State]) -> Program:
-        """Return the program that also gives these states."""
+        """Return the program with these states as further outputs."""
         final_states = [after(state, self.state(state)) for state in states]
         return self.program([*self.recorded.values(), *final_states])
 
 
 class _LaterReader(ProgramReader):
-    """Reads the loop; states are carried as they are asked for."""
+    """Reader of the loop over the later evaluations. A state is carried from its first read on."""
 
     def __init__(
         self,
@@ -170,6 +175,7 @@ class _LaterReader(ProgramReader):
         self.carrying = LoopMemory(self.body, first.memory.types, self._initial, surely)
 
     def _initial(self, state: State) -> Value:
+        """Return the program input for the value of a state before the loop."""
         types = self.carrying.types
         if state[0] in PLACES and state not in types.of:
             types.widen(state, self.first.state(state))
@@ -178,6 +184,7 @@ class _LaterReader(ProgramReader):
         return self.declare_one(f"{name} before", *type_, role=InputRole.STATE, of=name)
 
     def _control(self, name: str, dtype: str) -> Value:
+        """Return the program input `steps` or `dt`."""
         return self.declare_one(name, dtype, (), role=InputRole.CONTROL, of=name)
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
@@ -192,7 +199,7 @@ class _LaterReader(ProgramReader):
         return self.scanned[name].row
 
     def read(self) -> bool:
-        """Read the body; whether it must be read again, with wider types."""
+        """Read the body. Return True if it must be read again, with wider types."""
         self.graph: GraphReader = self.read_graph(self.carrying, self.dt)
         self.rows = self.outputs(self.graph)
         watches = self.specification.controls.watches
@@ -228,5 +235,6 @@ class _LaterReader(ProgramReader):
         return self.program([*stacks, *(after(state, c.final) for state, c in finals)])
 
     def _stack(self, row: Output) -> Value:
+        """Return a new value for the rows of a recording, with a time axis."""
         shape, dtype = row.value.shape, row.value.dtype
         return self.b.new(dtype, None if shape is None else ("time", *shape), row.name)

@@ -1,4 +1,4 @@
-"""A graph that an argument of a function holds or names: where it is, and what is written of it."""
+"""Graphs that an argument of a function contains or names, with their paths and metadata."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdf_loop.errors import ModelError, SignatureError
 
 
 class Role(Struct, frozen=True):
-    """Name of a graph in errors: the `part` of an `owner` of this `kind`."""
+    """Words for a graph in errors: the `part` of an `owner` of this `kind`."""
 
     argument: str = "body"
     part: str = "body"
@@ -24,24 +24,32 @@ class Role(Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """`the body of the loop`, `the then branch of 'm.choice'`."""
+        """Name of the graph in errors: `the body of the loop`, `the then branch of 'm.choice'`."""
         part = self.part if self.part[-1].isdigit() else f"the {self.part}"
         return f"{part} of {self.owner}"
 
     @property
     def noun(self) -> str:
-        """A body, or one of several branches."""
+        """Noun for the graph: body or branch."""
         return "body" if self.part == "body" else "branch"
 
 
 LOOP_BODY = Role()
+"""Role of the body of a loop."""
 
 
 class OwnedGraph(Struct, frozen=True):
-    """A graph with its path, and what its metadata say; those beside its name come first.
+    """Graph with its path and metadata. Metadata next to the graph's name override the graph's own.
 
-    `inputs` and `outputs` are None where they are not written. Values enter a `strict` graph
-    through what is declared only. `shapes` is strict, dynamic or nothing.
+    Attributes:
+        graph: Graph of the document.
+        where: Path of the graph.
+        role: Words for the graph in errors.
+        metadata: Metadata of the graph.
+        inputs: Names of the inputs, or None if they are not stated.
+        outputs: Names of the outputs, or None if they are not stated.
+        strict: True if the graph captures only declared values.
+        shapes: 'strict', 'dynamic' or None.
     """
 
     graph: Any
@@ -60,8 +68,8 @@ def owned_graph(
     """Return the graph for an argument of the function `item`.
 
     Raises:
-        ModelError: it is missing, is no graph, contains itself, or its metadata are wrong.
-        SignatureError: the names of its inputs or outputs are no names.
+        ModelError: If the graph is missing, is not a graph, contains itself, or has wrong metadata.
+        SignatureError: If its inputs or outputs are not lists of names.
     """
     graph, path = _found(written, _path(written, item, where, role.argument), role, document)
     beside = {k: v for k, v in (written.beside or {}).items() if v is not None}
@@ -81,7 +89,7 @@ def owned_graph(
 
 
 def _path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
-    """Return the place of the graph, or of its name, in the document."""
+    """Return the path of the graph, or of its name, in the document."""
     path = f"{where}.args.{argument}"
     if written.parameters:
         node_where = where.removesuffix(f".functions['{item.id}']")
@@ -91,6 +99,7 @@ def _path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
 
 
 def _found(written: WrittenBody, path: str, role: Role, document: Document) -> tuple[Any, str]:
+    """Return the graph with its path. Raise ModelError if the argument is not a graph."""
     value = written.value
     if value is None:
         raise ModelError(
@@ -111,7 +120,7 @@ def _found(written: WrittenBody, path: str, role: Role, document: Document) -> t
 
 
 def _names(metadata: Mapping[str, Any], key: str, role: Role, where: str) -> tuple[str, ...] | None:
-    """Return the stated names of its inputs or outputs, or None."""
+    """Return the stated names of the graph's inputs or outputs, or None."""
     value, location = metadata.get(key), f"the {role.noun}'s metadata.{key}"
     if value is None:
         return None

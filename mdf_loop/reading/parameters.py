@@ -1,4 +1,4 @@
-"""Kinds of parameters: fixed, state, empty, or graph."""
+"""Kinds of parameters: fixed, state, text, empty, or graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.lower import draws_numbers, names_in
 
 
 def fixed_parameters(node: Any) -> set[str]:
-    """Parameters that have one value for ever: they read nothing that can change, and draw nothing."""
+    """Return the ids of parameters with a constant value: they read no changing value and draw no random numbers."""
     fixed = {
         p.id
         for p in node.parameters
@@ -30,7 +30,7 @@ def fixed_parameters(node: Any) -> set[str]:
 
 
 def is_stateful(parameter: Any) -> bool:
-    """Return True for a state: a parameter with a derivative, an initial value, or itself in its value."""
+    """Return True for a state: a parameter with a derivative, an initial value, or its own name in its value."""
     return (
         parameter.time_derivative is not None
         or parameter.default_initial_value is not None
@@ -53,26 +53,26 @@ def further_expressions(item: Any) -> Iterator[Any]:
 
 
 def condition_fields(condition: Any) -> tuple[Any, Any]:
-    """Test and value of a condition of a parameter, which modeci_mdf holds as an object or a dict."""
+    """Return the test and the value of a parameter's condition, which is an object or a dict."""
     written = as_mapping(condition)
     return written.get("test"), written.get("value")
 
 
 def is_empty(parameter: Any) -> bool:
-    """Return True if a parameter states nothing."""
+    """Return True if a parameter has no value, function, derivative, initial value or condition."""
     written = (parameter.value, parameter.time_derivative, parameter.default_initial_value)
     return not (parameter.function or parameter.conditions) and all(w is None for w in written)
 
 
 def no_value(parameter: Any) -> ExpressionError:
-    """Return the error about a parameter that states nothing."""
+    """Return the error about an empty parameter."""
     return ExpressionError(
         f"the parameter '{parameter.id}' has no value", hint="give it a value or a function"
     )
 
 
 def is_text(parameter: Any) -> bool:
-    """Return True for a parameter that holds nothing but a text, or a list of texts."""
+    """Return True for a parameter that is only a text, or a list of texts."""
     value = parameter.value
     texts = value if isinstance(value, list | tuple) and value else [value]
     plain = not (parameter.function or parameter.conditions or is_stateful(parameter))
@@ -80,7 +80,7 @@ def is_text(parameter: Any) -> bool:
 
 
 def is_document_part(value: Any) -> bool:
-    """Return True if a parameter holds a graph (a loop body) rather than a number."""
+    """Return True if the value of a parameter is a graph (a loop body) rather than a number."""
     return (
         isinstance(value, dict)
         or hasattr(value, "nodes")

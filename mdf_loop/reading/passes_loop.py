@@ -1,12 +1,12 @@
-"""An evaluation whose schedule is decided while running: a loop over passes.
+"""Evaluation whose schedule is decided during the run: a loop over passes.
 
     while not terminated:                    # one pass
         for layer in layers:
             runs = [condition holds, and not terminated]
             for node in layer:
-                if runs[node]: execute it    # what nodes hold is carried from pass to pass
+                if runs[node]: execute it    # the values of nodes are carried from pass to pass
 
-What conditions count is carried too; what persists over evaluations goes on into the next one.
+The counts of conditions are carried too. Persistent counts continue in the next evaluation.
 
 Source: graph_scheduler.Scheduler.run (1.2.2).
 """
@@ -49,7 +49,7 @@ from mdf_loop.reading.schedule.known import (
 from mdf_loop.reading.schedule.plan import EVALUATION, MOST_PASSES, PASS, Schedule
 
 SETS: State = ("count", "", "sets")
-"""The nodes that ran: for every pass and layer, whether it was visited, and each of its nodes."""
+"""State with the nodes that ran: for each pass and layer, a flag for its visit, then one flag per node."""
 
 
 def count_state(key: Key) -> State:
@@ -58,7 +58,7 @@ def count_state(key: Key) -> State:
 
 
 class _Ends(Struct, frozen=True):
-    """One pass: its number, whether passes go on after it, and which nodes ran in each layer."""
+    """Results of reading one pass: its number, the condition for a further pass, and the row of executed nodes."""
 
     iteration: Value
     go_on: Value
@@ -66,7 +66,7 @@ class _Ends(Struct, frozen=True):
 
 
 class PassesLoop:
-    """Reads the loop over the passes of one evaluation into a memory."""
+    """Reader of the loop over the passes of one evaluation, which stores the results in a memory."""
 
     def __init__(
         self, executor: Executor, schedule: Schedule, memory: Memory, recorded: Iterable[State]
@@ -82,7 +82,7 @@ class PassesLoop:
     # --- the loop -------------------------------------------------------------------------------
 
     def read(self, initial: dict[Key, Number | Truth]) -> None:
-        """Append the loop; `initial` is what the schedule has kept of earlier evaluations."""
+        """Append the loop. `initial` are the schedule's counts from earlier evaluations."""
         order = [node for layer in self.schedule.layers for node in layer]
         self.executor.learn_types(self.memory, order)
         while True:
@@ -97,7 +97,7 @@ class PassesLoop:
         self._hold(inner, loop)
 
     def _body(self, counters: Counters) -> tuple[LoopMemory, _Ends]:
-        """One pass, read into a body; its carried values start from what is held now."""
+        """Read one pass into a loop body. Its carried values start from the values in the memory."""
         known = [node for node in self.executor.nodes if self.memory.ran(node) is True]
         inner = LoopMemory(
             self.b.loop_body(), self.types, lambda s: self._start(s, counters), known
@@ -105,6 +105,7 @@ class PassesLoop:
         return inner, self._pass(inner)
 
     def _loop(self, inner: LoopMemory, go: Truth, ends: _Ends) -> Loop:
+        """Return the `Loop` operation over passes. `go` is the condition for the first pass."""
         b, body, row = self.b, inner.b, ends.row
         return Loop(
             name=f"{self.executor.where} passes",
@@ -136,7 +137,7 @@ class PassesLoop:
         return fitted(self.b, tensor(self.b, self.memory.get(state)), dtype, shape)
 
     def _hold(self, inner: LoopMemory, loop: Loop) -> None:
-        """Hold what the loop has left, and count the evaluation."""
+        """Store the final values of the loop in the memory, and count the evaluation."""
         finals = {s: c.final for s, c in zip(inner.enters, loop.carried, strict=True)}
         for state, final in finals.items():
             if state[0] == "ran":
@@ -160,6 +161,7 @@ class PassesLoop:
     # --- one pass -------------------------------------------------------------------------------
 
     def _pass(self, memory: LoopMemory) -> _Ends:
+        """Read one pass: visit the layers in order and execute the nodes whose conditions hold."""
         b, schedule = memory.b, self.schedule
         iteration = b.new("int64", (), "pass")
         counts: dict[Key, Number | Truth | None] = {
@@ -190,7 +192,7 @@ class PassesLoop:
         return _Ends(iteration, go_on, self._row(b, visits))
 
     def _bounded(self, b: ModelBuilder, go_on: Truth, any_ran: Truth, iteration: Value) -> Value:
-        """Return the condition for further passes. A run fails if passes never end."""
+        """Return the condition for a further pass. A run fails if the passes would never end."""
         schedule = self.schedule
         with b.at(f"{schedule.where}.conditions"):
             limit = b.op("Less", iteration, b.constant(np.array(MOST_PASSES - 1)))
@@ -200,18 +202,18 @@ class PassesLoop:
             return self._unless(b, go_on, any_ran, schedule.endless())
 
     def _unless(self, b: ModelBuilder, go_on: Truth, ok: Truth, error: LoopError) -> Value:
-        """`go_on`, but the run fails if it goes on and is not `ok`."""
+        """Return `go_on`. A run fails if `go_on` is true and `ok` is false."""
         fine = value_of(b, either(b, opposite(b, go_on), ok))
         return guard_value(b, value_of(b, go_on), fine, error.findings[0].what)
 
     def _row(self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]) -> Value:
-        """Which nodes ran, in the order of the layers, each layer's after whether it was visited."""
+        """Return one flag per layer for its visit, each followed by one flag per node that tells if the node ran."""
         flags = [flag for visited, runs in visits for flag in (visited, *runs.values())]
         single = [b.op("Unsqueeze", value_of(b, flag), ints(b, 0)) for flag in flags]
         return b.op("Concat", *single, axis=0)
 
     def _execute(self, node: str, runs: Truth, memory: LoopMemory) -> None:
-        """Execute a node if it runs; else it holds what it held."""
+        """Execute a node if `runs` is true. Otherwise the node keeps its values."""
         if runs is False:
             return
         if not isinstance(runs, Value):
@@ -244,9 +246,9 @@ class PassesLoop:
         memory.has_run(node, either(memory.b, has_run, runs))
 
     def _kept(self, node: str, memory: LoopMemory) -> list[State]:
-        """Return the states of a node that anything may read: outputs, recorded values, and old parameters.
+        """Return the states of a node that other parts may read: outputs, recorded values and old parameters.
 
-        The first evaluation, in which no time passes, does not read what others integrate from.
+        Parameters with a time derivative belong to them, since later evaluations integrate from their values.
         """
         parameters = self.executor.nodes[node].parameters
         outputs = states_of(self.executor.nodes[node])
@@ -256,10 +258,10 @@ class PassesLoop:
         states = dict.fromkeys((*outputs, *recorded, *over_time, *old))
         return [state for state in states if state in self.types.of]
 
-    # --- conditions that look at values ---------------------------------------------------------
+    # --- Threshold conditions -------------------------------------------------------------------
 
     def _candidates(self, reaches: Reaches) -> list[State]:
-        """Return the possible meanings of a Threshold: a parameter, function or output, in this order."""
+        """Return the state that a Threshold refers to: a parameter, function or output, in this order."""
         node = self.executor.nodes[reaches.node]
         for kind, items in (
             ("parameter", node.parameters),
@@ -297,7 +299,7 @@ class PassesLoop:
         return look
 
     def _at_first(self, b: ModelBuilder, reaches: Reaches, state: State) -> Value:
-        """Return the value of a node that has not run: its initial value, or 0."""
+        """Return the value for a Threshold on a node that has not run: its initial value, or 0."""
         if state[0] != "parameter":
             return b.constant(np.array(0.0))
         node = self.executor.nodes[reaches.node]
@@ -306,12 +308,12 @@ class PassesLoop:
         initial_value = (
             outer.find(initial) if outer is not None and isinstance(initial, str) else None
         )
-        if initial_value is not None:  # it is set from outside
+        if initial_value is not None:  # the run sets the initial value
             return _one_number(b, tensor(b, initial_value), reaches)
         return b.constant(np.array(self._written(reaches, initial)))
 
     def _written(self, reaches: Reaches, initial: Any) -> float:
-        """Return the initial value in the document."""
+        """Return the initial value in the document as a number."""
         try:
             value: Any = 0.0 if initial is None else initial
             for index in reaches.indices if initial is not None else ():
@@ -327,7 +329,7 @@ class PassesLoop:
 
 
 def _met(value: float, reaches: Reaches) -> bool:
-    """Return True if a number meets a threshold."""
+    """Return True if a number that is known now meets a threshold."""
     if reaches.sign in ("==", "!="):
         near = np.isclose(value, reaches.threshold, atol=reaches.atol, rtol=reaches.rtol)
         return bool(near) == (reaches.sign == "==")
@@ -348,6 +350,7 @@ def _one_number(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
 
 
 def _meets(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
+    """Return the truth value of a comparison of a number with a threshold."""
     limit = b.constant(np.array(reaches.threshold))
     if reaches.sign not in ("==", "!="):
         return b.op(ONNX_SIGNS[reaches.sign], value, limit)

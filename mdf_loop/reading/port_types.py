@@ -1,7 +1,7 @@
 """Conversion of values to the types that ports state.
 
-The type says what a value from outside, or written as a default, becomes. What arrives over an edge
-is left alone, as in modeci_mdf: its importers write `float` on every port, PsyNeuLink `int64`.
+A value from outside, or a default in the document, is converted to the stated type. A value from an edge is
+not converted, as in modeci_mdf: its importers write `float` on every port, PsyNeuLink writes `int64`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from mdf_loop.ops.build_helpers import cast
 
 
 def as_held(b: ModelBuilder, port: Any, value: Value) -> Value:
-    """Return the value that a port holds for a value from an edge, or from the scope around a body.
+    """Return a value from an edge, or from the scope around a body, in the form in which a port stores it.
 
-    The value as it is, as in modeci_mdf: numbers keep their dtype and shape, whatever the port
-    states. Only a port of optional values makes its value one that could be absent.
+    Numbers keep their dtype and shape, whatever type the port states, as in modeci_mdf. Only a port of optional
+    values converts its value, to an optional one.
 
     Raises:
-        OperandError: the port takes text, a sequence or an optional value, and the value is none.
+        OperandError: If the port takes text, a sequence or an optional value, and the value is of another kind.
     """
     dtype = stated_dtype(port, b.options.precision)
     if dtype == "string" and value.dtype != "string":
@@ -35,7 +35,7 @@ def as_held(b: ModelBuilder, port: Any, value: Value) -> Value:
 def as_counted(b: ModelBuilder, port: Any, iteration: Value) -> Value:
     """Return the iteration number in the dtype that a port of the body states.
 
-    A mere `float` is what MDF's importers write on every port.
+    A stated `float` is ignored, since MDF's importers write it on every port.
     """
     dtype = stated_dtype(port, b.options.precision)
     general = dtype is None or states_any_float(port)
@@ -45,7 +45,7 @@ def as_counted(b: ModelBuilder, port: Any, iteration: Value) -> Value:
 def as_begun(b: ModelBuilder, port: Any, value: Value) -> Value:
     """Return a plain initial number of a carried value in the dtype that the body's port states.
 
-    Itself where that dtype could not hold it.
+    The value is returned unchanged if the dtype cannot represent it.
     """
     dtype = stated_dtype(port, b.options.precision)
     if (

@@ -1,7 +1,7 @@
-"""Values that come as numbers, given to a run or written as a default -> what a port holds.
+"""Conversion of user-supplied values, or of defaults in the document, to the values of ports.
 
-An array; for a port of sequences a list of arrays; for one that may be empty None, too. Nothing
-is changed silently: a number that its port's type cannot hold is refused.
+The value of a port is an array, a list of arrays (a sequence), or None (an absent optional value). No number
+is rounded silently: a number that the port's type cannot represent is refused.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.sequences import known_value
 
 LARGEST_NOTHING = 10**8
-"""Elements of an input that is taken to be zeros when nothing is given."""
+"""Maximum number of elements of an input that defaults to zeros."""
 
 
 def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
-    """Return the data of a port for a given value."""
+    """Return the value of a port for a user-supplied value."""
     dtype = stated_dtype(port, precision)
     what = f"the input '{name}'"
     data = _of_type(value, dtype, what, where, InputError)
@@ -40,14 +40,15 @@ def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> 
 
 
 def default_data(port: Any, precision: str, where: str) -> Data:
-    """Return the data of a port without a given value.
+    """Return the value of a port without a user-supplied value.
 
-    Its default_value; else zeros (empty texts) of its shape, an empty sequence, nothing.
+    The value is the port's default_value, else zeros (empty texts) of its shape, an empty sequence, or None.
     """
     return _default(port, stated_dtype(port, precision), precision, where)
 
 
 def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
+    """Return the default value of a port in this dtype, or in its own dtype for None."""
     value = port.default_value
     what = f"the default_value of port '{port.id}'"
     if value is None:
@@ -65,10 +66,10 @@ def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
 
 
 def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) -> Data:
-    """Zeros, empty texts, an empty sequence, or None: what a type holds before anything is given.
+    """Return the default of a type: zeros, empty texts, an empty sequence, or None.
 
     Raises:
-        InputError: there would be too many.
+        InputError: If the array would have more than `LARGEST_NOTHING` elements.
     """
     if math.prod(shape) > LARGEST_NOTHING:
         raise InputError(
@@ -84,8 +85,7 @@ def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) ->
 def default_value(b: ModelBuilder, port: Any, where: str) -> Value:
     """Return the default_value of a port whose values may also come from an edge or an outer scope.
 
-    Numbers are as written, whatever type the port states, as those that are brought; a plain number
-    is weak.
+    Numbers keep the dtype in which they are written, like values from an edge. A plain number is weak.
     """
     dtype = stated_dtype(port, b.options.precision)
     if dtype is not None and (dtype == "string" or not is_tensor(dtype)):
@@ -95,7 +95,7 @@ def default_value(b: ModelBuilder, port: Any, where: str) -> Value:
 
 
 def _is_general(data: Data, dtype: str | None) -> bool:
-    """Return True if data follow the compilation's precision: float64 data without a stated type."""
+    """Return True if a value follows the precision of the compilation: float64 without a stated type."""
     return dtype is None and bool(data.dtype == np.float64)
 
 
@@ -142,6 +142,7 @@ def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[Lo
 
 
 def _texts(array: Array, what: str, where: str, error: type[LoopError]) -> Array:
+    """Return the array as an array of texts. Raise an error if an element is not a text."""
     texts = array.astype(object)
     if array.size and not all(isinstance(text, str) for text in texts.flat):
         raise error(f"{what} must be text or a list of texts, not {_shown(array.tolist())}", where)
@@ -149,13 +150,16 @@ def _texts(array: Array, what: str, where: str, error: type[LoopError]) -> Array
 
 
 def _is_number(array: Array) -> bool:
+    """Return True for an array of booleans or numbers."""
     return array.dtype.kind in "biuf" or dtype_name(array) == "bfloat16"
 
 
 def _is_whole(array: Array) -> bool:
+    """Return True for a non-empty object array of integers."""
     return array.size > 0 and all(isinstance(entry, int) for entry in array.flat)
 
 
 def _shown(value: Any) -> str:
+    """Return a value as a short text for errors."""
     text = repr(value) if value is not None else "nothing"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,4 +1,4 @@
-"""Values of input ports when their node runs: from edges, defaults, or the outside.
+"""Values of input ports when their node runs: from edges, defaults, or the caller.
 
 Source: modeci_mdf.execution_engine.EvaluableInput and EvaluableGraph.evaluate_edge (0.4.15).
 """
@@ -24,7 +24,7 @@ from mdf_loop.reading.port_values import default_value
 from mdf_loop.reading.schedule.known import Truth, either
 
 Supply = Callable[[Any, Any, str], Term]
-"""The value of an input port that no edge feeds: node, port, path -> value."""
+"""Function (node, port, path) -> value, for an input port that no edge feeds."""
 
 _COMBINE: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] = {
     "overwrite": lambda b, old, new: new,
@@ -34,7 +34,7 @@ _COMBINE: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] = {
 
 
 class Ports(Struct, frozen=True):
-    """The input ports of a graph; `arriving` are the edges that lead to each port that is fed."""
+    """Input ports of a graph. `arriving` are the edges that lead to each port."""
 
     arriving: Mapping[tuple[str, str], Sequence[Any]]
     where: str
@@ -86,9 +86,9 @@ class Ports(Struct, frozen=True):
 
 
 def _absent(b: ModelBuilder, port: Any, where: str, dtype: str) -> Value:
-    """Return the value of a port to which no edge has sent anything: its default, or zeros.
+    """Return the value of a port that no edge has fed yet: its default, or zeros.
 
-    The engine's first zero is whole unless the port's type says float.
+    As in modeci_mdf, the zeros are integers unless the port's type says float.
     """
     if port.default_value is not None:
         return default_value(b, port, where)

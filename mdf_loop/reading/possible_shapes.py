@@ -1,9 +1,8 @@
-"""Values that stand for several shapes: one number at first, an array later.
+"""Check of values that stand for several shapes: one number at first, an array later.
 
-A carried value has one shape. Where a model's own changes (a state starts as one number, a port
-has zeros before anything arrives), it is spread to the shape that it has later. For operations
-that work element by element that is the same; for a sum or a product of matrices it is not, and
-the model is refused.
+A carried value has one shape. If its shape in the model changes (a state starts as one number, a port has
+zeros until an edge feeds it), the value is broadcast to its later shape. Elementwise operations give the same
+results for it. Others, such as a sum or a matrix product, do not, and the model is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.ops import row_of
 
 _MOST = 64
-"""Combinations of shapes that are looked at for one operation."""
+"""Maximum number of shape combinations that are tested for one operation."""
 
 _Shapes = frozenset[Shape]
 
@@ -27,9 +26,10 @@ _Shapes = frozenset[Shape]
 def widened_findings(
     program: Program, b: ModelBuilder, own: Mapping[Value, Shape] | None = None
 ) -> tuple[Finding, ...]:
-    """Return findings about values that would differ if every value had its own shape.
+    """Return findings about values that would differ if no value were broadcast to a later shape.
 
-    `own` are shapes that inputs have besides that of the program, which `b` has read.
+    `own` are shapes of inputs at the first step, if they differ from the shapes in the program. `b` is the
+    builder of the program.
     """
     if not b.spread_sources and not own:
         return ()
@@ -38,7 +38,7 @@ def widened_findings(
 
 
 class _PossibleShapes:
-    """The shapes that every value of a program may really have."""
+    """Shapes that each value of a program may have if no value is broadcast to a later shape."""
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class _PossibleShapes:
         return self.known.get(value, frozenset({value.shape}))
 
     def _add(self, value: Value, shapes: Iterable[Shape]) -> None:
+        """Add possible shapes of a value."""
         old = self.of(value)
         new = old | frozenset(shapes)
         if new != old and not _is_open(value.shape):
@@ -69,6 +70,7 @@ class _PossibleShapes:
             self.changed = True
 
     def _follow(self, operation: Operation) -> None:
+        """Propagate the possible shapes through one operation."""
         if isinstance(operation, Loop):
             for carried in operation.carried:
                 self._add(carried.enter, self.of(carried.initial) | self.of(carried.leave))
@@ -87,6 +89,7 @@ class _PossibleShapes:
                 self._by_element(operation, output)
 
     def _by_element(self, op: Op, output: Value) -> None:
+        """Propagate the possible shapes through an elementwise operation."""
         several = [self.of(value) for value in operands(op)]
         if all(len(shapes) == 1 for shapes in several):
             return
@@ -96,7 +99,7 @@ class _PossibleShapes:
         self._add(output, combined - {None})
 
     def findings(self) -> Iterable[Finding]:
-        """Operations that give something else for another of the shapes."""
+        """Yield findings about operations whose results depend on which possible shape a value has."""
         for operation in walk(self.program.ops):
             if isinstance(operation, Op):
                 if operation.outputs[0] in self.stand_for or _is_by_element(operation):
@@ -114,17 +117,19 @@ class _PossibleShapes:
                     yield _finding(value, self.of(value), name, operation.where)
 
     def measured(self, dtypes: Mapping[Value, str]) -> Iterable[Finding]:
-        """Shapes that the model asks for, where there are several."""
+        """Yield findings about shapes that the model queries, if the value has several possible shapes."""
         for value, where in dtypes.items():
             if len(self.of(value)) > 1:
                 yield _finding(value, self.of(value), "onnx::Shape", where)
 
 
 def _is_open(shape: Shape) -> bool:
+    """Return True if an extent or the rank is unknown."""
     return shape is None or any(isinstance(extent, str) for extent in shape)
 
 
 def _broadcast(shapes: Iterable[Shape]) -> Shape:
+    """Return the broadcast shape, or None if the shapes are unknown or incompatible."""
     known = [shape for shape in shapes if shape is not None]
     try:
         return tuple(np.broadcast_shapes(*known))  # type: ignore[arg-type]
@@ -133,6 +138,7 @@ def _broadcast(shapes: Iterable[Shape]) -> Shape:
 
 
 def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
+    """Return the finding about a value whose shape depends on the step."""
     ways = " or ".join(
         str(list(shape or ())) for shape in sorted(shapes, key=lambda s: len(s or ()))
     )
@@ -146,5 +152,5 @@ def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
 
 
 def _is_by_element(op: Op) -> bool:
-    """Return True if an operation gives the same for an array as for each of its elements."""
+    """Return True for an operation that gives the same results for an array as for each of its elements."""
     return row_of(op.op_type).elementwise or op.op_type == "Expand"

@@ -1,6 +1,6 @@
-"""A document -> its `Program`: inputs, one evaluation of the graph, outputs.
+"""Conversion of a document to its `Program`: inputs, one evaluation of the graph, outputs.
 
-A program is specific to the dtypes and shapes of its inputs.
+A program is specialized for the dtypes and shapes of its inputs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from mdf_loop.specification import Selection
 
 
 class Reading(Struct, frozen=True):
-    """A program, what each place of the model became in it, what a modeller should know."""
+    """Program of a model, with the values of the document's paths in it and notes for the modeller."""
 
     program: Program
     types: Mapping[str, Any]
@@ -59,12 +59,12 @@ def read(
 
     Args:
         source: a path, a modeci_mdf Model or Graph, or a graph's dict.
-        inputs: values by port id (`node.port` where ambiguous); they fix dtypes and shapes.
-        record: `node.port`, `node.parameter` or `node.function` to give besides the outputs.
+        inputs: values by port id (`node.port` where ambiguous). They determine dtypes and shapes.
+        record: `node.port`, `node.parameter` or `node.function` to return besides the outputs.
         options: precision, shapes, bound.
 
     Raises:
-        LoopError: everything that is wrong with the model, at once.
+        LoopError: All errors in the model.
     """
     return read_annotated(source, inputs, record=record, options=options).program
 
@@ -76,7 +76,7 @@ def read_annotated(
     record: Sequence[str] = (),
     options: Options | None = None,
 ) -> Reading:
-    """Like `read`, with the value that each MDF path became."""
+    """Read a model like `read`, and return the program with the value of each path of the document."""
     document = open_document(source)
     options = options or Options()
     values = ModelUnits(document).convert_inputs(arguments.inputs(inputs))
@@ -88,7 +88,7 @@ def read_annotated(
 def read_once(
     document: Document, bound: Bound, options: Options, selection: Selection = OUTPUTS
 ) -> Reading:
-    """One evaluation, for values of these types."""
+    """Read one evaluation of a model for inputs of these types."""
     reader = ProgramReader(document, options, bound.settings, selection)
     reader.b.in_loop = bound.has_members
     reader.declare(bound.inputs)
@@ -102,7 +102,7 @@ def read_once(
 
 
 class ProgramReader:
-    """Puts a program together: inputs, graph, outputs."""
+    """Reader of a model that assembles a program: inputs, graph, outputs."""
 
     def __init__(
         self,
@@ -125,9 +125,9 @@ class ProgramReader:
             self.items = named_items(document, selection)
 
     def declare(self, inputs: BoundInputs, over_time: Iterable[str] = ()) -> None:
-        """Make open ports and parameters that are set inputs of the program.
+        """Declare the open ports and the parameters set from outside as inputs of the program.
 
-        Those `over_time` get an axis of time in front.
+        Inputs in `over_time` get a time axis in front.
         """
         for port in self.ports.values():
             dtype, shape = inputs.type(port.name)
@@ -157,7 +157,7 @@ class ProgramReader:
         role: InputRole = InputRole.PORT,
         of: str = "",
     ) -> Value:
-        """Make a named input of the program."""
+        """Declare one named input of the program, and return its value."""
         self.inputs[name] = Input(self.b.new(dtype, shape, name), ports, default, role, of)
         return self.inputs[name].value
 
@@ -180,7 +180,7 @@ class ProgramReader:
         ).read()
 
     def program(self, outputs: Iterable[Output]) -> Program:
-        """Return the program with these outputs, or raise all errors that were found."""
+        """Return the program with these outputs. Raise an error if there are findings."""
         self.raise_found()
         return Program(
             name=self.document.graph.id,
@@ -190,7 +190,7 @@ class ProgramReader:
         )
 
     def raise_found(self) -> None:
-        """Raise what was found, if anything."""
+        """Raise an error with all findings, if there are any."""
         findings = self.b.findings.items
         raise_findings(map(self._advised, (*findings, *self.b.findings.unread) if findings else ()))
 
@@ -218,7 +218,7 @@ class ProgramReader:
     def outputs(self, graph: GraphReader) -> dict[str, Output]:
         """Return the outputs of the graph and the other recorded values, by `node.port`.
 
-        With each output whose node may not have run comes whether it has.
+        An output whose node may not run is followed by a flag that tells whether the node has run.
         """
         outputs: dict[str, Output] = {}
         shapes: dict[Item, Shape] = {}
@@ -227,7 +227,8 @@ class ProgramReader:
                 memory = graph.memory
                 term = current(graph, item.state)
                 if not self._has_bodies:
-                    term = tensor(memory.b, term)  # what is written as a list: [x, 1]
+                    # The value of a port can be a list of expressions: [x, 1].
+                    term = tensor(memory.b, term)
                 if isinstance(term, tuple):
                     raise ArityError(
                         f"'{name}' is {len(term)} results, an output is one",
@@ -243,13 +244,14 @@ class ProgramReader:
     def watch(self, graph: GraphReader, outputs: dict[str, Output]) -> dict[str, str]:
         """Add all floats that the graph computes to the outputs.
 
-        Gives the output that each of them is, in the order in which they are computed.
+        Returns:
+            Name of each float in the model -> name of its output, in the order of computation.
         """
         memory = graph.memory
         steps = {v: step for step, op in enumerate(memory.b.ops) for v in results(op)}
         floats: dict[Value, Item] = {}
         held_items = (item for item in items(self.document) if item.state in memory.held_values)
-        for item in held_items:  # asking for others would carry them from step to step
+        for item in held_items:  # a read of any other state would carry it from step to step
             with suppress(LoopError, Poisoned):
                 term = current(graph, item.state)
                 if isinstance(term, Value) and term in steps and kind_of(term.dtype) == "f":

@@ -1,6 +1,6 @@
 """Registry of the readers of functions that own graphs (`mdf_loop.document.graph_functions`).
 
-A reader is marked `@reads(name)` in a file of its own, which `reading/__init__.py` imports.
+A reader is marked `@reads(name)` in its own module, which `reading/__init__.py` imports.
 """
 
 from __future__ import annotations
@@ -17,17 +17,22 @@ from mdf_loop.lower.builder import ModelBuilder
 
 
 class Reading(Struct, frozen=True):
-    """Results of such a function, and further values by `name.key`."""
+    """Result of a function that owns graphs.
+
+    Attributes:
+        term: Result, or tuple of results.
+        named: Functions that compute further results, by the key after the dot in `name.key`.
+    """
 
     term: Term
     named: Mapping[str, Callable[[], Term]] = field(default_factory=dict)
 
 
 Reader: TypeAlias = Callable[[ModelBuilder, Any, Any, str, Scope, Document], Reading]
-"""(builder, function or parameter, its node, its path, names, document) -> results."""
+"""Function (builder, function or parameter, its node, its path, names, document) -> results."""
 
 READERS: dict[str, Reader] = {}
-"""Function -> what reads it; `reads` fills it."""
+"""Name of a function -> its reader. `reads` adds the entries."""
 
 
 def reads(function: str) -> Callable[[Reader], Reader]:

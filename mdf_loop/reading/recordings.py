@@ -1,12 +1,12 @@
-"""Recordings: how the rows of a recorded output come out of a loop.
+"""Arrangement of the rows that a loop records.
 
-    y: {axis: 1}                     # rows are stacked on a new axis there, not on axis 0
-    z: {axis: 1, concat: true}       # they are joined along an axis that they have
-    w: {reverse: true}               # the last iteration first
-    l: {keep: last}                  # the last row only
-    p: {length: 10, pad: 0}          # always 10 rows, the rest filled
+    y: {axis: 1}                     # rows are stacked on a new axis 1, not on axis 0
+    z: {axis: 1, concat: true}       # rows are joined along their axis 1
+    w: {reverse: true}               # the last iteration is first
+    l: {keep: last}                  # only the last row
+    p: {length: 10, pad: 0}          # always 10 rows, missing rows are padded
 
-Rows are put in reverse order first, then filled up, then stacked or joined.
+Rows are reversed first, then padded, then stacked or joined.
 
 Source: OpenVINO, Loop-5, port_map of outputs; MXNet, `while_loop`, max_iterations.
 """
@@ -34,7 +34,7 @@ _KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
 
 
 class RecordingForm(Struct, frozen=True):
-    """A recording as the document writes it; `length` and `pad` are expressions."""
+    """Arguments of a recording in the document. `length` and `pad` are expressions."""
 
     name: str
     axis: int = 0
@@ -52,6 +52,7 @@ def recording_forms(value: Any, where: str) -> dict[str, RecordingForm]:
 
 
 def _form(entry: NamedEntry) -> RecordingForm:
+    """Return the recording that an entry describes. Raise ModelError if an argument is wrong."""
     keep = entry.fields.get("keep", "all")
     if keep not in ("all", "last"):
         raise ModelError(
@@ -87,10 +88,10 @@ def _form(entry: NamedEntry) -> RecordingForm:
 def refuse_unrecorded(
     forms: Mapping[str, RecordingForm], rows: tuple[str, ...], leaves: tuple[str, ...]
 ) -> None:
-    """Refuse recordings of what is not recorded.
+    """Refuse recordings of values that the body does not record.
 
     Raises:
-        ModelError: a name is not one of the rows.
+        ModelError: If a name is not one of the rows.
     """
     for form in forms.values():
         if form.name in rows:
@@ -108,7 +109,7 @@ def refuse_unrecorded(
         )
 
 
-# --- the rows as they come out ------------------------------------------------------------------
+# --- arrangement of rows ------------------------------------------------------------------------
 
 
 def last_row(b: ModelBuilder, form: RecordingForm, stack: Value, rounds: Value) -> Value:
@@ -128,7 +129,7 @@ def no_row(form: RecordingForm) -> RecordShapeError:
 
 
 def arranged(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
-    """Return the recording from the rows stacked on axis 0."""
+    """Return the recording, given the rows stacked on axis 0."""
     with b.at(form.where):
         if form.reverse:
             stack = _reversed(b, stack)
@@ -138,6 +139,7 @@ def arranged(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -
 
 
 def _reversed(b: ModelBuilder, stack: Value) -> Value:
+    """Return the rows in reverse order."""
     first, end = ints(b, -1), ints(b, np.iinfo(np.int64).min)
     turned = b.op("Slice", stack, first, end, ints(b, 0), ints(b, -1))
     return turned
@@ -180,7 +182,7 @@ def _joined_shape(
     if len(whole) == len(others):
         part = row[axis]
         length = count * part if isinstance(count, int) and isinstance(part, int) else -1
-        if length >= 0 or 0 not in whole:  # -1 stands for the extent that fits
+        if length >= 0 or 0 not in whole:  # -1: Reshape infers the extent
             return ints(b, *whole[:axis], length, *whole[axis:])
     have = shape_of(b, moved)
     length_now = b.op("ReduceProd", b.op("Gather", have, ints(b, axis, axis + 1), axis=0))
@@ -191,7 +193,7 @@ def _joined_shape(
 
 
 def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
-    """Return the rows padded to `length`."""
+    """Return the rows padded to `length`. A run fails if there are more rows than `length`."""
     row = extents(stack)[1:]
     length = one_element(
         b, tensor(b, lower_expression(b, form.length, scope, f"{form.name}.length"))

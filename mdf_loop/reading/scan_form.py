@@ -1,9 +1,9 @@
-"""ONNX's Scan -> a loop with slices and recordings.
+"""Conversion of ONNX's Scan to a loop with slices and recordings.
 
     Scan(s0, x, num_scan_inputs=1, body)    ->    Loop(v_initial=s0, slices={x_t: x}, body)
 
-The body has no iteration number and no condition. All scan inputs have one length along their
-axes; of length 0, the states stay as they are and the recordings are empty.
+The body has no iteration number and no condition. All scan inputs must have the same length along their
+axes. If the length is 0, the states keep their initial values and the recordings are empty.
 
 Source: ONNX operators, Scan-11.
 """
@@ -31,9 +31,10 @@ ARGUMENTS = (
     *("initial_state_and_scan_inputs", "num_scan_inputs", "body"),
     *("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions"),
 )
-"""Arguments of a Scan's own; all others are captures under another name."""
+"""Names of a Scan's own arguments. All other arguments are captured values under other names."""
 
 BODY = Role(owner="the scan", kind="scan")
+"""Role of the body of a Scan."""
 
 
 @reads("onnx::Scan")
@@ -51,9 +52,9 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
     """Return the loop that is equivalent to a Scan, and the signature of its body.
 
     Raises:
-        ModelError: the body is missing or is no graph, or an argument is wrong.
-        SignatureError: the body's inputs or outputs are not written.
-        ArityError: the counts do not fit.
+        ModelError: If the body is missing or is not a graph, or if an argument is wrong.
+        SignatureError: If the body's inputs or outputs are not stated.
+        ArityError: If the numbers of states, inputs and outputs do not match.
     """
     owned = owned_graph(written_body(item, node), item, where, BODY, document)
     args = NamedEntry(item.id, dict(item.args or {}), f"{where}.args")
@@ -116,6 +117,7 @@ def _names(
 def _slices(
     args: NamedEntry, names: tuple[str, ...], operands: tuple[Any, ...]
 ) -> tuple[SliceForm, ...]:
+    """Return the slices of the scan inputs."""
     axes = _numbers(args, "scan_input_axes", len(names))
     directions = _directions(args, "scan_input_directions", len(names))
     where = f"{args.where}.initial_state_and_scan_inputs"
@@ -128,6 +130,7 @@ def _slices(
 
 
 def _recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, RecordingForm]:
+    """Return the recordings of scan outputs that have another axis than 0 or are reversed."""
     axes = _numbers(args, "scan_output_axes", len(names))
     directions = _directions(args, "scan_output_directions", len(names))
     return {
@@ -149,7 +152,7 @@ def _directions(args: NamedEntry, key: str, count: int) -> list[bool]:
 
 
 def _numbers(args: NamedEntry, key: str, count: int) -> list[int]:
-    """One whole number for each; zeros where none is written."""
+    """Return an argument with one integer for each input or output. A missing argument gives zeros."""
     value = args.fields.get(key)
     if value is None or value == "":
         return [0] * count

@@ -1,12 +1,12 @@
-"""`onnx::SequenceMap` -> `Loop`: a body for each member of a sequence, results as sequences.
+"""Conversion of `onnx::SequenceMap` to a `Loop` that applies a body to each member of a sequence.
 
     out = []                                          out = SequenceEmpty()
     for a, b in zip(xs, ys):                ->        loop i < SequenceLength(xs), carrying out:
         out.append(body(a, b, z))                         a = SequenceAt(xs, i); b = SequenceAt(ys, i)
                                                           out = SequenceInsert(out, body(a, b, z))
 
-Inputs that are tensors are the same for every member. A further sequence that is shorter than the
-first fails when it runs.
+Inputs that are tensors are the same for every member. A run fails if a further sequence is shorter than the
+first.
 
 Source: ONNX operators, SequenceMap-17 (its function body).
 """
@@ -32,7 +32,7 @@ from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
 from mdf_loop.reading.readers import Reading, reads
 
 ARGUMENTS = ("input_sequence", "additional_inputs", "body")
-"""Arguments of a SequenceMap's own; all others are captures under another name."""
+"""Names of a SequenceMap's own arguments. All other arguments are captured values under other names."""
 
 
 @reads("onnx::SequenceMap")
@@ -65,7 +65,7 @@ def read_sequence_map(
 
 
 def body_role(name: str) -> Role:
-    """Return the name of the body in errors for a SequenceMap of this name."""
+    """Return the words for the body in errors, for a SequenceMap of this name."""
     return Role(owner=f"'{name}'", kind="map")
 
 
@@ -82,7 +82,7 @@ def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
-    """Return the first sequence, then further sequences and tensors."""
+    """Return the inputs of a SequenceMap: the first sequence, then further sequences and tensors."""
     if is_omitted(args.get("input_sequence")):
         known = suggest("input_sequence", args)
         raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=known)
@@ -100,7 +100,7 @@ def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
 
 
 class _ReadSequenceMap(Struct, frozen=True):
-    """A sequence map that was read as far as its body."""
+    """SequenceMap whose arguments were read, but not its body."""
 
     name: str
     where: str
@@ -142,7 +142,7 @@ class _ReadSequenceMap(Struct, frozen=True):
     def _collected(
         self, b: ModelBuilder, inside: ModelBuilder, member: Value, name: str
     ) -> Carried:
-        """Return the sequence to which an output of the body is appended, as a carried value."""
+        """Return the carried sequence to which the body appends one of its outputs."""
         if not is_tensor(member.dtype):
             raise wrong_kind_error(member, f"the output '{name}' of {self.body.role.word}")
         dtype = sequence_of(member.dtype)
@@ -154,6 +154,7 @@ class _ReadSequenceMap(Struct, frozen=True):
 
 
 def _member(inside: ModelBuilder, value: Value, iteration: Value) -> Value:
+    """Return the value of an input in an iteration: a member of a sequence, or the tensor itself."""
     if is_tensor(value.dtype):
         return value
     return inside.op("SequenceAt", value, iteration)

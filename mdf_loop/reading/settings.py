@@ -1,8 +1,8 @@
-"""Parameters set from outside: a document in which they read what is given to the run.
+"""Parameters that a run sets from outside: in the document of such a run, they read inputs of the program.
 
     parameter a: {value: 0.7}, set to 0.8   ->   parameter a: {value: 'set N.a'}, an input 'set N.a'
 
-Setting a parameter that keeps a state sets what it starts from.
+For a parameter with a state, a run sets the initial value.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from mdf_loop.reading.parameters import is_stateful
 
 
 class Settings(Struct, frozen=True):
-    """Arrays by the name of the parameter that is set: `node.parameter`."""
+    """Arrays by `node.parameter`, for the parameters that a run sets."""
 
     arrays: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """Arrays by the name of the input that the parameter reads."""
+        """Arrays by the name of the program input that the parameter reads."""
         return {input_name(name): array for name, array in self.arrays.items()}
 
     def is_plain(self, name: str) -> bool:
-        """Return True if a value is a plain number of the document, whose dtype adapts to others."""
+        """Return True if a value is a plain number, whose dtype adapts to other operands."""
         array = self.arrays[name]
         return array.ndim == 0 and array.dtype in (np.bool_, np.int64, np.float64)
 
 
 def input_name(name: str) -> str:
-    """Return the input that the parameter `node.parameter` reads if it is set."""
+    """Return the name of the program input that a set parameter reads. `name` is `node.parameter`."""
     return f"set {name}"
 
 
@@ -51,7 +51,7 @@ def bind_settings(document: Document, values: Mapping[str, Any], precision: str)
     """Return the values of parameters that are set, by `node.parameter`.
 
     Raises:
-        InputError: there is no such parameter, it cannot be set, or the value is no number.
+        InputError: If a parameter does not exist or cannot be set, or if a value is not numeric.
     """
     arrays: dict[str, Array] = {}
     for name, value in values.items():
@@ -62,10 +62,10 @@ def bind_settings(document: Document, values: Mapping[str, Any], precision: str)
 
 
 def written_value(document: Document, name: str) -> Any:
-    """Return the value, or initial value, of a parameter in the document: a number, a list, or an expression.
+    """Return the value (or initial value) of a parameter in the document: a number, a list, or an expression.
 
     Raises:
-        InputError: there is no such parameter, or it has no value.
+        InputError: If the parameter does not exist, or has no value.
     """
     parameter, where = _find(document, name)
     return getattr(parameter, _attribute(parameter, name, where))
@@ -75,7 +75,7 @@ def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
     """Return the node and the parameter that `node.parameter` names.
 
     Raises:
-        InputError: there is no such parameter.
+        InputError: If the parameter does not exist.
     """
     known = {
         f"{node.id}.{p.id}": (node, p) for node in document.graph.nodes for p in node.parameters
@@ -90,7 +90,7 @@ def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
 
 
 def is_state(document: Document, name: str) -> bool:
-    """Return True for a state, whose setting is its initial value."""
+    """Return True for a parameter with a state. A run sets its initial value."""
     return is_stateful(_find(document, name)[0])
 
 
@@ -105,7 +105,7 @@ def with_values(document: Document, settings: Settings) -> Document:
 
 
 def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
-    """Return the document in which input ports, by any of their names, have these default values."""
+    """Return the document in which input ports have these default values, by any of the ports' names."""
     written = {
         (port.node, port.port.id): values[name].tolist()
         for port in open_ports(document)
@@ -126,6 +126,7 @@ def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
 
 
 def _with(document: Document, written: Mapping[str, Any]) -> Document:
+    """Return the document in which parameters have these values, by `node.parameter`."""
     if not written:
         return document
     nodes = [_with_node(node, written) for node in document.graph.nodes]
@@ -133,11 +134,13 @@ def _with(document: Document, written: Mapping[str, Any]) -> Document:
 
 
 def _with_node(node: Any, written: Mapping[str, Any]) -> Any:
+    """Return the node with these values of its parameters."""
     parameters = [_with_parameter(node, p, written) for p in node.parameters]
     return replace_fields(node, parameters=parameters)
 
 
 def _with_parameter(node: Any, parameter: Any, written: Mapping[str, Any]) -> Any:
+    """Return the parameter with its new value, if it has one."""
     name = f"{node.id}.{parameter.id}"
     if name not in written:
         return parameter
@@ -145,11 +148,13 @@ def _with_parameter(node: Any, parameter: Any, written: Mapping[str, Any]) -> An
 
 
 def _find(document: Document, name: str) -> tuple[Any, str]:
+    """Return the parameter that `node.parameter` names, with its path."""
     node, parameter = parameter_of(document, name)
     return parameter, f"{document.where}.nodes['{node.id}'].parameters['{parameter.id}']"
 
 
 def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:
+    """Return the hint about an unknown name of a parameter."""
     named_ports = [port for port in open_ports(document) if name in port.names]
     if named_ports:
         port_name = named_ports[0].name
@@ -164,7 +169,7 @@ def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:
 
 
 def _attribute(parameter: Any, name: str, where: str) -> str:
-    """Return the attribute of a parameter that is set: its initial value for a state, else its value."""
+    """Return the attribute of a parameter that a run sets: the initial value of a state, else the value."""
     if is_stateful(parameter):
         return "default_initial_value"
     if parameter.value is None:
@@ -177,9 +182,9 @@ def _attribute(parameter: Any, name: str, where: str) -> str:
 
 
 def _array(value: Any, written: Any, name: str, precision: str) -> Array:
-    """Return the value as an array. A whole number becomes a float if the model has a float there.
+    """Return the value as an array. An integer becomes a float if the document has a float.
 
-    What says no size itself has that of floats which the document states.
+    Floats without a dtype of their own (Python floats, float64) get the float dtype of the document.
     """
     try:
         array = as_supported_array(value, f"the value of '{name}'")
@@ -199,7 +204,7 @@ def _stated_float(written: Any) -> str | None:
 
 
 def _has_point(written: Any) -> bool:
-    """Return True if the document has a float there."""
+    """Return True if the value in the document is a float."""
     if isinstance(written, str):
         return isinstance(parse_number(written), float)
     try:

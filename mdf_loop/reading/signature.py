@@ -1,8 +1,7 @@
-"""The order of a body's inputs and outputs.
+"""Order of a body's inputs and outputs.
 
-It is the one written in `metadata`, or inferred where only one order is possible.
-
-Inference is for documents of upstream's importer, which does not keep the order.
+The order is stated in `metadata`, or inferred if only one order is possible. Inference is for documents of
+modeci_mdf's importer, which does not store the order.
 """
 
 from __future__ import annotations
@@ -27,8 +26,13 @@ _HINT = (
 class Signature(Struct, frozen=True):
     """Names of the body's inputs and outputs in ONNX's order.
 
-    An unused input may be None; a body without a condition output has "" and
-    goes on always.
+    Attributes:
+        iteration: Input for the iteration number, or None if unused.
+        condition_in: Input for the condition, or None if unused.
+        enters: Inputs for the carried values.
+        condition_out: Output with the condition, or an empty text for a condition that is always true.
+        leaves: Outputs with the carried values.
+        rows: Recorded outputs.
     """
 
     iteration: str | None
@@ -43,8 +47,8 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
     """Return the body's signature for `n_carried` initial values.
 
     Raises:
-        ArityError: the counts do not fit.
-        SignatureError: nothing is written and more than one order is possible.
+        ArityError: If the number of inputs or outputs does not match.
+        SignatureError: If no order is stated and several orders are possible.
     """
     inputs = form.owned.inputs
     if inputs is None:
@@ -74,6 +78,7 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
 
 
 def _count(number: int, thing: str) -> str:
+    """Return a number with a noun in the singular or plural."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
@@ -81,14 +86,14 @@ def _count(number: int, thing: str) -> str:
 
 
 def free_ports(graph: Any) -> tuple[str, ...]:
-    """Input port ids that no edge feeds, in document order."""
+    """Return the ids of input ports that no edge feeds, in document order."""
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     ids = (p.id for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed)
     return tuple(dict.fromkeys(ids))
 
 
 def end_ports(graph: Any) -> tuple[tuple[Any, Any], ...]:
-    """Output ports that feed no edge, with their nodes, in document order."""
+    """Return the output ports that feed no edge, with their nodes, in document order."""
     sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
     return tuple((n, p) for n in graph.nodes for p in n.output_ports if (n.id, p.id) not in sent)
 
@@ -100,6 +105,7 @@ _CONDITION = re.compile(r"go|.*(cond|keep|going|continue).*", re.IGNORECASE)
 def _infer_inputs(
     form: LoopForm, node: Any, n_carried: int
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """Return the iteration number, condition and carried inputs of a body without stated inputs."""
     bound = {x.id for x in (*node.input_ports, *node.parameters, *node.functions)}
     bound |= {*form.bindings, *(s.name for s in form.slices), *(d.name for d in form.delays)}
     defaulted = {
@@ -139,6 +145,7 @@ def _inputs_by_name(
 
 
 def _unknown_order(form: LoopForm, n_carried: int, free: list[str]) -> SignatureError:
+    """Return the error about inputs whose order cannot be inferred."""
     return SignatureError(
         f"the order of the body's inputs is not written and cannot be inferred for "
         f"{n_carried} carried values from the free ports {free}: metadata.inputs is missing",
@@ -157,6 +164,7 @@ def _loop_outputs(form: LoopForm, node: Any) -> int:
 
 
 def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]:
+    """Return the outputs of a body without stated outputs: its condition, then the only other output."""
     ends = end_ports(form.body)
     n_results = max(_loop_outputs(form, node), n_carried)
     names = [port.id for _, port in ends]
@@ -173,7 +181,7 @@ def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]
 
 
 def gives_truth(node: Any, value: Any) -> bool:
-    """Return True if a value of a node is evidently a truth value."""
+    """Return True if a value of a node is evidently a truth value, such as a comparison."""
     if isinstance(value, bool):
         return True
     if not isinstance(value, str):
@@ -200,6 +208,7 @@ def _is_truth_function(function: str) -> bool:
 
 
 def _is_comparison(text: str) -> bool:
+    """Return True for an expression that is a comparison, `not`, `and`, `or`, True or False."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):

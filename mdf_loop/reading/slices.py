@@ -1,10 +1,10 @@
-"""Slices: what a body reads of an array in each iteration.
+"""Slices: parts of an array that a body reads, one per iteration.
 
     x_t: x                                                        # x[i]
     z_t: {of: z, axis: 1, start: -1, end: 0, stride: -1, part_size: 2}
 
-With an extent of `dim` along the axis, a negative start or end counts from `dim + 1` (so -1 is
-`dim`). Without `part_size` a part is one element and the axis is dropped.
+If the axis has the extent `dim`, a negative start or end is counted from `dim + 1` (so -1 is `dim`). Without
+`part_size`, a part is one element and the axis is dropped.
 
     length = |end - start|;   parts = floor((length - part_size) / |stride|) + 1
     part i begins at start + i * stride              (stride > 0)
@@ -30,13 +30,13 @@ from mdf_loop.ops.build_helpers import extents, ints
 from mdf_loop.reading.entries import NamedEntry, entries
 
 LARGEST_PART = 10_000_000
-"""Elements that one part of a slice may have along its axis."""
+"""Maximum number of elements of one part along the slice's axis."""
 
 _KEYS = ("of", "axis", "start", "end", "stride", "part_size")
 
 
 class SliceForm(Struct, frozen=True):
-    """A slice as the document writes it; without `part` the axis is dropped."""
+    """Arguments of a slice in the document. Without `part`, a part is one element and the axis is dropped."""
 
     name: str
     of: Any
@@ -54,6 +54,7 @@ def slice_forms(value: Any, where: str) -> tuple[SliceForm, ...]:
 
 
 def _form(entry: NamedEntry) -> SliceForm:
+    """Return the slice that an entry describes. Raise ModelError if an argument is wrong."""
     stride = entry.whole("stride", 1)
     down = stride < 0
     part = entry.whole("part_size", 0)
@@ -94,7 +95,7 @@ def _form(entry: NamedEntry) -> SliceForm:
 
 
 class SlicedRows(Struct, frozen=True, eq=False):
-    """Rows that a loop scans for a slice, one for each iteration."""
+    """Array that a loop scans for a slice, one row per iteration along `axis`."""
 
     values: Value
     axis: int
@@ -108,10 +109,17 @@ class SlicedRows(Struct, frozen=True, eq=False):
 
 
 class Slice(Struct, frozen=True, eq=False):
-    """A slice whose source was read: where its parts begin, and how many there are.
+    """Slice whose source was lowered.
 
-    Parts of one element are rows that a loop scans. Longer ones, and those of a loop that is
-    written out, are made by the number of the iteration.
+    A loop scans the parts of one element as rows. The body of the loop indexes longer parts by the iteration
+    number. So do the iterations of an unrolled loop.
+
+    Attributes:
+        form: Arguments of the slice.
+        source: Array.
+        axis: Axis of the parts.
+        first: Position of the first part.
+        parts: Number of parts.
     """
 
     form: SliceForm
@@ -121,7 +129,10 @@ class Slice(Struct, frozen=True, eq=False):
     parts: Value
 
     def rows(self, b: ModelBuilder) -> SlicedRows | None:
-        """Return the rows that a loop scans, cut before the loop if they do not begin at an end, or None."""
+        """Return the rows that a loop scans, or None for longer parts.
+
+        The array is cut before the loop unless its rows begin at an end of the axis.
+        """
         form = self.form
         if form.part is not None:
             return None
@@ -140,7 +151,7 @@ class Slice(Struct, frozen=True, eq=False):
         return SlicedRows(cut, self.axis)
 
     def row(self, b: ModelBuilder, iteration: Value) -> Value:
-        """Return the slice in an iteration. `b` builds the body."""
+        """Return the part of an iteration. `b` builds the body."""
         begin = iteration
         if self.form.stride != 1:
             begin = b.op("Mul", begin, b.constant(np.array(self.form.stride)))
@@ -165,6 +176,7 @@ def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> 
 
 
 def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
+    """Return the slice with its lowered source. A run fails if its start or end is out of range."""
     source = tensor(b, lower_expression(b, form.of, scope, f"slices.{form.name}"))
     if not extents(source):
         raise TripCountError(
@@ -179,7 +191,7 @@ def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
     zero, part = _number(b, 0), _number(b, form.part or 1)
     begins = _at_most(b, start, extent) if form.stride < 0 else _at_most(b, zero, start)
     ends = b.op("And", _at_most(b, zero, end), _at_most(b, end, extent))
-    inside = b.op("And", begins, ends)  # what starts beyond its end has no parts
+    inside = b.op("And", begins, ends)  # a slice whose start is beyond its end has no parts
     sentence = f"the slice '{form.name}' from {form.start} to {form.end} leaves axis {axis} of {source.type}"
     error = TripCountError(sentence, hint="positions are 0 to the extent; -1 is the extent itself")
     step = _number(b, abs(form.stride))
@@ -190,6 +202,7 @@ def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
 
 
 def _number(b: ModelBuilder, number: int | Value) -> Value:
+    """Return a number as an int64 value."""
     return b.constant(np.array(number, np.int64)) if isinstance(number, int) else number
 
 
@@ -201,4 +214,5 @@ def _position(b: ModelBuilder, number: int, extent: Value) -> Value:
 
 
 def _at_most(b: ModelBuilder, left: Value, right: Value) -> Value:
+    """Return the truth value of `left <= right`."""
     return b.op("LessOrEqual", left, right)

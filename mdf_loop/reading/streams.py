@@ -1,4 +1,4 @@
-"""The keys of a run: one for each site that draws, in each of its trials, for each seed."""
+"""Keys of the random streams of a run: one key per random site, trial and seed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
 
 KEY_BYTES = 24
-"""Bytes of a key while it is computed: the key itself, its trial or seed, and a copy."""
+"""Memory per key during its computation, in bytes: the key, its trial or seed, and a copy."""
 
 _FEWER = "ask for fewer trials, keep only numbers over trials (over_trials), or allow more: memory_limit (--memory-limit)"
 
 
 class Streams(Struct, frozen=True):
-    """Random numbers of a seed, or of one for each member of a sweep; in one trial, or in several.
+    """Seeds and trials that determine the random streams of a run.
 
-    Members of a sweep share the numbers of a trial, unless their seeds differ. Trials are the members
-    that stand side by side, for each member of the sweep.
+    All members of a sweep use the same random numbers in a trial, unless the sweep varies the seed. The trials
+    of one member of a sweep are adjacent rows.
+
+    Attributes:
+        seed: Seed, or one seed per member of the sweep.
+        trials: Numbers of the trials, or None for a run without trials.
     """
 
     seed: int | tuple[int, ...] = 0
@@ -29,19 +33,19 @@ class Streams(Struct, frozen=True):
 
     @property
     def vary(self) -> bool:
-        """True if members have random numbers of their own."""
+        """True if the members have different random numbers."""
         return self.trials is not None or isinstance(self.seed, tuple)
 
     @property
     def numbers(self) -> Array | None:
-        """The trials, by their numbers."""
+        """Numbers of the trials, or None for a run without trials."""
         return None if self.trials is None else np.array(self.trials, np.int64)
 
     def for_each_trial(self, rows: Array) -> Array:
-        """Rows of a sweep, each for all trials.
+        """Return the rows of a sweep, each repeated for all trials.
 
         Raises:
-            MemoryLimitError: The rows would take more memory than the limit.
+            MemoryLimitError: If the rows would need more memory than the limit.
         """
         if self.trials is None:
             return rows
@@ -52,10 +56,10 @@ class Streams(Struct, frozen=True):
     def keys(self, sites: tuple[str, ...], members: int) -> Array:
         """Return the keys of sites in order: `[sites]`, or `[members of a sweep * trials, sites]`.
 
-        All trials of a member stand side by side.
+        The keys of all trials of a member are adjacent.
 
         Raises:
-            MemoryLimitError: The keys of all members and trials would take more memory than the limit.
+            MemoryLimitError: If the keys of all members and trials would need more memory than the limit.
         """
         if not self.vary:
             return _keys(self.seed, sites)
@@ -79,8 +83,9 @@ class Streams(Struct, frozen=True):
 
 @functools.lru_cache(maxsize=64)
 def _keys(seed: int, sites: tuple[str, ...]) -> Array:
+    """Return the keys of sites for one seed."""
     return streams.keys(seed, streams.sites(sites))
 
 
 ONE_STREAM = Streams()
-"""Those of a run if nothing else is said."""
+"""Default random streams of a run: seed 0, no trials."""

@@ -1,7 +1,7 @@
-"""The trip count of a loop: written as `M`, given by slices, or none.
+"""Trip count of a loop: the argument `M`, or the length of the slices.
 
-With slices and no M (or -1) there are as many iterations as the shortest slice has parts. An M
-that is larger than that is an error, a smaller one means fewer iterations.
+With slices and no M (or an M of -1), the number of iterations is the number of parts of the shortest slice. A
+larger M is an error, a smaller M gives fewer iterations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mdf_loop.reading.slices import Slice
 def trip_count(
     b: ModelBuilder, form: LoopForm, scope: Scope, slices: Sequence[Slice]
 ) -> Value | None:
-    """Return the largest number of iterations of the loop, or None without a limit."""
+    """Return the maximum number of iterations of the loop, or None without a limit."""
     shortest = _of_slices(b, form, slices)
     if form.trip_count is None:
         return shortest
@@ -84,6 +84,7 @@ def _bounded(b: ModelBuilder, form: LoopForm, count: Value, slices: Sequence[Sli
 
 
 def _known(form: LoopForm, number: float, whole: int | None) -> int:
+    """Return a constant trip count as an integer. Raise TripCountError if the number is not an integer."""
     if whole is None and (not np.isfinite(number) or number != int(number)):
         raise TripCountError(
             f"the trip count of '{form.name}' must be a whole number, not {number}",
@@ -99,7 +100,7 @@ def _known(form: LoopForm, number: float, whole: int | None) -> int:
 
 
 def _run_time(b: ModelBuilder, form: LoopForm, value: Value, shortest: Value | None) -> Value:
-    """Return a trip count that is known only at run time: a whole number, -1 for none."""
+    """Return a trip count that is known only at run time. A count of -1 means no trip count."""
     whole = cast(b, value, "int64")
     if value.dtype == "uint64":
         sentence = f"the trip count of '{form.name}' is too large"

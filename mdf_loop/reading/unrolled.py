@@ -1,13 +1,14 @@
-"""A loop with a constant number of iterations, written out: `compile(..., unroll=64)`.
+"""Unrolling of a loop with a constant number of iterations: `compile(..., unroll=64)`.
 
     loop i < 3: x = f(x, i); record x     ->     a = f(x, 0); b = f(a, 1); c = f(b, 2)
                                                   finals (c,), recording stack(a, b, c)
 
-The results are those of the loop, bit for bit: numbers that are known only because it is written
-out are calculated before the run only where every runtime gives the same bits (`ModelBuilder.late`).
-The iteration number is a constant, so it may choose from a list or be a shape; carried values may
-change their shape (not their dtype). A condition counts as long as it is known while reading: one
-that is not leaves the loop a loop. So do delays, and an exit in the middle of the body.
+The results equal those of the loop bit for bit. Numbers that only unrolling makes known are computed before
+the run only if every runtime gives the same bits (`ModelBuilder.late`).
+
+The iteration number is a constant, so it may select from a list or be a shape. Carried values may change
+their shape, but not their dtype. A condition must be known while the model is read. A loop with any other
+condition, with delays or with a mid-body exit is not unrolled.
 
 Source: MindSpore, network in graph mode, which unrolls constant loops; its limit is a call depth.
 """
@@ -33,10 +34,10 @@ from mdf_loop.reading.recordings import arranged
 
 
 def unrolled(writer: LoopWriter) -> Reading | None:
-    """Return the results of the unrolled loop, or None if it stays a loop.
+    """Return the results of the unrolled loop, or None if the loop is not unrolled.
 
     Raises:
-        TripCountError: it has more iterations than may be written out.
+        TripCountError: If the loop has more iterations than the option `unroll` allows.
     """
     limit = writer.b.options.unroll
     if limit is None or _stays(writer):
@@ -45,7 +46,7 @@ def unrolled(writer: LoopWriter) -> Reading | None:
 
 
 def _stays(writer: LoopWriter) -> bool:
-    """Return True if the loop cannot be unrolled, for example since its number of iterations is not constant."""
+    """Return True if the loop cannot be unrolled, for example if its number of iterations is not constant."""
     arguments, b = writer.arguments, writer.b
     count, condition = (b.constant_of(v) for v in (arguments.trip_count, arguments.condition))
     variable = (arguments.trip_count is not None and count is None) or (
@@ -58,7 +59,7 @@ def _stays(writer: LoopWriter) -> bool:
 
 
 class _Unroller:
-    """Reads the body once for every iteration."""
+    """Writer that reads the body of a loop once per iteration."""
 
     def __init__(self, writer: LoopWriter, limit: int) -> None:
         self.b = writer.b
@@ -70,7 +71,7 @@ class _Unroller:
         self.count = None if known is None else int(known)
 
     def write(self) -> Reading | None:
-        """Append all iterations and give their results; None if the condition is not known."""
+        """Append all iterations and return their results, or None if the condition is not known."""
         if self.count is not None and self.count > self.limit and not self.conditional:
             raise self._refused(f"{self.count}")
         initial = [_entering(self.b, value) for value in self.writer.arguments.initial]
@@ -91,6 +92,7 @@ class _Unroller:
         return Reading(results[0] if len(results) == 1 else results, self._others(rounds))
 
     def _rounds(self, entering: Sequence[Value]) -> list[ReadBody] | None:
+        """Return the bodies of all iterations, or None if the condition is not known."""
         rounds: list[ReadBody] = []
         going = True
         while going and (self.count is None or len(rounds) < self.count):
@@ -107,6 +109,7 @@ class _Unroller:
         return rounds
 
     def _refused(self, iterations: str) -> TripCountError:
+        """Return the error about a loop with too many iterations."""
         return TripCountError(
             f"the loop '{self.form.name}' has {iterations} iterations, unroll allows {self.limit}",
             self.form.where,
@@ -114,6 +117,7 @@ class _Unroller:
         )
 
     def _read(self, k: int, entering: Sequence[Value]) -> ReadBody:
+        """Return the body of iteration k."""
         writer, b = self.writer, self.b
         known = UnrolledIteration(
             k,
@@ -140,7 +144,7 @@ class _Unroller:
         return body
 
     def _spread(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
-        """Return initial values that are single numbers as arrays of the loop's shapes, or None if none is."""
+        """Broadcast initial values that are numbers to the shapes after one iteration. Return None if there are none."""
         wider = list(initial)
         for k, (value, leaf) in enumerate(zip(initial, first.leaves, strict=True)):
             known = leaf.shape and all(isinstance(extent, int) for extent in leaf.shape)
@@ -150,7 +154,7 @@ class _Unroller:
         return wider if wider != list(initial) else None
 
     def _row(self, k: int, rounds: Sequence[ReadBody]) -> Value:
-        """Return a recording of the rows of all iterations."""
+        """Return recording number k, made of the rows of all iterations."""
         b, name = self.b, rounds[0].row_names[k]
         strong = [body.rows[k] for body in rounds if not b.is_weak(body.rows[k])]
         rows = [_like(b, (strong or [body.rows[k]])[0], body.rows[k]) for body in rounds]
@@ -169,6 +173,7 @@ class _Unroller:
         return stack if form is None else arranged(b, form, stack, self.writer.scopes.node)
 
     def _others(self, rounds: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
+        """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
         b, last = self.b, rounds[-1].condition_out
         known = b.constant_of(last)
         ended = self.conditional and known is not None and not known
@@ -181,7 +186,7 @@ class _Unroller:
 
 
 def _entering(b: ModelBuilder, value: Value) -> Value:
-    """Return an initial value as in a loop: never a plain number, whose dtype adapts to others."""
+    """Return an initial value with a fixed dtype, as in a loop: a plain number no longer adapts its dtype."""
     known = b.constant_of(value)
     if known is not None:
         return b.late(known)
@@ -189,7 +194,7 @@ def _entering(b: ModelBuilder, value: Value) -> Value:
 
 
 def _like(b: ModelBuilder, other: Value, value: Value) -> Value:
-    """Return the value. A plain number that a choice gave has the dtype of the other value."""
+    """Return the value. A plain number is converted to the dtype of the other value."""
     plain = b.is_weak(value) and value.dtype != "string" and fits_dtype(b, value, other.dtype)
     wide = kind(other) == "f" or kind(value) in "biu"
     return cast(b, value, other.dtype) if plain and wide else value

@@ -1,13 +1,14 @@
-"""The schedule of a graph: which nodes run when, and when an evaluation ends.
+"""Schedule of a graph: which nodes run when, and when an evaluation ends.
 
-    conditions  what a condition says, as data
-    arguments   what is written of a condition, under all names that it may have
-    written     one condition of MDF: its arguments, checked
-    wording     the words of conditions
-    table       every type of conditions: -> that data, or a refusal by name; -> words
-    known       numbers and truth values that may be known while reading
-    counters    what conditions count, and whether they hold
-    plan        the order of one evaluation, where it is known while reading
+    arguments   type and arguments of a condition, under all names of an argument
+    conditions  conditions as data
+    written     one condition of MDF with checked arguments, converted to data
+    wording     text of a condition
+    table       all types of conditions, each with its conversion (or refusal) and its text
+    absolute    conditions on absolute time
+    known       numbers and truth values that may be known while the model is read
+    counters    counts of conditions, and evaluation of conditions
+    plan        order of one evaluation, if it is known while the model is read
 
 Source: graph_scheduler.Scheduler.run (1.2.2), as modeci_mdf 0.4.15 drives it.
 """

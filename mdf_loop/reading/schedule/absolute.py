@@ -1,9 +1,8 @@
-"""Conditions on absolute time -> comparisons of the number of sets of nodes that have run.
+"""Conversion of conditions on absolute time to comparisons of the number of executed sets of nodes.
 
-With such a condition in a graph, every visit of a layer takes the same time, so the time is
-`start + visits * interval`; all of it is worked out in whole numbers and fractions. With times
-that are no whole milliseconds graph-scheduler's own clock may round, or overflow; what it means is
-done here.
+If a graph has such a condition, every visit of a layer takes the same time. So the time is
+`start + visits * interval`, computed exactly in integers and fractions. For times that are not whole
+milliseconds, graph-scheduler's own clock may round or overflow. This module computes the exact times.
 
 Source: graph_scheduler.TimeInterval, TimeTermination and Scheduler.run (1.2.2).
 """
@@ -37,7 +36,7 @@ _UNITS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanosecond":
 
 
 class Points(Struct, frozen=True):
-    """The times that a condition names, in milliseconds."""
+    """Times in a condition, in milliseconds."""
 
     repeat: Fraction | None
     start: Fraction | None
@@ -47,15 +46,19 @@ class Points(Struct, frozen=True):
 
     @property
     def fixed(self) -> list[Fraction]:
-        """The times at which something changes."""
+        """Inclusive start and end times."""
         ends = ((self.start, self.start_inclusive), (self.end, self.end_inclusive))
         return [time for time, inclusive in ends if inclusive and time is not None]
 
 
 class AbsoluteTime(Struct, frozen=True):
-    """The clock of a graph with conditions on absolute time, in milliseconds.
+    """Clock of a graph with conditions on absolute time, in milliseconds.
 
-    `used` says whether there are such conditions at all.
+    Attributes:
+        used: True if the graph has such conditions.
+        start: Time of the first visit.
+        interval: Time of one visit of a layer.
+        layers: Layers of nodes.
     """
 
     used: bool
@@ -64,7 +67,7 @@ class AbsoluteTime(Struct, frozen=True):
     layers: Sequence[Sequence[str]]
 
     def condition(self, written: WrittenCondition) -> Condition:
-        """Return the condition on the number of visits for a TimeInterval or a TimeTermination."""
+        """Return a TimeInterval or TimeTermination as a condition on the number of visits."""
         points = _points(written.type, written.arguments, written.where)
         parts: list[Condition] = []
         if points.repeat is not None:
@@ -80,6 +83,7 @@ class AbsoluteTime(Struct, frozen=True):
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
     def _repeated(self, points: Points, written: WrittenCondition) -> Condition:
+        """Return the condition that a period has passed since the first of its times."""
         assert points.repeat is not None
         offset = self._offset(points, written)
         period = points.repeat / self.interval
@@ -89,7 +93,7 @@ class AbsoluteTime(Struct, frozen=True):
         return EveryNth(_VISITS, int(period), int(shift))
 
     def _offset(self, points: Points, written: WrittenCondition) -> Fraction:
-        """Return the time from which repetitions are counted, which is that of the layer's first visit."""
+        """Return the time from which repetitions are counted: the time of the layer's first visit."""
         if len(self.layers) == 1 and points.start is not None:
             return points.start
         for k, nodes in enumerate(self.layers):
@@ -105,7 +109,7 @@ class AbsoluteTime(Struct, frozen=True):
 def absolute_time(
     written: Iterable[tuple[Any, str]], layers: Sequence[Sequence[str]]
 ) -> AbsoluteTime:
-    """Return the clock of a graph from all of its conditions (with their places) and its layers."""
+    """Return the clock of a graph. `written` are all conditions with their paths."""
     unsupported = [list(_found(condition, where)) for condition, where in written]
     per_condition = [points for points in unsupported if points]
     intervals = [p.repeat for points in per_condition for p in points if p.repeat is not None]
@@ -118,12 +122,13 @@ def absolute_time(
 
 
 def _greatest_divisor(numbers: Sequence[Fraction]) -> Fraction:
+    """Return the greatest common divisor of fractions."""
     scale = math.lcm(*(number.denominator for number in numbers))
     return Fraction(math.gcd(*(int(number * scale) for number in numbers)), scale)
 
 
 def _found(written: Any, where: str) -> Iterable[Points]:
-    """Yield the absolute conditions inside a condition."""
+    """Yield the times of all conditions on absolute time in a condition."""
     kind, arguments = type_and_arguments(written)
     if kind in _ABSOLUTE:
         yield _points(kind, arguments, where)
@@ -141,6 +146,7 @@ def _found(written: Any, where: str) -> Iterable[Points]:
 
 
 def _points(kind: str, arguments: Mapping[str, Any], where: str) -> Points:
+    """Return the times of a condition, as graph_scheduler reads them."""
     import graph_scheduler
 
     try:
@@ -161,6 +167,7 @@ def _points(kind: str, arguments: Mapping[str, Any], where: str) -> Points:
 
 
 def _ms(quantity: Any, where: str) -> Fraction | None:
+    """Return a quantity of time in milliseconds. Raise UnsupportedError if its unit is unknown."""
     if quantity is None:
         return None
     unit = _UNITS.get(str(quantity.u))

@@ -1,6 +1,6 @@
-"""Type and arguments of a scheduler condition, under all names that they may have.
+"""Type and arguments of a scheduler condition, under all names that an argument may have.
 
-What compiles conditions and what puts them into words read them here alike.
+Both the compilation and the text of conditions read arguments with this module.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ from typing import Any
 from msgspec import Struct, field
 
 ABOUT = ("dependency", "dependencies", "node", "args")
-"""Names of the argument that says which node, or which nodes, a condition is about."""
+"""Names of the argument with the node or nodes that a condition refers to."""
 
 COMPOSITE = frozenset({"All", "And", "Any", "Or"})
-"""Types of conditions that are made of others, under any names."""
+"""Types of conditions whose arguments, under any names, are other conditions."""
 
 INSIDE = "condition"
-"""The argument of `Not` and `NWhen`: the condition that they are made of."""
+"""Name of the argument of `Not` and `NWhen` with their inner condition."""
 
 
 class Arguments(Struct, frozen=True, eq=False, kw_only=True):
-    """The type of a condition, and its arguments as they are written.
+    """Type and arguments of a condition in the document.
 
-    `unread` are the names of arguments that were asked for.
+    Attributes:
+        type: Type of the condition.
+        arguments: Arguments by name.
+        unread: Names of the arguments that were read so far.
     """
 
     type: str
@@ -39,7 +42,7 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
         return None
 
     def about(self) -> list[Any]:
-        """Return the nodes of the condition."""
+        """Return the nodes that the condition refers to."""
         return _listed(self.get(*ABOUT))
 
     def parts(self) -> Iterator[tuple[str, Any]]:
@@ -51,11 +54,15 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
 
 
 def _listed(value: Any) -> list[Any]:
+    """Return a list of arguments. None gives an empty list, a single argument a list of one."""
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
 def type_and_arguments(written: Any) -> tuple[str | None, Mapping[str, Any]]:
-    """Type and arguments of a condition, however it is held; no type if that is no text."""
+    """Return the type and arguments of a condition, which is a mapping or an object.
+
+    The type is None if it is not a text.
+    """
     if isinstance(written, Mapping):
         kind, arguments = written.get("type"), written.get("kwargs")
     else:

@@ -1,7 +1,7 @@
-"""Scheduler conditions as data: a few forms to which all of graph-scheduler's come down.
+"""Scheduler conditions as data. A few forms express all condition types of graph-scheduler.
 
-Counts are of three kinds: how often a node was called, how many of its calls its reader has not
-used yet, how often a unit of time has passed.
+There are three kinds of counts: runs of a node, runs of a node that its reader has not used yet, and units of
+time that have passed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class TimeScale(IntEnum):
-    """Units of time, short to long; an evaluation of the graph is an environment state update."""
+    """Units of time from short to long. An evaluation of the graph is an environment state update."""
 
     CONSIDERATION_SET_EXECUTION = 0
     PASS = 1
@@ -27,6 +27,7 @@ EVALUATION = TimeScale.ENVIRONMENT_STATE_UPDATE
 
 
 def _words(scale: TimeScale) -> str:
+    """Return the name of a unit of time in words."""
     return scale.name.lower().replace("_", " ")
 
 
@@ -46,7 +47,7 @@ class RunCount(Struct, frozen=True):
 
 
 class RunsSinceReader(Struct, frozen=True):
-    """Number of runs of a node since its reader ran last (in this evaluation)."""
+    """Number of runs of a node in this evaluation since its reader ran last."""
 
     node: str
     reader: str
@@ -75,31 +76,31 @@ Count: TypeAlias = RunCount | RunsSinceReader | TimeCount
 
 
 class ConstantCondition(Struct, frozen=True):
-    """A condition that always, or never, holds."""
+    """Condition that always holds, or never."""
 
     holds: bool
 
 
 class AllOf(Struct, frozen=True):
-    """Every part holds; looked at in order, up to the first that does not."""
+    """Condition that all parts hold. Parts are evaluated in order, up to the first that does not hold."""
 
     parts: tuple[Condition, ...]
 
 
 class AnyOf(Struct, frozen=True):
-    """One part holds; looked at in order, up to the first that does."""
+    """Condition that at least one part holds. Parts are evaluated in order, up to the first that holds."""
 
     parts: tuple[Condition, ...]
 
 
 class Not(Struct, frozen=True):
-    """The part does not hold."""
+    """Condition that its part does not hold."""
 
     part: Condition
 
 
 class FirstTimes(Struct, frozen=True):
-    """The part holds, and has been found so less than `n` times; `place` tells two apart."""
+    """Condition that its part holds, at most the first `n` times. `place` distinguishes equal conditions."""
 
     part: Condition
     n: int
@@ -110,7 +111,7 @@ class FirstTimes(Struct, frozen=True):
 
 
 class Compare(Struct, frozen=True):
-    """`sum(counts) <sign> number`."""
+    """Condition `sum(counts) <sign> number`."""
 
     counts: tuple[Count, ...]
     sign: str
@@ -118,7 +119,7 @@ class Compare(Struct, frozen=True):
 
 
 class EveryNth(Struct, frozen=True):
-    """`(count - offset) % n == 0`."""
+    """Condition `(count - offset) % n == 0`."""
 
     count: Count
     n: int
@@ -126,7 +127,7 @@ class EveryNth(Struct, frozen=True):
 
 
 class JustRan(Struct, frozen=True):
-    """The node was in the last set of nodes that ran together."""
+    """Condition that the node was in the last executed set of nodes."""
 
     node: str
 
@@ -135,7 +136,7 @@ class JustRan(Struct, frozen=True):
 
 
 class Reaches(Struct, frozen=True):
-    """A value of a node compared with a threshold; (nearly) equal for `==` and `!=`."""
+    """Comparison of a value of a node with a threshold. `==` and `!=` compare with a tolerance."""
 
     node: str
     item: str

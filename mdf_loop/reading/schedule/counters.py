@@ -1,7 +1,7 @@
-"""Counts and truth of conditions: the state of graph-scheduler's Scheduler.
+"""Counts and truth values of conditions: the state of graph-scheduler's Scheduler.
 
-The same counters work with known numbers, to plan an evaluation while reading, and with values,
-inside a loop. Only what some condition asks for is counted.
+The counters work with known numbers, to plan an evaluation while the model is read, and with values of the
+program, inside a loop. Only the counts that a condition reads are updated.
 """
 
 from __future__ import annotations
@@ -46,22 +46,25 @@ from mdf_loop.reading.schedule.known import (
 )
 
 Key: TypeAlias = Count | FirstTimes | JustRan
-"""What is kept between two looks at the conditions."""
+"""Key of a count or flag that is kept between two evaluations of the conditions."""
 
 
-class NotKnown(Exception):  # noqa: N818 - not an error: the schedule is decided while running
-    """A condition depends on what is not known while reading."""
+class NotKnown(Exception):  # noqa: N818 - not an error: the run decides the schedule
+    """Exception for a condition that depends on values that are unknown while the model is read."""
 
 
 def _refuse_to_look(condition: Reaches) -> Truth:
+    """Raise NotKnown: the values of nodes are not known while the model is read."""
     raise NotKnown
 
 
 class Counters(Struct):
     """All counts at one point of the schedule.
 
-    `counts` maps what is kept to its number or truth value; None stands for one not known.
-    `look` compares a node's value with a threshold.
+    Attributes:
+        b: Builder of the program.
+        counts: Number or truth value of each key, or None if unknown.
+        look: Function that compares a node's value with a threshold.
     """
 
     b: ModelBuilder
@@ -73,19 +76,21 @@ class Counters(Struct):
         return replace(self, held=dict(self.counts))
 
     def _number(self, key: Key) -> Number:
+        """Return the number of a key. Raise NotKnown if the number is unknown."""
         count = self.counts[key]
         if count is None:
             raise NotKnown
         return count
 
     def _truth(self, key: JustRan) -> Truth:
+        """Return the flag of a key. Raise NotKnown if the flag is unknown."""
         count = self._number(key)
         return count if isinstance(count, Value) else bool(count)
 
-    # --- what happens ---------------------------------------------------------------------------
+    # --- updates --------------------------------------------------------------------------------
 
     def begin(self, scale: TimeScale) -> None:
-        """Begin a unit of time: reset the counts of calls within it, or within shorter units."""
+        """Begin a unit of time: reset the counts of runs within this unit or within shorter units."""
         for key in self.counts:
             again = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(key, RunsSinceReader)
             if again or (isinstance(key, RunCount) and key.scale <= scale):
@@ -120,10 +125,11 @@ class Counters(Struct):
                     self.counts[key] = chosen(self.b, counts, now, self._truth(key))
 
     def _change(self, key: Key, change: Callable[[Number], Number]) -> None:
+        """Change the number of a key, if the number is known."""
         count = self.counts[key]
         self.counts[key] = None if count is None else change(count)
 
-    # --- what holds -----------------------------------------------------------------------------
+    # --- truth of conditions --------------------------------------------------------------------
 
     def holds(self, condition: Condition, looked_at: Truth = True) -> Truth:
         """Return the truth of the condition. `looked_at` tells whether the scheduler evaluates it."""
@@ -152,6 +158,7 @@ class Counters(Struct):
                 return self.look(condition)
 
     def _all(self, conditions: Iterable[Condition], looked_at: Truth) -> Truth:
+        """Return the truth of all conditions, evaluated in order up to the first that does not hold."""
         result: Truth = True
         for part in conditions:
             if result is False:
@@ -160,6 +167,7 @@ class Counters(Struct):
         return result
 
     def _any(self, conditions: Iterable[Condition], looked_at: Truth) -> Truth:
+        """Return the truth of at least one condition, evaluated in order up to the first that holds."""
         result: Truth = False
         for part in conditions:
             if result is True:
@@ -169,6 +177,7 @@ class Counters(Struct):
         return result
 
     def _first_times(self, condition: FirstTimes, looked_at: Truth) -> Truth:
+        """Return the truth of a condition that holds at most n times, and count it if it is evaluated and holds."""
         count = self._number(condition)
         open_ = compared(self.b, count, "<", condition.n)
         if open_ is False:

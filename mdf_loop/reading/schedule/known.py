@@ -1,6 +1,6 @@
-"""Numbers and truth values of a schedule: known while reading (Python's own), or values.
+"""Arithmetic on numbers and truth values of a schedule: Python constants, or values of the program.
 
-What is known is worked out at once and leaves no operation behind.
+Constants are computed at once, without an operation in the program.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def value_of(b: ModelBuilder, known: int | float | bool | Value) -> Value:
 
 
 def compared(b: ModelBuilder, left: Number, sign: str, right: int | float) -> Truth:
-    """`left <sign> right`."""
+    """Return the truth value of `left <sign> right`."""
     if not isinstance(left, Value):
         return PYTHON_SIGNS[sign](left, right)
     number = np.array(right, np.int64 if isinstance(right, int) else np.float64)
@@ -61,7 +61,7 @@ def every_nth(b: ModelBuilder, number: Number, n: int, offset: int) -> Truth:
 
 
 def both(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
-    """`left and right`."""
+    """Return the truth value of `left and right`."""
     if not isinstance(left, Value):
         return right if left else False
     if not isinstance(right, Value):
@@ -70,7 +70,7 @@ def both(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
 
 
 def either(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
-    """`left or right`."""
+    """Return the truth value of `left or right`."""
     if not isinstance(left, Value):
         return True if left else right
     if not isinstance(right, Value):
@@ -79,12 +79,12 @@ def either(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
 
 
 def opposite(b: ModelBuilder, truth: Truth) -> Truth:
-    """`not truth`."""
+    """Return the truth value of `not truth`."""
     return b.op("Not", truth) if isinstance(truth, Value) else not truth
 
 
 def plus(b: ModelBuilder, left: Number, right: Number) -> Number:
-    """`left + right`."""
+    """Return the number `left + right`."""
     if not isinstance(left, Value) and not isinstance(right, Value):
         return left + right
     if not isinstance(left, Value) and left == 0:
@@ -95,12 +95,12 @@ def plus(b: ModelBuilder, left: Number, right: Number) -> Number:
 
 
 def as_number(b: ModelBuilder, truth: Truth) -> Number:
-    """1 for true, 0 for false."""
+    """Return 1 for true and 0 for false."""
     return b.op("Cast", truth, to=7) if isinstance(truth, Value) else int(truth)
 
 
 def zero_if(b: ModelBuilder, truth: Truth, number: Number) -> Number:
-    """0 where the truth holds, else the number."""
+    """Return 0 if the truth value is true, else the number."""
     if not isinstance(truth, Value):
         return 0 if truth else number
     if not isinstance(number, Value) and number == 0:
@@ -109,7 +109,7 @@ def zero_if(b: ModelBuilder, truth: Truth, number: Number) -> Number:
 
 
 def chosen(b: ModelBuilder, test: Truth, then: Truth, otherwise: Truth) -> Truth:
-    """`then if test else otherwise`."""
+    """Return the truth value of `then if test else otherwise`."""
     if not isinstance(test, Value):
         return then if test else otherwise
     return either(b, both(b, test, then), both(b, opposite(b, test), otherwise))

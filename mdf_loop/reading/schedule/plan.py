@@ -1,8 +1,7 @@
-"""The schedule of a graph, and the order of one evaluation where reading can know it.
+"""Schedule of a graph, and the order of one evaluation if it is known while the model is read.
 
-An evaluation is made of passes, a pass visits the layers in order, a visit of a layer runs the
-nodes whose conditions hold, together. Before every pass and every visit the termination conditions
-are asked.
+An evaluation consists of passes. A pass visits the layers in order. A visit of a layer runs the nodes whose
+conditions hold, together. The termination conditions are tested before every pass and every visit.
 """
 
 from __future__ import annotations
@@ -44,21 +43,21 @@ PASS = TimeScale.PASS
 SET = TimeScale.CONSIDERATION_SET_EXECUTION
 
 MOST_PASSES = 100_000
-"""Passes of one evaluation; if it is not over after them, it is called endless."""
+"""Maximum number of passes of one evaluation. A longer evaluation is reported as endless."""
 
 Sets = tuple[tuple[str, ...], ...]
-"""Nodes that run together, one set after the other (an empty one where nothing could run)."""
+"""Sets of nodes that run together, in order. A set is empty if no node could run."""
 
 
 class Schedule(Struct, frozen=True):
-    """Layers of nodes, the condition of each node, and when an evaluation ends."""
+    """Layers of nodes, the condition of each node, and the conditions that end an evaluation."""
 
     layers: Sets
     conditions: Mapping[str, Condition]
     update: Condition  # ends an evaluation
-    sequence: Condition  # ends all evaluations; this one too
-    absolute: bool  # whether conditions on absolute time run the clock
-    plain: bool  # whether nothing but the default conditions is in force
+    sequence: Condition  # ends all evaluations, and with them the current one
+    absolute: bool  # True if the graph has conditions on absolute time
+    plain: bool  # True if the graph has only default conditions
     where: str
 
     @property
@@ -85,12 +84,12 @@ class Schedule(Struct, frozen=True):
 
     @property
     def looked_at(self) -> tuple[Reaches, ...]:
-        """The values of nodes that conditions compare."""
+        """Comparisons of values of nodes in the graph's conditions."""
         return all_in(self.all_conditions, Reaches)
 
     @property
     def may_wake(self) -> bool:
-        """True if a condition may begin to hold in a pass although no node ran in the last one."""
+        """True if a condition may begin to hold in a pass although no node ran in the pass before."""
         return self.absolute or any(map(_changes_alone, self.keys))
 
     @property
@@ -98,7 +97,7 @@ class Schedule(Struct, frozen=True):
         """True if every node is certain to have run at the end of an evaluation."""
         return self.termination == _all_have_run(self.conditions)
 
-    # --- what one pass does ---------------------------------------------------------------------
+    # --- one pass -------------------------------------------------------------------------------
 
     def done(self, counters: Counters, is_needed: Truth = True) -> Truth:
         """Return the truth of the termination condition, if it is `is_needed`."""
@@ -107,16 +106,20 @@ class Schedule(Struct, frozen=True):
     def visits(self, layer: int, counters: Counters, visited: Truth) -> Truth:
         """Return the truth of visiting this layer in a pass that has `visited` the layers before it."""
         if layer == 0 and not any(map(_changes_by_asking, self._ending_keys)):
-            return visited  # asked just now, at the end of the last pass
+            return visited  # the end of the last pass has tested the same condition
         return both(counters.b, visited, opposite(counters.b, self.done(counters, visited)))
 
     @property
     def _ending_keys(self) -> tuple[Key, ...]:
+        """Counts that determine whether the termination condition holds."""
         ending = (self.termination,)
         return (*counts_in(self.termination), *all_in(ending, FirstTimes))
 
     def decide(self, layer: Sequence[str], counters: Counters, visited: Truth) -> dict[str, Truth]:
-        """Which nodes of a layer run, if it is `visited`; they are counted."""
+        """Return the truth value, for each node of a layer, that the node runs, and count the runs.
+
+        `visited` tells whether the layer is visited.
+        """
         b = counters.b
         runs: dict[str, Truth] = dict.fromkeys(layer, False)
         is_needed: Truth = visited
@@ -136,7 +139,7 @@ class Schedule(Struct, frozen=True):
         return runs
 
     def _rounds(self, layer: Sequence[str]) -> int:
-        """Return how often the nodes of a layer must be tested, since one that starts may let another start."""
+        """Return how many times the nodes of a layer are tested. A node that runs may enable another node."""
         related = any(
             isinstance(part, FirstTimes) or _counts_calls(part, layer, node)
             for node in layer
@@ -156,7 +159,7 @@ class Schedule(Struct, frozen=True):
         return some
 
     def end_pass(self, counters: Counters, some: Truth) -> None:
-        """All layers were visited; `some`: whether any node has run."""
+        """End a pass. `some` tells whether any node has run in the pass."""
         if not self.absolute:
             empty = opposite(counters.b, some)
             counters.ran({}, empty)
@@ -169,12 +172,12 @@ class Schedule(Struct, frozen=True):
         if all_in((self.sequence,), FirstTimes):
             counters.holds(self.sequence)
 
-    # --- a whole evaluation, where it can be known ----------------------------------------------
+    # --- one evaluation that is known while the model is read ------------------------------------
 
     def plan(self, counters: Counters, most: int) -> tuple[Sets, ...] | None:
-        """Return the sets of nodes of each pass of one evaluation, or None if they are unknown or too many.
+        """Return the sets of nodes of each pass of one evaluation, or None if they are unknown or more than `most`.
 
-        Changes the counters as the evaluation does.
+        The counters are changed as by the evaluation.
         """
         if self.plain:
             return (self.layers,)
@@ -199,6 +202,7 @@ class Schedule(Struct, frozen=True):
         raise self.too_long()
 
     def _plan_pass(self, counters: Counters) -> Sets:
+        """Return the sets of nodes of one pass."""
         sets: list[tuple[str, ...]] = []
         counters.begin(PASS)
         for k, layer in enumerate(self.layers):
@@ -213,7 +217,7 @@ class Schedule(Struct, frozen=True):
         return tuple(sets) if sets or self.absolute else ((),)
 
     def endless(self) -> EndlessLoopError:
-        """Return the error about an evaluation in which nothing can change any more."""
+        """Return the error about an evaluation in which no count can change any more."""
         return self._never_ends(
             "no node can run any more, and the termination condition does not hold"
         )
@@ -223,6 +227,7 @@ class Schedule(Struct, frozen=True):
         return self._never_ends(f"it is not over after {MOST_PASSES} passes")
 
     def _never_ends(self, why: str) -> EndlessLoopError:
+        """Return the error about an evaluation that never ends."""
         return EndlessLoopError(
             f"an evaluation of the graph never ends: {why}",
             f"{self.where}.conditions",
@@ -254,10 +259,10 @@ def _counts_calls(part: Condition, layer: Sequence[str], owner: str) -> bool:
 def read_schedule(
     graph: Any, layers: Sets, waits: Mapping[str, Iterable[str]], where: str
 ) -> Schedule:
-    """Return the schedule of a graph. `waits` has the nodes whose output each node needs first.
+    """Return the schedule of a graph. `waits` has, for each node, the senders that must run before it.
 
     Raises:
-        LoopError: a condition is wrong, or cannot be compiled.
+        LoopError: If a condition is wrong, or cannot be compiled.
     """
     nodes = tuple(node.id for node in graph.nodes)
     place = f"{where}.conditions"
@@ -296,16 +301,18 @@ def read_schedule(
 
 
 def _default(node: str, senders: Iterable[str]) -> Condition:
-    """Every sender has run since the node ran last; always without senders."""
+    """Return the default condition: every sender has run since the node ran last."""
     needs = tuple(Compare((RunsSinceReader(sender, node),), ">=", 1) for sender in senders)
     return AllOf(needs) if needs else ConstantCondition(True)
 
 
 def _all_have_run(nodes: Iterable[str]) -> Condition:
+    """Return the condition that each of these nodes has run in the evaluation."""
     return AllOf(tuple(Compare((RunCount(node),), ">=", 1) for node in nodes))
 
 
 def _ended(scale: Any, where: str) -> str:
+    """Return the name of the unit of time that a termination condition ends."""
     word = scale_name(scale)
     if word not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):
         raise ConditionError(

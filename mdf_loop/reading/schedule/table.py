@@ -1,4 +1,4 @@
-"""Every type of scheduler conditions: what it comes down to, or why it is refused; and its words.
+"""Table of all types of scheduler conditions, each with its conversion (or refusal) and its text.
 
 Source: modeci_mdf.execution_engine.EvaluableGraph.parse_condition (0.4.15), graph_scheduler 1.2.2.
 """
@@ -48,7 +48,7 @@ def _sequence(compare: Callable[[int | float], bool]) -> Callable[[WrittenCondit
 
 
 class Type(Struct, frozen=True):
-    """One type of conditions: what it comes down to, and how it is said."""
+    """Type of conditions: its conversion to data, and its text."""
 
     read: Callable[[WrittenCondition], Condition]
     words: Words = say.as_call
@@ -137,7 +137,7 @@ COMPILED: dict[str, Type] = {
     "TimeInterval": Type(lambda w: w.on_absolute_time(), say.interval),
     "TimeTermination": Type(lambda w: w.on_absolute_time(), say.from_time),
 }
-"""What programs can express."""
+"""Types of conditions that a program can express."""
 
 REFUSED: dict[str, Type] = {
     "WhenFinished": Type(_ASKS, say.finished("and", "it")),
@@ -152,10 +152,10 @@ REFUSED: dict[str, Type] = {
         _CHANGES_GRAPH,
     ),
 }
-"""What none can."""
+"""Types of conditions that no program can express."""
 
 TYPES = {**COMPILED, **REFUSED}
-"""The types of conditions that graph_scheduler has, no more and no fewer."""
+"""All types of conditions that graph_scheduler has."""
 
 
 def read_condition(
@@ -164,8 +164,8 @@ def read_condition(
     """Return the condition that a mapping, or a modeci_mdf Condition, describes.
 
     Raises:
-        ConditionError: it lacks an argument, or has one that means nothing.
-        UnsupportedError: no program can express conditions of its type; the sentence names it.
+        ConditionError: If an argument is missing or unknown.
+        UnsupportedError: If no program can express conditions of this type.
     """
     kind, arguments = type_and_arguments(written)
     if kind is None:
@@ -185,7 +185,7 @@ def read_condition(
 
 
 def condition_text(written: Any) -> str:
-    """Return a short text for a condition, also for one that cannot be compiled."""
+    """Return a short text for a condition, also for a condition that cannot be compiled."""
     kind, arguments = type_and_arguments(written)
     phrase = say.ConditionPhrase(condition_text, type=str(kind), arguments=arguments)
     return TYPES[kind].words(phrase) if kind in TYPES else say.as_call(phrase)

@@ -1,9 +1,9 @@
-"""Scheduler conditions as words: what the rows of `table` are put together from.
+"""Scheduler conditions as text. `table` combines the functions of this module.
 
 `{type: EveryNCalls, kwargs: {dependency: A, n: 2}}` -> `every 2 calls of A`.
 
-Every text can follow "runs" and "ends". Numbers of passes and evaluations are those that the
-modeller wrote; they count from 0.
+Every text can follow "runs" and "ends". Numbers of passes and evaluations are those in the document. They
+are counted from 0.
 
 Source: graph-scheduler's condition classes (1.2.2), read as modeci_mdf's `parse_condition` does.
 """
@@ -17,9 +17,9 @@ from mdf_loop.reading.schedule.arguments import INSIDE, Arguments, node_id, scal
 
 
 class ConditionPhrase(Arguments, frozen=True, eq=False):
-    """A condition to be put into words; `say` does that for those inside it.
+    """Condition whose text is composed. `say` returns the text of an inner condition.
 
-    It need not be one that can be compiled: what it lacks is a question mark.
+    The condition may be one that cannot be compiled. A missing argument is shown as a question mark.
     """
 
     say: Callable[[Any], str]
@@ -42,7 +42,7 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
         return int(n) if isinstance(n, float) and n.is_integer() else default if n is None else n
 
     def grouped(self, condition: Any) -> str:
-        """Return the text of an inner condition, in brackets if it has several parts."""
+        """Return the text of an inner condition, in brackets if the condition has several parts."""
         text = self.name(condition)
         return f"({text})" if " and " in text or " or " in text else text
 
@@ -51,7 +51,7 @@ Words: TypeAlias = Callable[[ConditionPhrase], str]
 
 
 def as_call(phrase: ConditionPhrase) -> str:
-    """Return the text of a condition without words of its own: `when Mine(a=1)`."""
+    """Return the text of a condition of unknown wording, in the form `when Mine(a=1)`."""
     written = ", ".join(f"{key}={phrase.name(value)}" for key, value in phrase.arguments.items())
     return f"when {phrase.type}({written})"
 
@@ -71,13 +71,13 @@ def _listed(names: Iterable[str], word: str = "and") -> str:
 
 
 def _several(n: Any, noun: str) -> str:
-    """`2 calls`, `1 pass`."""
+    """Return a number with a noun, such as `2 calls` or `1 pass`."""
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{n} {noun if str(n) == '1' else plural}"
 
 
 def _every(n: Any, noun: str) -> str:
-    """`every 2 calls`, `every call`."""
+    """Return a period, such as `every 2 calls` or `every call`."""
     return f"every {noun if str(n) == '1' else _several(n, noun)}"
 
 
@@ -93,42 +93,42 @@ _OVER = {
 
 
 def _over(phrase: ConditionPhrase, usual: str = UPDATE) -> str:
-    """Over which time something is counted, if not over the usual one."""
+    """Return the unit of time within which a condition counts, or an empty text for the usual unit."""
     scale = phrase.get("time_scale")
     words = _OVER.get(scale_name(usual if scale is None else scale), f" in {scale}")
     return "" if words == _OVER[usual] else words
 
 
 def calls(word: str) -> Words:
-    """`after 2 calls of A`, and the like."""
+    """Return a function that returns texts such as `after 2 calls of A`."""
     return lambda phrase: (
         f"{word} {_several(phrase.number(), 'call')} of {phrase.nodes()}{_over(phrase)}"
     )
 
 
 def calls_together(phrase: ConditionPhrase) -> str:
-    """`after 2 calls of A and B together`."""
+    """Return a text such as `after 2 calls of A and B together`."""
     who = phrase.nodes() if phrase.about() else "no node"
     return f"after {_several(phrase.number(), 'call')} of {who}{_over(phrase)} together"
 
 
 def every_call(phrase: ConditionPhrase) -> str:
-    """`every 2 calls of A`."""
+    """Return a text such as `every 2 calls of A`."""
     return f"{_every(phrase.number(), 'call')} of {phrase.nodes()}"
 
 
 def at(words: str, usual: str = UPDATE) -> Words:
-    """`after pass 3`, and the like."""
+    """Return a function that returns texts such as `after pass 3`."""
     return lambda phrase: f"{words} {phrase.number()}{_over(phrase, usual)}"
 
 
 def after(noun: str, usual: str = UPDATE) -> Words:
-    """`after 3 passes`, and the like."""
+    """Return a function that returns texts such as `after 3 passes`."""
     return lambda phrase: f"after {_several(phrase.number(), noun)}{_over(phrase, usual)}"
 
 
 def every_pass(phrase: ConditionPhrase) -> str:
-    """`every 3 passes`."""
+    """Return a text such as `every 3 passes`."""
     return f"{_every(phrase.number(), 'pass')}{_over(phrase)}"
 
 
@@ -136,7 +136,7 @@ def every_pass(phrase: ConditionPhrase) -> str:
 
 
 def joined(word: str) -> Words:
-    """`just after A and after pass 1`."""
+    """Return a function that returns texts such as `just after A and after pass 1`."""
 
     def text(phrase: ConditionPhrase) -> str:
         parts = [part for _, part in phrase.parts()]
@@ -148,16 +148,16 @@ def joined(word: str) -> Words:
 
 
 _NONE = {"and": "always", "or": "never"}
-"""What no condition at all comes down to, all of them or any."""
+"""Text of a condition without parts: all of no parts always hold, any of no parts never holds."""
 
 
 def opposite(phrase: ConditionPhrase) -> str:
-    """`not at pass 0`."""
+    """Return a text such as `not at pass 0`."""
     return f"not {phrase.grouped(phrase.arguments.get(INSIDE, '?'))}"
 
 
 def first_times(phrase: ConditionPhrase) -> str:
-    """`3 times at most, after pass 2`."""
+    """Return a text such as `3 times at most, after pass 2`."""
     n = phrase.number(1)
     often = "once" if str(n) == "1" else f"{n} times"
     return f"{often} at most, {phrase.name(phrase.arguments.get(INSIDE, '?'))}"
@@ -167,19 +167,19 @@ def first_times(phrase: ConditionPhrase) -> str:
 
 
 def just_ran(phrase: ConditionPhrase) -> str:
-    """`just after A`."""
+    """Return a text such as `just after A`."""
     return f"just after {phrase.nodes()}"
 
 
 def all_have_run(phrase: ConditionPhrase) -> str:
-    """`once A and B have run`."""
+    """Return a text such as `once A and B have run`."""
     several = "have" if len(phrase.about()) > 1 else "has"
     who = f"{phrase.nodes()} {several}" if phrase.about() else "all have"
     return f"once {who} run{_over(phrase)}"
 
 
 def finished(word: str, all_of_them: str) -> Words:
-    """`when A and B are finished`."""
+    """Return a function that returns texts such as `when A and B are finished`."""
 
     def text(phrase: ConditionPhrase) -> str:
         who = phrase.nodes(word) if phrase.about() else all_of_them
@@ -190,7 +190,7 @@ def finished(word: str, all_of_them: str) -> Words:
 
 
 def threshold(phrase: ConditionPhrase) -> str:
-    """`when A.x[0] >= 0.5`."""
+    """Return a text such as `when A.x[0] >= 0.5`."""
     k = phrase.arguments
     index = k.get("indices")
     indices = index if isinstance(index, list | tuple) else [] if index is None else [index]
@@ -203,13 +203,13 @@ def threshold(phrase: ConditionPhrase) -> str:
 
 
 def _time(value: Any, phrase: ConditionPhrase) -> str:
-    """`2 ms`: a text that names its unit is kept."""
+    """Return a time with its unit, such as `2 ms`. A text that already has a unit is not changed."""
     text = str(value)
     return text if text[-1:].isalpha() else f"{text} {phrase.arguments.get('unit', 'ms')}"
 
 
 def interval(phrase: ConditionPhrase) -> str:
-    """`every 2 ms from 1 ms until 9 ms`."""
+    """Return a text such as `every 2 ms from 1 ms until 9 ms`."""
     k = phrase.arguments
     words = {
         "repeat": "every",
@@ -221,6 +221,6 @@ def interval(phrase: ConditionPhrase) -> str:
 
 
 def from_time(phrase: ConditionPhrase) -> str:
-    """`from 5 ms on`."""
+    """Return a text such as `from 5 ms on`."""
     time = _time(phrase.arguments.get("t", "?"), phrase)
     return f"from {time} on" if phrase.arguments.get("inclusive", True) else f"after {time}"

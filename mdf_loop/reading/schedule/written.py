@@ -1,4 +1,4 @@
-"""One scheduler condition as it is written: its arguments, checked, and the forms they come to.
+"""One scheduler condition of a document: checks of its arguments, and conversion to data.
 
 A condition is written as `{type: EveryNCalls, kwargs: {dependency: A, n: 2}}`.
 
@@ -48,15 +48,20 @@ UPDATE = TimeScale.ENVIRONMENT_STATE_UPDATE
 SEQUENCE = TimeScale.ENVIRONMENT_SEQUENCE
 
 Intervals = Callable[["WrittenCondition"], Condition]
+"""Function that converts a condition on absolute time."""
 Read = Callable[[Any, str | None, str, Sequence[str], Intervals], Condition]
-"""As `table.read_condition` reads."""
+"""Function with the signature of `table.read_condition`."""
 
 
 class WrittenCondition(Arguments, frozen=True, eq=False):
-    """One condition as the document has it: type, arguments, the node that it governs.
+    """Condition in the document: its type, its arguments, and the node that the condition governs.
 
-    `owner` is None for a termination condition; `absolute` reads conditions on absolute time,
-    `read` those inside of this one.
+    Attributes:
+        owner: Node that the condition governs, or None for a termination condition.
+        where: Path of the condition.
+        nodes: Ids of all nodes of the graph.
+        absolute: Function that converts conditions on absolute time.
+        read: Function that reads inner conditions.
     """
 
     owner: str | None
@@ -68,7 +73,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     # --- arguments ------------------------------------------------------------------------------
 
     def needed(self, *names: str) -> Any:
-        """Return the argument of the first of these names that exists, like `get`. One is required."""
+        """Return the argument of the first of these names that exists. Raise ConditionError if none exists."""
         value = self.get(*names)
         if value is None:
             meant = difflib.get_close_matches(names[0], self.arguments, n=1)
@@ -80,7 +85,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return value
 
     def number(self, *, default: int | None = None) -> int | float:
-        """Return the argument `n`."""
+        """Return the argument `n` as a number."""
         n = self.get("n")
         n = self.needed("n") if n is None and default is None else default if n is None else n
         if isinstance(n, int | float) and LARGEST < abs(n) != math.inf:
@@ -94,7 +99,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return int(n) if n == int(n) else n
 
     def nth(self) -> int:
-        """Return the argument `n` as a period."""
+        """Return the argument `n` as a period, which is a positive integer."""
         n = self.number()
         if not isinstance(n, int) or n < 1:
             raise ConditionError(
@@ -104,14 +109,15 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return n
 
     def node(self) -> str:
-        """Return the node of the condition."""
+        """Return the node that the condition refers to."""
         return self._known(self.needed(*ABOUT))
 
     def several(self) -> tuple[str, ...]:
-        """Return the nodes of the condition."""
+        """Return the nodes that the condition refers to."""
         return tuple(self._known(node) for node in self.about())
 
     def _known(self, node: Any) -> str:
+        """Return the id of a node of the graph. Raise UnknownNameError if the node does not exist."""
         name = node_id(node)
         if not isinstance(name, str) or name not in self.nodes:
             raise UnknownNameError(
@@ -122,7 +128,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return name
 
     def scale(self, default: TimeScale = UPDATE) -> TimeScale:
-        """Return the argument `time_scale`."""
+        """Return the argument `time_scale`, or the default."""
         time_scale = self.get("time_scale")
         if time_scale is None:
             return default
@@ -135,22 +141,22 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             )
         return TimeScale[word]
 
-    # --- conditions inside ----------------------------------------------------------------------
+    # --- inner conditions -----------------------------------------------------------------------
 
     def inner(self, written: Any, place: str) -> Condition:
-        """Return a condition inside this one."""
+        """Return an inner condition. `place` is its path in this condition."""
         return self.read(written, self.owner, f"{self.where}.{place}", self.nodes, self.absolute)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """Return the conditions inside this one."""
+        """Return all inner conditions."""
         return tuple(self.inner(part, place) for place, part in self.parts())
 
     def part(self) -> Condition:
-        """Return the condition that this one modifies."""
+        """Return the inner condition of `Not` or `NWhen`."""
         return self.inner(self.needed(INSIDE), INSIDE)
 
     def refuse_unread(self) -> None:
-        """Refuse arguments that nobody has asked for."""
+        """Refuse arguments that the conversion of the condition has not read."""
         unread = (name for name in self.arguments if name not in self.unread)
         raise_findings(
             Finding(
@@ -162,19 +168,20 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             for name in unread
         )
 
-    # --- forms ----------------------------------------------------------------------------------
+    # --- conversion to data ---------------------------------------------------------------------
 
     def on_absolute_time(self) -> Condition:
-        """Return a condition on absolute time, whose unknown arguments graph-scheduler itself refuses."""
+        """Return a condition on absolute time. graph-scheduler itself checks the arguments."""
         self.unread.update(dict.fromkeys(self.arguments))
         return self.absolute(self)
 
     def times(self, unit: TimeScale, sign: str, n: float | None = None) -> Condition:
-        """Units of time that have passed, compared with `n`."""
+        """Return the comparison of the number of units of time that have passed with `n`."""
         default = SEQUENCE if unit is UPDATE else UPDATE
         return Compare((self._passed(unit, default),), sign, self.number() if n is None else n)
 
     def _passed(self, unit: TimeScale, default: TimeScale = UPDATE) -> TimeCount:
+        """Return the count of a unit of time within the argument `time_scale`."""
         within = self.scale(default)
         if (unit, within) == (CSE, PASS):
             raise ConditionError(
@@ -186,7 +193,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return TimeCount(unit, within if within > unit else TimeScale.LIFE)
 
     def every_pass(self) -> Condition:
-        """Every n-th pass."""
+        """Return the condition that holds in every n-th pass."""
         return EveryNth(self._passed(PASS), self.nth())
 
     def calls(self, sign: str) -> Condition:
@@ -194,12 +201,12 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return Compare((RunCount(self.node(), self.scale()),), sign, self.number())
 
     def calls_of_all(self) -> Condition:
-        """Return the condition that several nodes, or none if none is named, have run `n` times in total."""
+        """Return the condition that several nodes together have run at least `n` times. No nodes count 0 runs."""
         scale, n = self.scale(), self.number()
         return Compare(tuple(RunCount(node, scale) for node in self.several()), ">=", n)
 
     def unused(self) -> Condition:
-        """Return the number of runs of a node that the owner has not used."""
+        """Return the condition that a node has run at least `n` times since the owner ran last."""
         if self.owner is None:
             raise ConditionError(
                 f"'{self.type}' counts the runs of a node between two runs of another, so it cannot "
@@ -210,11 +217,12 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return Compare((RunsSinceReader(self.node(), self.owner),), ">=", self.number())
 
     def all_have_run(self) -> Condition:
-        """Every node has run; of the whole graph, if none is named."""
+        """Return the condition that every named node has run. Without names, all nodes of the graph are meant."""
         scale, nodes = self.scale(), self.several() or self.nodes
         return AllOf(tuple(Compare((RunCount(n, scale),), ">=", 1) for n in nodes))
 
     def _float(self, name: str, number: int | float) -> float:
+        """Return a number as a float. Raise ConditionError if the number is too large."""
         try:
             return float(number)
         except OverflowError:
@@ -223,7 +231,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             ) from None
 
     def threshold(self) -> Condition:
-        """Return the comparison of a value of a node with a number."""
+        """Return the condition that compares a value of a node with a number."""
         sign, threshold = self.needed("comparator"), self.needed("threshold")
         if sign not in SIGNS:
             raise ConditionError(
