@@ -1,6 +1,7 @@
-"""Loops as machine code: one kernel for a loop, an operator of ONNX Runtime's.
+"""Native loops: a loop compiled to machine code that ONNX Runtime calls as a custom operator.
 
-`support` says what form a loop has, or why it has none; `lanes` writes the form's code, `machine`
-(the one place that knows llvmlite) makes it run, `operator` hands it to ONNX Runtime. A loop without
-a form is standard: ONNX Runtime's own Loop or Scan, as in files, which are always standard.
+`support` decides whether a loop has machine code, and states the reason if it has none. `lanes` and `steps`
+write LLVM code. `machine`, the only module that uses llvmlite, compiles the code. `operator` registers the
+machine code with ONNX Runtime. All other loops are standard: they are ONNX Runtime's own Loop or Scan nodes.
+Saved files contain only standard loops.
 """

@@ -1,4 +1,7 @@
-"""Code that reads and writes arrays in memory: no other code does, so that all of it can be checked."""
+"""LLVM code that reads and writes arrays in memory.
+
+Only this module writes memory accesses to arrays, so that every access can be bounds-checked.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from mdf_loop.ops.native.code import BYTES, STORED, Code, Extent, Extents, Failu
 
 
 class ArrayWriter(ABC):
-    """Writes accesses to arrays.
+    """Base class that writes loads, stores and copies of arrays.
 
     Attributes:
-        one: for single numbers.
-        bounds: what checks accesses, and knows of pointers what they point to.
+        one: Writer of scalar instructions.
+        bounds: Bounds checks, which record the array that each pointer points into.
     """
 
     def __init__(self, form: KernelSignature, failures: list[Failure]) -> None:
@@ -29,16 +32,19 @@ class ArrayWriter(ABC):
         """Return the extents of an array."""
 
     def far(self, pointer: str, number: Extent, kind: str = "i8") -> str:
-        """So many bytes, or numbers of a kind, behind a pointer: only this makes one of another."""
+        """Write the pointer that is `number` elements of an LLVM type behind `pointer`.
+
+        Every derived pointer comes from this method, which keeps the array of each pointer known.
+        """
         register = self.one.put(f"getelementptr {kind}, ptr {pointer}, i64 {number}")
         return self.bounds.far(register, pointer)
 
     def at(self, dtype: str, pointer: str, place: str) -> str:
-        """Write the address of an element."""
+        """Write the address of the array element at index `place`."""
         return self.far(pointer, place, STORED[dtype])
 
     def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
-        """Numbers from an array, as many as the code has lanes."""
+        """Write a load of consecutive array elements, one for each lane of `code`."""
         at = self.at(dtype, pointer, place)
         self.bounds.access(at, BYTES[dtype] * code.width, BYTES[dtype])
         register = code.put(f"load {code.stored(dtype)}, ptr {at}, align {BYTES[dtype]}")
@@ -47,7 +53,7 @@ class ArrayWriter(ABC):
         return code.put(f"trunc {code.stored(dtype)} {register} to {code.type(dtype)}")
 
     def store(self, code: Code, dtype: str, register: str, pointer: str, place: str = "0") -> None:
-        """Numbers into an array."""
+        """Write a store of one element for each lane of `code` to consecutive array elements."""
         kind = code.stored(dtype)
         if dtype == "bool":
             register = code.put(f"zext {code.type(dtype)} {register} to {kind}")
@@ -56,14 +62,17 @@ class ArrayWriter(ABC):
         code.line(f"store {kind} {register}, ptr {at}, align {BYTES[dtype]}")
 
     def stream(self, code: Code, dtype: str, register: str, pointer: str, align: int) -> None:
-        """Numbers, no truths, into an array past the cache: to a multiple of so many bytes."""
+        """Write a nontemporal store, which bypasses the cache. The address is a multiple of `align` bytes.
+
+        The dtype must not be bool.
+        """
         self.text.declared["!nontemporal"] = "!0 = !{i32 1}"
         self.bounds.access(pointer, BYTES[dtype] * code.width, align)
         kind = code.type(dtype)
         code.line(f"store {kind} {register}, ptr {pointer}, align {align}, !nontemporal !0")
 
     def copy(self, target: str, source: str, size: Extent) -> None:
-        """Bytes of an array into another one, or moved in it."""
+        """Write a copy of `size` bytes. The source and the target may overlap."""
         name = "llvm.memmove.p0.p0.i64"
         self.text.declared[name] = f"declare void @{name}(ptr, ptr, i64, i1)"
         if target != source and size:

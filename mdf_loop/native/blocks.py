@@ -1,4 +1,4 @@
-"""The code for one block of lanes, of one size: a function that computes all blocks, or some of them."""
+"""LLVM functions that compute a loop for blocks of lanes, all blocks or a share of the blocks."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import BYTES, Cell, Code, Extents, Failure, is_single
 
 LINE, MANY = 64, 256
-"""Bytes of a line of the cache; so many lanes have rows that are written past it."""
+"""Bytes of a cache line, and minimum number of lanes for rows that are stored past the cache."""
 
 
 class LaneBlock(Struct, frozen=True):
-    """Number of lanes that are computed at once: `copies` vectors of `width`."""
+    """Size of a block of lanes that are computed at once: `copies` vectors of `width` lanes."""
 
     width: int = 1
     copies: int = 1
 
     @property
     def lanes(self) -> int:
-        """All of them."""
+        """Number of lanes in a block."""
         return self.width * self.copies
 
 
 NO_LANES = LaneBlock(copies=0)
-"""Only single numbers are computed."""
+"""Block without lanes, for functions that compute only scalars."""
 
 
 def output_shapes(form: KernelSignature) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of the outputs, rows included."""
+    """Return the shape of each output, with the recorded rows as the first axis."""
     names = extent_names(form)
     shapes = []
     for value, rows in form.outputs:
@@ -44,7 +44,7 @@ def output_shapes(form: KernelSignature) -> tuple[tuple[int, ...], ...]:
 
 
 class LaneBlocks(FormWriter):
-    """Writes a function for blocks of one size."""
+    """Writer of an LLVM function that computes a loop for blocks of one size."""
 
     def __init__(self, form: KernelSignature, block: LaneBlock, failures: list[Failure]) -> None:
         super().__init__(form, failures)
@@ -56,7 +56,7 @@ class LaneBlocks(FormWriter):
         self._aligned: dict[str, str] = {}
 
     def begin(self, *, counts: bool = False) -> None:
-        """Load all pointers, count the lanes."""
+        """Load all pointers, and compute the number of lanes."""
         super().begin(counts=counts)
         for extent in map(self.extent, self.form.lanes):
             self._count = self.one.put(f"mul i64 {self._count}, {extent}")
@@ -72,14 +72,14 @@ class LaneBlocks(FormWriter):
     # --- functions ----------------------------------------------------------------------------
 
     def whole(self, head: str) -> str:
-        """All iterations of a loop of single numbers, or of them alone."""
+        """Return a function that runs all iterations of a loop of scalars, or computes only the scalars of a loop."""
         self.begin()
         self._all("0")
         self.one.line("ret i64 0")
         return self.function(head)
 
     def counting(self, head: str) -> str:
-        """Write a function that counts the iterations. LLVM omits everything that the count does not need."""
+        """Return a function that counts the iterations. LLVM removes all code that the count does not need."""
         self.begin(counts=True)
         self.loop(self.form.loop, self._given("0"))
         iteration_count = self.one.put(f"load i64, ptr {self.iterations}")
@@ -87,7 +87,10 @@ class LaneBlocks(FormWriter):
         return self.function(head)
 
     def blocks(self, name: str) -> str:
-        """All lanes, block by block."""
+        """Return a function that computes a share of all blocks of lanes.
+
+        The last block is moved back so that it ends with the last lane.
+        """
         code, lanes = self.one, self._block.lanes
         self.begin()
         last = code.put(f"sub i64 {self._count}, {lanes}")
@@ -106,12 +109,12 @@ class LaneBlocks(FormWriter):
         return self.function(f"define internal i64 @{name}{TAKEN}")
 
     def _share(self, count: str, part: str) -> str:
-        """Write the number of the first block of a part."""
+        """Write the index of the first block of a share."""
         before = self.one.put(f"mul i64 {count}, {part}")
         return self.one.put(f"sdiv i64 {before}, %parts")
 
     def _all(self, start: str) -> None:
-        """All iterations of one block, and what it gives."""
+        """Write all iterations of the block that begins at lane `start`, and the stores of its final values."""
         self._start = start
         after = self.loop(self.form.loop, self._given(start))
         for value, rows in self.form.outputs:
@@ -120,7 +123,7 @@ class LaneBlocks(FormWriter):
                 self._store(value, after[value], self.stacks[value], place)
 
     def _given(self, start: str) -> Cells:
-        """Return the inputs of the loop for one block."""
+        """Load the inputs of the loop for the block that begins at lane `start`."""
         return {
             value: self._loaded(value, self.memory[value], "0" if is_single(value) else start)
             for value in self.form.arrays
@@ -141,7 +144,7 @@ class LaneBlocks(FormWriter):
             self.store(self._wide, value.dtype, self._copy(cell, k, value.dtype), pointer, place)
 
     def _at(self, start: str) -> list[str]:
-        """Return the start of each copy."""
+        """Return the index of the first lane of each vector of a block."""
         width = self._block.width
         copies = range(self._block.copies)
         return [start if k == 0 else self.one.put(f"add i64 {start}, {k * width}") for k in copies]
@@ -151,11 +154,14 @@ class LaneBlocks(FormWriter):
         return self.one.put(f"add i64 {before}, {self._start}")
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Return the block's part of a row."""
+        """Load the block's lanes of a row of a scanned array."""
         return self._loaded(scanned.row, self.memory[scanned.rows], self._row_start(number))
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Write the block's part of a row: of many lanes past the cache, which they would only empty."""
+        """Write a store of the block's lanes to a recorded row.
+
+        Large rows of aligned blocks are stored past the cache, since no iteration reads the rows again.
+        """
         row, stack = recorded.row, self.stacks[recorded.stack]
         if is_single(row):
             self._store(row, cell, stack, number)
@@ -180,7 +186,7 @@ class LaneBlocks(FormWriter):
         code.label(done)
 
     def _streams(self, stack: str, dtype: str) -> str:
-        """Write the test that every block of every row begins with a cache line, and that there are many blocks."""
+        """Write the test that rows have at least `MANY` lanes, and that all their blocks begin at a cache line."""
         if stack not in self._aligned:
             code = self.one
             begin = code.put(f"ptrtoint ptr {stack} to i64")
@@ -195,20 +201,20 @@ class LaneBlocks(FormWriter):
     # --- operations ---------------------------------------------------------------------------
 
     def _copy(self, cell: Cell, copy: int, dtype: str) -> str:
-        """Return the register of one copy. A single number is broadcast to all lanes."""
+        """Return the register of one vector of a block. A scalar is broadcast to all lanes."""
         if cell.single:
             return self._wide.spread(cell.registers[0], dtype)
         return cell.registers[copy]
 
     def _like(self, value: Value, cell: Cell) -> Cell:
-        """Return the cell of an operand as that of a value, to which the operand may be broadcast."""
+        """Return an operand as a cell of `value`. A scalar operand of an array is broadcast to all lanes."""
         if is_single(value) or not cell.single:
             return cell
         copies = range(self._block.copies)
         return Cell(tuple(self._copy(cell, k, value.dtype) for k in copies))
 
     def op(self, op: Op, cells: Cells) -> None:
-        """Once for a single number, else once for each copy."""
+        """Write an operation: once for a scalar output, else once for each vector of the block."""
         row, output = row_of(op.op_type), op.outputs[0]
         if row.in_order:
             assert op.inputs[0] is not None
@@ -227,40 +233,40 @@ class LaneBlocks(FormWriter):
         cells[output] = Cell(tuple(self.vectors(self._wide, op, lane_registers)))
 
     def flush(self, cells: Cells) -> None:
-        """Do nothing, since no operation is postponed."""
+        """Do nothing, since no operation is deferred."""
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Loops inside have none."""
+        """Do nothing, since inner loops have no rows."""
 
     def stacked(self, loop: Loop, count: str) -> Cells:
-        """Loops inside have none."""
+        """Return no cells, since inner loops record no rows."""
         return {}
 
     def extents(self, value: Value) -> Extents:
-        """Numbers, or names that are looked up."""
+        """Return the extents of an array. Extents with names are loaded to registers."""
         return tuple(map(self.extent, value.shape or ()))
 
     def alike(self, value: Value, other: Value) -> None:
-        """All arrays have one shape."""
+        """Do nothing, since all arrays have the same shape."""
 
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Fail where it does not hold in one of the lanes."""
+        """Write a failure if the condition is false in any lane."""
         for register in cell.registers if self.stacks else ():
             wrong = self._wide.binary("xor", "bool", register, self._wide.number(True, "bool"))
             self._wide.fail_if(wrong, failure)
 
     def array_place(self, value: Value) -> Place:
-        """Return memory for each copy."""
+        """Allocate local memory for each vector of a block."""
         kind = self._wide.type(value.dtype)
         return tuple(self._wide.place(kind) for _ in range(self._block.copies))
 
     def keep_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
-        """Put a block's lanes into their places."""
+        """Store the lanes of an array to local memory."""
         kind = self._wide.type(value.dtype)
         for register, one in zip(self._like(value, cell).registers, place, strict=True):
             self._wide.line(f"store {kind} {register}, ptr {one}")
 
     def kept_array(self, value: Value, place: Place) -> Cell:
-        """Return the lanes from their memory."""
+        """Load the lanes of an array from local memory."""
         kind = self._wide.type(value.dtype)
         return Cell(tuple(self._wide.put(f"load {kind}, ptr {one}") for one in place))

@@ -1,13 +1,13 @@
-"""Optional checks that every memory access of a kernel lies inside of the array of its pointer.
+"""Optional bounds checks of every memory access of a kernel.
 
-A kernel is machine code: one that is wrong ends the process, or lies. With `MDF_LOOP_NATIVE_CHECK=1`
-each access to an array (what is given and made, rows, the loop's own memory, tables) comes after
+A wrong access in machine code may crash the process or corrupt its results. With `MDF_LOOP_NATIVE_CHECK=1`, a
+check precedes each access to an array (inputs, outputs, rows, memory of the loop, tables):
 
-    far = pointer - begin of the array              # without sign: what lies before it is far
+    far = pointer - begin of the array              # unsigned: a pointer before the array is far
     if far > its bytes or its bytes - far < bytes of the access: fail
 
-so a loop that is about to leave an array fails with a sentence that names it. Without the variable
-nothing is written.
+An access outside of its array then fails with an error message that names the array. Without the variable, no
+checks are written.
 """
 
 from __future__ import annotations
@@ -22,45 +22,64 @@ from mdf_loop.native.loop_text import ITERATIONS, extent_at
 from mdf_loop.ops.native.code import BYTES, Code, Extent, Extents, Failure
 
 VARIABLE = "MDF_LOOP_NATIVE_CHECK"
+"""Environment variable that turns the bounds checks on."""
 
 FAULT = "this is a fault of mdf_loop, please report it"
+"""Sentence that ends the message of a failed bounds check."""
 
 BEGUN, ENDED = "; check", "; checked"
-"""Comments around a check, with the pointer."""
+"""Comments in the LLVM code before and after a check, followed by the pointer."""
 
 
 class Bounds:
-    """No checks: pointers are registers."""
+    """Interface of the bounds checks. This base class writes no checks."""
 
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
-        """Return the pointer to an array, which begins there.
+        """Return the pointer to the first byte of an array.
 
-        `shape` is as in `LoopText.shapes`, or of registers, if it is not that of the value; `room` the
-        number of the one in which it lies.
+        Args:
+            register: Register of the pointer.
+            value: The array.
+            shape: Extents as in `LoopText.shapes`, or registers. By default, the extents of the value.
+            room: Number of the growable buffer that contains the array, if any.
         """
         return register
 
     def part(self, pointer: str, value: Value) -> str:
-        """Return a pointer as one to a part of its array."""
+        """Return a pointer as the pointer to `value`, which is a part of the array of the pointer."""
         return pointer
 
     def far(self, register: str, pointer: str) -> str:
-        """Return the pointer in a register that was computed from another pointer."""
+        """Return a register as a pointer into the array of another pointer, from which the register was computed."""
         return register
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
-        """Write what checks the bytes that are read or written next."""
+        """Write the check of the next access of `size` bytes."""
 
 
 def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bounds:
-    """Return the checks of the kernel that is written. `extents` gives the extents of arrays."""
+    """Return the bounds checks of a kernel: real checks if the environment variable is 1, else none.
+
+    Args:
+        code: Writer of the checks.
+        loop: Loop of the kernel.
+        extents: Function that returns the extents of an array.
+    """
     return _Checked(code, loop, extents) if os.environ.get(VARIABLE) == "1" else Bounds()
 
 
 class _Memory(Struct, frozen=True):
-    """Start and enclosing memory of an array: a room, or an array that contains it."""
+    """Memory of an array.
+
+    Attributes:
+        value: The array.
+        begin: Register of the address of the first byte.
+        shape: Extents, or None for the extents of the value.
+        room: Number of the growable buffer that contains the array, or None.
+        whole: Memory of the array that this array is a part of, or None.
+    """
 
     value: Value
     begin: str
@@ -70,7 +89,7 @@ class _Memory(Struct, frozen=True):
 
 
 class _Pointer(str):
-    """A register that knows the memory into which it points."""
+    """Register of a pointer, with the memory that the pointer points into."""
 
     __slots__ = ("memory",)
     memory: _Memory
@@ -83,7 +102,7 @@ def _pointer(register: str, memory: _Memory) -> _Pointer:
 
 
 def _memories(pointer: str) -> Iterator[_Memory]:
-    """Yield the array of the pointer, and the arrays around it."""
+    """Yield the memory of the array that a pointer points into, and of the arrays that contain this array."""
     assert isinstance(pointer, _Pointer), f"nobody knows into which array {pointer} points"
     memory: _Memory | None = pointer.memory
     while memory is not None:
@@ -92,10 +111,10 @@ def _memories(pointer: str) -> Iterator[_Memory]:
 
 
 class _Checked(Bounds):
-    """All accesses are checked.
+    """Bounds checks of all accesses.
 
-    How large an array is, is computed anew for each: it may have been computed where the code did not
-    come along.
+    Each check computes the size of the array again. An earlier computation may be in a branch that was not
+    executed.
     """
 
     def __init__(self, code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> None:
@@ -106,22 +125,22 @@ class _Checked(Bounds):
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
-        """Return the pointer with the whole array."""
+        """Return the pointer, with the memory of its array."""
         return _pointer(register, _Memory(value, register, shape, room))
 
     def part(self, pointer: str, value: Value) -> str:
-        """Return the pointer with the part, inside of the array."""
+        """Return the pointer, with the memory of a part of its array."""
         whole = next(_memories(pointer))
         if whole.value == value:
             return pointer
         return _pointer(pointer, _Memory(value, pointer, whole=whole))
 
     def far(self, register: str, pointer: str) -> str:
-        """Return the pointer with the array of the other one."""
+        """Return the register, with the memory of the other pointer."""
         return _pointer(register, next(_memories(pointer)))
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
-        """End the function instead of an access that is none of the array, or not aligned."""
+        """Write a failure for an access that is outside of its array or not aligned."""
         code = self._code
         code.line(f"{BEGUN} {pointer}")
         address = code.put(f"ptrtoint ptr {pointer} to i64")
@@ -139,7 +158,7 @@ class _Checked(Bounds):
     def _inside(
         self, address: str, size: Extent, memory: _Memory, begin: str, room: Extent
     ) -> None:
-        """Fail where not all bytes of an access are among the `room` bytes from `begin` on."""
+        """Write a failure for an access that is not entirely within the `room` bytes from `begin` on."""
         code = self._code
         far = code.put(f"sub i64 {address}, {code.put(f'ptrtoint ptr {begin} to i64')}")
         beyond = code.put(f"icmp ugt i64 {far}, {room}")
@@ -156,7 +175,7 @@ class _Checked(Bounds):
         return byte_count
 
     def _number(self, extent: Extent) -> Extent:
-        """Return an extent as a number or register, also for extents as in `LoopText.shapes`."""
+        """Return an extent as a number or a register. The extent may be encoded as in `LoopText.shapes`."""
         if isinstance(extent, str) or extent >= 0:
             return extent
         if extent == ITERATIONS:
@@ -165,7 +184,10 @@ class _Checked(Bounds):
         return self._code.put(f"load i64, ptr {at}")
 
     def _room(self, number: int) -> tuple[str, str]:
-        """Return the present start and size of a room. Arrays in a room are invalid after it has grown."""
+        """Return the present address and size of a growable buffer.
+
+        Pointers into the buffer are invalid after it has grown.
+        """
         code = self._code
         rooms = code.put("getelementptr ptr, ptr %call, i64 2")
         rooms = code.put(f"load ptr, ptr {rooms}")

@@ -1,9 +1,10 @@
 """Carried arrays whose shape changes from one iteration to the next.
 
-    for i in range(trip): x = Concat(x, a)      # x: a room, and a place for each extent that changes
+    for i in range(trip): x = Concat(x, a)      # x: a growable buffer, and memory for each extent that changes
 
-Which extents change is found when the code is written: it is written as if none did, and once more
-where an array leaves an iteration in another shape than it enters it (`MoreExtentsChangeError`).
+Writing the code reveals the extents that change. The code is first written as if no extent changed. If an
+array leaves an iteration with another shape than it entered with (`MoreExtentsChangeError`), the code is
+written again.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from mdf_loop.native.stacks import RowsWriter, asked_for
 from mdf_loop.ops.native.code import BYTES, Cell, Extents, NotNative, is_single
 
 Axes: TypeAlias = frozenset[tuple[Value, int]]
-"""Those along which what enters an iteration may have any extent."""
+"""Axes of carried values whose extent may differ between iterations."""
 
 
 class MoreExtentsChangeError(Exception):
-    """More extents change than was thought when the code was written."""
+    """Error for carried extents that change, but were assumed constant when the code was written.
+
+    Attributes:
+        axes: The axes of carried values that change.
+    """
 
     def __init__(self, axes: Axes) -> None:
         super().__init__()
@@ -29,11 +34,12 @@ class MoreExtentsChangeError(Exception):
 
 
 class ChangingArrays:
-    """The arrays of a loop, and of loops inside, whose shape changes.
+    """Carried arrays of a loop and its inner loops whose shape changes.
 
     Attributes:
-        axes: along which it does.
-        finals: of what the whole loop gives the places of such extents among all that it knows, by axis.
+        axes: The axes whose extent changes.
+        finals: For each final value of the outer loop, the index in `%extents` of each extent that changes,
+            by axis.
     """
 
     def __init__(self, writer: RowsWriter, axes: Axes) -> None:
@@ -52,12 +58,15 @@ class ChangingArrays:
     # --- from one iteration to the next -----------------------------------------------------------
 
     def begin(self, value: Value) -> None:
-        """Provide a room for the value that enters iterations, and memory for its extents."""
+        """Allocate a growable buffer for a carried value, and local memory for its extents."""
         self._rooms[value] = self._writer.space.room()
         self._places[value] = {axis: self._writer.one.place("i64") for axis in self._axes[value]}
 
     def put(self, value: Value, other: Value, pointer: str) -> None:
-        """Let it be this array from now on; that lies in no room of what is carried."""
+        """Write the assignment of another array to a carried value: its extents, and a copy of its elements.
+
+        The array must not be in a buffer of a carried value.
+        """
         writer, extents = self._writer, self._writer.shapes.of(other)
         for axis, place in self._places[value].items():
             writer.one.line(f"store i64 {extents[axis]}, ptr {place}")
@@ -67,7 +76,7 @@ class ChangingArrays:
         writer.copy(buffer, pointer, writer.shapes.bytes(other))
 
     def got(self, value: Value) -> Cell:
-        """Return the present array."""
+        """Load the extents of a carried value, and return its cell."""
         writer, code = self._writer, self._writer.one
         extents = list(writer.shapes.of(value))
         for axis, place in self._places[value].items():
@@ -79,7 +88,15 @@ class ChangingArrays:
     # --- what the whole loop gives ----------------------------------------------------------------
 
     def tell(self, loop: Loop, first: int) -> int:
-        """Give the extents of finals places, from the first one on; how many there are."""
+        """Assign indices in `%extents` to the changing extents of final values.
+
+        Args:
+            loop: The outer loop.
+            first: First free index.
+
+        Returns:
+            The number of assigned indices.
+        """
         begun = first
         for carried in loop.carried:
             axes = self._axes.get(carried.enter, [])
@@ -96,14 +113,19 @@ class ChangingArrays:
         return tuple(extent_at(places[k]) if k in places else e for k, e in enumerate(known))
 
     def tell_extents(self, value: Value, extents: Extents) -> None:
-        """Write down those of a final."""
+        """Write stores of the changing extents of a final value to `%extents`."""
         code = self._writer.one
         for axis, place in self.finals.get(value, {}).items():
             at = code.put(f"getelementptr i64, ptr %extents, i64 {place}")
             code.line(f"store i64 {extents[axis]}, ptr {at}")
 
     def output(self, value: Value, known: str) -> str:
-        """Request the memory of a final value with its present extents, or those of `known` without iterations."""
+        """Write the allocation of a final value with its present extents.
+
+        Args:
+            value: The final value.
+            known: Pointer that is used if the loop has no iterations.
+        """
         code = self._writer.one
         place = code.place("ptr")
         code.line(f"store ptr {known}, ptr {place}")
@@ -119,7 +141,7 @@ def compare(carried: Carried, enter: Extents, leave: Extents) -> Collection[tupl
     """Return the axes along which a carried value may change its extent within an iteration.
 
     Raises:
-        NotNative: it has other axes then, or is one number.
+        NotNative: The number of axes changes, or the value may be a scalar in some iterations only.
     """
     if is_single(carried.enter) and is_single(carried.leave):
         return ()

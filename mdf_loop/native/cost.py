@@ -1,9 +1,9 @@
-"""Cost of an iteration of a loop as machine code, and by ONNX Runtime's own kernels.
+"""Estimated cost of an iteration of a loop, as machine code and with ONNX Runtime's own kernels.
 
     native = sum of all operations;  standard = iteration + sum of (call + all operations)
 
-The estimate reads the loop and its extents, nothing else: not the number of iterations, nor what earlier
-runs took. So a model has one form, however long it runs. The figures are those of `ops.speeds`.
+The estimate depends only on the loop and its extents, not on the number of iterations or on measurements. So
+the decision for a loop is the same for short and long runs. The figures are those of `ops.speeds`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.speeds import ARITHMETIC, FUNCTION, IN_ORDER, MOVED, OTHER, OperationCost, Speed
 
 CALL, ITERATION = 400.0, 500.0
-"""Nanoseconds of a call of a kernel of ONNX Runtime, and of an iteration, besides what is computed."""
+"""Nanoseconds of overhead of one kernel call and of one loop iteration in ONNX Runtime."""
 
 INNER_ITERATIONS = 1000
-"""Iterations of a loop inside of which nobody knows how many there are."""
+"""Assumed number of iterations of an inner loop whose trip count is unknown."""
 
 MARGIN = 1.05
-"""Machine code is taken up to so many times the estimate for ONNX Runtime."""
+"""Factor by which the estimate of machine code may exceed that of ONNX Runtime for the loop to be native."""
 
 
 def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> bool:
-    """Return True if a loop is estimated to be slower as machine code.
+    """Return True if a loop is estimated to be slower as machine code than with ONNX Runtime's kernels.
 
-    A loop with extents that are known only when it runs is taken to be faster.
+    A loop with extents that are known only at run time is assumed to be faster as machine code.
 
     Args:
-        native: the loop with operations that have machine code.
-        standard: the loop as ONNX Runtime computes it.
-        known: the constants of the program.
+        native: The loop with operations that have machine code.
+        standard: The loop as ONNX Runtime executes it.
+        known: Constants of the program.
     """
     values = (value for operation in walk(native.ops) for value in results(operation))
     if not all(is_fixed(value.shape) for value in values):
@@ -43,7 +43,7 @@ def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> boo
 
 
 def _body(ops: Iterable[Operation], known: Mapping[Value, Array]) -> OperationCost:
-    """Return what operations cost, those of ONNX Runtime with their calls."""
+    """Return the cost of operations. The standard cost includes the overhead of kernel calls."""
     each = [_one(operation, known) for operation in ops if not isinstance(operation, Constant)]
     return OperationCost(sum(n.native for n in each), sum(CALL + n.standard for n in each))
 
@@ -67,7 +67,7 @@ def _iterations(loop: Loop, known: Mapping[Value, Array]) -> int:
 
 
 def speed_of(op: Op) -> Speed:
-    """Return the speed of an operation: that of its row, or of most operations of its kind."""
+    """Return the speed of an operation: the speed that its registry row states, or a default for its kind."""
     row = row_of(op.op_type)
     if row.speed is not None:
         return row.speed

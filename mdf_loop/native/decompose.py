@@ -1,8 +1,8 @@
-"""Operations that have no machine code, made of others that may have some.
+"""Decomposition of operations without machine code into operations that may have machine code.
 
     y = LayerNormalization(x)   ->   mean = ReduceMean(x); ...; y = Div(difference, deviation)
 
-ONNX Runtime's own loop keeps its kernels: this is done of a loop only when its code is written.
+Only loops that are compiled are decomposed. A standard loop keeps the kernels of ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from mdf_loop.passes.rewrite import rewrite
 
 
 class DecomposedLoop(Struct, frozen=True, eq=False):
-    """A loop with compositions in place of what has no code.
+    """Loop in which operations without machine code are replaced by their decompositions.
 
     Attributes:
-        known: all constants.
-        origins: by what operations of compositions give, the operation that stood there.
+        loop: The loop with decomposed operations.
+        known: All constants, including those of decompositions.
+        origins: The original operation of each value that a decomposition computes.
     """
 
     loop: Loop
@@ -35,7 +36,7 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
     origins: Mapping[Value, Op]
 
     def reason(self, why: NotNative) -> NotNative:
-        """Return the reason for missing machine code in terms of the original loop."""
+        """Return a reason for missing machine code that names the original operation instead of a part of it."""
         origin = None if why.op is None else self.origins.get(why.op.outputs[0])
         if why.op is None or origin is None:
             return why
@@ -43,7 +44,12 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
 
 
 def composed(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
-    """Return the loop for which machine code is written. `known` are the constants of its program."""
+    """Return a loop with decomposed operations, for which machine code is written.
+
+    Args:
+        loop: The loop.
+        known: Constants of the program of the loop.
+    """
     if not any(isinstance(op, Op) and _lacks_code(op) for op in walk(loop.ops)):
         return DecomposedLoop(loop, known, {})
     constants = tuple(Constant(value, array) for value, array in known.items())
@@ -71,7 +77,7 @@ def _rule(origins: dict[Value, Op], b: Builder, op: Op) -> tuple[Value | None, .
     begin = len(b.ops)
     try:
         operations = compose(b, op)
-    except LoopError:  # none for these operands
+    except LoopError:  # no decomposition for these operands
         operations = ()
     again = any(isinstance(new, Op) and new.op_type == op.op_type for new in b.ops[begin:])
     if again or operations == ():

@@ -1,11 +1,11 @@
-"""Arrays of members, taken apart into their elements: each is a value of its own.
+"""Arrays of batch members, split into their elements: each element is a scalar value for each member.
 
-    apart = Apart("batch", known)
-    apart.take(op)                  # %y: float64[batch, 2] = Mul(%x, %x): two operations of single numbers
-    apart.of(y)                     # %y 0, %y 1: float64[batch]
+    split = ElementwiseValues("batch", known)
+    split.take(op)                  # %y: float64[batch, 2] = Mul(%x, %x): two operations on scalars
+    split.of(y)                     # %y 0, %y 1: float64[batch]
 
-What is computed number by number is computed for each element; what only moves elements is nothing but
-other names for them; sums and extremes join them in the order that arrays have in native loops.
+An elementwise operation becomes one operation for each element. An operation that only moves elements becomes
+a renaming of elements. Reductions join the elements in the order that native loops use for arrays.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTS, is_in_parts
 from mdf_loop.ops.registry import title
 
 Elements = npt.NDArray[Any]
-"""The elements of one member, as values, in its shape."""
+"""Array of the elements of one member, as values, in the shape of the member."""
 
 MOST, MOST_OPS = 32, 4000
-"""Elements of an array that is taken apart, and operations of the loop that is made."""
+"""Maximum number of elements of an array that is split, and maximum number of operations of the resulting loop."""
 
 
 def elements_read(operation: Operation) -> tuple[Value, ...]:
-    """Return the operands whose elements an operation reads, without those that only state a shape."""
+    """Return the operands whose elements an operation reads, without operands that only state a shape."""
     operands = tuple(reads(operation))
     says = isinstance(operation, Op) and row_of(operation.op_type).in_order
     return operands[:1] if says else operands
 
 
 class Element(Struct, frozen=True):
-    """Position of an element in an array that has several elements for each member."""
+    """Position of an element among the `count` elements that an array has for each member."""
 
     array: Value
     number: int = 0
@@ -51,12 +51,12 @@ class Element(Struct, frozen=True):
 
 
 class ElementwiseValues:
-    """The values of a loop's body, by their elements.
+    """Values of the body of a loop, split into their elements.
 
     Attributes:
-        known: constants, and elements of constant arrays.
-        places: where elements are of arrays that the loop is given, or gives.
-        ops: what computes the elements.
+        known: Constants, including the elements of constant arrays.
+        places: For each element of an input or output array of the loop, its position in the array.
+        ops: Operations that compute the elements.
     """
 
     def __init__(self, members: str, known: Mapping[Value, Array]) -> None:
@@ -69,11 +69,11 @@ class ElementwiseValues:
     # --- values -----------------------------------------------------------------------------------
 
     def of(self, value: Value) -> list[Value]:
-        """Return the elements in order."""
+        """Return the elements of a value, in order."""
         return list(self._of(value).flat)
 
     def enter(self, value: Value, elements: Sequence[Value]) -> None:
-        """Let a value have these elements."""
+        """Set the elements of a value."""
         elements_array = np.empty(len(elements), object)
         elements_array[:] = elements
         self._elements[value] = elements_array.reshape(self._own(value))
@@ -85,7 +85,7 @@ class ElementwiseValues:
         return element_values
 
     def given(self, value: Value) -> list[Value]:
-        """Elements of a value that stands outside of the loop, with their places in it."""
+        """Return new elements for a value outside of the loop, and record their positions in its array."""
         element_values = self._named(value, self._axis(value))
         for number, element in enumerate(element_values):
             if element is not value:
@@ -93,10 +93,10 @@ class ElementwiseValues:
         return element_values
 
     def fitting(self, value: Value, enter: Value) -> list[Value]:
-        """Return the elements of a carried value, as many as the entering value has.
+        """Return the elements of a carried value, whose shape must equal that of the entering value.
 
         Raises:
-            NotNative: they are not.
+            NotNative: The shapes differ, or the value has no elements.
         """
         own = self._own(value)
         if own != self._own(enter):
@@ -117,7 +117,7 @@ class ElementwiseValues:
         return self._elements[value]
 
     def _named(self, value: Value, shape: Shape) -> list[Value]:
-        """Return new values of this shape for the elements, or the value itself if it has this shape."""
+        """Return new values of this shape for the elements. A scalar with this shape is its own element."""
         own = self._own(value)
         if own == () and value.shape == shape:
             return [value]
@@ -125,14 +125,14 @@ class ElementwiseValues:
         return [Value(name, value.dtype, shape) for name in names]
 
     def _axis(self, value: Value) -> Shape:
-        """Return a shape with the axis of members, or an empty one if the value has no such axis."""
+        """Return the shape of an element: the batch axis, or no axis for a value without a batch axis."""
         return (self._members,) if self._is_apart(value) else ()
 
     def _is_apart(self, value: Value) -> bool:
         return value.shape is not None and value.shape[:1] == (self._members,)
 
     def _own(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of a value of one member."""
+        """Return the shape of a value without the batch axis."""
         shape = value.shape
         if shape is not None and self._is_apart(value):
             shape = shape[1:]
@@ -145,10 +145,10 @@ class ElementwiseValues:
     # --- operations -------------------------------------------------------------------------------
 
     def take(self, op: Op) -> None:
-        """Take an operation apart.
+        """Replace an operation on arrays by operations on their elements.
 
         Raises:
-            NotNative: it cannot be; the text says why.
+            NotNative: The operation cannot be split. The message states the reason.
         """
         row = row_of(op.op_type)
         try:
@@ -184,7 +184,7 @@ class ElementwiseValues:
     def _append(
         self, op_type: str, operands: Sequence[Value | None], like: Value, number: int, op: Op
     ) -> Value:
-        """Append an operation of single numbers; what it gives, an element of `like`."""
+        """Append an operation on scalars, and return its output as an element of `like`."""
         apart = any(v is not None and self._is_apart(v) for v in operands)
         shape: Shape = (self._members,) if apart else ()
         alike = like.shape == shape
@@ -194,14 +194,14 @@ class ElementwiseValues:
         return element
 
     def _along(self, value: Value, output: Value) -> Elements:
-        """Return the elements of an operand, with the missing axes of the result."""
+        """Return the elements of an operand, reshaped so that they can be broadcast to the axes of the output."""
         elements, rank = self._of(value), len(self._own(output))
         if self._is_apart(value) and elements.ndim not in (0, rank):
             raise NotNative(f"the axes of '{value.name}' are others than those of a member")
         return elements.reshape(elements.shape[max(elements.ndim - rank, 0) :])
 
     def _in_order(self, op: Op) -> None:
-        """Shapes only: the same elements, each as often as it is wanted."""
+        """Set the elements of the output of an operation that only reshapes or broadcasts its operand."""
         data, output = op.inputs[0], op.outputs[0]
         assert data is not None
         elements, own = self._of(data), self._own(output)
@@ -210,7 +210,7 @@ class ElementwiseValues:
         self.enter(output, list(elements.flat))
 
     def _moved(self, op: Op) -> None:
-        """Only other places."""
+        """Set the elements of the outputs of an operation that only moves elements."""
         values, results = places_of(op, self._one_member, self.known.get)
         flat = [element for value in values for element in self._of(value).flat]
         for value, places in zip(op.outputs, results, strict=True):
@@ -219,10 +219,10 @@ class ElementwiseValues:
             self.enter(value, [flat[place] for place in places.flat])
 
     def _one_member(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of a value for one member."""
+        """Return the shape of a value for a batch of one member."""
         return (*(1,) * self._is_apart(value), *self._own(value))
 
-    # --- many elements, made one ------------------------------------------------------------------
+    # --- reductions -------------------------------------------------------------------------------
 
     def _joined(self, op: Op) -> None:
         data, output = op.inputs[0], op.outputs[0]
@@ -244,7 +244,7 @@ class ElementwiseValues:
         self.enter(output, results)
 
     def _axes(self, op: Op, data: Value) -> list[int]:
-        """Return the axes of a member that are reduced."""
+        """Return the axes of a member along which an operation reduces."""
         front = int(self._is_apart(data))
         axes = [axis - front for axis in axes_named(op, len(data.shape or ()), self.known.get)]
         if min(axes, default=-1) < 0:

@@ -1,7 +1,8 @@
-"""Check whether the operating system lets a process execute memory that the process has written.
+"""Check that the operating system lets a process execute memory that the process has written.
 
-Hardened systems refuse it: systemd's `MemoryDenyWriteExecute=yes`, SELinux without `execmem`, `prctl(PR_SET_MDWE)`,
-Windows' Arbitrary Code Guard. LLVM does not report a refusal, and a call of its code then ends the process.
+Hardened systems forbid it: systemd's `MemoryDenyWriteExecute=yes`, SELinux without `execmem`,
+`prctl(PR_SET_MDWE)`, Windows' Arbitrary Code Guard. LLVM does not report the refusal. A call of the compiled
+code then ends the process.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ PAGE_EXECUTE_READ = 0x20
 
 
 def executable_memory_problem() -> str | None:
-    """Return why written memory cannot be made executable in this process, or None if it can.
+    """Return the reason why this process cannot make written memory executable, or None if the process can.
 
-    The check maps a page, writes to the page and asks for the right to execute it, as LLVM does. It executes nothing.
+    The check maps a page, writes to the page and makes the page executable, as LLVM does. The check executes
+    no code.
     """
     try:
         _make_page_executable()

@@ -1,9 +1,9 @@
-"""Functions as loops of one iteration, which have machine code of their own.
+"""Transcendental functions as loops of one iteration, so that native code computes them.
 
     y: float64[batch] = Exp(%x)    ->    loop 1 times: %row = Exp(%x); record %row giving %rows
                                          y = Squeeze(%rows)
 
-The code is cached by its text, so each function is compiled once in a process.
+The machine code is cached by its text, so each function is compiled once in a process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mdf_loop.ops.native.code import NotNative
 
 
 class LoopedFunctions(Struct, frozen=True, eq=False):
-    """A program with loops in place of functions.
+    """Program in which loops of one iteration replace functions.
 
     Attributes:
         program: The program.
@@ -36,12 +36,12 @@ class LoopedFunctions(Struct, frozen=True, eq=False):
 
 
 def with_loops(program: Program, functions: Sequence[Op]) -> LoopedFunctions:
-    """Return the program in which functions are loops of one iteration, where these have machine code."""
+    """Return the program in which loops of one iteration replace those of `functions` that have machine code."""
     return _FunctionReplacer(program, functions).replaced()
 
 
 class _FunctionReplacer:
-    """Puts loops in place of the functions of one program."""
+    """Replaces the functions of one program by loops of one iteration."""
 
     def __init__(self, program: Program, functions: Sequence[Op]) -> None:
         self._program = program
@@ -73,7 +73,7 @@ class _FunctionReplacer:
         return tuple(operations)
 
     def _loop(self, op: Op) -> tuple[Operation, ...]:
-        """Return the loop of an operation and what takes the axis of iterations away."""
+        """Return the loop for an operation, and the Squeeze that removes the axis of iterations."""
         b, (output,) = self._b, op.outputs
         row = b.new(output.dtype, output.shape, f"{output.name} row")
         rows = b.new(output.dtype, (1, *(output.shape or ())), f"{output.name} rows")
@@ -96,6 +96,6 @@ class _FunctionReplacer:
         return loop, Op("Squeeze", (rows, self._axis), (output,), where=op.where)
 
     def _kernel(self, loop: Loop) -> Kernel:
-        """Return the machine code of a loop, with the functions of arrays also for single numbers."""
+        """Return the kernel of a loop, which uses the vectorized functions also for scalars."""
         program = composed(loop, self._known)
         return kernel_of(replace(form_of(program.loop, program.known), many=True))

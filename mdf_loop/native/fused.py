@@ -1,4 +1,4 @@
-"""Operations that are computed number by number: as many as can be in one loop over elements.
+"""Fusion of elementwise operations: consecutive operations on arrays of the same shape become one loop over elements.
 
 a = x * y; b = a + z; c = max(b)        for k in range(n): b[k] = x[k] * y[k] + z[k]
                                         c = ...
@@ -26,11 +26,15 @@ class FusedWriter(Arrays, Protocol):
         """Return the shape to which the operands of an operation are broadcast."""
 
     def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
-        """Write an elementwise operation on vectors side by side."""
+        """Write an elementwise operation for several vectors."""
 
 
 class FusedOperations:
-    """Operations that are put off, until their results are needed or others have another shape."""
+    """Deferred elementwise operations, which are written together.
+
+    The operations are written when another operation needs their results, or when the next one has another
+    shape.
+    """
 
     def __init__(self, writer: FusedWriter, loop: Loop) -> None:
         self._writer = writer
@@ -38,7 +42,7 @@ class FusedOperations:
         self._readers = readers(loop)
 
     def put_off(self, op: Op, cells: dict[Value, Cell]) -> None:
-        """Write it later, with others."""
+        """Defer an elementwise operation. Earlier operations with another shape are written first."""
         writer, output = self._writer, op.outputs[0]
         writer.shaped(output, writer.joined(op))
         if self._group and writer.extents(self._group[0].outputs[0]) != writer.extents(output):
@@ -46,12 +50,12 @@ class FusedOperations:
         self._group.append(op)
 
     def flush(self, cells: dict[Value, Cell]) -> None:
-        """One loop over elements for all operations that were put off."""
+        """Write one loop over elements for all deferred operations."""
         writer = self._writer
         group, self._group = self._group, []
         if not group:
             return
-        inside = dict.fromkeys(op.outputs[0] for op in group)  # in order: equal loops, equal text
+        inside = dict.fromkeys(op.outputs[0] for op in group)  # ordered, for deterministic code
         mine = {id(op) for op in group}
         read = [v for op in group for v in op.inputs if v is not None and v not in inside]
         first = group[0].outputs[0]
@@ -71,7 +75,7 @@ class FusedOperations:
         cells.update((value, Cell(pointer=pointer)) for value, pointer in buffers.items())
 
     def _source(self, value: Value, like: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return an operand as large as the result, or one number."""
+        """Return an operand as a scalar, or as an array in the shape of `like`."""
         writer = self._writer
         cell, own, target_extents = (
             writer.cell(value, cells),

@@ -1,4 +1,4 @@
-"""A loop's kernel: its form, its machine code, made once for the same program and types."""
+"""Kernel of a loop: its signature and its machine code, which is cached by the LLVM code."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from mdf_loop.native.steps import write_steps
 from mdf_loop.native.support import KernelSignature, extent_names
 
 MOST = 256
-"""For how many texts machine code is kept."""
+"""Maximum number of entries in the cache of machine code."""
 
 _MADE: LRUCache[machine.Machine] = LRUCache(MOST)
 _LOCK = ForkSafeLock()
 
 
 class Kernel(Struct, frozen=True, eq=False):
-    """A loop that is ready to be run: its text says what is to be known to call its code.
+    """Compiled loop, with the facts that its caller needs.
 
     Attributes:
-        extents: the names of extents that are known only when it runs, in order.
+        form: Inputs, outputs and constants of the loop.
+        written: LLVM code of the loop.
+        code: Machine code.
+        extents: Names of the extents that are known only at run time, in order.
     """
 
     form: KernelSignature
@@ -35,34 +38,34 @@ class Kernel(Struct, frozen=True, eq=False):
 
     @property
     def address(self) -> int:
-        """Address of the function."""
+        """Address of the function that runs the loop."""
         return self.code.addresses[0]
 
     @property
     def count(self) -> int | None:
-        """Address of the function that counts the iterations before the loop, or None."""
+        """Address of the function that counts the iterations in advance, or None."""
         return self.code.addresses[1] if self.written.counts else None
 
     @property
     def shares(self) -> int | None:
-        """Address of the function that gives the number of parts of the lanes, or None."""
+        """Address of the function that returns the number of shares of the lanes, or None."""
         return self.code.addresses[-1] if self.written.shares else None
 
 
 def text_of(form: KernelSignature, width: int) -> LoopText:
-    """Return the code of a loop for vectors of `width` float64 numbers.
+    """Return the LLVM code of a loop for vectors of `width` float64 numbers.
 
     Raises:
-        NotNative: an operation of it has no code.
+        NotNative: An operation of the loop has no machine code.
     """
     return write_steps(form, width) if form.steps else write_lanes(form, width)
 
 
 def kernel_of(form: KernelSignature) -> Kernel:
-    """Return the kernel of a loop in its form.
+    """Return the kernel of a loop.
 
     Raises:
-        NotNative: an operation of it has no code.
+        NotNative: An operation of the loop has no machine code.
     """
     written = text_of(form, machine.width())
     with _LOCK:

@@ -1,4 +1,4 @@
-"""The code of a loop with lanes: each is integrated alone, so time is inside.
+"""LLVM code of a loop with lanes. Each lane is integrated independently, so the loop over time is the inner one.
 
     for block of V lanes:                    # V = width x copies, which hide the arithmetic's latency
         x = initial of the block             # in registers
@@ -6,11 +6,12 @@
             x = body(x); rows[t, block] = x
         final of the block = x
 
-No lane reads another one, so this is exact. Single numbers are computed once for each block. The
-last block is moved back to end with the last lane: some lanes are computed twice, alike. A loop of
-single numbers is one block of one lane.
+No lane reads another lane, so the exchange of the loops is exact. Each block computes the scalars again. The
+last block is moved back to end with the last lane, so some lanes are computed twice, with equal results. A
+loop of scalars is one block of one lane.
 
-Blocks may be computed in several parts, by as many threads: the same bits, since no lane knows of it.
+Several threads may each compute a share of the blocks. The results have the same bits, since lanes are
+independent.
 """
 
 from __future__ import annotations
@@ -32,22 +33,29 @@ from mdf_loop.native.support import KernelSignature, extent_names
 from mdf_loop.ops.native.code import Failure
 
 COPIES, OF_FOUR, FEWEST = ((24, 6), (60, 4)), ((60, 8),), 2
-"""Vectors of lanes side by side in a block, for bodies of up to so many operations, and of longer ones: many
-hide the latency of arithmetic, few fit into registers. `OF_FOUR`: where a vector has four lanes (AVX2).
+"""Number of vectors in a block of lanes, by the number of operations in the body of the loop.
+
+`COPIES` and `OF_FOUR` (for vectors of four lanes, as in AVX2) have pairs: up to this number of operations, so
+many vectors. Longer bodies have `FEWEST`. More vectors hide the latency of arithmetic, fewer fit into
+registers.
 
 Measured, FitzHugh-Nagumo of 1000 cells: AVX-512 (Intel) 1.17 us a step with two, 0.68 with four, 0.59 with
-six; AVX2 (AMD Zen 3) 2.3 us with two, 1.2 with four, 1.15 with six, 1.0 with eight."""
+six; AVX2 (AMD Zen 3) 2.3 us with two, 1.2 with four, 1.15 with six, 1.0 with eight.
+"""
 
 PART = 1 << 23
-"""Operations on one lane that a part has at least: a quarter of a millisecond."""
+"""Minimum number of operations on one lane in each share of a loop, which take about a quarter of a millisecond."""
 
 
 TAKEN_EACH = 32
-"""Members that stop each for itself, for each lane of a part at least: the last of them keep lanes waiting."""
+"""Minimum number of members for each lane of a share, for loops with per-member early exit.
+
+At the end of a share, lanes are idle while the last members finish.
+"""
 
 
 def write_lanes(form: KernelSignature, width: int) -> LoopText:
-    """Return the code of a loop with lanes, or of single numbers."""
+    """Return the LLVM code of a loop with lanes, or of a loop of scalars."""
     failures: list[Failure] = []
     if not form.lanes:
         writers = [LaneBlocks(form, LaneBlock(), failures)]
@@ -78,12 +86,13 @@ def write_lanes(form: KernelSignature, width: int) -> LoopText:
 
 
 def _known_count(form: KernelSignature) -> int | None:
+    """Return the number of lanes, or None if it is known only at run time."""
     extents = [extent for extent in form.lanes if isinstance(extent, int)]
     return math.prod(extents) if len(extents) == len(form.lanes) else None
 
 
 def _block(form: KernelSignature, width: int, count: int | None) -> LaneBlock:
-    """Large enough to keep the processor busy, small enough for its registers, and for all lanes."""
+    """Return the block size for a loop: enough vectors to hide latency, few enough for registers and lanes."""
     sizes = OF_FOUR if width == 4 else COPIES
     copies = next((copies for most, copies in sizes if len(form.loop.ops) <= most), FEWEST)
     if count is None:
@@ -93,7 +102,15 @@ def _block(form: KernelSignature, width: int, count: int | None) -> LaneBlock:
 
 
 def _either(form: KernelSignature, large: str, small: str, least: int, none: str) -> str:
-    """Return the function that counts the lanes and selects the code for their number."""
+    """Return a function that counts the lanes and calls the function for this number of lanes.
+
+    Args:
+        form: Signature of the loop.
+        large: Name of the function for at least `least` lanes.
+        small: Name of the function for fewer lanes.
+        least: Number of lanes of a block.
+        none: Name of the function for no lanes.
+    """
     counting, total = _counted(form)
     parameters = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call, i64 %part, i64 %parts)"
     lines = [
@@ -111,7 +128,7 @@ def _either(form: KernelSignature, large: str, small: str, least: int, none: str
 
 
 def _counted(form: KernelSignature) -> tuple[list[str], str]:
-    """Code that counts the lanes, and where their number is then."""
+    """Return the lines that compute the number of lanes, and the register of the number."""
     lines, total = [], str(math.prod(e for e in form.lanes if isinstance(e, int)))
     for k, name in enumerate(e for e in form.lanes if isinstance(e, str)):
         at = extent_names(form).index(name)
@@ -123,7 +140,7 @@ def _counted(form: KernelSignature) -> tuple[list[str], str]:
 
 
 def _sharing(form: KernelSignature, lanes: int) -> str:
-    """Return the function that gives the number of parts, each of enough work and of whole blocks."""
+    """Return a function that computes the number of shares, each with enough work and with whole blocks."""
     counting, total = _counted(form)
     size = max(1, sum(isinstance(each, Op) for each in walk(form.loop.ops)))
     few = lanes if form.loop.members is None else lanes * TAKEN_EACH

@@ -1,8 +1,8 @@
-"""Which loops of a program are native, decided before it runs: by the program, and by how much there is to do.
+"""Decisions which loops of a program are native, made before the program runs.
 
-How much there is decides only where both ways give the same bits: a run that is cut into several, or
-told to do a few steps more, never changes its numbers for that. What makes machine code is imported only
-where some is made: a short run does not wait for it.
+The decision depends on the program and, for short runs, on the amount of work. The amount of work decides
+only if both ways give the same bits, so a split or extended run never changes its numbers. Modules that
+compile machine code are imported only when a loop is compiled, which keeps short runs fast.
 """
 
 from __future__ import annotations
@@ -30,21 +30,27 @@ if TYPE_CHECKING:
     from mdf_loop.native.operator import NativeLoop
 
 NATIVE = "native"
+"""Decision text of a native loop."""
 BRIEF = "standard: there is little to do"
+"""Decision text of a loop that is standard because it has too little work for machine code to pay off."""
 MANY = 512
-"""Elements of arrays from which on it may pay to let threads share a loop."""
+"""Minimum number of elements of a carried array for which sharing a loop among threads may pay off."""
 
 LITTLE = 10_000.0
-"""Microseconds that all iterations together take ONNX Runtime, at least: machine code takes longer to make."""
+"""Minimum work of a native loop: estimated microseconds that all iterations take in ONNX Runtime.
+
+Compilation takes longer than this.
+"""
 
 
 class LoopDecisions(Struct, frozen=True, eq=False):
     """Decisions about the loops of a program.
 
     Attributes:
-        program: the program, with loops in place of functions that native loops compute in their own way.
-        loops: the operators of native loops.
-        form_by_name: of each loop, by name, `native`, or `standard: ` and why.
+        program: The program. Loops of one iteration replace the functions that native loops compute with own
+            code.
+        loops: Operators of native loops.
+        form_by_name: Decision for each loop by name: `native`, or `standard: ` and the reason.
     """
 
     program: Program
@@ -52,7 +58,11 @@ class LoopDecisions(Struct, frozen=True, eq=False):
     form_by_name: Mapping[str, str] = field(default_factory=dict)
 
     def register(self, options: Any) -> Callable[[], None]:
-        """Let sessions with these options know the operators; to be called when one was made."""
+        """Register the operators of native loops with session options.
+
+        Returns:
+            A function to be called after a session was created, which keeps the operators alive.
+        """
         if not self.loops:
             return lambda: None
         from mdf_loop.native.operator import keep, register
@@ -62,7 +72,7 @@ class LoopDecisions(Struct, frozen=True, eq=False):
         return lambda: keep(options, domain, operators)
 
     def writer(self, otherwise: LoopWriter) -> LoopWriter:
-        """Return the writer of loops: operators for native loops, and `otherwise` for others."""
+        """Return the writer of loops: custom operators for native loops, and `otherwise` for standard loops."""
         if not self.loops:
             return otherwise
         from mdf_loop.native.node import writer
@@ -70,7 +80,10 @@ class LoopDecisions(Struct, frozen=True, eq=False):
         return writer(self.loops, otherwise)
 
     def share(self, program: Program) -> bool:
-        """Return True if threads may share a program's loops without a change of other operations' last bits."""
+        """Return True if threads may share the loops of a program.
+
+        The loops must have many elements, and threads must not change the last bits of other operations.
+        """
         inside = {id(op) for loop in self.loops for op in walk(loop.ops)}
         others = (op for op in walk(program.ops) if isinstance(op, Op) and id(op) not in inside)
         return any(map(_has_many, self.loops)) and not any(map(_is_open, others))
@@ -84,18 +97,19 @@ def natives_of(
     iteration_of: Callable[[], Program] | None = None,
     whole: Program | None = None,
 ) -> LoopDecisions:
-    """Decide for each loop of a program.
+    """Decide for each loop of a program whether the loop is native.
 
     Args:
-        program: prepared for ONNX Runtime.
-        mode: `auto`; `off`, no loop; `require`, each loop.
-        brief: whether the program has little to do, less than `LITTLE`.
-        iteration_of: returns the program whose last loop this program is an iteration of. It is
-            called only where the answer decides.
-        whole: the program that this one is a part of.
+        program: The program, prepared for ONNX Runtime.
+        mode: `auto`; `off` for no native loops; `require` for native loops only.
+        brief: True if the program has less work than `LITTLE`.
+        iteration_of: Returns the program of which `program` is an iteration of the last loop. The function is
+            called only if its result matters.
+        whole: The program of which `program` is a part.
 
     Raises:
-        UnsupportedError: a loop is required to be native and cannot be; each one with its reason.
+        UnsupportedError: The mode is `require` and some loops cannot be native. The error lists each with its
+            reason.
     """
     outside = outside_of(whole or program)
     look = _DecisionMaker(constants_in(program), mode, brief, outside)
@@ -117,7 +131,7 @@ def natives_of(
 
 
 def _ends_in_arrays(program: Program, mode: str) -> bool:
-    """Return True if the last loop of a program, in a run that takes long, is native and computes arrays."""
+    """Return True if the last loop of a program is native in a long run and computes arrays."""
     loops = [operation for operation in program.ops if isinstance(operation, Loop)]
     return any(each is loops[-1] for each in _looked_at(program, mode).arrays)
 
@@ -125,7 +139,7 @@ def _ends_in_arrays(program: Program, mode: str) -> bool:
 def _with_functions(
     program: Program, functions: Sequence[Op], look: _DecisionMaker
 ) -> LoopDecisions:
-    """Return the decision with machine code for functions outside of loops, too."""
+    """Return the decisions for a program in which machine code also computes functions outside of loops."""
     from mdf_loop.native.function_loops import with_loops
     from mdf_loop.native.operator import operator_of
 
@@ -138,10 +152,10 @@ def _with_functions(
 
 
 def refuse_standard_loops(program: Program) -> None:
-    """Raise if a loop cannot be native; no machine code is made.
+    """Raise an error if a loop of a program cannot be native, without compiling any loop.
 
     Raises:
-        UnsupportedError: each loop that cannot be native with its reason.
+        UnsupportedError: Some loops cannot be native. The error lists each with its reason.
     """
     look = _looked_at(program, "require")
     problem = unavailable() if look.form_by_name else None
@@ -151,19 +165,26 @@ def refuse_standard_loops(program: Program) -> None:
 
 
 def said_before(program: Program) -> Mapping[str, str]:
-    """Return the decisions for a long run as in `Natives.said`, without machine code."""
+    """Return the decisions for a long run, as in `LoopDecisions.form_by_name`, without compiling any loop."""
     return _looked_at(program, "auto").form_by_name
 
 
 def _looked_at(program: Program, mode: str, *, brief: bool = False) -> _DecisionMaker:
-    """Return what would be decided for a program, without machine code."""
+    """Return the decisions for a program without compiling any loop."""
     look = _DecisionMaker(constants_in(program), mode, brief, outside_of(program), makes=False)
     look.at(program.ops)
     return look
 
 
 class _DecisionMaker:
-    """Goes through a program, from loops to those inside of them; `makes` operators of native ones."""
+    """Visitor that decides for each loop of a program, from outer to inner loops.
+
+    Attributes:
+        loops: Operators of native loops.
+        arrays: Native loops that compute arrays.
+        form_by_name: Decision for each loop by name.
+        standard: Standard loops with their reasons.
+    """
 
     def __init__(
         self,
@@ -185,7 +206,7 @@ class _DecisionMaker:
         self._makes = makes
 
     def refuse_standard(self) -> None:
-        """Raise an UnsupportedError about all loops that are not native."""
+        """Raise an UnsupportedError that lists all standard loops."""
         raise_findings(
             Finding(
                 "UnsupportedError",
@@ -197,7 +218,7 @@ class _DecisionMaker:
         )
 
     def at(self, ops: Iterable[Operation]) -> None:
-        """Decide for the loops among operations."""
+        """Decide for each loop among operations."""
         for operation in ops:
             if isinstance(operation, Loop):
                 self._loop(operation)
@@ -218,10 +239,10 @@ class _DecisionMaker:
                 self.form_by_name[each.name] = NATIVE
 
     def _take(self, loop: Loop) -> None:
-        """Let a loop be native.
+        """Make a loop native.
 
         Raises:
-            NotNative: it cannot be, or shall not.
+            NotNative: The loop cannot be native, or is better standard.
         """
         if self._mode == "off":
             raise NotNative("native loops are off")
@@ -235,7 +256,7 @@ class _DecisionMaker:
             raise program.reason(reason) from None
 
     def _decide(self, loop: Loop, form: KernelSignature, composed_loop: Loop) -> None:
-        """Make the kernel, if it is worth it."""
+        """Compile the kernel of a loop if native code pays off."""
         if self._mode == "auto" and is_slower(composed_loop, loop, self._known):
             raise NotNative("ONNX Runtime's own kernels are faster for its arrays")
         if self._mode == "auto" and self._is_brief(loop) and self._has_same_bits(loop, form):
@@ -255,7 +276,7 @@ class _DecisionMaker:
             self.arrays.append(loop)
 
     def _has_same_bits(self, loop: Loop, form: KernelSignature) -> bool:
-        """Return True if a loop, and what was hoisted out of it, gives the same bits in both ways."""
+        """Return True if a loop, with its hoisted functions, gives the same bits natively and in ONNX Runtime."""
         hoisted = self._outside.of_loop(loop) if form.many else []
         return not hoisted and has_same_bits(loop, many=form.many)
 
@@ -267,7 +288,10 @@ class _DecisionMaker:
 
 
 def work_of(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
-    """Microseconds that operations take ONNX Runtime at least; a loop inside may take any time, if it waits."""
+    """Return the minimum microseconds that operations take in ONNX Runtime.
+
+    The result is infinite if an inner loop has an unknown number of iterations.
+    """
     microseconds = 0.0
     for operation in ops:
         microseconds += CALL_MICROSECONDS
@@ -283,13 +307,13 @@ def work_of(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
 
 
 def _times(loop: Loop, known: Mapping[Value, Array]) -> float:
-    """Return the number of iterations of a loop."""
+    """Return the number of iterations of a loop, or infinity if the number is unknown."""
     trip = None if loop.trip_count is None else known.get(loop.trip_count)
     return math.inf if trip is None or loop.condition is not None else max(int(trip.item()), 0)
 
 
 def _has_many(loop: Loop) -> bool:
-    """Return True if a loop has arrays of many elements, or of unknown size."""
+    """Return True if a loop carries an array of many elements or of unknown size."""
     shapes = (carried.enter.shape or () for carried in loop.carried)
     return any(math.prod(_at_most(extent) for extent in shape) >= MANY for shape in shapes)
 
@@ -304,10 +328,14 @@ def _is_open(op: Op) -> bool:
 
 
 def has_same_bits(loop: Loop, *, many: bool) -> bool:
-    """Return True if a loop gives the same bits natively and not. `many` tells whether it has arrays.
+    """Return True if a loop gives the same bits natively and in ONNX Runtime.
 
-    Whole numbers are exact, and a function of one float64 is the system library's in both. Among arrays
-    the larger of two zeros, or of a number and nan, depends in ONNX Runtime on where they stand.
+    Integer arithmetic is exact, and both ways compute functions of one float64 with the system's library. In
+    ONNX Runtime, the maximum of two zeros, or of a number and nan, depends on the position in the array.
+
+    Args:
+        loop: The loop.
+        many: True if the loop computes arrays.
     """
     return all(_is_same(op, many=many) for op in walk(loop.ops) if isinstance(op, Op))
 
@@ -321,7 +349,7 @@ def _is_same(op: Op, *, many: bool) -> bool:
 
 @functools.cache
 def unavailable() -> str | None:
-    """Return the reason why there are no native loops on this machine, or None."""
+    """Return the reason why this machine has no native loops, or None if it has."""
     from importlib.util import find_spec
 
     from mdf_loop.native.operator import trampoline

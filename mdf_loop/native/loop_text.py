@@ -1,8 +1,8 @@
-"""Code of a loop: its functions in LLVM's language, and the facts that a caller needs.
+"""LLVM code of a loop, with the facts that its caller needs.
 
     i64 loop(i64 trip, i64* extents, ptr* in, ptr* out, Call* call, i64 part, i64 parts)
 
-Source: `Loop` and `Call` of trampoline.c.
+The structures `Loop` and `Call` are defined in trampoline.c.
 """
 
 from __future__ import annotations
@@ -12,47 +12,51 @@ from msgspec import Struct
 from mdf_loop.ops.native.code import Failure
 
 FUNCTION, COUNT = "loop", "count"
+"""Names of the function that runs a loop and of the function that counts its iterations in advance."""
 TAKEN = (
     "(i64 %trip, ptr %extents, ptr noalias %in, ptr noalias %out, ptr %call, i64 %part, i64 %parts)"
     " alignstack(64)"
 )
-"""The function that runs a loop, and the one that counts its iterations before; what they are given.
+"""Parameters of both functions.
 
-Vectors that do not fit into registers lie within lines of the cache: each that crosses one costs as much as
-two (measured: a step of 1000 FitzHugh-Nagumo cells took 1.1 or 2.0 us, by chance).
+The stack is aligned to cache lines for vectors that do not fit into registers. An access across two lines
+costs as much as two (measured: a step of 1000 FitzHugh-Nagumo cells took 1.1 or 2.0 us, by chance).
 """
 
 SHARES = "shares"
-"""The function that says into how many parts of its lanes a loop is divided: `i64 shares(i64 trip, i64* extents)`."""
+"""Name of the function that returns the number of shares of the lanes: `i64 shares(i64 trip, i64* extents)`."""
 
 MOST_PARTS = 64
-"""The most of them."""
+"""Maximum number of shares into which the lanes of a loop are divided."""
 
 STOPPED = 99999
-"""What a function gives where it was told to stop."""
+"""Negated return code of a loop that stopped on request."""
 
 NO_MEMORY = 99998
-"""What it gives where there is no memory; why is in `Call.status`."""
+"""Negated return code of a loop whose memory allocation failed. `Call.status` has the reason."""
 
 ITERATIONS = -1
-"""In the shape of an output: as many as there are iterations."""
+"""Code in the shape of an output for an extent that equals the number of iterations."""
 
 
 def extent_at(place: int) -> int:
-    """In the shape of an output: the extent at a place of `%extents`."""
+    """Return the code in the shape of an output for the extent at index `place` of `%extents`."""
     return -2 - place
 
 
 class LoopText(Struct, frozen=True):
-    """The text of a loop's code, and why it may fail.
+    """LLVM code of a loop, and its possible failures.
 
     Attributes:
-        shapes: of each output.
-        counts: whether it has a function that counts the iterations.
-        shares: whether it has one that says how many parts there may be.
-        scratch: bytes of memory that it needs.
-        rooms: how many arrays it needs memory for while it runs.
-        late: how many extents of outputs it computes, behind those that it is given.
+        text: LLVM code of all functions.
+        failures: Failures, in the order of their return codes.
+        shapes: Shape of each output. Negative numbers encode extents that are known only at run time.
+        counts: True if a function counts the iterations in advance.
+        shares: True if a function computes the number of shares.
+        scratch: Bytes of memory for arrays of known size.
+        rooms: Number of growable buffers.
+        late: Number of extents of outputs that the loop computes. They follow the input extents in
+            `%extents`.
     """
 
     text: str

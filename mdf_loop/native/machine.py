@@ -1,4 +1,4 @@
-"""Machine code of LLVM's text: the one place that knows llvmlite."""
+"""Compilation of LLVM code to machine code. Only this module uses llvmlite to generate code."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from mdf_loop.native.executable_memory import executable_memory_problem
 from mdf_loop.ops.native.code import NotNative
 
 _LOCK = LockHeldOverForks()
-"""Held by every call of llvmlite: a fork must not copy LLVM in the middle of a compilation."""
+"""Lock for all calls of llvmlite, which also prevents a fork during a compilation."""
 
 _RETIRED: list[Any] = []
-"""Engines whose code nobody uses any more, to be closed by the next compilation."""
+"""Engines whose machine code is no longer used. The next compilation closes them."""
 
 
 @functools.cache
 def _llvm() -> Any:
-    """llvmlite, ready."""
+    """Return llvmlite's binding module, initialized."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -33,14 +33,14 @@ def _llvm() -> Any:
 
 @functools.cache
 def _processor() -> tuple[str, str]:
-    """Return name and features of this processor as LLVM calls them."""
+    """Return the LLVM name and the features of this processor."""
     with _LOCK:
         llvm = _llvm()
         return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def _target() -> Any:
-    """Return a new target machine. A used one is large, and each engine owns another."""
+    """Return a new target machine. Each engine owns its target machine, and a used target machine is large."""
     name, features = _processor()
     target = _llvm().Target.from_default_triple()
     return target.create_target_machine(cpu=name, features=features, opt=2)
@@ -48,7 +48,7 @@ def _target() -> Any:
 
 @functools.cache
 def _maker() -> Any:
-    """Return the target machine of all code, which one thread uses at a time."""
+    """Return the target machine that compiles all code. Only one thread uses it at a time."""
     return _target()
 
 
@@ -63,10 +63,10 @@ def width() -> int:
 
 
 def divides_quickly(lanes: int) -> bool:
-    """Return True if the processor divides this many lanes faster than products with corrections do.
+    """Return True if the divider of the processor is faster for this number of lanes than products with corrections.
 
     Measured, a step of 1000 FitzHugh-Nagumo cells: on AMD Zen 3 (four lanes) 1.2 us by the divider and 1.7 us
-    without, on AMD Zen 5 (eight) 0.28 and 0.39; with Intel's AVX-512 it is the other way round.
+    without. On AMD Zen 5 (eight lanes) 0.28 and 0.39 us. With Intel's AVX-512 the products are faster.
     """
     return lanes < 8 or name().startswith("znver")
 
@@ -77,7 +77,7 @@ def name() -> str:
 
 
 def fuses() -> bool:
-    """Return True if the processor has a fused multiply-add operation."""
+    """Return True if the processor has a fused multiply-add instruction."""
     return "+fma," in f"{_processor()[1]}," or platform.machine().lower() in ("arm64", "aarch64")
 
 
@@ -88,11 +88,12 @@ define double @sample(double %x) {
   ret double %z
 }
 """
+"""LLVM code of x * x - 1.5, which checks that compilation works on this machine."""
 
 
 @functools.cache
 def problem() -> str | None:
-    """Return the reason why machine code cannot be generated, or is wrong here, or None."""
+    """Return the reason why machine code cannot be compiled or is wrong on this machine, or None."""
     import ctypes
 
     try:
@@ -107,22 +108,27 @@ def problem() -> str | None:
 
 
 class Machine(Struct, frozen=True, eq=False, weakref=True):
-    """Code that runs as long as this lives."""
+    """Machine code, which can be called as long as this object lives.
+
+    Attributes:
+        engine: Engine of llvmlite that owns the code.
+        addresses: Addresses of the functions.
+    """
 
     engine: Any
     addresses: tuple[int, ...]
 
 
 def compiled(text: str, names: Sequence[str]) -> Machine:
-    """Return the functions of these names as machine code.
+    """Compile LLVM code, and return the addresses of the functions with these names.
 
-    Several threads may ask at once.
+    The function is thread-safe.
 
     Raises:
         NotNative: The system does not let this process execute memory that the process has written.
     """
     forbidden = executable_memory_problem()
-    if forbidden is not None:  # not cached: a process may give up the right at any time
+    if forbidden is not None:  # not cached, since a process may lose the right at any time
         raise NotNative(forbidden)
     with _LOCK:
         while _RETIRED:
@@ -134,7 +140,10 @@ def compiled(text: str, names: Sequence[str]) -> Machine:
 
 
 def _object_code(text: str) -> bytes:
-    """Return the object file of a text; `_LOCK` is held until all that llvmlite has made for it is freed."""
+    """Return the object file of LLVM code.
+
+    The caller holds `_LOCK` until llvmlite has freed all temporary objects.
+    """
     llvm = _llvm()
     module = llvm.parse_assembly(text)
     module.verify()
@@ -151,8 +160,8 @@ def _object_code(text: str) -> bytes:
 def _free_passes(passes: Any) -> None:
     """Free a pass manager of llvmlite.
 
-    Up to llvmlite 0.50 `close()` leaves a manager of 50 kB behind: its class inherits the empty `_dispose` of `ObjectRef`
-    before its own one. A detached manager is freed by nobody else.
+    Up to llvmlite 0.50, `close()` leaks a manager of 50 kB: its class inherits the empty `_dispose` of
+    `ObjectRef` before its own one. This function calls the own `_dispose` and detaches the manager.
     """
     from llvmlite.binding import newpassmanagers
 
@@ -162,7 +171,7 @@ def _free_passes(passes: Any) -> None:
 
 
 def _engine_of(code: bytes) -> Any:
-    """Return the engine that has loaded an object file, ready to be called; `_LOCK` is held."""
+    """Return an engine that has loaded an object file and is ready for calls. The caller holds `_LOCK`."""
     llvm = _llvm()
     empty = llvm.parse_assembly("")
     engine = llvm.create_mcjit_compiler(empty, _target())

@@ -1,4 +1,4 @@
-"""The code of a loop whose members stop each for itself: a lane that is done takes the next member.
+"""LLVM code of a loop with per-member early exit: a lane whose member has finished gets the next member.
 
     all lanes are free
     while True:
@@ -7,8 +7,8 @@
         if no lane has a member: end
         while all lanes go: values = body(values)     # in registers
 
-So no lane waits for the slowest member, but at the very end. What a lane computes that has no member is
-not kept; so nothing in the body may fail.
+No lane waits for the slowest member, except at the end of a share. Lanes without a member compute values that
+are discarded, so no operation in the body may fail.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from mdf_loop.ops.native.code import STORED, Cell, Failure, is_single
 
 
 class MemberBlocks(LaneBlocks):
-    """Writes a function for so many lanes at once."""
+    """Writer of an LLVM function that computes the members of a batch in a block of lanes."""
 
     def __init__(self, form: KernelSignature, block: LaneBlock, failures: list[Failure]) -> None:
         super().__init__(form, block, failures)
         self._lanes: dict[Value, str] = {}
-        """Where the values of lanes are while members come and go."""
+        """Memory of the values of all lanes, used while lanes get their next members."""
 
     def whole(self, head: str) -> str:
-        """Return no code, since there is nothing to do without members."""
+        """Return a function that does nothing, for a batch without members."""
         self.one.line("ret i64 0")
         return self.function(head)
 
     def blocks(self, name: str) -> str:
-        """All members of a part."""
+        """Return a function that computes a share of the members."""
         code, loop = self.one, self.form.loop
         self.begin()
         following = code.put("add i64 %part, 1")
@@ -91,7 +91,7 @@ class MemberBlocks(LaneBlocks):
     # --- iterations ---------------------------------------------------------------------------
 
     def _given_to_all(self) -> Cells:
-        """Single numbers that the loop is given."""
+        """Load the scalar inputs of the loop."""
         cells = {}
         for value in filter(is_single, self.form.given):
             place = self.form.place(value)
@@ -101,7 +101,12 @@ class MemberBlocks(LaneBlocks):
     def _iterate(
         self, cells: Cells, array_places: dict[Value, Place], has: Cell
     ) -> tuple[Cell, Cell]:
-        """One iteration of all lanes: their conditions, and which go on."""
+        """Write one iteration of all lanes.
+
+        Returns:
+            The condition of each lane, and a flag for each lane that continues. A lane without a member
+                continues.
+        """
         loop, wide = self.form.loop, self._wide
         cells = dict(cells)
         for value in self._carried:
@@ -131,21 +136,21 @@ class MemberBlocks(LaneBlocks):
         return out, Cell(tuple(running_lanes))
 
     def _all_lanes(self, value: Value, cells: Cells) -> Cell:
-        """Return a value in all lanes, also if it is one number."""
+        """Return a value in all lanes. A scalar is broadcast."""
         cell = self.cell(value, cells)
         return Cell(tuple(self._copy(cell, k, value.dtype) for k in range(self._block.copies)))
 
     def _any_stops(self, is_running: Cell) -> str:
-        """Write the test that a lane has ended, as one truth value."""
+        """Write the test that a lane has finished, as a scalar condition."""
         wide, (first, *others) = self._wide, is_running.registers
         for other in others:
             first = wide.binary("and", "bool", first, other)
         return wide.any(wide.binary("xor", "bool", first, wide.number(True, "bool")))
 
-    # --- members come and go --------------------------------------------------------------------
+    # --- exchange of members ---------------------------------------------------------------------
 
     def _serve(self, lane: str) -> None:
-        """Let a lane that does not go on give what its member has, and take the next one."""
+        """For a lane that has finished, write the outputs of its member, and start the next member."""
         code = self.one
         free = code.binary("xor", "bool", self._of_lane(self._is_running, lane), "true")
 
@@ -157,7 +162,7 @@ class MemberBlocks(LaneBlocks):
         code.when(free, serve)
 
     def _give(self, lane: str) -> None:
-        """Write what the member of a lane has become."""
+        """Store the final values of the member of a lane, and mark the lane as free."""
         loop, member = self.form.loop, self._of_lane(self._member, lane)
         for value, carried in self._carried.items():
             self._gives(carried.final, self._of_lane(value, lane), member)
@@ -167,14 +172,17 @@ class MemberBlocks(LaneBlocks):
         self._count_alive(-1)
 
     def _tell(self, place: str, count: str, last: str) -> None:
-        """Write how it went."""
+        """Store the number of iterations and the last condition of a member."""
         loop = self.form.loop
         for value, register in ((loop.count, count), (loop.last_condition, last)):
             if value is not None:
                 self.store(self.one, value.dtype, register, self.stacks[value], place)
 
     def _take(self, lane: str) -> None:
-        """Write the selection of the next member with an iteration to do. Members without iterations are finished."""
+        """Write the start of the next member that has iterations.
+
+        The final values of members without iterations are their initial values.
+        """
         code, loop = self.one, self.form.loop
         again, there, taken_block = (self.text.name(stem) for stem in ("again", "there", "taken"))
         assert loop.condition is not None
@@ -209,7 +217,7 @@ class MemberBlocks(LaneBlocks):
         code.label(taken_block)
 
     def _first(self, value: Value, member: str) -> str:
-        """Return an input of the loop for a member."""
+        """Load an input of the loop for a member."""
         if value in self.form.numbers:
             return self.cell(value, {}).registers[0]
         place = self.form.place(value)
@@ -217,26 +225,27 @@ class MemberBlocks(LaneBlocks):
         return self.load(self.one, value.dtype, self.memory[place.array], at)
 
     def _gives(self, final: Value, register: str, member: str) -> None:
-        """Write what a member gives."""
+        """Store a final value of a member."""
         place = self.form.place(final)
         stack, at = self.stacks[place.array], self._at_member(place, member)
         self.store(self.one, final.dtype, register, stack, at)
 
     def _at_member(self, place: Element, member: str) -> str:
-        """Return the address of an element of a member in its array."""
+        """Write the index of an element of a member in the array of all members."""
         if place.count == 1:
             return member
         first = self.one.put(f"mul i64 {member}, {place.count}")
         return self.one.put(f"add i64 {first}, {place.number}")
 
     def _count_alive(self, more: int) -> None:
+        """Write an addition to the number of lanes that have a member."""
         alive = self.one.put(f"load i64, ptr {self._alive}")
         self.one.line(f"store i64 {self.one.put(f'add i64 {alive}, {more}')}, ptr {self._alive}")
 
     # --- values of lanes in memory ----------------------------------------------------------------
 
     def _memory(self, value: Value) -> str:
-        """Return zeroed memory for one value of each lane."""
+        """Allocate zeroed memory for one value of each lane."""
         code, kind = self.one, f"[{self._block.lanes} x {STORED[value.dtype]}]"
         place = code.place(kind)
         code.line(f"store {kind} zeroinitializer, ptr {place}")
@@ -257,7 +266,7 @@ class MemberBlocks(LaneBlocks):
         self.one.line(f"store {STORED[value.dtype]} {register}, ptr {at}")
 
     def _vectors(self, value: Value) -> Cell:
-        """Load registers from memory."""
+        """Load the vectors of a value from memory."""
         wide = self._wide
 
         def load(at: str) -> str:
@@ -272,7 +281,7 @@ class MemberBlocks(LaneBlocks):
         )
 
     def _spill(self, value: Value, cell: Cell) -> None:
-        """Store registers to memory."""
+        """Store the vectors of a value to memory."""
         wide, kind = self._wide, self._wide.stored(value.dtype)
         for at, register in zip(self._of_copies(value, str), cell.registers, strict=True):
             if value.dtype == "bool":

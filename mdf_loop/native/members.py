@@ -1,11 +1,11 @@
-"""A loop whose members stop each for itself, as lanes compute it: of each member only single numbers.
+"""Loops with per-member early exit, rewritten so that each value of a member is a scalar.
 
-%i: int64[]                              ->   %i: int64[batch]
-carry %x: float64[batch, 2] from %x0          carry %x 0, %x 1: float64[batch] from %x0[:, 0], %x0[:, 1]
-%s: float64[batch] = ReduceSum(%x, -1)        %s: float64[batch] = Add(%x 0, %x 1)
-%y: float64[batch, 2] = Add(%x, %a)           %y 0 = Add(%x 0, %a[0]); %y 1 = Add(%x 1, %a[1])
+    %i: int64[]                              ->   %i: int64[batch]
+    carry %x: float64[batch, 2] from %x0          carry %x 0, %x 1: float64[batch] from %x0[:, 0], %x0[:, 1]
+    %s: float64[batch] = ReduceSum(%x, -1)        %s: float64[batch] = Add(%x 0, %x 1)
+    %y: float64[batch, 2] = Add(%x, %a)           %y 0 = Add(%x 0, %a[0]); %y 1 = Add(%x 1, %a[1])
 
-Small arrays of a member are taken apart: each element is a value of its own (see `apart`).
+Small arrays of a member are split into their elements (see `elementwise`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from mdf_loop.passes.failing import first_that_may_fail, name_of
 
 
 class MemberLoop(Struct, frozen=True, eq=False):
-    """A loop of single numbers.
+    """Loop on scalars for each member.
 
     Attributes:
-        known: all constants, also those that elements of constant arrays are.
-        places: of what enters, is captured or gives an array, where in it each element is.
+        loop: The loop.
+        known: All constants, including the elements of constant arrays.
+        places: For each element of an input or output array of the loop, its position in the array.
     """
 
     loop: Loop
@@ -36,10 +37,10 @@ class MemberLoop(Struct, frozen=True, eq=False):
 
 
 def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
-    """Return the loop with the types of its values in lanes.
+    """Return a loop in which each value is a scalar for each member.
 
     Raises:
-        NotNative: it is none that lanes can compute; the text says why.
+        NotNative: The loop cannot be rewritten so. The message states the reason.
     """
     _refuse(loop)
     assert loop.members is not None
@@ -72,6 +73,7 @@ def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
 
 
 def _refuse(loop: Loop) -> None:
+    """Raise NotNative for rows and nested bodies, which lanes with per-member early exit cannot compute."""
     if loop.recorded:
         raise NotNative("each member has a number of rows of its own")
     if loop.scanned:
@@ -82,18 +84,19 @@ def _refuse(loop: Loop) -> None:
 
 
 def _refuse_failing(ops: Iterable[Operation], known: Mapping[Value, Array]) -> None:
+    """Raise NotNative if an operation may fail."""
     failing = first_that_may_fail(ops, lambda value: known.get(value) if value else None)
     if failing is not None:
         raise NotNative(f"members stop each for itself, and {name_of(failing)} may fail")
 
 
 def _computes(operation: Operation) -> bool:
-    """Return True if an operation does more than state a shape, which is known for separate elements."""
+    """Return True if an operation does more than state a shape."""
     return isinstance(operation, Op) and not row_of(operation.op_type).in_order
 
 
 def _read(loop: Loop) -> dict[Op, None]:
-    """Return the operations whose numbers are read, and not only their shapes, in order."""
+    """Return the operations of which the loop uses elements, not only shapes, in order."""
     outputs = {*body_outputs(loop)}
     values_read = []
     for op in reversed(loop.ops):

@@ -1,4 +1,4 @@
-"""Arrays of a loop in steps: how large they are, where they lie, loops over their elements."""
+"""Arrays in memory for a loop in steps: their extents, their addresses, and loops over their elements."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mdf_loop.ops.native.code import BYTES, Cell, Code, Extent, Extents, Failure
 
 
 class MemoryWriter(FormWriter):
-    """Writes functions of a loop whose arrays are in memory.
+    """Base class of writers for a loop whose arrays are in memory.
 
     Attributes:
-        wide: for as many numbers of an array as the processor computes at once.
-        space: where arrays lie that are computed.
-        shapes: how large they are.
+        wide: Writer of vector instructions.
+        space: Memory of computed arrays.
+        shapes: Extents of arrays.
     """
 
     def __init__(self, form: KernelSignature, width: int, failures: list[Failure]) -> None:
@@ -49,7 +49,7 @@ class MemoryWriter(FormWriter):
         return self.shapes.joined(op)
 
     def shaped(self, value: Value, extents: Extents) -> None:
-        """Let a value that is made have these extents."""
+        """Set the extents of a computed value."""
         self.shapes.take(value, extents)
 
     def numbers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
@@ -61,7 +61,7 @@ class MemoryWriter(FormWriter):
         return small_arrays.cell_of(value, numbers)
 
     def alike(self, value: Value, other: Value) -> None:
-        """Note that a value has the shape of another one, which it takes the place of."""
+        """Set the extents of a value to those of another value, which is assigned to it."""
         self.shapes.take(value, self.extents(other))
 
     def known(self, value: Value | None) -> Array | None:
@@ -71,7 +71,7 @@ class MemoryWriter(FormWriter):
     # --- memory -------------------------------------------------------------------------------
 
     def buffer(self, value: Value) -> str:
-        """Memory for an array."""
+        """Allocate memory for an array."""
         extents = (*self.extents(value), BYTES[value.dtype])
         known = [extent for extent in extents if isinstance(extent, int)]
         if len(known) == len(extents):
@@ -80,14 +80,14 @@ class MemoryWriter(FormWriter):
         return self.bounds.array(self.space.grown(room, extents), value, room=room)
 
     def table(self, numbers: Sequence[int]) -> str:
-        """Memory with known numbers, which all functions of a loop share: its name says what is in it."""
+        """Return the address of constant integers. Equal tables share their memory, since the name is a hash."""
         text = ", ".join(f"i64 {number}" for number in numbers)
         name = f"@table_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
         self.text.declared[name] = f"{name} = private constant [{len(numbers)} x i64] [{text}]"
         return self.bounds.array(name, Value("a table of places", "int64", (len(numbers),)))
 
     def give(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
-        """Put a value into memory; of an array the `place`-th such."""
+        """Store a scalar or copy an array to memory, at index `place` among elements of its size."""
         if is_single(value):
             self.store(self.one, value.dtype, cell.registers[0], pointer, place)
             return
@@ -116,7 +116,12 @@ class MemoryWriter(FormWriter):
     # --- loops over elements ------------------------------------------------------------------
 
     def over(self, count: Extent, write: Callable[[Code, str], None]) -> None:
-        """Code for all elements: as many at once as can be, the rest one by one."""
+        """Write a loop over elements: with vectors as far as possible, with scalars for the rest.
+
+        Args:
+            count: Number of elements.
+            write: Writes the code for the elements from an index on, one for each lane of a writer.
+        """
         width = self.wide.width
         if isinstance(count, int):
             many: Extent = count // width * width
@@ -128,11 +133,11 @@ class MemoryWriter(FormWriter):
             self.repeat(str(many), str(count), 1, lambda k: write(self.one, k))
 
     def times(self, number: str, factor: Extent) -> str:
-        """Write a product of numbers of elements."""
+        """Write a product of two numbers of elements or bytes."""
         return self.one.put(f"mul i64 {number}, {factor}")
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """Return the cell for memory. A single number is loaded to a register."""
+        """Return the cell for memory. A scalar is loaded to a register."""
         if is_single(value):
             return Cell((self.load(self.one, value.dtype, pointer),), True)
         return Cell(pointer=self.bounds.part(pointer, value))

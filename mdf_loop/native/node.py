@@ -1,4 +1,4 @@
-"""A native loop in an ONNX model: one node of our own domain.
+"""Native loop in an ONNX model: one node in a domain of this library.
 
 finals, stacks, count, last condition, memory = mdf_loop::loop_1(trip, inputs)
 """
@@ -20,7 +20,7 @@ from mdf_loop.onnx_writer import oir
 
 
 def writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) -> LoopWriter:
-    """Return a writer that writes native loops as nodes of their own, and others with `otherwise`."""
+    """Return a writer that writes native loops as custom nodes, and others with `otherwise`."""
 
     def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
         native = natives.get(loop)
@@ -40,7 +40,7 @@ def _write(outer: OnnxScope, native: NativeLoop) -> None:
     else:
         trip = scope.constant(np.array(ENDLESS if loop.bound is None else loop.bound))
     inputs = [_limited(outer, native, trip)]
-    for value in form.inputs:  # constants may stand in the body
+    for value in form.inputs:  # constants may be defined in the body
         inside = value not in scope.values
         inputs.append(scope.constant(form.known[value]) if inside else scope.values[value])
     outputs = [outer.define(value) for value, _ in form.outputs]
@@ -50,14 +50,18 @@ def _write(outer: OnnxScope, native: NativeLoop) -> None:
 
 
 MAX_ROW_BYTES = 1 << 57
-"""Bytes of recorded rows that no process can address, and of which ONNX Runtime can still count eight such arrays."""
+"""Maximum bytes of recorded rows.
+
+No process has so much memory, but ONNX Runtime can still count the bytes of eight such arrays.
+"""
 
 
 def _limited(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> oir.Value:
-    """Return a computed trip count, limited where its recorded rows can have no memory.
+    """Return a computed trip count, limited if no process has enough memory for the recorded rows.
 
-    The operator allocates the rows of all iterations first. ONNX Runtime prints a line where the number of their bytes
-    is no integer of 64 bits; with the limit the allocation fails without it, and the loop is run in pieces.
+    The operator first allocates the rows of all iterations. ONNX Runtime prints a message if their number of
+    bytes overflows int64. With the limit, the allocation fails without the message, and the loop runs in
+    several parts.
     """
     loop, scope = native.kernel.form.loop, outer.writer
     if not loop.recorded or loop.condition is not None or trip.producer() is None:

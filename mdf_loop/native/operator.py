@@ -1,7 +1,7 @@
-"""Kernels of loops as operators of ONNX Runtime: one operator for each, in a domain of our own.
+"""Kernels of loops as custom operators of ONNX Runtime: one operator for each loop, in a domain of this library.
 
-ONNX Runtime takes operators from a file only (`trampolines/`), which asks Python's structures what an
-operator is. Those live as long as the session that uses them.
+ONNX Runtime loads operators only from a shared library (`trampolines/`), which reads the operators from
+ctypes structures. The structures must live as long as the session that uses them.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ from mdf_loop.native.loop_text import extent_at
 from mdf_loop.ops.native.code import Failure
 
 DOMAIN = "mdf_loop"
+"""Name of the domain of all operators of native loops."""
 
 _NAME = ctypes.create_string_buffer(DOMAIN.encode())
-"""The domain, where ONNX Runtime finds it."""
+"""Domain name as a C string, which ONNX Runtime refers to."""
 
 _LOCK = LockHeldOverForks()
+"""Lock for all calls of the shared library."""
 _RELEASED: list[Any] = []
-"""What belonged to sessions that are gone: freed when the next one comes."""
+"""Domains and operators of sessions that were deleted. The next registration frees them."""
 
 
 class _Operator(ctypes.Structure):
-    """`Operator` of trampoline.c, of which it fills the first part itself."""
+    """Structure `Operator` of trampoline.c. The shared library fills the first fields itself."""
 
     _fields_ = (
         ("version", ctypes.c_uint32),
@@ -60,7 +62,14 @@ class _Operator(ctypes.Structure):
 
 
 class NativeLoop(Struct, frozen=True, eq=False):
-    """A loop's operator: its name, and all that must live while a session uses it."""
+    """Custom operator of a loop, with all objects that must live while a session uses the operator.
+
+    Attributes:
+        name: Name of the operator.
+        kernel: Kernel of the loop.
+        structure: Structure for the shared library.
+        references: Arrays that the structure points to.
+    """
 
     name: str
     kernel: Kernel
@@ -69,12 +78,12 @@ class NativeLoop(Struct, frozen=True, eq=False):
 
     @property
     def failures(self) -> Sequence[Failure]:
-        """Failures of a run by the code that the operator returns: 1, 2, ..."""
+        """Failures of a run, in the order of the return codes 1, 2, ..."""
         return self.kernel.written.failures
 
 
 def operator_of(kernel: Kernel, name: str) -> NativeLoop:
-    """Return the operator of a kernel."""
+    """Return the custom operator of a kernel."""
     form, written, names = kernel.form, kernel.written, kernel.extents
     inputs = form.inputs
     outputs = form.outputs
@@ -114,7 +123,7 @@ def _array(kind: Any, numbers: Sequence[int]) -> Any:
 
 
 def _first_with(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
-    """Return the first input and axis of an extent. Input 0 is the trip count."""
+    """Return the first input and axis that have an extent with this name. Input 0 is the trip count."""
     for number, value in enumerate(inputs, start=1):
         if value.shape is not None and name in value.shape:
             return number, value.shape.index(name)
@@ -122,7 +131,7 @@ def _first_with(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
 
 
 def _shape(shape: Shape, names: Sequence[str]) -> list[int]:
-    """Return the number of axes, then the extents, as in `LoopText.shapes`."""
+    """Return the number of axes, followed by the extents as in `LoopText.shapes`."""
     assert shape is not None
     known = (e if isinstance(e, int) else extent_at(names.index(e)) for e in shape)
     return [len(shape), *known]
@@ -132,7 +141,7 @@ def _shape(shape: Shape, names: Sequence[str]) -> list[int]:
 
 
 def trampoline() -> Path | None:
-    """Return the file for this system and processor, or None."""
+    """Return the shared library for this system and processor, or None."""
     system = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform)
     processor = platform.machine().lower()
     processor = {"amd64": "x86_64", "aarch64": "arm64"}.get(processor, processor)
@@ -149,7 +158,11 @@ def _library() -> tuple[str, Any]:
 
 
 def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
-    """Let sessions with these options know the operators; the domain that they are in, if any."""
+    """Register operators with session options.
+
+    Returns:
+        Address of the domain of the operators, or None if there are no operators.
+    """
     if not operators:
         return None
     path, library = _library()
@@ -168,6 +181,6 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
 
 
 def keep(options: Any, domain: int | None, operators: Sequence[NativeLoop]) -> None:
-    """Let operators and their domain live until the session is gone that has these options."""
+    """Keep operators and their domain alive until session options are deleted."""
     if domain is not None:
         weakref.finalize(options, _RELEASED.append, (domain, tuple(operators))).atexit = False

@@ -1,9 +1,9 @@
-"""Functions outside of native loops that the loops would have computed in their own way.
+"""Transcendental functions outside of native loops that the loops would have computed with own code.
 
-Passes compute before a loop what all of its iterations compute alike, and the first evaluation of a model
-over time stands before the loop over the others. ONNX Runtime's functions of arrays depend on the place
-in an array, and on the number of threads: a member of a sweep would depend on the block that it is in.
-`function_loops` computes them in machine code.
+Passes hoist invariant functions out of a loop, and the first evaluation of a model over time precedes the
+loop over the other evaluations. ONNX Runtime's functions of arrays depend on the position in an array and on
+the number of threads. A member of a sweep would then depend on its batch. `function_loops` computes these
+functions in machine code.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from mdf_loop.ops.registry import Bits
 
 
 class OutsideFunctions(Struct, frozen=True, eq=False):
-    """The functions outside of loops that native loops with arrays compute in their own way.
+    """Functions outside of loops that native loops with arrays compute with own code.
 
     Attributes:
-        functions: the operations, in all scopes of a program that are in no native loop.
-        is_swept: True if the program computes many members at once.
+        functions: The operations, in all scopes of a program outside of loops.
+        is_swept: True if the program computes a batch of members.
     """
 
     functions: Sequence[Op]
     is_swept: bool
 
     def of_loop(self, loop: Loop) -> list[Op]:
-        """Return the functions that belong to a loop with arrays: hoisted ones, or all of a sweep."""
+        """Return the functions that belong to a loop with arrays: the hoisted ones, or all functions of a sweep."""
         if self.is_swept:
             return list(self.functions)
         return [op for op in self.functions if op.where.startswith(loop.where)]
@@ -42,7 +42,12 @@ class OutsideFunctions(Struct, frozen=True, eq=False):
 
 
 def outside_of(program: Program, *, whole: Program | None = None) -> OutsideFunctions:
-    """Return the functions of floats that stand outside of all loops of a program, or of a part of a `whole`."""
+    """Return the functions of floats outside of all loops of a program.
+
+    Args:
+        program: The program.
+        whole: Program of which `program` is a part, if any. It determines whether there is a batch.
+    """
     functions = tuple(_functions(program.ops))
     is_swept = any(output.members is not None for output in (whole or program).outputs)
     return OutsideFunctions(functions, is_swept)
@@ -59,7 +64,7 @@ def _functions(ops: Iterable[Operation]) -> Iterator[Op]:
 
 
 def _is_function(op: Op) -> bool:
-    """Return True if libraries differ in the last bits of an operation that machine code may have."""
+    """Return True if libraries differ in the last bits of an operation, and the operation may have machine code."""
     values = [*(value for value in op.inputs if value is not None), *op.outputs]
     has_code = all(value.dtype in TYPES and value.shape is not None for value in values)
     is_open = row_of(op.op_type).bits is Bits.OPEN and not row_of(op.op_type).random

@@ -1,7 +1,7 @@
-"""The shapes of arrays in a loop in steps, as far as they are known when its code is written.
+"""Extents of arrays in a loop in steps, as far as they are known when the code is written.
 
-An extent is a number, or the register of one that is known only when the loop runs. The names in a
-program's shapes tell whose extents are equal only of what the loop is given: the operator sees to it.
+An extent is a number, or the register of a number that is known only at run time. Equal names of extents in a
+program imply equal extents only for the inputs of the loop, for which the operator checks it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mdf_loop.ops.registry import title
 
 
 class ValueExtents:
-    """The extents of a loop's values."""
+    """Extents of the values of a loop."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
@@ -25,7 +25,12 @@ class ValueExtents:
         self._known: dict[Value, Extents] = {}
 
     def begin(self, names: Mapping[str, str], captured: Iterable[Value]) -> None:
-        """Record the inputs of a loop: extents by name, in the order of `%extents`, and values with them."""
+        """Record the extents of the inputs of a loop.
+
+        Args:
+            names: Registers of extents by name, in the order of `%extents`.
+            captured: Input values.
+        """
         self._names = names
         self._places = {register: place for place, register in enumerate(names.values())}
         for value in captured:
@@ -35,11 +40,15 @@ class ValueExtents:
 
     @property
     def given(self) -> int:
-        """Number of extents that the loop is given."""
+        """Number of input extents in `%extents`."""
         return len(self._places)
 
     def of(self, value: Value) -> Extents:
-        """Return the extents of a value, from its operands or from the program."""
+        """Return the extents of a value, as recorded or as stated by the program.
+
+        Raises:
+            NotNative: An extent is neither recorded nor known before the loop.
+        """
         if value in self._known:
             return self._known[value]
         extents = (
@@ -51,23 +60,27 @@ class ValueExtents:
         return self._known.setdefault(value, known_extents)
 
     def has(self, number: Extent) -> bool:
-        """Return True if a number is, or may be, an extent of a value."""
+        """Return True if a number may be an extent of a value."""
         if isinstance(number, int):
             return number >= 0
         return any(number in extents for extents in self._known.values())
 
     def fixed(self, value: Value) -> tuple[int, ...]:
-        """Return the extents of a value whose extents are all known numbers."""
+        """Return the extents of a value if all are known numbers.
+
+        Raises:
+            NotNative: An extent is known only at run time.
+        """
         extents = self.of(value)
         if not is_fixed(extents):
             raise unknown(value)
         return extents
 
     def take(self, value: Value, extents: Extents) -> None:
-        """Let a value have these extents; what the program says of it must agree.
+        """Record the extents of a value, which must agree with the shape that the program states.
 
         Raises:
-            NotNative: whether it does is known only when the loop runs.
+            NotNative: The agreement is known only at run time.
         """
         if is_fixed(value.shape) and is_fixed(extents):
             return
@@ -80,7 +93,7 @@ class ValueExtents:
             raise unknown(value)
 
     def have(self, value: Value, extents: Extents) -> None:
-        """Let a value have these extents from here on."""
+        """Replace the extents of a value for the code that follows."""
         self._known[value] = extents
 
     def named(self, extent: int | str) -> Extent | None:
@@ -100,7 +113,7 @@ class ValueExtents:
         return tuple(joined_extents)
 
     def told(self, value: Value) -> tuple[int, ...] | None:
-        """Return a shape that is known at the beginning of the loop, as in `LoopText.shapes`, or None."""
+        """Return a shape that is known before the loop, as in `LoopText.shapes`, or None."""
         extents = self.of(value)
         if not all(isinstance(extent, int) or extent in self._places for extent in extents):
             return None
@@ -116,5 +129,5 @@ class ValueExtents:
 
 
 def unknown(value: Value) -> NotNative:
-    """Return the reason why a loop with unknown extents is standard."""
+    """Return the reason why a loop with an unknown shape of `value` is standard."""
     return NotNative(f"the shape of '{value.name}' is known only when it runs")

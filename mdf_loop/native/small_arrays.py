@@ -1,4 +1,4 @@
-"""A few whole numbers, as shapes are: each of them is a register, or known.
+"""Small arrays of integers, such as shapes, whose elements are registers or known numbers.
 
 shape = Concat(Shape(x)[:1], [5])     ("%n", "5")
 """
@@ -16,7 +16,7 @@ from mdf_loop.ops.native.code import Arrays, Cell, Extent, Extents, literal
 from mdf_loop.ops.native.moves import ZERO, placed, says_places
 
 MOST = 16
-"""So many are a few."""
+"""Maximum number of elements of a small array."""
 
 
 def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
@@ -25,7 +25,7 @@ def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
 
 
 def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
-    """Return the result of an operation that is computed in registers, or None for other operations."""
+    """Return the output of an operation on small arrays, computed in registers, or None for other operations."""
     row, output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
     by_number = row.elementwise and row.native is not None
@@ -49,7 +49,7 @@ def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None
 
 
 def numbers_of(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
-    """Return the elements of a small array of integers, also from memory, or None for other arrays."""
+    """Return the elements of a small array of integers, loaded from memory if needed, or None for other arrays."""
     registers = _registers(writer, value, cells)
     if registers is None:
         extents = writer.extents(value)
@@ -62,6 +62,7 @@ def numbers_of(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> Ext
 
 
 def _registers(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> tuple[str, ...] | None:
+    """Return the elements of a small array that is constant or in registers, or None for other arrays."""
     array = writer.known(value)
     if array is not None and array.size <= MOST and value.dtype in ("int64", "int32", "bool"):
         return tuple(literal(number, value.dtype) for number in np.ravel(array))

@@ -1,8 +1,7 @@
-"""Space for the arrays of a loop in steps.
+"""Memory for the arrays of a loop in steps.
 
-An array of known size has a place in memory that is there from the beginning; any other one has a room
-of its own, which is made larger when it is too small. `Call` of trampoline.c has the rooms, and frees
-them in the end.
+An array of known size has a fixed place in memory that is allocated before the loop. Any other array has a
+growable buffer ("room"). The structure `Call` of trampoline.c owns the buffers and frees them after the loop.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from mdf_loop.native.loop_text import NO_MEMORY
 from mdf_loop.ops.native.code import Code, Extent
 
 LINE = 64
-"""Bytes: where arrays begin."""
+"""Alignment of arrays in bytes."""
 
 _ROOM = """define internal ptr @room(ptr %call, i64 %number, i64 %bytes) {
   %field = getelementptr ptr, ptr %call, i64 2
@@ -33,7 +32,10 @@ few:
   %made = call ptr %grow(ptr %call, i64 %number, i64 %wanted)
   ret ptr %made
 }"""
-"""A room that has at least so many bytes, with what was in it; null where there is no memory."""
+"""LLVM function that grows a buffer to at least `%bytes` bytes and keeps its content.
+
+The function returns null if the allocation fails.
+"""
 
 _PRODUCT = """define internal i64 @product(i64 %a, i64 %b) {
   %both = call {i64, i1} @llvm.umul.with.overflow.i64(i64 %a, i64 %b)
@@ -45,16 +47,16 @@ _PRODUCT = """define internal i64 @product(i64 %a, i64 %b) {
   ret i64 %made
 }
 declare {i64, i1} @llvm.umul.with.overflow.i64(i64, i64)"""
-"""A product of numbers of bytes; what is more than any machine has stays that."""
+"""LLVM function that multiplies two numbers of bytes. The product saturates at 2**62."""
 
 
 class StackSpace:
-    """Places and rooms of one function.
+    """Fixed places and growable buffers of one LLVM function.
 
     Attributes:
-        scratch: bytes of all places.
-        rooms: how many rooms there are.
-        own: the registers of arrays in which no other array lies.
+        scratch: Bytes of all fixed places.
+        rooms: Number of growable buffers.
+        own: Registers of pointers to memory that contains one array only.
     """
 
     def __init__(self, code: Code) -> None:
@@ -67,7 +69,7 @@ class StackSpace:
         self._pointer = ""
 
     def begin(self, pointer: str) -> None:
-        """All places are found here, before what follows."""
+        """Align the pointer to the memory of fixed places. The addresses of all places are computed at this line."""
         code = self._code
         number = code.put(f"ptrtoint ptr {pointer} to i64")
         over = code.put(f"add i64 {number}, {LINE - 1}")
@@ -76,11 +78,11 @@ class StackSpace:
         self._begin = len(code.text.lines)
 
     def end(self) -> None:
-        """Write how places are found."""
+        """Insert the lines that compute the addresses of all places."""
         self._code.text.lines[self._begin : self._begin] = self._places
 
     def place(self, size: int) -> str:
-        """Return memory of a number of bytes."""
+        """Return the register of a new fixed place of `size` bytes."""
         register = self._code.text.name("%buffer")
         at = f"getelementptr i8, ptr {self._pointer}, i64 {self.scratch}"
         self._places.append(f"  {register} = {at}")
@@ -89,12 +91,12 @@ class StackSpace:
         return register
 
     def room(self) -> int:
-        """Return the number of a new room."""
+        """Return the number of a new growable buffer."""
         self.rooms += 1
         return self.rooms - 1
 
     def grown(self, room: int, factors: Sequence[Extent]) -> str:
-        """Return a room with as many bytes as a product gives."""
+        """Write the growth of a buffer to the product of `factors` in bytes, and return its address."""
         code, text = self._code, self._code.text
         text.declared["@room"] = _ROOM
         register = code.put(f"call ptr @room(ptr %call, i64 {room}, i64 {self._product(factors)})")
@@ -103,11 +105,11 @@ class StackSpace:
         return register
 
     def held(self, room: int) -> str:
-        """Return the content of a room."""
+        """Return the present address of a growable buffer."""
         return self._code.put(f"call ptr @room(ptr %call, i64 {room}, i64 0)")
 
     def fail_if_none(self, pointer: str) -> None:
-        """End the function where there is no memory."""
+        """Write the end of the function for a null pointer, which means that memory allocation failed."""
         code, text = self._code, self._code.text
         none, some = text.name("none"), text.name("some")
         code.line(f"br i1 {code.put(f'icmp eq ptr {pointer}, null')}, label %{none}, label %{some}")
@@ -116,6 +118,7 @@ class StackSpace:
         code.label(some)
 
     def _product(self, factors: Sequence[Extent]) -> Extent:
+        """Write the product of numbers of bytes. A product of known numbers is computed now."""
         self._code.text.declared["@product"] = _PRODUCT
         factor_product: Extent = 1
         for factor in factors:

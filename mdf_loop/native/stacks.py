@@ -1,11 +1,11 @@
-"""Rows that loops in steps record: where they lie, and how many there are.
+"""Recorded rows of loops in steps: their memory and their number.
 
-    KnownRows     as many as a number says, of one shape      behind each other
-    GrowingRows   of a loop inside, as many as iterations     in a room that grows with each row
-    LateRows      of the outermost loop, of a shape that      in an output that is asked for when the
-                  its first iteration tells                   first row is there
+    KnownRows     a known number of rows of a known shape       contiguous
+    GrowingRows   one row for each iteration of an inner loop   in a buffer that grows with each row
+    LateRows      rows of the outer loop, whose shape only      in an output that is allocated when the
+                  the first iteration determines                first row exists
 
-All rows of a value have one shape; where they have not, the run fails.
+All rows of a value have the same shape. The run fails otherwise.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class RowsWriter(Protocol):
     shapes: ValueExtents
 
     def pointer(self, array: str, position: int) -> str:
-        """One of an array of pointers."""
+        """Load the pointer at an index of an array of pointers."""
 
     def give(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
-        """Put a value into memory; of an array the `place`-th such."""
+        """Store a scalar or copy an array to memory, at index `place` among elements of its size."""
 
     def copy(self, target: str, source: str, size: Extent) -> None:
-        """Bytes of an array into another one."""
+        """Write a copy of `size` bytes."""
 
 
 def asked_for(writer: RowsWriter, value: Value) -> str:
-    """Request the memory of an output whose extents are known."""
+    """Write the allocation of an output whose extents are known, and return its address."""
     output = [each for each, _ in writer.form.outputs].index(value)
     give = writer.pointer("%call", 1)
     pointer = writer.one.put(f"call ptr {give}(ptr %call, i64 {output})")
@@ -66,18 +66,18 @@ class RowStack(Protocol):
     """Memory of the rows of a recorded value."""
 
     def record(self, cell: Cell, number: str) -> None:
-        """Write a row."""
+        """Write a row at index `number`."""
 
 
 class InnerStack(RowStack, Protocol):
-    """Rows of an inner loop."""
+    """Memory of the rows of a value that an inner loop records."""
 
     def all(self, count: str) -> str:
         """Return the address of all rows."""
 
 
 class KnownRows:
-    """Rows of one shape behind each other, from a pointer on."""
+    """Contiguous rows of a known shape."""
 
     def __init__(
         self, writer: RowsWriter, recorded: Recorded, pointer: str, shape: Extents
@@ -88,7 +88,7 @@ class KnownRows:
         self._shape = shape
 
     def record(self, cell: Cell, number: str) -> None:
-        """Copy it."""
+        """Write a row at index `number`."""
         if not is_single(self._row) and self._writer.shapes.of(self._row) != self._shape:
             raise unknown(self._row)
         self._writer.give(self._row, cell, self._pointer, number)
@@ -99,7 +99,7 @@ class KnownRows:
 
 
 class _FirstRowShape:
-    """Rows whose shape the first one tells: all others must have it."""
+    """Rows whose shape the first row determines. All other rows must have this shape."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         self._writer = writer
@@ -107,9 +107,12 @@ class _FirstRowShape:
         self._recorded = recorded
 
     def _compare(self, number: str, recorded_extents: list[str], first: Callable[[], None]) -> None:
-        """Keep the extents of the first row, and do what is to be done then; fail where others differ.
+        """Store the extents of the first row, and write a failure for a later row with other extents.
 
-        `recorded_extents` are places of those that are not known before.
+        Args:
+            number: Register of the index of the row.
+            recorded_extents: Pointers to the extents that are not known in advance.
+            first: Writes further code for the first row.
         """
         code, text = self._writer.one, self._writer.text
         own = [extent for extent, known in self._extents() if not known]
@@ -131,7 +134,7 @@ class _FirstRowShape:
         code.label(done)
 
     def _extents(self) -> Iterator[tuple[Extent, bool]]:
-        """Yield the extents of a row, each with a flag for whether the program knows it."""
+        """Yield each extent of a row, with a flag that is True if the program states the extent as a number."""
         row = self._recorded.row
         for extent, stated_extent in zip(self._writer.shapes.of(row), row.shape or (), strict=True):
             if isinstance(stated_extent, int) and extent != stated_extent:
@@ -149,7 +152,7 @@ class _FirstRowShape:
 
 
 class GrowingRows(_FirstRowShape):
-    """Rows of a loop inside."""
+    """Rows of an inner loop, in a growable buffer."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         super().__init__(writer, loop, recorded)
@@ -161,7 +164,7 @@ class GrowingRows(_FirstRowShape):
                 writer.one.line(f"store i64 0, ptr {self._extent_places[axis]}")
 
     def record(self, cell: Cell, number: str) -> None:
-        """Copy it behind the others."""
+        """Grow the buffer, and write a row at index `number`."""
         writer, row = self._writer, self._recorded.row
         if self._extent_places:
             self._compare(number, [*self._extent_places.values()], lambda: None)
@@ -172,7 +175,7 @@ class GrowingRows(_FirstRowShape):
         writer.give(row, cell, pointer, number)
 
     def all(self, count: str) -> str:
-        """Return the address of all rows in the room."""
+        """Return the address of all rows in the buffer."""
         writer, extent_places, stack = self._writer, self._extent_places, self._recorded.stack
         own = (
             self._extent(extent, extent_places[axis], count) if axis in extent_places else extent
@@ -182,7 +185,7 @@ class GrowingRows(_FirstRowShape):
         return writer.bounds.array(writer.space.grown(self._room, (0,)), stack, room=self._room)
 
     def _extent(self, stated_extent: int | str, extent_place: str, count: str) -> Extent:
-        """Return an extent that the first row has determined. Without rows, it is a given one, or 0."""
+        """Return an extent of the first row. Without rows, return the extent that the program names, or 0."""
         code = self._writer.one
         extent = code.put(f"load i64, ptr {extent_place}")
         named = self._writer.shapes.named(stated_extent)
@@ -193,7 +196,14 @@ class GrowingRows(_FirstRowShape):
 
 
 class LateRows(_FirstRowShape):
-    """Rows of the outermost loop; `late` is the place of their first extent among those it computes."""
+    """Rows of the outer loop, whose shape the first row determines.
+
+    Args:
+        writer: Writer of the code.
+        loop: The outer loop.
+        recorded: The recorded value.
+        late: Index in `%extents` of the first extent that the first row determines.
+    """
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded, late: int) -> None:
         super().__init__(writer, loop, recorded)
@@ -203,7 +213,7 @@ class LateRows(_FirstRowShape):
 
     @property
     def told(self) -> tuple[int, ...]:
-        """The shape of a row, as in `LoopText.shapes`."""
+        """Shape of a row, as in `LoopText.shapes`."""
         places = iter(self._places)
         row = self._recorded.row.shape or ()
         return tuple(e if isinstance(e, int) else extent_at(next(places)) for e in row)
@@ -214,7 +224,7 @@ class LateRows(_FirstRowShape):
         return len(self._places)
 
     def record(self, cell: Cell, number: str) -> None:
-        """Copy it behind the others."""
+        """Write a row at index `number`, after the allocation of the output for the first row."""
         writer, code = self._writer, self._writer.one
         extent_places = [
             code.put(f"getelementptr i64, ptr %extents, i64 {k}") for k in self._places
@@ -225,6 +235,6 @@ class LateRows(_FirstRowShape):
         writer.give(self._recorded.row, cell, pointer, number)
 
     def _ask(self) -> None:
-        """Ask for the output, whose extents are known now."""
+        """Write the allocation of the output, whose extents are now known."""
         pointer = asked_for(self._writer, self._recorded.stack)
         self._writer.one.line(f"store ptr {pointer}, ptr {self._pointer}")

@@ -1,11 +1,11 @@
-"""The code of a loop whose arrays read each other: steps outside, operations inside, arrays in memory.
+"""LLVM code of a loop whose arrays read each other: the loop over time is outside, arrays are in memory.
 
     for t in range(trip):
         for k in range(n): a[k] = f(x[k], ...)      # operations element by element, fused
         b = a @ w; c = max(a)                       # operations on whole arrays, each by its own code
         rows[t] = b; x = a
 
-An array that an operation makes has a place in the loop's memory; a single number is in a register.
+The output array of an operation is in the memory of the loop. A scalar is in a register.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from mdf_loop.ops.native.code import (
 from mdf_loop.ops.registry import title
 
 MOST_BYTES = 1 << 26
-"""The most memory that a loop has for arrays between its operations."""
+"""Maximum bytes of memory for arrays between the operations of a loop."""
 
 
 def write_steps(form: KernelSignature, width: int) -> LoopText:
-    """Return the code of a loop in steps.
+    """Return the LLVM code of a loop in steps.
 
     Raises:
-        NotNative: it has an operation that has no code.
+        NotNative: An operation of the loop has no machine code.
     """
     changing: Axes = frozenset()
     while True:
@@ -60,10 +60,11 @@ def write_steps(form: KernelSignature, width: int) -> LoopText:
 
 
 def _written(form: KernelSignature, width: int, changing: Axes) -> LoopText:
-    """Return the code if exactly these extents change.
+    """Return the LLVM code if exactly the extents along the axes `changing` change between iterations.
 
     Raises:
-        Changes: others do.
+        MoreExtentsChangeError: The extents along other axes change, too.
+        NotNative: An operation of the loop has no machine code.
     """
     failures: list[Failure] = []
     writers = [KernelWriter(form, width, failures, changing)]
@@ -92,11 +93,11 @@ def _written(form: KernelSignature, width: int, changing: Axes) -> LoopText:
 
 
 class KernelWriter(MemoryWriter):
-    """Writes the function.
+    """Writer of the LLVM functions of a loop in steps.
 
     Attributes:
-        changing: the arrays whose shape changes.
-        late: how many extents of outputs are computed.
+        changing: Carried arrays whose shape changes.
+        late: Number of extents of outputs that the loop computes.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class KernelWriter(MemoryWriter):
         self._fused = FusedOperations(self, form.loop)
 
     def whole(self, head: str) -> str:
-        """All of it."""
+        """Return a function that runs the loop."""
         self._begin()
         after = self._all()
         for value, rows in self.form.outputs:
@@ -123,13 +124,13 @@ class KernelWriter(MemoryWriter):
         return self._end(head, self.one.put(f"load i64, ptr {self.iterations}"))
 
     def counting(self, head: str) -> str:
-        """Return a function that counts the iterations, and writes nothing."""
+        """Return a function that counts the iterations, and writes no outputs."""
         self._begin(counts=True)
         self._all()
         return self._end(head, self.one.put(f"load i64, ptr {self.iterations}"))
 
     def unchanged(self, head: str) -> str:
-        """Return a function that gives the number of iterations, and the shapes of finals without iterations."""
+        """Return a function that returns the trip count, and writes the shapes of final values without iterations."""
         self._begin(counts=True)
         for carried in self.form.loop.carried:
             self.changing.tell_extents(carried.final, self.extents(carried.initial))
@@ -143,7 +144,7 @@ class KernelWriter(MemoryWriter):
         self.space.begin(self.pointer("%out", len(self.form.outputs)))
 
     def _all(self) -> Cells:
-        """All iterations, and what the loop gives."""
+        """Write all iterations, and return the cells of the final values."""
         form = self.form
         after = self.loop(form.loop, {v: self.as_cell(v, self.memory[v]) for v in form.arrays})
         for value in self.changing.finals:
@@ -156,11 +157,11 @@ class KernelWriter(MemoryWriter):
         return self.function(head)
 
     def outputs(self) -> tuple[tuple[int, ...], ...]:
-        """Return the shape of each output after all code is written."""
+        """Return the shape of each output. All code must be written before."""
         return tuple(self._outputs[value] for value, _ in self.form.outputs)
 
     def _final(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of a final value: that of the initial value, or a computed one."""
+        """Return the shape of a final value: the shape of the initial value, or a computed shape."""
         for carried in self.form.loop.carried:
             if carried.final is value and value in self.changing.finals:
                 known = self.shapes.told(carried.initial)
@@ -173,11 +174,11 @@ class KernelWriter(MemoryWriter):
     # --- operations ---------------------------------------------------------------------------
 
     def op(self, op: Op, cells: Cells) -> None:
-        """Put off what is computed element by element; write all else."""
+        """Write an operation. Elementwise operations on arrays are deferred, so that they can be fused."""
         row, output = row_of(op.op_type), op.outputs[0]
         operands = [value for value in op.inputs if value is not None]
         if row.elementwise and row.native is not None and is_single(output):
-            if any(not is_single(value) for value in operands):  # it may not be written yet
+            if any(not is_single(value) for value in operands):  # an operand may be deferred
                 self.flush(cells)
             registers = [self.register(value, cells) for value in operands]
             cells[output] = Cell((row.native(self.one, op, *registers),), True)
@@ -198,11 +199,11 @@ class KernelWriter(MemoryWriter):
         return moves.moved(self, op, cells)
 
     def flush(self, cells: Cells) -> None:
-        """Write the operations that were put off."""
+        """Write the deferred operations."""
         self._fused.flush(cells)
 
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Fail where one of an array's truths does not hold."""
+        """Write a failure if an element of a boolean array is False."""
 
         def each(code: Code, k: str) -> None:
             truth = self.load(code, "bool", pointer, k)
@@ -215,14 +216,14 @@ class KernelWriter(MemoryWriter):
     # --- places -------------------------------------------------------------------------------
 
     def array_place(self, value: Value) -> Place:
-        """Memory for an array."""
+        """Allocate memory for an array."""
         if value not in self.changing:
             return (self.buffer(value),)
         self.changing.begin(value)
         return ("",)
 
     def keep_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
-        """Copy another array there."""
+        """Copy another array to the memory of an array."""
         if value in self.changing:
             self.changing.put(value, other, self.pointer_of(other, cell))
         else:
@@ -230,11 +231,15 @@ class KernelWriter(MemoryWriter):
             self.give(value, cell, place[0])
 
     def kept_array(self, value: Value, place: Place) -> Cell:
-        """Return the stored array."""
+        """Return the cell of an array in memory."""
         return self.changing.got(value) if value in self.changing else Cell(pointer=place[0])
 
     def leave(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
-        """All at once: what may lie in the place of another one is put aside before that is written."""
+        """Write the simultaneous assignment of all carried values for the next iteration.
+
+        An array that may be in the memory of another carried value is copied before this memory is
+        overwritten.
+        """
         self._see_changes(loop)
         own = self.space.own - {place[0] for place in places.values()}
         aside = dict(cells)
@@ -247,7 +252,11 @@ class KernelWriter(MemoryWriter):
         super().leave(loop, aside, places)
 
     def _see_changes(self, loop: Loop) -> None:
-        """Look for what leaves an iteration in another shape than it enters it."""
+        """Raise an error if a carried value changes an extent that was assumed constant.
+
+        Raises:
+            MoreExtentsChangeError: More extents change.
+        """
         pairs = ((c, self.extents(c.enter), self.extents(c.leave)) for c in loop.carried)
         changed_axes = frozenset(axis for pair in pairs for axis in compare(*pair))
         if not changed_axes <= self.changing.axes:
@@ -256,7 +265,7 @@ class KernelWriter(MemoryWriter):
     # --- rows ---------------------------------------------------------------------------------
 
     def alike(self, value: Value, other: Value) -> None:
-        """Note that a value has the shape of another one, which it takes the place of."""
+        """Set the extents of a value to those of another value, which is assigned to it."""
         if other not in self.changing:
             super().alike(value, other)
         elif is_single(value):
@@ -265,18 +274,18 @@ class KernelWriter(MemoryWriter):
             self.shapes.have(value, self.extents(other))
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
-        """All iterations; what the loop gives, but its rows."""
+        """Write all iterations, and return the cells of the final values."""
         for scanned in loop.scanned:
             self.shapes.take(scanned.row, self.extents(scanned.rows)[1:])
         return super().loop(loop, cells)
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Return the row in its place."""
+        """Return the cell of a row in the memory of the scanned array."""
         pointer, far = self.memory[scanned.rows], self.times(number, self.shapes.bytes(scanned.row))
         return self.as_cell(scanned.row, self.far(pointer, far))
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Prepare the rows of an inner loop: scanned rows lie in memory, recorded rows get memory of their own."""
+        """Prepare the scanned and recorded rows of an inner loop: both are in memory."""
         for scanned in loop.scanned:
             rows = self.cell(scanned.rows, cells)
             self.memory[scanned.rows] = self.pointer_of(scanned.rows, rows)
@@ -289,7 +298,11 @@ class KernelWriter(MemoryWriter):
                 self._stacks[recorded.stack] = GrowingRows(self, loop, recorded)
 
     def _has_known_rows(self, loop: Loop, recorded: Recorded) -> bool:
-        """Return True if an inner loop is certain to have as many rows as the program states."""
+        """Return True if an inner loop is certain to have the number of rows that the program states.
+
+        Raises:
+            NotNative: The program states a number of rows that is not certain.
+        """
         if not is_fixed(recorded.stack.shape):
             return False
         trip = None if loop.trip_count is None else self.known(loop.trip_count)
@@ -299,22 +312,22 @@ class KernelWriter(MemoryWriter):
         return True
 
     def stacked(self, loop: Loop, count: str) -> Cells:
-        """Return the rows in their memory."""
+        """Return the cells of the recorded rows of an inner loop."""
         stacks = [recorded.stack for recorded in loop.recorded]
         pointers = {stack: self._stacks[stack].all(count) for stack in stacks}
         return {stack: self.as_cell(stack, pointer) for stack, pointer in pointers.items()}
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Write a row."""
+        """Write a row of a recorded value."""
         inside = loop is not self.form.loop
         stack = self._stacks[recorded.stack] if inside else self._output(recorded)
         stack.record(cell, number)
 
     def _output(self, recorded: Recorded) -> RowStack:
-        """Return where rows of the outermost loop lie.
+        """Return the memory for the recorded rows of the outer loop.
 
-        An extent that the program does not say as a number is 0 where there are no rows, in every form. So
-        the first row tells it, even where the code knows more than the program.
+        An extent without a number in the program is 0 if there are no rows, for native and standard loops.
+        So the first row determines this extent, even if the writer knows the extent.
         """
         extents = self.shapes.told(recorded.row)
         if extents is not None and is_fixed(recorded.row.shape):

@@ -1,8 +1,8 @@
-"""Which form a loop has in machine code, or why it has none.
+"""Selection of the form of machine code for a loop, or the reason why the loop has none.
 
-A loop has *lanes* where everything in it is computed number by number: each lane is then a loop of its
-own. Its values are single numbers, or arrays of one shape, the lanes. Any other one is run in *steps*:
-then its writer says whether each operation has code.
+A loop has *lanes* if all of its operations are elementwise: each lane is then an independent loop. The values
+of the loop are scalars, or arrays of one shape, whose elements are the lanes. Any other loop is executed in
+*steps*. The writer of a loop in steps decides whether each operation has machine code.
 """
 
 from __future__ import annotations
@@ -31,27 +31,29 @@ from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import TYPES, NotNative, is_single
 
 Extents = tuple[int | str, ...]
+"""Extents of an array. An extent that is known only at run time has a name."""
 
 
 MOST_AXES = 15
-"""Of an array; rows of such have one more, and trampoline.c has memory for no more."""
+"""Maximum number of axes of an array. Rows add one axis, and trampoline.c has memory for 16 axes."""
 
 STOP = Value("told to stop", "int64", ())
-"""Where a number is that is 0 as long as loops are to go on: its address."""
+"""Input that holds the address of a flag. A number other than 0 in the flag stops the loop."""
 
 
 class KernelSignature(Struct, frozen=True, eq=False):
-    """A loop as machine code computes it.
+    """Loop as machine code computes it: its inputs, outputs and constants.
 
     Attributes:
-        lanes: the shape of its arrays, without axes of one element in front; of a loop of single
-            numbers, or in steps, nothing.
-        known: constants.
-        numbers: those of them that are single numbers.
-        captured: what the body reads from outside, and arrays that are constants inside.
-        many: whether it computes with arrays, whatever their extents; rows that it only gives on are none.
-        steps: whether it is run in steps, since arrays read each other.
-        places: of single numbers that are elements of arrays outside, where they are.
+        loop: The loop.
+        lanes: Shape of the arrays without leading axes of one element. Empty for loops of scalars and in
+            steps.
+        known: Constants.
+        numbers: Constants that are scalars.
+        captured: Values that the body reads from outside, and arrays that are constants inside.
+        many: True if the loop computes arrays. Rows of scalars are not arrays.
+        steps: True if the loop is executed in steps, since its arrays read each other.
+        places: Positions of scalars that are elements of arrays outside of the loop.
     """
 
     loop: Loop
@@ -64,7 +66,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
     places: Mapping[Value, Element] = field(default_factory=dict)
 
     def place(self, value: Value) -> Element:
-        """Return the outer array of a value, possibly itself, and the position of the value in the array."""
+        """Return the array outside of the loop that contains a value, with the position of the value in the array."""
         return self.places.get(value) or Element(value)
 
     @property
@@ -74,7 +76,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
 
     @property
     def given(self) -> tuple[Value, ...]:
-        """Inputs from outside without rows: captured values, and initial values of carried ones."""
+        """Inputs without rows: captured values, and initial values of carried ones."""
         loop = self.loop
         control = (value for value in (loop.condition, loop.first) if value is not None)
         initials = (carried.initial for carried in loop.carried)
@@ -83,18 +85,18 @@ class KernelSignature(Struct, frozen=True, eq=False):
 
     @property
     def arrays(self) -> tuple[Value, ...]:
-        """Inputs in their outer form, as whole arrays."""
+        """Inputs without rows, as whole arrays outside of the loop."""
         return tuple(dict.fromkeys(self.place(value).array for value in self.given))
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """All inputs besides the trip count. The termination flag is the last one."""
+        """All inputs except the trip count. The address of the stop flag is the last input."""
         rows = (scanned.rows for scanned in self.loop.scanned)
         return (*dict.fromkeys((*self.arrays, *rows)), STOP)
 
     @property
     def outputs(self) -> tuple[tuple[Value, bool], ...]:
-        """Outputs, each with a flag for whether it consists of rows."""
+        """Outputs, each with a flag that is True for recorded rows."""
         loop = self.loop
         arrays = dict.fromkeys(self.place(carried.final).array for carried in loop.carried)
         finals = tuple((array, False) for array in arrays)
@@ -113,10 +115,14 @@ def constants_in(program: Program) -> Mapping[Value, Array]:
 
 
 def form_of(loop: Loop, known: Mapping[Value, Array]) -> KernelSignature:
-    """Return the form of a loop. `known` are the constants of its program.
+    """Return the signature of the kernel of a loop.
+
+    Args:
+        loop: The loop.
+        known: Constants of the program of the loop.
 
     Raises:
-        NotNative: it has none; the text says why.
+        NotNative: The loop has no machine code. The message states the reason.
     """
     for operation in walk((loop,)):
         if isinstance(operation, Loop):
@@ -157,6 +163,7 @@ def _keeps_shapes(loop: Loop) -> bool:
 
 
 def _has_rows(operation: Operation) -> bool:
+    """Return True for a loop that records or scans rows."""
     return isinstance(operation, Loop) and bool(operation.recorded or operation.scanned)
 
 
@@ -166,24 +173,25 @@ def _is_by_number(op: Op) -> bool:
     return row.in_order or (row.elementwise and row.native is not None)
 
 
-# --- what no form has -----------------------------------------------------------------------------
+# --- unsupported loops ----------------------------------------------------------------------------
 
 
 def _check_loop(loop: Loop) -> None:
+    """Raise NotNative for a loop without end, with an array as its condition, or with a scan along another axis."""
     if loop.kind == "endless" and loop.bound is None:
         raise NotNative("nothing ends it")
     ends = (loop.trip_count, loop.condition, loop.condition_out)
     if loop.members is None and any(v is not None and not is_single(v) for v in ends):
         raise NotNative("what ends it is an array")
-    if any(scanned.axis != 0 for scanned in loop.scanned):  # that `scan_axis_first` cannot turn
+    if any(scanned.axis != 0 for scanned in loop.scanned):  # `scan_axis_first` could not change it
         raise NotNative("it scans an axis that is not the first")
 
 
-# --- its values -----------------------------------------------------------------------------------
+# --- values of a loop -----------------------------------------------------------------------------
 
 
 def _made(loop: Loop) -> Iterator[Value]:
-    """Yield the inputs and results of the body and of inner bodies, without constant arrays."""
+    """Yield the inputs and outputs of the body and of inner bodies, without constants."""
     for operation in (loop, *walk(loop.ops)):
         if isinstance(operation, Constant):
             continue
@@ -194,7 +202,7 @@ def _made(loop: Loop) -> Iterator[Value]:
 
 
 def _around(loop: Loop) -> Iterator[Value]:
-    """Yield the values that enter and leave the loop, with one row for all rows."""
+    """Yield the values that enter and leave the loop, with one row in place of all rows."""
     for carried in loop.carried:
         yield from (carried.initial, carried.final)
     stacks = (recorded.stack for recorded in loop.recorded)
@@ -203,7 +211,12 @@ def _around(loop: Loop) -> Iterator[Value]:
 
 
 def _read(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Iterable[Value]:
-    """Return the values that the body reads, without duplicates."""
+    """Return the values that the body reads, without duplicates.
+
+    Args:
+        loop: The loop.
+        operands: Function that returns the operands of an operation.
+    """
     values_read: dict[Value, None] = {}
     for operation in walk(loop.ops):
         values_read.update(dict.fromkeys(operands(operation)))
@@ -215,7 +228,11 @@ def _read(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Itera
 
 
 def bare(value: Value) -> Extents:
-    """Return the shape without leading axes of one element. A single number has an empty shape."""
+    """Return the shape without leading axes of one element. The shape of a scalar is empty.
+
+    Raises:
+        NotNative: Machine code does not support the dtype or the shape.
+    """
     if value.dtype not in TYPES:
         raise NotNative(f"it has {value.dtype}")
     if value.shape is None:
@@ -228,13 +245,16 @@ def bare(value: Value) -> Extents:
 
 
 def extent_names(form: KernelSignature) -> list[str]:
-    """Return the extents that are known only at run time, in order."""
+    """Return the names of the extents that are known only at run time, in order."""
     shapes = (value.shape or () for value in form.inputs)
     return list(dict.fromkeys(e for shape in shapes for e in shape if isinstance(e, str)))
 
 
 def readers(loop: Loop) -> Mapping[Value, set[int]]:
-    """Return the operations that read each value, by their identity. Bodies read their results."""
+    """Return the ids of the operations that read each value.
+
+    An operation with a body reads the outputs of the body.
+    """
     readers_of: dict[Value, set[int]] = {}
 
     def note(values: Iterable[Value], reader: object) -> None:

@@ -1,8 +1,8 @@
-"""The code of loops, choices and checks, whatever a form does with arrays.
+"""LLVM code of loops, branches and guards, for every representation of arrays.
 
-A value is a `Cell` while code is written: one number in a register, or what the form makes of an
-array. What is different each time that a place in the code is reached (a carried value, what a choice
-gives) has a place in memory, of which LLVM makes registers where it can.
+While code is written, each value has a `Cell`: the register of a scalar, or an array in the representation of
+a subclass. A value that is assigned several times (a carried value, the output of a branch) is in local
+memory, which LLVM turns into registers where possible.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ from mdf_loop.ops.native.code import (
 )
 
 Cells: TypeAlias = dict[Value, Cell]
+"""Cells of values in one scope."""
 Place: TypeAlias = tuple[str, ...]
+"""Registers of pointers to the local memory of a value."""
 
 
 class FormWriter(ArrayWriter):
-    """Writes functions of a loop.
+    """Base class of writers of the LLVM functions of a loop.
 
     Attributes:
-        memory: the pointers of what the function is given.
-        stacks: the pointers of what it gives; none where it only `counts` iterations.
+        memory: Pointers to the inputs.
+        stacks: Pointers to the outputs. Empty if the function only counts iterations.
+        counts: True if the function only counts iterations.
     """
 
     def __init__(self, form: KernelSignature, failures: list[Failure]) -> None:
@@ -48,7 +51,7 @@ class FormWriter(ArrayWriter):
         self._stop_pointer = ""
 
     def begin(self, *, counts: bool = False) -> None:
-        """Load all pointers; what `counts` the iterations gives nothing."""
+        """Load the pointers to the inputs, and to the outputs unless the function only `counts` iterations."""
         code, form = self.one, self.form
         self.counts = counts
         for k, value in enumerate(form.inputs):
@@ -61,7 +64,7 @@ class FormWriter(ArrayWriter):
         self._stop_pointer = code.put(f"inttoptr i64 {address} to ptr")
 
     def pointer(self, array: str, position: int) -> str:
-        """One of an array of pointers."""
+        """Load the pointer at an index of an array of pointers."""
         at = self.one.put(f"getelementptr ptr, ptr {array}, i64 {position}")
         return self.one.put(f"load ptr, ptr {at}")
 
@@ -70,51 +73,51 @@ class FormWriter(ArrayWriter):
         text = self.text
         return "\n".join([f"{head} {{", "entry:", *text.frame, *text.lines, "}"])
 
-    # --- what a form does with arrays -------------------------------------------------------------
+    # --- methods for arrays -----------------------------------------------------------------------
 
     @abstractmethod
     def op(self, op: Op, cells: Cells) -> None:
-        """Write an operation."""
+        """Write an operation, and add its output to the cells."""
 
     @abstractmethod
     def array_place(self, value: Value) -> Place:
-        """Return memory for an array."""
+        """Allocate local memory for an array."""
 
     @abstractmethod
     def keep_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
-        """Put another array into the place of one."""
+        """Store another array in the memory of an array."""
 
     @abstractmethod
     def kept_array(self, value: Value, place: Place) -> Cell:
-        """Return the content of the memory."""
+        """Load an array from its memory."""
 
     @abstractmethod
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Return a row of a scanned array."""
+        """Return the cell of a row of a scanned array."""
 
     @abstractmethod
     def alike(self, value: Value, other: Value) -> None:
-        """Note that a value has the shape of another one, which it takes the place of."""
+        """Set the extents of a value to those of another value, which is assigned to it."""
 
     @abstractmethod
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Write a row."""
+        """Write a row of a recorded value."""
 
     @abstractmethod
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Let a loop inside find the rows that it scans, and a place for those that it records."""
+        """Prepare the memory of the scanned and recorded rows of an inner loop."""
 
     @abstractmethod
     def stacked(self, loop: Loop, count: str) -> Cells:
-        """Return the rows that an inner loop has recorded."""
+        """Return the cells of the rows that an inner loop has recorded."""
 
     @abstractmethod
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Fail where a truth of an array does not hold."""
+        """Write a failure if an element of a boolean array is False."""
 
     @abstractmethod
     def flush(self, cells: Cells) -> None:
-        """Write the operations that were put off."""
+        """Write the deferred operations."""
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -126,10 +129,10 @@ class FormWriter(ArrayWriter):
         return Cell((self.one.number(number, value.dtype),), True)
 
     def register(self, value: Value, cells: Cells) -> str:
-        """Return the register of a single number.
+        """Return the register of a scalar.
 
         Raises:
-            NotNative: it is an array, which the operation cannot be given.
+            NotNative: The value is an array.
         """
         cell = self.cell(value, cells)
         if not cell.single:
@@ -161,7 +164,7 @@ class FormWriter(ArrayWriter):
             raise
 
     def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
-        """Write an elementwise operation on vectors side by side."""
+        """Write an elementwise operation for several vectors."""
         row = row_of(op.op_type)
         assert row.native is not None
         if row.native_together is not None:
@@ -169,6 +172,7 @@ class FormWriter(ArrayWriter):
         return [row.native(code, op, *each) for each in operands]
 
     def _guard(self, guard: Guard, cells: Cells) -> None:
+        """Write a failure for a guard whose condition is False."""
         failure, ok = Failure(guard.sentence, guard.where), self.cell(guard.ok, cells)
         if ok.single:
             wrong = self.one.binary("xor", "bool", ok.registers[0], "true")
@@ -179,7 +183,7 @@ class FormWriter(ArrayWriter):
         self.alike(guard.output, guard.value)
 
     def _choice(self, choice: If, cells: Cells) -> None:
-        """Only the branch that is chosen is computed."""
+        """Write a conditional branch. Only the selected branch is executed."""
         code, text = self.one, self.text
         labels = [text.name(stem) for stem in ("then", "otherwise", "chosen")]
         places = {value: self._place(value) for value in choice.outputs}
@@ -203,7 +207,7 @@ class FormWriter(ArrayWriter):
         return self.array_place(value)
 
     def _keep(self, value: Value, other: Value, cells: Cells, place: Place) -> None:
-        """Put another value into the place of one."""
+        """Store another value in the memory of a value."""
         if is_single(value):
             kind = self.one.type(value.dtype)
             self.one.line(f"store {kind} {self.register(other, cells)}, ptr {place[0]}")
@@ -219,7 +223,7 @@ class FormWriter(ArrayWriter):
     # --- loops ------------------------------------------------------------------------------------
 
     def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
-        """Code for each `step`-th number from `begin` on, below `end`."""
+        """Write a loop over the numbers from `begin` to `end` (exclusive) in steps of `step`."""
         code, text = self.one, self.text
         place = code.place("i64")
         again, body, done = (text.name(stem) for stem in ("again", "body", "done"))
@@ -237,7 +241,7 @@ class FormWriter(ArrayWriter):
         code.label(done)
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
-        """All iterations; what the loop gives, but its rows."""
+        """Write all iterations of a loop, and return the cells of its final values."""
         code, text = self.one, self.text
         number, go, last = code.place("i64"), code.place("i1"), code.place("i1")
         for carried in loop.carried:
@@ -282,7 +286,7 @@ class FormWriter(ArrayWriter):
         return final_cells
 
     def _look(self) -> None:
-        """End all if somebody wants that."""
+        """Write an early return that is taken if the stop flag is set."""
         code, text = self.one, self.text
         stop_flag = code.put(f"load volatile i64, ptr {self._stop_pointer}")
         ends = code.put(f"icmp ne i64 {stop_flag}, 0")
@@ -330,14 +334,14 @@ class FormWriter(ArrayWriter):
                 code.line(f"store i1 {out}, ptr {place}")
 
     def leave(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
-        """Put what leaves an iteration where the next one finds it, all at once."""
+        """Write the simultaneous assignment of all carried values for the next iteration."""
         for carried in loop.carried:
             self._keep(carried.enter, carried.leave, cells, places[carried])
 
     # --- rows -------------------------------------------------------------------------------------
 
     def _row(self, scanned: Scanned, i: str) -> Cell:
-        """Return the row of an iteration."""
+        """Return the cell of the row for an iteration."""
         number = i
         if scanned.backward:
             last = self.one.put(f"sub i64 {self._rows(scanned)}, 1")
@@ -348,11 +352,11 @@ class FormWriter(ArrayWriter):
         return Cell((self.load(self.one, scanned.row.dtype, pointer, number),), True)
 
     def _rows(self, scanned: Scanned) -> Extent:
-        """Return the number of rows."""
+        """Return the number of rows of a scanned array."""
         return self.extents(scanned.rows)[0]
 
     def extent(self, extent: int | str) -> str:
-        """Return an extent, which may be known only at run time."""
+        """Return an extent as a number or a register."""
         if isinstance(extent, int):
             return str(extent)
         place = extent_names(self.form).index(extent)
@@ -360,7 +364,7 @@ class FormWriter(ArrayWriter):
         return self.one.put(f"load i64, ptr {at}")
 
     def _check_rows(self, loop: Loop, row_count: str) -> None:
-        """Fail where a loop has fewer rows than are wanted."""
+        """Write a failure if a scanned array has fewer than `row_count` rows."""
         for scanned in loop.scanned:
             few = self.one.put(f"icmp slt i64 {self._rows(scanned)}, {row_count}")
             sentence = f"the loop has more iterations than '{scanned.rows.name}' has rows"
