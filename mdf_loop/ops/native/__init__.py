@@ -1,1 +1,1 @@
-"""Machine code of single operations: the field `native` of rows."""
+"""Machine code of single operations, to which the registry field `native` refers."""

@@ -1,4 +1,4 @@
-"""Machine code of simple activations, computed in the operand's dtype as by ONNX Runtime's kernels."""
+"""Machine code of simple activations, computed in the operand's dtype as in ONNX Runtime's kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.ops.native.conversions import converted
 
 
 def _number(code: Code, op: Op, name: str) -> str:
-    """Return a numeric attribute as a number of the operand's dtype."""
+    """Return a numeric attribute as a constant of the operand's dtype."""
     return code.number(_attribute(op, name), first(op))
 
 
@@ -24,13 +24,13 @@ def _attribute(op: Op, name: str) -> Any:
 
 
 def _bounded(code: Code, dtype: str, x: str, low: str, high: str) -> str:
-    """Write `min(max(x, low), high)`; a nan in x stays nan, and a bound that is nan has no effect."""
+    """Write `min(max(x, low), high)`. An x of nan stays nan, and a bound of nan has no effect."""
     x = code.choose(code.less(dtype, x, low), dtype, low, x)
     return code.choose(code.less(dtype, high, x), dtype, high, x)
 
 
 def clip(code: Code, op: Op, x: str, *bounds: str) -> str:
-    """Write `min(max(x, low), high)`; the default of a bound is the extreme number of the dtype.
+    """Write `min(max(x, low), high)`. The default of a bound is the smallest or largest number of the dtype.
 
     Raises:
         NotNative: A bound is an array, which the runtime refuses.
@@ -48,7 +48,7 @@ def clip(code: Code, op: Op, x: str, *bounds: str) -> str:
 
 
 def relu(code: Code, op: Op, x: str) -> str:
-    """Write `max(x, 0)`; -0.0 stays -0.0."""
+    """Write `max(x, 0)`, where -0.0 stays -0.0."""
     dtype, zero = first(op), code.number(0, first(op))
     return code.choose(code.less(dtype, x, zero), dtype, zero, x)
 
@@ -97,7 +97,7 @@ def softsign(code: Code, op: Op, x: str) -> str:
 
 
 def shrink(code: Code, op: Op, x: str) -> str:
-    """Write `x + bias if x < -lambd else x - bias if x > lambd else 0`; integers are computed in float32."""
+    """Write `x + bias if x < -lambd else x - bias if x > lambd else 0`. Integers are computed in float32."""
     dtype = first(op)
     wide = dtype if is_float(dtype) else "float32"
     x = converted(code, dtype, x, wide)

@@ -1,6 +1,6 @@
-"""Machine code of exact operations, with the bits of ONNX Runtime's kernels.
+"""Machine code of exact operations, with the same bits as ONNX Runtime's kernels.
 
-The module contains arithmetic, comparisons, selections, extremes and quotients.
+The module contains arithmetic, comparisons, selections, maxima and minima, and quotients.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def first(op: Op) -> str:
 
 
 def binary(of_floats: str, of_whole: str) -> Form:
-    """Return the machine code of a binary operation: an instruction for floats and one for integers."""
+    """Return a writer of a binary operation: one instruction for floats and one for integers."""
 
     def form(code: Code, op: Op, a: str, b: str) -> str:
         dtype = first(op)
@@ -37,7 +37,7 @@ def binary(of_floats: str, of_whole: str) -> Form:
 
 
 def compared(word: str) -> Form:
-    """Return the machine code of a comparison.
+    """Return a writer of a comparison.
 
     A comparison with nan is False. Booleans are compared as unsigned integers.
     """
@@ -59,7 +59,7 @@ def neg(code: Code, op: Op, x: str) -> str:
 
 
 def absolute(code: Code, op: Op, x: str) -> str:
-    """Write `|x|`; the smallest integer stays unchanged."""
+    """Write `|x|`. The smallest integer stays unchanged."""
     dtype = first(op)
     if is_float(dtype):
         return code.intrinsic("fabs", dtype, x)
@@ -101,7 +101,7 @@ def reciprocal(code: Code, op: Op, x: str) -> str:
 
 
 def rounded(name: str) -> Form:
-    """Return the machine code of a unary operation that is an LLVM intrinsic."""
+    """Return a writer of a unary operation that is an LLVM intrinsic."""
 
     def form(code: Code, op: Op, x: str) -> str:
         return code.intrinsic(name, first(op), x)
@@ -110,12 +110,12 @@ def rounded(name: str) -> Form:
 
 
 def where(code: Code, op: Op, truth: str, a: str, b: str) -> str:
-    """Write a selection of `a` if the condition is True, else of `b`, with the signs of zeros."""
+    """Write `a if truth else b`, which preserves the signs of zeros."""
     return code.choose(truth, op.outputs[0].dtype, a, b)
 
 
 def logical(word: str) -> Form:
-    """Return the machine code of a logical operation on booleans or on the bits of integers."""
+    """Return a writer of a bitwise operation on booleans or integers."""
 
     def form(code: Code, op: Op, a: str, b: str) -> str:
         return code.binary(word, first(op), a, b)
@@ -135,22 +135,22 @@ def shifted(code: Code, op: Op, x: str, places: str) -> str:
 
 
 def negated(code: Code, op: Op, x: str) -> str:
-    """Write `not x` of a boolean, or the complement of all bits of an integer."""
+    """Write `not x` for a boolean, or the complement of all bits for an integer."""
     return code.binary("xor", first(op), x, code.number(-1, first(op)))
 
 
 def same_bits(code: Code, op: Op, x: str) -> str:
-    """Write the number of another dtype with the same bits."""
+    """Write a reinterpretation of the bits of x as a number of the output dtype."""
     return code.cast("bitcast", first(op), x, op.outputs[0].dtype)
 
 
 def is_nan(code: Code, op: Op, x: str) -> str:
-    """Write the test whether x is nan."""
+    """Write `x != x`, which is True for nan."""
     return code.compare("uno", first(op), x, x)
 
 
 def is_infinite(code: Code, op: Op, x: str) -> str:
-    """Write the test whether x is an infinity of the signs that the attributes select."""
+    """Write the test that x is an infinity of a sign that the attributes select."""
     is_detected = code.number(False, "bool")
     for name, end in (("detect_negative", -math.inf), ("detect_positive", math.inf)):
         if onnx_schema.attribute(op.op_type, op.attributes, name):
@@ -163,7 +163,7 @@ def is_infinite(code: Code, op: Op, x: str) -> str:
 
 
 def extreme(word: str) -> Form:
-    """Return the machine code of the largest (`gt`) or smallest (`lt`) operand, nan if one is nan."""
+    """Return a writer of the largest (`gt`) or smallest (`lt`) operand, nan if one operand is nan."""
 
     def form(code: Code, op: Op, *registers: str) -> str:
         current, *others = registers
@@ -175,7 +175,7 @@ def extreme(word: str) -> Form:
 
 
 def of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
-    """Write the larger (`gt`) or smaller (`lt`) of two numbers, nan if one is nan."""
+    """Write the larger (`gt`) or smaller (`lt`) of two numbers, nan if one number is nan."""
     extreme_number = code.choose(
         code.less(dtype, *((b, a) if word == "gt" else (a, b))), dtype, a, b
     )
@@ -190,7 +190,7 @@ def of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
 def divided(code: Code, op: Op, a: str, b: str) -> str:
     """Write `a / b`, rounded towards zero for integers.
 
-    The pass `guard_integer_division` excludes overflow of integers.
+    The pass `guard_integer_division` prevents overflow of integers.
     """
     dtype = first(op)
     if is_float(dtype):
@@ -213,7 +213,7 @@ def _by_divider(code: Code, word: str, dtype: str, a: str, b: str) -> str:
 
 
 def divided_together(code: Code, op: Op, *pairs: Sequence[str]) -> Sequence[str]:
-    """Write `a / b` of several vectors; one constant float divisor may be applied without the divider."""
+    """Write `a / b` for several vectors. A constant float divisor may be replaced by products with corrections."""
     divisors = {b for _, b in pairs}
     quotients = None
     if len(divisors) == 1 and is_float(first(op)):
@@ -222,12 +222,12 @@ def divided_together(code: Code, op: Op, *pairs: Sequence[str]) -> Sequence[str]
 
 
 def rest(code: Code, op: Op, a: str, b: str) -> str:
-    """Write the remainder, with the sign of the divisor, or with `fmod` the sign of the dividend."""
+    """Write the remainder of `a / b`, with the sign of the divisor, or with `fmod` the sign of the dividend."""
     dtype = first(op)
     if is_float(dtype):
         return code.library("fmod", dtype, a, b)
     _refuse_zero(code, op, b)
-    if op.attributes.get("fmod"):  # for which `guard_integer_division` inserts no guard
+    if op.attributes.get("fmod"):  # `guard_integer_division` inserts no guard for fmod
         by_one = code.compare("eq", dtype, b, code.number(-1, dtype))
         b = code.choose(by_one, dtype, code.number(1, dtype), b) if is_signed(dtype) else b
     remainder = _by_divider(code, "rem", dtype, a, b)
@@ -241,7 +241,7 @@ def rest(code: Code, op: Op, a: str, b: str) -> str:
 
 
 def _refuse_zero(code: Code, op: Op, divisor: str) -> None:
-    """Write a failure for a divisor of zero."""
+    """Write a failure if the divisor is zero."""
     dtype = first(op)
     is_zero = code.compare("eq", dtype, divisor, code.number(0, dtype))
     code.fail_if(is_zero, Failure(DIVIDED_BY_ZERO, op.where, DIVISION_HINT))

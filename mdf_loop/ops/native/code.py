@@ -1,10 +1,10 @@
-"""The text of machine code while it is written: LLVM's language, for several lanes at once.
+"""Writer of LLVM code for several lanes at once.
 
     code = Code(width=8)
     y = code.put(f"fadd {code.type('float64')} {a}, {b}")      # %v1 = fadd <8 x double> %a, %b
 
-A register holds one number of each lane. LLVM keeps the arithmetic that is written: nothing is
-reassociated, no product and sum become one, so a lane has the same bits at every width.
+A register holds one number for each lane. LLVM does not reassociate operations or fuse products with sums, so
+each lane has the same bits at every width.
 
 Source: LLVM Language Reference.
 """
@@ -22,40 +22,46 @@ from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Array, Op, Value
 
 Extent: TypeAlias = int | str
-"""How long an axis is: a number, or the register of one that is known only when the loop runs.
+"""Extent of an axis: a number, or the register of a number that is known only at run time.
 
-Where two extents are one register they are equal; of two registers nothing is known.
+Equal registers are equal extents. Different registers may be equal or different extents.
 """
 
 Extents: TypeAlias = tuple[Extent, ...]
+"""Extents of all axes of an array."""
 
 TYPES = {
     **{"float64": "double", "float32": "float", "bool": "i1"},
     **{"int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8"},
     **{"uint64": "i64", "uint32": "i32", "uint16": "i16", "uint8": "i8"},
 }
-"""What a number of a dtype is in a register."""
+"""LLVM type of a number in a register, by dtype."""
 
 STORED = {**TYPES, "bool": "i8"}
-"""What it is in memory."""
+"""LLVM type of a number in memory, by dtype."""
 
 BYTES = {dtype: np.dtype(dtype).itemsize for dtype in TYPES}
+"""Number of bytes of a number in memory, by dtype."""
 
 
 class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
-    """A loop has no machine code. The text completes "it is standard, since ...".
+    """Reason why a loop has no machine code. The text completes "the loop is standard, since ...".
 
     Attributes:
-        op: what was about to be written.
+        op: The operation without machine code, if any.
     """
 
     op: Op | None = None
 
 
 class Cell(Struct, frozen=True):
-    """A value: registers (one, if it is a single number), or the pointer to an array.
+    """Registers of a value, or the pointer to an array in memory.
 
-    Lanes have a register for each vector of a block, arrays in steps have some for a few whole numbers.
+    Attributes:
+        registers: One register for a scalar. For a loop with lanes, one register for each vector of a block.
+            For a small array of integers, one register for each element.
+        single: True for a scalar.
+        pointer: Register of the pointer to an array in memory, or empty.
     """
 
     registers: tuple[str, ...] = ()
@@ -64,14 +70,21 @@ class Cell(Struct, frozen=True):
 
 
 NUMBER = "\N{WHITE SQUARE}"
-"""In the sentence of a failure: a number that is known only when it happens."""
+"""Placeholder in an error message for a number that is known only at run time."""
 
 COUNT_OF_NUMBERS, NUMBERS = 3, 4
-"""Where in `Call` of trampoline.c a failure's numbers are, in words of 8 bytes."""
+"""Positions in `Call` of trampoline.c, in words of 8 bytes, of the count and the list of numbers of a failure."""
 
 
 class Failure(Struct, frozen=True):
-    """Failure of a run: its sentence, place in the model, remedy and error class."""
+    """Failure of a run.
+
+    Attributes:
+        sentence: Error message, with placeholders for numbers.
+        where: Location in the model.
+        hint: Remedy.
+        raises: Class of the error.
+    """
 
     sentence: str
     where: str
@@ -79,7 +92,7 @@ class Failure(Struct, frozen=True):
     raises: type[LoopError] = RunError
 
     def error(self, numbers: Iterable[int] = ()) -> LoopError:
-        """Return the error, with the numbers in its sentence."""
+        """Return the error, with the numbers in place of the placeholders."""
         sentence = self.sentence
         for number in numbers:
             sentence = sentence.replace(NUMBER, str(number), 1)
@@ -87,11 +100,12 @@ class Failure(Struct, frozen=True):
 
 
 class Arrays(Protocol):
-    """Interface of the writer of code for whole arrays: arrays in memory, numbers in registers.
+    """Interface of a writer of code for arrays in memory.
 
     Attributes:
-        one: for single numbers.
-        wide: for as many as the processor computes at once.
+        text: Text of the function.
+        one: Writer of scalar instructions.
+        wide: Writer of vector instructions.
     """
 
     text: Text
@@ -99,16 +113,16 @@ class Arrays(Protocol):
     wide: Code
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """Return the extents of an array that are known before the loop runs."""
+        """Return the extents of an array, which must be known before the loop runs."""
 
     def extents(self, value: Value) -> Extents:
-        """Return the extents of any array."""
+        """Return the extents of an array."""
 
     def is_extent(self, number: Extent) -> bool:
-        """Return True if a number is certain to be an extent, which is not negative."""
+        """Return True if a number is certainly an extent, and so not negative."""
 
     def shaped(self, value: Value, extents: Extents) -> None:
-        """Let a value that is made have these extents."""
+        """Set the extents of a computed value."""
 
     def numbers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
         """Return the elements of a small array of integers, or None for other arrays."""
@@ -123,46 +137,58 @@ class Arrays(Protocol):
         """Return the cell of a value or constant."""
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """Return the cell for memory. A single number is loaded to a register."""
+        """Return the cell for memory. A scalar is loaded to a register."""
 
     def buffer(self, value: Value) -> str:
-        """Memory for an array."""
+        """Allocate memory for an array."""
 
     def table(self, numbers: Sequence[int]) -> str:
-        """Memory with whole numbers that are known now."""
+        """Return the address of constant integers."""
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
         """Return the address of an array."""
 
     def far(self, pointer: str, number: Extent) -> str:
-        """So many bytes behind a pointer."""
+        """Write the pointer that is `number` bytes behind `pointer`."""
 
     def at(self, dtype: str, pointer: str, place: str) -> str:
-        """Write the address of an element."""
+        """Write the address of the array element at index `place`."""
 
     def times(self, number: str, factor: Extent) -> str:
-        """Write a product of numbers of elements."""
+        """Write a product of two numbers of elements or bytes."""
 
     def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
-        """Numbers from an array, as many as the code has lanes."""
+        """Write a load of consecutive array elements, one for each lane of `code`."""
 
     def store(self, code: Code, dtype: str, register: str, pointer: str, place: str = "0") -> None:
-        """Numbers into an array."""
+        """Write a store of one element for each lane of `code` to consecutive array elements."""
 
     def copy(self, target: str, source: str, size: Extent) -> None:
-        """Copy bytes."""
+        """Write a copy of `size` bytes. The source and the target may overlap."""
 
     def over(self, count: Extent, write: Callable[[Code, str], None]) -> None:
-        """Code for all elements: as many at once as can be, the rest one by one."""
+        """Write a loop over elements: with vectors as far as possible, with scalars for the rest.
+
+        Args:
+            count: Number of elements.
+            write: Writes the code for the elements from an index on, one for each lane of a writer.
+        """
 
     def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
-        """Code for each `step`-th number from `begin` on, below `end`."""
+        """Write a loop over the numbers from `begin` to `end` (exclusive) in steps of `step`."""
 
 
 class Text(Struct):
-    """Text of a function: its lines, local memory, and the functions that it calls.
+    """Text of an LLVM function.
 
-    Where the k-th of `failures` happens the function ends with -(k + 1).
+    The function returns -(k + 1) for failure k.
+
+    Attributes:
+        lines: Instructions.
+        frame: Allocations of local memory.
+        declared: Declarations and definitions that the function uses, by name.
+        failures: Possible failures.
+        count: Number of generated names.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -178,13 +204,15 @@ class Text(Struct):
 
 
 class Code(Struct, frozen=True):
-    """Writes operations for `width` lanes at once.
+    """Writer of instructions for `width` lanes at once.
 
     Attributes:
-        many: whether the loop has an axis of lanes: functions are then own ones, with the same bits
-            at every width; else those of the system's library, as ONNX Runtime has them.
-        quick_divider: whether the processor divides lanes faster than it corrects products: the quotients
-            are the same.
+        text: Text of the function.
+        width: Number of lanes.
+        many: True if transcendental functions are computed by own vectorized code, with the same bits at
+            every width. False if they are computed by the system's library, as in ONNX Runtime.
+        quick_divider: True if the processor divides lanes faster than products with corrections do. The
+            quotients have the same bits in both cases.
     """
 
     text: Text = field(default_factory=Text)
@@ -193,40 +221,40 @@ class Code(Struct, frozen=True):
     quick_divider: bool = False
 
     def type(self, dtype: str) -> str:
-        """Return the type of a register."""
+        """Return the LLVM type of a register with one number for each lane."""
         return self._lanes(TYPES[dtype])
 
     def stored(self, dtype: str) -> str:
-        """Return the type of as many numbers in memory."""
+        """Return the LLVM type in memory of one number for each lane."""
         return self._lanes(STORED[dtype])
 
     def _lanes(self, scalar: str) -> str:
         return scalar if self.width == 1 else f"<{self.width} x {scalar}>"
 
     def put(self, instruction: str) -> str:
-        """Append an instruction; its register."""
+        """Append an instruction, and return the register of its output."""
         register = self.text.name("%v")
         self.text.lines.append(f"  {register} = {instruction}")
         return register
 
     def line(self, instruction: str) -> None:
-        """Append an instruction that gives nothing."""
+        """Append an instruction without an output."""
         self.text.lines.append(f"  {instruction}")
 
     def place(self, kind: str) -> str:
-        """Return local memory of the function, which LLVM turns into a register."""
+        """Allocate local memory, which LLVM turns into a register, and return its pointer."""
         register = self.text.name("%place")
         self.text.frame.append(f"  {register} = alloca {kind}, align 64")
         return register
 
     def label(self, name: str) -> None:
-        """Begin a block."""
+        """Append a label, which begins a basic block."""
         self.text.lines.append(f"{name}:")
 
     def when(
         self, truth: str, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None
     ) -> None:
-        """Code for one of two cases."""
+        """Write a conditional branch to one of two blocks of code."""
         labels = [self.text.name(stem) for stem in ("then", "otherwise", "chosen")]
         self.line(f"br i1 {truth}, label %{labels[0]}, label %{labels[1]}")
         for label, write in zip(labels, (then, otherwise), strict=False):
@@ -236,7 +264,7 @@ class Code(Struct, frozen=True):
         self.label(labels[2])
 
     def any(self, truth: str) -> str:
-        """Write the test whether a truth value is true in any lane."""
+        """Write the test that a condition is true in any lane."""
         if self.width == 1:
             return truth
         kind, name = self.type("bool"), f"llvm.vector.reduce.or.v{self.width}i1"
@@ -244,7 +272,13 @@ class Code(Struct, frozen=True):
         return self.put(f"call i1 @{name}({kind} {truth})")
 
     def fail_if(self, truth: str, failure: Failure, numbers: Sequence[Extent] = ()) -> None:
-        """End the function where it is true in any lane; `numbers` are those of the sentence."""
+        """Write an early return with a failure if a condition is true in any lane.
+
+        Args:
+            truth: Register of the condition.
+            failure: The failure.
+            numbers: Numbers in the error message.
+        """
         if failure not in self.text.failures:
             self.text.failures.append(failure)
         wrong, right = self.text.name("wrong"), self.text.name("right")
@@ -259,14 +293,14 @@ class Code(Struct, frozen=True):
         self.line(f"ret i64 -{1 + self.text.failures.index(failure)}")
         self.label(right)
 
-    # --- numbers ------------------------------------------------------------------------------
+    # --- constants ----------------------------------------------------------------------------
 
     def number(self, value: Any, dtype: str = "float64") -> str:
-        """Return a constant in all lanes."""
+        """Return a constant that is equal in all lanes."""
         return self.splat(literal(value, dtype), TYPES[dtype])
 
     def number_of(self, register: str) -> float | None:
-        """Return the number of a constant float that is equal in all lanes, or None for computed registers."""
+        """Return the number of a constant float register that is equal in all lanes, or None for other registers."""
         scalar = register.rstrip(">").split()[-1]
         if not scalar.startswith("0x"):
             return None
@@ -274,13 +308,13 @@ class Code(Struct, frozen=True):
         return wide
 
     def splat(self, scalar: str, kind: str) -> str:
-        """Return a literal in all lanes."""
+        """Return a literal, repeated for all lanes."""
         if self.width == 1:
             return scalar
         return f"<{', '.join([f'{kind} {scalar}'] * self.width)}>"
 
     def spread(self, register: str, dtype: str) -> str:
-        """Write the broadcast of one number to all lanes. A constant stays one."""
+        """Write the broadcast of a scalar to all lanes. A constant scalar becomes a constant vector."""
         kind, wide = TYPES[dtype], self.type(dtype)
         if self.width == 1 or not register.startswith("%"):
             return self.splat(register, kind)
@@ -292,11 +326,11 @@ class Code(Struct, frozen=True):
     # --- instructions -------------------------------------------------------------------------
 
     def binary(self, word: str, dtype: str, a: str, b: str) -> str:
-        """`word a, b` for numbers of a dtype."""
+        """Write the instruction `word a, b` for numbers of a dtype."""
         return self.put(f"{word} {self.type(dtype)} {a}, {b}")
 
     def compare(self, word: str, dtype: str, a: str, b: str) -> str:
-        """Write a comparison in each lane: `olt`, `oeq`, `uno`, ... of floats, `slt`, `eq`, ... of others."""
+        """Write a comparison in each lane: `olt`, `oeq`, `uno`, ... of floats, `slt`, `eq`, ... of other numbers."""
         kind = "fcmp" if is_float(dtype) else "icmp"
         return self.put(f"{kind} {word} {self.type(dtype)} {a}, {b}")
 
@@ -310,7 +344,7 @@ class Code(Struct, frozen=True):
         return self.compare("oeq" if is_float(dtype) else "eq", dtype, a, b)
 
     def choose(self, truth: str, dtype: str, a: str, b: str) -> str:
-        """Write the choice of `a` where a truth value is true, else `b`."""
+        """Write a selection in each lane: `a` if the condition is true, else `b`."""
         kind = self.type(dtype)
         return self.put(f"select {self.type('bool')} {truth}, {kind} {a}, {kind} {b}")
 
@@ -345,7 +379,7 @@ class Code(Struct, frozen=True):
 
 
 def is_single(value: Value) -> bool:
-    """Return True if a value is certain to be one number."""
+    """Return True if a value is certainly a scalar or has one element."""
     return value.shape is not None and all(extent == 1 for extent in value.shape)
 
 
@@ -360,7 +394,7 @@ def is_signed(dtype: str) -> bool:
 
 
 def literal(value: Any, dtype: str) -> str:
-    """Return a number in LLVM's exact notation."""
+    """Return a number in LLVM's notation, without rounding."""
     if is_float(dtype):
         wide = float(np.asarray(value, dtype))
         return f"0x{struct.unpack('<Q', struct.pack('<d', wide))[0]:016X}"

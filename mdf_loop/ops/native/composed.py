@@ -1,6 +1,6 @@
 """Machine code of functions that are decomposed into other operations.
 
-    Tan(x: float32)   ->   float32(tan(float64(x))), by the operations that `compositions.elementary.tan` appends
+    Tan(x: float32)   ->   float32(tan(float64(x))), by the operations that `decompositions.elementary.tan` appends
 
 For the runtime, `passes.legalize.decompose` decomposes the functions of float64. The runtime has kernels for
 functions of float32. Machine code computes functions of float32 in float64 and rounds once.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def composed(code: Code, op: Op, *registers: str) -> str:
-    """Write an operation of floats by its decomposition.
+    """Write an operation on floats by its decomposition.
 
     Raises:
         NotNative: There is no decomposition for the attributes of the operation.
@@ -62,7 +62,7 @@ class _OperationWriter(Struct, frozen=True):
     registers: dict[Value, str] = field(default_factory=dict)
 
     def value(self, register: str, dtype: str) -> Value:
-        """Return a scalar value that is in a register."""
+        """Return a scalar value for a register."""
         scalar = Value(register, dtype, ())
         self.registers[scalar] = register
         return scalar

@@ -1,4 +1,4 @@
-"""Machine code of conversions between dtypes, with the results of ONNX Runtime's Cast."""
+"""Machine code of conversions between dtypes, with the same results as ONNX Runtime's Cast."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ def cast(code: Code, op: Op, x: str, *_: str) -> str:
 
 
 def converted(code: Code, source: str, x: str, target: str) -> str:
-    """Convert a register to another dtype.
+    """Write the conversion of a register to another dtype.
 
-    A float is rounded towards zero if the target is an integer. An integer in a smaller dtype keeps its last bits.
+    A float is rounded towards zero if the target is an integer. An integer in a smaller dtype keeps its last
+    bits.
     """
     if source == target:
         return x
@@ -44,10 +45,10 @@ _BITS = {dtype: int(kind[1:]) for dtype, kind in TYPES.items() if not is_float(d
 
 
 def _truncated(code: Code, source: str, x: str, target: str) -> str:
-    """Convert a float to an integer, rounded towards zero.
+    """Write the conversion of a float to an integer, rounded towards zero.
 
-    The result equals that of the instruction that the runtime's kernels use. The instruction computes int64 or
-    int32, and returns the smallest integer for numbers that do not fit. Smaller dtypes keep the last bits.
+    The result equals that of the instruction that the runtime's kernels use. The instruction computes int64
+    or int32, and returns the smallest integer for numbers that do not fit. Smaller dtypes keep the last bits.
     For uint64, numbers from 2**63 on are reduced by 2**63 before the conversion and raised after it.
     """
     if target in ("int64", "int32"):
@@ -63,7 +64,7 @@ def _truncated(code: Code, source: str, x: str, target: str) -> str:
 
 
 def _signed(code: Code, source: str, x: str, target: str) -> str:
-    """Convert a float to int32 or int64; numbers that do not fit become the smallest integer."""
+    """Write the conversion of a float to int32 or int64. Numbers that do not fit become the smallest integer."""
     smallest = int(np.iinfo(target).min)
     lower_limit = float(smallest)
     comparison = "oge" if target == "int64" or source == "float32" else "ogt"

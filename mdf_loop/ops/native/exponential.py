@@ -1,8 +1,8 @@
-"""exp, exp(x) - 1, tanh and the logistic function, of many lanes.
+"""Vectorized machine code of exp, exp(x) - 1, tanh and the logistic function.
 
-All are made of `exp(x) = 2**k exp(r)` with x = k log(2) + r and |r| <= log(2) / 2 (Cody and Waite 1980:
-log(2) in two parts), and of one polynomial for exp(r), found by Remez' exchange
-(`benchmarks/coefficients.py`). The errors given are the largest of several million numbers.
+All four use `exp(x) = 2**k exp(r)` with x = k log(2) + r and |r| <= log(2) / 2 (Cody and Waite 1980: log(2)
+in two parts). One polynomial approximates exp(r). Remez' exchange algorithm computed its coefficients
+(`benchmarks/coefficients.py`). The errors are the largest of several million numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PER_LOG2 = float.fromhex("0x1.71547652b82fep+0")
 """1 / log(2)."""
 
 LOG2 = (float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56"))
-"""log(2), and what that leaves."""
+"""log(2) as a sum of a float and the remainder."""
 
 EXP = (
     0.5,
@@ -39,46 +39,52 @@ EXP = (
     2.5108476460216325e-08,
     2.0878378582644316e-09,
 )
-"""(exp(r) - 1 - r) / r**2 = EXP[0] + EXP[1] r + ...; exp(r) - 1 is then right to 0.02 * 2**-53."""
+"""Coefficients of (exp(r) - 1 - r) / r**2 = EXP[0] + EXP[1] r + ...
+
+The error of exp(r) - 1 is 0.02 * 2**-53.
+"""
 
 BIAS = 1023
-"""What is added to the exponent k of 2**k where it is stored."""
+"""Bias of the stored exponent of a float64."""
 
 WHOLE = 1.5 * 2.0**52 + BIAS
-"""A sum with this is rounded to a whole number, which, with the bias, is in its last bits."""
+"""Constant that rounds a float to an integer by addition. The last bits of the sum are the integer with the bias."""
 
 LARGE = 708.0
-"""Up to this size exp(x) is neither infinite nor subnormal."""
+"""Limit of |x| up to which exp(x) is neither infinite nor subnormal."""
 
 LEAST, MOST = -746.0, 709.79
-"""Below and above them exp(x) is 0 and infinite."""
+"""Limits below which exp(x) is 0 and above which exp(x) is infinite."""
 
 FLAT = 20.0
-"""From here on tanh(x) is 1."""
+"""Limit from which on tanh(x) is 1."""
 
 
 class ReducedExponent(Struct, frozen=True):
-    """`x = k log(2) + r + rest`; where |x| is larger than exp can use this means nothing."""
+    """Argument reduction `x = k log(2) + r + rest`. It is meaningless for |x| out of the range of exp."""
 
     biased: Register
-    """Bits whose last eleven are those of k + BIAS."""
+    """Integer whose last eleven bits are those of k + BIAS."""
 
     r: Register
     rest: Register
 
     def scale(self) -> Register:
-        """`2**k` where it is normal."""
+        """Return `2**k`, which must be a normal number."""
         return (self.biased << 52).float()
 
     def scaled(self, value: Register) -> Register:
-        """`2**k * value` for a value near 1 and k from -1076 to 1024, rounded once: in two factors."""
+        """Return `2**k * value` for a value near 1 and k from -1076 to 1024, rounded once.
+
+        The power of two is applied in two factors, which avoids overflow.
+        """
         half = self.biased >> 1
         first, second = half + BIAS // 2, self.biased - half + (BIAS + 1) // 2
         return value * (first << 52).float() * (second << 52).float()
 
 
 def reduced(x: Register) -> ReducedExponent:
-    """Return the nearest k, and the remainder."""
+    """Return the argument reduction of `x` with the nearest k."""
     shifted = fma(x, PER_LOG2, WHOLE)
     k = shifted - WHOLE
     most = fma(k, -LOG2[0], x)
@@ -87,26 +93,32 @@ def reduced(x: Register) -> ReducedExponent:
 
 
 def exp(x: Register) -> Register:
-    """`e**x`; error: 0.88 ulp."""
+    """Return `e**x`. The error is at most 0.88 ulp."""
     at = reduced(x)
     near_one = _near_one(at.r)
     return where_rare(exceeds(x, LARGE), near_one * at.scale(), lambda: far(x, at, near_one))
 
 
 def _near_one(r: Register) -> Register:
-    """`exp(r)`."""
+    """Return `exp(r)` for |r| <= log(2) / 2."""
     return fma(fma(r, polynomial(r, r * r, EXP), 1.0), r, 1.0)
 
 
 def far(x: Register, at: ReducedExponent, near_one: Register) -> Register:
-    """`exp(x)` of every x: where it is infinite, subnormal or nothing, too; `near_one` is exp(r)."""
+    """Return `exp(x)` for every x, also if the result is infinite, subnormal or 0.
+
+    Args:
+        x: The operand.
+        at: Argument reduction of `x`.
+        near_one: exp(r).
+    """
     above = choose(x < LEAST, x.like(0.0), at.scaled(near_one))
     known = choose(x > MOST, x.like(np.inf), above)
     return choose(x.is_nan(), x, known)
 
 
 def expm1(x: Register) -> Register:
-    """`e**x - 1`, also where this is small; error: 1.25 ulp."""
+    """Return `e**x - 1`, accurate also for small x. The error is at most 1.25 ulp."""
     at = reduced(x)
     large, small = _less_one(at)
 
@@ -118,9 +130,9 @@ def expm1(x: Register) -> Register:
 
 
 def _less_one(at: ReducedExponent) -> tuple[Register, Register]:
-    """`exp(x) - 1` as a sum of a large and a small number, unless x is large.
+    """Return `exp(x) - 1` as a sum of a large and a small number, unless x is large.
 
-    With s = 2**k and exp(r) - 1 = r + m: (s - 1 + s r) + s m.
+    With s = 2**k and exp(r) - 1 = r + m, the sum is (s - 1 + s r) + s m.
     """
     scale, square = at.scale(), at.r * at.r
     m = fma(square, polynomial(at.r, square, EXP), at.rest)
@@ -130,7 +142,7 @@ def _less_one(at: ReducedExponent) -> tuple[Register, Register]:
 
 
 def tanh(x: Register) -> Register:
-    """`d / (d + 2)` with d = exp(2 |x|) - 1; error: 1.00 ulp."""
+    """Return `d / (d + 2)` with d = exp(2 |x|) - 1, and the sign of x. The error is at most 1.00 ulp."""
     size = abs(x)
     bounded = choose(size > FLAT, x.like(FLAT), size)
     large, small = _less_one(reduced(bounded + bounded))
@@ -144,7 +156,7 @@ def tanh(x: Register) -> Register:
 def _quotient(
     above: Register, above_rest: Register, below: Register, below_rest: Register
 ) -> Register:
-    """`(above + above_rest) / (below + below_rest)`, from a quotient and what it leaves."""
+    """Return `(above + above_rest) / (below + below_rest)`, as a quotient with a correction by its remainder."""
     part = 1.0 / below
     quotient = above * part
     left = fma(-quotient, below, above) + above_rest
@@ -152,7 +164,7 @@ def _quotient(
 
 
 def sigmoid(x: Register) -> Register:
-    """`1 / (1 + exp(-x))`, below 0 `e / (1 + e)` with e = exp(x); error: 1.47 ulp."""
+    """Return `1 / (1 + exp(-x))`, below 0 as `e / (1 + e)` with e = exp(x). The error is at most 1.47 ulp."""
     small = exp(-abs(x))
     below = small + 1.0
     above = choose(x < 0.0, small, 1.0)

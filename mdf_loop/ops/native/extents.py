@@ -1,4 +1,4 @@
-"""Arithmetic of extents: known numbers are computed now, registers when the loop runs."""
+"""Arithmetic of extents. Known numbers are computed when the code is written, registers at run time."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _extreme(
 
     Args:
         name: Name of the LLVM intrinsic.
-        compute: The same function of known numbers.
+        compute: Function that computes the same for known numbers.
     """
 
     def write_extreme(code: Code, a: Extent, b: Extent) -> Extent:
@@ -83,4 +83,6 @@ def _extreme(
 
 
 least = _extreme("smin", min)
+"""Writer of the smaller of two extents."""
 largest = _extreme("smax", max)
+"""Writer of the larger of two extents."""

@@ -1,4 +1,4 @@
-"""Machine code of operations that create arrays from numbers: `ConstantOfShape` and `Range`."""
+"""Machine code of `ConstantOfShape` and `Range`, which create arrays from numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def filled(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `ConstantOfShape`.
 
     Raises:
-        NotNative: The operand is computed, and may contain negative numbers.
+        NotNative: The shape is computed, and may contain negative numbers.
     """
     array, extents = op.outputs[0], _numbers(writer, op, 0, cells)
     if not all(map(writer.is_extent, extents)):

@@ -1,10 +1,10 @@
-"""Machine code written as formulas.
+"""Registers with Python operators, so that machine code is written as formulas.
 
-    x = Number(code, register)
+    x = Register(code, register)
     y = fma(x, x, 1.0) / choose(x < 0.0, 2.0, x)
 
-Each sign is one instruction of all lanes, rounded once; `fma(a, b, c)` is a * b + c, rounded once. A
-processor without it calls the system's library, which gives the same bits.
+Each operator is one instruction in all lanes and rounds once. `fma(a, b, c)` is a * b + c, rounded once. A
+processor without fused multiply-add calls the system's library, which gives the same bits.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from mdf_loop.ops.native.code import Code, Text, is_float
 
 
 class Register(Struct, frozen=True, eq=False):
-    """A register in formulas: of floats, of whole numbers (which wrap) or of truth values."""
+    """Register in a formula, with floats, integers (which wrap around) or booleans."""
 
     code: Code
     register: str
     dtype: str = "float64"
 
     def like(self, value: Register | float) -> Register:
-        """Return a constant of the same dtype. A number stays as it is."""
+        """Return a constant of the same dtype. A register is returned unchanged."""
         if isinstance(value, Register):
             return value
         return Register(self.code, self.code.number(value, self.dtype), self.dtype)
@@ -74,7 +74,7 @@ class Register(Struct, frozen=True, eq=False):
         )
 
     def floor(self) -> Register:
-        """Return the largest whole number that is not larger."""
+        """Return the largest integer that is not larger than the number."""
         return Register(
             self.code, self.code.intrinsic("floor", self.dtype, self.register), self.dtype
         )
@@ -92,7 +92,7 @@ class Register(Struct, frozen=True, eq=False):
         return self._binary("", "shl", self, self.like(places))
 
     def __rshift__(self, places: int) -> Register:
-        """Zeros come in from the left."""
+        """Return the bits shifted to the right, with zeros from the left."""
         return self._binary("", "lshr", self, self.like(places))
 
     def __lt__(self, other: Register | float) -> Register:
@@ -102,7 +102,7 @@ class Register(Struct, frozen=True, eq=False):
         return self._compare("ogt", "sgt", other)
 
     def is_same(self, other: Register | float) -> Register:
-        """Return whether both are equal. nan equals nothing."""
+        """Return whether two numbers are equal. nan is equal to no number."""
         return self._compare("oeq", "eq", other)
 
     def is_nan(self) -> Register:
@@ -110,19 +110,19 @@ class Register(Struct, frozen=True, eq=False):
         return self._compare("uno", "", self)
 
     def is_outside(self, low: int, end: int) -> Register:
-        """Return whether a whole number is less than `low`, or at least `end`."""
+        """Return whether an integer is less than `low`, or at least `end`."""
         above, bound = self - low, self.like(end - low)
         truth = self.code.compare("uge", self.dtype, above.register, bound.register)
         return Register(self.code, truth, "bool")
 
     def bits(self) -> Register:
-        """Return the bits of a float64 as a whole number."""
+        """Return the bits of a float64 as an int64."""
         return Register(
             self.code, self.code.cast("bitcast", "float64", self.register, "int64"), "int64"
         )
 
     def float(self) -> Register:
-        """Return the float64 that has these bits."""
+        """Return the float64 with the bits of an int64."""
         return Register(self.code, self.code.cast("bitcast", "int64", self.register, "float64"))
 
 
@@ -133,35 +133,34 @@ def fma(a: Register, b: Register | float, c: Register | float) -> Register:
 
 
 def choose(truth: Register, a: Register, b: Register | float) -> Register:
-    """Return `a` where the condition is true, else `b`."""
+    """Return `a` if the condition is true, else `b`, in each lane."""
     register = truth.code.choose(truth.register, a.dtype, a.register, a.like(b).register)
     return Register(a.code, register, a.dtype)
 
 
 def exceeds(x: Register, size: float) -> Register:
-    """Return whether |x| exceeds a size, or x is nan."""
+    """Return whether |x| is larger than `size`, or x is nan."""
     bound = x.like(size).register
     return Register(x.code, x.code.compare("ugt", x.dtype, abs(x).register, bound), "bool")
 
 
 def with_sign(size: Register, sign: Register) -> Register:
-    """Return a size that is not negative with the sign of another number."""
+    """Return a nonnegative number with the sign of another number."""
     register = size.code.intrinsic("copysign", size.dtype, size.register, sign.register)
     return Register(size.code, register, size.dtype)
 
 
 def polynomial(x: Register, square: Register, coefficients: Sequence[float]) -> Register:
-    """`c[0] + c[1] x + c[2] x**2 + ...`; `square` is `x * x`.
+    """Return `c[0] + c[1] x + c[2] x**2 + ...`, where `square` is `x * x`.
 
-    Those of even and of odd powers are summed side by side: as many instructions as one by one, half
-    the waiting.
+    Even and odd powers are summed independently, which halves the latency at the same number of instructions.
     """
     even, odd = horner(square, coefficients[::2]), horner(square, coefficients[1::2])
     return fma(odd, x, even)
 
 
 def horner(x: Register, coefficients: Sequence[float]) -> Register:
-    """`c[0] + x (c[1] + x (c[2] + ...))`."""
+    """Return `c[0] + x (c[1] + x (c[2] + ...))`."""
     polynomial = x.like(coefficients[-1])
     for c in coefficients[-2::-1]:
         polynomial = fma(polynomial, x, c)
@@ -169,10 +168,11 @@ def horner(x: Register, coefficients: Sequence[float]) -> Register:
 
 
 def where_rare(truth: Register, usual: Register, remedy: Callable[[], Register]) -> Register:
-    """Return a remedy if a condition is true in any lane, else the usual result. The remedy is computed only then.
+    """Return `remedy()` if a condition is true in any lane, else `usual`.
 
-    A remedy gives each lane what depends on this lane alone, and what is usual where it is not true:
-    whether others are rare then makes no difference.
+    The remedy is computed only if the condition is true in a lane. In each lane, the remedy must depend on
+    this lane only, and must equal `usual` if the condition is false there. The result of a lane is then
+    independent of other lanes.
     """
     (choice,) = all_where_rare(truth, (usual,), lambda: (remedy(),))
     return choice
@@ -181,7 +181,7 @@ def where_rare(truth: Register, usual: Register, remedy: Callable[[], Register])
 def all_where_rare(
     truth: Register, usual: Sequence[Register], remedy: Callable[[], Sequence[Register]]
 ) -> list[Register]:
-    """`where_rare` of several numbers at once."""
+    """Return `remedy()` for several numbers if a condition is true in any lane, else `usual`, as in `where_rare`."""
     code = truth.code
     places = [code.place(code.type(number.dtype)) for number in usual]
 
@@ -202,7 +202,7 @@ def all_where_rare(
 
 
 def called(name: str, own: Callable[..., Register], *numbers: Register) -> Register:
-    """`own(*given)` by a function of its own, whose text is there once however often it is called."""
+    """Return `own(*numbers)`, computed by an LLVM function that is defined once for all calls."""
     code = numbers[0].code
     full = f"{name}_{code.width}"
     if full not in code.text.declared:
@@ -213,7 +213,13 @@ def called(name: str, own: Callable[..., Register], *numbers: Register) -> Regis
 
 
 def _function(name: str, own: Callable[..., Register], *like: Register) -> dict[str, str]:
-    """Return the text of a function of such numbers, and of the functions that it calls, by name."""
+    """Return the definition of an LLVM function, and of all functions that it calls, by name.
+
+    Args:
+        name: Name of the LLVM function.
+        own: Function that writes the formula.
+        *like: Registers with the dtypes of the parameters.
+    """
     code = Code(Text(), like[0].code.width)
     inputs = [Register(code, f"%in{k}", each.dtype) for k, each in enumerate(like)]
     outputs = own(*inputs)

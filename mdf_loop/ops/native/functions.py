@@ -1,8 +1,8 @@
 """Machine code of transcendental functions.
 
-A scalar is computed by the system's library, as in ONNX Runtime. Vectors are computed by this library's own
-code, which has the same bits in every lane, at every width and on every processor. The own code computes in
-float64; results of float32 are rounded from float64.
+The system's library computes a scalar, as in ONNX Runtime. This library's own code computes vectors, with the
+same bits in every lane, at every width and on every processor. The own code computes in float64. Results of
+float32 are rounded from float64.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from mdf_loop.ops.native.formula import Register
 from mdf_loop.ops.native.power import power as own_power
 
 Own = Callable[..., Register]
-"""Own code of a function: numbers of float64 to one number."""
+"""Own code of a function, from registers of float64 to one register."""
 
 
 def of_many(code: Code, dtype: str, own: Own, *registers: str) -> str:
-    """Write a function of floats by own code, in float64."""
+    """Write a function of floats by own vectorized code, in float64."""
     wide = (Register(code, converted(code, dtype, register, "float64")) for register in registers)
     return converted(code, "float64", own(*wide).register, dtype)
 
 
 def function(name: str, own: Own) -> Form:
-    """Return the machine code of a function.
+    """Return a writer of a function.
 
     Args:
         name: Name of the function in the system's library, for scalars.
@@ -51,7 +51,7 @@ tanh = function("tanh", exponential.tanh)
 
 
 def power(code: Code, op: Op, x: str, y: str) -> str:
-    """Write `x ** y`; operands of two dtypes are computed in float64 and converted to the first dtype."""
+    """Write `x ** y`. Operands of two dtypes are computed in float64 and converted to the first dtype."""
     dtype, other = first(op), op.inputs[1]
     assert other is not None
     if dtype == other.dtype and is_float(dtype) and not code.many:

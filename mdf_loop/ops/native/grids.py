@@ -1,4 +1,4 @@
-"""Nested loops over all positions of a grid, with the offsets of the positions in several arrays."""
+"""Nested loops over all positions of a grid, with the offset of each position in several arrays."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def over_grid(
     steps: Sequence[Sequence[Extent]],
     write: Callable[[list[str]], None],
 ) -> None:
-    """Write code for each position of a grid, in order.
+    """Write a loop over the positions of a grid, in order.
 
-    for k0 in range(shape[0]): for k1 in range(shape[1]): ...
-        write([k0 * steps[0][0] + k1 * steps[0][1] + ..., k0 * steps[1][0] + ..., ...])
+        for k0 in range(shape[0]): for k1 in range(shape[1]): ...
+            write([k0 * steps[0][0] + k1 * steps[0][1] + ..., k0 * steps[1][0] + ..., ...])
 
     Args:
         writer: Writer of the code.
@@ -63,7 +63,7 @@ def further(writer: Arrays, place: str, number: str, step: Extent) -> str:
 
 
 def position(writer: Arrays, dtype: str, register: str, extent: Extent, failure: Failure) -> str:
-    """Write a position counted from 0, and a failure for a position that does not exist.
+    """Write a position counted from 0, and a failure if the position does not exist.
 
     Args:
         writer: Writer of the code.

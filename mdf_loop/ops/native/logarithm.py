@@ -3,8 +3,8 @@
     x = 2**k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2);  s = f / (2 + f)
     log(1 + f) = log((1 + s) / (1 - s)) = f - (f**2 / 2 - s (f**2 / 2 + s**2 (LOG[0] + LOG[1] s**2 + ...)))
 
-The algorithm is that of FreeBSD's msun (`e_log.c`). Remez' exchange algorithm computed the coefficients of the
-polynomial (`benchmarks/coefficients.py`). The errors are the largest of several million numbers.
+The algorithm is that of FreeBSD's msun (`e_log.c`). Remez' exchange algorithm computed the coefficients of
+the polynomial (`benchmarks/coefficients.py`). The errors are the largest of several million numbers.
 """
 
 from __future__ import annotations
@@ -31,19 +31,24 @@ LOG2 = (float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p
 """log(2) as a sum: a number of so few bits that its product with k is exact, and the remainder."""
 
 SQRT_HALF = 0x3FE6A09E667F3BCD
+"""Bits of sqrt(1/2) as an integer."""
 ONE = 0x3FF0000000000000
+"""Bits of 1.0 as an integer."""
 LEAST_NORMAL = 0x0010000000000000
+"""Bits of the smallest normal number as an integer."""
 FRACTION = 2**52 - 1
+"""Mask of the bits of the fraction of a float64."""
 TWO_52 = 0x4330000000000000
+"""Bits of 2.0**52 as an integer."""
 INFINITE = 0x7FF0000000000000
-"""Bits of numbers as integers; FRACTION is the mask of the bits of a number's fraction."""
+"""Bits of infinity as an integer."""
 
 RAISED = 54
 """Exponent of the power of two by which a subnormal number is multiplied."""
 
 
 def log(x: Register) -> Register:
-    """Write the natural logarithm; error: 0.84 ulp."""
+    """Return the natural logarithm of x. The error is at most 0.84 ulp."""
 
     def remedy() -> Register:
         subnormal = x < 2.0**-1022
@@ -54,7 +59,7 @@ def log(x: Register) -> Register:
 
 
 def log1p(x: Register) -> Register:
-    """Write `log(1 + x)`, also for small x; error: 0.88 ulp."""
+    """Return `log(1 + x)`, accurate also for small x. The error is at most 0.88 ulp."""
     total = 1.0 + x
     other = total - 1.0
     lost = (1.0 - (total - other)) + (x - other)
@@ -64,19 +69,19 @@ def log1p(x: Register) -> Register:
 
 
 def _is_special(x: Register) -> Register:
-    """Write the test whether x is not a positive normal number."""
+    """Return whether x is not a positive normal number."""
     return x.bits().is_outside(LEAST_NORMAL, INFINITE)
 
 
 def _at_ends(x: Register, usual: Register) -> Register:
-    """Write the logarithm of x, which may be 0, infinite, negative or nan."""
+    """Return the logarithm of x, which may be 0, infinite, negative or nan. `usual` is the logarithm of other x."""
     above = choose(x < np.inf, usual, x)
     positive = choose(x > 0.0, above, x.like(np.nan))
     return choose(x.is_same(0.0), x.like(-np.inf), positive)
 
 
 def _log(x: Register, more: Register, rest: Register) -> Register:
-    """Write `log(x) + more * log(2) + rest` of a normal x and a small rest."""
+    """Return `log(x) + more * log(2) + rest` for a normal x and a small rest."""
     k, f = split(x)
     s = f / (2.0 + f)
     z = s * s
@@ -88,7 +93,7 @@ def _log(x: Register, more: Register, rest: Register) -> Register:
 
 
 def split(x: Register) -> tuple[Register, Register]:
-    """Write the k and the f of a normal x."""
+    """Return k and f of `x = 2**k (1 + f)` for a normal x."""
     shifted = x.bits() + (ONE - SQRT_HALF)
     k = ((shifted >> 52) | TWO_52).float() - (2.0**52 + 1023)
     return k, ((shifted & FRACTION) + SQRT_HALF).float() - 1.0

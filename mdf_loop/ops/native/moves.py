@@ -1,8 +1,8 @@
-"""Whole arrays whose elements are moved: which one goes where is known before the loop runs.
+"""Machine code of operations that only move elements, if their positions are known before the loop runs.
 
-The operation is done once on the numbers of its elements, from 1 on: `Slice([1, 2, 3, 4], 1, 3)` gives 2, 3,
-and where it gives 0 there is a zero. What lies together is copied together; a part of an array that stays
-as it is, is read where it is.
+The operation is evaluated once on the numbers of the elements, from 1 on: `Slice([1, 2, 3, 4], 1, 3)` gives
+2, 3. A number 0 in the result stands for a zero. Adjacent elements are copied together. A contiguous part of
+an array is a view.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from mdf_loop.ops.native.code import BYTES, Arrays, Cell, Code, NotNative
 from mdf_loop.ops.registry import row_of, title
 
 Known: TypeAlias = Callable[[Value], Array | None]
-"""The array of a value, if it is known."""
+"""Function that returns the array of a value if it is known, else None."""
 
 ZERO = -1
-"""The place of no element: there is a zero."""
+"""Position of an element that is a zero, and not moved from an operand."""
 
 MOST_RUNS = 64
-"""Copies of elements that lie together; where there are more, each element has its place in a table."""
+"""Maximum number of copies of adjacent elements. With more copies, a table contains the position of each element."""
 
 
 def moved(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """Write an operation that only moves elements, and return its result.
+    """Write an operation that only moves elements, and return its output.
 
     Raises:
-        NotNative: where they go depends on what is computed.
+        NotNative: The positions depend on computed values.
     """
     values, places = placed(writer, op)
     cells_of = [(value, _in_memory(writer, value, writer.cell(value, cells))) for value in values]
@@ -42,17 +42,17 @@ def moved(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
-    """Return the arrays whose elements are moved, and the numbers of the result's elements in them, or `ZERO`.
+    """Return the operands whose elements are moved, and for each output element its number among them, or `ZERO`.
 
     Raises:
-        NotNative: that depends on what is computed, or there is none of them.
+        NotNative: The positions depend on computed values, or runtimes differ in the shape of the output.
     """
     if len(op.outputs) != 1:
         raise NotNative(f"it has {title(op.op_type)} of what is computed")
     values, (places,) = places_of(op, writer.shape, writer.known)
     output = op.outputs[0]
     declared = output.shape if is_fixed(output.shape) else _declared(writer, op)
-    if is_fixed(declared) and places.shape != declared:  # readers would go beyond its elements
+    if is_fixed(declared) and places.shape != declared:  # readers would exceed the array
         raise NotNative(f"it has {title(op.op_type)} that runtimes compute differently")
     writer.shaped(output, places.shape)
     return values, places.reshape(-1)
@@ -65,7 +65,7 @@ def says_places(op: Op, known: Known) -> bool:
 
 
 def _declared(writer: Arrays, op: Op) -> Shape:
-    """Return the shape that ONNX infers for the result from the extents that are known."""
+    """Return the shape that ONNX infers for the output from the known extents."""
     known = {k: array for k, v in enumerate(op.inputs) if (array := writer.known(v)) is not None}
     entries = [
         None if v is None else (v.dtype, known[k].shape if k in known else writer.shape(v))
@@ -78,10 +78,15 @@ def _declared(writer: Arrays, op: Op) -> Shape:
 def places_of(
     op: Op, shape: Callable[[Value], tuple[int, ...]], known: Known
 ) -> tuple[list[Value], list[Array]]:
-    """Return the arrays whose elements are moved, and for each result the numbers of its elements, or `ZERO`.
+    """Return the operands whose elements are moved, and for each output the numbers of its elements, or `ZERO`.
+
+    Args:
+        op: The operation.
+        shape: Function that returns the extents of a value.
+        known: Function that returns the array of a value if it is known, else None.
 
     Raises:
-        NotNative: that depends on what is computed, or it cannot be.
+        NotNative: The positions depend on computed values, or the operation is invalid.
     """
     if any(known(value) is None for value in _other_operands(op)):
         raise NotNative(f"it has {title(op.op_type)} of what is computed")
@@ -109,7 +114,7 @@ def _moved_positions(op: Op) -> Sequence[int]:
 
 
 def _other_operands(op: Op) -> list[Value]:
-    """Return the operands that say where elements go, also one whose elements are moved too."""
+    """Return the operands that determine positions, but whose elements are not moved."""
     positions = _moved_positions(op)
     return [v for k, v in enumerate(op.inputs) if v is not None and k not in positions]
 
@@ -121,7 +126,14 @@ def _in_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:
 def gathered(
     writer: Arrays, output: Value, sources: Sequence[tuple[Value, Cell]], places: Array
 ) -> Cell:
-    """Write an array from elements of others, which are numbered one source after the other, and from zeros."""
+    """Write an array of elements of other arrays and of zeros.
+
+    Args:
+        writer: Writer of the code.
+        output: The array.
+        sources: Arrays whose elements are numbered one array after the other.
+        places: Number of each element of the output, or `ZERO`.
+    """
     runs = _runs([writer.shape(value) for value, _ in sources], places)
     if len(runs) == 1 and runs[0][0] != ZERO:
         source, begin, _ = runs[0]
@@ -153,7 +165,7 @@ def gathered(
 def _side_by_side(
     writer: Arrays, dtype: str, sources: Sequence[tuple[Value, Cell]]
 ) -> tuple[Value, Cell]:
-    """All sources in one array, in the order of their numbers."""
+    """Write the concatenation of all sources, in order."""
     sizes = [math.prod(writer.shape(value)) for value, _ in sources]
     whole = Value("all of them", dtype, (sum(sizes),))
     target, begin = writer.buffer(whole), 0
@@ -165,7 +177,7 @@ def _side_by_side(
 
 
 def _runs(shapes: Sequence[tuple[int, ...]], places: Array) -> list[tuple[int, int, int]]:
-    """Elements that lie together, in order: which source (or `ZERO`), number of the first there, how many."""
+    """Return the runs of adjacent elements: the source (or `ZERO`), the first index in the source, and the count."""
     sizes = [math.prod(shape) for shape in shapes]
     begins = np.cumsum([0, *sizes])
     which = np.searchsorted(begins, places, side="right") - 1
@@ -180,7 +192,7 @@ def _runs(shapes: Sequence[tuple[int, ...]], places: Array) -> list[tuple[int, i
 
 
 def _again(writer: Arrays, dtype: str, register: str, target: str) -> Callable[[Code, str], None]:
-    """One number at every place."""
+    """Return a function that writes a scalar to all elements of an array."""
 
     def write(code: Code, k: str) -> None:
         writer.store(code, dtype, code.spread(register, dtype), target, k)
@@ -189,7 +201,7 @@ def _again(writer: Arrays, dtype: str, register: str, target: str) -> Callable[[
 
 
 def _part(writer: Arrays, output: Value, value: Value, cell: Cell, begin: int) -> Cell:
-    """Return a part of an array in its place."""
+    """Return the cell of a contiguous part of an array, without a copy."""
     if cell.single:
         return cell
     return writer.as_cell(output, _far(writer, cell.pointer, begin * BYTES[value.dtype]))
@@ -202,7 +214,7 @@ def _far(writer: Arrays, pointer: str, size: int) -> str:
 def _by_table(
     writer: Arrays, output: Value, source: tuple[Value, Cell], places: Array, target: str
 ) -> None:
-    """Each element from its place in a table."""
+    """Write a loop that loads the position of each element from a table."""
     (value, cell), code = source, writer.one
     table = writer.table(places.tolist())
 

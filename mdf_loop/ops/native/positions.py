@@ -1,8 +1,8 @@
-"""Elements that are taken from, or put to, positions that are computed.
+"""Machine code of `GatherElements`, `GatherND`, `ScatterElements` and `ScatterND` with computed positions.
 
     GatherElements(x, p)[i, j] = x[p[i, j], j]          GatherND(x, p)[i] = x[p[i, 0], p[i, 1], ...]
 
-A position that does not exist ends the run, in the words that stand for it in the standard loop.
+A position that does not exist ends the run, with the same error message as in the standard loop.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from mdf_loop.ops.native.products import Join, added, multiplied
 from mdf_loop.ops.registry import title
 
 Cells = Mapping[Value, Cell]
+"""Cells of values in one scope."""
 Change = Callable[[str, str], None]
-"""`change(there, number)`: puts to one place what stands at another one."""
+"""Function `change(there, number)` that writes a move between position `there` and the element `number`."""
 
 
 def _operands(op: Op) -> tuple[Value, ...]:
+    """Return the operands without missing optional ones."""
     return tuple(value for value in op.inputs if value is not None)
 
 
@@ -44,7 +46,7 @@ def _copied(writer: Arrays, op: Op, cells: Cells) -> str:
 
 
 def gather_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`GatherElements`."""
+    """Write `GatherElements`."""
     data, index = _operands(op)
     if writer.known(index) is not None:
         return moved(writer, op, cells)
@@ -60,7 +62,7 @@ def gather_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`ScatterElements`: of several for one place the last one stays, or all are joined."""
+    """Write `ScatterElements`. Several updates of one position are reduced, or the last one remains."""
     data, index, updates = _operands(op)
     if writer.shape(updates) != writer.shape(index):
         raise NotNative(_unfit(op))
@@ -78,7 +80,7 @@ def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _along(writer: Arrays, op: Op, cells: Cells, failure: Failure, change: Change) -> None:
-    """For each position along an axis: where it leads, and its own number."""
+    """Write a loop over positions along one axis. `change` writes the move for each position."""
     data, index = _operands(op)[:2]
     shape, grid = writer.shape(data), writer.shape(index)
     if len(grid) != len(shape):
@@ -101,7 +103,7 @@ def _along(writer: Arrays, op: Op, cells: Cells, failure: Failure, change: Chang
 
 
 def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`GatherND`."""
+    """Write `GatherND`."""
     data, index = _operands(op)
     if writer.known(index) is not None:
         return moved(writer, op, cells)
@@ -123,7 +125,7 @@ def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`ScatterND`: of several for one place the last one stays, or all are joined."""
+    """Write `ScatterND`. Several updates of one position are reduced, or the last one remains."""
     data, index, updates = _operands(op)
     (*rows, count), extents = writer.shape(index), writer.shape(data)
     if writer.shape(updates) != (*rows, *extents[count:]):
@@ -146,14 +148,14 @@ def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _part(writer: Arrays, op: Op) -> int:
-    """Return the number of elements for each row of positions."""
+    """Return the number of elements that each row of positions selects."""
     data, index = _operands(op)[:2]
     axes = op.attributes.get("batch_dims", 0) + writer.shape(index)[-1]
     return math.prod(writer.shape(data)[axes:])
 
 
 def _by_rows(writer: Arrays, op: Op, cells: Cells, change: Change) -> None:
-    """For each row of positions: where it leads, and its own number."""
+    """Write a loop over rows of positions. `change` writes the move for each row."""
     data, index = _operands(op)[:2]
     shape, (*grid, count) = writer.shape(data), writer.shape(index)
     batch = op.attributes.get("batch_dims", 0)
@@ -175,11 +177,11 @@ def _by_rows(writer: Arrays, op: Op, cells: Cells, change: Change) -> None:
     over_grid(writer, grid, [strides(grid), own], one)
 
 
-# --- several for one place ------------------------------------------------------------------------
+# --- several updates of one position --------------------------------------------------------------
 
 
 def _joined(op: Op) -> Join | None:
-    """Return the function that joins old and new elements, or None if new ones replace old ones."""
+    """Return the function that joins old and new elements, or None if new elements replace old ones."""
     reduction = op.attributes.get("reduction", "none")
     if reduction == "none":
         return None
@@ -196,17 +198,19 @@ def _put(
     of: tuple[str, str],
     join: Join | None,
 ) -> None:
+    """Write an update of the element at `to` by the element at `of`. Each is a pointer with an index."""
     new = writer.load(code, dtype, *of)
     element = new if join is None else join(code, dtype, writer.load(code, dtype, *to), new)
     writer.store(code, dtype, element, *to)
 
 
 def _larger(code: Code, dtype: str, old: str, new: str) -> str:
-    """Return the old number if it is larger, else the new one, also if either is nan."""
+    """Write `old if old > new else new`, which is the new number if either is nan."""
     return code.choose(code.less(dtype, new, old), dtype, old, new)
 
 
 def _smaller(code: Code, dtype: str, old: str, new: str) -> str:
+    """Write `old if old < new else new`, which is the new number if either is nan."""
     return code.choose(code.less(dtype, old, new), dtype, old, new)
 
 

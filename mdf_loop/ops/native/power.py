@@ -55,14 +55,14 @@ class DoubleWord(Struct, frozen=True):
 
 
 def total(a: Register, b: Register, rest: Register | float | None = None) -> DoubleWord:
-    """Write `a + b + rest` for |b| <= |a| (or a of 0) and a small rest."""
+    """Return `a + b + rest` for |b| <= |a| (or a of 0) and a small rest."""
     large = a + b
     small = (a - large) + b
     return DoubleWord(large, small if rest is None else small + rest)
 
 
 def power(x: Register, y: Register) -> Register:
-    """Write `x ** y`, by the rules of C; error: 1.01 ulp, 0.63 ulp if |y log|x|| < 20.
+    """Return `x ** y` by the rules of C. The error is at most 1.01 ulp, or 0.63 ulp if |y log|x|| < 20.
 
     `x ** 2` equals `x * x`. A power that is an integer is exact.
     """
@@ -76,7 +76,7 @@ def power(x: Register, y: Register) -> Register:
 
 
 def _power(x: Register, y: Register) -> Register:
-    """Write `x ** y` for every y."""
+    """Return `x ** y` for every y."""
     exponent = _times(y, _log(abs(x)))
     at = reduced(exponent.large)
     near_one = _near_one(total(at.r, at.rest + exponent.small))
@@ -89,7 +89,7 @@ def _power(x: Register, y: Register) -> Register:
 
 
 def _log(x: Register) -> DoubleWord:
-    """Write the logarithm of a positive number."""
+    """Return the logarithm of a positive number."""
     subnormal = x < 2.0**-1022
     more, f = split(choose(subnormal, x * 2.0**RAISED, x))
     k = more - choose(subnormal, x.like(RAISED), 0.0)
@@ -103,7 +103,7 @@ def _log(x: Register) -> DoubleWord:
 
 
 def _part(f: Register) -> DoubleWord:
-    """Write `f / (2 + f)`."""
+    """Return `f / (2 + f)`."""
     denominator = 2.0 + f
     denominator_rest = f - (denominator - 2.0)
     inverse = 1.0 / denominator
@@ -113,13 +113,13 @@ def _part(f: Register) -> DoubleWord:
 
 
 def _times(y: Register, log: DoubleWord) -> DoubleWord:
-    """Write `y * log`."""
+    """Return `y * log`."""
     large = y * log.large
     return DoubleWord(large, fma(y, log.small, fma(y, log.large, -large)))
 
 
 def _near_one(x: DoubleWord) -> Register:
-    """Write `exp(x)` of a small x, rounded nearly once."""
+    """Return `exp(x)` for a small x, with little more than one rounding error."""
     r, square = x.large, x.large * x.large
     small = fma(square, polynomial(r, square, EXP), fma(x.small, r, x.small))
     exponential = total(x.large.like(1.0), r, small)
@@ -130,36 +130,36 @@ def _near_one(x: DoubleWord) -> Register:
 
 
 def _square(x: Register) -> Register:
-    """Write `x ** 2`."""
+    """Return `x ** 2`."""
     return x * x
 
 
 def _cube(x: Register) -> Register:
-    """Write `x ** 3`, rounded nearly once."""
+    """Return `x ** 3`, with little more than one rounding error."""
     square = x * x
     cube = square * x
     return _corrected(cube, fma(fma(x, x, -square), x, fma(square, x, -cube)))
 
 
 def _fourth(x: Register) -> Register:
-    """Write `x ** 4`, rounded nearly once."""
+    """Return `x ** 4`, with little more than one rounding error."""
     square = x * x
     fourth = square * square
     return _corrected(fourth, fma(fma(x, x, -square) * 2.0, square, fma(square, square, -fourth)))
 
 
 def _corrected(rounded: Register, lost: Register) -> Register:
-    """Write `rounded + lost`, or `rounded` if it is 0, infinite or nan."""
+    """Return `rounded + lost`, or `rounded` if it is 0, infinite or nan."""
     better = rounded + lost
     return choose(rounded.is_same(0.0) | better.is_nan(), rounded, better)
 
 
 KNOWN = {2.0: _square, 3.0: _cube, 4.0: _fourth}
-"""Functions for some exponents, which are used for constant and for computed exponents."""
+"""Functions for the exponents 2, 3 and 4, which constant and computed exponents use."""
 
 
 def _at_ends(x: Register, y: Register, usual: Register) -> Register:
-    """Write the power of any x and y; `usual` is |x| ** y if both are finite and x is not 0."""
+    """Return `x ** y` for any x and y. `usual` is |x| ** y if both are finite and x is not 0."""
     zero, one, nan = x.like(0.0), x.like(1.0), x.like(np.nan)
     size = abs(x)
     at_end = size.is_same(0.0) | size.is_same(np.inf)

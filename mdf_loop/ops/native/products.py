@@ -1,8 +1,8 @@
-"""Products of matrices and vectors, as native loops compute them.
+"""Machine code of products of matrices and vectors.
 
-Every element of a result is a sum of eight parts, of every eighth term each, that are added in pairs, and
-of the terms that are left, in their order. So its bits depend on its terms alone: not on the processor,
-on the shapes, nor on how a product is spelled. Products and sums of floats are fused (rounded once).
+Every element is a sum of eight partial sums, each of every eighth term, which are added in pairs. The
+remaining terms are then added in order. So the bits of an element depend on its terms only, and not on the
+processor, the shapes or the notation of the product. Products and sums of floats are fused (rounded once).
 """
 
 from __future__ import annotations
@@ -16,27 +16,30 @@ from mdf_loop.ops.native.extents import bare, product
 from mdf_loop.ops.ordered_sum import PARTS
 
 Number = TypeVar("Number")
+"""Type of the numbers that are joined: registers or values."""
 
 Join = Callable[[Code, str, str, str], str]
-"""`join(code, dtype, a, b)`: two numbers made one."""
+"""Function `join(code, dtype, a, b)` that writes a reduction of two numbers to one."""
 
 SIDE, FEW = 4, 2
-"""Rows, or vectors of one, that are summed side by side; vectors of several rows (measured: a product of a
-thousand rows takes half of the time)."""
+"""Number of rows, or of vectors of one row, that are summed together, and number of vectors of several rows.
+
+Measured: a product of a thousand rows takes half of the time.
+"""
 
 UNROLLED = 16
-"""Up to so many terms of a sum are written one after the other."""
+"""Maximum number of terms of a sum that is written without a loop."""
 
 MOST = 1 << 20
-"""The most elements of a matrix; the runtime multiplies larger ones faster."""
+"""Maximum number of elements of a matrix. The runtime multiplies larger matrices faster."""
 
 
 def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """Write `a @ b` of vectors and matrices, and of stacks of matrices.
+    """Write `a @ b` of vectors, matrices and stacks of matrices.
 
     Raises:
-        NotNative: one is large or is no array of numbers, there are several of float32; or only when it runs
-            it is known how many terms or columns there are.
+        NotNative: A matrix is large or has booleans, there are several matrices of float32, or the number of
+            terms or columns is known only at run time.
     """
     a, b = (value for value in op.inputs if value is not None)
     output, one = op.outputs[0], writer.one
@@ -79,7 +82,7 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def _joined(left: Extents, right: Extents) -> Extents:
-    """Return the axes of stacks of matrices, which are equal on both sides or present on one side."""
+    """Return the axes of stacks of matrices, which must be equal on both sides or exist on one side only."""
     if bare(left) == bare(right) or not bare(right):
         return left if len(left) >= len(right) else right
     if bare(left):
@@ -109,7 +112,13 @@ def _one_product(
 
 
 def _in_groups(writer: Arrays, rows: Extent, some: Callable[[int], Callable[[str], None]]) -> None:
-    """Rows side by side, those that are left one by one."""
+    """Write loops over groups of rows, and over the remaining rows one by one.
+
+    Args:
+        writer: Writer of the code.
+        rows: Number of rows.
+        some: Function that returns a writer for groups of this number of rows.
+    """
     if isinstance(rows, int):
         many: Extent = rows // SIDE * SIDE
     else:
@@ -121,7 +130,7 @@ def _in_groups(writer: Arrays, rows: Extent, some: Callable[[int], Callable[[str
 
 
 def _fused(code: Code, dtype: str, a: str, b: str, total: str) -> str:
-    """Write `a * b + total`."""
+    """Write `a * b + total`, rounded once for floats."""
     if is_float(dtype):
         return code.intrinsic("fma", dtype, a, b, total)
     return code.binary("add", dtype, code.binary("mul", dtype, a, b), total)
@@ -130,7 +139,7 @@ def _fused(code: Code, dtype: str, a: str, b: str, total: str) -> str:
 def _rows_times_matrix(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
 ) -> None:
-    """Rows and columns side by side."""
+    """Write the product of some rows by a matrix, for groups of columns."""
     (count, _, columns), done = shape, 0
     most = SIDE if count == 1 else FEW
     for code, side in ((writer.wide, most), (writer.wide, 1), (writer.one, 1)):
@@ -149,6 +158,16 @@ def _columns(
     shape: tuple[int, int, int],
     part: tuple[int, int],
 ) -> None:
+    """Write the product of some rows by a range of columns of a matrix.
+
+    Args:
+        writer: Writer of the code.
+        vectors: Writer of instructions for some columns, and number of its vectors that are summed together.
+        dtype: Dtype of the numbers.
+        pointers: Addresses of the rows, the matrix and the product.
+        shape: Number of rows, terms and columns.
+        part: First column, and the column after the last one.
+    """
     (x, matrix, target), (count, inner, columns), (code, side) = pointers, shape, vectors
     one, kind = writer.one, code.type(dtype)
     rows = [writer.at(dtype, x, str(k * inner)) for k in range(count)]
@@ -185,15 +204,15 @@ def _in_parts(
     inner: int,
     term: Callable[[str], None],
 ) -> None:
-    """Write sums in the order of `_dots`, one part after the other.
+    """Write sums in the same order as `_dots`, one partial sum after the other.
 
     Args:
-        writer: what writes the loop.
-        code: what writes instructions for the numbers of one place.
-        dtype: that of the numbers.
-        sums: the places of the sums.
-        inner: the number of terms.
-        term: writes that the term of a number is added to each sum.
+        writer: Writer of the loop.
+        code: Writer of instructions for the sums.
+        dtype: Dtype of the numbers.
+        sums: Pointers to the sums.
+        inner: Number of terms.
+        term: Writes the addition of a term to each sum, for the index of the term.
     """
     kind, many = code.type(dtype), inner // PARTS * PARTS
 
@@ -222,6 +241,7 @@ def _in_parts(
 def _rows_times_vector(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int]
 ) -> None:
+    """Write the product of a matrix and a vector."""
     (x, y, target), (rows, inner) = pointers, shape
 
     def some(count: int) -> Callable[[str], None]:
@@ -239,9 +259,10 @@ def _rows_times_vector(
 def _dots(
     writer: Arrays, dtype: str, pointers: tuple[str, str], inner: int, side: int
 ) -> list[str]:
-    """Rows times a vector, side by side.
+    """Write the products of several rows with a vector, and return their registers.
 
-    Of each are eight sums of every eighth term, added in pairs; then the terms that are left, in order.
+    Each product has eight partial sums of every eighth term, which are added in pairs. The remaining terms
+    are then added in order.
     """
     parts, one = Code(writer.text, PARTS, True), writer.one
     kind, many = parts.type(dtype), inner // PARTS * PARTS
@@ -280,14 +301,14 @@ def multiplied(code: Code, dtype: str, a: str, b: str) -> str:
 
 
 def in_pairs(one: Code, dtype: str, register: str, join: Join) -> str:
-    """Eight numbers made one: those four apart, two apart, one apart."""
+    """Write the reduction of the eight lanes of a register: lanes four apart, two apart, then one apart."""
     kind = f"<{PARTS} x {TYPES[dtype]}>"
     numbers = [one.put(f"extractelement {kind} {register}, i32 {k}") for k in range(PARTS)]
     return paired(numbers, lambda a, b: join(one, dtype, a, b))
 
 
 def paired(numbers: Sequence[Number], join: Callable[[Number, Number], Number]) -> Number:
-    """Join a power of two of numbers to one: those half of them apart, a quarter of them apart, ..."""
+    """Join a power of two of numbers to one: numbers half of them apart, a quarter of them apart, and so on."""
     while len(numbers) > 1:
         half = len(numbers) // 2
         numbers = [join(a, b) for a, b in zip(numbers[:half], numbers[half:], strict=True)]

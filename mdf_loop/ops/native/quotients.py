@@ -1,11 +1,11 @@
-"""Quotients by a number that is known: exact, without the divider, where that is several times slower.
+"""Exact quotients by a constant, without the divider, for processors on which the divider is several times slower.
 
     q = x * r                            # r is 1 / c, rounded
     q' = q - (q * c - x) * r             # x / c, rounded
 
-The products are not rounded before something is added to them. Where r is so far from 1 / c that q' might
-be rounded to the wrong side, the second line is there twice. Zeros keep their signs, nan stays nan. Where
-a number is so near to zero, or a quotient so large, that this would not hold, all are divided.
+The products are fused with the sums, and so not rounded. If r differs so much from 1 / c that q' might be
+rounded wrongly, the second line is applied twice. Zeros keep their signs, and nan stays nan. The divider
+computes all quotients if a number is too small, or a quotient too large, for an exact result.
 
 Sources: Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990;
 Muller et al., "Handbook of Floating-Point Arithmetic", 2nd edition, chapter 4.7.
@@ -24,13 +24,13 @@ from mdf_loop.ops.native.code import Code
 
 
 class _NumberType(Struct, frozen=True):
-    """A dtype.
+    """Properties of a floating-point dtype.
 
     Attributes:
-        precision: bits of its significand.
-        least: the exponent from which on what is left of a division is exact.
-        most: that of divisors up to which nothing else overflows.
-        whole: the dtype of whole numbers that has its bits.
+        precision: Bits of the significand.
+        least: Smallest exponent of a number for which the remainder of a division is exact.
+        most: Largest exponent of a divisor for which only the quotient may overflow.
+        whole: Integer dtype of the same size.
     """
 
     precision: int
@@ -43,10 +43,11 @@ _KINDS = {
     "float64": _NumberType(53, -960, 900, "int64"),
     "float32": _NumberType(24, -100, 60, "int32"),
 }
+"""Properties of the supported dtypes."""
 
 
 def by_number(code: Code, dtype: str, numbers: Sequence[str], c: str) -> Sequence[str] | None:
-    """`x / c` of each number, for a literal float `c`; None where they are better divided."""
+    """Write `x / c` for each number and a literal float `c`, or return None if the divider is faster."""
     divisor = code.number_of(c)
     if divisor is None or code.width == 1 or code.quick_divider:
         return None
@@ -66,11 +67,12 @@ def by_number(code: Code, dtype: str, numbers: Sequence[str], c: str) -> Sequenc
 
 
 def suffices(c: float, r: float, precision: int) -> bool:
-    """Return True if one correction is enough, where r is 1 / c rounded.
+    """Return True if one correction is enough for the divisor c and its rounded inverse r.
 
-    With c from 1 to 2 and an error e of r in units of 2 ** -p: q is at most e c + 1/2 of its last places
-    off, so that q c - x has no more than p bits if (e c + 1/2) c <= 2; q' before it is rounded is off by
-    e c (e c + 1/2) 2 ** -p last places, and x / c is never nearer than 2 ** -p / c to where rounding turns.
+    Let c be from 1 to 2, and e the error of r in units of 2 ** -p. The error of q is at most e c + 1/2 units
+    in the last place. So q c - x has at most p bits if (e c + 1/2) c <= 2. Before rounding, the error of q'
+    is e c (e c + 1/2) 2 ** -p units in the last place. The distance of x / c to a rounding boundary is at
+    least 2 ** -p / c.
     """
     exponent = math.frexp(c)[1] - 1
     wide, inverse = Fraction(c) / Fraction(2) ** exponent, Fraction(r) * Fraction(2) ** exponent
@@ -80,6 +82,7 @@ def suffices(c: float, r: float, precision: int) -> bool:
 
 
 def _corrected(code: Code, dtype: str, of: tuple[str, str], by: tuple[float, float]) -> str:
+    """Write `q - (q * c - x) * r`."""
     (x, q), (c, r) = of, by
     kind = code.type(dtype)
     less = code.put(f"fneg {kind} {x}")
@@ -93,14 +96,16 @@ _Quotients = tuple[Sequence[str], Sequence[str]]
 
 
 def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
-    """Write the test whether a number is tiny and not zero, or a quotient has become nan, in any lane."""
+    """Write the test that a number is tiny and not zero, or that a quotient is nan, in any lane."""
     numbers, output = of
     kind = _KINDS[dtype]
     least = np.asarray(2.0 ** (kind.least + max(0, math.frexp(c)[1])), dtype)
     smallest = ""
     for x in numbers:
         bits = code.cast("bitcast", dtype, code.intrinsic("fabs", dtype, x), kind.whole)
-        less = code.binary("add", kind.whole, bits, code.number(-1, kind.whole))  # of 0 the largest
+        less = code.binary(
+            "add", kind.whole, bits, code.number(-1, kind.whole)
+        )  # wraps around for 0
         smallest = code.intrinsic("umin", kind.whole, smallest, less) if smallest else less
     truth = code.compare(
         "ult", kind.whole, smallest, code.number(least.view(kind.whole) - 1, kind.whole)
@@ -112,7 +117,7 @@ def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
 
 
 def _divided_if(code: Code, dtype: str, extreme: str, of: _Quotients, c: str) -> Sequence[str]:
-    """Return the quotients, or those of the divider if the test is true."""
+    """Write the selection of the quotients, or of those by the divider if the condition is true."""
     text = code.text
     quick, slow, done = (text.name(stem) for stem in ("quick", "slow", "divided"))
     code.line(f"br label %{quick}")

@@ -1,8 +1,8 @@
-"""Sums, products and extremes along axes, as native loops compute them.
+"""Machine code of sums, products, maxima and minima along axes.
 
-Terms are joined in the order of `ops.ordered_sum`, whatever the processor: along the last axes few of
-them one after the other, more in eight parts, which are then joined in pairs; along the first axes in
-the order of the rows.
+Terms are joined in the order of `ops.ordered_sum` on every processor. Along the last axes, few terms are
+joined one after the other. More terms are joined in eight parts, which are then joined in pairs. Along the
+first axes, rows are joined in order.
 """
 
 from __future__ import annotations
@@ -49,14 +49,20 @@ JOINS = {
     "ReduceMaximum": "Max",
     "ReduceMinimum": "Min",
 }
-"""What makes one number of two, where these are values of their own."""
+"""Binary operation that joins two elements of a reduction, by the type of the reduction."""
 
 Neutral = Callable[[str], float]
-"""What a dtype has nothing of: 0 for a sum."""
+"""Function that returns the neutral element of a reduction for a dtype, such as 0 for a sum."""
 
 
 def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
-    """Return the machine code of a reduction along some axes."""
+    """Return a writer of a reduction along adjacent axes.
+
+    Args:
+        join: Writes the reduction of two numbers to one.
+        neutral: Returns the neutral element for a dtype.
+        mean: True to divide by the number of elements.
+    """
 
     def form(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         data, output = op.inputs[0], op.outputs[0]
@@ -91,10 +97,10 @@ def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
 
 
 def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
-    """Return the shape of the result, and the axes that are reduced.
+    """Return the shape of the output, and the axes that are reduced.
 
     Raises:
-        NotNative: they do not lie together.
+        NotNative: The axes are not adjacent or are computed.
     """
     data = op.inputs[0]
     assert data is not None
@@ -116,10 +122,10 @@ def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
 
 
 def axes_named(op: Op, rank: int, known: Known) -> list[int]:
-    """Return the stated axes of a reduction, in order.
+    """Return the stated axes of a reduction, sorted.
 
     Raises:
-        NotNative: they are computed.
+        NotNative: The axes are computed.
     """
     axes = op.attributes.get("axes")
     if axes is None and len(op.inputs) > 1 and op.inputs[1] is not None:
@@ -136,6 +142,7 @@ def _along_last(
     counts: tuple[Extent, Extent],
     how: tuple[Join, str],
 ) -> None:
+    """Write a reduction along the last axes."""
     (source, target), (outer, inner) = pointers, counts
 
     def result(number: str) -> None:
@@ -146,7 +153,7 @@ def _along_last(
 
 
 def _of_all(writer: Arrays, dtype: str, pointer: str, count: Extent, how: tuple[Join, str]) -> str:
-    """Join the numbers that lie behind each other, and return the register of the result."""
+    """Write the reduction of contiguous numbers, and return its register."""
     (join, neutral), one = how, writer.one
     if isinstance(count, str):
         return _of_so_many(writer, dtype, pointer, count, how)
@@ -161,7 +168,7 @@ def _of_all(writer: Arrays, dtype: str, pointer: str, count: Extent, how: tuple[
 
 
 def _of_parts(writer: Arrays, dtype: str, pointer: str, count: Extent, join: Join) -> str:
-    """Join eight numbers or more in eight parts: each part has every eighth number."""
+    """Write the reduction of at least eight numbers in eight parts, each of every eighth number."""
     parts, one = Code(writer.text, PARTS, True), writer.one
     kind, single = parts.type(dtype), one.type(dtype)
     place = parts.place(kind)
@@ -190,7 +197,7 @@ def _of_parts(writer: Arrays, dtype: str, pointer: str, count: Extent, join: Joi
 
 
 def _of_so_many(writer: Arrays, dtype: str, pointer: str, count: str, how: tuple[Join, str]) -> str:
-    """Join numbers of which it is known only when it runs how many there are."""
+    """Write the reduction of numbers whose count is known only at run time."""
     (join, neutral), one = how, writer.one
     kind = one.type(dtype)
     place = one.place(kind)
@@ -224,7 +231,7 @@ def _along_others(
     counts: tuple[Extent, Extent, Extent],
     how: tuple[Join, str],
 ) -> None:
-    """Along the first axes, again for each part in front."""
+    """Write a reduction along axes before the last one, for each position of the axes in front."""
     (source, target), (front, inner, tail) = pointers, counts
     if front == 1:
         _along_first(writer, dtype, pointers, (tail, inner), how)
@@ -246,7 +253,7 @@ def _along_first(
     counts: tuple[Extent, Extent],
     how: tuple[Join, str],
 ) -> None:
-    """Row after row, all results side by side."""
+    """Write a reduction along the first axes: row after row, with all sums together."""
     (source, target), (outer, rows), (join, neutral) = pointers, counts, how
 
     def first(code: Code, k: str) -> None:
@@ -274,7 +281,7 @@ def _along_first(
 
 
 def _divided(writer: Arrays, output: Value, target: str, inner: Extent) -> None:
-    """Divide by how many there were; of none there is nothing to divide."""
+    """Write the division of sums by the number of terms. An empty sum is divided by 1."""
     dtype = output.dtype
     if not is_float(dtype):
         raise NotNative("it has onnx::ReduceMean of whole numbers")
@@ -293,10 +300,12 @@ def _divided(writer: Arrays, output: Value, target: str, inner: Extent) -> None:
 
 
 def _lowest(dtype: str) -> float:
+    """Return the smallest number of a dtype."""
     return -np.inf if is_float(dtype) else int(np.iinfo(dtype).min)
 
 
 def _highest(dtype: str) -> float:
+    """Return the largest number of a dtype."""
     return np.inf if is_float(dtype) else int(np.iinfo(dtype).max)
 
 

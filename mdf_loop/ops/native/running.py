@@ -1,4 +1,4 @@
-"""Running sums, and the places of extremes: arrays that are read one element after the other along an axis."""
+"""Machine code of `CumSum`, and of the positions of maxima and minima along an axis."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mdf_loop.ops.registry import NativeWhole, title
 
 
 def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """`CumSum`: each sum is the one before it and one number more; backward from the end.
+    """Write `CumSum`: each sum is the sum of the previous sum and one number. `reverse` begins at the end.
 
     Raises:
-        NotNative: the axis is computed.
+        NotNative: The axis is computed.
     """
     data, axis = op.inputs[0], writer.known(op.inputs[1])
     assert data is not None
@@ -61,7 +61,7 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 def _sums(
     writer: Arrays, dtype: str, tail: Extent, exclusive: bool
 ) -> tuple[Callable[[str, str], None], Callable[[str, str, str, str], None]]:
-    """Return functions for the first sums, and for each sum from the one before it."""
+    """Return a writer of the first sums, and a writer of each sum from the previous one."""
 
     def begin(here: str, there: str) -> None:
         def first(code: Code, k: str) -> None:
@@ -82,9 +82,13 @@ def _sums(
 
 
 def place_of(*, largest: bool, nan_wins: bool = False) -> NativeWhole:
-    """Return the code for the first place, or the last one, of the extreme along an axis.
+    """Return a writer of the position of the maximum or minimum along an axis.
 
-    In `ArgMax` and `ArgMin` nan is no extreme; in `ArgMaximum` and `ArgMinimum` it is the only one.
+    In `ArgMax` and `ArgMin`, nan is never the extreme. In `ArgMaximum` and `ArgMinimum`, nan is the extreme.
+
+    Args:
+        largest: True for the maximum.
+        nan_wins: True if nan is the extreme.
     """
 
     def form(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
@@ -136,7 +140,7 @@ def place_of(*, largest: bool, nan_wins: bool = False) -> NativeWhole:
 
 
 def _or_is_nan(code: Code, dtype: str, numbers: tuple[str, str], better: str, *, last: bool) -> str:
-    """Return whether the new number is better than the old one, or the first nan, or the last."""
+    """Write the test that the new number is better than the old one, or is the first nan (or the last)."""
     new, old = (code.compare("uno", dtype, number, number) for number in numbers)
     if last:
         return code.binary("or", "bool", better, new)
@@ -145,12 +149,16 @@ def _or_is_nan(code: Code, dtype: str, numbers: tuple[str, str], better: str, *,
 
 
 def _strides(code: Code, extents: Extents) -> list[Extent]:
-    """Return the distance between neighbours along each axis, in elements."""
+    """Return the stride along each axis of a contiguous array, in elements."""
     return [product(code, extents[k + 1 :]) for k in range(len(extents))]
 
 
 def _some(code: Code, op: Op, count: Extent) -> None:
-    """Fail where there is nothing to choose from."""
+    """Write a failure if there are no elements.
+
+    Raises:
+        NotNative: There are certainly no elements.
+    """
     if count == 0:
         raise NotNative(f"it has {title(op.op_type)} of nothing")
     if isinstance(count, str):

@@ -88,7 +88,7 @@ def _several(writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int) -> 
         writer.repeat("0", str(count), 1, copy_slice)
 
     n_blocks = product(code, extents[:axis])
-    if not isinstance(n_blocks, int) or not n_blocks:  # positions are checked without blocks, too
+    if not isinstance(n_blocks, int) or not n_blocks:  # checks positions even without blocks
         writer.repeat("0", str(count), 1, check_position)
     writer.repeat("0", str(n_blocks), 1, copy_block)
     return writer.as_cell(gathered, target)

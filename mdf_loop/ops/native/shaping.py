@@ -1,7 +1,7 @@
-"""Operations that arrange the elements of arrays whose shape is known only when the loop runs.
+"""Machine code of operations that rearrange the elements of arrays, for shapes that are known only at run time.
 
-An array that keeps the order of its elements is read where it is; any other one is copied
-(`views`). Arrays of known shapes are moved as `moves` says.
+An operation that keeps the order of the elements returns a view. Other operations copy the elements (see
+`views`). `moves` writes the code for known shapes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Cells = Mapping[Value, Cell]
 
 
 def _open(rule: NativeWhole) -> NativeWhole:
-    """Return the machine code for shapes that are not known before the loop runs."""
+    """Return a writer that uses `moves` for known shapes and `rule` for shapes that are known only at run time."""
 
     def form(writer: Arrays, op: Op, cells: Cells) -> Cell:
         values = [value for value in op.inputs if value is not None]
@@ -44,13 +44,22 @@ def _open(rule: NativeWhole) -> NativeWhole:
 
 
 def _data(op: Op) -> Value:
+    """Return the first operand."""
     value = op.inputs[0]
     assert value is not None
     return value
 
 
 def _said(writer: Arrays, op: Op, cells: Cells, place: int, name: str) -> Extents | None:
-    """Whole numbers that an operation is given, as an operand or an attribute; None if it is not."""
+    """Return the integers of an operand or attribute, or None if neither exists.
+
+    Args:
+        writer: Writer of the code.
+        op: The operation.
+        cells: Cells of values.
+        place: Position of the operand.
+        name: Name of the attribute.
+    """
     value = op.inputs[place] if place < len(op.inputs) else None
     if value is None:
         attribute = op.attributes.get(name)
@@ -62,6 +71,7 @@ def _said(writer: Arrays, op: Op, cells: Cells, place: int, name: str) -> Extent
 
 
 def _axes(writer: Arrays, op: Op, cells: Cells, place: int, rank: int) -> list[int] | None:
+    """Return the axes of an operand or of the attribute `axes`, or None if neither exists."""
     axes = _said(writer, op, cells, place, "axes")
     if axes is None:
         return None
@@ -83,6 +93,7 @@ def _same(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cell:
 
 
 def _extent(register: str) -> Extent:
+    """Return an extent for a register or a literal."""
     return register if register.startswith("%") else int(register)
 
 
@@ -90,26 +101,26 @@ def _extent(register: str) -> Extent:
 
 
 def shape(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Shape`."""
+    """Write `Shape`."""
     part = slice(op.attributes.get("start", 0), op.attributes.get("end"))
     return writer.few(op.outputs[0], writer.extents(_data(op))[part])
 
 
 def size(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Size`."""
+    """Write `Size`."""
     return writer.few(op.outputs[0], [product(writer.one, writer.extents(_data(op)))])
 
 
-# --- the same elements in their order -------------------------------------------------------------
+# --- operations that keep the order of elements ---------------------------------------------------
 
 
 def identity(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Identity`."""
+    """Write `Identity`."""
     return _same(writer, op, cells, writer.extents(_data(op)))
 
 
 def flattened(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Flatten`."""
+    """Write `Flatten`."""
     extents = writer.extents(_data(op))
     axis = op.attributes.get("axis", 1)
     axis += len(extents) if axis < 0 else 0
@@ -118,7 +129,7 @@ def flattened(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def unsqueezed(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Unsqueeze`."""
+    """Write `Unsqueeze`."""
     extents = writer.extents(_data(op))
     added = _said(writer, op, cells, 1, "axes") or ()
     axes = _axes(writer, op, cells, 1, len(extents) + len(added)) or []
@@ -128,7 +139,7 @@ def unsqueezed(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def squeezed(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Squeeze`."""
+    """Write `Squeeze`."""
     extents = writer.extents(_data(op))
     axes = _axes(writer, op, cells, 1, len(extents))
     if axes is None and not is_fixed(extents):
@@ -146,7 +157,10 @@ def squeezed(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def reshaped(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Reshape`: 0 keeps an axis, if that is so meant, -1 is what is left."""
+    """Write `Reshape`.
+
+    A stated extent of 0 keeps the axis unless `allowzero` is set, and -1 stands for the remaining extent.
+    """
     code, input_extents = writer.one, writer.extents(_data(op))
     stated = list(_said(writer, op, cells, 1, "shape") or ())
     if not op.attributes.get("allowzero", 0):
@@ -172,26 +186,29 @@ def reshaped(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _kept(code: Code, stated: Extent, mine: Extent) -> Extent:
-    """Write the extent of an axis that a target shape states as 0, which keeps the extent."""
+    """Write the extent of an axis: a stated extent of 0 stands for the extent of the operand."""
     if isinstance(stated, int):
         return stated if stated else mine
     return stated if stated == mine else _if_it_is(code, (stated, 0), mine)
 
 
 def _known(code: Code, stated: Extent) -> Extent:
-    """Write a factor of the product of all stated extents: 1 for an extent of -1, which is left open."""
+    """Write a factor of the product of all stated extents.
+
+    The factor for an extent of -1, which stands for the remaining extent, is 1.
+    """
     return 1 if stated == -1 else _if_it_is(code, (stated, -1), 1)
 
 
 def _if_it_is(code: Code, pair: tuple[Extent, int], other: Extent) -> Extent:
-    """Write the choice between a number and its replacement at a certain value."""
+    """Write `other if number == certain else number` for a pair of `number` and `certain`."""
     number, certain = pair
     is_it = code.put(f"icmp eq i64 {number}, {certain}")
     return code.put(f"select i1 {is_it}, i64 {other}, i64 {number}")
 
 
 def _left(code: Code, input_extents: Extents, others: Sequence[Extent]) -> Extent:
-    """Write the quotient of the product of some extents by that of others."""
+    """Write the product of some extents, divided by the product of others."""
     mine, theirs = list(input_extents), []
     for extent in others:
         if extent in mine and extent != 0:
@@ -208,7 +225,14 @@ def _fits(
     shapes: tuple[Extents, Sequence[Extent], Sequence[Extent]],
     wrong: str,
 ) -> None:
-    """Fail where it is wrong already, or another number of elements is wanted; it tells what was said."""
+    """Write a failure if a condition is true or the number of elements changes.
+
+    Args:
+        writer: Writer of the code.
+        op: The operation.
+        shapes: Extents of the operand, of the output, and as stated by the operation.
+        wrong: Register of the condition.
+    """
     code, (input_extents, target, stated) = writer.one, shapes
     if alike(input_extents) != alike(target) or not alike(input_extents)[0]:
         there, target_size = product(code, input_extents), product(code, target)
@@ -225,12 +249,12 @@ def _fits(
     code.fail_if(wrong, Failure(sentence, op.where, hint), [*input_extents, *stated])
 
 
-# --- elements that are moved ----------------------------------------------------------------------
+# --- operations that move elements ----------------------------------------------------------------
 
 
 @_open
 def transposed(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Transpose`."""
+    """Write `Transpose`."""
     value, output = _data(op), op.outputs[0]
     extents = writer.extents(value)
     order = op.attributes.get("perm") or range(len(extents))[::-1]
@@ -241,7 +265,7 @@ def transposed(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 @_open
 def expanded(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Expand`."""
+    """Write `Expand`."""
     value, output = _data(op), op.outputs[0]
     stated = _said(writer, op, cells, 1, "shape") or ()
     input_extents = writer.extents(value)
@@ -273,7 +297,7 @@ def _wider(writer: Arrays, op: Op, mine: Extent, theirs: Extent) -> Extent:
 
 @_open
 def sliced(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Slice`."""
+    """Write `Slice`."""
     value, output = _data(op), op.outputs[0]
     extents = writer.extents(value)
     starts, ends = (_said(writer, op, cells, k, "") or () for k in (1, 2))
@@ -296,7 +320,7 @@ def sliced(writer: Arrays, op: Op, cells: Cells) -> Cell:
 def _part(
     writer: Arrays, extent: Extent, start: Extent, end: Extent, step: int
 ) -> tuple[Extent, Extent]:
-    """Write the first position and the number of positions of a slice. Positions outside are clipped."""
+    """Write the first position and the number of positions of a slice. Positions out of range are clipped."""
     code = writer.one
     lowest, highest = (0, extent) if step > 0 else (-1, less(code, extent, 1))
     first = least(code, largest(code, _from_end(code, start, extent), 0), highest)
@@ -316,7 +340,7 @@ def _from_end(code: Code, place: Extent, extent: Extent) -> Extent:
 
 
 def joined(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """`Concat`: the parts of each array one after the other, again and again."""
+    """Write `Concat`: for each position of the axes in front, copies of the parts of all arrays."""
     values, output = [value for value in op.inputs if value is not None], op.outputs[0]
     shapes = [writer.extents(value) for value in values]
     code, axis = writer.one, op.attributes["axis"] % len(shapes[0])
@@ -346,7 +370,15 @@ def _strewn(
     parts: tuple[Extent, Extent],
     places: tuple[Extent, Extent],
 ) -> None:
-    """Copy parts of one size, which lie behind each other, to a place and as far behind it as is said."""
+    """Write copies of contiguous parts to positions with a stride.
+
+    Args:
+        writer: Writer of the code.
+        dtype: Dtype of the elements.
+        pointers: Addresses of the target and the source.
+        parts: Number of parts, and number of elements of each.
+        places: First position in the target, and stride of the positions.
+    """
     (target, source), (count, size), (begin, step) = pointers, parts, places
     bytes_of = product(writer.one, (size, BYTES[dtype]))
 
@@ -359,7 +391,7 @@ def _strewn(
 
 
 def _agree(writer: Arrays, op: Op, values: tuple[Value, Value], axis: int) -> None:
-    """Fail where arrays that are joined differ in another axis."""
+    """Write a failure if two arrays differ in an axis along which they are not concatenated."""
     code = writer.one
     first, other = (writer.extents(value) for value in values)
     for k, (one, more) in enumerate(zip(first, other, strict=True)):

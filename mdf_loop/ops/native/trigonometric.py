@@ -1,12 +1,12 @@
-"""sin and cos of many lanes.
+"""Vectorized machine code of sin and cos.
 
-    |x| = n pi / 2 + r + rest with |r| <= pi / 4; of n, r and the rest follow sin and cos
+    |x| = n pi / 2 + r + rest with |r| <= pi / 4; n, r and the rest determine sin and cos
 
-Up to `FAR` pi / 2 is subtracted in three parts; `n * HALF_PI[1]` is exact, so the sum of the first two
-is known with its error (Cody and Waite 1980; Boldo, Daumas and Li 2009). Farther numbers are multiplied
-by as many bits of 2 / pi as the fraction needs (Payne and Hanek 1983), lane by lane. The polynomials were
-found by Remez' exchange (`benchmarks/coefficients.py`). The errors given are the largest of several
-million numbers.
+Up to `FAR`, pi / 2 is subtracted in three parts. `n * HALF_PI[1]` is exact, so the sum of the first two is
+known with its error (Cody and Waite 1980; Boldo, Daumas and Li 2009). Larger numbers are multiplied by as
+many bits of 2 / pi as the fraction needs (Payne and Hanek 1983), lane by lane. Remez' exchange algorithm
+computed the coefficients of the polynomials (`benchmarks/coefficients.py`). The errors are the largest of
+several million numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ SIN = (
     -2.505075334276416e-08,
     1.58965095617518e-10,
 )
-"""(sin(r) - r) / r**3 = SIN[0] + SIN[1] r**2 + ...; sin(r) is right to 0.07 * 2**-53."""
+"""Coefficients of (sin(r) - r) / r**3 = SIN[0] + SIN[1] r**2 + ...
+
+The error of sin(r) is 0.07 * 2**-53.
+"""
 
 COS = (
     0.0416666666666666,
@@ -37,27 +40,34 @@ COS = (
     2.087571962559066e-09,
     -1.1359452208994619e-11,
 )
-"""(cos(r) - 1 + r**2 / 2) / r**4 = COS[0] + COS[1] r**2 + ...; cos(r) is right to 0.02 * 2**-53."""
+"""Coefficients of (cos(r) - 1 + r**2 / 2) / r**4 = COS[0] + COS[1] r**2 + ...
+
+The error of cos(r) is 0.02 * 2**-53.
+"""
 
 HALF_PI = (
     float.fromhex("0x1.921fb54442d18p+0"),
     float.fromhex("0x1.1a62634000000p-54"),
     float.fromhex("-0x1.d747f23e32ed7p-83"),
 )
-"""pi / 2: what it is, what that leaves in 28 bits, and what both leave."""
+"""pi / 2 as a sum of a float, 28 bits of the remainder, and the remaining part."""
 
 PER_HALF_PI = float.fromhex("0x1.45f306dc9c883p-1")
 """2 / pi."""
 
 WHOLE = 1.5 * 2.0**52
-"""A sum with this is rounded to a whole number, which is in its last bits."""
+"""Constant that rounds a float to an integer by addition. The last bits of the sum are the integer."""
 
 FAR = 2.0**24
-"""Up to here n has 24 bits: its product with the second part of pi / 2 is exact, with the third negligible."""
+"""Limit of |x| for the reduction by three parts of pi / 2.
+
+Up to this limit, n has 24 bits: its product with the second part of pi / 2 is exact, with the third
+negligible.
+"""
 
 
 class ReducedAngle(Struct, frozen=True):
-    """`n pi / 2 + r + rest`, of n its last bits."""
+    """Argument reduction `n pi / 2 + r + rest`, with the last bits of n."""
 
     n: Register
     r: Register
@@ -84,7 +94,7 @@ def _signed(value: Register, negative: Register) -> Register:
 
 
 def _either(at: ReducedAngle, n: Register) -> Register:
-    """sin(r) for an even n, cos(r) for an odd one."""
+    """Return sin(r + rest) for an even n, or cos(r + rest) for an odd n."""
     square = at.r * at.r
     fourth = square * square
     half = 0.5 * square
@@ -97,7 +107,7 @@ def _either(at: ReducedAngle, n: Register) -> Register:
 
 
 def _reduced(x: Register) -> ReducedAngle:
-    """Return the reduction of an angle that is not negative."""
+    """Return the argument reduction of a nonnegative angle."""
     shifted = fma(x, PER_HALF_PI, WHOLE)
     n = shifted - WHOLE
     most = fma(n, -HALF_PI[0], x)
@@ -123,14 +133,14 @@ TWO_PER_PI = int(
     "56033046fc7b6bab",
     16,
 )
-"""2 / pi * 2**1216, cut off: mpmath."""
+"""2 / pi * 2**1216, truncated. Source: mpmath."""
 
 PARTS = ("int64", "float64", "float64")
-"""What a function for far angles gives: n, r and the rest."""
+"""Dtypes of n, r and the rest, which the function for large angles returns."""
 
 
 def _far(x: Register) -> list[Register]:
-    """Far angles reduced, by a function of its own for all lanes."""
+    """Return the argument reduction of large angles, computed by a separate LLVM function."""
     code, name = x.code, f"far_angles_{x.code.width}"
     code.text.declared.update(_far_angles(code.width))
     call_register = code.put(f"call {_parts(code)} @{name}({code.type(x.dtype)} {x.register})")
@@ -141,6 +151,7 @@ def _far(x: Register) -> list[Register]:
 
 
 def _parts(code: Code) -> str:
+    """Return the LLVM type of the argument reduction."""
     return f"{{ {', '.join(code.type(dtype) for dtype in PARTS)} }}"
 
 
@@ -161,7 +172,7 @@ def _far_angles(width: int) -> Mapping[str, str]:
 
 
 def _far_lanes(x: Register) -> list[Register]:
-    """Lane by lane."""
+    """Return the argument reduction of large angles, computed lane by lane."""
     code, one = x.code, Code(x.code.text)
     vectors = ["poison"] * len(PARTS)
     for lane in range(code.width):
@@ -175,10 +186,11 @@ def _far_lanes(x: Register) -> list[Register]:
 
 
 def _far_angle(x: Register) -> tuple[Register, Register, Register]:
-    """One far angle.
+    """Return the argument reduction of one large angle.
 
-    x = m 2**e with a whole m of 53 bits. 192 bits of 2 / pi are taken from there on where their product
-    with m 2**e is less than 4: its first two bits are n, the next 137 those of the fraction.
+    x = m 2**e with an integer m of 53 bits. The function multiplies m by 192 bits of 2 / pi, which begin
+    where the product with m 2**e is less than 4. The first two bits of the product are n, the next 137 bits
+    are the fraction.
     """
     code = x.code
     m = (x.bits() & (2**52 - 1)) | 2**52
@@ -197,9 +209,9 @@ def _far_angle(x: Register) -> tuple[Register, Register, Register]:
 
 
 def _angle(code: Code, fraction: str) -> tuple[Register, Register]:
-    """`pi / 2 * fraction / 2**190` as a sum of a large and a small number.
+    """Return `pi / 2 * fraction / 2**190` as a sum of a large and a small number.
 
-    The fraction is taken in three pieces, which are exact.
+    The fraction is split into three parts, which are exact.
     """
     pieces = []
     for places, mask in ((142, -1), (92, 2**50 - 1), (42, 2**50 - 1)):

@@ -1,8 +1,10 @@
-"""Arrays whose elements are moved, of any extents: each axis goes through a source in steps of its own.
+"""Arrays of elements of another array, with a stride along each axis, for any extents.
 
-Transpose     [n, m] -> [m, n]        axes (m, 1), (n, m)
-broadcast     [m] -> [n, m]           axes (n, 0), (m, 1)
-every other   [n, m] -> [n / 2, m]    axes (n / 2, 2 m), (m, 1)
+    Transpose     [n, m] -> [m, n]        axes (m, 1), (n, m)
+    broadcast     [m] -> [n, m]           axes (n, 0), (m, 1)
+    every other   [n, m] -> [n / 2, m]    axes (n / 2, 2 m), (m, 1)
+
+Each pair is the extent of an axis and its stride in the source.
 """
 
 from __future__ import annotations
@@ -16,22 +18,23 @@ from mdf_loop.ops.native.code import BYTES, Arrays, Cell, Code, Extent, Extents
 from mdf_loop.ops.native.extents import Factors, alike, product
 
 ONE, NOTHING = alike((1,)), alike((0,))
+"""Canonical forms of the products 1 and 0."""
 
 
 class Stride(Struct, frozen=True):
-    """Number of elements, and distance between neighbours, as products."""
+    """Number of elements along an axis, and distance between neighbours, as products."""
 
     extent: Factors
     step: Factors
 
 
 def axes_of(extents: Extents) -> list[Stride]:
-    """Return the axes of an array in memory."""
+    """Return the axes of a contiguous array."""
     return [Stride((extent,), extents[k + 1 :]) for k, extent in enumerate(extents)]
 
 
 def merged(axes: Sequence[Stride]) -> list[Stride]:
-    """Return the same elements along fewer axes."""
+    """Return the axes with neighbours merged if one stride describes both."""
     strides: list[Stride] = []
     for axis in (axis for axis in axes if axis.extent != (1,)):
         if strides and alike(strides[-1].step) == alike((*axis.extent, *axis.step)):
@@ -42,7 +45,7 @@ def merged(axes: Sequence[Stride]) -> list[Stride]:
 
 
 def copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]) -> None:
-    """Copy the elements along axes; they lie behind each other then."""
+    """Write a copy of the elements along axes to contiguous memory."""
     axes = merged(axes)
     if not axes:
         writer.copy(target, source, BYTES[dtype])
@@ -51,6 +54,7 @@ def copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[
 
 
 def _copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]) -> None:
+    """Write a copy of the elements along merged axes, none of which is empty."""
     code, first = writer.one, axes[0]
     count, step = product(code, first.extent), product(code, first.step)
     if len(axes) == 1 and step in (0, 1):
@@ -72,7 +76,7 @@ def _copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence
 def _line(
     writer: Arrays, dtype: str, target: str, source: str, moves: bool
 ) -> Callable[[Code, str], None]:
-    """Elements that lie together, or one again and again."""
+    """Return a function that copies contiguous elements, or repeats one element."""
     one = "" if moves else writer.load(writer.one, dtype, source)
 
     def write(code: Code, k: str) -> None:
@@ -111,6 +115,7 @@ def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cel
 
 
 def _spread(input_extents: Extents, target: Extents) -> list[Stride]:
+    """Return the axes of an array that is broadcast to a larger shape."""
     own = [Stride((1,), ())] * (len(target) - len(input_extents)) + axes_of(input_extents)
     return [
         Stride((extent,), (0,)) if axis.extent == (1,) and extent != 1 else axis
