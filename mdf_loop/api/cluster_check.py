@@ -1,4 +1,4 @@
-"""Check of the workers of a cluster: their libraries, their native form and their speed."""
+"""Check of the workers of a cluster: versions of libraries, availability of native loops, and speed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STARTS = 60.0
 """Seconds to wait for the first worker."""
 
 _STEPS, _MEMBERS = 2000, 256
-"""What is run to tell the speed."""
+"""Numbers of steps and of members in the run that measures the speed of a worker."""
 
 _NEURON = {
     "neuron": {
@@ -45,11 +45,18 @@ _NEURON = {
         }
     }
 }
-"""A neuron of FitzHugh and Nagumo."""
+"""FitzHugh-Nagumo neuron whose run measures the speed of a worker."""
 
 
 class WorkerReport(Struct, frozen=True):
-    """Address, number of threads, native form and speed (steps of a neuron per second) of a worker."""
+    """Report about a worker of a cluster.
+
+    Attributes:
+        address: Address of the worker.
+        threads: Number of threads of the worker.
+        form: Versions of libraries and availability of native loops.
+        speed: Simulated steps of one neuron per second.
+    """
 
     address: str
     threads: int
@@ -61,7 +68,7 @@ def check_workers(cluster: Any) -> list[WorkerReport]:
     """Return a report about each worker of a cluster.
 
     Raises:
-        InputError: the cluster cannot be reached, or has no worker.
+        InputError: The cluster cannot be reached or has no worker.
     """
     with connect(cluster) as connection:
         client = connection.client
@@ -82,6 +89,11 @@ def check_workers(cluster: Any) -> list[WorkerReport]:
 
 
 def _report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerReport:
+    """Return the report about a worker after its speed was measured.
+
+    Raises:
+        InputError: The worker lacks a library.
+    """
     try:
         answer, speed = future.result()
     except ModuleNotFoundError as error:
@@ -93,7 +105,7 @@ def _report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerRepor
 
 
 def _looked_at() -> tuple[dict[str, str], float]:
-    """Return the native form and the speed of this process."""
+    """Return the versions in this process's environment and its speed, in steps of a neuron per second."""
     prepared = Prepared(open_document(_NEURON), Placement("cpu"), Options())
     spec = specify(
         sweep={"current": np.linspace(0, 1, _MEMBERS)}, steps=_STEPS, dt=0.1, progress=False

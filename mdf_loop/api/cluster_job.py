@@ -1,4 +1,4 @@
-"""Work of a cluster's worker: it runs blocks of members, and reports the outcome of each."""
+"""Job of a cluster's workers, which run blocks of members and report the outcome of each member."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from mdf_loop.sweeps import part_of, shape_of
 from mdf_loop.trials import Draws
 
 _MANY = 1 << 20
-"""How many runs of one kind there will be: machine code is worth making."""
+"""Assumed number of runs of a worker, large enough that compilation to machine code pays off."""
 
 
 class ConsecutiveMembers(Struct, frozen=True):
-    """Results of consecutive members, which begin with `first`."""
+    """Results of `count` consecutive members, beginning with the member `first`."""
 
     first: int
     count: int
@@ -40,7 +40,7 @@ class ConsecutiveMembers(Struct, frozen=True):
 
 
 class FailedMember(Struct, frozen=True):
-    """Member whose run has failed, with its error."""
+    """Member whose run has failed: its number, its name with its values (`who`), and the error."""
 
     member: int
     who: str
@@ -48,7 +48,7 @@ class FailedMember(Struct, frozen=True):
 
 
 class ComputedBlock(Struct, frozen=True):
-    """Outcome of the members of a block."""
+    """Outcome of a block: results of its members, failed members, and the first value that is not finite."""
 
     pieces: tuple[ConsecutiveMembers, ...]
     failures: tuple[FailedMember, ...]
@@ -56,10 +56,12 @@ class ComputedBlock(Struct, frozen=True):
 
 
 class Job:
-    """Model with the specification of a run for each member, which can be pickled.
+    """Picklable model with the specification of the run of each member.
 
     Attributes:
-        shape: how many members there are along each axis; the last one is that of trials, if there is one.
+        prepared: Model that the workers run.
+        shape: Number of members along each axis of the sweep, followed by the number of trials if any.
+        store: Store to which workers write the results of members, or None.
     """
 
     def __init__(self, prepared: Prepared, spec: RunSpecification) -> None:
@@ -84,7 +86,7 @@ class Job:
         self.store: Regions | None = None
 
     def check_form(self, who: str) -> None:
-        """Refuse to compute if the worker's form would give other numbers."""
+        """Raise an error if the environment of the worker `who` would compute different numbers."""
         check_environment(self._form, who)
 
     @property
@@ -94,12 +96,12 @@ class Job:
 
     @property
     def _members_and_trials(self) -> tuple[int, ...]:
-        """Return the numbers of members and of trials, for those that the run has."""
+        """Number of members of the sweep and number of trials, each only if the run has them."""
         swept = (math.prod(shape_of(self._sweep)),) if self._sweep else ()
         return swept if self._trials is None else (*swept, len(self._trials))
 
     def spec_of(self, box: Box) -> RunSpecification:
-        """Return the specification of a run of the members in a box."""
+        """Return the specification of the run of all members in a box (one slice for each axis)."""
         values, places = self._spec.values, list(box)
         if self._sweep:
             rows = places.pop(0)
@@ -110,11 +112,14 @@ class Job:
         return replace(self._spec, values=values)
 
     def limit_time(self, seconds: float | None) -> None:
-        """Limit the time of each run of members from now on."""
+        """Set the time limit of all later runs of members, in seconds. None removes the limit."""
         self._spec = replace(self._spec, controls=replace(self._spec.controls, time_limit=seconds))
 
     def compute_block(self, first: int, last: int) -> ComputedBlock:
-        """Run members. Failed members are reported, and the others are kept."""
+        """Run the members from `first` to `last - 1`, and return their results and the failed members.
+
+        A box of members whose run fails is halved repeatedly until the failed members are isolated.
+        """
         pieces: list[ConsecutiveMembers] = []
         failures: list[FailedMember] = []
         places: list[NotFinite | None] = []
@@ -137,7 +142,7 @@ class Job:
         return ComputedBlock(tuple(pieces), tuple(failures), earliest(places))
 
     def _run(self, box: Box) -> Results:
-        """Return the results of the members in a box, without the model and the inputs, which the client has."""
+        """Return the results of the members in a box, without the model and the inputs."""
         results = run(self.prepared, self.spec_of(box))
         results.model, results.run_values = None, Values()
         not_finite = results.not_finite
@@ -146,7 +151,7 @@ class Job:
         return results
 
     def called(self, member: int) -> str:
-        """Return the name of a member with its values: `member 17 (cell.a = 0.3, trial 4)`."""
+        """Return the text that names a member and its values: `member 17 (cell.a = 0.3, trial 4)`."""
         front = self._members_and_trials
         places = [int(place) for place in np.unravel_index(member, front)]
         parts = []
@@ -160,11 +165,12 @@ class Job:
 
 
 def _short(value: Any) -> str:
+    """Return a value of a sweep as text of at most 60 characters."""
     return repr(np.asarray(value).tolist())[:60]
 
 
 def _halves(box: Box) -> Iterator[Box]:
-    """Divide a box in two along its first axis with more than one member."""
+    """Yield the two halves of a box, divided along its first axis with more than one member."""
     axis = next(k for k, part in enumerate(box) if part.stop - part.start > 1)
     middle = (box[axis].start + box[axis].stop) // 2
     for part in (slice(box[axis].start, middle), slice(middle, box[axis].stop)):
@@ -172,7 +178,7 @@ def _halves(box: Box) -> Iterator[Box]:
 
 
 def on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
-    """Run a block on a worker. Results that are written to a store are not sent back."""
+    """Run a block on a worker, and return its outcome without the results that were written to a store."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -206,16 +212,17 @@ def write(store: Regions, block: MemberBlock, computed: ComputedBlock) -> None:
 
 
 def flat(results: Results) -> dict[str, Array]:
-    """Return the outputs with one axis of members in front."""
+    """Return the outputs with all axes of members and trials merged into one leading axis."""
     return _flat(results, {name: np.asarray(array) for name, array in results.items()})
 
 
 def flat_lengths(results: Results) -> dict[str, Array]:
-    """Return the lengths of rows with one axis of members in front."""
+    """Return the numbers of rows of outputs with one merged leading axis for all members."""
     return _flat(results, results.lengths)
 
 
 def _flat(results: Results, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Merge the leading axes of members and trials of each array into one axis."""
     front = axes_in_front(results)
     return {
         name: array.reshape(math.prod(array.shape[:front]), *array.shape[front:])
@@ -224,15 +231,19 @@ def _flat(results: Results, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def axes_in_front(results: Results) -> int:
-    """Return the number of axes of members and trials."""
+    """Return the number of leading axes of members and trials in the outputs."""
     return sum(axis.is_swept or axis.name == "trial" for axis in results.axes)
 
 
 def with_nan_rows(arrays: Mapping[str, Array], there: Array) -> dict[str, Array]:
     """Return the arrays with nan in the rows of members that were not computed.
 
+    Args:
+        arrays: Arrays with an axis of members in front.
+        there: Mask of the computed members.
+
     Raises:
-        RunError: float64 cannot hold an integer.
+        RunError: An integer array holds a value that float64 cannot represent.
     """
     if there.all():
         return dict(arrays)

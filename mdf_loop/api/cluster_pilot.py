@@ -17,21 +17,29 @@ from mdf_loop.run.recording.zarr_folder import CHUNK
 from mdf_loop.signals import ending
 
 BLOCK = 10.0
-"""Seconds that a block takes, about."""
+"""Approximate target duration of a block, in seconds."""
 
 PARTS = 32
-"""Into how many blocks a run is cut at least, so that workers end at the same time."""
+"""Least number of blocks of a run, so that all workers finish at about the same time."""
 
 ENOUGH = 0.25
-"""Seconds of the first members that tell the speed."""
+"""Duration of a pilot run, in seconds, that suffices to estimate the speed."""
 
 _GROWTH = 8
+"""Factor by which the number of members grows from one pilot run to the next."""
+
 _LANES = 64
-"""Members that machine code runs at once: fewer tell little about the speed of many."""
+"""Number of members that machine code runs at once. Smaller pilot runs underestimate the speed."""
 
 
 class PilotRun(Struct, frozen=True):
-    """Division of the members into blocks, and the results of the first block."""
+    """Outcome of the pilot runs.
+
+    Attributes:
+        cut: Division of the members into blocks.
+        block: First block, which the pilot has run.
+        computed: Outcome of the first block.
+    """
 
     cut: Partition
     block: MemberBlock
@@ -39,16 +47,16 @@ class PilotRun(Struct, frozen=True):
 
 
 def pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
-    """Run increasing numbers of members until their duration is known.
+    """Run increasing numbers of members until the speed is known, and divide all members into blocks.
 
     Args:
-        job: what is run.
-        block: how many members a block has, if that is said.
-        stopping: what ends it.
+        job: Model and run specification of the members.
+        block: Number of members of a block, or None for a number that fits the speed.
+        stopping: Time limit and signals that end the run.
 
     Raises:
-        RunError: all members fail, or the time limit is over before the first one is computed.
-        KeyboardInterrupt: a signal ended the run before the first member was computed.
+        RunError: All members fail, or the time limit expires before the first member is computed.
+        KeyboardInterrupt: A signal ended the run before the first member was computed.
     """
     members = math.prod(job.shape)
     most, target, warm = min(block or members, members), 1, False
@@ -72,7 +80,7 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
             enough = took >= (ENOUGH if warm else BLOCK) or target >= _power(most)
             if is_all or enough or stopping.reason is not None:
                 break
-            growth = _GROWTH if warm or took > 1 else _LANES  # it made the model ready, too
+            growth = _GROWTH if warm or took > 1 else _LANES  # the cold run also compiled the model
             target, warm = min(target * growth, _power(most)), True
         elif is_all:
             raise _all_failed(computed)
@@ -88,7 +96,7 @@ def _is_partial(computed: ComputedBlock) -> bool:
 
 
 def _stopped(stopping: Stopping) -> BaseException:
-    """Return what to raise if a run ended before its first member was computed."""
+    """Return the exception for a run that was stopped before its first member was computed."""
     if stopping.signalled is not None:
         return ending(stopping.signalled)
     return RunError(
@@ -98,11 +106,12 @@ def _stopped(stopping: Stopping) -> BaseException:
 
 
 def _power(most: int) -> int:
-    """Return the largest power of two that is at most `number`; processors handle such block sizes well."""
+    """Return the largest power of two that is at most `most`. Processors handle such block sizes well."""
     return 1 << most.bit_length() - 1
 
 
 def _all_failed(computed: ComputedBlock) -> RunError:
+    """Return the error for a run all of whose members failed, with the finding of the first one."""
     failed = computed.failures[0]
     return RunError(
         f"all members failed; {failed.who}: {failed.finding.what}",

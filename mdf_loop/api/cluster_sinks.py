@@ -37,10 +37,10 @@ class MemberSink(Protocol):
     """Destination of computed blocks.
 
     Attributes:
-        members: how many there are in all.
-        done: how many were taken.
-        failures: those of members that were taken at the begin.
-        not_finite: the first value of all members that is not finite, if there is one.
+        members: Number of all members.
+        done: Number of members in the accepted blocks.
+        failures: Failed members of the pilot run.
+        not_finite: First value of all members that is not finite, or None.
     """
 
     members: int
@@ -52,14 +52,14 @@ class MemberSink(Protocol):
         """Return the blocks that are not computed yet."""
 
     def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
-        """Accept a block."""
+        """Store the outcome of a block."""
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the results of all accepted blocks."""
 
 
 def _like(template: Results, job: Job, spec: RunSpecification) -> Results:
-    """Return results with the axes of all members, and without outputs."""
+    """Return empty results with the axes of all members and the other properties of a template."""
     results = copy(template)
     axes: list[Axis] = []
     if spec.values.sweep:
@@ -77,15 +77,15 @@ def _like(template: Results, job: Job, spec: RunSpecification) -> Results:
 # --- in memory ------------------------------------------------------------------------------------
 
 _Key = tuple[str, str]
-"""What an array is, and of which output or loop."""
+"""Kind of an array (`output`, `lengths`, `iterations`, `reasons`), and the name of its output or loop."""
 
 
 class MemorySink:
-    """Destination in memory that keeps all members.
+    """Destination that keeps the results of all members in memory.
 
     Raises:
-        UnsupportedError: an output is no array.
-        MemoryLimitError: there is no room for them.
+        UnsupportedError: An output is no array.
+        MemoryLimitError: The results of all members would exceed the memory limit.
     """
 
     def __init__(self, job: Job, spec: RunSpecification, first: PilotRun) -> None:
@@ -111,7 +111,7 @@ class MemorySink:
         return (block for block in self._cut.blocks() if block.number)
 
     def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
-        """Accept a block."""
+        """Copy the results of a block into the arrays of all members."""
         self.not_finite = earliest((self.not_finite, computed.not_finite))
         for piece in computed.pieces:
             rows = slice(piece.first, piece.first + piece.count)
@@ -121,6 +121,7 @@ class MemorySink:
         self.done += block.members
 
     def _parts(self, piece: ConsecutiveMembers) -> Iterator[tuple[_Key, Array]]:
+        """Yield the outputs, numbers of rows and loop reports of consecutive members, each with its key."""
         for name, array in flat(piece.results).items():
             yield ("output", name), array
         for name, array in flat_lengths(piece.results).items():
@@ -131,7 +132,7 @@ class MemorySink:
                 yield (word, name), np.broadcast_to(np.asarray(codes).reshape(-1), piece.count)
 
     def _keep(self, key: _Key, rows: slice, array: Array) -> None:
-        """Write rows to their places in an array, which is widened if necessary."""
+        """Copy rows of members into the array of all members, with a wider shape or dtype if necessary."""
         stored = self._arrays.get(key)
         if stored is None:
             stored = np.zeros((self.members, *array.shape[1:]), array.dtype)
@@ -143,7 +144,7 @@ class MemorySink:
         self._arrays[key] = stored
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """Return all members, with nan for missing ones."""
+        """Return the results of all members, with nan for members that were not computed."""
         results = _like(self._template, self._job, self._spec)
         results.stopped_by, results.reason = stopped_by, reason or stopped_by.value
         shape = tuple(axis.length for axis in results.axes[: axes_in_front(results)])
@@ -153,6 +154,7 @@ class MemorySink:
         return laid_out(results, self._spec.values.sweep)
 
     def _of(self, word: str, shape: tuple[int, ...]) -> dict[str, Array]:
+        """Return the arrays of one kind (`output` or `lengths`), with the member axes in this shape."""
         arrays = {name: array for (kind, name), array in self._arrays.items() if kind == word}
         return {
             name: array.reshape(*shape, *array.shape[1:])
@@ -187,7 +189,7 @@ def _check_arrays(template: Results) -> None:
 
 
 class OverTrialsSink:
-    """Destination that accumulates statistics over trials in the order of members and trials."""
+    """Destination that accumulates statistics over trials, always in the order of members and trials."""
 
     def __init__(self, job: Job, spec: RunSpecification, first: PilotRun) -> None:
         refuse_with_statistics(spec)
@@ -206,10 +208,10 @@ class OverTrialsSink:
         return (block for block in self._cut.blocks() if block.number)
 
     def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
-        """Accept a block, and count all blocks that waited for it.
+        """Store a block, and add all blocks to the statistics that now follow without a gap.
 
         Raises:
-            RunError: a trial has failed.
+            RunError: A trial has failed.
         """
         for failed in computed.failures:
             raise RunError(
@@ -226,7 +228,7 @@ class OverTrialsSink:
             self._next += 1
 
     def _members_of(self, piece: ConsecutiveMembers) -> range | None:
-        """Return the members of a sweep that a piece belongs to."""
+        """Return the numbers of the swept members of these results, or None without a sweep."""
         axis = piece.results.axes[0]
         if not axis.is_swept:
             return None
@@ -236,7 +238,7 @@ class OverTrialsSink:
         return range(first, first + axis.length)
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """Return the statistics."""
+        """Return the statistics over the trials that were added."""
         like = _like(self._template, self._job, self._spec)
         like.loops = dict(self._template.loops)
         results = told_of(self._statistics, like, stopped_by, reason)

@@ -1,4 +1,4 @@
-"""Store to which workers write their members, with a description of the run."""
+"""Zarr store to which workers write the results of their members, with a description of the run."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid, definition, part_of
 
 _NOTED = 1.0
-"""Seconds between two notes in the store about how far the run is."""
+"""Seconds between two updates of the progress that the store records."""
 
 _FAILED = 1000
-"""How many members that have failed are named in the store."""
+"""Largest number of failed members that the store names."""
 
 
 class StoreSink:
-    """Record of the computed blocks of a store. The workers write the members.
+    """Record of the computed blocks of a store. The workers write the results of members themselves.
 
     Attributes:
-        members: how many there are in all.
-        done: how many are computed, or have failed.
-        failures: those of members that were run at the begin.
-        not_finite: the first value of all members that is not finite, those of earlier runs included.
+        members: Number of all members.
+        done: Number of members that are computed or have failed.
+        failures: Failed members of the pilot run.
+        not_finite: First value of all members that is not finite, including members of earlier runs.
     """
 
     def __init__(
@@ -116,11 +116,11 @@ class StoreSink:
     ) -> StoreSink | None:
         """Return the store of an earlier equal run, or None if there is none.
 
-        Blocks that are missing or damaged will be computed again. Nothing is changed before all of
-        the store was checked.
+        Missing and damaged blocks will be computed again. The store stays unchanged until all of it
+        was checked.
 
         Raises:
-            InputError: the store is that of another run, or damaged.
+            InputError: The store belongs to another run, or is damaged.
         """
         continued = continued_store(claim, job.shape, _identity(job, prepared, spec))
         if continued is None:
@@ -142,7 +142,7 @@ class StoreSink:
         return (block for block in self._cut.blocks() if block.number not in self._computed)
 
     def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
-        """Record a block as written."""
+        """Record that a worker has written a block."""
         self.done += block.members
         self._blocks += 1
         self.not_finite = earliest((self.not_finite, computed.not_finite))
@@ -154,11 +154,12 @@ class StoreSink:
 
     @property
     def _said(self) -> dict[str, Any]:
+        """Progress attributes of the store: computed blocks, failed members, first nan or infinity."""
         not_finite = None if self.not_finite is None else to_builtins(self.not_finite)
         return {"blocks_done": self._blocks, "failed": self._failed, "not_finite": not_finite}
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
-        """Return results that read the store on access."""
+        """Return results whose outputs are read from the store on access."""
         if stopped_by is StopReason.COMPLETED:
             ends: dict[str, Any] = {}
         else:
@@ -187,10 +188,11 @@ class StoreSink:
         return results
 
 
-# --- what a store says ----------------------------------------------------------------------------
+# --- metadata of a store --------------------------------------------------------------------------
 
 
 def _written(cut: Partition) -> dict[str, Any]:
+    """Return the attributes of a store that describe the division of the members into blocks."""
     return {
         "shape": list(cut.shape),
         "axis": cut.axis,
@@ -200,7 +202,7 @@ def _written(cut: Partition) -> dict[str, Any]:
 
 
 def _identity(job: Job, prepared: Prepared, spec: RunSpecification) -> dict[str, str]:
-    """Return everything that determines the numbers, as for a checkpoint, with the definition of a sweep."""
+    """Return texts of everything that determines the numbers of a run, including its sweep."""
     first = job.spec_of(tuple(slice(0, 1) for _ in range(job.axes)))
     recorded = [item.name for item in named_items(prepared.document, spec.selection).values()]
     whole = identity(prepared, first, prepared.bound(first), recorded)
@@ -222,10 +224,10 @@ def _identity(job: Job, prepared: Prepared, spec: RunSpecification) -> dict[str,
 
 
 def _of_one(template: Results, spec: RunSpecification) -> Results:
-    """Return results of the first member alone in the layout of all members.
+    """Return the results of the first member alone, with the axes that the results of all members have.
 
     Raises:
-        UnsupportedError: an output is no array, or of no shape that all members have.
+        UnsupportedError: An output is no array, or its shape differs between members.
     """
     for name, data in template.items():
         if not isinstance(data, np.ndarray) or name in template.lengths:
@@ -261,7 +263,10 @@ def _of_one(template: Results, spec: RunSpecification) -> Results:
 
 
 def _along(template: Results, spec: RunSpecification) -> dict[str, Along]:
-    """Return the coordinates along the axes of members, by their names in the store."""
+    """Return a function for each coordinate along an axis of members, by the coordinate's name in the store.
+
+    The function returns the coordinate values of a range of members.
+    """
     sweep, trials = spec.values.sweep, spec.values.draws.trials
     known: dict[str, Along] = {}
     for name in sweep:
@@ -282,8 +287,10 @@ def _along(template: Results, spec: RunSpecification) -> dict[str, Along]:
 
 
 def _listed(values: Array) -> Along:
+    """Return a function that returns a range of these coordinate values."""
     return lambda first, last: values[first:last]
 
 
 def _swept(sweep: Mapping[str, Any], name: str) -> Along:
+    """Return a function that returns the swept values of one name for a range of members."""
     return lambda first, last: np.asarray(part_of(sweep, first, last)[name])

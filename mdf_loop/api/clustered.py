@@ -1,7 +1,7 @@
 """Sweeps and trials on a cluster: division into blocks, distribution, and assembly of results.
 
-While the processes start, the first members are run here: they tell how large blocks are, and what
-the model gives. Members are the same whoever runs them.
+While the worker processes start, this process runs the first members. They determine the size of the
+blocks and the shapes of the outputs. The results of a member do not depend on the process that runs it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.specification import RunSpecification
 
 HEAD_START = 1.0
-"""Seconds that the first members are run before processes are started, which slows them down."""
+"""Seconds of the pilot run before worker processes are started, since their start slows it down."""
 
 _NAMED = 10
-"""How many members that have failed are named in an error."""
+"""Largest number of failed members that an error names."""
 
 
 def run_on_cluster(prepared: Prepared, spec: RunSpecification) -> Results:
     """Run a sweep, or trials, on a cluster, and save the results if requested.
 
     Raises:
-        LoopError: what is asked for does not fit, or members have failed, which the error names:
-            its `results` have the others.
+        LoopError: An argument does not fit, or members have failed. The error names these members,
+            and its `results` hold the other members.
     """
     _refuse(spec)
     assert spec.sharing is not None
@@ -75,7 +75,7 @@ def _refuse(spec: RunSpecification) -> None:
 def _computed(
     prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
-    """Return the results of all members, and the error that ended the run or that members had."""
+    """Return the results of all members, and the error that ended the run or the errors of members."""
     job = Job(prepared, spec)
     with (
         Stopping(spec.controls.time_limit) as stopping,
@@ -99,7 +99,7 @@ def _sink(
     claim: StoreLease | None,
     stopping: Stopping,
 ) -> MemberSink:
-    """Return the destination of members, which has received the first block."""
+    """Return the destination of the results of members, which already contains the first block."""
     assert spec.sharing is not None
     if claim is not None and spec.shares_store and spec.sharing.resumes:
         there = StoreSink.found(job, prepared, spec, claim, stopping)
@@ -115,7 +115,7 @@ def _sink(
 
 @contextmanager
 def _connecting(spec: RunSpecification, stopping: Stopping) -> Iterator[Connecting]:
-    """Yield a connection that is opened during the first members, and close it afterwards."""
+    """Yield a connection that opens while the first members run, and close it at the end of the context."""
     assert spec.sharing is not None
     is_hasty = False
     connecting = Connecting(
@@ -132,7 +132,7 @@ def _connecting(spec: RunSpecification, stopping: Stopping) -> Iterator[Connecti
 
 
 class _Run:
-    """Distribution of the blocks of a job, with the errors that occurred."""
+    """Distribution of the blocks of a job to workers, with the errors that occurred."""
 
     def __init__(self, job: Job, sink: MemberSink, stopping: Stopping) -> None:
         self._job, self._sink, self._stopping = job, sink, stopping
@@ -182,7 +182,7 @@ class _Run:
             self._take(outcome)
 
     def _take(self, outcome: Outcome[MemberBlock, ComputedBlock]) -> None:
-        """Accept the outcome of a block."""
+        """Store the outcome of a block, or record its error."""
         block, error = outcome.item, outcome.error
         if isinstance(error, WorkerDiedError):
             finding = error.findings[0]
@@ -200,7 +200,7 @@ class _Run:
             self._error = failed
 
     def ended(self) -> tuple[Results, LoopError | None]:
-        """Return the results so far, and the error that ended the run or that members had."""
+        """Return the results so far, and the error that ended the run or the errors of members."""
         sink, stopped_by = self._sink, self._stopping.reason
         error = self._error or self._stopping.failure or self._of_members()
         progress = f"{sink.done} of {sink.members} members"
@@ -217,6 +217,7 @@ class _Run:
         return results, error
 
     def _of_members(self) -> LoopError | None:
+        """Return one error that names the failed members, or None if no member failed."""
         if not self._failures:
             return None
         failures = sorted(self._failures, key=lambda failure: failure.member)
@@ -229,6 +230,7 @@ class _Run:
 
 
 def _finding(failure: FailedMember) -> Finding:
+    """Return the finding of a failed member, with the member's name in its message."""
     finding = failure.finding
     return replace(finding, what=f"{failure.who}: {finding.what}")
 

@@ -53,21 +53,22 @@ def compile(
     """Compile an MDF model for ONNX Runtime.
 
     Args:
-        source: a path, a modeci_mdf Model or Graph, or a graph's dict.
-        device: `cpu`, `cuda`, or `auto` (the faster one, found by a race where CUDA can be used).
-        precision: `float64`, or `float32` for all numbers with a point.
-        shapes: `strict` refuses carried values that change their shape, `dynamic` allows them.
-        max_iterations: the most iterations a loop without a trip count may run.
-        unroll: write out loops of a constant number of iterations, of at most so many.
-        native: `auto` runs loops as machine code where they can be; `off` none; `require` raises for
-            one that cannot be, with the reason.
-        threads: the most threads that compute a run, native loops included; None for as many as the
-            process may use, where several are faster than one.
-        loop_condition: of an `.onnx` file, how a Loop without a condition input is read whose body
-            computes a condition: `document` or `runtime`, as for `from_onnx`.
+        source: Path of a file, a modeci_mdf Model or Graph, or the dict of a graph.
+        device: `cpu`, `cuda`, or `auto`. With `auto` and an available GPU, a timed comparison of both
+            devices selects the faster one.
+        precision: `float64`, or `float32` for all floating-point values.
+        shapes: `strict` refuses loop-carried values that change their shape. `dynamic` allows them.
+        max_iterations: Largest number of iterations of a loop without a trip count.
+        unroll: Largest constant trip count up to which a loop is unrolled. With None no loop is unrolled.
+        native: `auto` compiles loops to machine code where possible, `off` compiles none, and
+            `require` raises an error with the reason if a loop cannot be compiled.
+        threads: Largest number of threads of a run, including native loops. None allows all
+            processors of the process, where several threads are faster than one.
+        loop_condition: Interpretation of a Loop in an `.onnx` file that has no condition input, but
+            whose body computes a condition: `document` or `runtime`, as for `from_onnx`.
 
     Raises:
-        LoopError: all that is wrong with the model.
+        LoopError: The model is invalid. The error lists all problems.
     """
     options = checked_options(device, precision, shapes, max_iterations, unroll)
     native = word(native, "native", NATIVE_WORDS)
@@ -76,10 +77,10 @@ def compile(
 
 
 def checked_threads(threads: int | None) -> int | None:
-    """Return the largest number of threads of a run as a Python integer.
+    """Return the largest number of threads of a run as a Python integer, or None without a limit.
 
     Raises:
-        InputError: it is no whole number above 0.
+        InputError: The number is no whole number above 0.
     """
     return None if threads is None else whole(threads, "threads")
 
@@ -111,9 +112,7 @@ def checked_options(
 class CompiledModel(Describable, Fittable):
     """Compiled MDF model, with one session for each set of input types.
 
-    Those of the last 64 sets are kept.
-
-    It may be used from several threads at once.
+    The sessions of the 64 most recently used sets are cached. Several threads may use the model at once.
     """
 
     def __init__(self, document: Document, placement: Placement, options: Options) -> None:
@@ -132,7 +131,7 @@ class CompiledModel(Describable, Fittable):
 
     @property
     def program(self) -> Program:
-        """Program of the last evaluation, or before the first one, the program for the model's defaults."""
+        """Program of the last evaluation. Before the first evaluation, the program for the default inputs."""
         return self.prepared.latest.program
 
     @property
@@ -142,7 +141,7 @@ class CompiledModel(Describable, Fittable):
 
     @property
     def device_reason(self) -> str:
-        """Reason for the choice of the device."""
+        """Reason why this device was selected."""
         return self.prepared.device.reason
 
     # --- running ------------------------------------------------------------------------------
@@ -184,25 +183,25 @@ class CompiledModel(Describable, Fittable):
         """Run one evaluation of the model, or with `steps` the model over time.
 
         A run that is stopped (`time_limit`, `nan`, a full disk or memory) returns the results until then, and
-        `results.stopped_by` says why it ended. Ctrl-C raises KeyboardInterrupt, with these results in
-        `.results`; in an interactive session (REPL, notebook) the run returns them, with a warning.
+        `results.stopped_by` gives the reason. Ctrl-C raises KeyboardInterrupt, with the results so far in
+        `.results`. In an interactive session (REPL, notebook) the run returns these results with a warning.
 
         Model and inputs:
-            inputs: Values by port id (`node.port` where ambiguous); other inputs have their defaults.
-                Over time a value holds in every step, or has a row for each step in front. Here and
-                wherever values are given, a Quantity of pint is converted to the unit of the model.
-            set: Parameters by `node.parameter`; for a state, its initial value.
-            sweep: Lists of values for parameters or inputs, which are run at once with an axis in front;
-                or `mdf_loop.grid`, with an axis for each name.
+            inputs: Values by port id (`node.port` where ambiguous). Other inputs have their defaults.
+                Over time, one value applies to all steps, or an array has a leading axis with one row
+                for each step. In all arguments, a pint Quantity is converted to the unit of the model.
+            set: Parameter values by `node.parameter`. For a state, the initial value.
+            sweep: Lists of values for parameters or inputs. All members run at once, and results have a
+                leading axis of members. `mdf_loop.grid` gives one axis for each name instead.
             state: `results.state` of an earlier run, to continue from it.
-            engine: `onnxruntime`; `interpreter`, plain numpy, which is slow and simple; or `modeci`,
+            engine: `onnxruntime`; `interpreter`, the slow reference implementation in NumPy; or `modeci`,
                 modeci_mdf's own engine.
 
         Time:
-            steps: Number of evaluations; every output then has an axis of time in front, with one row for
+            steps: Number of evaluations. Every output then has a leading axis of time, with one row for
                 each evaluation.
-            dt: Time between two evaluations; no time passes before the first one. A number is in the
-                model's unit of time (seconds, if the model states none), a text or a Quantity has a
+            dt: Time between two evaluations. No time passes before the first evaluation. A number is in
+                the model's unit of time (seconds, if the model states none). A text or a Quantity has a
                 unit: `"0.5ms"` is 0.0005 seconds. With None no time passes.
 
         What to record:
@@ -211,57 +210,59 @@ class CompiledModel(Describable, Fittable):
             every: Record the row of every `every`-th evaluation, beginning with the first.
             when: Record only the rows in which the value of this name is true.
             reduce: `mean`, `sum`, `last`, `min` or `max` (or several: `mean,max`) of an output over all
-                evaluations, recorded as `node.port.mean` instead of its rows.
-            execution_list: Record in `results.execution_list` which nodes ran also where values decide it
-                (it then takes a call of ONNX Runtime for each step).
+                evaluations, recorded as `node.port.mean` instead of the rows of the output.
+            execution_list: Record the executed nodes in `results.execution_list`, even if values determine
+                which nodes run. Such a run needs one call of ONNX Runtime for each step.
 
         Random numbers and trials:
-            seed: Seed of the random numbers: an integer from 0 to 2**64 - 1, or `"fresh"` for a new one,
-                which `results.seed` tells. Equal seeds draw equal numbers.
-            trials: Number of runs with random numbers of their own, or the numbers of these runs: an
-                axis `trial` after that of a sweep. Trial 0 is the run without trials.
-            over_trials: Statistics of an output over all trials instead of the trials: `mean`, `var`, `std`,
-                `min`, `max`, `count`, `{"quantiles": [0.1, 0.5, 0.9]}` or `{"histogram": edges}`, or a
-                list of them, as `node.port.mean` and so on. Trials are run in batches, and not stored.
-            by: An output with one number in each trial; `over_trials` is computed separately for each of
-                its values, with an axis of its name behind that of a sweep.
+            seed: Seed of the random numbers: an integer from 0 to 2**64 - 1, or `"fresh"` for a new seed,
+                which `results.seed` reports. Equal seeds draw equal numbers.
+            trials: Number of runs with different random numbers, or a list of trial numbers. Results have
+                an axis `trial` after the axis of a sweep. Trial 0 equals the run without trials.
+            over_trials: Statistics of an output over all trials, in place of the trials: `mean`, `var`,
+                `std`, `min`, `max`, `count`, `{"quantiles": [0.1, 0.5, 0.9]}` or `{"histogram": edges}`, or
+                a list of statistics. The results have names such as `node.port.mean`. Trials are run in
+                batches, and not stored.
+            by: Output with one number in each trial. `over_trials` is computed separately for each value
+                of this output, along an axis with the output's name after the axis of a sweep.
 
         Limits:
             time_limit: Time after which the run stops: seconds, or text such as `"10min"`.
-            memory_limit: Memory that this process may have: bytes, or text such as `"4GB"`; with None three
+            memory_limit: Largest memory of this process: bytes, or text such as `"4GB"`. With None, three
                 quarters of the memory of the machine or its container. A run that is known to need more
-                is refused; a run that reaches the limit is stopped by an error, whose `results` are
-                the results until then.
-            nan: Reaction to a value that becomes nan or infinite: `ignore`; `stop` the run there; or
-                `error`, which raises with the results until then in `error.results`. With None the last
-                rows and the final states are checked after the run: a value that is not finite is a
-                `RuntimeWarning` and a sentence in `results.notes`.
-            progress: True for a progress bar on stderr, False for none, None for one if stderr is a
-                terminal; or a function that receives a `Progress` and may return False to stop the run.
-            on_interrupt: What Ctrl-C does: `raise` or `return`, in place of the default.
+                memory is refused. A run that reaches the limit is stopped by an error, whose `results`
+                are the results until then.
+            nan: Reaction to a value that becomes nan or infinite. `ignore` continues, `stop` stops the run
+                there, and `error` raises an error with the results until then in `error.results`. With
+                None the last rows and the final states are checked after the run. A value that is not
+                finite then gives a `RuntimeWarning` and a sentence in `results.notes`.
+            progress: True shows a progress bar on stderr, False shows none, and None shows one if stderr
+                is a terminal. A function receives a `Progress` and may return False to stop the run.
+            on_interrupt: Effect of Ctrl-C: `raise` or `return`, in place of the default.
 
         Files:
-            output: File for the results. Rows are written to a `.zarr` folder during the run, and do not
-                stay in memory; other files are written at the end.
+            output: File for the results. The rows of a `.zarr` folder are written during the run and do
+                not stay in memory. Other files are written at the end.
             overwrite: Replace a `.zarr` folder that another run has finished.
-            checkpoint: File with all that is needed to resume, which is replaced again and again.
-            checkpoint_every: Time between two checkpoints: seconds, or text such as `"5min"`; with None a
-                minute.
-            resume: Checkpoint of the same model and arguments to resume from. It is also written, if
-                `checkpoint` names no other file. With `cluster`, True resumes the `.zarr` folder.
+            checkpoint: File from which the run can be resumed. The file is replaced periodically.
+            checkpoint_every: Time between two checkpoints: seconds, or text such as `"5min"`. The default
+                is one minute.
+            resume: Checkpoint of the same model and arguments to resume from. New checkpoints replace this
+                file, if `checkpoint` names no other file. With `cluster`, True resumes the `.zarr` folder.
 
         Cluster:
             cluster: Workers for a sweep or for trials: a number of processes of this machine, of one
                 thread each; `tcp://host:8786`, a Dask scheduler; a `dask.distributed.Client`; or a YAML
                 file with `slurm:` or `ssh:`. The workers write a `.zarr` output, and `resume=True`
-                computes only what is missing in it.
-            block: Number of members (or trials) that a worker computes at once; with None as many as take
+                computes only the missing blocks of that output.
+            block: Number of members (or trials) that a worker computes at once. With None, as many as take
                 about 10 s.
             retries: Number of times that a block is run again after its worker died.
 
         Raises:
-            LoopError: An input does not fit, or the model failed; the sentence names the place.
-            KeyboardInterrupt: Ctrl-C came; files are written, and `.results` are the results until then, or None.
+            LoopError: An input does not fit, or the model failed. The message names the place.
+            KeyboardInterrupt: Ctrl-C was pressed. Files are written, and `.results` holds the results until
+                then, or None.
         """
         units = self.prepared.model_units
         spec = specify(
@@ -309,12 +310,13 @@ class CompiledModel(Describable, Fittable):
     # --- files --------------------------------------------------------------------------------
 
     def write(self, path: str | Path) -> list[Path]:
-        """Write the MDF model itself to a `.yaml` or `.json` file; large arrays go to a `.npz` beside it.
+        """Write the MDF model to a `.yaml` or `.json` file, with large arrays in a `.npz` file beside it.
 
-        Returns the files that were written.
+        Returns:
+            The paths of the written files.
 
         Raises:
-            InputError: a file cannot be written; no half of it is left.
+            InputError: A file cannot be written. No incomplete file remains.
         """
         from mdf_loop.document.content import content_of
         from mdf_loop.importing.writing import write_model
@@ -334,19 +336,21 @@ class CompiledModel(Describable, Fittable):
         """Write a standard `.onnx` file that plain ONNX Runtime and OpenVINO run.
 
         Args:
-            path: the file.
-            inputs: values that fix dtypes and shapes of the file's inputs, and over time which of them have
-                a row for each step; they are not stored.
-            steps: write a run over time of so many evaluations, whose outputs have a row for each. The file
-                has the inputs `steps` and `dt`, which hold these values if they are not given.
-            dt: the time from one evaluation to the next, as in `run`.
-            origin: keep this MDF model in the file, so that importing it gives the model back; not over time.
+            path: Path of the file.
+            inputs: Example values that determine the dtypes and shapes of the file's inputs, and over time
+                which inputs have a row for each step. The values are not stored.
+            steps: Number of evaluations of a run over time, whose outputs have a row for each evaluation.
+                The file then has the optional inputs `steps` and `dt`, with these values as defaults.
+            dt: Time between two evaluations, as in `run`.
+            origin: Include the MDF model in the file, so that an import of the file restores the model.
+                A file of a run over time never includes the model.
 
-        Returns the `onnx.ModelProto` that was written.
+        Returns:
+            The `onnx.ModelProto` that was written.
 
         Raises:
-            InputError: the file cannot be written.
-            LoopError: all that is wrong with the model.
+            InputError: The file cannot be written.
+            LoopError: The model is invalid. The error lists all problems.
         """
         target = checked_file(path, self.document.files)
         proto = self.to_onnx(inputs, steps=steps, dt=dt, origin=origin)
@@ -361,10 +365,10 @@ class CompiledModel(Describable, Fittable):
         dt: float | str | None = None,
         origin: bool = True,
     ) -> Any:
-        """Return the model as an `onnx.ModelProto` with the content of `save`.
+        """Return the model as an `onnx.ModelProto`, equal to the file that `save` writes.
 
-        With its `origin`, importing gives the model back, but not if it computes in float32: the model that
-        would come back computes in float64.
+        With `origin`, an import of the file restores the MDF model. A model compiled for float32 is not
+        included, because the restored model would compute in float64.
         """
         from mdf_loop.api.export import evaluation_as_onnx, run_as_onnx
 

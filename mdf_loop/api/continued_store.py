@@ -1,4 +1,4 @@
-"""Store of an earlier run on a cluster that a run continues, with checks and repairs of its content."""
+"""Store of an earlier cluster run that a new run resumes, with checks and repairs of the store's content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ANEW = "begin anew: overwrite=True (--overwrite) without resume"
 _REMEDY = f"put back the store as it was, or {_ANEW}"
 
 _VERSION = "mdf_loop"
-"""A word in the identity of runs of earlier versions; the number format stands in its place."""
+"""Key in the stored run identity of earlier versions, which the number format has replaced."""
 
 
 class ContinuedStore(Struct, frozen=True):
@@ -36,9 +36,8 @@ class ContinuedStore(Struct, frozen=True):
         layout: Its metadata.
         cut: Division of the members into blocks.
         computed: Numbers of the blocks that are computed and intact.
-        leftovers: Files that are removed: those of damaged blocks, and parts of files that a process
-            was writing when it was killed.
-        damaged_coordinates: Names of the coordinates that have to be written again.
+        leftovers: Files to remove: the files of damaged blocks, and incomplete files of killed processes.
+        damaged_coordinates: Names of the coordinates that must be written again.
     """
 
     store: Regions
@@ -49,10 +48,10 @@ class ContinuedStore(Struct, frozen=True):
     damaged_coordinates: tuple[str, ...]
 
     def mend(self) -> None:
-        """Remove the damaged blocks, flags first.
+        """Remove the files of damaged blocks, and their flags before their data.
 
         Raises:
-            InputError: the store cannot be written.
+            InputError: The store cannot be written.
         """
         place = self.store.place
         with folder.writing(place):
@@ -67,7 +66,7 @@ class ContinuedStore(Struct, frozen=True):
         """Write the damaged coordinates again.
 
         Raises:
-            InputError: the run has no such coordinate, or the store cannot be written.
+            InputError: The run has no such coordinate, or the store cannot be written.
         """
         checksums = dict(self.layout.record.checksums or {})
         names = set(self.damaged_coordinates)
@@ -90,15 +89,15 @@ def continued_store(
 ) -> ContinuedStore | None:
     """Return the store of an earlier run with the same members, or None if there is none.
 
-    All that can refuse the store is checked before the damaged metadata of its arrays are replaced.
+    All reasons to refuse the store are checked before damaged metadata of its arrays are replaced.
 
     Args:
-        claim: Right to write the store.
+        claim: Lease of the store, which permits writing.
         shape: Number of members along each axis.
-        identity: All that the numbers of the run depend on.
+        identity: Texts of everything that determines the numbers of the run.
 
     Raises:
-        InputError: the store is that of another run, or damaged.
+        InputError: The store belongs to another run, or is damaged.
     """
     attributes = folder.attributes_of(claim.place)
     if SWEEP not in attributes:
@@ -127,7 +126,7 @@ def continued_store(
     )
     computed, leftovers = set(), [claim.place / f for f in files if f.endswith(".partial")]
     with folder.writing(claim.place):
-        layout.mend(claim.place)  # chunks are read by these metadata
+        layout.mend(claim.place)  # the check needs these metadata to read chunks
         check = RegionCheck(claim.place, layout, files)
         for block in cut.blocks():
             members = [*boxes(record.shape, block.first, block.last)]
@@ -144,7 +143,7 @@ def _cut(layout: RegionLayout, shape: tuple[int, ...]) -> Partition:
     """Return the division of the members into blocks that a store records.
 
     Raises:
-        DamagedError: it is not a division of the members of this run.
+        DamagedError: The recorded division does not match the members of this run.
     """
     record = layout.record
     if record.shape != shape:

@@ -25,18 +25,18 @@ from mdf_loop.quantities import NO_UNIT, convert, has_unit
 def convert_data(
     prepared: Prepared, data: Any, against: Any, likelihood: Any, *, has_dt: bool
 ) -> Any:
-    """Return data without units. Omit columns with a unit that the fit does not read.
+    """Return the data of a fit without units. Omit columns with a unit that the fit does not read.
 
     Args:
-        prepared: the model.
-        data: data as `CompiledModel.fit` takes them; without units they are returned as they are.
-        against: outputs that the data are of.
-        likelihood: outputs by the columns of decisions.
-        has_dt: True if times are not the numbers of steps.
+        prepared: The model.
+        data: Data as for `CompiledModel.fit`. Data without units are returned unchanged.
+        against: Outputs to which the data are compared.
+        likelihood: Output of each column of decisions (`rt`, `choice`).
+        has_dt: True if the run has a time step. Otherwise times are step numbers.
 
     Raises:
-        InputError: a column cannot be converted to the unit of what it is of.
-        UnknownNameError: a column is of no output.
+        InputError: A column cannot be converted to the unit of its output.
+        UnknownNameError: A column belongs to no output.
     """
     if is_of_subjects(data):
         plain = {}
@@ -51,10 +51,10 @@ def convert_data(
 
 
 def convert_deviation(prepared: Prepared, value: Any, outputs: Iterable[str], what: str) -> Any:
-    """Return a standard deviation in the unit that the outputs share.
+    """Return a standard deviation in the common unit of the outputs.
 
     Raises:
-        InputError: it cannot be converted, or the outputs have different units.
+        InputError: The standard deviation cannot be converted, or the outputs have different units.
     """
     if not has_unit(value):
         return value
@@ -63,7 +63,7 @@ def convert_deviation(prepared: Prepared, value: Any, outputs: Iterable[str], wh
 
 
 def _table(data: Any) -> dict[str, Any]:
-    """Return the columns of data that are not in a file, or no columns for other objects."""
+    """Return the columns of a mapping or a DataFrame, or an empty table for other objects."""
     if isinstance(data, Mapping):
         return {str(name): values for name, values in data.items()}
     if hasattr(data, "columns") and hasattr(data, "to_numpy"):
@@ -72,7 +72,7 @@ def _table(data: Any) -> dict[str, Any]:
 
 
 class _Columns:
-    """Columns of one subject, of which some have units."""
+    """Data columns of one subject, some of which have units."""
 
     def __init__(
         self,
@@ -121,10 +121,10 @@ class _Columns:
         return convert(values, NO_UNIT, what)
 
     def _convert_times(self, values: Any, what: str) -> Any:
-        """Return the times of rows in the unit of time of the model.
+        """Return the times of the rows in the model's unit of time.
 
         Raises:
-            InputError: without a time between steps, times have a unit.
+            InputError: The times have a unit, but the run has no time step.
         """
         if self._has_dt:
             return convert(values, unit_of_time(self._prepared.document), what)

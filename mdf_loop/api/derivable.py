@@ -1,7 +1,7 @@
 """Methods of a compiled model for derivatives: `differentiate`, `gradient`, `jacobian` and `hessian`.
 
-The derivative is that of what runs: how often loops run, which branches are taken, when a neuron fires
-and which random numbers are drawn is held as it is.
+The derivatives hold discrete decisions fixed: iteration counts of loops, selected branches, times of
+spikes and random numbers.
 """
 
 from __future__ import annotations
@@ -39,27 +39,29 @@ class Derivable:
         truncate: int | None = None,
         stop: Sequence[str] = (),
     ) -> Differentiated:
-        """Return a function that computes a number and its derivatives for any values of the model's parameters.
+        """Return a function that computes a scalar and its derivatives for any parameter values.
 
-        The derivative is that of what runs: how often loops run, which branches are taken, when a
-        neuron fires and which random numbers are drawn is held as it is.
+        The derivatives hold discrete decisions fixed: iteration counts of loops, selected branches, times
+        of spikes and random numbers.
 
         Args:
-            of: the number: by output `sum`, `mean`, `last` (the sum of its last row), `{"sse": data}`
-                (the squares of what lies between it and data) or `{"weighted": weights}`, or a list of
-                them; several are added up. Data may be Quantities, as other values; see `run`.
-            wrt: by what: parameters by `node.parameter`, of one that keeps a state what it starts from;
-                inputs by port id, each row of those that are given over time.
-            steps: how often the model is evaluated.
-            dt: the time between one evaluation and the next; see `run`.
-            seed: which random numbers the model draws.
-            trials: how many runs with random numbers of their own; a mean is over all of them, too.
-            truncate: go back through so many steps, or iterations of outermost loops, at most: what
-                these begin with is taken for a constant, and nothing before them is looked at.
-            stop: output ports, `node.port`, that are taken for constants; also of nodes inside of loops.
+            of: Terms of the scalar by output: `sum`, `mean`, `last` (the sum of the last row),
+                `{"sse": data}` (the sum of squared differences from the data),
+                `{"weighted": weights}`, or a list of terms. All terms are added. Data may be Quantities,
+                as all values; see `run`.
+            wrt: Names with respect to which the scalar is differentiated: parameters by
+                `node.parameter` (of a state, the initial value), or inputs by port id (over time, each
+                row of the input).
+            steps: Number of evaluations of the model.
+            dt: Time between two evaluations; see `run`.
+            seed: Seed of the model's random numbers.
+            trials: Number of runs with different random numbers. A `mean` is also the mean over trials.
+            truncate: Largest number of steps, or iterations of outermost loops, through which
+                derivatives are propagated backward. The values before these steps count as constants.
+            stop: Output ports (`node.port`) that count as constants, also of nodes inside of loops.
 
         Raises:
-            InputError: a word means nothing, or does not go together with another one.
+            InputError: An argument is invalid, or two arguments exclude each other.
         """
         from mdf_loop.api.differentiated import Differentiated
         from mdf_loop.api.differentiation import DifferentiatedNames
@@ -87,29 +89,29 @@ class Derivable:
         check: bool = False,
         on_interrupt: str | None = None,
     ) -> Gradient:
-        """Compute a number and its derivatives. See `differentiate` for the arguments.
+        """Compute a scalar and its derivatives. See `differentiate` for the arguments.
 
-        A `UserWarning` names derivatives that are nan or infinite although the number is finite.
+        A `UserWarning` names derivatives that are nan or infinite although the scalar is finite.
 
         Args:
-            of: the number.
-            wrt: by what.
-            set: parameters by `node.parameter`.
-            inputs: values by port id.
-            sweep: lists of values for parameters or inputs: derivatives for each member.
-            steps: how often the model is evaluated.
-            dt: the time between one evaluation and the next; see `run`.
-            seed: which random numbers the model draws.
-            trials: how many runs with random numbers of their own.
-            truncate: go back through so many steps, or iterations, at most.
-            stop: output ports that are taken for constants.
-            check: compare the derivatives with central differences between runs.
-            on_interrupt: what Ctrl-C does: `raise`, or `return` derivatives whose check it has ended.
+            of: Terms of the scalar, by output.
+            wrt: Names with respect to which the scalar is differentiated.
+            set: Parameter values by `node.parameter`.
+            inputs: Input values by port id.
+            sweep: Lists of values for parameters or inputs. Each member has its own derivatives.
+            steps: Number of evaluations of the model.
+            dt: Time between two evaluations; see `run`.
+            seed: Seed of the model's random numbers.
+            trials: Number of runs with different random numbers.
+            truncate: Largest number of steps, or iterations, of backward propagation.
+            stop: Output ports that count as constants.
+            check: True compares the derivatives with central differences between runs.
+            on_interrupt: Effect of Ctrl-C during the check: `raise`, or `return` the unchecked derivatives.
 
         Raises:
-            GradientError: a derivative is not what differences are; the sentence names the element.
-            LoopError: a value does not fit, or something has no derivative; the sentence names it.
-            KeyboardInterrupt: Ctrl-C came: `.results` are derivatives that were not checked, or None.
+            GradientError: A derivative differs from the central differences. The message names the element.
+            LoopError: A value does not fit, or an operation has no derivative. The message names the place.
+            KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the unchecked derivatives, or None.
         """
         differentiated = self.differentiate(
             of,
@@ -134,24 +136,24 @@ class Derivable:
         dt: float | str | None = None,
         seed: int | str = 0,
     ) -> Derivatives:
-        """Compute derivatives of outputs: `jacobian["cell.V", "cell.a"]`.
+        """Compute the Jacobian of outputs, with a block for each output and parameter.
 
-        An array has the axes of the output (over time its rows), then those of the parameter. It is
-        computed forward if there are no more numbers to differentiate by than numbers that are
-        differentiated, else in reverse. A `UserWarning` names derivatives that are nan or infinite
-        although the output is finite.
+        The block `jacobian["cell.V", "cell.a"]` has the axes of the output (over time with an axis of rows), followed by the axes of the
+        parameter. Forward mode is used if the parameters have no more elements than the outputs, else
+        reverse mode. A `UserWarning` names derivatives that are nan or infinite although the output is
+        finite.
 
         Args:
-            of: outputs by `node.port`.
-            wrt: by what; see `differentiate`.
-            set: parameters by `node.parameter`.
-            inputs: values by port id.
-            steps: how often the model is evaluated.
-            dt: the time between one evaluation and the next; see `run`.
-            seed: which random numbers the model draws.
+            of: Outputs by `node.port`.
+            wrt: Names with respect to which the outputs are differentiated; see `differentiate`.
+            set: Parameter values by `node.parameter`.
+            inputs: Input values by port id.
+            steps: Number of evaluations of the model.
+            dt: Time between two evaluations; see `run`.
+            seed: Seed of the model's random numbers.
 
         Raises:
-            LoopError: a value does not fit, or something has no derivative; the sentence names it.
+            LoopError: A value does not fit, or an operation has no derivative. The message names the place.
         """
         from mdf_loop.api.differentiation import DifferentiatedNames
         from mdf_loop.api.jacobian import jacobian
@@ -171,21 +173,21 @@ class Derivable:
         dt: float | str | None = None,
         seed: int | str = 0,
     ) -> Derivatives:
-        """Compute the second derivatives of a number: `hessian["cell.a", "cell.b"]` has the axes of a, then of b.
+        """Compute the second derivatives of a scalar.
 
-        A `UserWarning` names second derivatives that are nan or infinite although the number is finite.
+        The block `hessian["cell.a", "cell.b"]` has the axes of a, followed by the axes of b. A `UserWarning` names second derivatives that are nan or infinite although the scalar is finite.
 
         Args:
-            of: the number; see `differentiate`.
-            wrt: by what.
-            set: parameters by `node.parameter`.
-            inputs: values by port id.
-            steps: how often the model is evaluated.
-            dt: the time between one evaluation and the next; see `run`.
-            seed: which random numbers the model draws.
+            of: Terms of the scalar, by output; see `differentiate`.
+            wrt: Names with respect to which the scalar is differentiated twice.
+            set: Parameter values by `node.parameter`.
+            inputs: Input values by port id.
+            steps: Number of evaluations of the model.
+            dt: Time between two evaluations; see `run`.
+            seed: Seed of the model's random numbers.
 
         Raises:
-            LoopError: a value does not fit, or something has no derivative; the sentence names it.
+            LoopError: A value does not fit, or an operation has no derivative. The message names the place.
         """
         from mdf_loop.api.differentiation import DifferentiatedNames
         from mdf_loop.api.jacobian import hessian
@@ -197,5 +199,5 @@ class Derivable:
 
 
 def _outputs_of(terms: Sequence[Loss]) -> tuple[str, ...]:
-    """Return the outputs of all terms of a sum, without duplicates."""
+    """Return the outputs that the terms of an objective read, without duplicates."""
     return tuple(dict.fromkeys(term.output for term in terms))

@@ -14,7 +14,7 @@ from mdf_loop.text_escaping import escape_control_characters
 
 @public_calls
 class Describable:
-    """A compiled model that shows what `run` takes and returns."""
+    """Compiled model that describes its inputs, parameters, states and outputs."""
 
     prepared: Prepared
 

@@ -33,10 +33,9 @@ class Description(Struct, frozen=True):
 
     Attributes:
         dtype: The dtype, such as `float64`; an empty text if it is unknown.
-        shape: The extents; an extent that is known only in a run is a name. None if the rank is unknown.
+        shape: The extents. An extent that only a run determines is a name. None if the rank is unknown.
         unit: The unit that the model states, or an empty text.
-        default: The value that holds if none is given: a number or a list, the text of an expression, or
-            None if there is none.
+        default: The default value: a number, a list, or the text of an expression. None without a default.
     """
 
     dtype: str
@@ -51,7 +50,7 @@ class Description(Struct, frozen=True):
 
 
 class ModelDescription(Struct, frozen=True):
-    """The descriptions of a model, by the names that `run` takes and returns.
+    """Descriptions of all inputs, parameters, states and outputs of a model, by the names that `run` uses.
 
     Attributes:
         name: The name of the model.
@@ -109,7 +108,7 @@ class ModelDescription(Struct, frozen=True):
         )
 
     def to_html(self) -> str:
-        """Return a table in HTML."""
+        """Return the descriptions as a table in HTML."""
         head = ("", "name", "type", "unit", "default")
         return html_table(f"model {self.name}", head, _rows(self.groups), name_column=1)
 
@@ -124,7 +123,7 @@ def _rows(groups: Mapping[str, Mapping[str, Description]]) -> list[tuple[str, ..
 
 
 def _inputs(prepared: Prepared, program: Program) -> Iterable[tuple[str, Description]]:
-    """Yield name and description of each input, in the order of the document."""
+    """Yield the name and the description of each input, in the order of the document."""
     values = {entry.value.name: entry.value for entry in program.inputs}
     for port in open_ports(prepared.document):
         value = next((values[name] for name in port.names if name in values), None)
@@ -138,7 +137,7 @@ def _inputs(prepared: Prepared, program: Program) -> Iterable[tuple[str, Descrip
 
 
 def _written_values(document: Document) -> dict[str, Any]:
-    """Return the value or initial value that the document gives each parameter, by `node.parameter`."""
+    """Return the value or initial value of each parameter in the document, by `node.parameter`."""
     return {
         f"{node.id}.{parameter.id}": parameter.value
         if parameter.default_initial_value is None
@@ -150,7 +149,7 @@ def _written_values(document: Document) -> dict[str, Any]:
 
 
 def _types(prepared: Prepared, names: tuple[str, ...]) -> _Types:
-    """Return dtype and shape of parameters; parameters that a run cannot record are left out."""
+    """Return the dtype and shape of parameters. Omit parameters that a run cannot record."""
     with suppress(LoopError):
         return _types_of(prepared, names)
     types: dict[str, tuple[str, Shape]] = {}
@@ -161,10 +160,10 @@ def _types(prepared: Prepared, names: tuple[str, ...]) -> _Types:
 
 
 def _types_of(prepared: Prepared, names: tuple[str, ...]) -> _Types:
-    """Return dtype and shape of parameters, which one evaluation records.
+    """Return the dtype and shape of parameters from a program that records all of them.
 
     Raises:
-        LoopError: One of them cannot be recorded.
+        LoopError: A parameter cannot be recorded.
     """
     return {
         output.name: (output.value.dtype, output.value.shape)

@@ -1,4 +1,4 @@
-"""Differentiated models, which compute a number and its derivatives in repeated runs."""
+"""Differentiated models, which compute a scalar objective and its derivatives in repeated runs."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from mdf_loop.sweeps import Grid
 from mdf_loop.user_warnings import warn_user
 
 SESSIONS = 16
-"""For how many sets of input types a differentiated model is kept ready."""
+"""Number of sets of input types whose prepared derivatives are cached."""
 
 
 @public_calls
 class Differentiated:
-    """Function from parameters and inputs of a model to a number and its derivatives.
+    """Function from parameters and inputs of a model to a scalar and its derivatives.
 
     Attributes:
-        losses: what the number is: sums over outputs.
-        named: the outputs, and by what they are differentiated.
+        losses: Terms of the scalar, which are sums over outputs.
+        named: Differentiated outputs, and the names with respect to which they are differentiated.
     """
 
     def __init__(
@@ -72,23 +72,23 @@ class Differentiated:
         check: bool = False,
         on_interrupt: str | None = None,
     ) -> Gradient:
-        """Compute the number and its derivatives for these values of parameters and inputs.
+        """Compute the scalar and its derivatives for these values of parameters and inputs.
 
-        A `UserWarning` names derivatives that are nan or infinite although the number is finite.
+        A `UserWarning` names derivatives that are nan or infinite although the scalar is finite.
 
         Args:
-            set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
-            inputs: values by port id; the rest have their defaults.
-            sweep: lists of values for parameters or inputs: a number, and derivatives, for each member; of
-                a grid with an axis for each name.
-            check: compare the derivatives with central differences between runs, of at most 64 elements
-                of each parameter or input.
-            on_interrupt: what Ctrl-C does: `raise`, or `return` derivatives whose check it has ended.
+            set: Parameter values by `node.parameter`. For a state, the initial value.
+            inputs: Input values by port id. Other inputs have their defaults.
+            sweep: Lists of values for parameters or inputs. Each member has a scalar and derivatives. A
+                grid gives one axis for each name.
+            check: True compares the derivatives with central differences between runs, for at most 64
+                elements of each parameter or input.
+            on_interrupt: Effect of Ctrl-C during the check: `raise`, or `return` the unchecked derivatives.
 
         Raises:
-            GradientError: a derivative is not what differences are; the sentence names the element.
-            LoopError: a value does not fit, or something has no derivative; the sentence names it.
-            KeyboardInterrupt: Ctrl-C came: `.results` are derivatives that were not checked, or None.
+            GradientError: A derivative differs from the central differences. The message names the element.
+            LoopError: A value does not fit, or an operation has no derivative. The message names the place.
+            KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the unchecked derivatives, or None.
         """
 
         def compute() -> Gradient:
@@ -116,10 +116,11 @@ class Differentiated:
         inputs: Mapping[str, Any] | None,
         sweep: Mapping[str, Any] | None = None,
     ) -> Gradient:
-        """Return what `run` returns, without check and warnings; an interrupt raises KeyboardInterrupt.
+        """Compute the scalar and its derivatives like `run`, without a check and without warnings.
 
         Raises:
-            LoopError: see `run`.
+            LoopError: The same errors as in `run`.
+            KeyboardInterrupt: Ctrl-C was pressed.
         """
         spec = self.named.specification(set, inputs, sweep)
         return self._gradient(spec, self.named.bound(spec), sweep)
@@ -127,7 +128,7 @@ class Differentiated:
     def _gradient(
         self, spec: RunSpecification, bound: Bound, sweep: Mapping[str, Any] | None
     ) -> Gradient:
-        """Return the number and its derivatives for bound values."""
+        """Return the scalar and its derivatives for bound values."""
         ready = self._made(spec, bound)
         value, changes = ready.run(bound)
         if has_nonfinite(changes.values()) and set(ready.native.values()) - {NATIVE}:
@@ -148,10 +149,11 @@ class Differentiated:
     def _without_matrices(
         self, spec: RunSpecification, bound: Bound, changes: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return the derivatives; compute those that are nan or infinite again, without matrices.
+        """Return the derivatives. Compute derivatives that are nan or infinite again, without matrices.
 
-        In the matrix of an iteration an infinite slope makes all derivatives nan that it is multiplied
-        by 0 for, also those by parameters that do not pass through it.
+        The backward form of small loops on ONNX Runtime multiplies Jacobian matrices of iterations. An
+        infinite slope in such a matrix, multiplied by 0, makes derivatives nan that do not depend on
+        that slope.
         """
         _, others = self._made(spec, bound, loop_backward).run(bound)
         return {n: np.where(np.isfinite(a), a, others[n]) for n, a in changes.items()}
@@ -159,7 +161,7 @@ class Differentiated:
     def _names_in_steps(
         self, gradient: Gradient, spec: RunSpecification, bound: Bound
     ) -> tuple[str, ...]:
-        """Return the names whose derivative is 0.0 only because counts and comparisons are held fixed."""
+        """Return the names whose derivative is 0.0 because iteration counts and comparisons are fixed."""
         zero = [n for n, array in gradient.items() if array.size and not np.any(array)]
         if not zero:
             return ()
@@ -176,7 +178,7 @@ class Differentiated:
         return tuple(name for name in zero if name in steps)
 
     def _refuse_check(self, bound: Bound) -> None:
-        """Refuse a comparison with differences where derivatives are defined otherwise."""
+        """Raise an error if differences between runs cannot reproduce the derivatives."""
         if bound.members:
             raise InputError("a sweep cannot be checked", hint="check one of its members")
         if self._most is not None or self.named.options.stops:
@@ -192,7 +194,7 @@ class Differentiated:
         bound: Bound,
         in_steps: tuple[str, ...],
     ) -> GradientCheck:
-        """Compare derivatives with differences between runs."""
+        """Compare the derivatives with central differences between runs, and return the comparison."""
 
         def runs(sweep: Mapping[str, Array]) -> Mapping[str, Array]:
             return run_members(self.named.prepared, spec, sweep)
@@ -207,6 +209,7 @@ class Differentiated:
         bound: Bound,
         through_kernels: LoopBackward = backward_for_onnxruntime,
     ) -> GradientInOne | GradientOverTime:
+        """Return the prepared derivatives for the types of bound values, from the cache if possible."""
         key = (bound.types, through_kernels)
         with self._lock:
             ready = self._ready.get(key)
@@ -218,6 +221,7 @@ class Differentiated:
     def _read(
         self, spec: RunSpecification, bound: Bound, through_kernels: LoopBackward
     ) -> GradientInOne | GradientOverTime:
+        """Read the model and prepare its derivatives for the types of bound values."""
         prepared = self.named.prepared
         terms = terms_of(self.losses, self.named.outputs)
         targets = tuple(self.named.inputs.values())
@@ -240,7 +244,7 @@ class Differentiated:
 
     @property
     def program(self) -> Program:
-        """Program of the number and its derivatives for the model's own values. The number of steps is an input."""
+        """Program of the scalar and its derivatives for the model's values, with the steps as an input."""
         return self._in_file({}, {})[0]
 
     def save(
@@ -249,22 +253,24 @@ class Differentiated:
         set: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Write a standard `.onnx` file that gives `value`, and `gradient of` each name.
+        """Write a standard `.onnx` file whose outputs are `value` and `gradient of` each name.
 
-        Parameters that it is differentiated by, and over time `steps` and `dt`, are inputs; these, the
-        data of `of`, and `random_keys`, need not be given. It takes memory in proportion to the steps.
+        The inputs of the file are the differentiated parameters, the data of `of`, `random_keys`, and over
+        time `steps` and `dt`. All these inputs are optional. A run of the file needs memory in proportion
+        to the number of steps.
 
-        For other `steps` than saved all that has a row for each step is given with as many: inputs
-        over time, and `data of` an output; else the run fails and names it. A number as data stays
-        one for all steps.
+        A run with another number of `steps` needs that many rows in each input over time and in each
+        `data of` an output. Otherwise the run fails with an error that names the input. Data that are one
+        number apply to all steps.
 
         Args:
-            path: the file.
-            set: values of parameters; those that it is differentiated by can be given another value.
-            inputs: values that fix dtypes and shapes of the file's inputs, and which of them have a row
-                for each step; they are not stored.
+            path: Path of the file.
+            set: Parameter values. The differentiated parameters can have other values when the file runs.
+            inputs: Example values that determine the dtypes and shapes of the file's inputs, and which
+                inputs have a row for each step. The values are not stored.
 
-        Returns the `onnx.ModelProto` that was written.
+        Returns:
+            The `onnx.ModelProto` that was written.
         """
         from mdf_loop.emit import portable, to_onnx
 
@@ -277,13 +283,13 @@ class Differentiated:
     def _in_file(
         self, set: Mapping[str, Any], inputs: Mapping[str, Any]
     ) -> tuple[Program, dict[str, Array]]:
-        """Return the program of a file, and the defaults of its inputs."""
+        """Return the program of an ONNX file with derivatives, and the defaults of its inputs."""
         spec = self.named.specification(set, inputs)
         return program_of_file(self.named, self.losses, spec, self.named.bound(spec), self._most)
 
 
 def _sentence_of_steps(names: Sequence[str]) -> str:
-    """Return the warning about derivatives that are 0.0 because counts and comparisons are held fixed."""
+    """Return a warning of derivatives that are 0.0 because iteration counts and comparisons are fixed."""
     listed = ", ".join(f"'{name}'" for name in names)
     verb = "derivatives by {} are" if len(names) > 1 else "derivative by {} is"
     return (
@@ -294,6 +300,6 @@ def _sentence_of_steps(names: Sequence[str]) -> str:
 
 
 def _over_trials(array: Array, trials: int) -> Array:
-    """Return the sum over all trials of each member."""
+    """Return the sums over trials of an array whose first axis is members times trials."""
     sums: Array = array.reshape(-1, trials, *array.shape[1:]).sum(axis=1)
     return sums

@@ -26,13 +26,14 @@ from mdf_loop.specification import RunSpecification, Selection, Values
 
 
 class DifferentiatedNames:
-    """Outputs that are differentiated with respect to parameters and inputs, in runs of one kind.
+    """Differentiated outputs, and the parameters and inputs with respect to which they are differentiated.
 
     Attributes:
-        outputs: what results call each of them.
-        wrt: by what, as a modeller names it.
-        ports: those of them that are inputs, by the names that programs have for them.
-        options: how the model is read.
+        prepared: The model.
+        outputs: Name of each output in results, by the user's name.
+        wrt: Names of the parameters and inputs, as the user writes them.
+        ports: Name in programs of each of these inputs, by the user's name.
+        options: Compilation options, with the output ports that count as constants.
     """
 
     def __init__(
@@ -56,20 +57,20 @@ class DifferentiatedNames:
         self._own: dict[str, Any] = {}
 
     def by(self, name: str) -> DifferentiatedNames:
-        """Return the same outputs, differentiated with respect to one name."""
+        """Return a copy in which the outputs are differentiated with respect to one name only."""
         return DifferentiatedNames(
             self.prepared, (*self.outputs,), (name,), self._specification, (*self.options.stops,)
         )
 
     @property
     def key(self) -> Hashable:
-        """Everything that determines the derivatives, except values."""
+        """Hashable key of everything that determines the derivatives, except parameter and input values."""
         run = self._specification
         of = (tuple(self.outputs.items()), self.wrt, self.options.stops)
         return *of, run.steps, run.dt, run.values.draws
 
     def _refuse_unknown(self, outputs: Sequence[str]) -> None:
-        """Refuse all names that the model does not have, in one error."""
+        """Raise one error about all names that the model does not have."""
         document, findings = self.prepared.document, Findings()
         for name in outputs:
             with findings.catch():
@@ -81,7 +82,7 @@ class DifferentiatedNames:
 
     @cached_property
     def inputs(self) -> dict[str, str]:
-        """Return the inputs of programs by the names in the document."""
+        """Names of program inputs, by the names in the document."""
         return {name: self.ports.get(name) or input_name(name) for name in self.wrt}
 
     def specification(
@@ -90,7 +91,7 @@ class DifferentiatedNames:
         inputs: Mapping[str, Any] | None = None,
         sweep: Mapping[str, Any] | None = None,
     ) -> RunSpecification:
-        """Return the specification of a run with these values. Parameters that are not set keep the model's values."""
+        """Return the specification of a run with these values. Other parameters keep the model's values."""
         units = self.prepared.model_units
         set, inputs = (
             dict(units.convert_settings(set) or {}),
@@ -108,7 +109,7 @@ class DifferentiatedNames:
         """Return the bound values of a run.
 
         Raises:
-            LoopError: a value does not fit, or does not change a little: all by name.
+            LoopError: A value does not fit, or a differentiated parameter is no float. The error names each.
         """
         bound = self.prepared.bound(spec)
         raise_findings(self._refused(bound))
@@ -136,11 +137,11 @@ class DifferentiatedNames:
         return programs
 
     def controls(self, spec: RunSpecification) -> dict[str, Array]:
-        """Return the inputs that determine the number of steps of that program."""
+        """Return the inputs `steps` and `dt` of a program over time, or no inputs for one evaluation."""
         return control_inputs(spec.steps, spec.dt, self.prepared.options.precision)
 
     def _refuse_unread(self, program: Program) -> None:
-        """Refuse ports at which derivatives are to stop, but which nothing in the model reads."""
+        """Raise an error for a port in `stop` that is no computed output port of the program."""
         stopped = [
             op.where
             for op in walk(program.ops)
@@ -157,12 +158,12 @@ class DifferentiatedNames:
                 )
 
     def _of_model(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the values that the model gives its parameters."""
+        """Return the values of parameters in the document, from a cache if possible."""
         self._own |= values_of(self.prepared, [name for name in names if name not in self._own])
         return {name: self._own[name] for name in names}
 
     def _refused(self, bound: Bound) -> Iterator[Finding]:
-        """Return the error about a value that cannot be changed continuously."""
+        """Yield a finding for each differentiated parameter or input that is no floating-point array."""
         arrays = bound.arrays
         for name, target in self.inputs.items():
             array = arrays[target]

@@ -35,8 +35,8 @@ def engine_results(
     """Run a model in modeci_mdf's engine, and return the selected outputs.
 
     Raises:
-        InputError: the engine cannot compute on that device, or in that precision.
-        LoopError: the engine cannot run the model, or what is asked for is not a number.
+        InputError: The engine cannot compute on that device or in that precision.
+        LoopError: The engine cannot run the model, or a selected output is no number.
     """
     if device == "cuda" or precision != "float64":
         raise InputError(
@@ -91,7 +91,7 @@ def _over_time(
 
 
 def _unrun(engine_run: EngineRun, items: Mapping[str, Item], every: int) -> dict[str, Array]:
-    """Return the number of kept rows that come before the first run of each output's node."""
+    """Return, by output, the number of recorded rows before the first run of the output's node."""
     first: dict[str, int] = {}
     for step, sets in enumerate(engine_run.execution_list):
         for nodes in sets:

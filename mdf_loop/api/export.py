@@ -22,7 +22,7 @@ from mdf_loop.specification import RunSpecification
 def evaluation_as_onnx(
     prepared: Prepared, inputs: Mapping[str, Any] | None, *, origin: bool
 ) -> Any:
-    """Return one evaluation as an ONNX model, with the MDF model beside it if `origin` is given."""
+    """Return one evaluation as an ONNX model, which includes the MDF model if `origin` is True."""
     from mdf_loop.importing.origin import add_origin
 
     program = read(prepared.document, inputs, options=prepared.options)
@@ -34,10 +34,12 @@ def evaluation_as_onnx(
 
 
 def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
-    """Return a run over time as an ONNX model with optional inputs `steps` and `dt`. Its outputs have rows.
+    """Return a run over time as an ONNX model with optional inputs `steps` and `dt`.
+
+    Each output has a leading axis of time.
 
     Raises:
-        InputError: the model cannot be run so.
+        InputError: The model cannot be run over time with these arguments.
     """
     bound = _bound(prepared, spec)
     programs = read_over_time(prepared.document, bound, prepared.options, spec)
@@ -55,13 +57,15 @@ def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
 
 
 def _bound(prepared: Prepared, spec: RunSpecification) -> Bound:
+    """Return the bound inputs of a run. A missing required input is bound by its type alone."""
     try:
         return prepared.bound(spec)
-    except InputError:  # a value is missing, of which the type is enough; else it is raised again
+    except InputError:  # a missing value needs a type only; other errors are raised again
         return Bound.of(bind_types(prepared.document, spec.values.inputs, prepared.options))
 
 
 def _written(program: Program, defaults: Mapping[str, Array], stated: Mapping[str, Any]) -> Any:
+    """Return a program as an ONNX model with default values for inputs and the stated shapes."""
     from mdf_loop.emit import portable, to_onnx
 
     return portable(to_onnx(prepare(program, PORTABLE)), stated, defaults)

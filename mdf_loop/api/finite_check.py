@@ -25,7 +25,7 @@ from mdf_loop.specification import Values
 _Flags = Mapping[str, Data]
 
 _WORDS = re.compile(r"(?<![a-z_])(nan|inf|infinity)(?![a-z_])", re.IGNORECASE)
-"""Words for numbers that are not finite, in an expression."""
+"""Pattern of the words for numbers that are not finite (`nan`, `inf`, `infinity`) in an expression."""
 
 
 def in_evaluation(
@@ -34,10 +34,10 @@ def in_evaluation(
     """Return the first value of one evaluation that is not finite.
 
     Args:
-        outputs: what was computed, with one axis for all members.
-        lengths: of outputs whose members have different numbers of rows, these numbers.
-        results: the same outputs, as users are given them.
-        has_run: by output, for each member, whether its node has run; all others have.
+        outputs: Outputs with one axis for all members.
+        lengths: Numbers of rows of each member, for outputs whose members have different numbers of rows.
+        results: The same outputs in the form that users receive.
+        has_run: Flags of members whose node has run, by output. Outputs without flags have run.
     """
     for name, data in outputs.items():
         if not (_ends_finite(data, lengths[name]) if name in lengths else is_finite(data)):
@@ -58,10 +58,10 @@ def _ends_finite(rows: Any, lengths: Any) -> bool:
 def over_time(
     prepared: Prepared, values: Values, results: Results, completed_run: CompletedRun
 ) -> NotFinite | None:
-    """Return the first value of a run over time that is not finite, if its end is not.
+    """Return the first value of a run over time that is not finite, if the run ends with such a value.
 
-    A state that starts as nan or infinite, such as the time of a spike that has not come, counts only
-    where an output shows it.
+    A state that is nan or infinite initially, such as the time of a spike that never came, is reported
+    only if an output shows the state.
     """
     ends = completed_run.ends.are_finite
     if ends is None:
@@ -83,11 +83,11 @@ def over_time(
 
 
 def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:
-    """Return the first value of a run in modeci_mdf's engine that is not finite, if its end is not.
+    """Return the first value that is not finite, if a run in modeci_mdf's engine ends with such a value.
 
     Args:
-        results: the outputs.
-        unrun: by output, the number of rows before the first run of its node.
+        results: The outputs of the run.
+        unrun: Number of rows before the first run of the output's node, by output.
     """
     if all(is_finite(row) for row in _last_rows(results)):
         return None
@@ -95,7 +95,7 @@ def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:
 
 
 def _last_rows(results: Results) -> Iterable[Array]:
-    """Yield the last row of each output, in memory or read from a store. Yield outputs without rows whole."""
+    """Yield the last row of each output, from memory or a store. Yield an output without rows entirely."""
     for name, data in results.items():
         axes = [axis.name for axis in results.axes_of(name)]
         if "time" not in axes:
@@ -114,7 +114,9 @@ def _starts_so(prepared: Prepared, values: Values, label: str) -> bool:
     if start is None:
         try:
             start = written_value(prepared.document, name)
-        except LoopError:  # what is held of an output or a function starts with what is computed
+        except (
+            LoopError
+        ):  # no parameter: a state of an output or a function starts with a computed value
             return False
     if isinstance(start, str):
         return _WORDS.search(start) is not None
@@ -123,5 +125,5 @@ def _starts_so(prepared: Prepared, values: Values, label: str) -> bool:
 
 
 def notes(results: Results) -> tuple[str, ...]:
-    """Return the sentences about a run that a modeller should read."""
+    """Return the remarks of a run for the user: a sentence about a value that is not finite, or none."""
     return () if results.not_finite is None else (results.not_finite.sentence,)

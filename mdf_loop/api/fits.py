@@ -38,7 +38,7 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
     """Return the fit of a request, or the fits of its subjects.
 
     Raises:
-        LoopError: what is asked for does not fit; the sentence names it.
+        LoopError: An argument does not fit the model or the data. The message names the argument.
     """
     free = free_parameters(model, request)
     if request.shared and not is_of_subjects(request.data):
@@ -53,13 +53,14 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
 
 
 def progress_of(fitted: Fit | Fits) -> str:
-    """Return a sentence that says how far a fit came."""
+    """Return a text about the progress of an interrupted fit, such as `the best of 300 evaluations`."""
     if isinstance(fitted, Fit):
         return f"the best of {fitted.evaluations} evaluations"
     return f"fits of {', '.join(fitted) or 'no subject'}"
 
 
 def _fit(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | Fits:
+    """Return the fit of one subject, or the separate or joint fits of several subjects."""
     if not is_of_subjects(request.data):
         return _one(model, request, free)
     if request.shared:
@@ -70,7 +71,7 @@ def _fit(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | F
 
 
 def _one_by_one(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
-    """Return the fits of subjects, up to the first fit that is stopped."""
+    """Return the fits of subjects one after the other, and stop after the first interrupted fit."""
     fits: dict[str, Fit] = {}
     began = perf_counter()
     for name, each in subjects_of(request):
@@ -90,6 +91,7 @@ def _one_by_one(model: Derivable, request: FitRequest, free: ParameterSpace) -> 
 
 
 def _one(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
+    """Return the fit of one subject to curves, to reaction times, or by a user-defined objective."""
     way = fit_times if request.likelihood else fit_curves
     if request.objective is not None:
         way = fit_objective
@@ -102,7 +104,7 @@ def _one(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
 
 
 def _side_by_side(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
-    """Return the fits of subjects, computed by the workers of a cluster."""
+    """Return the fits of subjects, which the workers of a cluster compute in parallel."""
     assert request.connection is not None
     fits: dict[str, Fit] = {}
     with Stopping(request.time_limit) as stopping, noting(model.prepared.document.files) as files:
@@ -132,6 +134,7 @@ _Subject = tuple[str, FitRequest]
 
 
 def _on_worker(shared: tuple[Derivable, ParameterSpace, dict[str, str]], item: _Subject) -> Fit:
+    """Return the fit of one subject on a worker of a cluster."""
     model, free, request = shared
     check_environment(request, "of this subject")
     with of_subject(item[0]):

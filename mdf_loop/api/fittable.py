@@ -1,4 +1,4 @@
-"""Method `fit` of compiled models."""
+"""Method `fit` of compiled models, which estimates parameters from data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @public_calls
 class Fittable(Derivable):
-    """Model that can be fitted to data."""
+    """Compiled model whose parameters can be fitted to data."""
 
     def fit(
         self,
@@ -42,51 +42,54 @@ class Fittable(Derivable):
         cluster: Any = None,
         on_interrupt: str | None = None,
     ) -> Fit | Fits:
-        """Estimate parameters from data.
+        """Estimate free parameters from data.
 
-        Data are a csv or npz file, a DataFrame of pandas, or arrays by name: a column `time` (or
-        `step`), and one for each output, `cell.V`, or `V` where no other port is called so. Rows
-        belong to the nearest step; nan is skipped; rows of a `trial` are repeats. A column `weight`
-        says how much a row counts, `sd` how exact it is. Columns, bounds and other values may be
-        Quantities of pint: they are converted to the units of the model.
+        Data are a csv or npz file, a pandas DataFrame, or arrays by name. They have a column `time` (or
+        `step`), and a column for each output: `cell.V`, or `V` if no other port has this name. Each row
+        belongs to the nearest step, and nan values are skipped. A column `trial` numbers repeated
+        measurements. A column `weight` has the weight of each row, a column `sd` its standard
+        deviation. Columns, bounds and other values may be pint Quantities, which are converted to the
+        units of the model.
 
-        A `UserWarning` names parameters by which derivatives were nan or infinite in the search although
-        the outputs are finite.
+        A `UserWarning` names parameters whose derivatives were nan or infinite in the search although the
+        outputs were finite.
 
         Args:
-            data: what was observed; by the name of a subject for a fit of each; None with an objective.
-            free: parameters by `node.parameter`, or inputs by port id, with the least and the largest
-                value; of one that keeps a state it is what it starts from.
-            against: outputs that data are of: a name, a list, or the column of each output; without
-                it all columns that are called as outputs are.
-            steps: how often the model is evaluated; by default as long as there are data.
-            dt: the time between one evaluation and the next (see `run`); without it times are steps.
-            set: values of other parameters.
-            inputs: values by port id.
-            likelihood: reaction times instead of curves: `{"rt": output}`, or with choices `{"rt":
-                output, "choice": output}`: what the columns are called, and the outputs they are of, which
-                choices are coded as.
-            trials: how many runs with random numbers of their own tell a likelihood.
-            objective: another number that shall be least: a function of the outputs of one run, by
-                name, or the words of `differentiate`, `{"cell.V": "mean"}`.
-            shared: free parameters that have one value for all subjects (or conditions).
-            start: values from which to search, instead of many points within the bounds.
-            method: `least_squares`, `gradient` (of an objective in words), or `differential_evolution`.
-            points: how many points of a Sobol sequence are tried first.
-            polish: how many of the best of them are improved.
-            seed: of the search, and of the random numbers that the model draws.
-            progress: None for a line on stderr if that is a terminal, True for one always, False for
-                none; or a function that is called with a `FitProgress`, and may return False to end.
-            time_limit: the fit, of all subjects, is ended after so many seconds, with the best that
-                was found.
-            cluster: who computes (see `run`): subjects are shared out; of one fit, or one of
-                subjects that share parameters, the points of each generation.
-            on_interrupt: what Ctrl-C does: `raise` or `return` the best that was found; see `run`.
+            data: Observed data, or a mapping from subjects to data for one fit of each subject. None with
+                an objective.
+            free: Bounds of the free parameters by `node.parameter`, or of inputs by port id: the least and
+                the largest value. For a state, bounds of its initial value.
+            against: Outputs to which the data are compared: a name, a list of names, or the column of
+                each output. By default all columns with the name of an output.
+            steps: Number of evaluations of the model. By default the run is as long as the data.
+            dt: Time between two evaluations (see `run`). Without `dt` times are step numbers.
+            set: Values of other parameters by `node.parameter`.
+            inputs: Input values by port id.
+            likelihood: Outputs of a fit to reaction times, in place of curves: `{"rt": output}`, or with
+                choices `{"rt": output, "choice": output}`. The data have the columns `rt` and `choice`.
+                Choices in the data have the same codes as in the output.
+            trials: Number of runs with different random numbers that estimate a likelihood.
+            objective: Other objective to minimize: a function that receives the outputs of one run by
+                name, or the terms of `differentiate`, such as `{"cell.V": "mean"}`.
+            shared: Free parameters that have one value for all subjects (or conditions).
+            start: Initial values of the search, in place of many points within the bounds.
+            method: `least_squares`, `gradient` (for an objective given as terms), or
+                `differential_evolution`.
+            points: Number of points of a Sobol sequence that are evaluated first.
+            polish: Number of the best points from which local searches start.
+            seed: Seed of the search and of the model's random numbers.
+            progress: None shows a progress line on stderr if stderr is a terminal, True always, False
+                never. A function receives a `FitProgress` and may return False to end the fit.
+            time_limit: Time after which the fit of all subjects ends with the best point so far: seconds,
+                or text such as `"10min"`.
+            cluster: Workers (see `run`). They compute one subject each. Of a single fit, or a fit with
+                `shared`, they compute the points of each generation.
+            on_interrupt: Effect of Ctrl-C: `raise`, or `return` the best point so far; see `run`.
 
         Raises:
-            InputError: a name, a bound or a row of the data does not fit; the sentence names it.
-            LoopError: the model fails wherever it is run.
-            KeyboardInterrupt: Ctrl-C came: `.results` are the best that was found, or None.
+            InputError: A name, a bound or a row of the data does not fit. The message names it.
+            LoopError: The model fails at all points.
+            KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the best fit so far, or None.
         """
         from mdf_loop.api.data_units import convert_data
         from mdf_loop.api.fits import fit, progress_of

@@ -38,7 +38,7 @@ def fit_curves(model: Derivable, request: FitRequest, free: ParameterSpace) -> F
     """Return the least-squares fit of one subject.
 
     Raises:
-        LoopError: what is asked for does not fit; the sentence names it.
+        LoopError: An argument does not fit the model or the data. The message names the argument.
     """
     if request.method == "gradient":
         raise InputError("curves cannot be fitted by gradient", hint="leave method out")
@@ -51,10 +51,16 @@ def fit_curves(model: Derivable, request: FitRequest, free: ParameterSpace) -> F
 
 
 def part_of(model: Derivable, request: FitRequest, free: ParameterSpace, own: Array) -> CurveTerm:
-    """Return the residuals of a subject: the model compared with the data.
+    """Return the residual term of a subject, which compares the model with the data.
+
+    Args:
+        model: The model.
+        request: The arguments of the fit, with the data of the subject.
+        free: The free parameters.
+        own: The indices of the subject's parameters in a point of the search.
 
     Raises:
-        InputError: there are more parameters than data, or a row does not fit.
+        InputError: There are more parameters than data, or a row of the data does not fit.
     """
     observations = observed_by(model, request, request.data)
     refuse_few(len(own), observations.count)
@@ -67,7 +73,7 @@ def part_of(model: Derivable, request: FitRequest, free: ParameterSpace, own: Ar
 def search(
     squares: LeastSquaresObjective, free: ParameterSpace, request: FitRequest, watch: FitMonitor
 ) -> SearchResult:
-    """Minimize the sum of squares."""
+    """Minimize the sum of squares from several starts, and return all optima."""
 
     def starts() -> Array:
         if request.start is not None:
@@ -97,6 +103,7 @@ def told(report: Report, squares: LeastSquaresObjective) -> list[Fit]:
 
 
 def _of_part(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
+    """Return the fit of one subject from a finished least-squares search of all subjects."""
     point, count = report.optimum.best.point[part.indices], part.observations.count
     rows = part.residuals(point[None])[0]
     sse, exact = float(rows @ rows), part.observations.exact
@@ -122,7 +129,7 @@ def _of_part(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
 
 
 def _curves(part: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
-    """Return the outputs at a point, with the data."""
+    """Yield the curve of each observed output at a point, with its data and residuals."""
     outputs = part.model.outputs(part.free.values(point[None]))
     unit = "" if dt is None else unit
     dt = 1.0 if dt is None else dt

@@ -1,4 +1,4 @@
-"""Outputs of a compiled model for many members, and their derivatives, as a fit needs them."""
+"""Interface of fits to a compiled model: its outputs for many parameter values, and their derivatives."""
 
 from __future__ import annotations
 
@@ -23,30 +23,39 @@ from mdf_loop.sharing import RETRIES
 from mdf_loop.specification import RunSpecification, Selection
 
 AT_ONCE = 1 << 26
-"""Bytes of outputs that members of one sweep may give together."""
+"""Largest total size of the outputs of one sweep, in bytes."""
 
 RUNS = 100
-"""Runs that a fit needs, or about as many."""
+"""Approximate number of runs of a fit, from which the runs decide whether machine code pays off."""
 
 PARTS = 16
-"""Into how many parts members are cut for the workers of a cluster."""
+"""Number of parts into which members are divided for the workers of a cluster."""
 
 NEAR = 1e-6
-"""How far above and below derivatives are looked for that nothing else tells, in parts of a number."""
+"""Relative step of central differences, for models without exact derivatives."""
 
 
 _Part = tuple[int, dict[str, Array]]
-"""Members from a place on."""
+"""Number of the first of several consecutive members, and the parameter values of these members."""
 
 
 def _on_worker(shared: tuple[Prepared, RunSpecification, dict[str, str]], part: _Part) -> Any:
+    """Return the outputs of a part of the members on a worker of a cluster."""
     prepared, spec, output_names = shared
     check_environment(output_names, "of this fit")
     return run_what_can(prepared, spec, part[1])
 
 
 class FittedModel:
-    """Model with values for its free parameters, and selected outputs."""
+    """Model with selected outputs as functions of its free parameters.
+
+    Attributes:
+        prepared: The compiled model.
+        names: Names of the selected outputs.
+        spec: Specification of a run with the selected outputs.
+        free: Names of the free parameters.
+        without: Reason why exact derivatives are unavailable, or an empty text.
+    """
 
     def __init__(
         self,
@@ -70,7 +79,7 @@ class FittedModel:
         self.without: str = ""
 
     def outputs(self, members: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs of all members along the first axis, computed in batches that fit in memory."""
+        """Return the outputs of all members along the first axis, computed in batches of bounded size."""
         count = len(next(iter(members.values())))
         if self._tasks is not None and count > 1:
             return self._shared_out(self._tasks, members, count)
@@ -88,7 +97,7 @@ class FittedModel:
     def _shared_out(
         self, tasks: Tasks[_Part, dict[str, Array]], members: Mapping[str, Array], count: int
     ) -> dict[str, Array]:
-        """Return the outputs of all members, computed by the workers of a cluster in several parts."""
+        """Return the outputs of all members, which the workers of a cluster compute in several parts."""
         size = -(-count // PARTS)
         parts = [
             (place, {name: rows[place : place + size] for name, rows in members.items()})
@@ -109,7 +118,7 @@ class FittedModel:
             raise outputs_by_part[0]
         none = {name: np.full_like(rows[:1], np.nan, float) for name, rows in there[0].items()}
         for place, rows in parts:
-            if isinstance(outputs_by_part[place], LoopError):  # none of these members can be run
+            if isinstance(outputs_by_part[place], LoopError):  # all members of this part failed
                 length = len(next(iter(rows.values())))
                 outputs_by_part[place] = {
                     name: np.repeat(row, length, axis=0) for name, row in none.items()
@@ -125,7 +134,10 @@ class FittedModel:
         return StopReason.TIME_LIMIT if self._connection.is_overdue else None
 
     def jacobian(self, values: Mapping[str, Array]) -> Mapping[tuple[str, str], Array]:
-        """Return the derivatives of the outputs, by differences if there are no exact ones (`without` states why)."""
+        """Return the derivatives of the outputs by the free parameters.
+
+        Without exact derivatives, return central differences and set `without` to the reason.
+        """
         if not self.without:
             try:
                 values_of_member = with_member(self.prepared.document, self.spec.values, values)
@@ -137,20 +149,20 @@ class FittedModel:
         return self._differences(values)
 
     def check_method(self, values: Mapping[str, Array], method: str | None) -> None:
-        """Refuse least squares for outputs that random numbers change, and warn of outputs that jump.
+        """Refuse least squares for random outputs, and warn of outputs that change only in steps.
 
         Args:
-            values: values of free parameters.
-            method: the method that was given; None is the default.
+            values: Values of the free parameters.
+            method: Method that the user requests, or None for the default.
 
         Raises:
-            InputError: an output is drawn, and least squares were not given explicitly.
+            InputError: An output depends on random numbers, and the user does not request least squares.
         """
         if method == "least_squares":
             return
         try:
             program = program_of(self._named, self.spec.values, values)
-        except UnsupportedError:  # the run, or its derivatives, will say so
+        except UnsupportedError:  # the run or its derivatives raise the error
             return
         refuse_draws(program)
         if method is None:
@@ -158,14 +170,16 @@ class FittedModel:
 
     @cached_property
     def _named(self) -> DifferentiatedNames:
+        """Selected outputs, differentiated with respect to the free parameters."""
         return DifferentiatedNames(self.prepared, self.names, self.free, self.spec)
 
     @cached_property
     def _jacobian(self) -> Jacobian:
+        """Prepared Jacobian of the selected outputs by the free parameters."""
         return jacobian_of(self._named)
 
     def _differences(self, values: Mapping[str, Array]) -> dict[tuple[str, str], Array]:
-        """Return central differences of all numbers, computed in one sweep."""
+        """Return central differences by all elements of the free parameters, one sweep per parameter."""
         differences = {}
         for name, value in values.items():
             value = np.asarray(value)

@@ -1,4 +1,4 @@
-"""Fits to an objective of the user: a function of outputs, or a number with derivatives."""
+"""Fits to a user-defined objective: a function of outputs, or a sum of differentiable terms."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Costs = Callable[[Array], Array]
 
 
 def fit_objective(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
-    """Minimize an objective over the free parameters.
+    """Minimize a user-defined objective over the free parameters, and return the fit.
 
     Raises:
-        LoopError: what is asked for does not fit; the sentence names it.
+        LoopError: An argument does not fit the model or the data. The message names the argument.
     """
     in_words = isinstance(request.objective, Mapping)
     if not in_words and not callable(request.objective):
@@ -74,6 +74,7 @@ def _found(
     free: ParameterSpace,
     watch: FitMonitor,
 ) -> list[Optimum]:
+    """Return the optima of an objective: from one differential evolution, or from several descents."""
     size = len(free.elements)
     if request.start is not None:
         begin = free.normalize(request.start)[None]
@@ -97,8 +98,8 @@ class _TermObjective:
     """Objective that is a sum of terms of `differentiate`.
 
     Attributes:
-        nonfinite: names of free parameters, filled by a search: derivatives by them were nan or infinite
-            where the number is finite.
+        nonfinite: Names of free parameters whose derivatives were nan or infinite although the objective
+            was finite. A search adds the names.
     """
 
     def __init__(self, model: Derivable, request: FitRequest, free: ParameterSpace) -> None:
@@ -117,19 +118,19 @@ class _TermObjective:
         )
 
     def warn_of_steps(self, values: Mapping[str, Array]) -> None:
-        """Warn if the outputs jump, since the search uses derivatives."""
+        """Warn if outputs change only in steps, since the search uses derivatives."""
         named = self._differentiated.named
         warn_of_steps(named, program_of(named, self._values, values))
 
     def costs(self, points: Array) -> Array:
-        """Return the objective at each point."""
+        """Return the value of the objective at each point."""
         base_values, values = self._values, self._free.values(points)
         return np.asarray(
             self._differentiated.evaluate(base_values.set, base_values.inputs, values).value
         )
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """Return the objective at a point, and its derivatives."""
+        """Return the value of the objective at a point, and its gradient."""
         member_values = with_member(self._document, self._values, self._free.values(point))
         cost_and_gradient = self._differentiated.evaluate(member_values.set, member_values.inputs)
         if np.isfinite(cost_and_gradient.value):
@@ -143,7 +144,7 @@ class _TermObjective:
 
 
 class _FunctionObjective:
-    """Objective that is a function of the outputs of one run."""
+    """Objective that is a Python function of the outputs of one run."""
 
     def __init__(self, model: Derivable, request: FitRequest, free: ParameterSpace) -> None:
         names = [item.name for item in named_items(model.prepared.document, Selection()).values()]
@@ -157,6 +158,11 @@ class _FunctionObjective:
         return np.array([self._number(self._function(member)) for member in members])
 
     def _number(self, value: Any) -> float:
+        """Return the value of the user's function as a float.
+
+        Raises:
+            InputError: The value is no number.
+        """
         try:
             return float(value)
         except (TypeError, ValueError):

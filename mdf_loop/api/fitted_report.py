@@ -1,4 +1,4 @@
-"""Report of every fit: estimates with their uncertainty, starts, and the model with the estimates."""
+"""Report of a fit: estimates with their uncertainty, starts, and the model with the estimates."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Report(Struct, frozen=True):
         """Return the fit of a subject.
 
         Args:
-            free: its parameters.
-            uncertainty: how sure its numbers are; None where nobody knows.
-            method: how they were searched for.
-            own: which of all numbers they are; all of them by default.
-            **fields: The other fields of the report.
+            free: The free parameters of the subject.
+            uncertainty: Uncertainty of the subject's estimates, or None if it is unknown.
+            method: Name of the search method.
+            own: Indices of the subject's parameters in a point of the search. By default all indices.
+            **fields: Further fields of the fit.
         """
         own = np.arange(len(free.elements)) if own is None else own
         best, spec = self.optimum.best, self.request.spec
@@ -68,13 +68,14 @@ class Report(Struct, frozen=True):
         )
 
     def _start(self, free: ParameterSpace, own: Array, optimum: Optimum) -> FitStart:
+        """Return the record of one local search: its start, its end, and whether it agrees with the best."""
         began, ended = (plain(free.values(point[own])) for point in (optimum.start, optimum.point))
         return FitStart(
             began, ended, optimum.cost, self.optimum.agrees(optimum), self.optimum.ties(optimum)
         )
 
     def _with_estimates(self, values: Mapping[str, Array]) -> Any:
-        """Return the compiled model with these values, and those that were set, as its parameters."""
+        """Return the compiled model whose parameters have the estimates and the values that the user set."""
         prepared = self.model.prepared
         run_values = self.request.spec.values
         written = with_member(prepared.document, type(run_values)(set=run_values.set), values)
@@ -87,9 +88,9 @@ def criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
     """Return the log likelihood and the information criteria for a number of free parameters.
 
     Args:
-        cost: minus the log likelihood.
-        numbers: how many were estimated.
-        count: how many were observed.
+        cost: Negative log likelihood.
+        numbers: Number of estimated parameters.
+        count: Number of observed values.
     """
     return {
         "log_likelihood": -cost,
@@ -100,14 +101,14 @@ def criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
 
 
 def plain(values: Mapping[str, Array]) -> dict[str, Any]:
-    """Return values with Python numbers in place of arrays without axes."""
+    """Return parameter values with Python floats in place of arrays without axes."""
     return {name: float(v) if np.ndim(v) == 0 else np.asarray(v) for name, v in values.items()}
 
 
 def _estimated(
     free: ParameterSpace, point: Array, uncertainty: Uncertainty | None
 ) -> dict[str, Any]:
-    """Return estimates and their uncertainty, or estimates alone if the uncertainty is unknown."""
+    """Return the fields of a fit about estimates and their uncertainty, which may be unknown (None)."""
     estimates = free.values(point)
     at = [k for k, place in enumerate(point) if place in (0.0, 1.0)]
     fields = {

@@ -1,4 +1,4 @@
-"""Fits of decisions: the likelihood of choices and reaction times, estimated from trials."""
+"""Fits of decisions by the likelihood of choices and reaction times, which simulated trials estimate."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from mdf_loop.results.fit_data import Distribution
 from mdf_loop.sweeps import evenly
 
 WORDS = ("rt", "choice")
-"""What can be observed of a decision."""
+"""Columns of the data of decisions: reaction time and choice."""
 
 GENERATIONS = 12
-"""Of the differential evolution: what it has found is settled with other random numbers."""
+"""Largest number of generations of differential evolution, before a refinement with other random numbers."""
 
 FEWEST = 5
-"""Points that a differential evolution can begin with."""
+"""Least number of initial points of differential evolution."""
 
 REDRAWN = 8
-"""Sets of random numbers with which that is."""
+"""Number of sets of random numbers with which the refinement estimates each likelihood."""
 
 
 def fit_times(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
-    """Return the fit of one subject.
+    """Return the fit of one subject to observed reaction times and choices.
 
     Raises:
-        LoopError: what is asked for does not fit; the sentence names it.
+        LoopError: An argument does not fit the model or the data. The message names the argument.
     """
     size = len(free.elements)
     part = decisions_of(model, request, free, np.arange(size))
@@ -61,10 +61,16 @@ def fit_times(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fi
 def decisions_of(
     model: Derivable, request: FitRequest, free: ParameterSpace, own: Array
 ) -> DecisionTerm:
-    """Return the likelihood of a subject: the model compared with the observed decisions.
+    """Return the likelihood term of a subject, which compares the model with the observed decisions.
+
+    Args:
+        model: The model.
+        request: The arguments of the fit, with the data of the subject.
+        free: The free parameters.
+        own: The indices of the subject's parameters in a point of the search.
 
     Raises:
-        InputError: there are more parameters than data, or a column or an output is missing.
+        InputError: There are more parameters than data, or a column or an output is missing.
     """
     times, outputs = observed_times(model, request)
     refuse_few(len(own), times.count)
@@ -75,10 +81,10 @@ def decisions_of(
 def observed_times(
     model: Derivable, request: FitRequest
 ) -> tuple[ReactionTimeData, tuple[str, ...]]:
-    """Return the observed choices and times, and the corresponding outputs.
+    """Return the observed choices and times, and the names of the corresponding outputs.
 
     Raises:
-        InputError: a column or an output is missing.
+        InputError: A column or an output is missing, or an argument does not suit a likelihood.
     """
     likelihood = request.likelihood
     if "rt" not in likelihood or not set(likelihood) <= set(WORDS):
@@ -116,6 +122,7 @@ def observed_times(
 
 
 def _column(table: Table, word: str, output: str) -> Array:
+    """Return the column `word` of the data, or raise an error that suggests to rename a column."""
     return find_column(table, (word,), f"'{output}'", f"rename the one of '{output}' to '{word}'")
 
 
@@ -123,7 +130,7 @@ def evolved(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
     """Return the best point of differential evolution for one subject with one set of random numbers.
 
     Raises:
-        InputError: the data are none of the model's, or a parameter changes nothing.
+        InputError: The data are outside the range of the model, or a parameter has no effect.
     """
     (part,), size = likelihood.parts, likelihood.size
     begin = _begin(likelihood, request)
@@ -139,7 +146,7 @@ def evolved(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
 
 
 def _begin(likelihood: LikelihoodObjective, request: FitRequest) -> Array:
-    """Return the initial points: the best of points within the bounds, or a cloud around a start."""
+    """Return the initial points of the search: ranked Sobol points, or a random cloud around a start."""
     size = likelihood.size
     if request.start is None:
         return rank_points(evenly(request.points, size, request.seed), likelihood.costs)
@@ -155,7 +162,14 @@ def told_of_times(
     likelihood: LikelihoodObjective,
     start: Callable[[], Array],
 ) -> list[Fit]:
-    """Return the fit of each subject, refined with other random numbers from the best start."""
+    """Refine the minimum near a start with other random numbers, and return the fit of each subject.
+
+    Args:
+        model: The model.
+        request: The arguments of the fit.
+        likelihood: The likelihood of all subjects.
+        start: A function that returns the point from which the refinement starts.
+    """
     seeds = np.random.default_rng(request.seed).integers(0, 2**62, REDRAWN)
     sure: list[Uncertainty] = []
 
@@ -170,6 +184,7 @@ def told_of_times(
 
 
 def _of_part(report: Report, part: DecisionTerm, sure: Uncertainty | None, seeds: Array) -> Fit:
+    """Return the fit of one subject from a finished likelihood search of all subjects."""
     point = report.optimum.best.point[part.indices]
     shares = part.pooled_shares(point[None], seeds)[0]
     cost = -float(np.log(shares) @ part.times.observed)
@@ -185,7 +200,7 @@ def _of_part(report: Report, part: DecisionTerm, sure: Uncertainty | None, seeds
 
 
 def _distributions(part: DecisionTerm, shares: Array) -> tuple[Distribution, ...]:
-    """Return the bins of observed times with the counts that the model predicts."""
+    """Return the distribution of each choice: bins with the observed and the predicted counts."""
     expected = shares * part.times.count
     distributions, at = [], 0
     for each in part.times.bins:

@@ -25,12 +25,12 @@ from mdf_loop.results.fit import Fit, Fits
 
 
 def fit_together(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fits:
-    """Fit all subjects: `shared` parameters have one value, the others one value for each subject.
+    """Fit all subjects jointly: `shared` parameters have one value, other parameters one for each subject.
 
-    It begins where each subject's own fit has ended.
+    The joint search starts from the optima of separate fits of the subjects.
 
     Raises:
-        LoopError: what is asked for does not fit; the sentence names it.
+        LoopError: An argument does not fit the model or the data. The message names the argument.
     """
     if request.objective is not None:
         raise InputError("shared ties subjects, but an objective has none", hint="leave it out")
@@ -51,11 +51,13 @@ def fit_together(model: Derivable, request: FitRequest, free: ParameterSpace) ->
 
 
 class _JointFit(Struct, frozen=True):
-    """All subjects of a joint fit.
+    """Subjects of a joint fit.
 
     Attributes:
-        places: which numbers of a point are those of each.
-        size: how many there are.
+        request: Arguments of the fit, with the data of all subjects.
+        places: Indices of each subject's parameters in a joint point.
+        size: Number of elements of a joint point.
+        watch: Progress and limits of the fit.
     """
 
     request: FitRequest
@@ -64,7 +66,7 @@ class _JointFit(Struct, frozen=True):
     watch: FitMonitor
 
     def parts(self, of: Callable[[FitRequest, Array], AnyTerm]) -> list[AnyTerm]:
-        """Return the comparison of the model with the data of each subject."""
+        """Return the objective term of each subject. `of` creates a term from a request and indices."""
         parts = []
         for (name, each), own in zip(subjects_of(self.request), self.places, strict=True):
             with of_subject(name):
@@ -72,7 +74,14 @@ class _JointFit(Struct, frozen=True):
         return parts
 
     def starts(self, parts: Sequence[AnyTerm], least: Callable[[AnyTerm], Array]) -> Array:
-        """Return initial points at each subject's minimum, or of the first subjects if the fit is stopped."""
+        """Return the starts of the joint search, from the separate optimum of each subject.
+
+        If the fit is stopped meanwhile, the remaining subjects have no optimum of their own.
+
+        Args:
+            parts: Objective terms of the subjects.
+            least: A function that returns the optimum of one subject alone.
+        """
         alone: list[Array] = []
         for name, part in zip(self.request.data, parts, strict=True):
             with of_subject(name):
@@ -83,7 +92,7 @@ class _JointFit(Struct, frozen=True):
 
 
 def _curves(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> list[Fit]:
-    """Return the joint fits of curves."""
+    """Return the fit of each subject from a joint least-squares search."""
     request, watch = subjects.request, subjects.watch
     parts = subjects.parts(lambda each, own: part_of(model, each, free, own))
 
@@ -102,7 +111,7 @@ def _curves(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> list
 
 
 def _decisions(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> list[Fit]:
-    """Return the joint fits of decisions."""
+    """Return the fit of each subject from a joint search of the likelihood of decisions."""
     request, watch = subjects.request, subjects.watch
     parts = subjects.parts(lambda each, own: decisions_of(model, each, free, own))
 
@@ -118,7 +127,7 @@ def _decisions(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> l
 
 
 def _places(free: ParameterSpace, shared: Sequence[str], subjects: int) -> list[Array]:
-    """Return the positions of each subject's parameters in a joint point."""
+    """Return the indices of each subject's parameters in a joint point, shared parameters first."""
     tied = np.repeat(
         [each.name in shared for each in free.parameters],
         [each.lower.size for each in free.parameters],
@@ -134,9 +143,15 @@ def _places(free: ParameterSpace, shared: Sequence[str], subjects: int) -> list[
 
 
 def _starts(alone: Sequence[Array], places: Sequence[Array], size: int) -> Array:
-    """Return joint starts: own parameters of each subject, with the median and each value of shared ones.
+    """Return the starts of a joint search from the separate optima of the subjects.
 
-    Those of which there are none yet have the median.
+    Unshared parameters start at the optimum of their subject. Shared parameters start at the median of
+    all optima in the first start, and at the optimum of one subject in each other start.
+
+    Args:
+        alone: Separate optima of the first subjects. Other subjects start at the median.
+        places: Indices of each subject's parameters in a joint point.
+        size: Number of elements of a joint point.
     """
     median = np.median(alone, axis=0)
     points = [*alone, *[median] * (len(places) - len(alone))]
@@ -151,7 +166,7 @@ def _starts(alone: Sequence[Array], places: Sequence[Array], size: int) -> Array
 
 
 def _tied(places: Sequence[Array]) -> Array:
-    """Return a mask of the parameters of a subject that all subjects share."""
+    """Return a mask of those parameters of a subject that all subjects share."""
     if len(places) == 1:
         return np.zeros(len(places[0]), bool)
     is_tied: Array = places[0] == places[1]

@@ -1,4 +1,4 @@
-"""Requests of fits: checks of data and parameters."""
+"""Checked arguments of fits, and checks of data and free parameters against the model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ METHODS = ("least_squares", "gradient", "differential_evolution")
 class FitRequest(Struct, frozen=True):
     """Checked arguments of `CompiledModel.fit`.
 
-    `connection` is the connection to the cluster, once there is one.
+    Attributes:
+        connection: Open connection to the cluster, or None.
     """
 
     data: Any
@@ -90,9 +91,11 @@ class FitRequest(Struct, frozen=True):
         """Return the checked arguments.
 
         Raises:
-            InputError: a word means nothing, or does not go together with another one.
+            InputError: An argument is invalid, or two arguments exclude each other.
         """
-        some = 1 if steps is None and dt is not None else steps  # as many as there will be data
+        some = (
+            1 if steps is None and dt is not None else steps
+        )  # the data determine the number later
         spec = specify(inputs, set=set, steps=some, dt=dt, seed=seed, trials=trials, nan="ignore")
         for what, number in (("points", points), ("polish", polish)):
             if not is_whole(number) or number < 1:
@@ -130,6 +133,7 @@ class FitRequest(Struct, frozen=True):
 def _refuse_together(
     data: Any, against: Any, likelihood: Mapping[str, str], objective: Any, trials: Any
 ) -> None:
+    """Raise an error for arguments of a fit that exclude each other or need another argument."""
     ways = {"against": against is not None, "likelihood": bool(likelihood)}
     ways["objective"] = objective is not None
     given_names = [name for name, is_given in ways.items() if is_given]
@@ -148,14 +152,14 @@ def _refuse_together(
         )
 
 
-# --- parts of it ----------------------------------------------------------------------------------
+# --- parameters and data --------------------------------------------------------------------------
 
 
 def free_parameters(model: Derivable, request: FitRequest) -> ParameterSpace:
-    """Return the free parameters with the shapes that the model gives them.
+    """Return the space of the free parameters, with their shapes in the model.
 
     Raises:
-        InputError: a name is unknown, or bounds are none.
+        InputError: A name is unknown, or bounds are invalid.
     """
     prepared, names = model.prepared, tuple(request.free)
     ports = {
@@ -181,10 +185,10 @@ def _shape(prepared: Prepared, name: str, request: FitRequest) -> tuple[int, ...
 
 
 def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observations:
-    """Return the observed rows of outputs.
+    """Return the observed values of each output, matched to the steps of the run.
 
     Raises:
-        InputError: a column or a row does not fit; the sentence names it.
+        InputError: A column or a row of the data does not fit. The message names it.
     """
     table = read_table(data)
     document = model.prepared.document
@@ -204,7 +208,7 @@ def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observation
 
 
 def _names_of_items(document: Document) -> Iterator[str]:
-    """Yield the names that columns of outputs, parameters and functions can have."""
+    """Yield all names under which a data column can refer to an output, a parameter or a function."""
     for item in items(document):
         yield item.name
         if item.kind == "output_ports":
@@ -214,15 +218,15 @@ def _names_of_items(document: Document) -> Iterator[str]:
 def refuse_columns_of_inputs(
     document: Document, columns: Iterable[str], read: Container[str]
 ) -> None:
-    """Refuse columns that have the name of an input and would be ignored.
+    """Refuse data columns that have the name of an input and would be ignored.
 
     Args:
-        document: the model.
-        columns: names of columns of the data.
-        read: names of columns that the fit reads.
+        document: The model.
+        columns: Names of the columns of the data.
+        read: Names of the columns that the fit reads.
 
     Raises:
-        InputError: there is such a column.
+        InputError: A column has the name of an input.
     """
     ports = {name for port in open_ports(document) for name in port.names}
     for name in columns:
@@ -236,10 +240,12 @@ def refuse_columns_of_inputs(
 
 
 def columns_of(document: Document, against: Any) -> dict[str, tuple[str, ...]]:
-    """Return, by output, the names that its column may have: the specified one, its own, and that of its port.
+    """Return, by output, the possible names of its data column.
+
+    These are the name in the mapping `against`, or else the names of the output and of its port.
 
     Raises:
-        UnknownNameError: there is no such output.
+        UnknownNameError: The model has no such output.
     """
     if isinstance(against, Mapping):
         mapping = arguments.mapping(against, "against", "against={'cell.V': 'V'}")
@@ -251,17 +257,17 @@ def columns_of(document: Document, against: Any) -> dict[str, tuple[str, ...]]:
 def fitted_model(
     model: Derivable, request: FitRequest, steps: int | None, outputs: Sequence[str]
 ) -> FittedModel:
-    """Return the model over a number of steps with these outputs selected."""
+    """Return the model of a fit, with these outputs of a run over `steps` evaluations."""
     dt = None if steps is None else request.spec.dt
     spec = replace(request.spec, steps=steps, dt=dt)
     return FittedModel(model.prepared, spec, outputs, tuple(request.free), request.connection)
 
 
 def refuse_few(numbers: int, data: int) -> None:
-    """Refuse fits with more free numbers than data.
+    """Refuse a fit with fewer data than free numbers.
 
     Raises:
-        InputError: there are more.
+        InputError: There are more free numbers than data.
     """
     if data < numbers:
         raise InputError(
@@ -280,14 +286,14 @@ def is_of_subjects(data: Any) -> bool:
 
 
 def subjects_of(request: FitRequest) -> Iterator[tuple[str, FitRequest]]:
-    """Return the request of each subject by its name."""
+    """Yield the name of each subject, and the fit request with the data of this subject."""
     for name, data in request.data.items():
         yield name, replace(request, data=data)
 
 
 @contextmanager
 def of_subject(name: str) -> Iterator[None]:
-    """Add the name of the subject to errors."""
+    """Add the name of the subject to the messages of errors that are raised inside this context."""
     try:
         yield
     except LoopError as error:

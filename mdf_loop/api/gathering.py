@@ -1,4 +1,4 @@
-"""Results of a run, with the axes of members and trials in front."""
+"""Assembly of the results of a run, with leading axes of members and trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,18 @@ def results_of(
     units: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Results:
-    """Return the results of a run. `more` are further arguments of `Results`."""
+    """Return the results of a run from its outputs, which have one merged axis of members and trials.
+
+    Args:
+        prepared: The compiled model.
+        bound: The bound values of the run.
+        outputs: The outputs by name.
+        device: The device of the run.
+        loops: Reports of the loops by name.
+        axes: Axes that follow the axes of members and trials.
+        units: Units of results besides the units of the model.
+        **more: Further arguments of `Results`.
+    """
     members = member_axes(bound)
     lengths = more.pop("lengths", None)
     return Results(
@@ -48,14 +59,14 @@ def seed_of(bound: Bound) -> int | None:
 
 
 def member_axes(bound: Bound) -> tuple[Axis, ...]:
-    """Return the axes of simultaneous runs: members of a sweep, then trials."""
+    """Return the leading axes of the results: members of a sweep, then trials."""
     swept = (Axis("batch", bound.members, is_swept=True),) if bound.members else ()
     trials = bound.streams.numbers
     return swept if trials is None else (*swept, Axis("trial", {"trial": trials}))
 
 
 def laid_out(results: Results, sweep: Mapping[str, Any]) -> Results:
-    """Return the results of a grid with one axis for each name. Results of other sweeps stay as they are."""
+    """Divide the axis of members into one axis for each name of a grid. Return other results unchanged."""
     if not isinstance(sweep, Grid):
         return results
     taken_names = {*results, *(axis.name for axis in results.axes), "step"}

@@ -13,18 +13,20 @@ from mdf_loop.losses import Loss
 from mdf_loop.results.gradient import Gradient, GradientCheck
 
 MOST = 64
-"""Elements of one parameter or input that are looked at, evenly spaced."""
+"""Largest number of checked elements of one parameter or input; they are evenly spaced."""
 
 NEAR: Mapping[str, tuple[float, float]] = {"float64": (1e-5, 1e-5), "float32": (5e-3, 1e-2)}
-"""By dtype how far above and below, in parts of a number (and half as far, which tells how exact a
-difference is), and how much a derivative may be off, in parts of the largest."""
+"""Relative step of the differences, and tolerance of a derivative relative to the largest one, by dtype.
+
+Differences with half of the step estimate the error of a difference."""
 
 WIDE = (0.05, 0.5)
-"""How far above and below, in parts of a number, where only iteration counts and comparisons change: as far as
-the first of these that changes the number."""
+"""Relative steps for parameters that change the scalar only through iteration counts and comparisons.
+
+The first step that changes the scalar is used."""
 
 _Runs = Callable[[Mapping[str, Array]], Mapping[str, Array]]
-"""Outputs of a sweep, with its members in front."""
+"""Function that returns the outputs of the members of a sweep along the first axis."""
 
 
 def checked(
@@ -36,24 +38,24 @@ def checked(
     front: int,
     in_steps: Collection[str] = (),
 ) -> GradientCheck:
-    """Compare derivatives with central differences.
+    """Compare derivatives with central differences, and return the largest deviation.
 
     Args:
-        gradient: the derivatives.
-        at: the values by which was differentiated.
-        losses: Terms of the number.
-        outputs: Names in the results, by the names of outputs in losses.
-        runs: the model itself.
-        front: how many axes outputs have between that of members and that of time: one for trials.
-        in_steps: names by which the number changes only in steps.
+        gradient: The derivatives.
+        at: The values of the differentiated parameters and inputs.
+        losses: The terms of the scalar.
+        outputs: Names in the results, by the names of outputs in `losses`.
+        runs: A function that runs the members of a sweep.
+        front: Number of axes of outputs between the axes of members and of time: 1 with trials, else 0.
+        in_steps: Names by which the scalar changes only in steps.
 
     Raises:
-        GradientError: one differs; the sentence names the element.
+        GradientError: A derivative differs from the difference. The message names the element.
     """
     check = GradientCheck()
     for name, values in at.items():
         places = _places(values)
-        if not places:  # there is nothing to move
+        if not places:  # an empty array has no derivatives
             continue
         near, allowed = NEAR.get(str(values.dtype), (5e-2, 0.1))
 
@@ -73,7 +75,7 @@ def checked(
 
 
 def _sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, Array]:
-    """Return the members of a sweep in which each element of one name is moved by its step."""
+    """Return a sweep in which the checked elements of one name are moved one by one by their steps."""
     values = at[name]
     pairs = zip(_places(values), steps, strict=True)
     rows = [_moved(values, place, step * k) for place, step in pairs for k in _AT]
@@ -81,7 +83,7 @@ def _sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, Array]
 
 
 def _differences(steps: Array, numbers: Array, dtype: Any) -> tuple[Array, Array]:
-    """Return extrapolated central differences, with an error bound for each."""
+    """Return extrapolated central differences (Richardson), and an error bound of each."""
     wide = (numbers[:, 0] - numbers[:, 1]) / (2 * steps)
     half = (numbers[:, 2] - numbers[:, 3]) / steps
     rounding = _rounding(steps, numbers, dtype)
@@ -91,7 +93,7 @@ def _differences(steps: Array, numbers: Array, dtype: Any) -> tuple[Array, Array
 def _differences_in_steps(
     moved: Callable[[float], tuple[Array, Array]], dtype: Any
 ) -> tuple[Array, Array]:
-    """Return plain central differences over steps that change the number, and their rounding errors."""
+    """Return central differences over steps that change the scalar, and their rounding errors."""
     for part in WIDE:
         steps, numbers = moved(part)
         if bool((numbers[:, 0] != numbers[:, 1]).any()):
@@ -100,19 +102,23 @@ def _differences_in_steps(
 
 
 def _rounding(steps: Array, numbers: Array, dtype: Any) -> Array:
+    """Return a bound of the rounding error of each difference."""
     bound: Array = 16 * np.finfo(dtype).eps * np.abs(numbers).max(axis=1) / steps
     return bound
 
 
 _AT = (1.0, -1.0, 0.5, -0.5)
+"""Positions at which the scalar is computed, in multiples of the step of an element."""
 
 
 def _places(values: Array) -> list[tuple[int, ...]]:
+    """Return the indices of the checked elements of an array."""
     flat = np.unique(np.linspace(0, values.size - 1, min(values.size, MOST)).round().astype(int))
     return [tuple(int(k) for k in np.unravel_index(place, values.shape)) for place in flat]
 
 
 def _moved(values: Array, place: tuple[int, ...], step: float) -> Array:
+    """Return a copy of an array with a step added to one element."""
     moved = values.copy()
     moved[place] += step
     return moved
@@ -125,14 +131,14 @@ def numbers_of(
     members: int,
     front: int,
 ) -> Array:
-    """Return the differentiated number of each member.
+    """Return the differentiated scalar of each member.
 
     Args:
-        losses: Terms of the number.
-        outputs: Names in the results, by the names of outputs in losses.
-        arrays: Outputs by these names, with members in front.
-        members: the number of members.
-        front: how many axes outputs have between that of members and that of time.
+        losses: The terms of the scalar.
+        outputs: Names in the results, by the names of outputs in `losses`.
+        arrays: The outputs of all members by these names, with a leading axis of members.
+        members: The number of members.
+        front: The number of axes of outputs between the axes of members and of time.
     """
     total = np.zeros(members)
     for loss in losses:
@@ -142,6 +148,7 @@ def numbers_of(
 
 
 def _number(loss: Loss, rows: Array, front: int) -> float:
+    """Return the value of one term of the scalar for the rows of one member."""
     match loss.word:
         case "sum":
             return float(np.sum(rows))
@@ -164,6 +171,11 @@ def _compared(
     allowed: float,
     check: GradientCheck,
 ) -> GradientCheck:
+    """Compare the derivatives by one name with differences, and return the updated check.
+
+    Raises:
+        GradientError: A derivative deviates by more than the tolerance and the error bound.
+    """
     derivatives = np.array([gradient[name][place] for place in places])
     scale = max(float(np.max(np.abs(gradient[name]), initial=0)), 1e-12)
     off = np.abs(derivatives - exact)

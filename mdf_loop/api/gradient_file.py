@@ -1,4 +1,4 @@
-"""Differentiated model as a program of its own, with the document's names."""
+"""Program of an ONNX file that computes a scalar and its derivatives, with the names of the document."""
 
 from __future__ import annotations
 
@@ -29,10 +29,17 @@ def program_of_file(
     bound: Bound,
     most: int | None,
 ) -> tuple[Program, dict[str, Array]]:
-    """Return the program, and the defaults of its inputs.
+    """Return the program of a file with derivatives, and the defaults of its inputs.
+
+    Args:
+        named: The differentiated outputs, and the names with respect to which they are differentiated.
+        losses: The terms of the scalar.
+        spec: The run that the file computes.
+        bound: The bound values of the run.
+        most: The largest number of iterations of backward propagation, or None.
 
     Raises:
-        InputError: it has several trials, or is truncated over time.
+        InputError: The run has several trials, or derivatives over time are truncated.
     """
     if most is not None and spec.steps is not None:
         raise InputError("a file has no truncated derivatives over time", hint="leave truncate out")
@@ -65,7 +72,7 @@ def program_of_file(
 def _checked(
     program: Program, input_names: Collection[str | None], names: Mapping[str, str]
 ) -> Program:
-    """Return a program that fails if an input over time has another number of rows than there are steps."""
+    """Add a check that each input over time has as many rows as the run has steps."""
     rows = {e.value.name for e in program.inputs if e.value.name in input_names}
     (steps,) = (e for e in program.inputs if e.role is InputRole.CONTROL and e.of == "steps")
     return check_row_counts(
@@ -74,7 +81,7 @@ def _checked(
 
 
 def _names_of_data(terms: Sequence[Term]) -> dict[str, str]:
-    """Return the names of data. Those of the second term of one output have a number."""
+    """Return the names of data inputs: `data of cell.V`, `data of cell.V 2` for the next term, and so on."""
     data_names: dict[str, str] = {}
     for term in terms:
         if term.data is not None:
@@ -85,7 +92,7 @@ def _names_of_data(terms: Sequence[Term]) -> dict[str, str]:
 
 
 def _named(program: Program, names: Mapping[str, str]) -> Program:
-    """Return the program with the document's names for inputs and their derivatives."""
+    """Rename the inputs of a program and their derivatives to the names of the document."""
     new = {
         entry.value: replace(entry.value, name=names[entry.value.name])
         for entry in program.inputs

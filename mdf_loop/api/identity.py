@@ -1,4 +1,4 @@
-"""Identity of a run, which a checkpoint records so that only an equal run resumes from it."""
+"""Identity of a run, which a checkpoint records so that only an equal run resumes from the checkpoint."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mdf_loop.specification import RunSpecification
 def identity(
     prepared: Prepared, specification: RunSpecification, bound: Bound, recorded: Iterable[str]
 ) -> dict[str, str]:
-    """Return everything that determines the numbers of a run, and the names of its recorded values.
+    """Return texts of everything that determines the numbers of a run, and of its recorded names.
 
-    Not the number of steps: a longer run is the same one.
+    The number of steps is no part of the identity, so that a longer run can resume.
     """
-    options = prepared.options  # without what a time limit allows
+    options = prepared.options  # the compilation options, before a time limit changes them
     selection, state = specification.selection, specification.values.state
     content = {
         "run": "one evaluation" if specification.steps is None else "over time",
@@ -53,6 +53,7 @@ def identity(
 
 
 def _digests(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:
+    """Return the digest of each array, by the kind and the name of the array."""
     return {f"{kind} {name}": _digest(name, data) for name, data in arrays.items()}
 
 

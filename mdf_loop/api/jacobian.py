@@ -1,9 +1,9 @@
-"""Jacobians and Hessians: many derivatives, computed at once.
+"""Jacobians and Hessians: derivatives by all elements of parameters, computed in one run.
 
-    forward     a tangent for each number by which is differentiated, beside what the model computes
-    reverse     a cotangent for each number that is differentiated, backward
+    forward     one tangent for each element of the parameters, propagated along with the model
+    reverse     one cotangent for each element of the outputs, propagated backward
 
-The Jacobian of more numbers than it is differentiated by is computed forward, any other in reverse. A
+Forward mode is used if the parameters have no more elements than the outputs, else reverse mode. A
 Hessian is the Jacobian of a gradient, forward over reverse.
 """
 
@@ -45,21 +45,21 @@ from mdf_loop.specification import RunSpecification
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 
 SESSIONS = 16
-"""For how many sets of input types a Jacobian is kept ready."""
+"""Number of sets of input types whose prepared Jacobians are cached."""
 
 
 class Jacobian:
-    """Derivatives of outputs that are prepared once and computed for many values."""
+    """Derivatives of outputs, prepared once for each set of input types and computed for many values."""
 
     def __init__(self, named: DifferentiatedNames) -> None:
         self.named = named
         self._ready: LRUCache[tuple[Program, _Forward | _Reverse]] = LRUCache(SESSIONS)
 
     def run(self, spec: RunSpecification) -> Derivatives:
-        """Return the derivatives at the values of a run.
+        """Return the Jacobian at the values of a run.
 
         Raises:
-            LoopError: something has no derivative, or does not change a little; the sentence names it.
+            LoopError: An operation has no derivative, or a parameter is no float. The message names it.
         """
         derivatives = self._at_once(spec)
         if len(self.named.wrt) == 1 or not has_nonfinite(derivatives.values()):
@@ -67,10 +67,10 @@ class Jacobian:
         return self._apart(spec, derivatives)
 
     def _apart(self, spec: RunSpecification, derivatives: Derivatives) -> Derivatives:
-        """Return the derivatives; compute those that are nan or infinite again, one name at a time.
+        """Return the derivatives. Compute derivatives that are nan or infinite again, one name at a time.
 
-        An infinite slope times a change of 0 is nan: computed at once, it reaches derivatives by names
-        that do not pass through it.
+        An infinite slope times a tangent of 0 is nan. If all names are computed at once, this nan also
+        reaches derivatives by names that do not depend on the slope.
         """
         arrays = dict(derivatives.arrays)
         for name in self.named.wrt:
@@ -82,6 +82,7 @@ class Jacobian:
         return with_fields(derivatives, arrays=arrays)
 
     def _at_once(self, spec: RunSpecification) -> Derivatives:
+        """Return the derivatives by all names, computed by one run."""
         bound = _of_one_run(self.named, spec)
         ready = self._ready.get(bound.types)
         if ready is None:
@@ -91,6 +92,7 @@ class Jacobian:
         return forms.run({**bound.drawing(source).arrays, **self.named.controls(spec)})
 
     def _made(self, spec: RunSpecification, bound: Bound) -> tuple[Program, _Forward | _Reverse]:
+        """Return the model's program, and its derivatives in the mode with fewer directions."""
         named = self.named
         program = named.program(spec, bound)
         values = {output.name: output.value for output in program.outputs}
@@ -105,7 +107,7 @@ class Jacobian:
 
 
 def jacobian_of(named: DifferentiatedNames) -> Jacobian:
-    """Return the Jacobian of outputs from the model's cache, which is filled if necessary."""
+    """Return the Jacobian from the cache of the model, or create and cache it."""
     cache = named.prepared.jacobians
     computed = cache.get(named.key)
     if not isinstance(computed, Jacobian):
@@ -115,10 +117,10 @@ def jacobian_of(named: DifferentiatedNames) -> Jacobian:
 
 
 def jacobian(named: DifferentiatedNames, spec: RunSpecification) -> Derivatives:
-    """Return the Jacobian at the values of a run, and warn of elements that are not finite.
+    """Return the Jacobian at the values of a run, and warn of derivatives that are not finite.
 
     Raises:
-        LoopError: something has no derivative, or does not change a little; the sentence names it.
+        LoopError: An operation has no derivative, or a parameter is no float. The message names it.
     """
     derivatives = jacobian_of(named).run(spec)
     if has_nonfinite(derivatives.values()):
@@ -130,10 +132,10 @@ def jacobian(named: DifferentiatedNames, spec: RunSpecification) -> Derivatives:
 def hessian(
     named: DifferentiatedNames, losses: Sequence[Loss], spec: RunSpecification
 ) -> Derivatives:
-    """Return the second derivatives of a number, and warn of elements that are not finite.
+    """Return the second derivatives of a scalar, and warn of derivatives that are not finite.
 
     Raises:
-        LoopError: something has no derivative, or does not change a little; the sentence names it.
+        LoopError: An operation has no derivative, or a parameter is no float. The message names it.
     """
     bound = _of_one_run(named, spec)
     source = named.program(spec, bound)
@@ -153,6 +155,7 @@ def hessian(
 
 
 def _of_one_run(named: DifferentiatedNames, spec: RunSpecification) -> Bound:
+    """Return the bound values of a run, or raise an error for a sweep or trials."""
     bound = named.bound(spec)
     if bound.members or bound.streams.vary:
         raise InputError("a Jacobian, or a Hessian, is of one run", hint="leave trials out")
@@ -209,7 +212,7 @@ class _Reverse:
 
 
 class _UnitChanges:
-    """Program whose differentiated inputs change by one element at a time."""
+    """Program that computes derivatives in all unit directions of some inputs at once."""
 
     def __init__(
         self,
@@ -234,14 +237,14 @@ class _UnitChanges:
         return self._loaded.native
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the requested outputs, with an axis of elements in front."""
+        """Return the selected outputs, with a leading axis of unit directions."""
         fed = {**feeds, **self._units}
         outputs = self._loaded.run({e.value.name: fed[e.value.name] for e in self._program.inputs})
         return members_in_front(self._program, outputs, self._total)
 
 
 def _apart(array: Array, shapes: Shapes) -> dict[str, Array]:
-    """Return the parts of an array that belong to each name, along its first axis."""
+    """Split an array along its first axis into one block for each name, and give each block its shape."""
     blocks, at = {}, 0
     for name, shape in shapes.items():
         rows = array[at : at + math.prod(shape)]
@@ -251,14 +254,15 @@ def _apart(array: Array, shapes: Shapes) -> dict[str, Array]:
 
 
 def _total(shapes: Shapes) -> int:
+    """Return the total number of elements of arrays with these shapes."""
     return sum(map(math.prod, shapes.values()))
 
 
 def _extents(name: str, value: Value, steps: int | None) -> tuple[int, ...]:
-    """Return the shape of an output.
+    """Return the shape of an output, over time with `steps` rows.
 
     Raises:
-        InputError: nobody knows it before the run.
+        InputError: The shape is unknown before the run.
     """
     shape = value.shape or ()
     own = shape if steps is None else (steps, *shape[1:])

@@ -1,4 +1,4 @@
-"""Reports about the loops of one evaluation, and the numbers of rows that they recorded."""
+"""Reports about the loops of one evaluation, and padding of outputs with different numbers of rows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mdf_loop.run.segments import PartialRun
 
 
 def loop_reports(ready: Evaluation, partial_run: PartialRun) -> dict[str, LoopReport]:
-    """Return the report of each loop by its name. A loop that was stopped has the report of its stepper."""
+    """Return the report of each loop by name. If a loop was stopped, its stepper provides the report."""
     reports: dict[str, LoopReport] = {}
     for loop in ready.loops:
         count, last = (names.get(loop.name, "") for names in (ready.counts, ready.conditions))
         if count in partial_run.outputs:
             outputs = partial_run.outputs
             reports[loop.name] = _report(ready, loop, outputs[count], outputs.get(last))
-    own = {loop.name for loop in ready.loops}  # others are branches of choices, or what passes made
+    own = {loop.name for loop in ready.loops}  # other loops are branches or created by passes
     for name, report in partial_run.loops.items():
         if name in own:
             reports[name] = _of_both(reports.get(name), report)
@@ -29,6 +29,7 @@ def loop_reports(ready: Evaluation, partial_run: PartialRun) -> dict[str, LoopRe
 
 
 def _report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> LoopReport:
+    """Return the report of a completed loop from its iteration count and its last condition."""
     limit = StopReason.MAX_ITERATIONS if loop.trip_count is None else StopReason.TRIP_COUNT
     goes_on = np.array(loop.condition is None) if last is None else last
     if loop.name not in ready.apart:
@@ -38,7 +39,10 @@ def _report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> 
 
 
 def _of_both(whole: LoopReport | None, followed: LoopReport) -> LoopReport:
-    """Return the report of a loop's stepper, in which a condition may stand for a trip count."""
+    """Return the report of a loop's stepper, with the stop reasons of the completed loop if it ended.
+
+    A stepper may report the end by a trip count as the end by a condition.
+    """
     if whole is None or isinstance(followed.stopped_by, StopReason):
         return followed
     ended = followed.codes == np.array(StopReason.CONDITION.code)
@@ -48,7 +52,7 @@ def _of_both(whole: LoopReport | None, followed: LoopReport) -> LoopReport:
 def padded(
     arrays: Mapping[str, Data], partial_run: PartialRun, ready: Evaluation
 ) -> tuple[dict[str, Data], dict[str, Data]]:
-    """Return the outputs padded with nan for members with fewer rows, and the numbers of rows."""
+    """Return the outputs, padded with nan for members with fewer rows, and the numbers of rows."""
     outputs, lengths = dict(arrays), {}
     for name, length in ready.lengths.items():
         if name in arrays and length in partial_run.outputs:

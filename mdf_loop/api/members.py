@@ -20,7 +20,7 @@ from mdf_loop.specification import RunSpecification, Values
 
 
 def with_member(document: Document, values: Values, member: Mapping[str, Any]) -> Values:
-    """Return the inputs and parameters of a run together with the values of one member."""
+    """Return the inputs and parameters of a run with the values of one member added."""
     ports = {name for port in open_ports(document) for name in port.names}
     inputs = {name: value for name, value in member.items() if name in ports}
     settings = {name: value for name, value in member.items() if name not in ports}
@@ -33,8 +33,8 @@ def run_members(
     """Return the outputs of all members along the first axis.
 
     Raises:
-        LoopError: a run failed; the sentence names the place.
-        KeyboardInterrupt: a signal has stopped it.
+        LoopError: A run failed. The message names the place.
+        KeyboardInterrupt: A signal stopped the run.
     """
     inputs, settings = (
         {name: value for name, value in mapping.items() if name not in sweep}
@@ -55,8 +55,8 @@ def run_what_can(
     """Return the outputs of all members, with nan for members whose runs fail.
 
     Raises:
-        LoopError: all of them failed; the sentence is of the first.
-        KeyboardInterrupt: a signal has stopped it.
+        LoopError: All members failed. The message is that of the failed sweep.
+        KeyboardInterrupt: A signal stopped the run.
     """
     try:
         return run_members(prepared, spec, sweep)
@@ -79,13 +79,14 @@ def run_what_can(
 def _member(
     prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array], k: int
 ) -> dict[str, Array]:
-    """Return the outputs of one member."""
+    """Return the outputs of the member with index `k` of a sweep."""
     member = {name: rows[k] for name, rows in sweep.items()}
     values = with_member(prepared.document, spec.values, member)
     return _whole(run(prepared, replace(spec, values=values)))
 
 
 def _whole(results: Results) -> dict[str, Array]:
+    """Return the outputs of a run as arrays, or raise KeyboardInterrupt if a signal stopped the run."""
     if results.stopped_by.is_asked:
         raise ending(results.stopped_by)
     return {name: np.asarray(array) for name, array in results.items()}

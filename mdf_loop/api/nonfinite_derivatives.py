@@ -3,8 +3,8 @@
     numpy.std(x)     equal elements: 0 / 0 is nan
     numpy.sqrt(x)    x = 0: the slope is infinite
 
-No number is a derivative there, so none is put in its place. Where the number itself is nan or
-infinite, it says so by itself, and there is no warning.
+The derivative does not exist at such points, so it is not replaced by a number. If the differentiated
+number itself is nan or infinite, there is no warning.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REMEDY = (
 
 
 def warn_of_gradient(gradient: Gradient) -> None:
-    """Warn once of all derivatives that are not finite, for members with a finite number."""
+    """Warn once of all derivatives that are not finite, for members whose scalar is finite."""
     value = np.asarray(gradient.value)
     labels = {f"by '{name}'": (array, value) for name, array in gradient.items()}
     _warn("the number is finite, but its derivative", labels)
@@ -40,8 +40,8 @@ def warn_of_jacobian(derivatives: Derivatives, outputs: Mapping[str, Array]) -> 
     """Warn once of all derivatives that are not finite, for finite elements of outputs.
 
     Args:
-        derivatives: the Jacobian.
-        outputs: the differentiated outputs, by the first names of the derivatives.
+        derivatives: The Jacobian.
+        outputs: The values of the differentiated outputs, by the first names of the derivatives.
     """
     labels = {
         f"of '{output}' by '{name}'": (array, np.asarray(outputs[output]))
@@ -51,11 +51,11 @@ def warn_of_jacobian(derivatives: Derivatives, outputs: Mapping[str, Array]) -> 
 
 
 def warn_of_hessian(derivatives: Derivatives, value: float) -> None:
-    """Warn once of all second derivatives of a finite number that are not finite.
+    """Warn once of all second derivatives that are not finite, if the differentiated scalar is finite.
 
     Args:
-        derivatives: the Hessian.
-        value: the number.
+        derivatives: The Hessian.
+        value: The value of the scalar.
     """
     places = {name: k for k, name in enumerate(dict.fromkeys(a for a, _ in derivatives))}
     labels = {
@@ -67,7 +67,7 @@ def warn_of_hessian(derivatives: Derivatives, value: float) -> None:
 
 
 def warn_of_fits(fits: Iterable[Fit]) -> None:
-    """Warn once of parameters by which derivatives were not finite in the search of any fit."""
+    """Warn once of all parameters whose derivatives were not finite in the search of a fit."""
     names = dict.fromkeys(name for fit in fits for name in fit.nonfinite_derivatives)
     listed = ", ".join(f"'{name}'" for name in names)
     if listed:
@@ -85,6 +85,7 @@ def has_nonfinite(arrays: Iterable[Array]) -> bool:
 
 
 def _warn(beginning: str, labels: Mapping[str, tuple[Array, Array]]) -> None:
+    """Warn of all derivatives that are not finite, with a sentence that starts with `beginning`."""
     listed = ", ".join(_described(labels))
     if listed:
         warn_user(f"{beginning} {listed}: {CAUSE}; {REMEDY}")
@@ -94,7 +95,8 @@ def _described(labels: Mapping[str, tuple[Array, Array]]) -> Iterator[str]:
     """Yield a phrase for each array of derivatives with elements that are not finite.
 
     Args:
-        labels: derivatives, with the numbers of which they are; these have the first axes alone.
+        labels: Derivatives and the differentiated numbers, by label. The axes of the numbers are the first
+            axes of the derivatives.
     """
     for label, (array, numbers) in labels.items():
         is_number = np.expand_dims(np.isfinite(numbers), (*range(numbers.ndim, array.ndim),))
@@ -105,5 +107,6 @@ def _described(labels: Mapping[str, tuple[Array, Array]]) -> Iterator[str]:
 
 
 def _kind(numbers: Array) -> str:
+    """Return `nan`, `infinite` or `nan or infinite` for an array of numbers that are not finite."""
     nans = int(np.isnan(numbers).sum())
     return "nan" if nans == numbers.size else "nan or infinite" if nans else "infinite"

@@ -11,10 +11,10 @@ from mdf_loop.paths import Files, noting, path_of
 
 
 def checked_file(path: str | Path, read: Files) -> Path:
-    """Return the path of a file that can be written and is none of the files that were `read`.
+    """Return the path of an ONNX file that can be written and is none of the files that were `read`.
 
     Raises:
-        InputError: it cannot, or does not end in .onnx.
+        InputError: The file cannot be written, or its name does not end in .onnx.
     """
     target = path_of(path, "the ONNX file")
     if target.suffix.lower() != ".onnx":
@@ -25,5 +25,5 @@ def checked_file(path: str | Path, read: Files) -> Path:
 
 
 def write_file(target: Path, model: Any) -> None:
-    """Write a complete model, or no file."""
+    """Write an ONNX model atomically, so that no incomplete file remains after an error."""
     write_whole(target, lambda stream: stream.write(model.SerializeToString()))

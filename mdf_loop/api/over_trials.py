@@ -1,4 +1,4 @@
-"""Runs with statistics over trials, in batches that are discarded after they are counted."""
+"""Runs with statistics over trials, in batches that are discarded after they were added to the statistics."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from mdf_loop.specification import RunSpecification, Selection
 from mdf_loop.trials import Draws, OverTrials
 
 FIRST = 1024
-"""Trials of the first batch, which shows how large one is."""
+"""Number of trials of the first batch, from which the size of the outputs of a trial is measured."""
 
 MOST = 1 << 14
-"""Trials of a batch at most."""
+"""Largest number of trials of a batch."""
 
 BYTES = 1 << 26
-"""Bytes that the outputs of a batch may have."""
+"""Target size of the outputs of a batch, in bytes."""
 
 _Run = Callable[[RunSpecification], tuple[Results, LoopError | None]]
 
 
 def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopError | None]:
-    """Return the statistics over all trials of a run, and the error that ended it, if there is one.
+    """Return the statistics over all trials of a run, and the error that ended the run, or None.
 
     Raises:
-        InputError: what is asked for does not go together.
+        InputError: An argument cannot be combined with statistics over trials.
     """
     refuse_with_statistics(spec)
     over_trials = spec.selection.over_trials
@@ -69,20 +69,26 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
 
 
 class _Batch:
-    """Size of a batch of trials, and the limits of the next one."""
+    """Batch of trials, which determines the size of the next batch.
+
+    Attributes:
+        numbers: Numbers of the trials of this batch.
+        next: Number of trials of the next batch.
+    """
 
     def __init__(self, numbers: tuple[int, ...] | range) -> None:
         self.numbers = numbers
         self.next = len(numbers)
 
     def seen(self, results: Results) -> None:
-        """Adapt the size of the next batch to the duration of this one."""
+        """Adapt the size of the next batch to the size of the outputs of this batch."""
         size = sum(getattr(data, "nbytes", 0) for data in results.values())
         fitting = BYTES * len(self.numbers) // max(1, size)
         self.next = max(1, min(MOST, 4 * len(self.numbers), fitting))
 
 
 def _batches(spec: RunSpecification) -> Iterator[_Batch]:
+    """Yield batches that contain all trials of a run."""
     numbers = spec.values.draws.trials
     assert numbers is not None
     place, count = 0, FIRST
@@ -96,7 +102,7 @@ def of_each_trial(selection: Selection) -> Selection:
     """Return the selection of each trial: outputs with statistics, or their reductions over time.
 
     Raises:
-        InputError: an output is reduced to what nothing is told of.
+        InputError: A reduction over time has no statistic over trials.
     """
     over_trials = selection.over_trials
     names = dict.fromkeys((*over_trials.statistics, *((over_trials.by,) if over_trials.by else ())))
@@ -112,7 +118,7 @@ def of_each_trial(selection: Selection) -> Selection:
 
 
 def _of(spec: RunSpecification, batch: _Batch, begun: float) -> RunSpecification:
-    """Return the specification of one batch, which selects the outputs with statistics only."""
+    """Return the specification of the run of one batch, with the outputs that statistics need."""
     draws = Draws(spec.values.draws.seed, batch.numbers)
     controls, limit = spec.controls, spec.controls.time_limit
     if limit is not None:
@@ -128,7 +134,7 @@ def _of(spec: RunSpecification, batch: _Batch, begun: float) -> RunSpecification
 
 
 def _units(names: Iterable[str], complete: Results) -> dict[str, str]:
-    """Return the units of statistics, which are those of their outputs."""
+    """Return the units of statistics that have the unit of their output, by the name of the statistic."""
     of = ((name, name.rpartition(".")[0]) for name in names if not name.endswith(_WITHOUT_UNIT))
     return {name: complete.units[output] for name, output in of if output in complete.units}
 
@@ -142,9 +148,13 @@ def _members(results: Results) -> range | None:
 def told_of(
     statistics: TrialStatistics, complete: Results, stopped_by: StopReason, reason: str
 ) -> Results:
-    """Return the results of a complete batch with the statistics of all trials in place of its outputs.
+    """Return the results of a run with statistics over all trials as outputs.
 
-    How the run ended is what is said besides: the last batch may be incomplete.
+    Args:
+        statistics: The statistics over all counted trials.
+        complete: The results of a complete batch, from which axes, units and other properties are copied.
+        stopped_by: The reason why the run ended.
+        reason: A sentence about the end of the run.
     """
     axes = [axis for axis in complete.axes if axis.name != "trial"]
     place = int(bool(axes) and axes[0].is_swept)
@@ -172,17 +182,17 @@ def told_of(
 
 
 def _has_no_time(complete: Results, name: str) -> bool:
-    """Return True if a statistic is one number for all rows."""
+    """Return True if a statistic has no axis of time."""
     output = name.rpartition(".")[0]
     reduced = (f".{full}".endswith(f".{output}") for full in complete.reduced)
     return name.endswith(".count") or any(reduced)
 
 
 def refuse_padding(results: Results, names: Iterable[str]) -> None:
-    """Raise if trials have different numbers of rows of an output that has statistics.
+    """Raise an error if an output with statistics is padded, since padding would count as values.
 
     Raises:
-        InputError: one has; padding would count as values.
+        InputError: Trials have different numbers of rows of an output.
     """
     for name in names:
         full = results.full_name(name)
@@ -197,10 +207,11 @@ def refuse_padding(results: Results, names: Iterable[str]) -> None:
 
 
 _WITHOUT_UNIT = (".count", ".histogram", ".var")
+"""Endings of the names of statistics that do not have the unit of their output."""
 
 
 def refuse_with_statistics(spec: RunSpecification) -> None:
-    """Refuse arguments that cannot be combined with statistics over trials."""
+    """Raise an error for arguments that cannot be combined with statistics over trials."""
     controls, selection = spec.controls, spec.selection
     for what, there in (
         ("outputs of each trial", bool(selection.record) or selection.only is not None),

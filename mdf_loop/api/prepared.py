@@ -33,22 +33,22 @@ from mdf_loop.run.time_session import TimeSession
 from mdf_loop.specification import RunSpecification, Selection, Values
 
 SESSIONS = 64
-"""For how many sets of input types a model is kept ready; the one not used for longest goes."""
+"""Number of sets of input types whose sessions are cached; the least recently used set is discarded."""
 
 
 class Evaluation(Struct, frozen=True):
     """One evaluation of a model for some input types: its program and its session.
 
     Attributes:
-        program: as it was read.
-        run: the same, ready.
-        loops: those of the program, which are reported.
-        counts: by loop which output of what runs says how many iterations there were.
-        conditions: by loop which one is its last condition.
-        apart: loops whose members stop each for itself.
-        lengths: by output which one says how many rows each member has of it.
-        flags: by output which one says whether its node has run.
-        dtypes: of the outputs that are no arrays.
+        program: Program as read from the document.
+        run: Session of the prepared program.
+        loops: Loops of the program as read, for which results have reports.
+        counts: Name of the session output with the iteration count, by loop.
+        conditions: Name of the session output with the last condition, by loop.
+        apart: Names of the loops with per-member early exit.
+        lengths: Name of the session output with the number of rows of each member, by output.
+        flags: Name of the session output that is true if the output's node has run, by output.
+        dtypes: Dtypes of the outputs that are no tensors.
     """
 
     program: Program
@@ -85,10 +85,13 @@ class Evaluation(Struct, frozen=True):
 class Prepared:
     """Document with the device and options of its compilation, and a cache of programs and sessions.
 
-    Several threads may use it at once. Another process makes all of it anew.
+    Several threads may use one object at once. A pickled copy in another process has an empty cache.
 
     Attributes:
-        jacobians: those that were made, by what they are of.
+        document: The model.
+        placement: Device, native code and number of threads of runs.
+        options: Options of the compilation.
+        jacobians: Cached Jacobians by `DifferentiatedNames.key`.
     """
 
     def __init__(self, document: Document, placement: Placement, options: Options) -> None:
@@ -110,12 +113,12 @@ class Prepared:
         """Return the values of a run, bound to the model's inputs.
 
         Raises:
-            InputError: a name is unknown or given twice, a value does not fit, a sweep is none.
+            InputError: A name is unknown or occurs twice, a value does not fit, or a sweep is invalid.
         """
         return self._inputs.bound(specification.values, specification.steps)
 
     def evaluation(self, specification: RunSpecification, bound: Bound) -> Evaluation:
-        """Return the evaluation for bound values."""
+        """Return the cached or new evaluation for the types of bound values."""
         options = self._options(specification)
         key = _key(specification, bound, options)
         with self._lock:
@@ -130,11 +133,11 @@ class Prepared:
                 ready = Evaluation.of(program, run)
                 self._evaluations.put(key, ready)
             self._latest = ready
-            self._last_device = None  # told by what will have run
+            self._last_device = None  # the run will determine the device
             return ready
 
     def over_time(self, specification: RunSpecification, bound: Bound) -> TimeSession:
-        """Return the session over time for bound values."""
+        """Return the cached or new session over time for the types of bound values."""
         options = self._options(specification)
         key = _key(specification, bound, options)
         with self._lock:
@@ -149,13 +152,13 @@ class Prepared:
             return session
 
     def _options(self, specification: RunSpecification) -> Options:
-        """Return the options. A loop without an end is allowed if a time limit ends the run."""
+        """Return the compilation options. A run with a time limit may contain loops without an end."""
         if specification.controls.time_limit is None or self.options.max_iterations is not None:
             return self.options
         return replace(self.options, max_iterations=int(ENDLESS))
 
     def of_own_values(self, *, over_time: bool) -> Program:
-        """Return the program for the model's own values without running it."""
+        """Return the program for the default inputs of the model, without running it."""
         spec = self._of_defaults(steps=2 if over_time else None)
         bound = self.bound(spec)
         if over_time:
@@ -163,7 +166,7 @@ class Prepared:
         return read_once(self.document, bound, self.options, spec.selection).program
 
     def program_of(self, selection: Selection) -> Program:
-        """Return the program of one evaluation for the types that the model states, with names for open extents.
+        """Return the program of one evaluation for the types in the document. Unknown extents are names.
 
         Raises:
             LoopError: A name of the selection cannot be recorded, or the model cannot be evaluated.
@@ -172,15 +175,15 @@ class Prepared:
         return read_once(self.document, bound, self.options, selection).program
 
     def remembers(self) -> bool:
-        """Return True if an evaluation over time reads states of the evaluation before it."""
+        """Return True if an evaluation over time reads states of the previous evaluation."""
         spec = replace(self._of_defaults(steps=2), dt=1.0)
-        with suppress(LoopError):  # it cannot be run over time
+        with suppress(LoopError):  # the model cannot be run over time
             programs = read_over_time(self.document, self.bound(spec), self.options, spec)
             return bool(programs.later.input_names(InputRole.STATE))
         return False
 
     def _of_defaults(self, steps: int | None = None) -> RunSpecification:
-        """Return bound defaults, with placeholders that give required inputs their types."""
+        """Return the specification of a run with default inputs, and placeholders for required inputs."""
         inputs = stand_ins(self.document, self.options.precision)
         return RunSpecification(Values(inputs=inputs), steps=steps)
 
@@ -212,18 +215,18 @@ class Prepared:
 
     @cached_property
     def model_units(self) -> ModelUnits:
-        """Units of the model, to which values with other units are converted."""
+        """Units of the model, to which values of users are converted."""
         return ModelUnits(self.document)
 
     def time_step(self, dt: Any) -> Any:
-        """Return a `dt` in the unit of time of the model; see `ModelUnits.time_step`."""
+        """Return a time step in the model's unit of time; see `ModelUnits.convert_time_step`."""
         return self.model_units.convert_time_step(dt)
 
-    # --- what ran last --------------------------------------------------------------------------
+    # --- the last run ---------------------------------------------------------------------------
 
     @property
     def latest(self) -> Evaluation:
-        """Last evaluation. A model that has not run is prepared for its defaults."""
+        """Last evaluation. Before the first run, the evaluation of the default inputs."""
         if self._latest is None:
             spec = self._of_defaults()
             return self.evaluation(spec, self.bound(spec))
@@ -235,10 +238,10 @@ class Prepared:
 
     @property
     def device(self) -> Device:
-        """Device of the last run."""
+        """Device of the last run, or the device of the next run before the first one."""
         return self._last_device or self.latest.run.device
 
 
 def _key(specification: RunSpecification, bound: Bound, options: Options) -> Hashable:
-    """Return everything that determines the program and the session of a run."""
+    """Return the cache key of a run: everything that determines its program and its session."""
     return (bound.types, options.max_iterations, specification.reading, specification.engine)

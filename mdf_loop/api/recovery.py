@@ -27,7 +27,7 @@ from mdf_loop.signals import count_interrupt, interrupts
 from mdf_loop.specification import Selection
 
 INNER = 0.1
-"""What is true is not nearer to a bound than this part of the way to the other one."""
+"""Least distance of a true value from its bounds, as a fraction of the difference of the bounds."""
 
 
 @public_call
@@ -53,28 +53,29 @@ def recover(
     """Fit data that the model has generated with parameters drawn within their bounds, repeatedly.
 
     Args:
-        model: a compiled model.
-        free: parameters with their bounds; what is true is drawn evenly between them, not at the edge.
-        against: outputs that are observed; all outputs of the model by default.
-        steps: how often the model is evaluated.
-        dt: the time between one evaluation and the next; see `run`.
-        noise: the standard deviation of what is added to each observed number; a Quantity is converted
-            to the unit of the outputs, as other values are (see `CompiledModel.run`).
-        likelihood: reaction times instead of curves; see `CompiledModel.fit`.
-        trials: how many runs tell a likelihood.
-        data_trials: how many reaction times are observed.
-        times: how many data sets are made.
-        set: values of other parameters.
-        inputs: values by port id.
-        seed: of what is true, of the noise, and of the fits.
-        points: how many points each fit tries first.
-        polish: how many of the best of them it improves.
-        on_interrupt: what Ctrl-C does: `raise` or `return` the fits that are done; see `CompiledModel.run`.
+        model: Compiled model.
+        free: Free parameters with their bounds. True values are drawn uniformly between the bounds,
+            without a margin at each bound.
+        against: Observed outputs. By default all outputs of the model.
+        steps: Number of evaluations of the model.
+        dt: Time between two evaluations; see `CompiledModel.run`.
+        noise: Standard deviation of the normal noise that is added to each observed number. A Quantity is
+            converted to the unit of the outputs.
+        likelihood: Outputs of a fit to reaction times, in place of curves; see `CompiledModel.fit`.
+        trials: Number of runs that estimate a likelihood.
+        data_trials: Number of observed reaction times in each data set.
+        times: Number of data sets.
+        set: Values of other parameters by `node.parameter`.
+        inputs: Input values by port id.
+        seed: Seed of the true values, of the noise, and of the fits.
+        points: Number of points of a Sobol sequence that each fit evaluates first.
+        polish: Number of the best points from which local searches of each fit start.
+        on_interrupt: Effect of Ctrl-C: `raise`, or `return` the finished fits; see `CompiledModel.run`.
 
     Raises:
-        InputError: a word means nothing, or does not go together with another one.
-        LoopError: a fit fails; the sentence says why.
-        KeyboardInterrupt: Ctrl-C came: `.results` are the fits that are done, or None.
+        InputError: An argument is invalid, or two arguments exclude each other.
+        LoopError: A fit fails. The message states the reason.
+        KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the finished fits, or None.
     """
     if not is_whole(times) or times < 1:
         raise InputError(f"times must be a whole number above 0, not {times!r}"[:200])
@@ -109,6 +110,7 @@ def recover(
 def _request(
     model: Derivable, data: Any, free: Any, against: Any, words: Mapping[str, Any]
 ) -> FitRequest:
+    """Return the checked arguments of the fit of one data set."""
     if words["likelihood"] is None:
         against = _observed(model, against)
     return FitRequest.of(data, free, against, **{**_REST, **words})
@@ -140,7 +142,7 @@ _REST: Mapping[str, Any] = {
 
 
 class _SimulatedData:
-    """Generator of data sets, and their fits."""
+    """Generator of simulated data sets, with the fit of each data set."""
 
     def __init__(
         self,
@@ -162,13 +164,14 @@ class _SimulatedData:
         }
 
     def sets(self, times: int) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
-        """Yield true parameters with the data that they generate."""
+        """Yield randomly drawn true parameters, with the data that the model generates for them."""
         for _ in range(times):
             point = self._rng.uniform(INNER, 1 - INNER, len(self._free.elements))
             truth = self._free.values(point)
             yield plain(truth), self._data(truth)
 
     def _data(self, truth: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the data columns that the model generates with the true parameters."""
         request = self._request
         model = fitted_model(self._model, request, request.steps, list(self._columns))
         members = {name: np.asarray(value)[None] for name, value in truth.items()}
@@ -189,14 +192,15 @@ class _SimulatedData:
 
     @property
     def _trials(self) -> int:
+        """Number of trials of one run."""
         trials = self._request.spec.values.draws.trials
         return 1 if trials is None else len(trials)
 
     def recovery(self, times: int, words: Mapping[str, Any]) -> Recovery:
-        """Return the fits of `times` data sets; after Ctrl-C, the finished fits.
+        """Return the fits of `times` data sets. After Ctrl-C, return the finished fits.
 
         Raises:
-            KeyboardInterrupt: it came before any fit was done.
+            KeyboardInterrupt: Ctrl-C was pressed before the first fit was finished.
         """
         truths: list[Mapping[str, Any]] = []
         fits: list[Fit] = []
@@ -217,7 +221,7 @@ class _SimulatedData:
         return Recovery(tuple(truths), tuple(fits))
 
     def fit(self, data: Mapping[str, Array], k: int, words: Mapping[str, Any]) -> Fit:
-        """Return the fit of one data set."""
+        """Return the fit of the data set with index `k`, which determines the seed of the fit."""
         request = self._request
         words = {**words, "seed": request.seed + k}
         fitted = fit(self._model, _request(self._model, data, request.free, request.against, words))

@@ -49,7 +49,9 @@ from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid
 
 Computing: TypeAlias = Callable[[StoreLease | None], tuple[Results, LoopError | None]]
-"""Gives results, and the error that ended what was computed; with the store as its own, if there is one."""
+"""Function that returns the results of a run and the error that ended the run, or None.
+
+The argument is the lease of the Zarr store of the run, or None without a store."""
 
 
 def run(prepared: Prepared, spec: RunSpecification) -> Results:
@@ -67,7 +69,7 @@ def with_files(prepared: Prepared, spec: RunSpecification, compute: Computing) -
     """Compute results, and save them if requested.
 
     Raises:
-        LoopError: it cannot be written, or the run has failed: `results` are what was reached.
+        LoopError: A file cannot be written, or the run failed. `results` holds the results so far.
     """
     if not spec.writes and spec.controls.memory_limit is None:
         return _ended(prepared, spec, compute, None)
@@ -83,10 +85,10 @@ def with_files(prepared: Prepared, spec: RunSpecification, compute: Computing) -
 
 
 def _check_output(prepared: Prepared, spec: RunSpecification, output: str | Path) -> None:
-    """Refuse outputs that cannot be written before the run."""
+    """Raise an error before the run if its output could not be written after the run."""
     controls = spec.controls
     if spec.begins or not spec.streams:
-        check_results_path(output)  # a run that goes on looks at its store itself
+        check_results_path(output)  # a resumed run checks its store itself
     place = path_of(output, "the output")
     for what, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
         refuse_clashes({"output": place, what: path})
@@ -112,7 +114,7 @@ def _computed(
 def _ended(
     prepared: Prepared, spec: RunSpecification, compute: Computing, claim: StoreLease | None
 ) -> Results:
-    """Return complete results after writing them, or raise the error that ended the computation."""
+    """Compute and write results, and return them or raise the error that ended the computation."""
     results, error = compute(claim)
     results.read_from = prepared.document.files
     results.model = prepared.document
@@ -153,7 +155,7 @@ def _compiled(
 def _save(
     results: Results, spec: RunSpecification, output: str | Path, claim: StoreLease | None
 ) -> None:
-    """Write the results, or their unwritten part."""
+    """Write the results to a file, or complete the store to which their rows were written."""
     if claim is None:
         results.save(output)
         return
@@ -198,6 +200,7 @@ def _why(
 def _run_once(
     prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
+    """Return the results of one evaluation, and the error that ended the evaluation, or None."""
     bound = prepared.bound(spec)
     ready = prepared.evaluation(spec, bound)
     bound = bound.drawing(ready.program)
@@ -236,7 +239,7 @@ def _run_once(
 def _how_it_went(
     partial_run: PartialRun, reports: Mapping[str, LoopReport], controller: RunController
 ) -> tuple[StopReason, str]:
-    """Return the reason why an evaluation ended, and a sentence about it."""
+    """Return the reason why an evaluation ended, and a sentence about the reason."""
     stopped_by = partial_run.stopped_by
     if stopped_by is None and not (reports or partial_run.missing or controller.failure):
         return StopReason.COMPLETED, StopReason.COMPLETED.value
@@ -261,6 +264,7 @@ def _how_it_went(
 def _run_over_time(
     prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
+    """Return the results of a run over time, and the error that ended the run, or None."""
     keeping = kept(prepared.document, spec.selection)
     bound = prepared.bound(spec)
     session = prepared.over_time(spec, bound)
@@ -268,7 +272,7 @@ def _run_over_time(
     stepper = TimeStepper(session, spec, bound, keeping)
     keeping = replace(keeping, open=session.row_shapes.open)
     _refuse_members(bound, keeping)
-    ends = spec.controls.time_limit is None  # else nobody knows how many rows there will be
+    ends = spec.controls.time_limit is None  # with a time limit the number of rows is unknown
     expected = keeping.expected(stepper.first, stepper.total) if ends else None
     controller = RunController(
         spec.controls,
@@ -311,7 +315,7 @@ def _run_over_time(
 
 
 def _units_of_reduced(prepared: Prepared, keeping: RecordingPlan) -> dict[str, str]:
-    """Return the units of reductions, which are those of their outputs."""
+    """Return the units of reductions over time, which equal the units of their outputs."""
     units = prepared.units
     return {
         f"{name}.{word}": units[name]
@@ -322,6 +326,7 @@ def _units_of_reduced(prepared: Prepared, keeping: RecordingPlan) -> dict[str, s
 
 
 def _refuse_members(bound: Bound, keeping: RecordingPlan) -> None:
+    """Raise an error if a sweep or trials are combined with `when`, which selects rows by a value."""
     if member_axes(bound) and keeping.selection.when is not None:
         raise InputError(
             "a sweep, or trials, cannot choose rows by `when`: each member would have its own",
@@ -337,7 +342,7 @@ def _stream(
     keeping: RecordingPlan,
     claim: StoreLease,
 ) -> StreamedRows:
-    """Return the destination of rows during the run."""
+    """Return the Zarr destination to which rows are written during the run."""
     empty = np.zeros(0, np.int64 if spec.dt is None else np.float64)
     time = Axis("time", {"step" if spec.dt is None else "time": empty})
     axes = (*member_axes(bound), time)
@@ -370,6 +375,7 @@ def _sentence(
 
 
 def _run_in_engine(prepared: Prepared, spec: RunSpecification, backend: DocumentBackend) -> Results:
+    """Return the results of a run in modeci_mdf's engine."""
     bound = prepared.bound(spec)
     _refuse_in_engine(spec)
     return engine_results(
@@ -383,6 +389,7 @@ def _run_in_engine(prepared: Prepared, spec: RunSpecification, backend: Document
 
 
 def _refuse_in_engine(spec: RunSpecification) -> None:
+    """Raise an error for arguments that modeci_mdf's engine does not support."""
     values, selection, controls = spec.values, spec.selection, spec.controls
     for what, is_given in (
         ("sweep", values.sweep),

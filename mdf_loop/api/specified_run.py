@@ -12,7 +12,7 @@ def run_specified(prepared: Prepared, spec: RunSpecification) -> Results:
     """Run a model in this process or on a cluster, without warnings, and save the results if requested.
 
     Raises:
-        LoopError: An input does not fit, or the model failed. The sentence names the place.
+        LoopError: An input does not fit, or the model failed. The message names the place.
     """
     if spec.sharing is None:
         return run(prepared, spec)

@@ -1,4 +1,4 @@
-"""Checks that least squares suit the outputs: no random numbers, no jumps."""
+"""Checks that least squares suit the outputs of a model: neither random nor piecewise constant."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from mdf_loop.user_warnings import warn_user
 
 
 def program_of(named: DifferentiatedNames, values: Values, free: Mapping[str, Any]) -> Program:
-    """Return the model with `free` parameters as inputs, as one program."""
+    """Return the program of a run whose inputs are the free parameters."""
     values_of_member = with_member(named.prepared.document, values, free)
     spec = named.specification(values_of_member.set, values_of_member.inputs)
     return named.program(spec, named.prepared.bound(spec))
 
 
 def refuse_draws(program: Program) -> None:
-    """Refuse least squares for outputs that random numbers change.
+    """Refuse least squares for outputs that depend on random numbers.
 
     Raises:
-        InputError: there is such an output.
+        InputError: An output depends on random numbers.
     """
     drawn = sorted(dependent_outputs(program, [KEYS]))
     if drawn:
@@ -39,7 +39,7 @@ def refuse_draws(program: Program) -> None:
 
 
 def warn_of_steps(named: DifferentiatedNames, program: Program) -> None:
-    """Warn if outputs change with free parameters only in steps, so that derivatives are 0.0."""
+    """Warn if outputs are piecewise constant in the free parameters, so that derivatives are 0.0."""
     outputs = sorted(piecewise_constant_outputs(program, named.inputs.values()))
     if outputs:
         listed = ", ".join(f"'{name}'" for name in outputs)

@@ -10,7 +10,7 @@ from mdf_loop.text_escaping import escape_to_one_line
 
 
 def differing_steps(prepared: Prepared, spec: RunSpecification) -> Iterator[str]:
-    """Yield a sentence for each parameter `dt`, a number, that differs from the `dt` of the run."""
+    """Yield a warning for each numeric parameter `dt` of a node that differs from the `dt` of the run."""
     if spec.dt is None:
         return
     for name, written in prepared.step_parameters.items():

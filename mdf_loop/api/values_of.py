@@ -1,4 +1,4 @@
-"""Values of parameters that no one has set, at which derivatives are computed."""
+"""Values of parameters in the document, at which derivatives are computed by default."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def values_of(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
     """Return the values of parameters in the document, by `node.parameter`.
 
     Raises:
-        InputError: there is no such parameter, or what a state begins with is not written there.
+        InputError: There is no such parameter, or the initial value of a state is an expression.
     """
     values: dict[str, Any] = {}
     computed = []
@@ -33,7 +33,11 @@ def values_of(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _computed(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
-    """Return the values of expressions in the first evaluation. Initial values of states are unknown there."""
+    """Return the values of computed parameters in the first evaluation.
+
+    Raises:
+        InputError: A name is a state, whose initial value is no result of an evaluation.
+    """
     for name in names:
         if is_state(prepared.document, name):
             raise InputError(
