@@ -16,11 +16,11 @@ def floors(text: str) -> list[str]:
     extras = chain.from_iterable(project["optional-dependencies"].values())
     own = project["name"] + "["
     stated = [r for r in chain(project["dependencies"], extras) if not r.startswith(own)]
-    found = [REQUIREMENT.fullmatch(requirement) for requirement in stated]
-    without = [r for r, match in zip(stated, found, strict=True) if match is None]
+    matches = [REQUIREMENT.fullmatch(requirement) for requirement in stated]
+    without = [r for r, match in zip(stated, matches, strict=True) if match is None]
     if without:
         sys.exit(f"no lowest version is stated for {', '.join(without)}")
-    return [f"{match[1]}=={match[2]}" for match in found if match is not None]
+    return [f"{match[1]}=={match[2]}" for match in matches if match is not None]
 
 
 if __name__ == "__main__":

@@ -31,14 +31,16 @@ _OWN = {
 
 def make(name: str, folder: Path = HERE) -> Path:
     """One file, the same bytes each time."""
-    target, made = TARGETS[name], folder / name
+    target, library = TARGETS[name], folder / name
     own = _OWN.get(name.partition("-")[0], ())
     source = str(HERE / "trampoline.c")
     zig = (sys.executable, "-m", "ziglang", "cc")
-    subprocess.run([*zig, "-target", target, *_OPTIONS, *own, "-o", str(made), source], check=True)
-    for more in (made.with_suffix(".pdb"), folder / "trampoline.lib"):
+    subprocess.run(
+        [*zig, "-target", target, *_OPTIONS, *own, "-o", str(library), source], check=True
+    )
+    for more in (library.with_suffix(".pdb"), folder / "trampoline.lib"):
         more.unlink(missing_ok=True)
-    return made
+    return library
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ FILES = ("lib/elk-worker.min.js", "LICENSE.md")
 
 def checked(archive: bytes) -> bytes:
     """Return the archive if it has the expected checksum."""
-    found = base64.b64encode(hashlib.sha512(archive).digest()).decode()
-    if found != SHA512:
-        sys.exit(f"{PACKAGE} is not what it was: its sha512 is {found}, not {SHA512}")
+    checksum = base64.b64encode(hashlib.sha512(archive).digest()).decode()
+    if checksum != SHA512:
+        sys.exit(f"{PACKAGE} is not what it was: its sha512 is {checksum}, not {SHA512}")
     return archive
 
 

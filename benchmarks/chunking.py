@@ -92,9 +92,9 @@ def loop_model() -> dict[str, Any]:
         "nodes": {"step": step},
     }
     args = {"cond": True, "v_initial": ["x0", "zero"], "end": "end", "body": {"body": body}}
-    given = {"x0": 0.3, "zero": 0.0, "end": 1.0}
+    default_inputs = {"x0": 0.3, "zero": 0.0, "end": 1.0}
     node = {
-        "input_ports": {name: {"default_value": value} for name, value in given.items()},
+        "input_ports": {name: {"default_value": value} for name, value in default_inputs.items()},
         "functions": {"loop": {"function": "onnx::Loop", "args": args}},
         "output_ports": {"x": {"value": "loop[0]"}, "n": {"value": "loop.iterations"}},
     }
@@ -107,17 +107,17 @@ def loop_model() -> dict[str, Any]:
 def unbroken(compiled: CompiledModel, steps: int, every: int = 1) -> Callable[[], Rows]:
     """All steps in one call after the first one; only the rows of that call are given."""
     rows = (steps - 1) // every
-    asked = specify(steps=steps, dt=DT, every=every)
-    bound = compiled.prepared.bound(asked)
-    session = compiled.prepared.over_time(asked, bound)
+    spec = specify(steps=steps, dt=DT, every=every)
+    bound = compiled.prepared.bound(spec)
+    session = compiled.prepared.over_time(spec, bound)
     brief = session.begin_run(steps, session.members(bound))
 
     def run() -> Rows:
-        held = session.held(session.first.run(session.given(bound, 0)))
-        later = session.later(held, brief=brief, thinned=every > 1)
-        given = session.given(bound, 1, steps)
-        made = later.run(session.going_on(later, given, held, rows * every, rows, DT))
-        return {name: made[name] for name in session.programs.recorded}
+        state = session.held(session.first.run(session.given(bound, 0)))
+        later = session.later(state, brief=brief, thinned=every > 1)
+        inputs = session.given(bound, 1, steps)
+        arrays = later.run(session.going_on(later, inputs, state, rows * every, rows, DT))
+        return {name: arrays[name] for name in session.programs.recorded}
 
     return run
 
@@ -148,10 +148,10 @@ def table(title: str, ways: dict[str, Callable[[], object]], rounds: int) -> dic
     first = next(iter(samples.values()))
     print(f"| {title} | minima | median of turns | ms |\n|---|---|---|---|")
     ratios = {}
-    for way, taken in samples.items():
-        ratios[way] = min(taken) / min(first)
-        turns = statistics.median(t / f for t, f in zip(taken, first, strict=True))
-        print(f"| {way} | {ratios[way]:.3f} | {turns:.3f} | {min(taken) * 1e3:.1f} |", flush=True)
+    for way, times in samples.items():
+        ratios[way] = min(times) / min(first)
+        turns = statistics.median(t / f for t, f in zip(times, first, strict=True))
+        print(f"| {way} | {ratios[way]:.3f} | {turns:.3f} | {min(times) * 1e3:.1f} |", flush=True)
     print()
     return ratios
 
@@ -162,8 +162,8 @@ def over_time(steps: int, rounds: int) -> float:
     whole = unbroken(compiled, steps)
     check(compiled, whole(), steps)
 
-    def run(**asked: Any) -> Callable[[], object]:
-        return lambda: compiled.run(steps=steps, dt=DT, **{"progress": False, **asked})
+    def run(**options: Any) -> Callable[[], object]:
+        return lambda: compiled.run(steps=steps, dt=DT, **{"progress": False, **options})
 
     with tempfile.TemporaryDirectory() as folder:
         saved = {"checkpoint": f"{folder}/run.checkpoint", "checkpoint_every": 0.5}
@@ -187,11 +187,11 @@ def over_time(steps: int, rounds: int) -> float:
 def loop(iterations: int, rounds: int) -> None:
     """What chunks cost in a loop whose end its data decide."""
     compiled = mdf_loop.compile(loop_model(), native="off", max_iterations=ENDLESS)
-    given = {"end": float(iterations)}
-    arrays, _, session = compiled.prepare(given)
+    inputs = {"end": float(iterations)}
+    arrays, _, session = compiled.prepare(inputs)
 
-    def run(**asked: Any) -> Callable[[], object]:
-        return lambda: compiled.run(given, **{"progress": False, **asked})
+    def run(**options: Any) -> Callable[[], object]:
+        return lambda: compiled.run(inputs, **{"progress": False, **options})
 
     ways = {
         "unbroken": lambda: session.run(arrays),
@@ -200,8 +200,8 @@ def loop(iterations: int, rounds: int) -> None:
     }
     whole = session.run(arrays)
     for way in list(ways)[1:]:
-        made: Any = ways[way]()
-        assert all(np.array_equal(made[name], whole[name]) for name in made), way
+        results: Any = ways[way]()
+        assert all(np.array_equal(results[name], whole[name]) for name in results), way
     table(f"{iterations} iterations", ways, rounds)
 
 
@@ -216,15 +216,15 @@ def bar_shows() -> float:
     )
     os.close(end)
     assert program.stdout is not None
-    begun = float(program.stdout.readline())
+    started_at = float(program.stdout.readline())
     os.read(terminal, 1)
-    shown = time.monotonic()
+    shown_at = time.monotonic()
     drain = threading.Thread(target=_read_all, args=(terminal,), daemon=True)
     drain.start()
     program.wait()
     drain.join(1.0)
     os.close(terminal)
-    return shown - begun
+    return shown_at - started_at
 
 
 def _read_all(terminal: int) -> None:
@@ -246,12 +246,12 @@ def ctrl_c(run: Callable[[], object], chance: random.Random) -> float:
     timer = threading.Timer(chance.uniform(0.02, 0.5), send)
     timer.start()
     try:
-        made: Any = run()
+        results: Any = run()
     except KeyboardInterrupt:  # nothing was reached yet
-        made = None
+        results = None
     returned = time.perf_counter()
     timer.join()
-    assert made is None or made.stopped_by is mdf_loop.StopReason.INTERRUPTED, made.reason
+    assert results is None or results.stopped_by is mdf_loop.StopReason.INTERRUPTED, results.reason
     return returned - sent[0]
 
 
@@ -269,18 +269,18 @@ def heard(samples: int) -> list[str]:
     wide.run(steps=3)
     endless.run({"end": 3.0})
     chance = random.Random(5)
-    taken = {"bar": [bar_shows() for _ in range(max(samples // 4, 1))]}
+    latencies = {"bar": [bar_shows() for _ in range(max(samples // 4, 1))]}
     for name, run in runs.items():
-        taken[name] = [ctrl_c(run, chance) for _ in range(samples)]
+        latencies[name] = [ctrl_c(run, chance) for _ in range(samples)]
     print("| ms | least | median | most |\n|---|---|---|---|")
-    for name, times in taken.items():
+    for name, times in latencies.items():
         three = (min(times), statistics.median(times), max(times))
         print(f"| {name} | {' | '.join(f'{t * 1e3:.1f}' for t in three)} |")
     print()
-    most = {name: BAR if name == "bar" else CTRL_C for name in taken}
+    most = {name: BAR if name == "bar" else CTRL_C for name in latencies}
     return [
         f"{name}: {statistics.median(times):.3g} s is more than {most[name]:g} s"
-        for name, times in taken.items()
+        for name, times in latencies.items()
         if statistics.median(times) > most[name]
     ]
 

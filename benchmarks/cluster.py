@@ -34,7 +34,7 @@ MODEL = Path(__file__).parents[1] / "examples" / "parameter_sweep" / "model.yaml
 GAIN, FIRST, GROWTH = 1.6, 3.0, 25.0
 """At least so many times as fast; the first result after seconds; MB more for a million members."""
 
-KEPT: dict[str, Any] = {"dt": 0.01, "reduce": {"v": "last"}, "progress": False}
+RUN_OPTIONS: dict[str, Any] = {"dt": 0.01, "reduce": {"v": "last"}, "progress": False}
 
 
 def neuron() -> Any:
@@ -50,26 +50,31 @@ def currents(members: int) -> dict[str, np.ndarray]:
 
 def check(members: int, steps: int) -> None:
     """Two processes give what one gives."""
-    model, given = neuron(), {"sweep": currents(members), "steps": steps, "dt": 0.01, "every": 100}
-    np.testing.assert_array_equal(model.run(**given, cluster=2)["v"], model.run(**given)["v"])
+    model, arguments = (
+        neuron(),
+        {"sweep": currents(members), "steps": steps, "dt": 0.01, "every": 100},
+    )
+    np.testing.assert_array_equal(
+        model.run(**arguments, cluster=2)["v"], model.run(**arguments)["v"]
+    )
 
 
 def steps_in(seconds: float, members: int) -> int:
     """How many steps one process makes of all members in a time."""
     model, steps = neuron(), 20_000
-    given = {"sweep": currents(members), **KEPT}
-    model.run(**given, steps=1000)
+    arguments = {"sweep": currents(members), **RUN_OPTIONS}
+    model.run(**arguments, steps=1000)
     began = time.perf_counter()
-    model.run(**given, steps=steps)
+    model.run(**arguments, steps=steps)
     return int(steps * seconds / (time.perf_counter() - began))
 
 
 def timed(members: int, steps: int) -> tuple[float, float, float]:
     """Seconds of one, of two, and until the first result of two."""
-    model, given = neuron(), {"sweep": currents(members), "steps": steps, **KEPT}
-    model.run(**{**given, "steps": 1000})
+    model, arguments = neuron(), {"sweep": currents(members), "steps": steps, **RUN_OPTIONS}
+    model.run(**{**arguments, "steps": 1000})
     began = time.perf_counter()
-    alone = model.run(**given)
+    alone = model.run(**arguments)
     one = time.perf_counter() - began
     first = float("inf")
 
@@ -79,7 +84,7 @@ def timed(members: int, steps: int) -> tuple[float, float, float]:
             first = min(first, time.perf_counter() - began)
 
     began = time.perf_counter()
-    shared = model.run(**{**given, "progress": told}, cluster=2)
+    shared = model.run(**{**arguments, "progress": told}, cluster=2)
     two = time.perf_counter() - began
     for name in alone:
         np.testing.assert_array_equal(shared[name], alone[name])
@@ -96,22 +101,22 @@ def peak(members: int) -> float:
             f"      reduce={{'v': 'last'}}, cluster=2, output={folder + '/s.zarr'!r})\n"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
         )
-        made = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", code], check=True, capture_output=True, text=True
         )
-    return float(made.stdout)
+    return float(process.stdout)
 
 
 def missed(gain: float, first: float, growth: float) -> list[str]:
     """Sentences about thresholds that are missed."""
-    found = []
+    problems = []
     if gain < GAIN:
-        found.append(f"two processes are {gain:.2f} times as fast as one, not {GAIN}")
+        problems.append(f"two processes are {gain:.2f} times as fast as one, not {GAIN}")
     if first > FIRST:
-        found.append(f"the first result is there after {first:.1f} s, not {FIRST:.0f}")
+        problems.append(f"the first result is there after {first:.1f} s, not {FIRST:.0f}")
     if growth > GROWTH:
-        found.append(f"a million members take {growth:.0f} MB more, not {GROWTH:.0f}")
-    return found
+        problems.append(f"a million members take {growth:.0f} MB more, not {GROWTH:.0f}")
+    return problems
 
 
 def main() -> int:
@@ -119,18 +124,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--members", type=int, default=40_000)
     parser.add_argument("--seconds", type=float, default=150.0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     check(10_000, 2000)
-    steps = steps_in(asked.seconds, asked.members)
-    one, two, first = timed(asked.members, steps)
+    steps = steps_in(options.seconds, options.members)
+    one, two, first = timed(options.members, steps)
     few, many = peak(10_000), peak(1_000_000)
-    print(f"| {asked.members:,} members, {steps:,} steps | |\n|---|---|")
+    print(f"| {options.members:,} members, {steps:,} steps | |\n|---|---|")
     print(f"| one process, s | {one:.1f} |\n| two processes, s | {two:.1f} |")
     print(f"| as fast as one | {one / two:.2f} |\n| first result, s | {first:.2f} |")
     print(f"| memory, 10,000 members, MB | {few:.0f} |\n| 1,000,000 members, MB | {many:.0f} |")
-    found = missed(one / two, first, many - few)
-    print("\n".join(f"missed: {line}" for line in found))
-    return int(bool(found))
+    problems = missed(one / two, first, many - few)
+    print("\n".join(f"missed: {line}" for line in problems))
+    return int(bool(problems))
 
 
 if __name__ == "__main__":

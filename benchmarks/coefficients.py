@@ -30,23 +30,23 @@ def fitted(
         rows = [
             [x**k for k in range(degree + 1)] + [(-1) ** i / weight(x)] for i, x in enumerate(nodes)
         ]
-        *made, _ = mp.lu_solve(mp.matrix(rows), mp.matrix([f(x) for x in nodes]))
-        errors = [(weight(x) * (mp.polyval(made[::-1], x) - f(x)), x) for x in dense]
+        *coefficients, _ = mp.lu_solve(mp.matrix(rows), mp.matrix([f(x) for x in nodes]))
+        errors = [(weight(x) * (mp.polyval(coefficients[::-1], x) - f(x)), x) for x in dense]
         nodes = peaks(errors, nodes)
-    rounded = [mpf(float(c)) for c in made]
+    rounded = [mpf(float(c)) for c in coefficients]
     left = [abs(weight(x) * (mp.polyval(rounded[::-1], x) - f(x))) for x in dense]
     return rounded, max(left)
 
 
 def peaks(errors: list[tuple[Any, Any]], before: list[Any]) -> list[Any]:
     """Where the error is largest between two changes of its sign."""
-    found: list[tuple[Any, Any]] = [errors[0]]
+    extrema: list[tuple[Any, Any]] = [errors[0]]
     for error, x in errors[1:]:
-        if error * found[-1][0] < 0:
-            found.append((error, x))
-        elif abs(error) > abs(found[-1][0]):
-            found[-1] = (error, x)
-    return [x for _, x in found] if len(found) == len(before) else before
+        if error * extrema[-1][0] < 0:
+            extrema.append((error, x))
+        elif abs(error) > abs(extrema[-1][0]):
+            extrema[-1] = (error, x)
+    return [x for _, x in extrema] if len(extrema) == len(before) else before
 
 
 def rest(series: Function, terms: int = 60) -> Function:

@@ -70,8 +70,8 @@ class Writer:
 
     def save(self, path: Path, output: str) -> None:
         """Write the file."""
-        made = [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)]
-        graph = helper.make_graph(self.nodes, path.stem, self.inputs, made, self.weights)
+        outputs = [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)]
+        graph = helper.make_graph(self.nodes, path.stem, self.inputs, outputs, self.weights)
         opset = [helper.make_opsetid("", 17)]
         model = helper.make_model(graph, opset_imports=opset, ir_version=8)
         onnx.save(onnx.shape_inference.infer_shapes(model), path)
@@ -158,8 +158,8 @@ class Pair:
 
     def call_plain(self) -> list[Any]:
         """A call of plain ONNX Runtime."""
-        made: list[Any] = self.plain.run(None, self.feeds)
-        return made
+        arrays: list[Any] = self.plain.run(None, self.feeds)
+        return arrays
 
 
 def pair(name: str, folder: Path) -> Pair:
@@ -177,22 +177,22 @@ def pair(name: str, folder: Path) -> Pair:
 # --- measuring --------------------------------------------------------------------------------
 
 
-def medians(made: Pair, rounds: int, turn: int) -> tuple[float, float]:
+def medians(pair: Pair, rounds: int, turn: int) -> tuple[float, float]:
     """Microseconds of a call of ours, and of a plain one, in turns of so many calls."""
     samples: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds + WARM):
-        for call, taken in zip((made.call_ours, made.call_plain), samples, strict=True):
+        for call, times in zip((pair.call_ours, pair.call_plain), samples, strict=True):
             for _ in range(turn):
                 start = time.perf_counter()
                 call()
-                taken.append((time.perf_counter() - start) * 1e6)
-    ours, plain = (statistics.median(taken[WARM * turn :]) for taken in samples)
+                times.append((time.perf_counter() - start) * 1e6)
+    ours, plain = (statistics.median(times[WARM * turn :]) for times in samples)
     return ours, plain
 
 
-def check(made: Pair) -> None:
+def check(pair: Pair) -> None:
     """Refuse to compare the times of different numbers."""
-    for ours, plain in zip(made.call_ours().values(), made.call_plain(), strict=True):
+    for ours, plain in zip(pair.call_ours().values(), pair.call_plain(), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5, strict=True)
 
 
@@ -200,19 +200,19 @@ def measured(names: list[str], rounds: int, turn: int) -> dict[str, tuple[float,
     """Print what a call costs in each model; the medians by name."""
     print("| model | nodes | ours | plain | ours / plain | ours - plain | allowed |")
     print("|---|---|---|---|---|---|---|")
-    found = {}
+    times_by_model = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            made = pair(name, Path(folder))
-            check(made)
-            ours, plain = found[name] = medians(made, rounds, turn)
+            model_pair = pair(name, Path(folder))
+            check(model_pair)
+            ours, plain = times_by_model[name] = medians(model_pair, rounds, turn)
             allowed = FACTOR * plain + MORE
             print(
-                f"| {name} | {made.nodes} | {ours:.1f} | {plain:.1f} | {ours / plain:.2f} "
+                f"| {name} | {model_pair.nodes} | {ours:.1f} | {plain:.1f} | {ours / plain:.2f} "
                 f"| {ours - plain:.1f} | {allowed:.1f} |",
                 flush=True,
             )
-    return found
+    return times_by_model
 
 
 def main() -> None:
@@ -221,10 +221,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--turn", type=int, default=20)
     parser.add_argument("--only", choices=list(MODELS))
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print(f"onnxruntime {onnxruntime.__version__}, microseconds a call")
-    found = measured([asked.only] if asked.only else list(MODELS), asked.rounds, asked.turn)
-    slow = [name for name, (ours, plain) in found.items() if ours > FACTOR * plain + MORE]
+    times_by_model = measured(
+        [options.only] if options.only else list(MODELS), options.rounds, options.turn
+    )
+    slow = [name for name, (ours, plain) in times_by_model.items() if ours > FACTOR * plain + MORE]
     if slow:
         sys.exit(f"more than {FACTOR} times plain ONNX Runtime and {MORE:g} us: {', '.join(slow)}")
 

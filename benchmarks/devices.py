@@ -63,22 +63,27 @@ CASES: Mapping[str, Case] = {
 
 def runs_of(case: Case) -> dict[str, Callable[[], Any]]:
     """One run in each way that can be had here; all give the same."""
-    made: dict[str, Callable[[], Any]] = {}
+    runs: dict[str, Callable[[], Any]] = {}
     expected: Any = None
     for way, options in WAYS.items():
         if way == "CUDA" and cuda_problem():
             continue
         compiled = mdf_loop.compile(case.model(), **options)
-        asked = {"steps": case.steps, "every": case.steps - 1, "dt": case.dt, "only": [case.value]}
+        arguments = {
+            "steps": case.steps,
+            "every": case.steps - 1,
+            "dt": case.dt,
+            "only": [case.value],
+        }
 
-        def run(compiled: Any = compiled, asked: Any = asked) -> Any:
-            return compiled.run(**asked, progress=False)[case.value]
+        def run(compiled: Any = compiled, arguments: Any = arguments) -> Any:
+            return compiled.run(**arguments, progress=False)[case.value]
 
-        found = run()
-        expected = found if expected is None else expected
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-        made[way] = run
-    return made
+        rows = run()
+        expected = rows if expected is None else expected
+        np.testing.assert_allclose(rows, expected, rtol=1e-9, atol=1e-12)
+        runs[way] = run
+    return runs
 
 
 def best(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
@@ -89,14 +94,14 @@ def best(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]
             start = time.perf_counter()
             run()
             samples[way].append(time.perf_counter() - start)
-    return {way: min(taken) for way, taken in samples.items()}
+    return {way: min(times) for way, times in samples.items()}
 
 
 def card() -> str:
     """The name of the GPU, as its driver says it."""
-    asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "no GPU"
 
@@ -106,15 +111,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name begins so")
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    options = parser.parse_args()
     print(f"{card()}; {os.cpu_count()} cores; onnxruntime {onnxruntime.__version__}\n")
     print(f"| us a step | {' | '.join(WAYS)} | CPU / CUDA |\n|{'---|' * (len(WAYS) + 2)}")
     for name, case in CASES.items():
-        if not name.startswith(given.only):
+        if not name.startswith(options.only):
             continue
-        taken = best(runs_of(case), given.rounds)
-        cells = [f"{taken[way] / case.steps * 1e6:.3g}" if way in taken else "" for way in WAYS]
-        ratio = f"{taken['CPU'] / taken['CUDA']:.2g}" if "CUDA" in taken else ""
+        times = best(runs_of(case), options.rounds)
+        cells = [f"{times[way] / case.steps * 1e6:.3g}" if way in times else "" for way in WAYS]
+        ratio = f"{times['CPU'] / times['CUDA']:.2g}" if "CUDA" in times else ""
         print(f"| {name} | {' | '.join(cells)} | {ratio} |", flush=True)
 
 

@@ -63,7 +63,7 @@ def begin(near: bool, costs: Callable[[Any], Any]) -> list[Any]:
 
 def polished(starts: list[Any], residuals: Callable[[Any], Any], jacobian: Any) -> Any:
     """The best of what scipy finds from each start."""
-    found = [
+    solutions = [
         least_squares(
             residuals,
             start,
@@ -77,7 +77,7 @@ def polished(starts: list[Any], residuals: Callable[[Any], Any], jacobian: Any) 
         )
         for start in starts
     ]
-    return min(found, key=lambda each: each.cost).x
+    return min(solutions, key=lambda each: each.cost).x
 
 
 # --- ways -----------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def ours(data: Any) -> Callable[[bool], Any]:
     model = mdf_loop.compile(MODEL, device="cpu")
 
     def fit(near: bool) -> Any:
-        found = model.fit(
+        report = model.fit(
             {"time": np.arange(STEPS) * DT, "cell.V": data},
             FREE,
             "cell.V",
@@ -97,7 +97,7 @@ def ours(data: Any) -> Callable[[bool], Any]:
             start=START if near else None,
             progress=False,
         )
-        return np.array(list(found.estimates.values()))
+        return np.array(list(report.estimates.values()))
 
     return fit
 
@@ -155,13 +155,13 @@ def by_jax(data: Any) -> Callable[[bool], Any]:
 
 def minima(ways: Mapping[str, Callable[[bool], Any]], near: bool, rounds: int) -> dict[str, float]:
     """The least CPU time of each, in ms; measured in turn."""
-    found = dict.fromkeys(ways, np.inf)
+    best_times = dict.fromkeys(ways, np.inf)
     for _ in range(rounds):
         for name, way in ways.items():
             began = time.process_time()
             way(near)
-            found[name] = min(found[name], 1e3 * (time.process_time() - began))
-    return found
+            best_times[name] = min(best_times[name], 1e3 * (time.process_time() - began))
+    return best_times
 
 
 def main() -> None:
@@ -177,11 +177,11 @@ def main() -> None:
         ways["JAX"] = by_jax(data)
     for near in (True, False):
         estimates = {name: way(near) for name, way in ways.items()}  # compiled here
-        for name, found in estimates.items():
-            np.testing.assert_allclose(found, estimates["ours"], rtol=1e-5, err_msg=name)
-        for name, spent in (made := minima(ways, near, rounds)).items():
+        for name, estimate in estimates.items():
+            np.testing.assert_allclose(estimate, estimates["ours"], rtol=1e-5, err_msg=name)
+        for name, spent in (times := minima(ways, near, rounds)).items():
             word = "near" if near else "bounds"
-            print(f"{word:8}{name:8}{spent:9.3g} ms {spent / made['ours']:8.3g} times ours")
+            print(f"{word:8}{name:8}{spent:9.3g} ms {spent / times['ours']:8.3g} times ours")
 
 
 if __name__ == "__main__":

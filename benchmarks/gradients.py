@@ -84,22 +84,22 @@ class Case:
     def run(self, native: str) -> Callable[[], object]:
         """The run alone."""
         model = self.compiled(native)
-        asked = {"steps": self.steps, "dt": self.dt, "only": [self.output], "progress": False}
-        return lambda: model.run(set={**self.set, **self.wrt}, **asked)
+        options = {"steps": self.steps, "dt": self.dt, "only": [self.output], "progress": False}
+        return lambda: model.run(set={**self.set, **self.wrt}, **options)
 
     def run_for_mean(self, native: str) -> Callable[[], object]:
         """The run that keeps no rows."""
         model = self.compiled(native)
-        asked = {"only": [], "reduce": {self.output: "mean"}, "progress": False}
+        options = {"only": [], "reduce": {self.output: "mean"}, "progress": False}
         values = {**self.set, **self.wrt}
-        return lambda: model.run(set=values, steps=self.steps, dt=self.dt, **asked)
+        return lambda: model.run(set=values, steps=self.steps, dt=self.dt, **options)
 
     def gradient(self, native: str) -> Callable[[], mdf_loop.Gradient]:
         """The number and its derivatives."""
-        made = self.compiled(native).differentiate(
+        derivatives = self.compiled(native).differentiate(
             {self.output: "mean"}, list(self.wrt), steps=self.steps, dt=self.dt
         )
-        return lambda: made.run(set={**self.set, **self.wrt})
+        return lambda: derivatives.run(set={**self.set, **self.wrt})
 
 
 def cases() -> dict[str, Case]:
@@ -188,12 +188,12 @@ def by_jax(name: str, case: Case) -> Callable[[], Any]:
 @contextmanager
 def everything_in_one_loop() -> Any:
     """Backward loops in their plain form."""
-    kept = loaded.for_kernels
+    original = loaded.for_kernels
     loaded.for_kernels = loop_backward
     try:
         yield
     finally:
-        loaded.for_kernels = kept
+        loaded.for_kernels = original
 
 
 def minima(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -252,15 +252,20 @@ def hold_against(name: str, ours: Any, theirs: Any) -> None:
     value, changes = theirs
     assert np.allclose(ours.value, value, rtol=1e-9), name
     for key, change in changes.items():
-        given = float(np.reshape(ours[key], ()))
-        assert np.isclose(given, float(change), rtol=1e-6), (name, key, given, float(change))
+        derivative = float(np.reshape(ours[key], ()))
+        assert np.isclose(derivative, float(change), rtol=1e-6), (
+            name,
+            key,
+            derivative,
+            float(change),
+        )
 
 
 def peak(name: str, what: str) -> float:
     """The most memory that a process of its own has taken, in MB."""
     command = [sys.executable, __file__, "--alone", name, what]
-    made = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(json.loads(made.stdout))
+    process = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(json.loads(process.stdout))
 
 
 def alone(name: str, what: str) -> None:

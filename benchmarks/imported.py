@@ -113,24 +113,24 @@ def best(
         for how in ways:
             samples[how].append(in_a_process(kind, name, how, threads))
     return {
-        how: Taken(min(each.wall for each in taken), min(each.cpu for each in taken))
-        for how, taken in samples.items()
+        how: Taken(min(each.wall for each in timings), min(each.cpu for each in timings))
+        for how, timings in samples.items()
     }
 
 
-def missed(name: str, taken: dict[str, Taken]) -> list[str]:
+def missed(name: str, timings: dict[str, Taken]) -> list[str]:
     """Return what takes longer than it may, in words."""
-    if "plain" in taken:
-        pairs = [(how, taken["plain"], ALLOWED) for how in ("run", "file")]
+    if "plain" in timings:
+        pairs = [(how, timings["plain"], ALLOWED) for how in ("run", "file")]
     else:
-        forms = [taken[form] for form in FORMS if form != "auto"]
+        forms = [timings[form] for form in FORMS if form != "auto"]
         faster = Taken(min(f.wall for f in forms), min(f.cpu for f in forms))
         pairs = [("auto", faster, ALLOWED_AUTO)]
     return [
-        f"{name}, {how}: {word} {getattr(taken[how], word) / getattr(other, word):.2f}"
+        f"{name}, {how}: {word} {getattr(timings[how], word) / getattr(other, word):.2f}"
         for how, other, allowed in pairs
         for word in ("wall", "cpu")
-        if getattr(taken[how], word) > allowed * getattr(other, word)
+        if getattr(timings[how], word) > allowed * getattr(other, word)
     ]
 
 
@@ -139,13 +139,13 @@ def table(kind: str, names: Iterable[str], threads: int, rounds: int) -> list[st
     ways = WAYS if kind == "graphs" else FORMS
     print(f"\n| {kind}, threads: {threads} | " + " | ".join(f"{w} wall | cpu" for w in ways) + " |")
     print("|---" * (1 + 2 * len(ways)) + "|")
-    found = []
+    problems = []
     for name in names:
-        taken = best(kind, name, ways, threads, rounds)
-        cells = (f"{taken[how].wall:.2f} | {taken[how].cpu:.2f}" for how in ways)
+        timings = best(kind, name, ways, threads, rounds)
+        cells = (f"{timings[how].wall:.2f} | {timings[how].cpu:.2f}" for how in ways)
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-        found += missed(f"{name}, threads: {threads}", taken)
-    return found
+        problems += missed(f"{name}, threads: {threads}", timings)
+    return problems
 
 
 def main() -> None:

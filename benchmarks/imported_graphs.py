@@ -97,10 +97,10 @@ def gru() -> Graph:
     )
 
 
-def _loop(number: int, given: str, shape: str, body: str, count: str = "n") -> str:
+def _loop(number: int, initial: str, shape: str, body: str, count: str = "n") -> str:
     """Return the text of a loop that makes `y<number>` of a value."""
     k = number
-    return f"""y{k} = Loop ({count}, yes, {given}) <body = b{k}
+    return f"""y{k} = Loop ({count}, yes, {initial}) <body = b{k}
         (int64 i{k}, bool c{k}, float{shape} v{k}) => (bool g{k}, float{shape} w{k}) {{
           g{k} = Identity (c{k}) {body.replace("#", str(k))} }}>"""
 
@@ -169,7 +169,7 @@ def two_loops() -> Graph:
 def three_loops() -> Graph:
     """Three loops of products of matrices."""
     kind = "[128, 128]"
-    loops = (_loop(k, given, kind, PRODUCT) for k, given in ((1, "x"), (2, "y1"), (3, "y2")))
+    loops = (_loop(k, initial, kind, PRODUCT) for k, initial in ((1, "x"), (2, "y1"), (3, "y2")))
     text = f"f (int64 n, float{kind} x) => (float{kind} y3) {{ {YES} {' '.join(loops)} }}"
     return written(text, {"W": (128, 128)}, n=np.array(40), x=numbers(128, 128))
 
@@ -187,24 +187,24 @@ def _recurrence(k: int, rows: str) -> str:
 
 def four_loops() -> Graph:
     """Four layers of a gated recurrence over 60 frames, written as loops."""
-    given = ((1, "x"), (2, "y1"), (3, "y2"), (4, "y3"))
-    loops = " ".join(_recurrence(k, rows) for k, rows in given)
+    layers = ((1, "x"), (2, "y1"), (3, "y2"), (4, "y3"))
+    loops = " ".join(_recurrence(k, rows) for k, rows in layers)
     text = f"""f (int64 n, float[60, 2, 192] x) => (float[60, 2, 192] y4) {{ {YES}
         shape = Constant <value_ints = [2, 192]> ()
         zero = ConstantOfShape <value = float[1] {{0.0}}> (shape) {loops} }}"""
     return written(text, {"W": (192, 384), "R": (192, 384)}, n=np.array(60), x=numbers(60, 2, 192))
 
 
-def _layer(k: int, given: str) -> str:
+def _layer(k: int, source: str) -> str:
     """Return the text of a layer of a transformer, of 4 heads."""
-    return f"""n{k} = LayerNormalization ({given}, S)
+    return f"""n{k} = LayerNormalization ({source}, S)
         q{k} = MatMul (n{k}, Q) k{k} = MatMul (n{k}, K) v{k} = MatMul (n{k}, V)
         qr{k} = Reshape (q{k}, heads) qt{k} = Transpose <perm = [1, 0, 2]> (qr{k})
         kr{k} = Reshape (k{k}, heads) kt{k} = Transpose <perm = [1, 2, 0]> (kr{k})
         vr{k} = Reshape (v{k}, heads) vt{k} = Transpose <perm = [1, 0, 2]> (vr{k})
         a{k} = MatMul (qt{k}, kt{k}) p{k} = Softmax <axis = 2> (a{k}) o{k} = MatMul (p{k}, vt{k})
         ot{k} = Transpose <perm = [1, 0, 2]> (o{k}) or{k} = Reshape (ot{k}, whole)
-        r{k} = Add (or{k}, {given}) f{k} = MatMul (r{k}, F) e{k} = Relu (f{k})
+        r{k} = Add (or{k}, {source}) f{k} = MatMul (r{k}, F) e{k} = Relu (f{k})
         d{k} = MatMul (e{k}, G) x{k} = Add (d{k}, r{k})"""
 
 

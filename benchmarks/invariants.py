@@ -31,8 +31,8 @@ Work = Callable[[Builder, Value, Value], Value]
 MOST = 3.0
 
 
-def _first_row(b: Builder, made: Value) -> Value:
-    return b.op("Gather", made, b.constant(np.array(0)), axis=0)
+def _first_row(b: Builder, product: Value) -> Value:
+    return b.op("Gather", product, b.constant(np.array(0)), axis=0)
 
 
 def _flat(b: Builder, value: Value) -> Value:
@@ -78,8 +78,8 @@ def program(work: Work, size: int) -> Program:
 def least(size: int, iterations: int, rounds: int) -> dict[str, float]:
     """Milliseconds for a run, way by way."""
     rng = np.random.default_rng(1)
-    given = {name: rng.normal(0, size**-0.5, (size, size)) for name in "pq"}
-    given |= {"steps": np.array(iterations), "x0": np.linspace(-1, 1, size)}
+    inputs = {name: rng.normal(0, size**-0.5, (size, size)) for name in "pq"}
+    inputs |= {"steps": np.array(iterations), "x0": np.linspace(-1, 1, size)}
     sessions = {
         name: Session(prepare(program(work, size), ONNXRUNTIME), STANDARD)
         for name, work in WAYS.items()
@@ -88,7 +88,7 @@ def least(size: int, iterations: int, rounds: int) -> dict[str, float]:
     for _ in range(rounds + 1):
         for name, session in sessions.items():
             start = time.perf_counter()
-            session.run(given)
+            session.run(inputs)
             samples[name].append((time.perf_counter() - start) * 1e3)
     return {name: min(times[1:]) for name, times in samples.items()}
 
@@ -99,17 +99,17 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=300)
     parser.add_argument("--iterations", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=9)
-    asked = parser.parse_args()
-    found = least(asked.size, asked.iterations, asked.rounds)
+    options = parser.parse_args()
+    times = least(options.size, options.iterations, options.rounds)
     print(
-        f"onnxruntime {onnxruntime.__version__}, {asked.size} x {asked.size}, "
-        f"{asked.iterations} iterations"
+        f"onnxruntime {onnxruntime.__version__}, {options.size} x {options.size}, "
+        f"{options.iterations} iterations"
     )
     print("| product | ms | beside MatMul |")
     print("|---|---|---|")
-    for name, taken in found.items():
-        print(f"| {name} | {taken:.1f} | {taken / found['MatMul']:.2f} |")
-    slow = [name for name, taken in found.items() if taken > MOST * found["MatMul"]]
+    for name, milliseconds in times.items():
+        print(f"| {name} | {milliseconds:.1f} | {milliseconds / times['MatMul']:.2f} |")
+    slow = [name for name, milliseconds in times.items() if milliseconds > MOST * times["MatMul"]]
     if slow:
         sys.exit(f"more than {MOST} times MatMul: {', '.join(slow)}")
     print("all thresholds hold")

@@ -75,20 +75,22 @@ def program(way: Way, work: Work, size: int) -> Program:
     return Program("p", tuple(map(Input, (steps, every, x0))), tuple(b.ops), (Output("x", final),))
 
 
-def prepared(made: Program) -> Program:
+def prepared(program: Program) -> Program:
     """The program after all passes but the one that this is about."""
-    return prepare(made, tuple(apply for apply in ONNXRUNTIME if apply is not sink_into_branches))
+    return prepare(
+        program, tuple(apply for apply in ONNXRUNTIME if apply is not sink_into_branches)
+    )
 
 
 def medians(
-    sessions: Sequence[Session], given: dict[str, np.ndarray], iterations: int, rounds: int
+    sessions: Sequence[Session], inputs: dict[str, np.ndarray], iterations: int, rounds: int
 ) -> list[float]:
     """Microseconds for each iteration."""
     samples: list[list[float]] = [[] for _ in sessions]
     for _ in range(rounds + 1):
         for session, times in zip(sessions, samples, strict=True):
             start = time.perf_counter()
-            session.run(given)
+            session.run(inputs)
             times.append((time.perf_counter() - start) / iterations * 1e6)
     return [statistics.median(times[1:]) for times in samples]
 
@@ -116,19 +118,19 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--iterations", type=int, default=20000)
     parser.add_argument("--rounds", type=int, default=9)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print(f"onnxruntime {onnxruntime.__version__}, us for each iteration")
     print(f"{'work, elements':>16} {'true':>5} {'both':>8} {'one':>8}")
     for name, (work, size) in CASES.items():
-        iterations = max(200, asked.iterations // max(1, size // 30))
+        iterations = max(200, options.iterations // max(1, size // 30))
         sessions = [Session(prepared(program(way, work, size)), STANDARD) for way in (both, one)]
         for every in (0, 2, 4):
-            given = {
+            inputs = {
                 "steps": np.array(iterations),
                 "every": np.array(every),
                 "x0": np.linspace(-1, 1, size),
             }
-            left, right = medians(sessions, given, iterations, asked.rounds)
+            left, right = medians(sessions, inputs, iterations, options.rounds)
             print(f"{name:>16} {every * 25:>4}% {left:8.2f} {right:8.2f}")
 
 

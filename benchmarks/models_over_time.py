@@ -80,11 +80,11 @@ def stubbed() -> Iterator[None]:
     """The engine without its debug texts."""
     names = ("_params_info", "_val_info")
     places = [(m, n) for m in (modelspec.utils, execution_engine) for n in names]
-    kept = [getattr(module, name) for module, name in places]
+    originals = [getattr(module, name) for module, name in places]
     for module, name in places:
         setattr(module, name, lambda *_, **__: "")
     yield
-    for (module, name), function in zip(places, kept, strict=True):
+    for (module, name), function in zip(places, originals, strict=True):
         setattr(module, name, function)
 
 
@@ -124,9 +124,9 @@ def check(name: str, ours: Any, by_hand: dict[str, np.ndarray]) -> None:
 
 def steps_cost(name: str, path: Path, steps: int, rounds: int) -> dict[str, float]:
     """Seconds a step of every way."""
-    dt, given = DT.get(name, 0.1), parameters(yaml.safe_load(path.read_text()))
+    dt, constants = DT.get(name, 0.1), parameters(yaml.safe_load(path.read_text()))
     compiled = mdf_loop.compile(path, device="cpu")
-    check(name, compiled.run(steps=steps, dt=dt), LOOPS[name](given, steps, dt))
+    check(name, compiled.run(steps=steps, dt=dt), LOOPS[name](constants, steps, dt))
     engine = started(path)
     few = max(int(0.05 / seconds(lambda: go_on(engine, 1, dt))), 2)
     best: dict[str, float] = {}
@@ -136,7 +136,7 @@ def steps_cost(name: str, path: Path, steps: int, rounds: int) -> dict[str, floa
 
     for _ in range(rounds):
         sample("ours", steps, lambda: compiled.run(steps=steps, dt=dt))
-        sample("numpy", steps // 4, lambda: LOOPS[name](given, steps // 4, dt))
+        sample("numpy", steps // 4, lambda: LOOPS[name](constants, steps // 4, dt))
         sample("engine", few, lambda: go_on(engine, few, dt))
         with stubbed():
             sample("stubbed", 20, lambda: go_on(engine, 20, dt))

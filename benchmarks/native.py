@@ -117,26 +117,26 @@ def whole(case: Case, model: CompiledModel, steps: int) -> Way:
 
 def alone(case: Case, model: CompiledModel, steps: int) -> Way:
     """One call of the session, for all iterations of the loop."""
-    asked = case.run_of(steps)
+    arguments = case.run_of(steps)
     if case.dt is None:
-        arrays, _, evaluation = model.prepare(asked["inputs"])
+        arrays, _, evaluation = model.prepare(arguments["inputs"])
         return lambda: case.taken(evaluation.run(arrays))
-    specification = specify(**asked)
+    specification = specify(**arguments)
     bound = model.prepared.bound(specification)
     session = model.prepared.over_time(specification, bound)
-    held = session.held(session.first.run(session.given(bound, 0)))
+    initial_state = session.held(session.first.run(session.given(bound, 0)))
     brief = session.begin_run(steps, session.members(bound))
-    later = session.later(held, brief=brief, thinned=False)
-    given = session.given(bound, 1, steps)
-    feeds = session.going_on(later, given, held, steps - 1, steps - 1, case.dt)
+    later = session.later(initial_state, brief=brief, thinned=False)
+    inputs = session.given(bound, 1, steps)
+    feeds = session.going_on(later, inputs, initial_state, steps - 1, steps - 1, case.dt)
     never = Stopping()  # a run has one for all of its calls
 
     def run() -> Made:
-        made = later.run(feeds, never)
+        arrays = later.run(feeds, never)
         if not case.has_rows:
-            state = session.held(made)
+            state = session.held(arrays)
             return {name: state[of] for name, of in case.outputs.items()}
-        return {name: case.by_step(made[output]) for name, output in case.outputs.items()}
+        return {name: case.by_step(arrays[output]) for name, output in case.outputs.items()}
 
     return run
 
@@ -197,13 +197,13 @@ def has(peer: str) -> bool:
     return find_spec(PEERS[peer]) is not None
 
 
-def check(case: Case, way: str, made: Made, expected: Made) -> None:
+def check(case: Case, way: str, arrays: Made, expected: Made) -> None:
     """Refuse to compare the times of different numbers."""
     for name, array in expected.items():
         least = 1e-9 * float(np.max(np.abs(array)))
-        found = np.reshape(made[name], np.shape(array))
+        actual = np.reshape(arrays[name], np.shape(array))
         message = f"{case.name}, {way}: {name}"
-        np.testing.assert_allclose(found, array, rtol=1e-9, atol=least, err_msg=message)
+        np.testing.assert_allclose(actual, array, rtol=1e-9, atol=least, err_msg=message)
 
 
 def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measured:
@@ -216,9 +216,9 @@ def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measur
     for way, make in ways_of(case, steps, native).items():
         start = time.perf_counter()
         ready[way] = make()
-        made = ready[way]()
+        arrays = ready[way]()
         making[way] = time.perf_counter() - start
-        check(case, way, made, expected)
+        check(case, way, arrays, expected)
     samples: dict[str, list[float]] = {way: [] for way in ready}
     for _ in range(rounds):
         for way, run in ready.items():
@@ -226,11 +226,11 @@ def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measur
                 if min(samples[way], default=0.0) < WARM:
                     run()
                 samples[way].append(seconds(run))
-    best = {way: min(taken) for way, taken in samples.items()}
+    best = {way: min(elapsed) for way, elapsed in samples.items()}
     return Measured(
         steps,
         {way: least / steps for way, least in best.items()},
-        {way: max(taken - best[way], 0.0) for way, taken in making.items()},
+        {way: max(elapsed - best[way], 0.0) for way, elapsed in making.items()},
         compiled(case, native).run(**case.run_of(steps)).native,
     )
 
@@ -271,9 +271,9 @@ def times(measured: Mapping[str, Measured]) -> str:
     """Microseconds a step."""
     rows = []
     for name, m in measured.items():
-        said = "; ".join(dict.fromkeys(m.native.values()))
+        notes = "; ".join(dict.fromkeys(m.native.values()))
         cells = [shown(m.best[way] * 1e6) if way in m.best else "" for way in WAYS]
-        rows.append([name, str(m.steps), *cells, said])
+        rows.append([name, str(m.steps), *cells, notes])
     return table(("us a step", "steps", *WAYS, "ours is"), rows)
 
 
@@ -293,7 +293,7 @@ def ratios(measured: Mapping[str, Measured]) -> tuple[str, list[str]]:
     for name, m in measured.items():
         for part, suffix in (("run", ""), ("loop", ", loop")):
             limits = THRESHOLDS.get((name, part))
-            found = (
+            comparisons = (
                 ("ours / numba", m.ratio(f"ours{suffix}", "numba"), limits and limits.numba),
                 ("ours / JAX", m.ratio(f"ours{suffix}", "JAX"), limits and limits.jax),
                 (
@@ -303,7 +303,7 @@ def ratios(measured: Mapping[str, Measured]) -> tuple[str, list[str]]:
                 ),
             )
             row = [name, part]
-            for what, ratio, limit in found:
+            for what, ratio, limit in comparisons:
                 at_most = what != "standard / ours"
                 row.append(shown(ratio) + _limit(limit, at_most))
                 if ratio is None or limit is None:
@@ -323,8 +323,8 @@ def _limit(limit: float | None, at_most: bool) -> str:
 def versions() -> str:
     """What computes."""
     names = ("onnxruntime", "numpy", "llvmlite", *PEERS.values())
-    found = [f"{name} {version(name)}" for name in names if find_spec(name) is not None]
-    return f"Python {platform.python_version()}, {', '.join(found)}, {platform.machine()}"
+    installed = [f"{name} {version(name)}" for name in names if find_spec(name) is not None]
+    return f"Python {platform.python_version()}, {', '.join(installed)}, {platform.machine()}"
 
 
 def main() -> int:

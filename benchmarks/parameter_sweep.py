@@ -38,25 +38,25 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=11)
-    given = parser.parse_args()
+    options = parser.parse_args()
     compiled = mdf_loop.compile(MODEL, device="cpu")
-    values = np.linspace(0.0, 1.0, given.members)
+    values = np.linspace(0.0, 1.0, options.members)
 
     def sweep() -> mdf_loop.Results:
-        return compiled.run(steps=given.steps, dt=DT, sweep={"FNpop.Iext": values})
+        return compiled.run(steps=options.steps, dt=DT, sweep={"FNpop.Iext": values})
 
     def single(value: float) -> mdf_loop.Results:
-        return compiled.run(steps=given.steps, dt=DT, set={"FNpop.Iext": value})
+        return compiled.run(steps=options.steps, dt=DT, set={"FNpop.Iext": value})
 
     rows = sweep()["FNpop.V"]
-    for member in (0, given.members // 2, given.members - 1):
+    for member in (0, options.members // 2, options.members - 1):
         np.testing.assert_array_equal(rows[member], single(values[member])["FNpop.V"])
     swept, one, several = [], [], []
-    for _ in range(given.rounds):
-        one.append(seconds(lambda: compiled.run(steps=given.steps, dt=DT)))
+    for _ in range(options.rounds):
+        one.append(seconds(lambda: compiled.run(steps=options.steps, dt=DT)))
         swept.append(seconds(sweep))
         several.append(seconds(lambda: [single(value) for value in values[:ONE_BY_ONE]]))
-    all_members = min(several) / min(ONE_BY_ONE, given.members) * given.members
+    all_members = min(several) / min(ONE_BY_ONE, options.members) * options.members
     print("| sweep / one run | one by one / sweep | one run ms | sweep ms | one by one ms |")
     print("|---|---|---|---|---|")
     print(

@@ -77,8 +77,8 @@ def ours(native: str) -> Way:
     model = mdf_loop.compile(MODEL, device="cpu", native=native)
 
     def run(trials: int) -> Made:
-        made = model.run(trials=trials)
-        return made["rt"], made["choice"]
+        results = model.run(trials=trials)
+        return results["rt"], results["choice"]
 
     return run
 
@@ -158,7 +158,7 @@ def ssms_way() -> Way:
     from ssms.basic_simulators.simulator import simulator
 
     def run(trials: int) -> Made:
-        made = simulator(
+        simulation = simulator(
             theta=[1.0, 1.0, 0.5, 0.0],
             model="ddm",
             n_samples=trials,
@@ -166,7 +166,7 @@ def ssms_way() -> Way:
             max_t=20,
             random_state=1,
         )
-        return made["rts"].ravel(), made["choices"].ravel() > 0
+        return simulation["rts"].ravel(), simulation["choices"].ravel() > 0
 
     return run
 
@@ -176,10 +176,10 @@ def modeci_way(trials: int) -> Made:
     from modeci_mdf.functions.ddm import drift_diffusion_integrator
 
     np.random.seed(1)
-    made = np.array(
+    signed_times = np.array(
         [drift_diffusion_integrator(0.0, 0.0, 1.0, THRESHOLD, 1.0, DT) for _ in range(trials)]
     )
-    return np.abs(made), made > 0
+    return np.abs(signed_times), signed_times > 0
 
 
 def ways() -> dict[str, Callable[[], Way]]:
@@ -200,9 +200,9 @@ def ways() -> dict[str, Callable[[], Way]]:
 # --- measured -------------------------------------------------------------------------------------
 
 
-def check(way: str, made: Made) -> None:
+def check(way: str, decisions: Made) -> None:
     """Hold times and choices against the closed form, whose threshold is that of steps (D. Siegmund)."""
-    times, upper = made
+    times, upper = decisions
     reach = THRESHOLD + 0.5826 * SPREAD
     mean, missed = reach * np.tanh(reach), 1 / (1 + np.exp(2 * reach))
     deviation = times.std() / np.sqrt(len(times))
@@ -219,11 +219,11 @@ def measure(trials: int, rounds: int) -> dict[str, float]:
     """Seconds of CPU time a trial; samples are taken in turn."""
     ready = {way: make() for way, make in ways().items()}
     count = {way: max(1, trials // PARTS.get(way, 1)) for way in ready}
-    made = {way: run(count[way]) for way, run in ready.items()}
-    for way, results in made.items():
+    decisions = {way: run(count[way]) for way, run in ready.items()}
+    for way, results in decisions.items():
         check(way, results)
     for way in ("ours", "standard"):
-        for ours_, expected in zip(made[way], made["numpy, our numbers"], strict=True):
+        for ours_, expected in zip(decisions[way], decisions["numpy, our numbers"], strict=True):
             np.testing.assert_array_equal(ours_, expected, err_msg=way)
     best = dict.fromkeys(ready, float("inf"))
     for _ in range(rounds):
@@ -242,8 +242,10 @@ def peak(trials: int) -> float:
         f"m.run(trials={trials}, over_trials={{'rt': ['mean', 'var']}}, by='choice')\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )
-    made = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return float(made.stdout)
+    process = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    return float(process.stdout)
 
 
 def table(best: Mapping[str, float]) -> str:
@@ -255,13 +257,13 @@ def table(best: Mapping[str, float]) -> str:
 
 def missed(best: Mapping[str, float]) -> list[str]:
     """Sentences about thresholds that are missed."""
-    found = []
+    problems = []
     for (way, other), limit in LIMITS.items():
         if way in best and other in best and best[way] > limit * best[other]:
-            found.append(
+            problems.append(
                 f"{way} takes {best[way] / best[other]:.3g} times {other}, not {limit:.3g}"
             )
-    return found
+    return problems
 
 
 def main() -> int:
@@ -270,16 +272,16 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--memory", action="store_true", help="of a million trials, too")
-    asked = parser.parse_args()
-    best = measure(asked.trials, asked.rounds)
+    options = parser.parse_args()
+    best = measure(options.trials, options.rounds)
     print(table(best))
-    found = missed(best)
-    if asked.memory:
+    problems = missed(best)
+    if options.memory:
         more = peak(1_000_000) - peak(10_000)
         print(f"\na million trials take {more:.0f} MB more than ten thousand")
-        found += [f"a million trials take {more:.0f} MB more, not 100"] * (more > 100)
-    print("\n".join(f"missed: {line}" for line in found))
-    return int(bool(found))
+        problems += [f"a million trials take {more:.0f} MB more, not 100"] * (more > 100)
+    print("\n".join(f"missed: {line}" for line in problems))
+    return int(bool(problems))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ def expression_functions() -> str:
         "numpy": (n for n in names if n.startswith("numpy.")),
         "Named numbers": iter(sorted(constants)),
     }
-    return "\n".join(f"**{title}**: {_listed(found)}" for title, found in groups.items())
+    return "\n".join(
+        f"**{title}**: {_listed(names_of_group)}" for title, names_of_group in groups.items()
+    )
 
 
 def mdf_functions() -> str:
@@ -81,8 +83,10 @@ def command_help() -> str:
 
     sections = []
     for name in commands():
-        said = CliRunner().invoke(cli, [name, "--help"], prog_name="mdf-loop", terminal_width=90)
-        sections.append(f"## mdf-loop {name}\n\n```text\n{said.output.strip()}\n```\n")
+        invocation = CliRunner().invoke(
+            cli, [name, "--help"], prog_name="mdf-loop", terminal_width=90
+        )
+        sections.append(f"## mdf-loop {name}\n\n```text\n{invocation.output.strip()}\n```\n")
     return "\n".join(sections)
 
 
@@ -135,8 +139,8 @@ def reasons() -> str:
 def dependencies() -> list[str]:
     """Return the names of all packages in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    asked = chain(project["dependencies"], *project["optional-dependencies"].values())
-    return [name for line in asked if (name := re.split(r"[^\w-]", line)[0]) != project["name"]]
+    lines = chain(project["dependencies"], *project["optional-dependencies"].values())
+    return [name for line in lines if (name := re.split(r"[^\w-]", line)[0]) != project["name"]]
 
 
 # --- pictures ---------------------------------------------------------------------------------
@@ -180,10 +184,10 @@ def _draw_gradient(model: Path, picture: Path) -> None:
     from mdf_loop.api.compiled import compile
     from mdf_loop.drawing import draw
 
-    made = compile(model).differentiate({"newton.root": "sum"}, ["a", "first_guess"])
+    gradient = compile(model).differentiate({"newton.root": "sum"}, ["a", "first_guess"])
     with TemporaryDirectory() as folder:
         file = Path(folder) / "gradient.onnx"
-        made.save(file)
+        gradient.save(file)
         draw(file, picture, rankdir="TB")
 
 
@@ -205,15 +209,15 @@ def _fresh(text: str) -> str:
 
 def stale(*, write: bool = False) -> list[str]:
     """Return the documents whose generated parts are outdated, and update them with `write`."""
-    found = []
+    outdated = []
     for path in sorted(REFERENCE.glob("*.md")):
         text = path.read_text(encoding="utf-8")
         fresh = _fresh(text)
         if fresh != text:
-            found.append(path.name)
+            outdated.append(path.name)
             if write:
                 path.write_text(fresh, encoding="utf-8")
-    return found
+    return outdated
 
 
 if __name__ == "__main__":

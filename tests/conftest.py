@@ -78,22 +78,22 @@ def mdf() -> Callable[[str], Any]:
 # --- engines ----------------------------------------------------------------------------------
 
 
-def close(given: Any, expected: Any) -> None:
+def close(actual: Any, expected: Any) -> None:
     """Equal shapes and numbers, bit for bit where they are not floats; sequences by member."""
     if expected is None or isinstance(expected, list):
-        assert type(given) is type(expected)
-        for one, other in zip(given or (), expected or (), strict=True):
+        assert type(actual) is type(expected)
+        for one, other in zip(actual or (), expected or (), strict=True):
             close(one, other)
             assert dtype_name(np.asarray(one)) == dtype_name(np.asarray(other))
         return
-    given, expected = np.asarray(given), np.asarray(expected)
-    assert given.shape == expected.shape
-    floats = [str(a.dtype) for a in (given, expected) if a.dtype.kind == "f"]
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape
+    floats = [str(a.dtype) for a in (actual, expected) if a.dtype.kind == "f"]
     rtol = max((TOLERANCE[name] for name in floats), default=0)
     if rtol:
-        np.testing.assert_allclose(given, expected, rtol=rtol, atol=0)
+        np.testing.assert_allclose(actual, expected, rtol=rtol, atol=0)
     else:
-        np.testing.assert_array_equal(given, expected)
+        np.testing.assert_array_equal(actual, expected)
 
 
 def engine_outputs(model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:

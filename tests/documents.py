@@ -54,10 +54,10 @@ def blocks(text: str) -> list[Block]:
     ]
 
 
-def same(shown: str, happened: str) -> bool:
+def same(expected: str, actual: str) -> bool:
     """Whether an output is the one shown, `...` standing for anything."""
-    parts = (re.escape(part) for part in shown.strip().split("..."))
-    lines = "\n".join(line.rstrip() for line in happened.strip().splitlines())
+    parts = (re.escape(part) for part in expected.strip().split("..."))
+    lines = "\n".join(line.rstrip() for line in actual.strip().splitlines())
     return re.fullmatch(".*".join(parts), lines, re.DOTALL) is not None
 
 
@@ -71,8 +71,8 @@ class Document:
 
     def run(self) -> None:
         """Run all blocks; the first that is not as shown fails."""
-        found = blocks(self.path.read_text(encoding="utf-8"))
-        for block, following in zip(found, [*found, None][1:], strict=True):
+        all_blocks = blocks(self.path.read_text(encoding="utf-8"))
+        for block, following in zip(all_blocks, [*all_blocks, None][1:], strict=True):
             match block.language:
                 case "python" if block.name.endswith(".py"):
                     Path(block.name).write_text(block.text, encoding="utf-8")
@@ -88,22 +88,22 @@ class Document:
                 case "json":
                     json.loads(block.text)
 
-    def _expect(self, shown: str, happened: str, line: int) -> None:
-        assert same(shown, happened), (
-            f"{self.path}:{line} shows\n{shown.strip()}\nbut what happens is\n{happened.strip()}"
+    def _expect(self, expected: str, actual: str, line: int) -> None:
+        assert same(expected, actual), (
+            f"{self.path}:{line} shows\n{expected.strip()}\nbut what happens is\n{actual.strip()}"
         )
 
-    def _python(self, block: Block, shown: str) -> None:
+    def _python(self, block: Block, expected: str) -> None:
         code = compile("\n" * (block.line - 1) + block.text, str(self.path), "exec")
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(code, self.names)
-        self._expect(shown, printed.getvalue(), block.line)
+        self._expect(expected, printed.getvalue(), block.line)
 
     def _console(self, block: Block) -> None:
-        for line, command, shown in commands(block):
+        for line, command, expected in commands(block):
             words = shlex.split(command)
             if words[0] not in NOT_RUN:
-                self._expect(shown, self._command(words), line)
+                self._expect(expected, self._command(words), line)
 
     def _command(self, words: list[str]) -> str:
         match words:
@@ -137,5 +137,5 @@ def commands(block: Block) -> Iterator[tuple[int, str, str]]:
     """Line number, command and shown output for each `$ ` of a console block."""
     text = block.text.replace("\\\n", "  ")
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, _, shown = part.partition("\n")
-        yield block.line, command, shown
+        command, _, expected = part.partition("\n")
+        yield block.line, command, expected

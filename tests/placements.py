@@ -35,10 +35,10 @@ def written_for_cuda() -> Iterator[None]:
     """Sessions that are made meanwhile run on the CPU what CUDA would be given."""
 
     def opened(model: SessionModel, _: str, options: Any) -> PlacedModel:
-        made = inference_session(
+        onnx_session = inference_session(
             model.on_cuda().SerializeToString(), options, disabled_optimizers=list(INEXACT_ON_CUDA)
         )
-        return PlacedModel(made, Device("cpu", "a test"))
+        return PlacedModel(onnx_session, Device("cpu", "a test"))
 
     with mock.patch.object(session, "open_session", opened):
         yield

@@ -26,5 +26,5 @@ def some(values: Iterable[T], one_in: int) -> list[T]:
     every = list(values)
     if soaking():
         return every
-    taken = random.Random(0).sample(range(len(every)), math.ceil(len(every) / one_in))
-    return [every[k] for k in sorted(taken)]
+    indices = random.Random(0).sample(range(len(every)), math.ceil(len(every) / one_in))
+    return [every[k] for k in sorted(indices)]

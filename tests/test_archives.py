@@ -112,15 +112,15 @@ def test_wherever_arrays_are_read(tmp_path: Path) -> None:
         ["--initial-state", str(path), "--steps", "2"],
     ):
         with limited(resident() + ROOM):
-            made = CliRunner().invoke(cli, ["run", str(model), "--device", "cpu", *options])
-        assert made.exit_code == 2, made.output
-        assert "MemoryLimitError: the array 'x' of 'a.npz' would take 40 MB" in made.output
+            process = CliRunner().invoke(cli, ["run", str(model), "--device", "cpu", *options])
+        assert process.exit_code == 2, process.output
+        assert "MemoryLimitError: the array 'x' of 'a.npz' would take 40 MB" in process.output
 
 
 def test_side_files(tmp_path: Path) -> None:
     forged(tmp_path / "a.npz", header("<f8", (5 * 10**6,)), 4 * 10**7)
-    held = {"value": {"npz": "a.npz", "array": "x"}, "metadata": {"dtype": "float64"}}
-    node = {"parameters": {"w": held}, "output_ports": {"y": {"value": "w"}}}
+    parameter = {"value": {"npz": "a.npz", "array": "x"}, "metadata": {"dtype": "float64"}}
+    node = {"parameters": {"w": parameter}, "output_ports": {"y": {"value": "w"}}}
     model = tmp_path / "m.json"
     model.write_text(json.dumps({"m": {"graphs": {"g": {"nodes": {"A": node}}}}}))
     with limited(resident() + ROOM), pytest.raises(MemoryLimitError) as caught:

@@ -63,9 +63,9 @@ def results(compiled: CompiledModel) -> Any:
     return compiled.run(steps=2, dt=0.1)
 
 
-def refused_or_done(call: Callable[..., Any], **given: Any) -> None:
+def refused_or_done(call: Callable[..., Any], **arguments: Any) -> None:
     with contextlib.suppress(LoopError):
-        call(**given)
+        call(**arguments)
 
 
 RUN = [
@@ -148,7 +148,7 @@ def test_verify(argument) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence", "hint"),
+    ("arguments", "sentence", "hint"),
     [
         (
             {"set": {3: 1}},
@@ -174,9 +174,9 @@ def test_verify(argument) -> None:
         ({"engine": []}, "engine cannot be []", "use onnxruntime or interpreter or modeci"),
     ],
 )
-def test_what_is_said(compiled, given, sentence, hint) -> None:
+def test_what_is_said(compiled, arguments, sentence, hint) -> None:
     with pytest.raises(LoopError) as raised:
-        compiled.run(steps=2, **given)
+        compiled.run(steps=2, **arguments)
     (finding,) = raised.value.findings
     assert (finding.what, finding.hint) == (sentence, hint)
 

@@ -43,15 +43,15 @@ REFUSED = {
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_any_byte_order_is_the_same_numbers(dtype: str) -> None:
-    given = np.array([1, 2, 3]).astype(dtype)
-    plain = given.astype(given.dtype.newbyteorder("="))
+    array = np.array([1, 2, 3]).astype(dtype)
+    plain = array.astype(array.dtype.newbyteorder("="))
     for name, how in {
-        "inputs": {"inputs": {"x": given}},
-        "set": {"inputs": {"x": NUMBERS}, "set": {"A.k": given}},
-        "initial": {"inputs": {"x": NUMBERS}, "set": {"A.s": given}, "steps": 2},
-        "sweep": {"inputs": {"x": NUMBERS}, "sweep": {"A.k": given}},
-        "sweep of an input": {"sweep": {"x": given}},
-        "over time": {"inputs": {"x": np.stack([given, given])}, "steps": 2},
+        "inputs": {"inputs": {"x": array}},
+        "set": {"inputs": {"x": NUMBERS}, "set": {"A.k": array}},
+        "initial": {"inputs": {"x": NUMBERS}, "set": {"A.s": array}, "steps": 2},
+        "sweep": {"inputs": {"x": NUMBERS}, "sweep": {"A.k": array}},
+        "sweep of an input": {"sweep": {"x": array}},
+        "over time": {"inputs": {"x": np.stack([array, array])}, "steps": 2},
     }.items():
         native = {
             word: {n: v.astype(v.dtype.newbyteorder("=")) for n, v in values.items()}
@@ -59,11 +59,11 @@ def test_any_byte_order_is_the_same_numbers(dtype: str) -> None:
             else values
             for word, values in how.items()
         }
-        made, expected = MODEL.run(**how), MODEL.run(**native)  # type: ignore[arg-type]
+        results, expected = MODEL.run(**how), MODEL.run(**native)  # type: ignore[arg-type]
         for port in ("A.y", "A.s"):
-            np.testing.assert_array_equal(made[port], expected[port], err_msg=f"{name} {port}")
-            assert made[port].dtype.isnative
-    np.testing.assert_array_equal(as_supported_array(given, "x"), plain)
+            np.testing.assert_array_equal(results[port], expected[port], err_msg=f"{name} {port}")
+            assert results[port].dtype.isnative
+    np.testing.assert_array_equal(as_supported_array(array, "x"), plain)
 
 
 @pytest.mark.parametrize("kind", REFUSED)
@@ -117,8 +117,8 @@ def test_files_of_any_byte_order(tmp_path: Path) -> None:
     node = {"parameters": {"w": weights}, "output_ports": {"y": {"value": "w"}}}
     content = {"m": {"graphs": {"g": {"nodes": {"A": node}}}}}
     (tmp_path / "m.json").write_text(json.dumps(content))
-    made = mdf_loop.compile(tmp_path / "m.json", device="cpu").run()
-    np.testing.assert_array_equal(made["A.y"], NUMBERS)
+    results = mdf_loop.compile(tmp_path / "m.json", device="cpu").run()
+    np.testing.assert_array_equal(results["A.y"], NUMBERS)
     np.savez(tmp_path / "a.npz", x=NUMBERS.astype(np.longdouble))
     with pytest.raises(LoopError, match=r"'x' of 'a.npz' is \w+: no model computes"):
         mdf_loop.compile(tmp_path / "m.json", device="cpu")

@@ -40,8 +40,8 @@ def chunking():
 def test_no_product_stays_in_a_loop_in_which_it_is_always_the_same() -> None:
     invariants = _imported("invariants")
     for name, work in invariants.WAYS.items():
-        made = prepare(invariants.program(work, 20), ONNXRUNTIME)
-        (loop,) = loops(made)
+        program = prepare(invariants.program(work, 20), ONNXRUNTIME)
+        (loop,) = loops(program)
         inside = [op.op_type for op in loop.ops if isinstance(op, Op)]
         assert sorted(inside) == ["Add", "Mul"], name
     assert invariants.least(20, 3, 2).keys() == invariants.WAYS.keys()
@@ -51,8 +51,8 @@ def test_no_product_stays_in_a_loop_in_which_it_is_always_the_same() -> None:
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("models/*.yaml")), ids=lambda p: p.stem)
 def test_a_loop_written_by_hand_gives_what_the_model_gives(numpy_loops, path: Path) -> None:
     dt = DT / 1000 if path.stem in ("FN", "HH") else DT
-    given = numpy_loops.parameters(yaml.safe_load(path.read_text(encoding="utf-8")))
-    by_hand = numpy_loops.LOOPS[path.stem](given, 50, dt)
+    constants = numpy_loops.parameters(yaml.safe_load(path.read_text(encoding="utf-8")))
+    by_hand = numpy_loops.LOOPS[path.stem](constants, 50, dt)
     ours = mdf_loop.compile(path, device="cpu").run(steps=50, dt=dt)
     assert set(ours) == set(by_hand)
     for name, array in ours.items():
@@ -99,9 +99,9 @@ def test_its_wide_model_has_rows_of_so_many_elements(chunking) -> None:
 
 def test_ratios_are_those_of_the_minima(chunking, capsys) -> None:
     ways = {"one": lambda: None, "other": lambda: None}
-    taken = iter([1.0, 3.0, 2.0, 2.4])
+    times = iter([1.0, 3.0, 2.0, 2.4])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(chunking, "seconds", lambda run: next(taken))
+        patched.setattr(chunking, "seconds", lambda run: next(times))
         assert chunking.table("two ways", ways, 2) == {"one": 1.0, "other": 2.4}
     assert "| other | 2.400 | 2.100 | 2400.0 |" in capsys.readouterr().out
 
@@ -118,27 +118,27 @@ def test_its_models_have_some_hundred_nodes_and_give_what_the_runtime_gives(
     cost_of_a_call, tmp_path: Path
 ) -> None:
     for name in cost_of_a_call.MODELS:
-        made = cost_of_a_call.pair(name, tmp_path)
-        assert 100 <= made.nodes <= 1000
-        cost_of_a_call.check(made)
+        pair = cost_of_a_call.pair(name, tmp_path)
+        assert 100 <= pair.nodes <= 1000
+        cost_of_a_call.check(pair)
 
 
 def test_a_call_that_costs_too_much_ends_it(cost_of_a_call, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["cost_of_a_call.py", "--rounds", "1", "--only", "recurrent"])
-    monkeypatch.setattr(cost_of_a_call, "medians", lambda made, rounds, turn: (141.0, 100.0))
+    monkeypatch.setattr(cost_of_a_call, "medians", lambda pair, rounds, turn: (141.0, 100.0))
     with pytest.raises(SystemExit, match="and 30 us: recurrent"):
         cost_of_a_call.main()
     assert "| recurrent | 480 | 141.0 | 100.0 | 1.41 | 41.0 | 140.0 |" in capsys.readouterr().out
-    monkeypatch.setattr(cost_of_a_call, "medians", lambda made, rounds, turn: (139.0, 100.0))
+    monkeypatch.setattr(cost_of_a_call, "medians", lambda pair, rounds, turn: (139.0, 100.0))
     cost_of_a_call.main()
 
 
 def test_both_are_called_in_turns(cost_of_a_call, tmp_path: Path) -> None:
     calls: list[str] = []
-    made = cost_of_a_call.pair("many inputs", tmp_path)
+    pair = cost_of_a_call.pair("many inputs", tmp_path)
     turns = cost_of_a_call.Pair(
-        made.nodes,
-        made.feeds,
+        pair.nodes,
+        pair.feeds,
         type("Ours", (), {"run": lambda _, feeds: calls.append("ours")})(),
         type("Plain", (), {"run": lambda _, names, feeds: calls.append("plain")})(),
     )
@@ -178,10 +178,10 @@ def test_thresholds_are_of_cases(native) -> None:
 
 def test_other_numbers_are_not_timed(native) -> None:
     case = native.CASES[0]
-    made = native.by_numpy(case.system(4), 3)
-    other = {name: array + 1e-8 for name, array in made.items()}
+    expected = native.by_numpy(case.system(4), 3)
+    other = {name: array + 1e-8 for name, array in expected.items()}
     with pytest.raises(AssertionError, match="FN 1, recorded, ours: v"):
-        native.check(case, "ours", other, made)
+        native.check(case, "ours", other, expected)
 
 
 def test_a_ratio_that_is_missed_is_named(native) -> None:
@@ -204,16 +204,16 @@ def test_a_ratio_that_is_missed_is_named(native) -> None:
 @pytest.mark.slow
 def test_a_line_for_each_case_and_a_bar_for_each_way(native, monkeypatch, capsys, tmp_path) -> None:
     figure = tmp_path / "native.svg"
-    asked = ["--only", "FN 1, rec", "--steps", "20", "--rounds", "1", "--figure", str(figure)]
-    monkeypatch.setattr(sys, "argv", ["native.py", *asked])
+    arguments = ["--only", "FN 1, rec", "--steps", "20", "--rounds", "1", "--figure", str(figure)]
+    monkeypatch.setattr(sys, "argv", ["native.py", *arguments])
     monkeypatch.setattr(native.onnxruntime_session, "SMALL", 1)
     monkeypatch.setattr(native, "THRESHOLDS", {})
     monkeypatch.setattr(native, "has", lambda peer: False)
     assert native.main() == 0
-    shown = capsys.readouterr().out
-    assert "numba is not installed: left out" in shown
-    assert "| FN 1, recorded | 20 |" in shown
-    assert "standard: there is little to do |" in shown
+    printed = capsys.readouterr().out
+    assert "numba is not installed: left out" in printed
+    assert "| FN 1, recorded | 20 |" in printed
+    assert "standard: there is little to do |" in printed
     assert "</svg>" in figure.read_text(encoding="utf-8")
 
 
@@ -253,10 +253,10 @@ def test_all_ways_of_imported_loops_give_the_same_numbers(imported) -> None:
 
 
 def test_a_way_that_takes_too_long_is_named(imported) -> None:
-    taken = {way: imported.Taken(1.0, 1.0) for way in imported.WAYS}
-    assert imported.missed("gru", taken) == []
-    taken["file"] = imported.Taken(1.0, 1.3)
-    assert imported.missed("gru", taken) == ["gru, file: cpu 1.30"]
+    timings = {way: imported.Taken(1.0, 1.0) for way in imported.WAYS}
+    assert imported.missed("gru", timings) == []
+    timings["file"] = imported.Taken(1.0, 1.3)
+    assert imported.missed("gru", timings) == ["gru, file: cpu 1.30"]
     forms = {"off": imported.Taken(2.0, 2.0), "require": imported.Taken(4.0, 4.0)}
     assert imported.missed("softmax", {**forms, "auto": imported.Taken(2.4, 2.1)}) == [
         "softmax, auto: wall 1.20"

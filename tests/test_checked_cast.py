@@ -38,7 +38,7 @@ HUGE = 1e300
 
 
 @pytest.mark.parametrize(
-    ("kind", "model", "given"),
+    ("kind", "model", "x"),
     [
         (InputError, graph("x"), HUGE),
         (InputError, graph("x", {"shape": [2]}), [1.0, -HUGE]),
@@ -49,8 +49,8 @@ HUGE = 1e300
         (ExpressionError, graph("x * gain", gain={"value": [1.0, HUGE]}), 1.0),
     ],
 )
-def test_what_would_be_infinite_in_float32(kind: type[LoopError], model: Any, given: Any) -> None:
-    compiled_run = {} if given is None else {"x": given}
+def test_what_would_be_infinite_in_float32(kind: type[LoopError], model: Any, x: Any) -> None:
+    compiled_run = {} if x is None else {"x": x}
     with pytest.raises(kind, match=r"too large for float32: -?1e\+300 would be infinite") as caught:
         mdf_loop.compile(model, device="cpu", precision="float32").run(compiled_run)
     assert caught.value.findings[0].where.startswith("$.graphs[0].nodes['A']")

@@ -101,8 +101,8 @@ def decided(cond: Any, parameters: Any = None, **inputs: Any) -> Decision:
     node = m["graph"]["nodes"]["m"]
     node["parameters"] = parameters or {}
     node["input_ports"] = {name: {} for name in inputs}
-    (found,) = classify(m, inputs)
-    return found
+    (decision,) = classify(m, inputs)
+    return decision
 
 
 FIXED = {"flag": {"value": True}, "limit": {"value": 7}}
@@ -120,8 +120,8 @@ ROWS: list[tuple[str, Any, Any, str, str]] = [
 
 @pytest.mark.parametrize(("expression", "cond", "inputs", "kind", "why"), ROWS)
 def test_rows(expression: str, cond: Any, inputs: Any, kind: str, why: str) -> None:
-    found = decided(cond, FIXED, **inputs)
-    assert (found.kind, found.why) == (kind, why)
+    decision = decided(cond, FIXED, **inputs)
+    assert (decision.kind, decision.why) == (kind, why)
 
 
 def test_a_parameter_that_can_be_set_is_variable_once_it_is() -> None:
@@ -132,5 +132,5 @@ def test_a_parameter_that_can_be_set_is_variable_once_it_is() -> None:
     document, options = open_document(m), Options()
     settings = bind_settings(document, {"m.limit": 2}, "float64")
     reading = read_once(document, Bound.of(bind(document, {}, options), settings), options)
-    (found,) = decisions(reading.program, reading.types)
-    assert found.why == "depends on parameter 'm.limit', which is set"
+    (decision,) = decisions(reading.program, reading.types)
+    assert decision.why == "depends on parameter 'm.limit', which is set"

@@ -43,9 +43,9 @@ def test_the_seven_questions_have_one_answer_each():
     questions = TEXT.split("The seven questions")[1].split("\n\n")[1].splitlines()[2:]
     assert len(questions) == 7
     for row in questions:
-        _, asked, place, test, _ = row.split("|")
-        assert "`" in place, asked
-        assert "`tests/" in test, asked
+        _, question, place, test, _ = row.split("|")
+        assert "`" in place, question
+        assert "`tests/" in test, question
 
 
 def test_no_test_imports_another():

@@ -83,15 +83,15 @@ def test_links_lead_somewhere(name):
 
 
 def test_every_document_can_be_reached_from_the_readme():
-    reached, waiting = set(), [ROOT / "README.md"]
+    visited, waiting = set(), [ROOT / "README.md"]
     while waiting:
         path = waiting.pop()
-        if path in reached or path.suffix != ".md" or not path.exists():
+        if path in visited or path.suffix != ".md" or not path.exists():
             continue
-        reached.add(path)
+        visited.add(path)
         links = (a or b for a, b in _LINK.findall(path.read_text()))
         waiting += [(path.parent / link.split("#")[0]).resolve() for link in links]
-    missing = {name for name in DOCUMENTS if ROOT / name not in reached}
+    missing = {name for name in DOCUMENTS if ROOT / name not in visited}
     assert not missing
 
 
@@ -108,14 +108,14 @@ def reference(name: str) -> str:
 
 def forms() -> list[tuple[str, str, str]]:
     """Model, args and result of each row of the tables of loop-node.md and its neighbour."""
-    model, found = "", []
+    model, rows = "", []
     pattern = r"^```yaml \w+\.yaml\n([\s\S]*?)^```$|^\| `([^`\n]*)` \| ([^|\n]*) \|[^\n]*\|$"
     text = reference("loop-node.md") + reference("other-control-nodes.md")
     for match in re.finditer(pattern, text, re.MULTILINE):
         model = match[1] or model
         if match[2] and ":" in match[2] and model:
-            found.append((model, match[2], match[3]))
-    return found
+            rows.append((model, match[2], match[3]))
+    return rows
 
 
 @pytest.mark.parametrize(("model", "args", "result"), forms(), ids=[form[1] for form in forms()])
@@ -150,8 +150,8 @@ def _quoted(args: str) -> str:
 
 
 def error_classes() -> list[str]:
-    found = vars(errors).values()
-    classes = (c for c in found if isinstance(c, type) and issubclass(c, errors.LoopError))
+    members = vars(errors).values()
+    classes = (c for c in members if isinstance(c, type) and issubclass(c, errors.LoopError))
     return [c.__name__ for c in classes]
 
 

@@ -143,8 +143,8 @@ Run for long, loops are machine code (native) or ONNX Runtime's own (standard)
     ("name", "text"), [("sample", SAMPLE), ("nested", NESTED), ("feedback", FEEDBACK)]
 )
 def test_golden_texts(name, text):
-    said = explain(MODELS / f"{name}.yaml")
-    assert re.sub(r"^  note: .*\n", "", said, flags=re.MULTILINE) == text
+    explanation = explain(MODELS / f"{name}.yaml")
+    assert re.sub(r"^  note: .*\n", "", explanation, flags=re.MULTILINE) == text
 
 
 def test_what_is_carried_over_time_is_said_with_its_initial_value():
@@ -227,7 +227,7 @@ def test_several_loops_and_what_they_tell_about_the_run():
 
 
 @pytest.mark.parametrize(
-    ("ports", "said"),
+    ("ports", "line"),
     [
         ({"up": "f > 0"}, "x → x_next → read by up"),
         ({"up": "f[0] > 0"}, "x → x_next → read by up"),
@@ -235,7 +235,7 @@ def test_several_loops_and_what_they_tell_about_the_run():
         ({"time": "dt * f.iterations"}, "x → x_next → (not used)"),
     ],
 )
-def test_a_final_value_that_expressions_read_is_used(ports, said):
+def test_a_final_value_that_expressions_read_is_used(ports, line):
     step = {"input_ports": {"x": {}}, "output_ports": {"x_next": {"value": "x + 1"}}}
     body = {
         "nodes": {"step": step},
@@ -247,7 +247,7 @@ def test_a_final_value_that_expressions_read_is_used(ports, said):
         "functions": {"f": call},
         "output_ports": {name: {"value": text} for name, text in ports.items()},
     }
-    assert f"{said}   float64[]" in explain({"g": {"nodes": {"n": node}}})
+    assert f"{line}   float64[]" in explain({"g": {"nodes": {"n": node}}})
 
 
 def test_a_final_value_that_another_loop_takes_is_used():

@@ -193,11 +193,11 @@ def test_a_call_within_another_one_ends_both(interactive: None) -> None:
 
 
 def test_another_thread_hears_nothing() -> None:
-    found: list[int] = []
-    thread = threading.Thread(target=lambda: found.append(interruptible(lambda: 1, "raise", str)))
+    numbers: list[int] = []
+    thread = threading.Thread(target=lambda: numbers.append(interruptible(lambda: 1, "raise", str)))
     thread.start()
     thread.join()
-    assert found == [1]
+    assert numbers == [1]
 
 
 # --- fits, recoveries, gradients, comparisons -----------------------------------------------------
@@ -251,10 +251,10 @@ def test_a_recovery_keeps_the_fits_that_are_done(monkeypatch: pytest.MonkeyPatch
 
     def pressed(*words: Any) -> Any:
         done.append(1)
-        found = fit(*words)
+        outcome = fit(*words)
         if len(done) == 3:
             signal.raise_signal(signal.SIGINT)
-        return found
+        return outcome
 
     monkeypatch.setattr(recovery, "fit", pressed)
     words = {"against": "cell.V", "steps": 20, "dt": DT, "noise": 0.05, "points": 8, "polish": 1}
@@ -291,9 +291,9 @@ def test_a_comparison_with_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specified_run, "run_specified", pressed)
     with pytest.raises(KeyboardInterrupt, match="3 of 8 steps were compared") as caught:
         mdf_loop.verify(WALK["g"], steps=8)
-    found = caught.value.results  # type: ignore[attr-defined]
-    assert found.equal
-    assert [c.name for c in found.comparisons] == ["walk.x"]
+    verification = caught.value.results  # type: ignore[attr-defined]
+    assert verification.equal
+    assert [c.name for c in verification.comparisons] == ["walk.x"]
 
 
 def interrupted_at(results: mdf_loop.Results, steps: int) -> mdf_loop.Results:
@@ -301,7 +301,7 @@ def interrupted_at(results: mdf_loop.Results, steps: int) -> mdf_loop.Results:
     signals.count_interrupt()
     from mdf_loop.run.outputs import Axis
 
-    made = mdf_loop.Results(
+    partial_results = mdf_loop.Results(
         {name: array[:steps] for name, array in results.items()},
         {},
         "cpu",
@@ -309,8 +309,8 @@ def interrupted_at(results: mdf_loop.Results, steps: int) -> mdf_loop.Results:
         axes=(Axis("time", {"step": np.arange(steps)}),),
         stopped_by=mdf_loop.StopReason.INTERRUPTED,
     )
-    made.steps = results.steps
-    return made
+    partial_results.steps = results.steps
+    return partial_results
 
 
 # --- processes ------------------------------------------------------------------------------------
@@ -332,12 +332,12 @@ for k in range(2):
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-i",)])
 def test_a_script_ends_and_a_session_goes_on(words: tuple[str, ...]) -> None:
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *words, "-c", SCRIPT],
         capture_output=True,
         text=True,
         check=False,
         stdin=subprocess.DEVNULL,
     )
-    assert made.stdout.splitlines() == (["went on 0", "went on 1"] if words else [])
-    assert made.returncode == (0 if words else -signal.SIGINT), made.stderr
+    assert process.stdout.splitlines() == (["went on 0", "went on 1"] if words else [])
+    assert process.returncode == (0 if words else -signal.SIGINT), process.stderr

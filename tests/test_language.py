@@ -78,23 +78,23 @@ FOLDERS = sorted({folder_of(path) for path in PACKAGE.rglob("*.py")})
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_docstrings_name_their_subject(folder: str) -> None:
-    found = [
+    violations = [
         f"{path}:{line}: {text}"
         for path in PACKAGE.rglob("*.py")
         if folder_of(path) == folder
         for line, text in first_lines(path)
         if BEGINNINGS.match(text)
     ]
-    assert not found, "\n".join(found)
+    assert not violations, "\n".join(violations)
 
 
 @pytest.mark.parametrize("folder", [name for name in FOLDERS if name not in UNFINISHED])
 def test_names_are_nouns(folder: str) -> None:
-    found = [
+    violations = [
         f"{path}:{line}: {name}"
         for path in PACKAGE.rglob("*.py")
         if folder_of(path) == folder
         for line, name in places(path)
         if name in PARTICIPLES
     ]
-    assert not found, "\n".join(found)
+    assert not violations, "\n".join(violations)

@@ -117,12 +117,12 @@ TABLES = {
 @cache
 def modules() -> dict[str, Path]:
     """Every module of the package by its name in it; a room's own file has the room's name."""
-    found = {}
+    paths = {}
     for path in sorted((ROOT / "mdf_loop").rglob("*.py")):
         parts = path.relative_to(ROOT / "mdf_loop").with_suffix("").parts
         inner = parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
-        found[".".join(inner)] = path
-    return found
+        paths[".".join(inner)] = path
+    return paths
 
 
 @cache
@@ -152,7 +152,7 @@ def _imports(module: str) -> Iterator[tuple[str, bool]]:
                 names = [f"{source}.{name.name}" for name in node.names]
             case _:
                 names = []
-        yield from ((found, for_types) for name in names if (found := _module(name)))
+        yield from ((target, for_types) for name in names if (target := _module(name)))
         waiting += [(part, for_types) for part in ast.iter_child_nodes(node)]
 
 
@@ -173,8 +173,8 @@ def room(module: str) -> str:
 
 def layer(name: str) -> int:
     """The number of the layer of a room."""
-    (found,) = [k for k, rooms in enumerate(LAYERS) if name in rooms]
-    return found
+    (level,) = [k for k, rooms in enumerate(LAYERS) if name in rooms]
+    return level
 
 
 def upward() -> Iterator[tuple[str, str]]:
@@ -224,12 +224,12 @@ def test_no_two_public_classes_of_different_rooms_have_one_name():
 
 
 def test_sets_of_operators_are_in_the_rooms_that_say_operators():
-    found = {
+    counts = {
         module: count
         for module in modules()
         if room(module) not in NAMING_OPERATORS and (count := len(list(_tables(module))))
     }
-    assert {module: count for module, (count, _) in TABLES.items()} == found
+    assert {module: count for module, (count, _) in TABLES.items()} == counts
 
 
 def _tables(module: str) -> Iterator[ast.AST]:

@@ -12,15 +12,15 @@ from mdf_loop.lru_cache import LRUCache
 
 
 def test_the_one_not_used_for_longest_goes() -> None:
-    kept: LRUCache[int] = LRUCache(2)
-    kept.put("a", 1)
-    kept.put("b", 2)
-    assert kept.get("a") == 1
-    kept.put("c", 3)
-    assert [kept.get(key) for key in "abc"] == [1, None, 3]
-    kept.put("a", 4)
-    assert len(kept) == 2
-    assert [kept.get(key) for key in "abc"] == [4, None, 3]
+    cache: LRUCache[int] = LRUCache(2)
+    cache.put("a", 1)
+    cache.put("b", 2)
+    assert cache.get("a") == 1
+    cache.put("c", 3)
+    assert [cache.get(key) for key in "abc"] == [1, None, 3]
+    cache.put("a", 4)
+    assert len(cache) == 2
+    assert [cache.get(key) for key in "abc"] == [4, None, 3]
 
 
 GROWTH = """
@@ -46,9 +46,9 @@ print(run(80, 230) - before, len(compiled.prepared._evaluations))
 
 @pytest.mark.slow
 def test_memory_is_flat_over_many_shapes() -> None:
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", GROWTH], capture_output=True, text=True, check=True
     )
-    grown, kept = map(int, said.stdout.split())
+    grown, entries = map(int, process.stdout.split())
     assert grown < 150 * 2e4  # each session is 110 kB
-    assert kept == SESSIONS
+    assert entries == SESSIONS

@@ -28,9 +28,9 @@ def make(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[st
 
 
 def test_help_lists_every_target():
-    said = make().stdout
+    help_text = make().stdout
     targets = re.search(r"\.PHONY: (.*)", (ROOT / "Makefile").read_text())[1].split()
-    assert re.findall(r"make (\w+)", said) == targets
+    assert re.findall(r"make (\w+)", help_text) == targets
 
 
 def test_the_readme_and_ci_use_these_targets():

@@ -14,7 +14,7 @@ from mdf_loop.memory_limit import as_text, check, checked_limit, limit, limited,
 
 
 @pytest.mark.parametrize(
-    ("given", "size"),
+    ("limit", "size"),
     [
         (None, None),
         ("4GB", 4 * 10**9),
@@ -28,17 +28,17 @@ from mdf_loop.memory_limit import as_text, check, checked_limit, limit, limited,
         (np.int64(1024), 1024),
     ],
 )
-def test_sizes(given: object, size: int | None) -> None:
-    assert checked_limit(given) == size
+def test_sizes(limit: object, size: int | None) -> None:
+    assert checked_limit(limit) == size
 
 
 @pytest.mark.parametrize(
-    "given",
+    "limit",
     ["", "GB", "-3", "4 parsecs", "1e9", "nan", "٣GB", float("nan"), float("inf"), True, [], 0, -1],
 )
-def test_what_is_no_size(given: object) -> None:
+def test_what_is_no_size(limit: object) -> None:
     with pytest.raises(InputError, match="the memory limit is"):
-        checked_limit(given)
+        checked_limit(limit)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_a_limit_holds_inside() -> None:
 def test_what_a_process_has() -> None:
     gc.collect()
     before = resident()
-    held = np.ones(2 * 10**7)
+    block = np.ones(2 * 10**7)
     assert 1.2e8 < resident() - before < 2e8
-    del held
+    del block
 
 
 def system(root: Path, **files: str) -> Path:

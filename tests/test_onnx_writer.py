@@ -18,47 +18,47 @@ def python(code: str) -> list[str]:
 
 
 def test_onnx_ir_is_imported_without_sympy() -> None:
-    said = python(
+    words = python(
         "import sys; from mdf_loop.onnx_writer import oir; "
         "print('sympy' in sys.modules, 'mpmath' in sys.modules, oir.__name__)"
     )
-    assert said == ["False", "False", "onnx_ir"]
+    assert words == ["False", "False", "onnx_ir"]
 
 
 def test_who_asks_for_arithmetic_with_extents_has_it() -> None:
     """If this fails onnx_ir needs sympy elsewhere: does a small run?"""
-    said = python(
+    words = python(
         "import sys; from mdf_loop.onnx_writer import oir; n = oir.SymbolicDim('n'); "
         "print('sympy' in sys.modules, (2 * n + 1).evaluate({'n': 3}), 'sympy' in sys.modules)"
     )
-    assert said == ["False", "7", "True"]
+    assert words == ["False", "7", "True"]
 
 
 def test_everyone_else_imports_sympy_itself() -> None:
-    said = python(
+    words = python(
         "from mdf_loop.onnx_writer import oir; import sympy; from sympy import Symbol; "
         "import onnx_ir._symbolic_shapes as shapes; "
         "print(type(sympy).__name__, sympy.__file__ != '', shapes.sympy is sympy, "
         "oir.SymbolicDim(Symbol('n')).value)"
     )
-    assert said == ["module", "True", "True", "n"]
+    assert words == ["module", "True", "True", "n"]
 
 
 @pytest.mark.parametrize("first", ["sympy", "onnx_ir"])
 def test_what_is_there_already_stays(first: str) -> None:
-    said = python(
+    words = python(
         f"import sys, {first}; from mdf_loop.onnx_writer import oir; "
         "print(oir._core.sympy is sys.modules['sympy'])"
     )
-    assert said == ["True"]
+    assert words == ["True"]
 
 
 def test_an_import_of_onnx_ir_that_fails_leaves_no_stand_in() -> None:
-    said = python(
+    words = python(
         "import sys\n"
         "sys.modules['onnx'] = None\n"
         "try:\n    import mdf_loop.onnx_writer\n"
         "except ImportError:\n    print('refused')\n"
         "print('sympy' in sys.modules)"
     )
-    assert said == ["refused", "False"]
+    assert words == ["refused", "False"]

@@ -62,6 +62,6 @@ def test_a_name_that_yaml_takes_for_a_truth_value_is_said(node, message, tmp_pat
 def test_every_figure_of_which_tool_when_was_measured():
     page = (ROOT / "docs" / "explanation" / "which-tool-when.md").read_text()
     measured = set(re.findall(r"\d+\.\d+", (ROOT / "docs" / "benchmarks.md").read_text()))
-    shown = set(re.findall(r"\d+\.\d+", page))
-    assert shown
-    assert shown <= measured
+    figures = set(re.findall(r"\d+\.\d+", page))
+    assert figures
+    assert figures <= measured

@@ -113,7 +113,7 @@ def test_the_interpreter_takes_what_was_read() -> None:
 
 def test_no_decomposition_is_a_meaning_and_only_four_rooms_read_decompositions() -> None:
     """Only loop reductions, legal programs, machine code and derivatives read decompositions."""
-    meanings = [made for name in op_names() if (made := row_of(name).meaning) is not None]
+    meanings = [meaning for name in op_names() if (meaning := row_of(name).meaning) is not None]
     assert not [f for f in meanings if f.__module__.startswith("mdf_loop.ops.decompositions")]
     asking = [
         path.relative_to(PACKAGE).as_posix()

@@ -22,7 +22,7 @@ def test_it_has_what_pre_commit_asks_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "taken"),
+    ("name", "is_model"),
     [
         ("a.mdf.yaml", True),
         ("models/b.mdf.yml", True),
@@ -32,8 +32,8 @@ def test_it_has_what_pre_commit_asks_for() -> None:
         ("a.mdf.yaml.bak", False),
     ],
 )
-def test_it_takes_files_that_are_called_models(name: str, taken: bool) -> None:
-    assert bool(re.search(HOOK["files"], name)) is taken
+def test_it_takes_files_that_are_called_models(name: str, is_model: bool) -> None:
+    assert bool(re.search(HOOK["files"], name)) is is_model
 
 
 def test_it_fails_where_a_model_is_wrong(tmp_path: Path) -> None:

@@ -70,9 +70,9 @@ def section(title: str) -> str:
 
 def rows(title: str) -> dict[str, str]:
     """Return the default of each argument in the tables of a section."""
-    found = re.findall(r"^\| `(\w+)` \| (?:`(.*?)`)? ?\| ", section(title), re.MULTILINE)
-    assert len(dict(found)) == len(found)
-    return dict(found)
+    matches = re.findall(r"^\| `(\w+)` \| (?:`(.*?)`)? ?\| ", section(title), re.MULTILINE)
+    assert len(dict(matches)) == len(matches)
+    return dict(matches)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -45,8 +45,8 @@ BESIDE_IT = {
 
 def sources(folder: Path) -> set[str]:
     """The files of the package in the working tree."""
-    found = (path for path in (folder / "mdf_loop").rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix() for path in found if path.suffix != ".pyc"}
+    paths = (path for path in (folder / "mdf_loop").rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix() for path in paths if path.suffix != ".pyc"}
 
 
 def strangers(names: set[str]) -> list[str]:
@@ -95,8 +95,8 @@ def test_the_sdist_holds_the_repository_and_nothing_else(built):
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {name.split("/")[0] for name in names} == BESIDE_IT
     assert {name for name in names if name.startswith("mdf_loop/")} == sources(ROOT)
-    made = re.compile(r"(^|/)(__pycache__|_build|\.\w+_cache|dist|\.venv)(/|$)")
-    assert [name for name in names if made.search(name)] == []
+    generated = re.compile(r"(^|/)(__pycache__|_build|\.\w+_cache|dist|\.venv)(/|$)")
+    assert [name for name in names if generated.search(name)] == []
 
 
 @pytest.mark.slow

@@ -55,11 +55,11 @@ def test_a_run_leaves_alone_what_it_is_not_asked_for() -> None:
 @pytest.mark.slow
 def test_a_program_has_its_own_handler() -> None:
     """Only that one is called, and the run goes on."""
-    seen: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
+    numbers: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: numbers.append(number))
 
     def interrupt(progress: Any) -> None:
-        if 0 < progress.done < 300_000 and len(seen) < 3:
+        if 0 < progress.done < 300_000 and len(numbers) < 3:
             signal.raise_signal(signal.SIGINT)
             time.sleep(0.01)  # time for the watcher, too
 
@@ -67,7 +67,7 @@ def test_a_program_has_its_own_handler() -> None:
         results = run(interrupt)
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    assert seen
+    assert numbers
     assert results.stopped_by is StopReason.COMPLETED
     assert len(results["walk.x"]) == 300_000
 
@@ -145,8 +145,8 @@ def saved_when_a_signal_comes(number: int, *, heard: bool = False) -> tuple[list
 
 def test_what_is_finished_first() -> None:
     with signals.heeded():
-        made = saved_when_a_signal_comes(signal.SIGTERM)
-        assert made == (["one", "two"], StopReason.TERMINATED)
+        outcome = saved_when_a_signal_comes(signal.SIGTERM)
+        assert outcome == (["one", "two"], StopReason.TERMINATED)
         assert saved_when_a_signal_comes(signal.SIGINT, heard=True) == (["one"], None)
 
 
@@ -162,10 +162,10 @@ def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
     once = compiled.prepared.latest.run
     running = once.session.run
 
-    def interrupted(*given: Any) -> Any:
-        made = running(*given)
+    def interrupted(*arguments: Any) -> Any:
+        arrays = running(*arguments)
         signal.raise_signal(signal.SIGINT)
-        return made
+        return arrays
 
     once.session.run = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt) as caught:

@@ -64,14 +64,14 @@ def test_the_name_of_a_file_is_shown_above_it():
 
 
 def test_every_document_has_its_place_and_every_section_a_page():
-    made = {place for place, _ in map(pages.page, documents())}
+    targets = {place for place, _ in map(pages.page, documents())}
     linked = {
         (Path(place).parent / link).as_posix()
         for place, text in pages.section_pages()
         for link in pages.linked(text)
     }
     front = {"index.md", "tutorial.md", "changes.md", "contributing.md", "benchmarks.md"}
-    unreachable = {p for p in made - front if p not in {_normal(link) for link in linked}}
+    unreachable = {p for p in targets - front if p not in {_normal(link) for link in linked}}
     assert not unreachable, "link them from docs/index.md"
 
 
@@ -98,11 +98,11 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert 'src="_images/decision.svg"' in front
     assert "fitzhugh_nagumo" in (tmp_path / "html" / "examples" / "index.html").read_text()
     assert "time_limit" in (tmp_path / "html" / "api" / "CompiledModel.html").read_text()
-    shown = (tmp_path / "html" / "pictures.html").read_text()
+    page = (tmp_path / "html" / "pictures.html").read_text()
     files = sorted((tmp_path / "html" / "pictures").iterdir())
     assert [file.suffix for file in files].count(".svg") == 30
     assert [file.suffix for file in files].count(".html") == 6
-    assert all(f'href="pictures/{file.name}"' in shown for file in files)
+    assert all(f'href="pictures/{file.name}"' in page for file in files)
     assert "Search.setIndex" in (tmp_path / "html" / "searchindex.js").read_text()
 
 

@@ -30,7 +30,7 @@ def test_it_cannot_be_changed() -> None:
 
 
 def test_every_word_has_its_place() -> None:
-    asked = specify(
+    spec = specify(
         {"I": 1},
         record="A.o",
         only=["A.p"],
@@ -54,7 +54,7 @@ def test_every_word_has_its_place() -> None:
         resume="d",
         memory_limit="4GB",
     )
-    values, selection, controls = asked.values, asked.selection, asked.controls
+    values, selection, controls = spec.values, spec.selection, spec.controls
     assert (values.inputs, values.set, values.sweep) == ({"I": 1}, {"A.a": 2}, {"A.b": [1, 2]})
     assert values.state is not None
     assert (selection.record, selection.only, selection.every) == (("A.o",), ("A.p",), 3)
@@ -63,9 +63,9 @@ def test_every_word_has_its_place() -> None:
     assert (controls.time_limit, controls.nan, controls.progress) == (120, "stop", False)
     assert (controls.checkpoint, controls.resume) == (Path("c"), Path("d"))
     assert (controls.checkpoint_every, controls.memory_limit) == (300, 4 * 10**9)
-    assert (asked.steps, asked.dt, asked.execution_list) == (9, 1.0, True)
-    assert (type(asked.steps), type(asked.dt)) == (int, float)
-    assert (asked.engine, asked.output, asked.overwrite) == ("modeci", "x.zarr", True)
+    assert (spec.steps, spec.dt, spec.execution_list) == (9, 1.0, True)
+    assert (type(spec.steps), type(spec.dt)) == (int, float)
+    assert (spec.engine, spec.output, spec.overwrite) == ("modeci", "x.zarr", True)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_what_means_nothing_is_refused(words: dict[str, Any], sentence: str) -> 
 
 def test_every_word_for_an_engine_is_in_the_help_and_the_reference() -> None:
     (option,) = (each for each in run_command.command.params if each.name == "engine")
-    said = str(option.to_info_dict()["help"])
-    assert not [word for word in ENGINES if not re.search(rf"\b{word}\b", said)]
+    help_text = str(option.to_info_dict()["help"])
+    assert not [word for word in ENGINES if not re.search(rf"\b{word}\b", help_text)]
     (row,) = re.findall(r"^\| `engine` .*", REFERENCE.read_text(), re.MULTILINE)
     assert set(re.findall(r'"(\w+)"', row)) == set(ENGINES)
 
@@ -111,12 +111,12 @@ def test_what_is_read_for_it_depends_on_no_number() -> None:
 
 def test_it_is_run_as_it_is() -> None:
     compiled = mdf_loop.compile(MODEL, device="cpu")
-    asked = specify(steps=4, every=2)
-    assert run_specified(compiled.prepared, asked)["A.o"].tolist() == [1.5, 1.5]
+    spec = specify(steps=4, every=2)
+    assert run_specified(compiled.prepared, spec)["A.o"].tolist() == [1.5, 1.5]
     assert compiled.run(steps=4, every=2)["A.o"].tolist() == [1.5, 1.5]
 
 
 @pytest.mark.parametrize("words", ["mean,max", " mean , max ", ["mean", "max"], ["mean,max"]])
 def test_words_to_reduce_by_are_written_as_on_the_command_line(words: Any) -> None:
-    asked = specify(steps=3, reduce={"A.o": words})
-    assert asked.selection.reduce == {"A.o": ("mean", "max")}
+    spec = specify(steps=3, reduce={"A.o": words})
+    assert spec.selection.reduce == {"A.o": ("mean", "max")}

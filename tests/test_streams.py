@@ -48,16 +48,16 @@ def test_uniform_numbers() -> None:
 
 
 def test_normal_numbers() -> None:
-    made = streams.normal(streams.uniform(words()))
-    np.testing.assert_array_equal(made, [float.fromhex(z) for z in NORMAL])
+    numbers = streams.normal(streams.uniform(words()))
+    np.testing.assert_array_equal(numbers, [float.fromhex(z) for z in NORMAL])
 
 
 def test_normal_numbers_of_words_are_those_of_uniform_numbers() -> None:
     some = np.random.default_rng(1).integers(0, 2**64, 100_000, np.uint64, endpoint=False)
     ends = np.array([0, 1, 2**12, 2**63 - 1, 2**63, 2**64 - 2**12, 2**64 - 1], np.uint64)
-    for given in (some, ends, words()):
-        expected = streams.normal(streams.uniform(given))
-        assert streams.KINDS["Normal"](given).tobytes() == expected.tobytes()
+    for bits in (some, ends, words()):
+        expected = streams.normal(streams.uniform(bits))
+        assert streams.KINDS["Normal"](bits).tobytes() == expected.tobytes()
 
 
 def test_one_number_has_the_bits_that_it_has_in_an_array() -> None:
@@ -106,9 +106,9 @@ def test_sites_are_named() -> None:
 
 
 def test_keys_have_the_form_that_squares_asks_for() -> None:
-    made = streams.keys(7, streams.site("g.n.x#0"), np.arange(20_000))
-    assert len(set(made.tolist())) == made.size
-    for key in made[:2000].tolist():
+    keys = streams.keys(7, streams.site("g.n.x#0"), np.arange(20_000))
+    assert len(set(keys.tolist())) == keys.size
+    for key in keys[:2000].tolist():
         text = f"{key:016x}"
         assert "0" not in text
         assert len(set(text[:8])) == len(set(text[8:])) == 8
@@ -116,9 +116,9 @@ def test_keys_have_the_form_that_squares_asks_for() -> None:
 
 
 def test_a_key_is_that_of_its_seed_site_and_trial() -> None:
-    made = streams.keys(3, 5, np.arange(10))
-    assert streams.keys(3, 5, 4) == made[4]
-    assert streams.keys(3, 5, np.arange(4, 7)).tolist() == made[4:7].tolist()
+    keys = streams.keys(3, 5, np.arange(10))
+    assert streams.keys(3, 5, 4) == keys[4]
+    assert streams.keys(3, 5, np.arange(4, 7)).tolist() == keys[4:7].tolist()
     others = {int(streams.keys(*each)) for each in ((3, 5, 0), (4, 5, 0), (3, 6, 0), (3, 5, 1))}
     assert len(others) == 4
 
@@ -153,6 +153,8 @@ def test_streams_do_not_know_of_each_other() -> None:
 
 
 def test_bits_of_words_are_fair() -> None:
-    made = streams.squares(np.arange(100_000), KEYS[1])
-    ones = [(int(bit), np.mean((made >> np.uint64(bit)) & np.uint64(1))) for bit in range(64)]
-    assert all(abs(share - 0.5) < 5 * 0.5 / np.sqrt(made.size) for _, share in ones)
+    random_words = streams.squares(np.arange(100_000), KEYS[1])
+    ones = [
+        (int(bit), np.mean((random_words >> np.uint64(bit)) & np.uint64(1))) for bit in range(64)
+    ]
+    assert all(abs(share - 0.5) < 5 * 0.5 / np.sqrt(random_words.size) for _, share in ones)

@@ -26,36 +26,36 @@ def each() -> mdf_loop.Grid:
 
 
 def test_a_grid_has_each_value_with_each() -> None:
-    made = mdf_loop.grid({"a": [0, 1], "b": [5.0, 6.0, 7.0]})
-    assert made.shape == (2, 3)
-    assert {name: list(rows) for name, rows in made.items()} == {
+    grid = mdf_loop.grid({"a": [0, 1], "b": [5.0, 6.0, 7.0]})
+    assert grid.shape == (2, 3)
+    assert {name: list(rows) for name, rows in grid.items()} == {
         "a": [0, 0, 0, 1, 1, 1],
         "b": [5, 6, 7, 5, 6, 7],
     }
-    assert (made["a"].dtype, made["b"].dtype) == (np.int64, np.float64)
+    assert (grid["a"].dtype, grid["b"].dtype) == (np.int64, np.float64)
 
 
 def test_results_of_a_grid_have_an_axis_for_each(
     cell: mdf_loop.CompiledModel, each: mdf_loop.Grid
 ) -> None:
-    found = cell.run(sweep=each, **RUN)
+    results = cell.run(sweep=each, **RUN)
     flat = cell.run(sweep=dict(each), **RUN)
-    assert found["V"].shape == (3, 2, 7)
-    assert found["both"].shape == (3, 2, 7, 2)
-    assert np.array_equal(found["V"].reshape(6, 7), flat["V"])
+    assert results["V"].shape == (3, 2, 7)
+    assert results["both"].shape == (3, 2, 7, 2)
+    assert np.array_equal(results["V"].reshape(6, 7), flat["V"])
     alone = cell.run(set={"cell.tau": 2.0, "cell.gain": 1.0}, **RUN)
-    assert np.array_equal(found["V"][2, 0], alone["V"])
-    assert [axis.name for axis in found.axes] == ["cell.tau", "cell.gain", "time"]
-    dataset = found.to_xarray()
+    assert np.array_equal(results["V"][2, 0], alone["V"])
+    assert [axis.name for axis in results.axes] == ["cell.tau", "cell.gain", "time"]
+    dataset = results.to_xarray()
     assert dataset["cell.V"].dims == ("cell.tau", "cell.gain", "time")
     picked = dataset["cell.V"].sel({"cell.tau": 2.0, "cell.gain": 1.0})
     assert np.array_equal(picked, alone["V"])
 
 
 def test_a_grid_of_one_evaluation(cell: mdf_loop.CompiledModel) -> None:
-    found = cell.run(sweep=mdf_loop.grid({"drive": [1.0, 2.0], "cell.offset": [0.0, 0.5, 1.0]}))
-    assert found["V"].shape == (2, 3)
-    assert found.to_xarray()["cell.V"].dims == ("drive", "cell.offset")
+    results = cell.run(sweep=mdf_loop.grid({"drive": [1.0, 2.0], "cell.offset": [0.0, 0.5, 1.0]}))
+    assert results["V"].shape == (2, 3)
+    assert results.to_xarray()["cell.V"].dims == ("drive", "cell.offset")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npz", ".json", ".nc", ".h5"])
@@ -63,7 +63,7 @@ def test_files_of_a_grid(
     cell: mdf_loop.CompiledModel, each: mdf_loop.Grid, tmp_path: Path, suffix: str
 ) -> None:
     path = tmp_path / f"run{suffix}"
-    found = cell.run(sweep=each, only=["cell.V"], output=path, **RUN)
+    results = cell.run(sweep=each, only=["cell.V"], output=path, **RUN)
     if suffix == ".csv":
         lines = path.read_text().splitlines()
         assert lines[0] == "time,cell.gain,cell.tau,cell.V"
@@ -72,7 +72,7 @@ def test_files_of_a_grid(
         assert lines[1].startswith("0.0,1.0,0.5,")
     elif suffix == ".npz":
         with np.load(path) as file:
-            assert np.array_equal(file["cell.V"], found["V"])
+            assert np.array_equal(file["cell.V"], results["V"])
             assert np.array_equal(file["cell.tau"], TAU)
     assert path.stat().st_size > 0
 
@@ -87,48 +87,48 @@ def test_a_grid_is_drawn(cell: mdf_loop.CompiledModel, each: mdf_loop.Grid) -> N
 def test_a_grid_of_trials_and_of_what_is_told_of_them() -> None:
     walk = compiled(DECISION)
     each = mdf_loop.grid({"ddm.drift": [0.5, 1.0], "ddm.threshold": [0.5, 0.75, 1.0]})
-    found = walk.run(sweep=each, trials=4)
-    assert found["rt"].shape == (2, 3, 4)
+    results = walk.run(sweep=each, trials=4)
+    assert results["rt"].shape == (2, 3, 4)
     one = walk.run(set={"ddm.drift": 1.0, "ddm.threshold": 0.5}, trials=4)
-    assert np.array_equal(found["rt"][1, 0], one["rt"])
-    assert [np.shape(report.iterations) for report in found.loops.values()] == [(2, 3, 4)]
-    told = walk.run(sweep=each, trials=4, over_trials={"ddm.rt": "mean"})
-    assert told["ddm.rt.mean"] == pytest.approx(found["rt"].mean(axis=-1))
+    assert np.array_equal(results["rt"][1, 0], one["rt"])
+    assert [np.shape(report.iterations) for report in results.loops.values()] == [(2, 3, 4)]
+    means = walk.run(sweep=each, trials=4, over_trials={"ddm.rt": "mean"})
+    assert means["ddm.rt.mean"] == pytest.approx(results["rt"].mean(axis=-1))
     by = walk.run(sweep=each, trials=4, over_trials={"ddm.rt": "count"}, by="ddm.choice")
     assert by["ddm.rt.count"].sum(axis=-1).tolist() == [[4, 4, 4]] * 2
 
 
 def test_a_name_that_an_output_has_too(cell: mdf_loop.CompiledModel) -> None:
     both = mdf_loop.grid({"cell.tau": TAU})
-    found = cell.run(sweep=both, record=["cell.tau"], steps=2, dt=DT)
-    assert found.to_xarray()["cell.tau"].dims == ("cell.tau (swept)", "time")
+    results = cell.run(sweep=both, record=["cell.tau"], steps=2, dt=DT)
+    assert results.to_xarray()["cell.tau"].dims == ("cell.tau (swept)", "time")
 
 
 def test_derivatives_of_a_grid(cell: mdf_loop.CompiledModel, each: mdf_loop.Grid) -> None:
     slope = cell.differentiate({"cell.V": "mean"}, ["cell.tau"], **RUN)
-    found, flat = slope.run(sweep=each), slope.run(sweep=dict(each))
-    assert found["cell.tau"].shape == np.shape(found.value) == (3, 2)
-    assert np.array_equal(found["cell.tau"].ravel(), flat["cell.tau"])
+    gradient, flat = slope.run(sweep=each), slope.run(sweep=dict(each))
+    assert gradient["cell.tau"].shape == np.shape(gradient.value) == (3, 2)
+    assert np.array_equal(gradient["cell.tau"].ravel(), flat["cell.tau"])
 
 
 def test_paired_values_are_those_of_a_dict(cell: mdf_loop.CompiledModel) -> None:
     values = {"cell.tau": [1.0, 2.0], "cell.gain": [3.0, 1.0]}
-    found = cell.run(sweep=mdf_loop.paired(values), **RUN)
-    assert np.array_equal(found["V"], cell.run(sweep=values, **RUN)["V"])
+    results = cell.run(sweep=mdf_loop.paired(values), **RUN)
+    assert np.array_equal(results["V"], cell.run(sweep=values, **RUN)["V"])
 
 
 def test_sobol_fills_the_space_evenly() -> None:
-    made = mdf_loop.sobol({"a": (0.0, 1.0), "b": (-2.0, 2.0)}, 64, seed=3)
-    assert {name: len(rows) for name, rows in made.items()} == {"a": 64, "b": 64}
-    assert np.histogram(made["a"], 8, (0, 1))[0].tolist() == [8] * 8
-    assert np.histogram(made["b"], 8, (-2, 2))[0].tolist() == [8] * 8
+    points = mdf_loop.sobol({"a": (0.0, 1.0), "b": (-2.0, 2.0)}, 64, seed=3)
+    assert {name: len(rows) for name, rows in points.items()} == {"a": 64, "b": 64}
+    assert np.histogram(points["a"], 8, (0, 1))[0].tolist() == [8] * 8
+    assert np.histogram(points["b"], 8, (-2, 2))[0].tolist() == [8] * 8
     again = mdf_loop.sobol({"a": (0.0, 1.0), "b": (-2.0, 2.0)}, 64, seed=3)
-    assert all(np.array_equal(made[name], again[name]) for name in made)
+    assert all(np.array_equal(points[name], again[name]) for name in points)
     assert len(mdf_loop.sobol({"a": (0, 1)}, 5)["a"]) == 5
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mdf_loop.grid({"a": [[1, 2]]}), "'a' has no list of numbers in the grid"),
         (lambda: mdf_loop.grid({"a": []}), "'a' has no list of numbers in the grid"),
@@ -144,8 +144,8 @@ def test_sobol_fills_the_space_evenly() -> None:
         (lambda: mdf_loop.sobol({"a": (0, 1)}, 4, seed=-1), "seed must be a whole number"),
     ],
 )
-def test_what_is_refused(make, said: str) -> None:
-    with pytest.raises(LoopError, match=said):
+def test_what_is_refused(make, message: str) -> None:
+    with pytest.raises(LoopError, match=message):
         make()
 
 

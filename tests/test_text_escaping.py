@@ -11,7 +11,7 @@ from mdf_loop.text_escaping import escape_control_characters, escape_to_one_line
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "escaped"),
     [
         ("\x1b[2J", r"\x1b[2J"),
         ("\x9b31m", r"\x9b31m"),
@@ -23,8 +23,8 @@ from mdf_loop.text_escaping import escape_control_characters, escape_to_one_line
         ("a\u2028b\u2029", r"a\u2028b\u2029"),
     ],
 )
-def test_what_has_no_picture_is_shown_as_an_escape(text: str, shown: str) -> None:
-    assert escape_control_characters(text) == shown == escape_to_one_line(text)
+def test_what_has_no_picture_is_shown_as_an_escape(text: str, escaped: str) -> None:
+    assert escape_control_characters(text) == escaped == escape_to_one_line(text)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_lines_stay_where_there_may_be_several() -> None:
 
 @given(st.text(st.characters()))
 def test_nothing_else_is_left(text: str) -> None:
-    shown = escape_to_one_line(text)
-    shown.encode()
-    assert not any(c < " " or "\x7f" <= c < "\xa0" for c in shown)
+    escaped = escape_to_one_line(text)
+    escaped.encode()
+    assert not any(c < " " or "\x7f" <= c < "\xa0" for c in escaped)
 
 
 def test_the_middle_of_a_long_text_is_left_out() -> None:

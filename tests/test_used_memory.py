@@ -103,28 +103,28 @@ def test_threads_never_have_the_same_memory() -> None:
 
 
 def test_rows_that_were_fewer_than_expected_have_their_own_memory() -> None:
-    kept = Rows(expected=1000)
-    kept.add(range(2), {"a": np.arange(600.0).reshape(2, 300)})
-    kept.close()
-    rows = kept.arrays()["a"]
+    buffer = Rows(expected=1000)
+    buffer.add(range(2), {"a": np.arange(600.0).reshape(2, 300)})
+    buffer.close()
+    rows = buffer.arrays()["a"]
     assert rows.base is None or rows.base.nbytes == rows.nbytes
     np.testing.assert_array_equal(rows, np.arange(600.0).reshape(2, 300))
 
 
 def test_more_rows_than_expected_are_kept_too() -> None:
-    kept = Rows(expected=1000)
+    buffer = Rows(expected=1000)
     all_rows = np.arange(450_000.0).reshape(1500, 300)
-    kept.add(range(900), {"a": all_rows[:900]})
-    kept.add(range(600), {"a": all_rows[900:]})
-    kept.close()
-    np.testing.assert_array_equal(kept.arrays()["a"], all_rows)
+    buffer.add(range(900), {"a": all_rows[:900]})
+    buffer.add(range(600), {"a": all_rows[900:]})
+    buffer.close()
+    np.testing.assert_array_equal(buffer.arrays()["a"], all_rows)
 
 
 def test_what_is_behind_the_end_of_a_row_stays_missing_when_there_is_more_room() -> None:
-    kept = Rows()
+    buffer = Rows()
     parts = [np.arange(float(n))[np.newaxis] for n in range(300)]
     for part in parts:
-        kept.add(range(1), {"a": part})
+        buffer.add(range(1), {"a": part})
         used_memory.array((300, 300), FLOATS)[...] = 7.0
-    rows = kept.arrays()["a"]
+    rows = buffer.arrays()["a"]
     assert [int(np.isfinite(row).sum()) for row in rows] == list(range(300))

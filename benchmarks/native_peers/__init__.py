@@ -25,7 +25,7 @@ class Case:
         outputs: which output of the model, or what of its state, is what is called so by hand.
         numba: the name in `numba_loops`.
         python: the loop of Python's floats, if it is one of plain numbers.
-        asked: what a run is asked for besides.
+        run_options: what a run is asked for besides.
     """
 
     name: str
@@ -36,13 +36,13 @@ class Case:
     outputs: Mapping[str, str]
     numba: str
     python: Callable[[System, int], Made] | None = None
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    run_options: Mapping[str, Any] = field(default_factory=dict)
 
     def run_of(self, steps: int) -> dict[str, Any]:
         """What `CompiledModel.run` is given."""
         if self.dt is None:
             return {"inputs": {"end": systems.newton_end(steps)}, "progress": False}
-        return {"steps": steps, "dt": self.dt, "progress": False, **self.asked}
+        return {"steps": steps, "dt": self.dt, "progress": False, **self.run_options}
 
     def iterations(self, steps: int) -> int:
         """Of the loop: the first evaluation of a model over time is none."""
@@ -55,7 +55,7 @@ class Case:
 
     def by_step(self, rows: Any) -> Any:
         """Rows of a sweep as those of as many cells: steps in front, then members."""
-        return np.moveaxis(rows[..., 0], 0, 1) if "sweep" in self.asked else rows
+        return np.moveaxis(rows[..., 0], 0, 1) if "sweep" in self.run_options else rows
 
     def taken(self, results: Any) -> Made:
         """What others compute, out of the results of a run."""
@@ -73,11 +73,11 @@ NO_ROWS = {"only": ["FNpop.spike"]}
 IAF_ROWS = {"pre": "pre.v_output", "post": "post.v_output", "spiking_post": "post.spiking_output"}
 
 
-def _fn(cells: int, shown: str, steps: int, *, recorded: bool) -> Case:
+def _fn(cells: int, label: str, steps: int, *, recorded: bool) -> Case:
     one = cells == 1
     outputs = {"v": "FNpop.V", "w": "FNpop.W"} if one else {"v": "FNpop.V"}
     return Case(
-        f"FN {shown}, recorded" if recorded else f"FN {shown}",
+        f"FN {label}, recorded" if recorded else f"FN {label}",
         (lambda: models.from_file("FN")) if one else (lambda: models.fn(cells)),
         lambda steps: systems.fn(cells, recorded=recorded),
         steps,

@@ -32,7 +32,7 @@ def draw(best: Mapping[str, float], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(6.4, 0.42 * len(ways) + 0.9), layout="constrained")
     colors = [OURS if way.startswith("ours") else OTHERS for way in ways]
     bars = axes.barh([BARS[way] for way in ways], times, color=colors, height=0.7)
-    axes.bar_label(bars, [f"{taken:.2g}" for taken in times], padding=4, color=INK)
+    axes.bar_label(bars, [f"{time:.2g}" for time in times], padding=4, color=INK)
     axes.set(xscale="log", xlim=(min(times) / 3, max(times) * 3))
     axes.set_xlabel("microseconds a step (logarithmic), FitzHugh-Nagumo, one neuron, recorded")
     axes.xaxis.set_major_formatter("{x:g}")

@@ -139,10 +139,10 @@ def _lstm_layer(w: Array, u: Array, b: Array) -> dict[str, Any]:
 def iaf_arrays(neurons: int, *, pointwise: bool) -> tuple[Array, Array, Array]:
     """Where v begins, the current that arrives, and the weights."""
     if not pointwise:
-        given = _nodes(from_file("IAF_net"))
-        current = given["current_input_node"]["parameters"]["amplitude"]["value"]
-        weights = given["syn_post"]["parameters"]["spike_weights"]["value"]
-        v = given["pre"]["parameters"]["v0"]["value"]
+        nodes = _nodes(from_file("IAF_net"))
+        current = nodes["current_input_node"]["parameters"]["amplitude"]["value"]
+        weights = nodes["syn_post"]["parameters"]["spike_weights"]["value"]
+        v = nodes["pre"]["parameters"]["v0"]["value"]
         return np.array(v), np.array(current), np.array(weights)
     rng = np.random.default_rng(13)
     uniform = (rng.uniform(low, high, neurons) for low, high in ((-70, -54), (0, 20), (20, 60)))
@@ -158,10 +158,10 @@ def iaf(neurons: int) -> Model:
     nodes["current_input_node"]["parameters"]["amplitude"]["value"] = current
     for name in ("pre", "post"):
         nodes[name]["input_ports"]["current_input"]["shape"] = [neurons]
-        found = nodes[name]["parameters"]
-        found["v0"]["value"] = v
-        found["erev"]["value"] = [-70.0] * neurons
-        found["thresh"]["value"] = [-20.0] * neurons
+        parameters = nodes[name]["parameters"]
+        parameters["v0"]["value"] = v
+        parameters["erev"]["value"] = [-70.0] * neurons
+        parameters["thresh"]["value"] = [-20.0] * neurons
     synapse = nodes["syn_post"]
     synapse["input_ports"]["spike_input"]["shape"] = [neurons]
     synapse["parameters"]["spike_weights"]["value"] = weights

@@ -1,6 +1,6 @@
 """The loops as one writes them for numba: over cells inside, over time outside, into given rows.
 
-    loop(steps, start, given, rows) -> last values
+    loop(steps, start, constants, rows) -> last values
 
 Where a cell is alone it is plain numbers. Divisions are those of floats (`error_model="numpy"`): with
 Python's, which ask for zero each time, no loop over cells becomes one over vectors.
@@ -19,9 +19,9 @@ plain = njit(error_model="numpy")
 
 
 @plain
-def fn_one(steps, start, given, rows):
+def fn_one(steps, start, constants, rows):
     v, w = start
-    current, dt = given
+    current, dt = constants
     for _ in range(steps):
         v = v + (-1 / 3 * v * v * v + v + 1 - w + current) / 0.001 * dt
         w = w + (v - 0.8 * w + 0.7) / 0.0125 * dt
@@ -29,9 +29,9 @@ def fn_one(steps, start, given, rows):
 
 
 @plain
-def fn_one_recorded(steps, start, given, rows):
+def fn_one_recorded(steps, start, constants, rows):
     v, w = start
-    current, dt = given
+    current, dt = constants
     vs, ws = rows
     for k in range(steps):
         v = v + (-1 / 3 * v * v * v + v + 1 - w + current) / 0.001 * dt
@@ -42,9 +42,9 @@ def fn_one_recorded(steps, start, given, rows):
 
 
 @plain
-def fn(steps, start, given, rows):
+def fn(steps, start, constants, rows):
     v, w = start[0].copy(), start[1].copy()
-    current, dt = given
+    current, dt = constants
     for _ in range(steps):
         for i in range(v.size):
             x = v[i]
@@ -55,9 +55,9 @@ def fn(steps, start, given, rows):
 
 
 @plain
-def fn_recorded(steps, start, given, rows):
+def fn_recorded(steps, start, constants, rows):
     v, w = start[0].copy(), start[1].copy()
-    current, dt = given
+    current, dt = constants
     vs = rows[0]
     for k in range(steps):
         for i in range(v.size):
@@ -70,9 +70,9 @@ def fn_recorded(steps, start, given, rows):
 
 
 @plain
-def hh(steps, start, given, rows):
+def hh(steps, start, constants, rows):
     v, m, h, n = start
-    dt = given[0]
+    dt = constants[0]
     vs, ms, hs, ns = rows
     for k in range(steps):
         mv = v / 0.001
@@ -96,9 +96,9 @@ def hh(steps, start, given, rows):
 
 
 @plain
-def rnn(steps, start, given, rows):
+def rnn(steps, start, constants, rows):
     """Small nets: the product in loops, by columns, so that it is one of vectors."""
-    weights, drive = given
+    weights, drive = constants
     columns = weights.T.copy()
     r, total = start[0].copy(), np.empty_like(drive)
     rs = rows[0]
@@ -115,9 +115,9 @@ def rnn(steps, start, given, rows):
 
 
 @plain
-def rnn_wide(steps, start, given, rows):
+def rnn_wide(steps, start, constants, rows):
     """Large nets: the product by BLAS."""
-    weights, drive = given
+    weights, drive = constants
     r, total = start[0].copy(), np.empty_like(drive)
     rs = rows[0]
     for k in range(steps):
@@ -129,10 +129,10 @@ def rnn_wide(steps, start, given, rows):
 
 
 @plain
-def lstm(steps, start, given, rows):
+def lstm(steps, start, constants, rows):
     """Two layers; the products in loops, by columns."""
     t, h0, c0, h1, c1 = start
-    dt, phases, w, u, b = given
+    dt, phases, w, u, b = constants
     states = (h0.copy(), c0.copy(), h1.copy(), c1.copy())
     below, gates = np.empty(phases.size), np.empty((4, phases.size))
     into, within = _columns(w), _columns(u)
@@ -151,13 +151,13 @@ def lstm(steps, start, given, rows):
 @plain
 def _columns(weights):
     layers, gates, rows, columns = weights.shape
-    made = np.empty((layers, gates, columns, rows))
+    by_column = np.empty((layers, gates, columns, rows))
     for layer in range(layers):
         for gate in range(gates):
             for i in range(rows):
                 for j in range(columns):
-                    made[layer, gate, j, i] = weights[layer, gate, i, j]
-    return made
+                    by_column[layer, gate, j, i] = weights[layer, gate, i, j]
+    return by_column
 
 
 @plain
@@ -186,12 +186,12 @@ def _fired(spiking, v, current, dt, v_rest, threshold, tau):
 
 
 @plain
-def iaf(steps, start, given, rows):
+def iaf(steps, start, constants, rows):
     """One synapse of each neuron."""
     time = start[0]
     spiking, pre, synapse = start[1].copy(), start[2].copy(), start[3].copy()
     spiking_post, post = start[4].copy(), start[5].copy()
-    dt, on, off, v_rest, threshold, tau, amplitude, weights = given
+    dt, on, off, v_rest, threshold, tau, amplitude, weights = constants
     pres, posts, spikes = rows
     for k in range(steps):
         time = time + dt
@@ -208,12 +208,12 @@ def iaf(steps, start, given, rows):
 
 
 @plain
-def iaf_net(steps, start, given, rows):
+def iaf_net(steps, start, constants, rows):
     """Synapses between all neurons."""
     time = start[0]
     spiking, pre, synapse = start[1].copy(), start[2].copy(), start[3].copy()
     spiking_post, post = start[4].copy(), start[5].copy()
-    dt, on, off, v_rest, threshold, tau, amplitude, weights = given
+    dt, on, off, v_rest, threshold, tau, amplitude, weights = constants
     pres, posts, spikes = rows
     for k in range(steps):
         time = time + dt
@@ -236,9 +236,9 @@ def iaf_net(steps, start, given, rows):
 
 
 @plain
-def drift(steps, start, given, rows):
+def drift(steps, start, constants, rows):
     noise, x = start[0].copy(), start[1].copy()
-    drifts, dt, scale, bound = given
+    drifts, dt, scale, bound = constants
     xs = rows[0]
     for k in range(steps):
         for i in range(x.size):
@@ -252,9 +252,9 @@ def drift(steps, start, given, rows):
 
 
 @plain
-def newton(steps, start, given, rows):
+def newton(steps, start, constants, rows):
     x, a = start
-    more, end = given
+    more, end = constants
     while a < end:
         x, a = 0.5 * (x + a / x), a + more
     return x, a

@@ -128,12 +128,12 @@ def model(system: System) -> onnx.ModelProto:
 
     body = Body()
     entering = tuple(Term(body, name) for name in system.names)
-    leaving = [body.node("Identity", x) for x in system.step(body, entering, system.given)]
+    leaving = [body.node("Identity", x) for x in system.step(body, entering, system.constants)]
     go = "go"
-    if system.goes is not None:
-        go = system.goes(body, tuple(leaving), system.given).name
+    if system.condition is not None:
+        go = system.condition(body, tuple(leaving), system.constants).name
     rows = [body.node("Identity", leaving[place]).name for place in system.recorded]
-    if system.goes is None:
+    if system.condition is None:
         body.nodes.append(helper.make_node("Identity", ["go_in"], [go]))
     control = [("i", TensorProto.INT64), ("go_in", TensorProto.BOOL)]
     inner = helper.make_graph(
@@ -176,10 +176,10 @@ def by_onnx(system: System, steps: int) -> Callable[[], Made]:
     written = model(system).SerializeToString()
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(written, options, providers=providers)
-    most = np.iinfo(np.int64).max if system.goes is not None else steps
+    most = np.iinfo(np.int64).max if system.condition is not None else steps
 
     def run() -> Made:
-        made = tuple(session.run(None, {"n": np.array(most)}))
-        return system.made(made, made)
+        arrays = tuple(session.run(None, {"n": np.array(most)}))
+        return system.made(arrays, arrays)
 
     return run

@@ -28,23 +28,25 @@ class System:
     Attributes:
         names: of what is carried.
         start: what enters the first iteration.
-        given: what does not change: numbers, which are part of the code, and arrays.
+        constants: what does not change: numbers, which are part of the code, and arrays.
         recorded: the places of what rows are kept of; where there are none, all last values are
             given.
-        goes: whether the loop goes on, if its data say so.
+        condition: whether the loop goes on, if its data say so.
     """
 
     names: tuple[str, ...]
     start: State
-    given: State
+    constants: State
     step: Step
     recorded: tuple[int, ...] = ()
-    goes: Callable[[Any, State, State], Any] | None = None
+    condition: Callable[[Any, State, State], Any] | None = None
 
-    def begun(self, given: State | None = None) -> System:
-        """After one step, as a model has it that steps at once; `given` is for the others."""
-        after = self.step(np, self.start, self.given)
-        return replace(self, start=after, given=self.given if given is None else given)
+    def begun(self, constants: State | None = None) -> System:
+        """After one step, as a model has it that steps at once; `constants` is for the others."""
+        after = self.step(np, self.start, self.constants)
+        return replace(
+            self, start=after, constants=self.constants if constants is None else constants
+        )
 
     def made(self, finals: State, rows: State) -> Made:
         """What a way has computed, by name."""
@@ -66,17 +68,17 @@ def by_numpy(system: System, steps: int) -> Made:
     """A plain loop over arrays; what are numbers alone are arrays of one."""
     if not any(np.ndim(value) for value in system.start):
         system = replace(system, start=tuple(map(np.atleast_1d, system.start)))
-    state, given, step = system.start, system.given, system.step
-    if system.goes is not None:
-        while system.goes(np, state, given):
-            state = step(np, state, given)
+    state, constants, step = system.start, system.constants, system.step
+    if system.condition is not None:
+        while system.condition(np, state, constants):
+            state = step(np, state, constants)
         return system.made(state, ())
     rows = system.empty_rows(steps)
     places = tuple(zip(system.recorded, rows, strict=True))
     for k in range(steps):
-        state = step(np, state, given)
-        for place, kept in places:
-            kept[k] = state[place]
+        state = step(np, state, constants)
+        for place, row_array in places:
+            row_array[k] = state[place]
     return system.made(state, rows)
 
 
@@ -88,27 +90,31 @@ def by_jax(system: System, steps: int) -> Callable[[], Made]:
     import jax
     import jax.numpy as jnp
 
-    is_array = [isinstance(value, np.ndarray) for value in system.given]
-    arrays = tuple(jnp.asarray(a) for a, yes in zip(system.given, is_array, strict=True) if yes)
+    is_array = [isinstance(value, np.ndarray) for value in system.constants]
+    arrays = tuple(jnp.asarray(a) for a, yes in zip(system.constants, is_array, strict=True) if yes)
 
     def all_given(arrays: tuple[Any, ...]) -> State:
-        found = iter(arrays)
-        pairs = zip(system.given, is_array, strict=True)
-        return tuple(next(found) if yes else value for value, yes in pairs)
+        remaining = iter(arrays)
+        pairs = zip(system.constants, is_array, strict=True)
+        return tuple(next(remaining) if yes else value for value, yes in pairs)
 
     def computed(start: State, arrays: tuple[Any, ...]) -> tuple[State, State]:
-        given = all_given(arrays)
+        constants = all_given(arrays)
 
         def iteration(state: State, _: object) -> tuple[State, State]:
-            after = system.step(jnp, state, given)
+            after = system.step(jnp, state, constants)
             return after, tuple(after[place] for place in system.recorded)
 
-        goes = system.goes
-        if goes is None:
-            made: tuple[State, State] = jax.lax.scan(iteration, start, None, length=steps)
-            return made
+        condition = system.condition
+        if condition is None:
+            finals_and_rows: tuple[State, State] = jax.lax.scan(
+                iteration, start, None, length=steps
+            )
+            return finals_and_rows
         last = jax.lax.while_loop(
-            lambda state: goes(jnp, state, given), lambda state: iteration(state, None)[0], start
+            lambda state: condition(jnp, state, constants),
+            lambda state: iteration(state, None)[0],
+            start,
         )
         return last, ()
 
@@ -126,13 +132,13 @@ def by_jax(system: System, steps: int) -> Callable[[], Made]:
 
 def by_numba(system: System, steps: int, loop: Any, *, fresh: bool = False) -> Callable[[], Made]:
     """A loop of `numba_loops`; its rows are written to the same arrays each time, or to new ones."""
-    kept = system.empty_rows(steps)
-    for rows in kept:
+    reused_rows = system.empty_rows(steps)
+    for rows in reused_rows:
         rows.fill(0.0)
 
     def run() -> Made:
-        rows = system.empty_rows(steps) if fresh else kept
-        finals = loop(steps, system.start, system.given, rows)
+        rows = system.empty_rows(steps) if fresh else reused_rows
+        finals = loop(steps, system.start, system.constants, rows)
         return system.made(finals, rows)
 
     return run

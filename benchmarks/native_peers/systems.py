@@ -12,10 +12,10 @@ from native_peers.system import Array, State, System
 # --- FitzHugh-Nagumo --------------------------------------------------------------------------
 
 
-def fn_step(m: Any, state: State, given: State) -> State:
+def fn_step(m: Any, state: State, constants: State) -> State:
     """One step; w follows the new v."""
     v, w = state
-    current, dt = given
+    current, dt = constants
     v = v + (-1 / 3 * v * v * v + v + 1 - w + current) / 0.001 * dt
     return v, w + (v - 0.8 * w + 0.7) / 0.0125 * dt
 
@@ -27,9 +27,9 @@ def fn(cells: int, *, recorded: bool) -> System:
         zero = np.float64(0.0)
         places = (0, 1) if recorded else ()
         return System(("v", "w"), (np.float64(-1.0), zero), (0.0, models.FN_DT), fn_step, places)
-    given = (current, models.FN_DT)
+    constants = (current, models.FN_DT)
     places = (0,) if recorded else ()
-    return System(("v", "w"), (start, np.zeros(cells)), given, fn_step, places)
+    return System(("v", "w"), (start, np.zeros(cells)), constants, fn_step, places)
 
 
 def fn_swept(members: int) -> System:
@@ -41,10 +41,10 @@ def fn_swept(members: int) -> System:
 # --- Hodgkin-Huxley ---------------------------------------------------------------------------
 
 
-def hh_step(m: Any, state: State, given: State) -> State:
+def hh_step(m: Any, state: State, constants: State) -> State:
     """One step of PyNN's neuron; all that changes follows the values of the step before."""
     return hh_with(
-        m, state, *given, leak=0.01, sodium=20.0, potassium=6.0, reversal=50.0, current=0.05
+        m, state, *constants, leak=0.01, sodium=20.0, potassium=6.0, reversal=50.0, current=0.05
     )
 
 
@@ -90,10 +90,10 @@ def hh() -> System:
 # --- networks ---------------------------------------------------------------------------------
 
 
-def rnn_step(m: Any, state: State, given: State) -> State:
+def rnn_step(m: Any, state: State, constants: State) -> State:
     """Units that see all others."""
     (r,) = state
-    weights, drive = given
+    weights, drive = constants
     return (m.tanh(weights @ r + drive),)
 
 
@@ -104,10 +104,10 @@ def rnn(units: int) -> System:
     return system.begun()
 
 
-def lstm_step(m: Any, state: State, given: State) -> State:
+def lstm_step(m: Any, state: State, constants: State) -> State:
     """Layers of cells on top of each other; a sine into the first."""
     t, *cells = state
-    dt, phases, w, u, b = given
+    dt, phases, w, u, b = constants
     below = m.sin(t + phases)
     after: list[Any] = []
     for layer in range(models.LSTM_LAYERS):
@@ -126,15 +126,15 @@ def lstm() -> System:
     zeros = np.zeros(models.LSTM_UNITS)
     names = ("t", *(f"{x}{k}" for k in range(models.LSTM_LAYERS) for x in "hc"))
     start = (np.float64(0.0), *(zeros,) * (2 * models.LSTM_LAYERS))
-    given = (models.LSTM_DT, *models.lstm_arrays())
+    constants = (models.LSTM_DT, *models.lstm_arrays())
     last = 2 * models.LSTM_LAYERS - 1
-    return System(names, start, given, lstm_step, (last,)).begun()
+    return System(names, start, constants, lstm_step, (last,)).begun()
 
 
-def iaf_step(m: Any, state: State, given: State) -> State:
+def iaf_step(m: Any, state: State, constants: State) -> State:
     """Neurons, a synapse of each, neurons behind those; a current from `on` to `off`."""
     time, spiking, pre, synapse, spiking_post, post = state
-    dt, on, off, v_rest, threshold, tau, amplitude, weights = given
+    dt, on, off, v_rest, threshold, tau, amplitude, weights = constants
     time = time + dt
     current = m.where((time > on) & (time <= off), amplitude, 0.0)
     spiking, pre = _fired(m, spiking, pre, current, dt, v_rest, threshold, tau)
@@ -166,10 +166,10 @@ def iaf(neurons: int, *, pointwise: bool) -> System:
 # --- decisions and roots ----------------------------------------------------------------------
 
 
-def drift_step(m: Any, state: State, given: State) -> State:
+def drift_step(m: Any, state: State, constants: State) -> State:
     """Evidence until a bound; its noise is that of exact arithmetic modulo 2 ** 26."""
     noise, x = state
-    drift, dt, scale, bound = given
+    drift, dt, scale, bound = constants
     noise = models.FACTOR * noise + models.MORE
     noise = noise - m.floor(noise)
     after = x + drift * dt + scale * (noise - 0.5)
@@ -179,15 +179,15 @@ def drift_step(m: Any, state: State, given: State) -> State:
 def drift(trials: int) -> System:
     """So many trials, each with a drift of its own; the model steps at once."""
     noise, drifts = models.drift_arrays(trials)
-    given = (drifts, models.DRIFT_DT, models.DRIFT_SCALE, 1.0)
+    constants = (drifts, models.DRIFT_DT, models.DRIFT_SCALE, 1.0)
     start = (noise, np.zeros(trials))
-    return System(("noise", "x"), start, given, drift_step, (1,)).begun()
+    return System(("noise", "x"), start, constants, drift_step, (1,)).begun()
 
 
-def newton_step(m: Any, state: State, given: State) -> State:
+def newton_step(m: Any, state: State, constants: State) -> State:
     """A step towards the root of a number, which then is a little larger."""
     x, a = state
-    more, _ = given
+    more, _ = constants
     return 0.5 * (x + a / x), a + more
 
 
@@ -196,10 +196,10 @@ def newton(steps: int) -> System:
     end = newton_end(steps)
     one = np.float64(1.0)
 
-    def goes(m: Any, state: State, given: State) -> Any:
-        return state[1] < given[1]
+    def condition(m: Any, state: State, constants: State) -> Any:
+        return state[1] < constants[1]
 
-    return System(("x", "a"), (one, one), (models.NEWTON_MORE, end), newton_step, (), goes)
+    return System(("x", "a"), (one, one), (models.NEWTON_MORE, end), newton_step, (), condition)
 
 
 def newton_end(steps: int) -> float:
@@ -221,21 +221,21 @@ def by_python(system: System, steps: int) -> dict[str, Array]:
     state = tuple(map(float, system.start))
     rows: list[list[float]] = [[] for _ in system.recorded]
     places = tuple(zip(system.recorded, rows, strict=True))
-    if system.goes is not None:
-        while system.goes(Numbers, state, system.given):
-            state = system.step(Numbers, state, system.given)
+    if system.condition is not None:
+        while system.condition(Numbers, state, system.constants):
+            state = system.step(Numbers, state, system.constants)
         return system.made(state, ())
     for _ in range(steps):
-        state = system.step(Numbers, state, system.given)
-        for place, kept in places:
-            kept.append(state[place])
+        state = system.step(Numbers, state, system.constants)
+        for place, column in places:
+            column.append(state[place])
     return system.made(state, tuple(rows))
 
 
 def fn_by_python(system: System, steps: int) -> dict[str, Array]:
     """FitzHugh-Nagumo without calls."""
     v, w = map(float, system.start)
-    current, dt = system.given
+    current, dt = system.constants
     vs, ws = [], []
     for _ in range(steps):
         v = v + (-1 / 3 * v * v * v + v + 1 - w + current) / 0.001 * dt

@@ -21,11 +21,11 @@ FRONT = {
 
 def documents() -> list[str]:
     """Return the Markdown files that become pages unchanged, without those of examples."""
-    found = [
+    paths = [
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / name for name in RENAMED if name.endswith(".md")),
     ]
-    names = sorted(path.relative_to(ROOT).as_posix() for path in found)
+    names = sorted(path.relative_to(ROOT).as_posix() for path in paths)
     return [name for name in names if name != "docs/index.md" and place(name)]
 
 

@@ -50,8 +50,12 @@ class Picture:
             return draw(model, **self.options)
         import mdf_loop
 
-        given = dict(self.run)
-        return mdf_loop.compile(model).run(given.pop("inputs", {}), **given).draw(**self.options)
+        arguments = dict(self.run)
+        return (
+            mdf_loop.compile(model)
+            .run(arguments.pop("inputs", {}), **arguments)
+            .draw(**self.options)
+        )
 
 
 _OVER_TIME = {"over_time": True}

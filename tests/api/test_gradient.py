@@ -311,7 +311,7 @@ def test_trials_in_a_sweep() -> None:
 HALVING = loop_model(
     {"cond": True, "v_initial": "x"},
     {"x_next": "x * rate", "seen": "x"},
-    given={"x": 1.0, "rate": 0.5},
+    port_values={"x": 1.0, "rate": 0.5},
     carried="x",
     go="x * rate > 0.1",
 )
@@ -488,7 +488,7 @@ def growing(leave: str) -> dict[str, Any]:
     return loop_model(
         {"M": 3, "v_initial": "x"},
         {"x_next": leave},
-        given={"x": [1.0, 2.0]},
+        port_values={"x": [1.0, 2.0]},
         carried="x",
         metadata={"shapes": "dynamic"},
     )

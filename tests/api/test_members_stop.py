@@ -29,7 +29,7 @@ def diffusion(recorded: str = "", **more: Any) -> dict[str, Any]:
             "trace": "x",
             "steps": "k",
         },
-        given={"drift": 0.5, "start": 0.0},
+        port_values={"drift": 0.5, "start": 0.0},
         carried="x k",
         recorded=recorded,
         go="abs(x + drift * 0.02) < 1.0",
@@ -106,7 +106,7 @@ def test_rows_of_one_number_stay_whole() -> None:
     model = loop_model(
         {"cond": True, "v_initial": "(0,)"},
         {"x_next": "x + 1", "y": "x"},
-        given={"last": 3},
+        port_values={"last": 3},
         carried="x",
         recorded="y",
         go="x + 1 < last",
@@ -151,7 +151,7 @@ def test_a_trip_count_of_each(followed: Any) -> None:
     model = loop_model(
         {"M": "times", "v_initial": "(1.0,)"},
         {"x_next": "x * 1.5"},
-        given={"times": 3},
+        port_values={"times": 3},
         carried="x",
     )
     results = mdf_loop.compile(model, device="cpu").run(
@@ -195,7 +195,7 @@ def test_how_it_is_told() -> None:
 
 def test_a_loop_that_is_alike_for_all_is_reported_once() -> None:
     model = loop_model(
-        {"M": 3, "v_initial": "(x0,)"}, {"x_next": "x * 2"}, given={"x0": 1.0}, carried="x"
+        {"M": 3, "v_initial": "(x0,)"}, {"x_next": "x * 2"}, port_values={"x0": 1.0}, carried="x"
     )
     report = mdf_loop.compile(model, device="cpu").run(sweep={"x0": [1.0, 2.0]}).loops["A.loop"]
     assert (report.iterations, report.stopped_by) == (3, StopReason.TRIP_COUNT)
@@ -209,7 +209,7 @@ def endless() -> dict[str, Any]:
     return loop_model(
         {"cond": True, "v_initial": "(0.0,)"},
         {"x_next": "x + 1.0"},
-        given={"last": 3.0},
+        port_values={"last": 3.0},
         carried="x",
         go="x + 1.0 < last",
     )
@@ -296,7 +296,7 @@ def scheduled() -> dict[str, Any]:
     halves = loop_model(
         {"cond": "x > 0.1", "v_initial": "(x, 0)"},
         {"y_next": "y * 0.5", "k_next": "k + 1"},
-        given={"x": 0.0},
+        port_values={"x": 0.0},
         carried="y k",
         go="y * 0.5 > 0.1",
     )["model"]["graphs"]["graph"]["nodes"]["A"]
@@ -334,7 +334,7 @@ def test_what_is_not_finite_behind_an_end_is_nobodys(fails: bool) -> None:
     model = loop_model(
         {"cond": True, "v_initial": "(0.0, 0.0)"},
         {"x_next": "x + 1.0", "y_next": "1.0 / (x - pole)", "row": "1.0 / (x - pole)"},
-        given={"last": 5.0, "pole": 0.5},
+        port_values={"last": 5.0, "pole": 0.5},
         carried="x y",
         recorded="row",
         go="x + 1.0 < last",

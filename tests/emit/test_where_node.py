@@ -120,7 +120,7 @@ def test_members_with_individual_conditions_keep_the_signs_of_zeros(native: str)
     source = loop_model(
         {"M": "last", "v_initial": "(x0,)"},
         {"x_next": "x * 0.5", "y": "numpy.copysign(2.5, x)"},
-        given={"x0": 1.0, "last": 1},
+        port_values={"x0": 1.0, "last": 1},
         carried="x",
         recorded="y",
     )

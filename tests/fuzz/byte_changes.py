@@ -62,8 +62,8 @@ def _truncate(rng: random.Random, content: bytes) -> bytes:
     return content[: rng.randrange(len(content))]
 
 
-def _other(rng: random.Random, content: bytes, found: re.Pattern[bytes], by: bytes) -> bytes:
-    places = list(found.finditer(content))
+def _other(rng: random.Random, content: bytes, pattern: re.Pattern[bytes], by: bytes) -> bytes:
+    places = list(pattern.finditer(content))
     if not places:
         return _flip(rng, content)
     place = rng.choice(places)
@@ -82,9 +82,9 @@ def _other_word(rng: random.Random, content: bytes) -> bytes:
 def _other_line(rng: random.Random, content: bytes) -> bytes:
     """A line taken out, doubled, or put elsewhere."""
     lines = content.split(b"\n")
-    taken = lines.pop(rng.randrange(len(lines)))
+    line = lines.pop(rng.randrange(len(lines)))
     for _ in range(rng.choice((0, 1, 2))):
-        lines.insert(rng.randrange(len(lines) + 1), taken)
+        lines.insert(rng.randrange(len(lines) + 1), line)
     return b"\n".join(lines)
 
 

@@ -47,8 +47,8 @@ def outcome(path: Path) -> str:
         AssertionError: the error's sentence is none.
         BaseException: whatever else came out of the chain.
     """
-    said = [_said(step, path) for step in (_imported, _compiled, _shown)]
-    return said[1]
+    outcomes = [_said(step, path) for step in (_imported, _compiled, _shown)]
+    return outcomes[1]
 
 
 def _said(step: Callable[[Path], str], path: Path) -> str:

@@ -38,14 +38,17 @@ def attempt(target: str, seed: int, stored: bool) -> dict[str, str]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory() as folder:
         try:
-            said = _tried(target, seed, stored, Path(folder))
+            message = _tried(target, seed, stored, Path(folder))
         except BaseException:  # noqa: BLE001 - whatever it is, it is what is looked for
-            return {"kind": "failure", "said": traceback.format_exc(chain=False)[-LONGEST:]}
+            return {"kind": "failure", "message": traceback.format_exc(chain=False)[-LONGEST:]}
     now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if now > LARGEST or now - before > LARGEST_GROWTH:
-        taken = f"it took {(now - before) // 1024} MiB, with all before {now // 1024} MiB"
-        return {"kind": "failure", "said": f"{taken}: {said}"}
-    return {"kind": "result" if said.startswith("result") else "refusal", "said": said[:LONGEST]}
+        growth = f"it took {(now - before) // 1024} MiB, with all before {now // 1024} MiB"
+        return {"kind": "failure", "message": f"{growth}: {message}"}
+    return {
+        "kind": "result" if message.startswith("result") else "refusal",
+        "message": message[:LONGEST],
+    }
 
 
 def _tried(target: str, seed: int, stored: bool, folder: Path) -> str:
@@ -63,18 +66,18 @@ def main() -> None:
     parser.add_argument("--stored", action="store_true")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--memory", type=float, default=3, help="GiB of addresses")
-    asked = parser.parse_args()
-    limit = int(asked.memory * 2**30)
+    options = parser.parse_args()
+    limit = int(options.memory * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     lines = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    for seed in range(asked.first, asked.end):
+    for seed in range(options.first, options.end):
         print(json.dumps({"seed": seed}), file=lines)
-        faulthandler.dump_traceback_later(asked.seconds, exit=True)
-        told = attempt(asked.target, seed, asked.stored)
+        faulthandler.dump_traceback_later(options.seconds, exit=True)
+        outcome = attempt(options.target, seed, options.stored)
         faulthandler.cancel_dump_traceback_later()
-        print(json.dumps({"seed": seed, **told}), file=lines)
+        print(json.dumps({"seed": seed, **outcome}), file=lines)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class Outcome:
     target: str
     seed: int
     kind: str
-    said: str
+    message: str
 
     @property
     def repeat(self) -> str:
@@ -53,21 +53,21 @@ def outcomes(
 
 
 def _chunk(target: str, first: int, end: int, stored: bool) -> list[Outcome]:
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     while first < end:
-        told, open_seed, died = _child(target, first, end, stored, SECONDS)
-        found += told
+        new_outcomes, open_seed, died = _child(target, first, end, stored, SECONDS)
+        outcomes += new_outcomes
         if open_seed is None and not died:
             break
         if open_seed is None:
             raise RuntimeError(f"the fuzzing itself failed: {died}")
         if _TIMED_OUT in died:  # the machine may have been busy: once more, with patience
             again, _, died = _child(target, open_seed, open_seed + 1, stored, 3 * SECONDS)
-            found += again
-        if not found or found[-1].seed != open_seed:
-            found.append(Outcome(target, open_seed, "failure", died))
+            outcomes += again
+        if not outcomes or outcomes[-1].seed != open_seed:
+            outcomes.append(Outcome(target, open_seed, "failure", died))
         first = open_seed + 1
-    return found
+    return outcomes
 
 
 def _child(
@@ -76,7 +76,7 @@ def _child(
     """Outcomes, the seed that was begun and not ended, and how the child died."""
     command = [*CHILD, target, str(first), str(end), "--seconds", str(seconds)]
     command += ["--stored"] if stored else []
-    told: list[Outcome] = []
+    outcomes: list[Outcome] = []
     begun: int | None = None
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         with subprocess.Popen(
@@ -87,8 +87,8 @@ def _child(
                 entry = json.loads(line)
                 begun = entry["seed"]
                 if "kind" in entry:
-                    told.append(Outcome(target, **entry))
+                    outcomes.append(Outcome(target, **entry))
                     begun = None
         errors.seek(0)
         died = "" if child.returncode == 0 else f"exit {child.returncode}\n{errors.read()[-6000:]}"
-    return told, begun, died
+    return outcomes, begun, died

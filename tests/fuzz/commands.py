@@ -42,9 +42,9 @@ def command_outcome(scene: Scene, folder: Path) -> str:
             ended = CliRunner().invoke(cli, list(scene.words))
     finally:
         os.chdir(before)
-    said = _judged(ended)
+    outcome = _judged(ended)
     assert _outside(folder) == {"victim": None, "victim/file": VICTIM, "work": None}
-    return said
+    return outcome
 
 
 def _judged(ended: Result) -> str:
@@ -54,10 +54,10 @@ def _judged(ended: Result) -> str:
         return "result: a long run, which could be stopped"
     assert ended.exit_code in (*ENDED_WELL, REFUSED), f"exit {ended.exit_code}: {ended.output}"
     for text in (ended.stdout, ended.stderr):
-        shown = [
+        unprintable = [
             letter for letter in set(text) if not letter.isprintable() and letter not in "\n\t"
         ]
-        assert not shown, f"printed raw: {shown}"
+        assert not unprintable, f"printed raw: {unprintable}"
     if ended.exit_code != REFUSED:
         return "result"
     error = ended.stderr.strip()
@@ -69,9 +69,9 @@ def _judged(ended: Result) -> str:
 
 def _outside(folder: Path) -> dict[str, bytes | None]:
     """All that is there but for the insides of `work`."""
-    found = {}
+    contents = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         if not name.startswith("work/"):
-            found[name] = path.read_bytes() if path.is_file() else None
-    return found
+            contents[name] = path.read_bytes() if path.is_file() else None
+    return contents

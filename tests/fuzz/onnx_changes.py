@@ -56,13 +56,13 @@ def of_type(root: Message, kind: type[Message]) -> list[Any]:
 
 def _field(rng: random.Random, root: Message, repeated: bool | None = None) -> tuple[Any, Any]:
     """A message and one of its fields that is set."""
-    found = [
+    fields = [
         (message, field)
         for message in messages(root)
         for field, _ in message.ListFields()
         if repeated is None or field.is_repeated == repeated
     ]
-    return rng.choice(found) if found else (root, root.DESCRIPTOR.fields[0])
+    return rng.choice(fields) if fields else (root, root.DESCRIPTOR.fields[0])
 
 
 def _names(root: Message) -> list[str]:
@@ -111,9 +111,9 @@ def _repeated(rng: random.Random, root: Message) -> None:
     entries = list(getattr(message, field.name))
     if not entries:
         return
-    taken = entries.pop(rng.randrange(len(entries)))
+    removed_entry = entries.pop(rng.randrange(len(entries)))
     for _ in range(rng.choice((0, 0, 1, 2, 2))):
-        entries.insert(rng.randrange(len(entries) + 1), taken)
+        entries.insert(rng.randrange(len(entries) + 1), removed_entry)
     copies = [_copy(entry) for entry in entries]
     message.ClearField(field.name)
     getattr(message, field.name).extend(copies)
@@ -122,18 +122,18 @@ def _repeated(rng: random.Random, root: Message) -> None:
 def _copy(entry: Any) -> Any:
     if not isinstance(entry, Message):
         return entry
-    made = type(entry)()
-    made.CopyFrom(entry)
-    return made
+    copy = type(entry)()
+    copy.CopyFrom(entry)
+    return copy
 
 
 def _exchange(rng: random.Random, root: Message) -> None:
     """A message becomes another of its type: a body another body, perhaps the one around it."""
-    found = [message for message in messages(root) if message is not root]
-    if not found:
+    candidates = [message for message in messages(root) if message is not root]
+    if not candidates:
         return
-    one = rng.choice(found)
-    alike = [message for message in found if type(message) is type(one)]
+    one = rng.choice(candidates)
+    alike = [message for message in candidates if type(message) is type(one)]
     copy = _copy(rng.choice(alike))
     one.CopyFrom(copy)
 
@@ -162,13 +162,13 @@ def _retype(rng: random.Random, root: Message) -> None:
     if values:
         kind = rng.choice((*range(1, 17), *range(1, 17), 99))
         shape = rng.choice((None, [], [1], [2], [0], [2, 3], ["n"], ["n", 3], [2**40, 2**40]))
-        made = onnx.helper.make_tensor_type_proto(kind, shape)
+        type_proto = onnx.helper.make_tensor_type_proto(kind, shape)
         match rng.randrange(4):
             case 0:
-                made = onnx.helper.make_sequence_type_proto(made)
+                type_proto = onnx.helper.make_sequence_type_proto(type_proto)
             case 1:
-                made = onnx.helper.make_optional_type_proto(made)
-        rng.choice(values).type.CopyFrom(made)
+                type_proto = onnx.helper.make_optional_type_proto(type_proto)
+        rng.choice(values).type.CopyFrom(type_proto)
 
 
 def _operator(rng: random.Random, root: Message) -> None:
@@ -194,9 +194,9 @@ def _attribute(rng: random.Random, root: Message) -> None:
         known = []
     name = rng.choice((*known, "axis", "to"))
     value = rng.choice((*NUMBERS, *REALS, "", "x", [0], [-1, 5], [1.5], [2**62], "sum"))
-    kept = [_copy(attribute) for attribute in node.attribute if attribute.name != name]
+    others = [_copy(attribute) for attribute in node.attribute if attribute.name != name]
     del node.attribute[:]
-    node.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
+    node.attribute.extend([*others, onnx.helper.make_attribute(name, value)])
 
 
 def _tensor(rng: random.Random, root: Message) -> None:

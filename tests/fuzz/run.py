@@ -22,46 +22,49 @@ from tests.fuzz.seeds import READERS
 
 def main() -> int:
     """Try what the command line asks for; the exit code says whether all went well."""
-    asked = _arguments()
-    first, count = (asked.first, asked.count) if asked.seed is None else (asked.seed, 1)
-    targets = [asked.target] if asked.target else list(TARGETS)
-    if asked.keep:
-        _keep(targets[0], first, asked)
+    options = _arguments()
+    first, count = (options.first, options.count) if options.seed is None else (options.seed, 1)
+    targets = [options.target] if options.target else list(TARGETS)
+    if options.keep:
+        _keep(targets[0], first, options)
     failed = 0
     for target in targets:
         part = -(-count // len(targets))
-        failed += _tried(target, first, part, asked)
+        failed += _tried(target, first, part, options)
     return min(failed, 1)
 
 
-def _keep(target: str, seed: int, asked: argparse.Namespace) -> None:
+def _keep(target: str, seed: int, options: argparse.Namespace) -> None:
     """Write what is tried, and say how to try it by hand."""
-    asked.keep.mkdir(parents=True, exist_ok=True)
+    options.keep.mkdir(parents=True, exist_ok=True)
     if target in READERS:
-        print(mutated(target, seed, asked.stored).write(asked.keep))
+        print(mutated(target, seed, options.stored).write(options.keep))
         return
     scene = mutated_scene(target, seed)
-    scene.write(asked.keep)
-    print(f"cd {asked.keep} && mdf-loop {shlex.join(scene.words)}")
+    scene.write(options.keep)
+    print(f"cd {options.keep} && mdf-loop {shlex.join(scene.words)}")
 
 
-def _tried(target: str, first: int, count: int, asked: argparse.Namespace) -> int:
+def _tried(target: str, first: int, count: int, options: argparse.Namespace) -> int:
     """Try the seeds of one target; the number of failures."""
     began, kinds = time.monotonic(), collections.Counter[str]()
-    for found in outcomes(target, first, count, jobs=asked.jobs, stored=asked.stored):
-        kinds[found.kind] += 1
-        if found.kind == "failure":
-            _show(found, asked.stored)
-        elif asked.seed is not None:
-            print(found.said)
+    for outcome in outcomes(target, first, count, jobs=options.jobs, stored=options.stored):
+        kinds[outcome.kind] += 1
+        if outcome.kind == "failure":
+            _show(outcome, options.stored)
+        elif options.seed is not None:
+            print(outcome.message)
     seconds = time.monotonic() - began
-    said = ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))
-    print(f"{target}: {said}; {seconds:.0f} s", flush=True)
+    counts = ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))
+    print(f"{target}: {counts}; {seconds:.0f} s", flush=True)
     return kinds["failure"]
 
 
-def _show(found: Outcome, stored: bool) -> None:
-    print(f"\n=== {found.repeat}{' --stored' if stored else ''}\n{found.said.rstrip()}", flush=True)
+def _show(outcome: Outcome, stored: bool) -> None:
+    print(
+        f"\n=== {outcome.repeat}{' --stored' if stored else ''}\n{outcome.message.rstrip()}",
+        flush=True,
+    )
 
 
 def _arguments() -> argparse.Namespace:
@@ -75,10 +78,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--keep", type=Path, help="write the files of the first seed into a folder")
     parser.add_argument("--stored", action="store_true", help="start from the stored cases too")
-    asked = parser.parse_args()
-    if asked.seed is not None and not asked.target:
+    options = parser.parse_args()
+    if options.seed is not None and not options.target:
         parser.error("--seed needs --target")
-    return asked
+    return options
 
 
 if __name__ == "__main__":

@@ -101,8 +101,8 @@ def _structure(rng: random.Random, scene: Scene, name: str) -> Scene:
 
 
 def _tree(rng: random.Random, content: bytes) -> bytes:
-    made = changed_tree(rng, json.loads(content), rng.choice((1, 1, 2, 3)))
-    return json.dumps(made, default=str).encode()
+    tree = changed_tree(rng, json.loads(content), rng.choice((1, 1, 2, 3)))
+    return json.dumps(tree, default=str).encode()
 
 
 def _archive(rng: random.Random, content: bytes) -> bytes:

@@ -76,21 +76,21 @@ def scenes(kind: str) -> tuple[Callable[[], Scene], ...]:
 # --- runs that were stopped -----------------------------------------------------------------------
 
 
-def _stopped(model: str, **asked: Any) -> Scene:
+def _stopped(model: str, **options: Any) -> Scene:
     """A run that was stopped half-way, and the command that goes on."""
     words = ["run", "model.yaml", "--steps", str(STEPS), "--dt", "0.125", "--resume", "run.ckpt"]
-    if "output" in asked:
-        words += ["--output", asked["output"]]
-    if "every" in asked:
-        words += ["--every", str(asked["every"])]
-    for name, reduced in asked.get("reduce", {}).items():
+    if "output" in options:
+        words += ["--output", options["output"]]
+    if "every" in options:
+        words += ["--every", str(options["every"])]
+    for name, reduced in options.get("reduce", {}).items():
         words += ["--reduce", f"{name}={','.join(reduced)}"]
     with _folder() as folder:
         _copy(model, folder)
         compiled = mdf_loop.compile("model.yaml")
         with lengths(lambda: STEPS // 2), every_chunk_is_told():
             stopped = compiled.run(
-                steps=STEPS, dt=0.125, checkpoint="run.ckpt", progress=_Half(), **asked
+                steps=STEPS, dt=0.125, checkpoint="run.ckpt", progress=_Half(), **options
             )
         assert stopped.stopped_by is StopReason.INTERRUPTED
         return Scene(tuple(words), _contents(folder))
@@ -190,10 +190,10 @@ def _command(words: str) -> Scene:
 def _folder() -> Iterator[Path]:
     """A new folder, which is the working one as long as it lasts."""
     before = Path.cwd()
-    with tempfile.TemporaryDirectory() as made:
-        os.chdir(made)
+    with tempfile.TemporaryDirectory() as name:
+        os.chdir(name)
         try:
-            yield Path(made)
+            yield Path(name)
         finally:
             os.chdir(before)
 
@@ -204,5 +204,5 @@ def _copy(model: str, folder: Path, name: str = "model.yaml") -> None:
 
 def _contents(folder: Path) -> dict[str, bytes]:
     """All files of a folder, by their place in it."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}

@@ -59,10 +59,10 @@ def corpus(reader: str, stored: bool = False) -> tuple[Seed, ...]:
     }[reader]
     seeds = [*(functools.partial(_from_path, path) for path in paths()), *more()]
     if stored:
-        found = (
+        stored_paths = (
             p for p in sorted(CASES.glob(f"*/*{READERS[reader]}")) if p.stat().st_size < 100_000
         )
-        seeds += [functools.partial(_from_path, path) for path in found]
+        seeds += [functools.partial(_from_path, path) for path in stored_paths]
     return tuple(functools.cache(seed) for seed in seeds)
 
 

@@ -28,22 +28,22 @@ MANY = times(5, 1000)
 @pytest.mark.soak
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_is_broken_ends_in_a_result_or_a_clean_error(target: str) -> None:
-    found = list(outcomes(target, 0, MANY))
-    assert [each.seed for each in found] == list(range(MANY))
-    failures = [f"{each.repeat}\n{each.said}" for each in found if each.kind == "failure"]
+    all_outcomes = list(outcomes(target, 0, MANY))
+    assert [each.seed for each in all_outcomes] == list(range(MANY))
+    failures = [f"{each.repeat}\n{each.message}" for each in all_outcomes if each.kind == "failure"]
     assert not failures, "\n\n".join(failures)
-    assert {"refusal"} <= {each.kind for each in found} <= {"result", "refusal"}
+    assert {"refusal"} <= {each.kind for each in all_outcomes} <= {"result", "refusal"}
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("reader", READERS)
 def test_the_models_that_are_broken_are_sound_before(reader: str, tmp_path: Path) -> None:
-    said = []
+    outcome_lines = []
     for k, seed in enumerate(some(corpus(reader), 30)):
         folder = tmp_path / str(k)
         folder.mkdir()
-        said.append(outcome(seed().write(folder)))
-    refused = [each for each in said if not each.startswith(("result", "RunError"))]
+        outcome_lines.append(outcome(seed().write(folder)))
+    refused = [each for each in outcome_lines if not each.startswith(("result", "RunError"))]
     assert not refused  # a RunError is one for the inputs, which are zeros
 
 
@@ -58,11 +58,11 @@ def test_the_scenes_that_are_broken_are_sound_before(target: str, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("target", SCENES)
 def test_a_seed_makes_the_same_changes_of_a_scene(target: str) -> None:
-    made = [mutated_scene(target, seed) for seed in range(20)]
+    mutants = [mutated_scene(target, seed) for seed in range(20)]
     again = [mutated_scene(target, seed) for seed in range(20)]
-    assert made == again
+    assert mutants == again
     sound = [scene() for scene in scenes(target)]
-    assert sum(scene in sound for scene in made) < 5
+    assert sum(scene in sound for scene in mutants) < 5
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ for seed in range(first, end):
         os.abort()
     time.sleep(60 if seed == 4 else 0.5 if seed == 5 else 0)
     faulthandler.cancel_dump_traceback_later()
-    print(json.dumps({"seed": seed, "kind": "refusal", "said": "no"}), flush=True)
+    print(json.dumps({"seed": seed, "kind": "refusal", "message": "no"}), flush=True)
 """
 
 
@@ -104,12 +104,12 @@ def test_what_kills_or_holds_up_a_child_is_found_and_the_others_go_on(
     (tmp_path / "fake.py").write_text(FAKE)
     monkeypatch.setattr(children, "CHILD", (sys.executable, str(tmp_path / "fake.py")))
     monkeypatch.setattr(children, "SECONDS", 0.3)
-    found = {each.seed: each for each in outcomes("mdf", 0, 7)}
-    assert [seed for seed, each in found.items() if each.kind == "failure"] == [2, 4]
-    assert found[2].said.startswith("exit -6")
-    assert "Timeout" in found[4].said
-    assert found[4].repeat == "python -m tests.fuzz.run --target mdf --seed 4"
-    assert len(found) == 7
+    by_seed = {each.seed: each for each in outcomes("mdf", 0, 7)}
+    assert [seed for seed, each in by_seed.items() if each.kind == "failure"] == [2, 4]
+    assert by_seed[2].message.startswith("exit -6")
+    assert "Timeout" in by_seed[4].message
+    assert by_seed[4].repeat == "python -m tests.fuzz.run --target mdf --seed 4"
+    assert len(by_seed) == 7
 
 
 def test_a_child_that_cannot_begin_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,9 +90,9 @@ def _exchange(rng: random.Random, root: Element) -> None:
 
 def _attribute(rng: random.Random, root: Element) -> None:
     """Another value: of the same attribute elsewhere, a number, or any word."""
-    found = [(element, key) for element in root.iter() for key in sorted(element.attrib)]
-    if found:
-        element, key = rng.choice(found)
+    attributes = [(element, key) for element in root.iter() for key in sorted(element.attrib)]
+    if attributes:
+        element, key = rng.choice(attributes)
         alike = [other.attrib[key] for other in root.iter() if key in other.attrib]
         choices = (rng.choice(alike), rng.choice(NUMBERS), rng.choice(WORDS))
         element.attrib[key] = rng.choice(TYPES) if key == "type" else rng.choice(choices)
@@ -100,16 +100,16 @@ def _attribute(rng: random.Random, root: Element) -> None:
 
 def _slices(rng: random.Random, root: Element) -> None:
     """How a loop cuts and joins."""
-    found = [e for part in root.iter("port_map") for e in part]
-    if found:
+    elements = [e for part in root.iter("port_map") for e in part]
+    if elements:
         key = rng.choice(("axis", "start", "end", "stride", "part_size", "purpose"))
-        rng.choice(found).attrib[key] = rng.choice((*NUMBERS, *NUMBERS, rng.choice(WORDS)))
+        rng.choice(elements).attrib[key] = rng.choice((*NUMBERS, *NUMBERS, rng.choice(WORDS)))
 
 
 def _no_attribute(rng: random.Random, root: Element) -> None:
-    found = [element for element in root.iter() if element.attrib]
-    if found:
-        element = rng.choice(found)
+    elements = [element for element in root.iter() if element.attrib]
+    if elements:
+        element = rng.choice(elements)
         del element.attrib[rng.choice(sorted(element.attrib))]
 
 

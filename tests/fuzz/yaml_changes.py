@@ -258,21 +258,21 @@ def places(tree: Any) -> list[Place]:
     return list(_places(tree, set()))
 
 
-def _places(tree: Any, seen: set[int]) -> Iterator[Place]:
-    if id(tree) in seen:
+def _places(tree: Any, visited: set[int]) -> Iterator[Place]:
+    if id(tree) in visited:
         return
-    seen.add(id(tree))
+    visited.add(id(tree))
     entries = tree.items() if isinstance(tree, dict) else enumerate(tree)
     for key, part in list(entries):
         yield tree, key
         if isinstance(part, dict | list):
-            yield from _places(part, seen)
+            yield from _places(part, visited)
 
 
 def _any(rng: random.Random, root: Any, kind: Any = object) -> Place:
-    found = places(root)
-    fitting = [(holder, key) for holder, key in found if isinstance(holder[key], kind)]
-    return rng.choice(fitting or found)
+    candidates = places(root)
+    fitting = [(holder, key) for holder, key in candidates if isinstance(holder[key], kind)]
+    return rng.choice(fitting or candidates)
 
 
 def _drop(rng: random.Random, root: Any) -> None:

@@ -39,7 +39,7 @@ def repeat(
     inside = b.body()
     i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
     enters = [inside.new(v.dtype, v.shape, "enter") for v in initials]
-    given = [
+    scanned_inputs = [
         Scanned(
             rows,
             inside.new(rows.dtype, tuple(np.delete(rows.shape, axis).tolist()), "row"),
@@ -48,17 +48,17 @@ def repeat(
         )
         for rows, axis, back in scanned
     ]
-    made = list(body(inside, i, [*enters, *(each.row for each in given)]))
+    outputs = list(body(inside, i, [*enters, *(each.row for each in scanned_inputs)]))
     finals = [b.new(v.dtype, v.shape, "final") for v in initials]
-    pairs = zip(initials, enters, made, finals, strict=False)
+    pairs = zip(initials, enters, outputs, finals, strict=False)
     stacks = [
         Recorded(row, b.new(row.dtype, (times, *(row.shape or ())), "stack"))
-        for row in made[len(initials) : len(initials) + rows]
+        for row in outputs[len(initials) : len(initials) + rows]
     ]
     trip = b.constant(np.array(times))
     carried = tuple(Carried(*pair) for pair in pairs)
     ops = tuple(inside.ops)
-    parts = (carried, tuple(stacks), ops, tuple(given))
+    parts = (carried, tuple(stacks), ops, tuple(scanned_inputs))
     loop = Loop("loop", trip, condition, i, go, condition, *parts, where="$.l")
     b.append(loop)
     return finals, [recorded.stack for recorded in stacks]
@@ -74,12 +74,12 @@ def choices(program: Program) -> list[If]:
     return [operation for operation in walk(program.ops) if isinstance(operation, If)]
 
 
-def everywhere(program: Program, **given: Any) -> dict[str, np.ndarray]:
+def everywhere(program: Program, **inputs: Any) -> dict[str, np.ndarray]:
     """The outputs, which the interpreter and ONNX Runtime agree on, with and without passes."""
     assert check(program) == ()
     quiet = onnxruntime.SessionOptions()
     quiet.log_severity_level = 4
-    arrays = {k: np.asarray(v) for k, v in given.items()}
+    arrays = {k: np.asarray(v) for k, v in inputs.items()}
     expected = interpret(program, arrays)
     optimised = prepare(program, SIMPLIFY)
     assert check(optimised) == ()
@@ -95,7 +95,7 @@ def everywhere(program: Program, **given: Any) -> dict[str, np.ndarray]:
     return expected
 
 
-def agree(made: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
-    assert list(made) == list(expected)
+def agree(actual: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
+    assert list(actual) == list(expected)
     for name, array in expected.items():
-        np.testing.assert_array_equal(made[name], array, strict=True)
+        np.testing.assert_array_equal(actual[name], array, strict=True)

@@ -15,12 +15,12 @@ def derivatives(
 ) -> dict[str, Any]:
     """Return the derivatives of an output by each float input; omit the finite-difference check at kinks."""
     wrt = [name for name, value in inputs.items() if np.asarray(value).dtype.kind == "f"]
-    made = [
+    gradients = [
         mdf_loop.compile(source, native=native, device="cpu").gradient(
             {of: word}, wrt, inputs=inputs, check=check
         )
         for native in ("off", "auto")
     ]
     for name in wrt:
-        np.testing.assert_allclose(made[1][name], made[0][name], rtol=1e-12, atol=1e-14)
-    return {name: array.tolist() for name, array in made[0].items()}
+        np.testing.assert_allclose(gradients[1][name], gradients[0][name], rtol=1e-12, atol=1e-14)
+    return {name: array.tolist() for name, array in gradients[0].items()}

@@ -71,9 +71,9 @@ def compiled(text: str) -> mdf_loop.CompiledModel:
 def trace(model: mdf_loop.CompiledModel, noise: float = 0.02, seed: int = 0, **set: Any) -> Any:
     """Simulate a cell and return columns of time and V with measurement noise."""
     values = {f"cell.{name}": value for name, value in set.items()}
-    made = np.asarray(model.run(set=values, steps=STEPS, dt=DT, progress=False)["cell.V"])
+    voltage = np.asarray(model.run(set=values, steps=STEPS, dt=DT, progress=False)["cell.V"])
     rng = np.random.default_rng(seed)
     return {
         "time": np.arange(STEPS) * DT,
-        "cell.V": made + noise * rng.standard_normal(made.shape),
+        "cell.V": voltage + noise * rng.standard_normal(voltage.shape),
     }

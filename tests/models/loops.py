@@ -10,7 +10,7 @@ def loop_model(
     args: Mapping[str, Any],
     body: Mapping[str, str],
     *,
-    given: Mapping[str, Any] | None = None,
+    port_values: Mapping[str, Any] | None = None,
     carried: str = "",
     recorded: str = "",
     go: str = "True",
@@ -22,7 +22,7 @@ def loop_model(
 
     `body` maps each value of the body's only node to its formula. `carried` names the
     carried values, which leave the body as `<name>_next`. `recorded` names the recorded outputs.
-    `given` holds the values of the input ports of `A`. `types` holds the types that the
+    `port_values` holds the values of the input ports of `A`. `types` holds the types that the
     input ports of the body state.
     """
     enters, rows = carried.split(), recorded.split()
@@ -32,7 +32,7 @@ def loop_model(
     values = {**own, **body}
     inner = [*enters, *dict(args.get("slices") or {}), *dict(args.get("delays") or {})]
     inner += list((metadata or {}).get("scanned", ()))
-    outer = [*(given or {}), *(k for k in args if k not in _OWN)]
+    outer = [*(port_values or {}), *(k for k in args if k not in _OWN)]
     ports = [*inner, *outer, *([] if is_scan else ["i"])]
     read = {
         name: {"type": types[name]} if types and name in types else {}
@@ -52,7 +52,7 @@ def loop_model(
     graph = {
         "nodes": {
             "A": {
-                "input_ports": {k: {"default_value": v} for k, v in (given or {}).items()},
+                "input_ports": {k: {"default_value": v} for k, v in (port_values or {}).items()},
                 "functions": {
                     "loop": {
                         "function": function,

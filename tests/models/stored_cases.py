@@ -17,8 +17,8 @@ CASES = Path(__file__).parents[3] / "shared" / "cases"
 
 
 def stored() -> list[Path]:
-    found = [path for path in sorted(CASES.glob("*/*.json")) if source(path) is not None]
-    return [path for path in found if runs(json.loads(path.read_text()))]
+    paths = [path for path in sorted(CASES.glob("*/*.json")) if source(path) is not None]
+    return [path for path in paths if runs(json.loads(path.read_text()))]
 
 
 def source(path: Path) -> Path | None:

@@ -26,7 +26,7 @@ def model(initial: Any, following: str, go: str = "k < last", **parameters: Any)
     made = loop_model(
         {"cond": True, "v_initial": f"({initial}, 0)"},
         {"x_next": following, "k_next": "k + 1"},
-        given={"last": 4, "step": 1.0},
+        port_values={"last": 4, "step": 1.0},
         carried="x k",
         go=go,
     )
@@ -107,7 +107,7 @@ def random_model(rng: np.random.Generator) -> dict[str, Any]:
     return loop_model(
         {"cond": True, "v_initial": "(initial, 0)"},
         {"x_next": text, "k_next": "k + 1"},
-        given={"last": 4, "step": 1.0, "initial": initial, "other": initial},
+        port_values={"last": 4, "step": 1.0, "initial": initial, "other": initial},
         carried="x k",
         go="(numpy.sum(x) < last * 9) and (k < 30)" if rng.random() < 0.5 else "k < last",
     )
@@ -159,7 +159,7 @@ def test_arrays_that_the_model_is_given() -> None:
     source = loop_model(
         {"cond": True, "v_initial": "x0"},
         {"x_next": "x + drift"},
-        given={"x0": [0.0, 1.0], "drift": [0.5, 0.25], "last": 4.0},
+        port_values={"x0": [0.0, 1.0], "drift": [0.5, 0.25], "last": 4.0},
         carried="x",
         go="numpy.sum(x) < last",
     )

@@ -27,7 +27,7 @@ DECAY = loop_model(
     {"x_next": "x * 0.5 + a", "y": "x + i"},
     carried="x",
     recorded="y",
-    given={"m": 4, "x": [1.0, 2.0, 0.0], "a": [0.5, -2.0, 7.0]},
+    port_values={"m": 4, "x": [1.0, 2.0, 0.0], "a": [0.5, -2.0, 7.0]},
 )
 NESTED = model(
     {"y": "c[0]"},
@@ -88,7 +88,10 @@ def test_require_runs_what_is_brief() -> None:
 
 def test_auto_leaves_what_is_brief() -> None:
     fixed = loop_model(
-        {"M": 4, "v_initial": "(1.0,)"}, {"x_next": "x * 0.5 + a"}, carried="x", given={"a": 2.0}
+        {"M": 4, "v_initial": "(1.0,)"},
+        {"x_next": "x * 0.5 + a"},
+        carried="x",
+        port_values={"a": 2.0},
     )
     assert said(fixed) == {"A.loop": BRIEF}
     assert said(PAIR, steps=10, dt=0.1) == {"time": BRIEF}
@@ -125,7 +128,7 @@ def test_a_loop_inside_counts_as_often_as_it_runs(
 def test_what_is_brief_is_native_where_that_could_be_seen(step: str) -> None:
     """ONNX Runtime gives one or the other zero or, of a number and nan, any."""
     source = loop_model(
-        {"M": 4, "v_initial": "(a,)"}, {"x_next": step}, carried="x", given={"a": [0.0, 1.0]}
+        {"M": 4, "v_initial": "(a,)"}, {"x_next": step}, carried="x", port_values={"a": [0.0, 1.0]}
     )
     assert said(source) == {"A.loop": NATIVE}
 
@@ -145,7 +148,7 @@ def test_require_names_each_loop_and_its_reason(tmp_path: Path) -> None:
         {"M": "m", "v_initial": "(x,)"},
         {"x_next": "x - numpy.sort(x)"},
         carried="x",
-        given={"m": 4, "x": [1.0, 2.0]},
+        port_values={"m": 4, "x": [1.0, 2.0]},
     )
     nodes = two["model"]["graphs"]["graph"]["nodes"]
     nodes["B"] = nodes["A"]

@@ -59,7 +59,7 @@ def counting(**given: Any) -> dict[str, Any]:
             "k_next": "k + i * 2",
             "odd_next": "not odd",
         },
-        given={"x0": 0.0, "step": 1.0, "last": 5.0, "begins": True, **given},
+        port_values={"x0": 0.0, "step": 1.0, "last": 5.0, "begins": True, **given},
         carried="x k odd",
         go="x + step < last",
     )
@@ -103,7 +103,7 @@ def test_what_is_not_native(body: dict[str, str], recorded: str, why: str) -> No
     model = loop_model(
         {"cond": True, "v_initial": "(1,)"},
         body,
-        given={"last": 4},
+        port_values={"last": 4},
         carried="x",
         recorded=recorded,
         go="x < last",

@@ -20,7 +20,7 @@ def halving(start: Any) -> dict[str, Any]:
         {"x_next": "x * 0.5 + 1.0", "y": "x * 2.0"},
         carried="x",
         recorded="y",
-        given={"m": 4, "x": start},
+        port_values={"m": 4, "x": start},
     )
 
 

@@ -61,7 +61,7 @@ def passages(draw: st.DrawFn) -> dict[str, Any]:
     return loop_model(
         {"cond": start, "v_initial": "(x0, 0.0)", **bound},
         body,
-        given={"x0": draw(st.sampled_from([0.0, 0.5]))},
+        port_values={"x0": draw(st.sampled_from([0.0, 0.5]))},
         carried="x y",
         recorded=recorded,
         go=go,

@@ -109,7 +109,7 @@ def test_a_loop_that_does_not_run_divides_nothing(engine: str, native: str) -> N
     source = loop_model(
         {"M": "count", "v_initial": "(x0,)"},
         {"x_next": "x + x // (0 * 1)"},
-        given={"count": 0, "x0": [5, 6]},
+        port_values={"count": 0, "x0": [5, 6]},
         carried="x",
     )
     compiled = mdf_loop.compile(source, native=native, device="cpu")

@@ -92,7 +92,7 @@ def test_a_few_operations_stay() -> None:
     source = loop_model(
         {"cond": True, "v_initial": "(0, 0.0)"},
         {"k_next": "k + 1", "x_next": "x + (k * 3 + 1) * last"},
-        given={"last": 3.0},
+        port_values={"last": 3.0},
         carried="k x",
         go="k * 3 < last",
     )

@@ -122,7 +122,7 @@ def test_loops_with_a_large_state_stay() -> None:
     source = loop_model(
         {"cond": True, "v_initial": "start"},
         {"x_next": "x + numpy.random.normal(0.0, 0.5)"},
-        given={"start": [0.0] * 9},
+        port_values={"start": [0.0] * 9},
         carried="x",
         go="abs(x[0]) < 1.0",
     )
@@ -149,7 +149,7 @@ MODELS = {
     "several numbers are carried": loop_model(
         {"cond": True, "v_initial": "start"},
         {"x_next": "x + numpy.random.normal(0.0, 0.3, 3)"},
-        given={"start": [0.0, 0.1, 0.2]},
+        port_values={"start": [0.0, 0.1, 0.2]},
         carried="x",
         go="numpy.max(x) < 1.0",
     ),

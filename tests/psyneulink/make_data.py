@@ -164,8 +164,10 @@ def to_a_threshold() -> Made:
     )
     a, b = processing("A", function), processing("B", pnl.SimpleIntegrator(rate=0.5))
     whole = pnl.Composition(name="comp", pathways=[[a, b]])
-    reached = pnl.Any(pnl.Threshold(a, "value", 2.0, ">=", indices=(0, 0)), pnl.AfterNCalls(a, 10))
-    whole.termination_processing = {pnl.TimeScale.TRIAL: pnl.All(reached, pnl.JustRan(b))}
+    at_threshold = pnl.Any(
+        pnl.Threshold(a, "value", 2.0, ">=", indices=(0, 0)), pnl.AfterNCalls(a, 10)
+    )
+    whole.termination_processing = {pnl.TimeScale.TRIAL: pnl.All(at_threshold, pnl.JustRan(b))}
     return whole, {a: [[1.0], [2.0], [-3.0], [4.0]]}
 
 
@@ -414,11 +416,11 @@ def statistics(make: Callable[[], Made]) -> dict[str, Any]:
         for mechanism in mechanisms_of(whole):
             if mechanism.parameters.has_initializers.get(whole):
                 mechanism.reset(context=whole)
-    found: dict[str, Any] = {"inputs": given(inputs), "repeats": REPEATS, "outputs": {}}
+    report: dict[str, Any] = {"inputs": given(inputs), "repeats": REPEATS, "outputs": {}}
     for name in runs[0]:
         rows = np.array([[np.ravel(row)[0] for row in run[name]] for run in runs], float)
-        found["outputs"][name] = [rows.mean(axis=0).tolist(), rows.var(axis=0).tolist()]
-    return found
+        report["outputs"][name] = [rows.mean(axis=0).tolist(), rows.var(axis=0).tolist()]
+    return report
 
 
 # --- a function alone -----------------------------------------------------------------------------
@@ -442,13 +444,13 @@ STIMULI = [0.5, -1.25, 2.0, 0.0, 1e-9, 5e-3, -5e-3, 50.0]
 def drift_diffusions() -> list[Any]:
     """Arguments of DriftDiffusionAnalytical, and what it gives for each stimulus."""
     names = ("drift_rate", "threshold", "noise", "starting_value", "non_decision_time")
-    found = []
+    cases = []
     for numbers_ in DRIFT_DIFFUSIONS:
         arguments = dict(zip(names, numbers_, strict=True))
         function = pnl.DriftDiffusionAnalytical(**arguments)
         rows = [np.ravel(function(np.array([[x]]))).astype(float).tolist() for x in STIMULI]
-        found.append([arguments, list(zip(STIMULI, rows, strict=True))])
-    return found
+        cases.append([arguments, list(zip(STIMULI, rows, strict=True))])
+    return cases
 
 
 # --- running and writing --------------------------------------------------------------------------
@@ -484,13 +486,13 @@ def numbers(whole: pnl.Composition, inputs: dict[Any, Any]) -> dict[str, list[An
 
 def given(inputs: dict[Any, Any]) -> dict[str, Any]:
     """The inputs by the names of the ports that the export has: a row for each trial."""
-    found = {}
+    port_rows = {}
     for mechanism, rows in inputs.items():
         for k, port in enumerate(mechanism.input_ports):
             several = len(mechanism.input_ports) > 1
             name = f"{parse_valid_identifier(mechanism.name)}_{parse_valid_identifier(port.name)}"
-            found[name] = [[row[k] if several else row] for row in rows]
-    return found
+            port_rows[name] = [[row[k] if several else row] for row in rows]
+    return port_rows
 
 
 def main(names: list[str]) -> None:
@@ -512,8 +514,8 @@ def main(names: list[str]) -> None:
         for old in DATA.glob(f"{name}.*"):
             old.unlink()
         pnl.write_mdf_file(whole, f"{name}.{ending}", str(DATA))
-        made = {"inputs": given(inputs), "outputs": numbers(whole, inputs)}
-        (DATA / f"{name}.numbers.json").write_text(json.dumps(made) + "\n")
+        content = {"inputs": given(inputs), "outputs": numbers(whole, inputs)}
+        (DATA / f"{name}.numbers.json").write_text(json.dumps(content) + "\n")
         print(name)  # noqa: T201
 
 

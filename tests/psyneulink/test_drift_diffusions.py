@@ -51,22 +51,22 @@ def lost(arguments: dict[str, float], x: float, row: np.ndarray) -> np.ndarray:
 def test_numbers_are_those_of_psyneulink(arguments: dict[str, float], rows: list[Any]) -> None:
     compiled = mdf_loop.compile(model(**arguments), device="cpu")
     for x, numbers in rows:
-        found = compiled.run({"x": [[x]]})
-        made, row = found["all"].ravel(), np.array(numbers, float)
-        assert found["all"].shape == (8, 1)
-        apart, off = np.abs(made - row), lost(arguments, x, row)
-        same = (made == row) | (np.isnan(made) & np.isnan(row)) | (apart <= off)
-        assert same.all(), (x, made, row, off)
+        results = compiled.run({"x": [[x]]})
+        actual, row = results["all"].ravel(), np.array(numbers, float)
+        assert results["all"].shape == (8, 1)
+        apart, off = np.abs(actual - row), lost(arguments, x, row)
+        same = (actual == row) | (np.isnan(actual) & np.isnan(row)) | (apart <= off)
+        assert same.all(), (x, actual, row, off)
 
 
 def test_most_of_the_moments_are_compared() -> None:
     """What may be off says something in most cases."""
-    told = [
+    is_precise = [
         lost(arguments, x, np.array(row, float)) < 1e-6 * np.abs(np.array(row, float))
         for arguments, rows in CASES
         for x, row in rows
     ]
-    assert np.mean(told) > 0.7
+    assert np.mean(is_precise) > 0.7
 
 
 def test_no_noise_at_all_is_no_time() -> None:

@@ -49,9 +49,9 @@ AGREE = sorted(EXPORTS.keys() - LEFT_OUT.keys() - REFUSED.keys())
 
 def numbers(name: str) -> tuple[dict[str, Any], dict[str, Any], int]:
     """Inputs, outputs and the number of trials."""
-    made = json.loads((DATA / f"{name}.numbers.json").read_text())
-    steps = len(next(iter(made["inputs"].values())))
-    return made["inputs"], made["outputs"], steps
+    content = json.loads((DATA / f"{name}.numbers.json").read_text())
+    steps = len(next(iter(content["inputs"].values())))
+    return content["inputs"], content["outputs"], steps
 
 
 def run(name: str, source: Any = None) -> Any:
@@ -62,14 +62,14 @@ def run(name: str, source: Any = None) -> Any:
     return model.run(inputs, steps=steps, record=list(outputs))
 
 
-def agrees(found: Any, expected: list[Any]) -> bool:
+def agrees(actual: Any, expected: list[Any]) -> bool:
     """Whether rows are PsyNeuLink's; both say of the same rows that a node has not run yet.
 
     PsyNeuLink's rows have an axis less: that of the items of a mechanism's value.
     """
     width = max((np.size(row) for row in expected if row is not None), default=1)
     rows = [np.full(width, np.nan) if row is None else np.ravel(row) for row in expected]
-    mine = np.reshape(found, (len(expected), -1))
+    mine = np.reshape(actual, (len(expected), -1))
     same_shape = mine.shape == np.shape(rows)
     return same_shape and np.allclose(mine, rows, rtol=1e-12, atol=1e-14, equal_nan=True)
 
@@ -97,8 +97,8 @@ def test_what_an_export_does_not_say_is_not_made_up(name: str) -> None:
 def test_the_first_port_of_an_analytical_ddm_shows_the_time() -> None:
     """The mechanism puts the response before what its function gives, and the file does not say so."""
     _, outputs, _ = numbers("drift_diffusion_analytical")
-    found = run("drift_diffusion_analytical")["DDM.DDM_DECISION_VARIABLE"]
-    assert agrees(found, outputs["DDM.DDM_RESPONSE_TIME"])
+    times = run("drift_diffusion_analytical")["DDM.DDM_DECISION_VARIABLE"]
+    assert agrees(times, outputs["DDM.DDM_RESPONSE_TIME"])
 
 
 @pytest.mark.parametrize("name", ["two_senders", "recurrent", "competing"])
@@ -119,14 +119,14 @@ def test_what_is_left_out_can_be_written(name: str) -> None:
 def test_what_an_export_says_is_what_modeci_mdf_computes(name: str) -> None:
     _, _, steps = numbers(name)
     graph = open_document(EXPORTS[name]).graph
-    given = {
+    inputs = {
         port.id: np.linspace(0.5, 1.0, int(np.prod(port.shape))).reshape(port.shape)
         for node in graph.nodes
         for port in node.input_ports
         if (node.id, port.id) not in {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     }
-    found = mdf_loop.verify(EXPORTS[name], given, steps=steps)
-    assert found.equal, str(found)
+    verification = mdf_loop.verify(EXPORTS[name], inputs, steps=steps)
+    assert verification.equal, str(verification)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -29,8 +29,8 @@ SHIFTED = {"DDM.DDM_RESPONSE_TIME"}
 
 def statistics(name: str) -> tuple[dict[str, Any], dict[str, Any], int]:
     """Inputs, means and variances of outputs after each step, and over how many runs."""
-    made = json.loads((DATA / f"{name}.statistics.json").read_text())
-    return made["inputs"], made["outputs"], made["repeats"]
+    content = json.loads((DATA / f"{name}.statistics.json").read_text())
+    return content["inputs"], content["outputs"], content["repeats"]
 
 
 def test_there_are_ten() -> None:
@@ -43,26 +43,26 @@ def test_statistics_are_those_of_psyneulink(name: str) -> None:
     inputs, outputs, repeats = statistics(name)
     steps = len(next(iter(inputs.values())))
     model = mdf_loop.compile(DATA / f"{name}.yaml")
-    made = model.run(inputs, steps=steps, trials=TRIALS, record=list(outputs), seed=1)
+    results = model.run(inputs, steps=steps, trials=TRIALS, record=list(outputs), seed=1)
     for output, (means, variances) in outputs.items():
         if output in SHIFTED:
             continue
-        shown = slice(1) if output in BEGINS_ANEW else slice(None)
-        ours = made[output].reshape(TRIALS, steps, -1)[:, shown, 0]
+        compared = slice(1) if output in BEGINS_ANEW else slice(None)
+        ours = results[output].reshape(TRIALS, steps, -1)[:, compared, 0]
         spread = ours.std(axis=0)
-        apart = np.abs(ours.mean(axis=0) - np.array(means)[shown])
+        apart = np.abs(ours.mean(axis=0) - np.array(means)[compared])
         assert (apart <= SIGMAS * spread / np.sqrt(repeats) + 1e-9).all(), output
         fourth = ((ours - ours.mean(axis=0)) ** 4).mean(axis=0)
         deviation = np.sqrt(np.maximum(fourth - spread**4, 0) / repeats)
         assert (
-            np.abs(spread**2 - np.array(variances)[shown]) <= SIGMAS * deviation + 1e-9
+            np.abs(spread**2 - np.array(variances)[compared]) <= SIGMAS * deviation + 1e-9
         ).all(), output
 
 
 @pytest.mark.parametrize("name", [name for name in EXPORTS if name not in ONLY_HERE])
 def test_the_engine_draws_the_same(name: str) -> None:
     inputs, _, _ = statistics(name)
-    given = {port: np.array(rows) for port, rows in inputs.items()}
-    steps = len(next(iter(given.values())))
-    made = mdf_loop.verify(DATA / f"{name}.yaml", given, steps=steps, seed=2)
-    assert made.equal, str(made)
+    arrays = {port: np.array(rows) for port, rows in inputs.items()}
+    steps = len(next(iter(arrays.values())))
+    verification = mdf_loop.verify(DATA / f"{name}.yaml", arrays, steps=steps, seed=2)
+    assert verification.equal, str(verification)

@@ -16,7 +16,7 @@ from tests.models.loops import loop_model
 
 
 def delayed(delays, *, count=8, body="a + b", **given):
-    return loop_model({"M": count, "delays": delays}, {"x": body}, given=given, recorded="x")
+    return loop_model({"M": count, "delays": delays}, {"x": body}, port_values=given, recorded="x")
 
 
 def test_a_recorded_value(run_everywhere):
@@ -49,7 +49,7 @@ def test_a_carried_value(run_everywhere):
             "delays": {"v_3": {"of": "v_next", "back": 3, "initial": "h"}},
         },
         {"v_next": "v + v_3"},
-        given={"h": [10.0, 20.0, 30.0]},
+        port_values={"h": [10.0, 20.0, 30.0]},
         carried="v",
         recorded="v_next",
     )
@@ -85,7 +85,7 @@ def test_a_slice(run_everywhere):
         "delays": {"x_2": {"of": "x_t", "back": 2, "initial": [-1.0, -2.0]}},
     }
     model = loop_model(
-        args, {"y": "x_t + x_2"}, given={"x": [10.0, 20.0, 30.0, 40.0]}, recorded="y"
+        args, {"y": "x_t + x_2"}, port_values={"x": [10.0, 20.0, 30.0, 40.0]}, recorded="y"
     )
     assert run_everywhere(model)["r0"].tolist() == [9.0, 18.0, 40.0, 60.0]
 

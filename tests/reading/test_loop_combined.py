@@ -32,7 +32,7 @@ def everything():
             "recordings": {"s_next": {"reverse": True, "length": 8}, "y": {"keep": "last"}},
         },
         {"s_next": "0.5 * s + x_t + x_2 * s_1", "y": "s - x_2"},
-        given={"x": [1.0, 2.0, 3.0, 4.0, 5.0], "limit": 100.0},
+        port_values={"x": [1.0, 2.0, 3.0, 4.0, 5.0], "limit": 100.0},
         carried="s",
         recorded="s_next y",
         go="s < limit",
@@ -92,7 +92,7 @@ def test_a_loop_after_the_test(run_everywhere):
     model = loop_model(
         {"exit": "middle", "v_initial": "(1.0,)"},
         {},
-        given={"limit": 50.0, "x": [1.0, 2.0]},
+        port_values={"limit": 50.0, "x": [1.0, 2.0]},
         carried="s",
     )
     inner = loop_model(
@@ -117,7 +117,10 @@ def test_a_carried_value_that_grows_and_an_exit_in_the_middle(run_everywhere):
         },
     }
     model = loop_model(
-        {"exit": "middle", "v_initial": "(s0,)"}, {}, given={"limit": 5.0, "s0": [1.0]}, carried="s"
+        {"exit": "middle", "v_initial": "(s0,)"},
+        {},
+        port_values={"limit": 5.0, "s0": [1.0]},
+        carried="s",
     )
     node_of(model)["functions"]["loop"]["args"]["body"] = {"b": grown}
     results = run_everywhere(model)
@@ -138,14 +141,14 @@ def test_an_exit_in_the_middle_that_is_never_taken():
 
 def test_a_bound_does_not_shorten_what_slices_give(run_everywhere):
     model = loop_model(
-        {"slices": {"x_t": "x"}}, {"y": "1 * x_t"}, given={"x": [1.0, 2.0]}, recorded="y"
+        {"slices": {"x_t": "x"}}, {"y": "1 * x_t"}, port_values={"x": [1.0, 2.0]}, recorded="y"
     )
     assert run_everywhere(model, engine=False, max_iterations=1)["n"] == 2
 
 
 def test_a_sequence_is_not_sliced():
     model = loop_model(
-        {"slices": {"x_t": "seq"}}, {"y": "1 * x_t"}, given={"x": [1.0, 2.0]}, recorded="y"
+        {"slices": {"x_t": "seq"}}, {"y": "1 * x_t"}, port_values={"x": [1.0, 2.0]}, recorded="y"
     )
     node_of(model)["functions"] = {
         "seq": {"function": "onnx::SplitToSequence", "args": {"input": "x", "axis": 0}},
@@ -162,7 +165,7 @@ def test_all_that_is_wrong_is_said_at_once():
             "slices": {"x_t": {"of": "xx"}, "y_t": {"of": "x", "axis": 4}},
         },
         {"y": "x_t + y_t"},
-        given={"x": [1.0, 2.0]},
+        port_values={"x": [1.0, 2.0]},
         recorded="y",
     )
     with pytest.raises(LoopError) as caught:
@@ -177,7 +180,7 @@ def test_over_time():
     model = loop_model(
         {"slices": {"x_t": "x"}, "delays": {"a": {"of": "y", "initial": "k"}}},
         {"y": "a + x_t"},
-        given={"x": [1.0, 2.0], "k": 0.0},
+        port_values={"x": [1.0, 2.0], "k": 0.0},
         recorded="y",
     )
     node_of(model)["parameters"] = {

@@ -15,7 +15,7 @@ X = np.arange(24.0).reshape(4, 2, 3)
 
 def recording(description, *, x=X, count=None, body="1 * x_t"):
     args = {"M": count, "slices": {"x_t": "x"}, "recordings": {"y": description}}
-    return loop_model(args, {"y": body}, given={"x": x.tolist()}, recorded="y")
+    return loop_model(args, {"y": body}, port_values={"x": x.tolist()}, recorded="y")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_how_many_rows_there_are_is_known_only_at_run_time(run_everywhere, rows)
     model = loop_model(
         {"M": "count", "recordings": described},
         {name: f"i + {k} + x" for k, name in enumerate(described)},
-        given={"count": 4, "m": 5, "x": X[0].tolist()},
+        port_values={"count": 4, "m": 5, "x": X[0].tolist()},
         recorded="a b c d",
     )
     results = run_everywhere(model, {"count": rows})
@@ -77,7 +77,7 @@ def test_the_last_row_where_it_may_not_exist(run_everywhere):
     model = loop_model(
         {"M": "m", "recordings": {"y": {"keep": "last"}}},
         {"y": "i * 2"},
-        given={"m": 3},
+        port_values={"m": 3},
         recorded="y",
     )
     assert run_everywhere(model)["r0"] == 4
@@ -93,7 +93,7 @@ def test_the_last_row_of_a_loop_that_stops(run_everywhere):
     model = loop_model(
         args,
         {"s_next": "s + 1", "y": "10 * s"},
-        given={"x": 3.0},
+        port_values={"x": 3.0},
         carried="s",
         recorded="y",
         go="s < 5",
@@ -105,7 +105,7 @@ def test_the_last_row_of_a_loop_that_stops(run_everywhere):
 
 def test_the_last_row_of_an_extent_known_only_at_run_time(run_everywhere):
     args = {"M": "m", "recordings": {"y": {"keep": "last"}}}
-    model = loop_model(args, {"y": "i + numpy.arange(m)"}, given={"m": 3}, recorded="y")
+    model = loop_model(args, {"y": "i + numpy.arange(m)"}, port_values={"m": 3}, recorded="y")
     assert run_everywhere(model)["r0"].tolist() == [2, 3, 4]
 
 
@@ -119,7 +119,7 @@ def test_only_the_last_row_is_kept():
 def test_a_fixed_length_has_a_fixed_shape():
     args = {"M": "m", "recordings": {"y": {"length": 10}}}
     program = mdf_loop.read(
-        loop_model(args, {"y": "i + v"}, given={"m": 3, "v": [1.0, 2.0]}, recorded="y")
+        loop_model(args, {"y": "i + v"}, port_values={"m": 3, "v": [1.0, 2.0]}, recorded="y")
     )
     assert {o.name: o.value.shape for o in program.outputs}["A.r0"] == (10, 2)
 
@@ -128,7 +128,7 @@ def test_more_rows_than_the_length():
     with pytest.raises(RecordShapeError, match="'y' has more rows than its length"):
         mdf_loop.compile(recording({"length": 3})).run()
     args = {"M": "m", "recordings": {"y": {"length": 3}}}
-    model = loop_model(args, {"y": "1 * i"}, given={"m": 3}, recorded="y")
+    model = loop_model(args, {"y": "1 * i"}, port_values={"m": 3}, recorded="y")
     assert mdf_loop.compile(model).run()["r0"].tolist() == [0, 1, 2]
     with pytest.raises(RunError, match="'y' has more rows than its length"):
         mdf_loop.compile(model).run({"m": 4})

@@ -22,7 +22,7 @@ def scan(args, body, *, states="", scanned="x_t", recorded="", **given):
     return loop_model(
         {"initial_state_and_scan_inputs": ["0.0", "x"], "num_scan_inputs": 1, **args},
         body,
-        given=given,
+        port_values=given,
         carried=states,
         recorded=recorded,
         metadata={"scanned": scanned.split()},

@@ -34,7 +34,7 @@ def sliced(description, **more):
     return loop_model(
         {"slices": {"x_t": description}, **more},
         {"y": "1 * x_t"},
-        given={"x": X.tolist()},
+        port_values={"x": X.tolist()},
         recorded="y",
     )
 
@@ -103,7 +103,7 @@ def test_random_slices(extent, start, end, stride, part):
     description = {"of": "x", "start": start, "end": end, "stride": stride}
     description |= {"part_size": part} if part else {}
     args = {"slices": {"x_t": description}}
-    model = loop_model(args, {"y": "1 * x_t"}, given={"x": x}, recorded="y")
+    model = loop_model(args, {"y": "1 * x_t"}, port_values={"x": x}, recorded="y")
     first, last = (k + extent + 1 if k < 0 else k for k in (start, end))
     begins = first <= extent if stride < 0 else first >= 0
     backwards = (last - first) * stride < 0
@@ -129,7 +129,7 @@ def test_without_a_trip_count_the_slices_give_it(run_everywhere, count):
     model = loop_model(
         {"M": count, "v_initial": "(0.0,)", "slices": {"x_t": "x"}},
         SUM,
-        given={"x": [1.0, 2.0, 3.0]},
+        port_values={"x": [1.0, 2.0, 3.0]},
         carried="s",
     )
     results = run_everywhere(model)
@@ -140,7 +140,7 @@ def test_fewer_iterations_than_parts(run_everywhere):
     model = loop_model(
         {"M": 2, "v_initial": "(0.0,)", "slices": {"x_t": "x"}},
         SUM,
-        given={"x": [1.0, 2.0, 3.0]},
+        port_values={"x": [1.0, 2.0, 3.0]},
         carried="s",
     )
     assert run_everywhere(model)["r0"] == 3.0
@@ -150,7 +150,7 @@ def test_more_iterations_than_parts_are_refused():
     model = loop_model(
         {"M": 4, "v_initial": "(0.0,)", "slices": {"x_t": "x"}},
         SUM,
-        given={"x": [1.0, 2.0, 3.0]},
+        port_values={"x": [1.0, 2.0, 3.0]},
         carried="s",
     )
     with pytest.raises(
@@ -163,7 +163,7 @@ def counted():
     return loop_model(
         {"M": "m", "v_initial": "(0.0,)", "slices": {"x_t": "x"}},
         SUM,
-        given={"x": [1.0, 2.0, 3.0], "m": 3},
+        port_values={"x": [1.0, 2.0, 3.0], "m": 3},
         carried="s",
     )
 
@@ -181,14 +181,19 @@ def test_a_trip_count_too_large_at_run_time():
 def test_the_shortest_slice_decides(run_everywhere):
     args = {"slices": {"x_t": "x", "y_t": "y"}}
     model = loop_model(
-        args, {"p": "x_t * y_t"}, given={"x": [1.0, 2.0, 3.0, 4.0], "y": [5.0, 6.0]}, recorded="p"
+        args,
+        {"p": "x_t * y_t"},
+        port_values={"x": [1.0, 2.0, 3.0, 4.0], "y": [5.0, 6.0]},
+        recorded="p",
     )
     assert run_everywhere(model)["r0"].tolist() == [5.0, 12.0]
 
 
 def test_a_condition_stops_before_the_slices_end(run_everywhere):
     args = {"cond": True, "v_initial": "(0.0,)", "slices": {"x_t": "x"}}
-    model = loop_model(args, SUM, given={"x": [1.0, 2.0, 3.0, 4.0]}, carried="s", go="s + x_t < 3")
+    model = loop_model(
+        args, SUM, port_values={"x": [1.0, 2.0, 3.0, 4.0]}, carried="s", go="s + x_t < 3"
+    )
     results = run_everywhere(model)
     assert (results["r0"], results["n"]) == (3.0, 2)
     assert run_everywhere(model, {"x": [0.5, 0.5]})["n"] == 2
@@ -196,7 +201,9 @@ def test_a_condition_stops_before_the_slices_end(run_everywhere):
 
 def test_an_extent_known_only_at_run_time(run_everywhere):
     args = {"slices": {"x_t": "numpy.repeat(x, 2)[:m]"}}
-    model = loop_model(args, {"y": "2 * x_t"}, given={"x": [1.0, 2.0, 3.0], "m": 5}, recorded="y")
+    model = loop_model(
+        args, {"y": "2 * x_t"}, port_values={"x": [1.0, 2.0, 3.0], "m": 5}, recorded="y"
+    )
     assert run_everywhere(model)["r0"].tolist() == [2.0, 2.0, 4.0, 4.0, 6.0]
     assert run_everywhere(model, {"m": 1})["r0"].tolist() == [2.0]
 
@@ -204,7 +211,7 @@ def test_an_extent_known_only_at_run_time(run_everywhere):
 def test_windows_of_one_source(run_everywhere):
     args = {"slices": {"a": "x", "b": {"of": "x", "start": 1}, "c": {"of": "x", "start": 2}}}
     model = loop_model(
-        args, {"y": "a + b + c"}, given={"x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}, recorded="y"
+        args, {"y": "a + b + c"}, port_values={"x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}, recorded="y"
     )
     assert run_everywhere(model)["r0"].tolist() == [6.0, 9.0, 12.0, 15.0]
     assert run_everywhere(model, {"x": [1.0]})["r0"].tolist() == []
@@ -213,7 +220,10 @@ def test_windows_of_one_source(run_everywhere):
 def test_slices_of_whole_numbers_and_truth_values(run_everywhere):
     args = {"slices": {"k_t": "k", "t_t": "t"}}
     model = loop_model(
-        args, {"y": "k_t", "z": "t_t"}, given={"k": [1, 2], "t": [True, False]}, recorded="y z"
+        args,
+        {"y": "k_t", "z": "t_t"},
+        port_values={"k": [1, 2], "t": [True, False]},
+        recorded="y z",
     )
     results = run_everywhere(model)
     assert results["r0"].dtype == np.int64
@@ -225,13 +235,13 @@ def test_a_slice_inside_a_loop_inside_a_loop(run_everywhere):
         {"slices": {"e": "row"}, "v_initial": "(0.0,)"},
         {"s_next": "s + e * w"},
         carried="s",
-        given={"row": 0, "w": 0},
+        port_values={"row": 0, "w": 0},
     )
     node = next(iter(inner["model"]["graphs"].values()))["nodes"]["A"]
     node["input_ports"] = {"row": {}, "w": {}}
     node["output_ports"] = {"total": {"value": "loop"}, "go": {"value": True}}
     outer = loop_model(
-        {"slices": {"row": "x"}}, {}, given={"x": X[0].tolist(), "w": 10.0}, recorded="total"
+        {"slices": {"row": "x"}}, {}, port_values={"x": X[0].tolist(), "w": 10.0}, recorded="total"
     )
     body = next(iter(outer["model"]["graphs"].values()))["nodes"]["A"]["functions"]["loop"]["args"][
         "body"
@@ -271,7 +281,7 @@ def test_what_is_wrong_with_a_slice(slices, kind, sentence):
     model = loop_model(
         {"slices": slices} if isinstance(slices, dict) else {},
         {"y": "1 * i"},
-        given={"x": X.tolist()},
+        port_values={"x": X.tolist()},
         recorded="y",
     )
     node = model["model"]["graphs"]["graph"]["nodes"]["A"]
@@ -284,7 +294,10 @@ def test_a_misspelt_argument():
     with pytest.raises(ModelError, match="no argument 'slice'") as caught:
         mdf_loop.compile(
             loop_model(
-                {"M": 1, "slice": {"x_t": "x"}}, {"y": "1 * i"}, given={"x": [1.0]}, recorded="y"
+                {"M": 1, "slice": {"x_t": "x"}},
+                {"y": "1 * i"},
+                port_values={"x": [1.0]},
+                recorded="y",
             )
         ).run()
     assert caught.value.findings[0].hint == "did you mean 'slices'?"
@@ -295,7 +308,7 @@ def test_a_strict_body_captures_nothing(run_everywhere):
         return loop_model(
             {"v_initial": "(0.0,)", "slices": {"x_t": "x"}, **args},
             {"s_next": "s + x_t * w"},
-            given={"x": [1.0, 2.0], "w": 10.0},
+            port_values={"x": [1.0, 2.0], "w": 10.0},
             carried="s",
             metadata={"strict": True},
         )

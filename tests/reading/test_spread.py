@@ -17,7 +17,7 @@ def adding(body, *, recorded="", **args):
     return loop_model(
         {"M": 2, "v_initial": "(v0,)", **args},
         body,
-        given={"v0": 0.5, "w": W},
+        port_values={"v0": 0.5, "w": W},
         carried="v",
         recorded=recorded,
     )
@@ -36,7 +36,7 @@ def test_one_value_may_widen_another(run_everywhere):
     model = loop_model(
         {"M": 3, "v_initial": "(0.0, 1.0)"},
         {"v_next": "v + u", "u_next": "u * w"},
-        given={"w": W},
+        port_values={"w": W},
         carried="v u",
     )
     v, u = np.zeros(3), np.ones(3)

@@ -53,7 +53,7 @@ def doubling(**args):
     return loop_model(
         {"v_initial": "(x0,)", "recordings": {"x_next": {"concat": True}}, **args},
         DOUBLING,
-        given={"x0": [1.0], "limit": 20.0, "M0": 10, "cond0": True},
+        port_values={"x0": [1.0], "limit": 20.0, "M0": 10, "cond0": True},
         carried="x",
         recorded="x_next",
         go="x + x < limit",
@@ -64,7 +64,7 @@ def test_r2_01_no_iteration_gives_length_zero_and_nothing_stale(run_everywhere, 
     model = loop_model(
         {"M": "M", "v_initial": "(x,)", "recordings": {"s_next": {"concat": True}}},
         {"s_next": "s + s"},
-        given={"M": 0, "x": [[1.0, 2.0]]},
+        port_values={"M": 0, "x": [[1.0, 2.0]]},
         carried="s",
         recorded="s_next",
     )
@@ -99,7 +99,7 @@ def test_r2_04_a_trip_count_and_the_current_iteration(run_everywhere, stored):
     model = loop_model(
         {"M": "M", "cond": True, "v_initial": "(x,)", "recordings": {"s_next": {"concat": True}}},
         {"s_next": "s + i"},
-        given={"M": 5, "x": np.array([100.0], np.float32)},
+        port_values={"M": 5, "x": np.array([100.0], np.float32)},
         carried="s",
         recorded="s_next",
         types={"i": "float32"},
@@ -133,7 +133,7 @@ def test_r2_06_dtypes_and_shapes_of_what_controls_the_loop(run_everywhere, dtype
     model = loop_model(
         {"M": "M", "cond": "cond", "v_initial": "(x,)"},
         {"s_next": "s + i"},
-        given={"M": 4, "cond": True, "x": [1.0]},
+        port_values={"M": 4, "cond": True, "x": [1.0]},
         carried="s",
         go="numpy.array([i < 100])",
     )
@@ -146,7 +146,7 @@ def test_r2_06_stored_numbers(run_everywhere, stored):
     model = loop_model(
         {"M": "M", "cond": "cond", "v_initial": "(x,)"},
         {"s_next": "s + i"},
-        given={"M": 4, "cond": True, "x": [1.0]},
+        port_values={"M": 4, "cond": True, "x": [1.0]},
         carried="s",
         go="numpy.array([i < 100])",
         types={"i": "float32"},
@@ -162,7 +162,7 @@ def test_r2_07_a_strict_body_reads_what_is_named_only(run_everywhere):
         return loop_model(
             {"M": 2, "v_initial": "(1.0,)", **args},
             {"s_next": "s * w"},
-            given={"w": 3.0},
+            port_values={"w": 3.0},
             carried="s",
             metadata={"strict": True},
         )
@@ -187,7 +187,7 @@ def digits(description, *, axis=0, **args):
             **args,
         },
         {"s_next": "10 * s + x_t"},
-        given={"x": X, "w": X.take([0], axis)},
+        port_values={"x": X, "w": X.take([0], axis)},
         carried="s",
         recorded="s_next",
     )
@@ -230,7 +230,7 @@ def test_r2_08_parts_of_two(run_everywhere):
             "recordings": {"y": {"concat": True, "axis": 2, "reverse": True}},
         },
         {"y": "1 * x_t"},
-        given={"x": X},
+        port_values={"x": X},
         recorded="y",
     )
     np.testing.assert_array_equal(run_everywhere(model)["r0"], X[..., [2, 3, 0, 1]])
@@ -274,7 +274,7 @@ def test_r2_10_a_delay_line(run_everywhere, stored):
     model = loop_model(
         {"M": "M", "v_initial": "(x, x, x)", "recordings": {"a_next": {"concat": True}}},
         {"a_next": "a + b + c", "b_next": "1 * a", "c_next": "1 * b"},
-        given={"M": 6, "x": [1.0]},
+        port_values={"M": 6, "x": [1.0]},
         carried="a b c",
         recorded="a_next",
     )
@@ -295,7 +295,7 @@ def test_r2_11_concatenated_on_another_axis_than_sliced(run_everywhere, stored):
             "recordings": {"y": {"concat": True, "axis": 1}},
         },
         {"y": "numpy.transpose(x_t)"},
-        given={"x": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]},
+        port_values={"x": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]},
         recorded="y",
     )
     check(run_everywhere, model, stored("slice0_concat1"))
@@ -303,13 +303,13 @@ def test_r2_11_concatenated_on_another_axis_than_sliced(run_everywhere, stored):
 
 def test_r2_11_in_reverse_order(run_everywhere):
     args = {"M": 3, "recordings": {"y": {"concat": True, "reverse": True}}}
-    model = loop_model(args, {"y": "i + w"}, given={"w": [[0, 10]]}, recorded="y")
+    model = loop_model(args, {"y": "i + w"}, port_values={"w": [[0, 10]]}, recorded="y")
     assert run_everywhere(model)["r0"].tolist() == [[2, 12], [1, 11], [0, 10]]
 
 
 def test_r2_11_the_last_value(run_everywhere):
     args = {"M": "M", "recordings": {"y": {"keep": "last"}}}
-    model = loop_model(args, {"y": "i * w"}, given={"M": 4, "w": [1, 10]}, recorded="y")
+    model = loop_model(args, {"y": "i * w"}, port_values={"M": 4, "w": [1, 10]}, recorded="y")
     assert run_everywhere(model)["r0"].tolist() == [3, 30]
     with pytest.raises(RunError, match="the last row of 'y' is asked for, but the loop had no"):
         mdf_loop.compile(model).run({"M": 0})
@@ -326,7 +326,7 @@ def test_r2_12_a_recurrent_network_over_a_batch(run_everywhere, stored):
             "recordings": {"h_next": {"axis": 1}},
         },
         body,
-        given={
+        port_values={
             "M": 5,
             "x": np.zeros((2, 5, 3), np.float32),
             "w": np.zeros((3, 4), np.float32),
@@ -350,7 +350,7 @@ def test_r2_13_a_carried_value_may_grow(run_everywhere):
     model = loop_model(
         {"M": 3, "v_initial": "(x,)"},
         {"s_next": "numpy.concatenate((s, y))"},
-        given={"x": [1.0], "y": [7.0]},
+        port_values={"x": [1.0], "y": [7.0]},
         carried="s",
         metadata={"shapes": "dynamic"},
     )
@@ -359,7 +359,7 @@ def test_r2_13_a_carried_value_may_grow(run_everywhere):
 
 def test_r2_14_loops_in_loops(run_everywhere):
     inner = loop_model(
-        {"M": "i", "v_initial": "(s,)"}, {"t_next": "t + i + k"}, given={"k": 0}, carried="t"
+        {"M": "i", "v_initial": "(s,)"}, {"t_next": "t + i + k"}, port_values={"k": 0}, carried="t"
     )
     node = inner["model"]["graphs"]["graph"]["nodes"]["A"]
     body = node["functions"]["loop"]["args"]["body"]["b"]
@@ -369,7 +369,7 @@ def test_r2_14_loops_in_loops(run_everywhere):
     node["input_ports"] = {"i": {}, "s": {}}
     node["output_ports"] = {"s_next": {"value": "loop"}, "go": {"value": True}}
     model = loop_model(
-        {"M": "m", "v_initial": "(0,)"}, {}, given={"m": 5}, carried="s", recorded="s_next"
+        {"M": "m", "v_initial": "(0,)"}, {}, port_values={"m": 5}, carried="s", recorded="s_next"
     )
     outer = model["model"]["graphs"]["graph"]["nodes"]["A"]["functions"]["loop"]["args"]["body"][
         "b"
@@ -401,7 +401,7 @@ def test_r2_16_the_iteration_number_in_any_dtype_or_not_at_all(run_everywhere, d
         return loop_model(
             {"M": count, "v_initial": "(x,)"},
             {"s_next": update},
-            given={"x": np.array(2, dtype)},
+            port_values={"x": np.array(2, dtype)},
             carried="s",
             types={"i": dtype},
         )

@@ -195,7 +195,7 @@ def test_r3_29_the_gradient_has_the_random_numbers_of_the_run() -> None:
     m = loop_model(
         {"M": 6, "v_initial": "x"},
         {"x_next": "x * a + z", "drawn": "x_next - x * a", "z": "numpy.random.normal()"},
-        given={"x": 0.5, "a": 0.8},
+        port_values={"x": 0.5, "a": 0.8},
         carried="x",
         recorded="drawn",
     )

@@ -44,7 +44,7 @@ def five_times(update, result, **given):
     model = loop_model(
         {"cond": "0 < 5", "v_initial": "(z0,)"},
         {"z_next": update},
-        given=given,
+        port_values=given,
         carried="z",
         go="i + 1 < 5",
     )
@@ -114,7 +114,7 @@ def conv_loop(outputs, carried="x", initial="(x0,)", functions=None, count=5, bo
     model = loop_model(
         {"M": count, "v_initial": initial},
         outputs,
-        given={"x0": IMAGE, "w": KERNEL, "b": BIAS},
+        port_values={"x0": IMAGE, "w": KERNEL, "b": BIAS},
         carried=carried,
     )
     step = node_of(model)["functions"]["loop"]["args"]["body"]["b"]["nodes"]["step"]
@@ -170,7 +170,7 @@ def test_r3_07_nested_loops_with_convolutions(run_everywhere):
     model = loop_model(
         {"M": 3, "v_initial": "(start,)"},
         {},
-        given={"start": IMAGE, "w": KERNEL, "b": BIAS},
+        port_values={"start": IMAGE, "w": KERNEL, "b": BIAS},
         carried="x0",
     )
     body = node_of(model)["functions"]["loop"]["args"]["body"]["b"]
@@ -258,7 +258,7 @@ MIDDLE = {
 )
 def test_r3_11_what_comes_before_the_exit_runs_once_more(run_everywhere, x, limit, p, s, n):
     args = {"exit": "middle", "v_initial": "(0.0,)", "recordings": {"p": {"keep": "last"}}}
-    model = loop_model(args, {}, given={"x": x, "limit": limit}, carried="s", recorded="p")
+    model = loop_model(args, {}, port_values={"x": x, "limit": limit}, carried="s", recorded="p")
     node_of(model)["functions"]["loop"]["args"]["body"] = {"b": MIDDLE}
     results = run_everywhere(model)
     assert (results["r1"], results["r0"], results["n"]) == (p, s, n)
@@ -311,7 +311,7 @@ def test_r3_12_histories_are_addressed_by_outer_and_inner_iteration(run_everywhe
         "counts": {"value": "loop.iterations"},
         "go": {"value": True},
     }
-    outer = loop_model({"M": 3}, {}, recorded="values counts", given={"a": 1, "b": 0})
+    outer = loop_model({"M": 3}, {}, recorded="values counts", port_values={"a": 1, "b": 0})
     node_of(outer)["functions"]["loop"]["args"]["body"]["b"]["nodes"] = {"inner": node}
     node_of(outer)["output_ports"]["chosen"] = {"value": "loop[0][a][b]"}
     results = run_everywhere(outer)

@@ -21,7 +21,7 @@ def test_r4_30_continue_as_a_conditional_expression(run_everywhere):
     model = loop_model(
         {"M": "m", "v_initial": "(0,)"},
         {"s_next": "s if i % 3 == 0 else s + i"},
-        given={"m": 10},
+        port_values={"m": 10},
         carried="s",
     )
     for m in (0, 1, 10, 17):
@@ -35,7 +35,7 @@ def test_r4_30_break_as_the_condition(run_everywhere, limit):
     model = loop_model(
         {"cond": True, "v_initial": "(0.0,)", "slices": {"x_i": "xs"}},
         {"s_next": "s + x_i"},
-        given={"xs": xs, "limit": 0},
+        port_values={"xs": xs, "limit": 0},
         carried="s",
         go="s + x_i <= limit",
     )
@@ -50,7 +50,9 @@ def test_r4_30_break_as_the_condition(run_everywhere, limit):
 
 def test_r4_30_break_before_anything_changes(run_everywhere):
     """while True: if x < 0.1: break; x = x / 2: the exit in the middle."""
-    model = loop_model({"exit": "middle", "v_initial": "(x0,)"}, {}, given={"x0": 5.0}, carried="x")
+    model = loop_model(
+        {"exit": "middle", "v_initial": "(x0,)"}, {}, port_values={"x0": 5.0}, carried="x"
+    )
     node_of(model)["functions"]["loop"]["args"]["body"] = {
         "b": {
             "metadata": {"inputs": ["i", "go_in", "x"], "outputs": ["go", "x_next"]},
@@ -88,7 +90,7 @@ def test_r4_30_break_and_continue_together(run_everywhere):
 def test_r4_30_continue_as_a_branch_that_passes_through(run_everywhere):
     """A branch that is expensive, or that would fail, is not computed in skipped iterations."""
     model = loop_model(
-        {"M": 5, "v_initial": "(0.0,)"}, {}, given={"table": [7.0, 8.0]}, carried="s"
+        {"M": 5, "v_initial": "(0.0,)"}, {}, port_values={"table": [7.0, 8.0]}, carried="s"
     )
     passed = {"metadata": {"outputs": ["s"]}, "nodes": {}}
     added = {

@@ -46,7 +46,9 @@ def test_r6_01_own_values_some_iterations_back(run_everywhere):
 def test_r6_01_two_taps_of_one_value(run_everywhere, stored):
     delays = {"a": {"of": "x", "back": 2, "initial": "(p2, p1)"}, "b": {"of": "x", "back": 1}}
     given = {"M": 8, "p2": 0.0, "p1": 1.0}
-    model = loop_model({"M": "M", "delays": delays}, {"x": "a + b"}, given=given, recorded="x")
+    model = loop_model(
+        {"M": "M", "delays": delays}, {"x": "a + b"}, port_values=given, recorded="x"
+    )
     assert run_everywhere(model)["r0"].tolist() == [1, 2, 3, 5, 8, 13, 21, 34]
     for inputs, (expected,) in stored("theano_output_taps_fibonacci"):
         np.testing.assert_array_equal(run_everywhere(model, inputs)["r0"], expected)
@@ -60,7 +62,9 @@ def test_r6_02_a_window_over_a_sequence(run_everywhere):
         "after": {"of": "x", "start": 2},
     }
     given = {"x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
-    model = loop_model({"slices": slices}, {"y": "before + now + after"}, given=given, recorded="y")
+    model = loop_model(
+        {"slices": slices}, {"y": "before + now + after"}, port_values=given, recorded="y"
+    )
     assert run_everywhere(model)["r0"].tolist() == [6, 9, 12, 15]
 
 
@@ -74,7 +78,7 @@ def test_r6_03_backwards_in_either_order(run_everywhere, reverse):
             "recordings": {"s_next": {"reverse": reverse}},
         },
         {"s_next": "10 * s + x_t"},
-        given={"x": [1.0, 2.0, 3.0, 4.0]},
+        port_values={"x": [1.0, 2.0, 3.0, 4.0]},
         carried="s",
         recorded="s_next",
     )
@@ -86,7 +90,7 @@ def test_r6_04_until_keeps_the_deciding_row(run_everywhere, stored):
     model = loop_model(
         {"M": 1024, "cond": True, "v_initial": "(1.0,)"},
         {"p_next": "p + p"},
-        given={"mx": 45.0},
+        port_values={"mx": 45.0},
         carried="p",
         recorded="p_next",
         go="p + p <= mx",
@@ -100,7 +104,7 @@ def test_r6_04_until_a_power_is_large_enough(run_everywhere):
     model = loop_model(
         {"cond": True, "v_initial": "(1.0,)"},
         {"s_next": "s * p"},
-        given={"p": 3.0},
+        port_values={"p": 3.0},
         carried="s",
         go="s * p <= 50",
     )
@@ -111,7 +115,7 @@ def test_r6_04_until_a_power_is_large_enough(run_everywhere):
 def test_r6_05_the_shortest_sequence_decides(run_everywhere):
     given = {"x": [1.0, 2.0, 3.0, 4.0, 5.0], "y": [1.0, 2.0, 3.0]}
     args = {"slices": {"x_t": "x", "y_t": "y"}}
-    model = loop_model(args, {"z": "x_t * y_t"}, given=given, recorded="z")
+    model = loop_model(args, {"z": "x_t * y_t"}, port_values=given, recorded="z")
     assert run_everywhere(model)["r0"].tolist() == [1, 4, 9]
 
 
@@ -120,7 +124,7 @@ def test_r6_05_a_scan_wants_equal_lengths():
     model = loop_model(
         args,
         {"z": "x_t * y_t"},
-        given={"x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, 3.0]},
+        port_values={"x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, 3.0]},
         recorded="z",
         metadata={"scanned": ["x_t", "y_t"]},
         function="onnx::Scan",
@@ -139,7 +143,7 @@ def test_r6_06_a_fixed_length_with_a_count(run_everywhere, stored):
             "recordings": {"out": {"length": "maxit"}},
         },
         {"out": "k + s", "k_next": "k + 1", "s_next": "s + k"},
-        given={"maxit": 10, "i0": 0, "s0": 1},
+        port_values={"maxit": 10, "i0": 0, "s0": 1},
         carried="k s",
         recorded="out",
         go="k + 1 <= 5",
@@ -163,7 +167,7 @@ def test_r6_06_as_many_rows_as_iterations(run_everywhere, stored):
     model = loop_model(
         {"M": "maxit", "cond": "i0 <= lim", "v_initial": "(i0, s0)"},
         {"k_next": "k + 1", "s_next": "s + k"},
-        given={"maxit": 1000, "lim": 5, "i0": 1, "s0": 0},
+        port_values={"maxit": 1000, "lim": 5, "i0": 1, "s0": 0},
         carried="k s",
         recorded="k",
         go="k + 1 <= lim",

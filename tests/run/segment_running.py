@@ -28,7 +28,7 @@ from tests.placements import STANDARD
 NEWTON = loop_model(
     {"cond": True, "v_initial": "(1.0,)"},
     {"x_next": "(x + a / x) / 2", "residue": "x * x - a"},
-    given={"a": 2.0},
+    port_values={"a": 2.0},
     carried="x",
     recorded="residue",
     go="abs((x + a / x) / 2 - x) > 1e-12",

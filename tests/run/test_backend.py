@@ -23,7 +23,7 @@ from tests.placements import STANDARD
 GROWING = loop_model(
     {"M": 50, "v_initial": "(1.0,)"},
     {"x_next": "x * a", "row": "x + i"},
-    given={"a": 1.125},
+    port_values={"a": 1.125},
     carried="x",
     recorded="row",
 )

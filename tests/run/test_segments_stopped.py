@@ -77,7 +77,7 @@ def test_the_total_is_known_where_no_condition_decides(
         return follow_loop(stepper, stopping)
 
     args = {**args, "v_initial": "(1.0,)"}
-    source = loop_model(args, {"x_next": "x + 1"}, carried="x", go=go, given={"m": -5})
+    source = loop_model(args, {"x_next": "x + 1"}, carried="x", go=go, port_values={"m": -5})
     program, arrays = opened(source, options)
     segments = cut(program)
     assert segments is not None
@@ -140,7 +140,7 @@ def test_stopped_before_the_first_iteration() -> None:
 def test_stopped_rows_that_are_all_alike_are_as_many_as_iterations() -> None:
     args = {"M": 50, "v_initial": "(1.0,)"}
     source = loop_model(
-        args, {"x_next": "x + a", "r": "a"}, carried="x", recorded="r", given={"a": 0.5}
+        args, {"x_next": "x + a", "r": "a"}, carried="x", recorded="r", port_values={"a": 0.5}
     )
     reached, _ = stopped(source, after(7))
     assert reached.outputs["A.r1"].tolist() == [0.5] * 7
@@ -202,7 +202,9 @@ def test_rows_of_another_shape_than_those_of_earlier_chunks() -> None:
 
 def test_an_error_in_an_iteration_names_its_place() -> None:
     args = {"M": 9, "v_initial": "(1.0,)"}
-    source = loop_model(args, {"x_next": "x + a[i]"}, carried="x", given={"a": [1.0, 2.0, 3.0]})
+    source = loop_model(
+        args, {"x_next": "x + a[i]"}, carried="x", port_values={"a": [1.0, 2.0, 3.0]}
+    )
     program, arrays = opened(source)
     segments = cut(program)
     assert segments is not None
@@ -274,7 +276,7 @@ def with_outputs(source: Any, **formulas: str) -> Any:
 @pytest.mark.parametrize("row", ["x * 1", "a"])
 def test_what_rests_on_all_rows_is_not_computed_with_fewer(row: str) -> None:
     source = loop_model(
-        FIFTY, {"x_next": "x + a", "r": row}, carried="x", recorded="r", given={"a": 0.5}
+        FIFTY, {"x_next": "x + a", "r": row}, carried="x", recorded="r", port_values={"a": 0.5}
     )
     more = {"mean": "numpy.mean(loop[1])", "last": "loop[1][-1]", "twice": "loop[0] * 2"}
     reached, whole = stopped(with_outputs(source, **more), after(7))

@@ -62,7 +62,7 @@ def noisy_loop(seed: int, *, records: bool = True) -> tuple[dict[str, Any], dict
     model = loop_model(
         args,
         body,
-        given=parameters,
+        port_values=parameters,
         carried="x y k",
         recorded=one("", "row", "row number") if records else "",
         go=go if ends != "for" else "True",

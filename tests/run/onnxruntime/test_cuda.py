@@ -49,7 +49,7 @@ def both(source: Any, *, exact: bool = False, **asked: Any) -> mdf_loop.Results:
 SINE = loop_model(
     {"M": 50, "v_initial": "(x0,)"},
     {"x_next": "numpy.sin(x) + 0.5 * x", "row": "x * i"},
-    given={"x0": [0.1, 0.2, 0.3]},
+    port_values={"x0": [0.1, 0.2, 0.3]},
     carried="x",
     recorded="row",
 )
@@ -174,20 +174,20 @@ LOOPS: dict[str, dict[str, Any]] = {
     "two values change places": loop_model(
         {"M": 7, "v_initial": "(a, b)"},
         {"x_next": "y", "y_next": "x", "row": "x - y"},
-        given={"a": [1.0, 2.0], "b": [3.0, 5.0]},
+        port_values={"a": [1.0, 2.0], "b": [3.0, 5.0]},
         carried="x y",
         recorded="row",
     ),
     "a value stays": loop_model(
         {"M": 5, "v_initial": "(a, b)"},
         {"x_next": "x + y", "y_next": "y"},
-        given={"a": [1.0, 2.0], "b": [3.0, 5.0]},
+        port_values={"a": [1.0, 2.0], "b": [3.0, 5.0]},
         carried="x y",
     ),
     "a condition ends it": loop_model(
         {"cond": True, "v_initial": "(a,)"},
         {"x_next": "x * 1.5", "row": "i * x"},
-        given={"a": 1.0},
+        port_values={"a": 1.0},
         carried="x",
         recorded="row",
         go="x < 20",
@@ -195,21 +195,21 @@ LOOPS: dict[str, dict[str, Any]] = {
     "its condition is an input": loop_model(
         {"cond": "go_on", "M": "most", "v_initial": "(a,)"},
         {"x_next": "x * 1.5"},
-        given={"a": 1.0, "go_on": True, "most": 30},
+        port_values={"a": 1.0, "go_on": True, "most": 30},
         carried="x",
         go="x < 20",
     ),
     "it never runs": loop_model(
         {"M": 0, "v_initial": "(a,)"},
         {"x_next": "x * 1.5", "row": "x"},
-        given={"a": [1.0, 2.0]},
+        port_values={"a": [1.0, 2.0]},
         carried="x",
         recorded="row",
     ),
     "its trip count is carried": loop_model(
         {"M": "most", "v_initial": "(most,)"},
         {"x_next": "x * 2"},
-        given={"most": 6},
+        port_values={"most": 6},
         carried="x",
     ),
 }
