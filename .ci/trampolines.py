@@ -14,7 +14,7 @@ TARGETS = {
     "windows-x86_64.dll": "x86_64-windows-gnu",
     "windows-arm64.dll": "aarch64-windows-gnu",
 }
-"""Files by what they run on."""
+"""Target triples of the zig compiler by library file."""
 
 _OPTIONS = (
     *("-shared", "-O2", "-std=c11", "-nostdlib", "-fvisibility=hidden", "-fno-stack-protector"),
@@ -24,13 +24,14 @@ _OPTIONS = (
 
 _OWN = {
     "linux": ("-Wl,--build-id=none",),
-    "macos": ("-Wl,-install_name,@rpath/macos-arm64.dylib",),  # else it has the path it is made at
+    # Without an install name, the library contains the path of the build.
+    "macos": ("-Wl,-install_name,@rpath/macos-arm64.dylib",),
 }
-"""More options, by system."""
+"""Additional compiler options by operating system."""
 
 
 def make(name: str, folder: Path = HERE) -> Path:
-    """One file, the same bytes each time."""
+    """Compile one trampoline library reproducibly, with the same bytes each time."""
     target, library = TARGETS[name], folder / name
     own = _OWN.get(name.partition("-")[0], ())
     source = str(HERE / "trampoline.c")

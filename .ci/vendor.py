@@ -1,7 +1,7 @@
-"""Fetch elkjs, which lays out pages, and put its files where the package has them: `make vendor`.
+"""Download elkjs, the layout library of HTML pages, into the package: `make vendor`.
 
-Needs npm, which takes the archive from the registry that it is told of. What comes is looked at before
-a file is written: the archive must have the hash that stands here. A newer version is a new hash.
+The script needs npm, which downloads the archive from its configured registry. The archive must have the
+checksum `SHA512`. A newer version of elkjs needs a new checksum.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ SHA512 = "IhMYKHE4S2vtx0QrhBP3lYOIKDeIiJXBrdq9MGYkuB8ZHqhrBnHNfSUndjXFewrX1CPK8c
 FILES = ("lib/elk-worker.min.js", "LICENSE.md")
 
 
-def checked(archive: bytes) -> bytes:
+def verify_checksum(archive: bytes) -> bytes:
     """Return the archive if it has the expected checksum."""
     checksum = base64.b64encode(hashlib.sha512(archive).digest()).decode()
     if checksum != SHA512:
-        sys.exit(f"{PACKAGE} is not what it was: its sha512 is {checksum}, not {SHA512}")
+        sys.exit(f"{PACKAGE} has an unexpected checksum: its sha512 is {checksum}, not {SHA512}")
     return archive
 
 
-def fetched(folder: Path) -> bytes:
+def download_archive(folder: Path) -> bytes:
     """Return the archive from npm."""
     done = subprocess.run(
         ["npm", "pack", "--silent", PACKAGE], cwd=folder, check=True, capture_output=True, text=True
@@ -37,10 +37,10 @@ def fetched(folder: Path) -> bytes:
 
 
 def vendor(target: Path = HERE) -> None:
-    """Write the files of the archive that pages are made with, as they are."""
+    """Copy the files of the archive that HTML pages need, unchanged."""
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder, "elkjs.tgz")
-        archive.write_bytes(checked(fetched(Path(folder))))
+        archive.write_bytes(verify_checksum(download_archive(Path(folder))))
         with tarfile.open(archive) as files:
             for name in FILES:
                 part = files.extractfile(f"package/{name}")

@@ -1,20 +1,22 @@
-"""What it costs to compute in chunks, and how soon a run is heard of, and stopped.
+"""Measure the overhead of running in chunks, and the latency of the progress bar and of Ctrl-C.
 
     python benchmarks/chunking.py [--steps 100000] [--iterations 1000000] [--rounds 11]
 
-FitzHugh-Nagumo (benchmarks/models/FN.yaml, one neuron) over time, and a loop whose end depends on
-its data. Unbroken is one call of ONNX Runtime for all steps, with the same session: nothing is
-reported, and nothing could stop it. It is checked first that the numbers are the same, bit for
-bit. Samples of all ways are taken in turn. The first ratio is that of the minima, the second the
-median of the ratios of each turn.
+Two programs are measured: FitzHugh-Nagumo over time (benchmarks/models/FN.yaml, one neuron) and a while
+loop whose condition depends on its data. The reference `unbroken` is one call of ONNX Runtime for all
+steps, in the same session. The reference reports no progress and cannot be interrupted.
 
-The bar is waited for on a terminal of its own, from the call of `run` on, in a new process each
-time. Ctrl-C is sent at random moments; its time is from the signal to the return of `run`.
+The benchmark first checks that all results are equal bit for bit. Samples of all ways alternate. The first
+ratio compares the minima. The second ratio is the median of the ratios of the rounds.
 
-The exit code is 1 if chunks as they are chosen by default cost more than 3 %, if the bar shows
-later than after 0.3 s, or if `run` returns later than 50 ms after Ctrl-C (medians of the samples).
+The latency of the progress bar is the time from the call of `run` to the first output on a new
+pseudo-terminal, in a new process for each sample. Ctrl-C is sent at random moments. Its latency is the
+time from the signal to the return of `run`.
 
-Loops are standard here: those that are native take so little time that nothing else is seen.
+The exit code is 1 if a median misses its threshold. Chunks of default length may cost at most 3 %. The
+bar must appear within 0.3 s, and `run` must return within 50 ms of Ctrl-C.
+
+Loops run with `native="off"`, because native loops are so fast that fixed costs would hide the chunks.
 """
 
 from __future__ import annotations
@@ -43,16 +45,16 @@ from mdf_loop.specification import specify
 
 MODEL = Path(__file__).parent / "models" / "FN.yaml"
 DT = 5e-5
-MOST, BAR, CTRL_C = 1.03, 0.3, 0.05
-"""The thresholds: a ratio, and seconds."""
+MAX_RATIO, MAX_BAR_SECONDS, MAX_CTRL_C_SECONDS = 1.03, 0.3, 0.05
+"""Thresholds of the chunk overhead, the latency of the progress bar and the latency of Ctrl-C."""
 
 ENDLESS = 10**12
 LONG = 10_000_000
-"""Steps of runs that are stopped."""
+"""Number of steps of the runs that Ctrl-C interrupts."""
 
 Rows = dict[str, np.ndarray]
 
-IN_A_TERMINAL = """
+TERMINAL_PROGRAM = """
 import sys, time, mdf_loop
 compiled = mdf_loop.compile(sys.argv[1], native="off")
 print(time.monotonic(), flush=True)
@@ -64,7 +66,7 @@ compiled.run(steps=150_000, dt=5e-5)
 
 
 def wide_model(elements: int) -> dict[str, Any]:
-    """A model that gives a row of so many elements in each step."""
+    """Return a model that records a row of `elements` numbers in each step."""
     node = {
         "parameters": {
             "x": {"default_initial_value": [1.0] * elements, "value": "x * 0.999 + 0.01"}
@@ -75,7 +77,7 @@ def wide_model(elements: int) -> dict[str, Any]:
 
 
 def loop_model() -> dict[str, Any]:
-    """`count` goes up by one until it comes to `end`; `x` takes a logistic step each time."""
+    """Return a while loop that counts up to `end` and applies the logistic map to `x` in each iteration."""
     step = {
         "input_ports": {"x": {}, "count": {}, "end": {}},
         "output_ports": {
@@ -105,7 +107,10 @@ def loop_model() -> dict[str, Any]:
 
 
 def unbroken(compiled: CompiledModel, steps: int, every: int = 1) -> Callable[[], Rows]:
-    """All steps in one call after the first one; only the rows of that call are given."""
+    """Return a function that runs all steps after the first in one call, without chunks.
+
+    The function returns only the rows of this call.
+    """
     rows = (steps - 1) // every
     spec = specify(steps=steps, dt=DT, every=every)
     bound = compiled.prepared.bound(spec)
@@ -123,7 +128,7 @@ def unbroken(compiled: CompiledModel, steps: int, every: int = 1) -> Callable[[]
 
 
 def check(compiled: CompiledModel, whole: Rows, steps: int) -> None:
-    """Refuse to compare the times of different numbers."""
+    """Raise an error if the run in chunks does not return exactly the rows of the unbroken run."""
     ours = compiled.run(steps=steps, dt=DT, progress=False)
     for name, array in ours.items():
         np.testing.assert_array_equal(array[1:], whole[name], err_msg=name, strict=True)
@@ -133,14 +138,14 @@ def check(compiled: CompiledModel, whole: Rows, steps: int) -> None:
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """Return the wall time of one call in seconds."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
 def table(title: str, ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Print what each way costs beside the first one; the ratios of minima."""
+    """Print a table of the times of all ways and return the ratios of their minima to the first way."""
     samples: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way, run in ways.items():
@@ -157,7 +162,7 @@ def table(title: str, ways: dict[str, Callable[[], object]], rounds: int) -> dic
 
 
 def over_time(steps: int, rounds: int) -> float:
-    """What chunks cost in a model over time."""
+    """Measure the overhead of chunks in a model over time and return the ratio of the minima."""
     compiled = mdf_loop.compile(MODEL, native="off")
     whole = unbroken(compiled, steps)
     check(compiled, whole(), steps)
@@ -185,7 +190,7 @@ def over_time(steps: int, rounds: int) -> float:
 
 
 def loop(iterations: int, rounds: int) -> None:
-    """What chunks cost in a loop whose end its data decide."""
+    """Print the overhead of chunks in a while loop whose condition depends on its data."""
     compiled = mdf_loop.compile(loop_model(), native="off", max_iterations=ENDLESS)
     inputs = {"end": float(iterations)}
     arrays, _, session = compiled.prepare(inputs)
@@ -208,11 +213,11 @@ def loop(iterations: int, rounds: int) -> None:
 # --- the bar and Ctrl-C -----------------------------------------------------------------------
 
 
-def bar_shows() -> float:
-    """Seconds from the call of `run` to the bar, in a new process on a terminal."""
+def seconds_until_progress_bar() -> float:
+    """Return the seconds from the call of `run` to the progress bar, in a new process on a terminal."""
     terminal, end = os.openpty()
     program = subprocess.Popen(
-        [sys.executable, "-c", IN_A_TERMINAL, str(MODEL)], stdout=subprocess.PIPE, stderr=end
+        [sys.executable, "-c", TERMINAL_PROGRAM, str(MODEL)], stdout=subprocess.PIPE, stderr=end
     )
     os.close(end)
     assert program.stdout is not None
@@ -232,22 +237,22 @@ def _read_all(terminal: int) -> None:
         while os.read(terminal, 4096):
             pass
     except OSError:
-        return  # nobody has the other end any more
+        return  # the other end of the pseudo-terminal is closed
 
 
-def ctrl_c(run: Callable[[], object], chance: random.Random) -> float:
-    """Seconds from Ctrl-C, at some moment within half a second, to the return of `run`."""
+def seconds_until_interrupted(run: Callable[[], object], rng: random.Random) -> float:
+    """Interrupt a run at a random moment and return the seconds from the signal to the return of `run`."""
     sent: list[float] = []
 
     def send() -> None:
         sent.append(time.perf_counter())
         os.kill(os.getpid(), signal.SIGINT)
 
-    timer = threading.Timer(chance.uniform(0.02, 0.5), send)
+    timer = threading.Timer(rng.uniform(0.02, 0.5), send)
     timer.start()
     try:
         results: Any = run()
-    except KeyboardInterrupt:  # nothing was reached yet
+    except KeyboardInterrupt:  # no step is complete yet
         results = None
     returned = time.perf_counter()
     timer.join()
@@ -255,8 +260,8 @@ def ctrl_c(run: Callable[[], object], chance: random.Random) -> float:
     return returned - sent[0]
 
 
-def heard(samples: int) -> list[str]:
-    """Print how soon a bar shows and Ctrl-C is obeyed; sentences about what comes too late."""
+def measure_latencies(samples: int) -> list[str]:
+    """Print the latencies of the progress bar and of Ctrl-C; return a message for each missed threshold."""
     neuron = mdf_loop.compile(MODEL, native="off")
     wide = mdf_loop.compile(wide_model(100_000), native="off")
     endless = mdf_loop.compile(loop_model(), native="off", max_iterations=ENDLESS)
@@ -268,25 +273,25 @@ def heard(samples: int) -> list[str]:
     neuron.run(steps=10, dt=DT)
     wide.run(steps=3)
     endless.run({"end": 3.0})
-    chance = random.Random(5)
-    latencies = {"bar": [bar_shows() for _ in range(max(samples // 4, 1))]}
+    rng = random.Random(5)
+    latencies = {"bar": [seconds_until_progress_bar() for _ in range(max(samples // 4, 1))]}
     for name, run in runs.items():
-        latencies[name] = [ctrl_c(run, chance) for _ in range(samples)]
+        latencies[name] = [seconds_until_interrupted(run, rng) for _ in range(samples)]
     print("| ms | least | median | most |\n|---|---|---|---|")
     for name, times in latencies.items():
         three = (min(times), statistics.median(times), max(times))
         print(f"| {name} | {' | '.join(f'{t * 1e3:.1f}' for t in three)} |")
     print()
-    most = {name: BAR if name == "bar" else CTRL_C for name in latencies}
+    limits = {name: MAX_BAR_SECONDS if name == "bar" else MAX_CTRL_C_SECONDS for name in latencies}
     return [
-        f"{name}: {statistics.median(times):.3g} s is more than {most[name]:g} s"
+        f"{name}: {statistics.median(times):.3g} s exceeds the threshold of {limits[name]:g} s"
         for name, times in latencies.items()
-        if statistics.median(times) > most[name]
+        if statistics.median(times) > limits[name]
     ]
 
 
 def main() -> int:
-    """Print the tables; 1 if a threshold is missed."""
+    """Print the tables; return exit code 1 if a threshold is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--iterations", type=int, default=1_000_000)
@@ -297,9 +302,11 @@ def main() -> int:
     print(f"Python {platform.python_version()}, {versions}, {platform.machine()}, float64\n")
     ratio = over_time(options.steps, options.rounds)
     loop(options.iterations, max(options.rounds // 2, 1))
-    problems = heard(options.samples)
-    if ratio > MOST:
-        problems.append(f"chunks cost {ratio:.3f} of the unbroken run, not {MOST:g}")
+    problems = measure_latencies(options.samples)
+    if ratio > MAX_RATIO:
+        problems.append(
+            f"chunks: {ratio:.3f} times the unbroken run exceeds the threshold of {MAX_RATIO:g}"
+        )
     print("\n".join(problems) or "all thresholds hold")
     return 1 if problems else 0
 

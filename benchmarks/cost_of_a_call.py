@@ -1,13 +1,15 @@
-"""What a call of a compiled model costs, beside plain ONNX Runtime on the same file.
+"""Compare a call of a compiled model with plain ONNX Runtime on the same file.
 
     python benchmarks/cost_of_a_call.py [--rounds 100] [--turn 20] [--only NAME]
 
-Five files of ONNX with 100 to 1000 nodes are written, imported and run, on one value for each
-input. `CompiledModel.run` and `onnxruntime.InferenceSession.run` are called in turns of 20 calls each, as
-a program calls one model again and again; a figure is the median of microseconds. (In turns of one
-call each evicts the other's code and weights from the caches: `--turn 1`.) Both compute on one thread, which is fastest for values so small: the second
-one of plain ONNX Runtime would wait for work while the other way is measured. The outputs are
-compared first. A call shall cost at most 1.1 times plain ONNX Runtime, and 30 us.
+The benchmark writes five ONNX files with 100 to 1000 nodes, imports them and runs them on one value for
+each input. `CompiledModel.run` and `onnxruntime.InferenceSession.run` alternate in turns of 20 calls. This
+models a program that calls one model repeatedly. With `--turn 1` each call evicts the code and weights of
+the other way from the caches.
+
+A figure is the median in microseconds. Both ways compute on one thread, which is fastest for values this
+small. A second thread of plain ONNX Runtime would spin while the other way is measured. The benchmark first
+compares the outputs. A call may cost at most 1.1 times plain ONNX Runtime plus 30 us.
 """
 
 from __future__ import annotations
@@ -30,18 +32,18 @@ from onnx import TensorProto, helper, numpy_helper
 import mdf_loop
 from mdf_loop import Results
 
-FACTOR, MORE = 1.1, 30.0
-"""The threshold: so many times what plain ONNX Runtime takes, and so many microseconds."""
+MAX_FACTOR, MAX_EXTRA_US = 1.1, 30.0
+"""Threshold of a call: a multiple of the time of plain ONNX Runtime, plus microseconds."""
 
 WARM = 2
-"""Rounds before the first that counts."""
+"""Number of warm-up rounds."""
 
 Feeds = Mapping[str, np.ndarray]
 
 
 @dataclass
 class Writer:
-    """A graph of ONNX that nodes are appended to; all numbers are float32."""
+    """Builder of an ONNX graph whose values are all float32."""
 
     nodes: list[Any] = field(default_factory=list)
     weights: list[Any] = field(default_factory=list)
@@ -49,27 +51,27 @@ class Writer:
     feeds: dict[str, np.ndarray] = field(default_factory=dict)
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
 
-    def given(self, name: str, *shape: int) -> str:
-        """An input, and a value for it."""
+    def input(self, name: str, *shape: int) -> str:
+        """Add an input with a random value and return the input's name."""
         self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
         self.feeds[name] = self.rng.normal(size=shape).astype(np.float32)
         return name
 
     def weight(self, *shape: int, scale: float = 1.0) -> str:
-        """A constant."""
+        """Add a random constant and return its name."""
         name = f"w{len(self.weights)}"
         array = (scale * self.rng.normal(size=shape)).astype(np.float32)
         self.weights.append(numpy_helper.from_array(array, name))
         return name
 
     def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """A node of one output."""
+        """Append a node with one output and return the output's name."""
         name = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, inputs, [name], name, **attributes))
         return name
 
     def save(self, path: Path, output: str) -> None:
-        """Write the file."""
+        """Write the graph to a file."""
         outputs = [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)]
         graph = helper.make_graph(self.nodes, path.stem, self.inputs, outputs, self.weights)
         opset = [helper.make_opsetid("", 17)]
@@ -81,8 +83,8 @@ class Writer:
 
 
 def layers(w: Writer) -> str:
-    """A perceptron of 100 layers of 32 units: 300 nodes."""
-    x = w.given("x", 1, 32)
+    """Build a perceptron of 100 layers of 32 units: 300 nodes."""
+    x = w.input("x", 1, 32)
     for _ in range(100):
         x = w.op("MatMul", x, w.weight(32, 32, scale=0.2))
         x = w.op("Tanh", w.op("Add", x, w.weight(32)))
@@ -90,8 +92,8 @@ def layers(w: Writer) -> str:
 
 
 def elementwise(w: Writer) -> str:
-    """A chain of 1000 nodes on 16 numbers."""
-    x = w.given("x", 16)
+    """Build a chain of 1000 elementwise nodes on 16 numbers."""
+    x = w.input("x", 16)
     for k in range(250):
         x = w.op("Mul", x, w.weight(16))
         x = w.op("Add", x, w.weight(16))
@@ -101,8 +103,8 @@ def elementwise(w: Writer) -> str:
 
 
 def recurrent(w: Writer) -> str:
-    """A gated cell of 24 units, written out for 40 steps: 440 nodes."""
-    x, h = w.given("x", 1, 24), w.given("h", 1, 24)
+    """Build a gated recurrent cell of 24 units, unrolled over 40 steps: 440 nodes."""
+    x, h = w.input("x", 1, 24), w.input("h", 1, 24)
     wz, uz, wc, uc = (w.weight(24, 24, scale=0.2) for _ in range(4))
     one = w.weight(1)
     for _ in range(40):
@@ -114,8 +116,8 @@ def recurrent(w: Writer) -> str:
 
 
 def convolutions(w: Writer) -> str:
-    """25 residual blocks on an image of 12 x 12: 100 nodes."""
-    x = w.given("image", 1, 8, 12, 12)
+    """Build 25 residual blocks on an image of 12 x 12: 100 nodes."""
+    x = w.input("image", 1, 8, 12, 12)
     for _ in range(25):
         y = w.op("Conv", x, w.weight(8, 8, 3, 3, scale=0.1), w.weight(8), pads=[1, 1, 1, 1])
         y = w.op("Conv", w.op("Relu", y), w.weight(8, 8, 1, 1, scale=0.1))
@@ -124,10 +126,10 @@ def convolutions(w: Writer) -> str:
 
 
 def many_inputs(w: Writer) -> str:
-    """30 inputs of 8 numbers, each through 6 layers, and their sum: 570 nodes."""
+    """Build a graph that passes 30 inputs of 8 numbers through 6 layers each and sums them: 570 nodes."""
     total = w.weight(8)
     for k in range(30):
-        x = w.given(f"x{k}", 8)
+        x = w.input(f"x{k}", 8)
         for _ in range(6):
             x = w.op("Tanh", w.op("Add", w.op("Mul", x, w.weight(8)), w.weight(8)))
         total = w.op("Add", total, x)
@@ -145,7 +147,7 @@ MODELS: dict[str, Callable[[Writer], str]] = {
 
 @dataclass(frozen=True)
 class Pair:
-    """One file, ready to be called in both ways."""
+    """One ONNX file, loaded both as a compiled model and in plain ONNX Runtime."""
 
     nodes: int
     feeds: Feeds
@@ -153,17 +155,17 @@ class Pair:
     plain: Any
 
     def call_ours(self) -> Results:
-        """A call of the compiled model."""
+        """Call the compiled model."""
         return self.ours.run(self.feeds)
 
     def call_plain(self) -> list[Any]:
-        """A call of plain ONNX Runtime."""
+        """Call plain ONNX Runtime."""
         arrays: list[Any] = self.plain.run(None, self.feeds)
         return arrays
 
 
 def pair(name: str, folder: Path) -> Pair:
-    """Write a model to a file, import it, and load it in plain ONNX Runtime."""
+    """Write a model to a file, compile it, and load it in plain ONNX Runtime."""
     writer = Writer()
     path = folder / f"{name.replace(' ', '_')}.onnx"
     writer.save(path, MODELS[name](writer))
@@ -178,7 +180,7 @@ def pair(name: str, folder: Path) -> Pair:
 
 
 def medians(pair: Pair, rounds: int, turn: int) -> tuple[float, float]:
-    """Microseconds of a call of ours, and of a plain one, in turns of so many calls."""
+    """Return the median microseconds of a call of the compiled model and of plain ONNX Runtime."""
     samples: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds + WARM):
         for call, times in zip((pair.call_ours, pair.call_plain), samples, strict=True):
@@ -191,13 +193,13 @@ def medians(pair: Pair, rounds: int, turn: int) -> tuple[float, float]:
 
 
 def check(pair: Pair) -> None:
-    """Refuse to compare the times of different numbers."""
+    """Raise an error if the two ways return different numbers."""
     for ours, plain in zip(pair.call_ours().values(), pair.call_plain(), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5, strict=True)
 
 
-def measured(names: list[str], rounds: int, turn: int) -> dict[str, tuple[float, float]]:
-    """Print what a call costs in each model; the medians by name."""
+def measure(names: list[str], rounds: int, turn: int) -> dict[str, tuple[float, float]]:
+    """Print the cost of a call for each model and return the medians by name."""
     print("| model | nodes | ours | plain | ours / plain | ours - plain | allowed |")
     print("|---|---|---|---|---|---|---|")
     times_by_model = {}
@@ -206,7 +208,7 @@ def measured(names: list[str], rounds: int, turn: int) -> dict[str, tuple[float,
             model_pair = pair(name, Path(folder))
             check(model_pair)
             ours, plain = times_by_model[name] = medians(model_pair, rounds, turn)
-            allowed = FACTOR * plain + MORE
+            allowed = MAX_FACTOR * plain + MAX_EXTRA_US
             print(
                 f"| {name} | {model_pair.nodes} | {ours:.1f} | {plain:.1f} | {ours / plain:.2f} "
                 f"| {ours - plain:.1f} | {allowed:.1f} |",
@@ -216,19 +218,25 @@ def measured(names: list[str], rounds: int, turn: int) -> dict[str, tuple[float,
 
 
 def main() -> None:
-    """Print a table; exit with 1 if a call costs more than it may."""
+    """Print a table and exit with code 1 if a call exceeds its threshold."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--turn", type=int, default=20)
     parser.add_argument("--only", choices=list(MODELS))
     options = parser.parse_args()
     print(f"onnxruntime {onnxruntime.__version__}, microseconds a call")
-    times_by_model = measured(
+    times_by_model = measure(
         [options.only] if options.only else list(MODELS), options.rounds, options.turn
     )
-    slow = [name for name, (ours, plain) in times_by_model.items() if ours > FACTOR * plain + MORE]
+    slow = [
+        name
+        for name, (ours, plain) in times_by_model.items()
+        if ours > MAX_FACTOR * plain + MAX_EXTRA_US
+    ]
     if slow:
-        sys.exit(f"more than {FACTOR} times plain ONNX Runtime and {MORE:g} us: {', '.join(slow)}")
+        sys.exit(
+            f"more than {MAX_FACTOR} times plain ONNX Runtime and {MAX_EXTRA_US:g} us: {', '.join(slow)}"
+        )
 
 
 if __name__ == "__main__":

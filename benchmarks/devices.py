@@ -1,10 +1,11 @@
-"""What a step costs on a GPU, beside the CPU.
+"""Compare the cost of a step on a GPU with the CPU.
 
     python benchmarks/devices.py [--only CASE] [--rounds 5]
 
-Ways: the CPU (loops are machine code, on all cores where that pays), the CPU with `native="off"`, and
-CUDA, where each operation of a step is a kernel of its own. Their numbers are compared first. Samples are
-taken in turn; figures are minima in microseconds a step, of whole runs of which the first and the last row are kept.
+Each case runs on the CPU with native loops (on all cores where threads pay), on the CPU with
+`native="off"`, and on CUDA. On CUDA each operation of a step is a kernel. The benchmark first compares the
+numbers of all ways. Samples alternate. Figures are minima in microseconds per step, of whole runs that
+record the first and the last row.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A model, how many steps it runs, of what seconds, and which of its values is compared."""
+    """A model with its number of steps, the seconds of a step, and the output that is compared."""
 
     model: Callable[[], Any]
     steps: int
@@ -62,7 +63,7 @@ CASES: Mapping[str, Case] = {
 
 
 def runs_of(case: Case) -> dict[str, Callable[[], Any]]:
-    """One run in each way that can be had here; all give the same."""
+    """Return a run of the case for each available device, after a check that all return the same numbers."""
     runs: dict[str, Callable[[], Any]] = {}
     expected: Any = None
     for way, options in WAYS.items():
@@ -87,7 +88,7 @@ def runs_of(case: Case) -> dict[str, Callable[[], Any]]:
 
 
 def best(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Seconds that each takes at least, measured in turn."""
+    """Return the least seconds of each run; the samples alternate."""
     samples: dict[str, list[float]] = {way: [] for way in runs}
     for _ in range(rounds):
         for way, run in runs.items():
@@ -98,7 +99,7 @@ def best(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]
 
 
 def card() -> str:
-    """The name of the GPU, as its driver says it."""
+    """Return the name and the driver version of the GPU."""
     command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -107,9 +108,9 @@ def card() -> str:
 
 
 def main() -> None:
-    """Print a table, row by row."""
+    """Print the table row by row."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="cases whose name begins so")
+    parser.add_argument("--only", default="", help="prefix of the names of cases to run")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     print(f"{card()}; {os.cpu_count()} cores; onnxruntime {onnxruntime.__version__}\n")

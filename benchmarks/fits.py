@@ -1,17 +1,18 @@
-"""What a fit costs, beside scipy's least squares of a model in JAX, and in numpy.
+"""Compare the cost of `fit` with scipy's least squares on a model in JAX and in plain Python.
 
     python benchmarks/fits.py [--rounds 7]
 
-FitzHugh-Nagumo, 400 rows of V with noise, three parameters:
+All ways fit three parameters of FitzHugh-Nagumo to 400 noisy rows of V:
 
-    near      from a start nearby
-    bounds    from bounds alone: 256 points of a Sobol sequence, the best 4 polished
+    near      from a start close to the solution
+    bounds    from bounds alone: 256 points of a Sobol sequence, of which the best 4 are refined
 
-Ours is `fit`, with all that it reports; the others are scipy's `least_squares`, told the same tolerances,
-with the residuals of a loop in plain Python numbers and scipy's differences; or of a scan in JAX, jitted,
-all points at once by `vmap`, with `jacfwd`. All on one thread; minima of CPU time of a second and later
-fit, in ms, so nothing is compiled in it. Estimates are held against each other. Without JAX its lines are
-left out.
+`ours` is `fit` with its complete report. The other ways call scipy's `least_squares` with the same
+tolerances. `Python` computes the residuals in a loop over floats, with finite differences of scipy. `JAX`
+computes them in a jitted scan, with `vmap` over all points and `jacfwd`.
+
+All ways use one thread. Figures are minima of CPU time in ms. The first fit is not measured, so no figure
+includes compilation. The benchmark checks that the estimates agree. Without JAX its lines are omitted.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ TRUE = {"cell.a": 0.7, "cell.b": 0.8, "cell.tau": 12.5}
 START = {"cell.a": 0.65, "cell.b": 0.75, "cell.tau": 11.8}
 FIXED = {"cell.k": 3.0, "cell.v0": -1.0}
 STEPS, DT, NOISE = 400, 0.25, 0.05
-POINTS, POLISHED, EXACT = 256, 4, 1e-13
+POINTS, REFINED, TOLERANCE = 256, 4, 1e-13
 LOW, HIGH = np.array(list(FREE.values())).T
 
 
-def begin(near: bool, costs: Callable[[Any], Any]) -> list[Any]:
-    """Where least squares start: nearby, or at the best of many points."""
+def starting_points(near: bool, costs: Callable[[Any], Any]) -> list[Any]:
+    """Return the starts of least squares: the close start, or the best points of a Sobol sequence."""
     if near:
         return [np.array(list(START.values()))]
     points = np.stack(list(mdf_loop.sobol(FREE, POINTS).values()), axis=1)
-    return list(points[np.argsort(costs(points))[:POLISHED]])
+    return list(points[np.argsort(costs(points))[:REFINED]])
 
 
-def polished(starts: list[Any], residuals: Callable[[Any], Any], jacobian: Any) -> Any:
-    """The best of what scipy finds from each start."""
+def best_solution(starts: list[Any], residuals: Callable[[Any], Any], jacobian: Any) -> Any:
+    """Return the best solution of `least_squares` over all starts."""
     solutions = [
         least_squares(
             residuals,
@@ -70,9 +71,9 @@ def polished(starts: list[Any], residuals: Callable[[Any], Any], jacobian: Any) 
             jacobian,
             bounds=(LOW, HIGH),
             x_scale=HIGH - LOW,
-            xtol=EXACT,
-            ftol=EXACT,
-            gtol=EXACT,
+            xtol=TOLERANCE,
+            ftol=TOLERANCE,
+            gtol=TOLERANCE,
             max_nfev=200,
         )
         for start in starts
@@ -84,7 +85,7 @@ def polished(starts: list[Any], residuals: Callable[[Any], Any], jacobian: Any) 
 
 
 def ours(data: Any) -> Callable[[bool], Any]:
-    """`fit`."""
+    """Return a function that calls `fit`."""
     model = mdf_loop.compile(MODEL, device="cpu")
 
     def fit(near: bool) -> Any:
@@ -103,7 +104,7 @@ def ours(data: Any) -> Callable[[bool], Any]:
 
 
 def by_python(data: Any) -> Callable[[bool], Any]:
-    """A loop over plain numbers, and scipy's differences."""
+    """Return a fit of a loop over Python floats with finite differences of scipy."""
 
     def residuals(point: Any) -> Any:
         a, b, tau = map(float, point)
@@ -116,14 +117,14 @@ def by_python(data: Any) -> Callable[[bool], Any]:
         return np.array(rows) - data
 
     def fit(near: bool) -> Any:
-        starts = begin(near, lambda points: [np.sum(residuals(p) ** 2) for p in points])
-        return polished(starts, residuals, "2-point")
+        starts = starting_points(near, lambda points: [np.sum(residuals(p) ** 2) for p in points])
+        return best_solution(starts, residuals, "2-point")
 
     return fit
 
 
 def by_jax(data: Any) -> Callable[[bool], Any]:
-    """A scan, jitted, with its derivatives."""
+    """Return a fit of a jitted JAX scan with its exact Jacobian."""
     import jax
     from jax import numpy as jnp
 
@@ -144,8 +145,10 @@ def by_jax(data: Any) -> Callable[[bool], Any]:
     costs = jax.jit(jax.vmap(lambda point: jnp.sum(residuals(point) ** 2)))
 
     def fit(near: bool) -> Any:
-        starts = begin(near, lambda points: np.asarray(costs(points)))
-        return polished(starts, lambda x: np.asarray(one(x)), lambda x: np.asarray(jacobian(x)))
+        starts = starting_points(near, lambda points: np.asarray(costs(points)))
+        return best_solution(
+            starts, lambda x: np.asarray(one(x)), lambda x: np.asarray(jacobian(x))
+        )
 
     return fit
 
@@ -154,18 +157,18 @@ def by_jax(data: Any) -> Callable[[bool], Any]:
 
 
 def minima(ways: Mapping[str, Callable[[bool], Any]], near: bool, rounds: int) -> dict[str, float]:
-    """The least CPU time of each, in ms; measured in turn."""
+    """Return the least CPU time of each way in ms; the samples alternate."""
     best_times = dict.fromkeys(ways, np.inf)
     for _ in range(rounds):
         for name, way in ways.items():
-            began = time.process_time()
+            start_time = time.process_time()
             way(near)
-            best_times[name] = min(best_times[name], 1e3 * (time.process_time() - began))
+            best_times[name] = min(best_times[name], 1e3 * (time.process_time() - start_time))
     return best_times
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Measure all ways and print their times."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds

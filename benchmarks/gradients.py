@@ -1,9 +1,9 @@
-"""What derivatives cost, beside the run that they are of, and beside JAX.
+"""Compare the cost of derivatives with the cost of the run, and with JAX.
 
     python benchmarks/gradients.py [--rounds 15] [--memory]
 
-A number (the mean of an output over time) and its derivatives by parameters, made once by
-`differentiate`, run again and again:
+The benchmark computes the mean of an output over time and its derivatives with respect to parameters.
+`differentiate` compiles them once, and the compiled gradient runs repeatedly:
 
     FN        FitzHugh-Nagumo, 2000 steps, 5 parameters
     HH        Hodgkin-Huxley, 2000 steps, 5 parameters
@@ -11,11 +11,15 @@ A number (the mean of an output over time) and its derivatives by parameters, ma
     cells     10 000 cells of FitzHugh-Nagumo, 1000 steps, 4 parameters
     long      FitzHugh-Nagumo, 200 000 steps, 4 parameters
 
-standard: `native="off"`, over our own run of the same; plain: the same with everything in one backward
-loop; native: over JAX's jitted value and gradient. All on one thread; figures are minima of CPU time.
-Derivatives of both are held against each other. `--memory`: what derivatives take above the run, as
-medians of five processes each. The exit code is 1 if a threshold is missed; without JAX its lines are
-left out.
+The ways are:
+
+- standard: `native="off"`, relative to the run of the same model;
+- plain: as standard, but with all derivatives in one backward loop;
+- native: relative to a jitted value and gradient of JAX.
+
+All ways use one thread. Figures are minima of CPU time. The benchmark checks that the derivatives agree with
+JAX. `--memory` also prints the memory of the derivatives above that of the run, as medians of five
+processes. The exit code is 1 if a threshold is missed. Without JAX its lines are omitted.
 """
 
 from __future__ import annotations
@@ -68,7 +72,7 @@ HH = {
 
 @dataclass(frozen=True)
 class Case:
-    """A model over time, and what it is differentiated by."""
+    """A model over time with the output and the parameters of its derivatives."""
 
     model: Any
     output: str
@@ -78,24 +82,24 @@ class Case:
     set: Mapping[str, Any] = field(default_factory=dict)
 
     def compiled(self, native: str) -> mdf_loop.CompiledModel:
-        """The model, ready to run."""
+        """Compile the model."""
         return mdf_loop.compile(self.model, device="cpu", native=native)
 
     def run(self, native: str) -> Callable[[], object]:
-        """The run alone."""
+        """Return a function that runs the model without derivatives."""
         model = self.compiled(native)
         options = {"steps": self.steps, "dt": self.dt, "only": [self.output], "progress": False}
         return lambda: model.run(set={**self.set, **self.wrt}, **options)
 
     def run_for_mean(self, native: str) -> Callable[[], object]:
-        """The run that keeps no rows."""
+        """Return a function that runs the model and records no rows."""
         model = self.compiled(native)
         options = {"only": [], "reduce": {self.output: "mean"}, "progress": False}
         values = {**self.set, **self.wrt}
         return lambda: model.run(set=values, steps=self.steps, dt=self.dt, **options)
 
     def gradient(self, native: str) -> Callable[[], mdf_loop.Gradient]:
-        """The number and its derivatives."""
+        """Return a function that computes the mean of the output and its derivatives."""
         derivatives = self.compiled(native).differentiate(
             {self.output: "mean"}, list(self.wrt), steps=self.steps, dt=self.dt
         )
@@ -103,7 +107,7 @@ class Case:
 
 
 def cases() -> dict[str, Case]:
-    """What is measured."""
+    """Return the models of the benchmark by name."""
     rng = np.random.default_rng(0)
     start = {"cell.v0": np.linspace(-1, 1, 10_000)}
     four = {name: value for name, value in FN.items() if name != "cell.v0"}
@@ -139,14 +143,14 @@ def _rnn(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def fn_step(m: Any, state: Any, p: Any, dt: float) -> Any:
-    """FitzHugh-Nagumo; w follows the new v."""
+    """Return the next state of FitzHugh-Nagumo; w is updated with the new v."""
     v, w = state
     v = v + (v - v * v * v / p["cell.k"] - w + 0.5) * dt
     return v, w + (v + p["cell.a"] - p["cell.b"] * w) / p["cell.tau"] * dt
 
 
 def hh_step(m: Any, state: Any, p: Any, dt: float) -> Any:
-    """PyNN's neuron."""
+    """Return the next state of the Hodgkin-Huxley neuron of PyNN."""
     return hh_with(
         m,
         state,
@@ -160,7 +164,7 @@ def hh_step(m: Any, state: Any, p: Any, dt: float) -> Any:
 
 
 def by_jax(name: str, case: Case) -> Callable[[], Any]:
-    """Value and gradient of a scan, jitted."""
+    """Return a function that computes value and gradient of a jitted JAX scan."""
     import jax
     from jax import numpy as jnp
 
@@ -186,8 +190,8 @@ def by_jax(name: str, case: Case) -> Callable[[], Any]:
 
 
 @contextmanager
-def everything_in_one_loop() -> Any:
-    """Backward loops in their plain form."""
+def single_backward_loop() -> Any:
+    """Build each backward pass as one loop, without the split into kernels, inside this context."""
     original = loaded.for_kernels
     loaded.for_kernels = loop_backward
     try:
@@ -197,7 +201,7 @@ def everything_in_one_loop() -> Any:
 
 
 def minima(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The least CPU time of each, in seconds; measured in turn."""
+    """Return the least CPU time of each way in seconds; the samples alternate."""
     best = dict.fromkeys(ways, float("inf"))
     for run in ways.values():
         run()
@@ -221,34 +225,34 @@ LIMITS = {
     ("FN", "native"): 3.0,
     ("HH", "native"): 1.0,
 }
-"""How many times a way may take what the run takes; native what JAX takes."""
+"""Largest ratio of each way to the run, and of native derivatives to JAX."""
 
-MOST_MEMORY = {"cells": 40.0, "long": 20.0}
-"""MB above the peak of a run that keeps no rows: half a trace of 10 000 cells, and what is little."""
+MAX_EXTRA_MB = {"cells": 40.0, "long": 20.0}
+"""Largest memory in MB above a run without rows: for `cells`, half a trace of 10 000 cells."""
 
 
 def compare(name: str, case: Case, rounds: int) -> list[tuple[str, float, float, float]]:
-    """Ways with their milliseconds, those of what they are compared with, and the ratio."""
+    """Return rows of way, milliseconds, milliseconds of its reference, and their ratio."""
     ways: dict[str, Callable[[], Any]] = {
         "run": case.run("off"),
         "standard": case.gradient("off"),
     }
     if (name, "plain") in LIMITS:
-        with everything_in_one_loop():
+        with single_backward_loop():
             ways["plain"] = case.gradient("off")
             ways["plain"]()
     has_jax = (name, "native") in LIMITS and find_spec("jax") is not None
     if has_jax:
         ways |= {"native": case.gradient("auto"), "JAX": by_jax(name, case)}
-        hold_against(name, ways["native"](), ways["JAX"]())
+        check_derivatives(name, ways["native"](), ways["JAX"]())
     best = minima(ways, rounds)
     pairs = [(way, "run") for way in ("standard", "plain") if way in best]
     pairs += [("native", "JAX")] if has_jax else []
     return [(way, best[way] * 1e3, best[to] * 1e3, best[way] / best[to]) for way, to in pairs]
 
 
-def hold_against(name: str, ours: Any, theirs: Any) -> None:
-    """Stop if the derivatives are others than JAX's."""
+def check_derivatives(name: str, ours: Any, theirs: Any) -> None:
+    """Raise an error if the derivatives differ from those of JAX."""
     value, changes = theirs
     assert np.allclose(ours.value, value, rtol=1e-9), name
     for key, change in changes.items():
@@ -261,24 +265,24 @@ def hold_against(name: str, ours: Any, theirs: Any) -> None:
         )
 
 
-def peak(name: str, what: str) -> float:
-    """The most memory that a process of its own has taken, in MB."""
-    command = [sys.executable, __file__, "--alone", name, what]
+def peak(name: str, task: str) -> float:
+    """Return the peak memory of a run or gradient in a new process, in MB."""
+    command = [sys.executable, __file__, "--alone", name, task]
     process = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(json.loads(process.stdout))
 
 
-def alone(name: str, what: str) -> None:
-    """Run one thing, and print how much memory this process has taken."""
+def alone(name: str, task: str) -> None:
+    """Compute one run or gradient and print the peak memory of this process in MB."""
     case = cases()[name]
-    (case.run_for_mean("off") if what == "run" else case.gradient("off"))()
-    status = Path("/proc/self/status").read_text()  # getrusage tells the parent's peak, too
+    (case.run_for_mean("off") if task == "run" else case.gradient("off"))()
+    status = Path("/proc/self/status").read_text()  # getrusage includes the peak of the parent
     (most,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
     print(int(most) / 1024)
 
 
 def main() -> int:
-    """Measure, print, and say whether all thresholds hold."""
+    """Print the table; return exit code 1 if a threshold is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--memory", action="store_true")
@@ -291,16 +295,16 @@ def main() -> int:
     print("| value and gradient | way | ms | compared with, ms | times | at most |")
     print("|---|---|---|---|---|---|")
     for name, case in cases().items():
-        rounds = options.rounds if name not in MOST_MEMORY else max(options.rounds // 5, 2)
+        rounds = options.rounds if name not in MAX_EXTRA_MB else max(options.rounds // 5, 2)
         for way, ours, other, ratio in compare(name, case, rounds):
             limit = LIMITS[name, way]
             print(f"| {name} | {way} | {ours:.3g} | {other:.3g} | {ratio:.2f} | {limit} |")
-            missed += [f"{name}, {way}: {ratio:.2f}, not {limit}"] if ratio > limit else []
+            missed += [f"{name}, {way}: {ratio:.2f} exceeds {limit}"] if ratio > limit else []
     if options.memory:
-        for name, limit in MOST_MEMORY.items():
+        for name, limit in MAX_EXTRA_MB.items():
             more = statistics.median(peak(name, "gradient") - peak(name, "run") for _ in range(5))
             print(f"{name}: {more:.1f} MB above the run, at most {limit}")
-            missed += [f"{name}: {more:.1f} MB, not {limit}"] if more > limit else []
+            missed += [f"{name}: {more:.1f} MB exceeds {limit} MB"] if more > limit else []
     for sentence in missed:
         print(sentence, file=sys.stderr)
     return int(bool(missed))

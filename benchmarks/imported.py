@@ -1,13 +1,19 @@
-"""Imported networks, beside plain ONNX Runtime on the original file.
+"""Compare imported networks with plain ONNX Runtime on the original file.
 
     python benchmarks/imported.py [--rounds 5] [--threads 1 2] [--only NAME]
 
-Each of 12 networks is run in three ways: the file by plain ONNX Runtime; the same file compiled, by
-`CompiledModel.run`; the file that `CompiledModel.save` writes of it, by plain ONNX Runtime. Each way runs in a process
-of its own, and the processes alternate. A figure is the minimum of all rounds, of wall time and of the time
-of all cores. `run` and the written file shall take at most 1.15 times the original, with one and with two
-threads. Four loops are run in all forms (`native="auto"`, `off`, `require`): `auto` shall take at most 1.1 times
-the faster one. The outputs of all ways are compared first.
+Each of 12 networks runs in three ways:
+
+- plain: the original file in plain ONNX Runtime;
+- run: the compiled file in `CompiledModel.run`;
+- file: the file written by `CompiledModel.save`, in plain ONNX Runtime.
+
+Each way runs in a process of its own, and the processes alternate. A figure is the minimum over all rounds,
+of wall time and of the CPU time of all cores. `run` and `file` may take at most 1.15 times `plain`, with one
+and with two threads.
+
+Four loops run with `native="off"`, `"require"` and `"auto"`. `auto` may take at most 1.1 times the faster of
+the other two. The benchmark first compares the outputs of all ways.
 """
 
 from __future__ import annotations
@@ -31,12 +37,12 @@ import mdf_loop
 WAYS, FORMS = ("plain", "run", "file"), ("off", "require", "auto")
 ALLOWED, ALLOWED_AUTO = 1.15, 1.1
 BATCHES, BATCH_SECONDS = 8, 0.06
-"""So many batches of runs in a process, of so many seconds each."""
+"""Number of batches of runs in a process, and the duration of a batch."""
 
 
 @dataclass(frozen=True)
-class Taken:
-    """Milliseconds of a run."""
+class Timing:
+    """Wall time and CPU time of a run in milliseconds."""
 
     wall: float
     cpu: float
@@ -56,7 +62,7 @@ def runtime(model: onnx.ModelProto, threads: int) -> Any:
 
 
 def way(graph: Graph, name: str, threads: int) -> Callable[[], list[np.ndarray]]:
-    """Return a function that runs a graph in a way, or in a form of native loops."""
+    """Return a function that runs a graph in a way, or with an option of native loops."""
     if name == "plain":
         session = runtime(graph.model, threads)
         return lambda: session.run(None, graph.feeds)
@@ -69,8 +75,8 @@ def way(graph: Graph, name: str, threads: int) -> Callable[[], list[np.ndarray]]
     return lambda: list(compiled.run(graph.feeds).values())
 
 
-def measured(run: Callable[[], object]) -> Taken:
-    """Return the least time of a run, and the least of all cores, in batches of runs."""
+def measure_in_batches(run: Callable[[], object]) -> Timing:
+    """Return the least wall time and the least CPU time of a run over batches of runs."""
     start = time.perf_counter()
     while time.perf_counter() - start < 2 * BATCH_SECONDS:
         run()
@@ -83,21 +89,21 @@ def measured(run: Callable[[], object]) -> Taken:
         for _ in range(count):
             run()
         batches.append((time.perf_counter() - wall, time.process_time() - cpu))
-    return Taken(*(min(column) * 1e3 / count for column in zip(*batches, strict=True)))
+    return Timing(*(min(column) * 1e3 / count for column in zip(*batches, strict=True)))
 
 
-def in_a_process(kind: str, name: str, how: str, threads: int) -> Taken:
-    """Return what a way takes in a process of its own."""
+def measure_in_new_process(kind: str, name: str, how: str, threads: int) -> Timing:
+    """Measure a way in a new process."""
     words = [sys.executable, __file__, "--measure", kind, name, how, str(threads)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    return Taken(**json.loads(done.stdout.splitlines()[-1]))
+    return Timing(**json.loads(done.stdout.splitlines()[-1]))
 
 
 # --- comparing ------------------------------------------------------------------------------------
 
 
 def check(graph: Graph, names: Iterable[str]) -> None:
-    """Refuse to compare the times of different numbers."""
+    """Raise an error if a way returns other numbers than plain ONNX Runtime."""
     expected = way(graph, "plain", 1)()
     for name in names:
         for ours, plain in zip(way(graph, name, 1)(), expected, strict=True):
@@ -106,25 +112,25 @@ def check(graph: Graph, names: Iterable[str]) -> None:
 
 def best(
     kind: str, name: str, ways: tuple[str, ...], threads: int, rounds: int
-) -> dict[str, Taken]:
-    """Return the minima of all ways, whose processes alternate."""
-    samples: dict[str, list[Taken]] = {how: [] for how in ways}
+) -> dict[str, Timing]:
+    """Return the minima of all ways; their processes alternate."""
+    samples: dict[str, list[Timing]] = {how: [] for how in ways}
     for _ in range(rounds):
         for how in ways:
-            samples[how].append(in_a_process(kind, name, how, threads))
+            samples[how].append(measure_in_new_process(kind, name, how, threads))
     return {
-        how: Taken(min(each.wall for each in timings), min(each.cpu for each in timings))
+        how: Timing(min(each.wall for each in timings), min(each.cpu for each in timings))
         for how, timings in samples.items()
     }
 
 
-def missed(name: str, timings: dict[str, Taken]) -> list[str]:
-    """Return what takes longer than it may, in words."""
+def missed(name: str, timings: dict[str, Timing]) -> list[str]:
+    """Return a message for each time that exceeds its threshold."""
     if "plain" in timings:
         pairs = [(how, timings["plain"], ALLOWED) for how in ("run", "file")]
     else:
         forms = [timings[form] for form in FORMS if form != "auto"]
-        faster = Taken(min(f.wall for f in forms), min(f.cpu for f in forms))
+        faster = Timing(min(f.wall for f in forms), min(f.cpu for f in forms))
         pairs = [("auto", faster, ALLOWED_AUTO)]
     return [
         f"{name}, {how}: {word} {getattr(timings[how], word) / getattr(other, word):.2f}"
@@ -135,7 +141,7 @@ def missed(name: str, timings: dict[str, Taken]) -> list[str]:
 
 
 def table(kind: str, names: Iterable[str], threads: int, rounds: int) -> list[str]:
-    """Print what all ways take; return what takes too long."""
+    """Print the times of all ways and return a message for each missed threshold."""
     ways = WAYS if kind == "graphs" else FORMS
     print(f"\n| {kind}, threads: {threads} | " + " | ".join(f"{w} wall | cpu" for w in ways) + " |")
     print("|---" * (1 + 2 * len(ways)) + "|")
@@ -149,7 +155,7 @@ def table(kind: str, names: Iterable[str], threads: int, rounds: int) -> list[st
 
 
 def main() -> None:
-    """Print tables; exit with 1 if something takes longer than it may."""
+    """Print the tables and exit with code 1 if a time exceeds its threshold."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -159,7 +165,7 @@ def main() -> None:
     kinds = {"graphs": GRAPHS, "loops": LOOPS}
     if words.measure:
         kind, name, how, threads = words.measure
-        print(json.dumps(vars(measured(way(kinds[kind][name](), how, int(threads))))))
+        print(json.dumps(vars(measure_in_batches(way(kinds[kind][name](), how, int(threads))))))
         return
     print(f"onnxruntime {onnxruntime.__version__}, milliseconds a run")
     late = []
@@ -170,7 +176,7 @@ def main() -> None:
         for threads in words.threads if names else ():
             late += table(kind, names, threads, words.rounds)
     if late:
-        sys.exit("takes too long: " + "; ".join(late))
+        sys.exit("thresholds exceeded: " + "; ".join(late))
 
 
 if __name__ == "__main__":

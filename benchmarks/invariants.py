@@ -1,11 +1,11 @@
-"""What an invariant product costs in a loop, written as Einsum and in other ways, beside MatMul.
+"""Measure loop-invariant code motion: the cost of an invariant product in a loop, in eight formulations.
 
     python benchmarks/invariants.py [--size 300] [--iterations 400] [--rounds 9]
 
-Each loop runs `x = 0.5 * x + f(p, q)[0]` for a product f of the same two matrices. What every iteration
-computes alike is computed once, before the loop; so the loop costs the same however the product is
-written. Samples are taken in turn; a figure is the least of milliseconds for a run.
-Ends with an error if one takes more than 3 times as long as MatMul.
+Each loop runs `x = 0.5 * x + f(p, q)[0]` for a product f of the same two matrices. The compiler moves
+loop-invariant operations out of the loop, so the cost must not depend on the formulation of the product.
+Samples alternate. A figure is the least time of a run in milliseconds. The exit code is 1 if a formulation
+takes more than 3 times as long as MatMul.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.session import Session
 
 STANDARD = Placement("cpu", native="off")
-"""By the runtime's own operators: native loops have a benchmark of their own."""
+"""Standard ONNX Runtime operators; `native.py` measures native loops."""
 
 Work = Callable[[Builder, Value, Value], Value]
-MOST = 3.0
+MAX_RATIO = 3.0
 
 
 def _first_row(b: Builder, product: Value) -> Value:
@@ -51,7 +51,7 @@ WAYS: Mapping[str, Work] = {
     ),
     "Reshape": lambda b, p, q: b.op("Transpose", b.op("MatMul", p, _square(b, _flat(b, q), q))),
 }
-"""Products by what they are made of; the first one is what the others are compared with."""
+"""Formulations of the product by name; the first is the reference."""
 
 
 def _square(b: Builder, flat: Value, like: Value) -> Value:
@@ -59,7 +59,7 @@ def _square(b: Builder, flat: Value, like: Value) -> Value:
 
 
 def program(work: Work, size: int) -> Program:
-    """The loop."""
+    """Build the loop for one formulation of the product."""
     b = Builder()
     steps = b.new("int64", (), "steps")
     p, q = (b.new("float64", (size, size), name) for name in "pq")
@@ -75,8 +75,8 @@ def program(work: Work, size: int) -> Program:
     return Program("p", tuple(map(Input, (steps, p, q, x0))), tuple(b.ops), (Output("x", final),))
 
 
-def least(size: int, iterations: int, rounds: int) -> dict[str, float]:
-    """Milliseconds for a run, way by way."""
+def least_milliseconds(size: int, iterations: int, rounds: int) -> dict[str, float]:
+    """Return the least milliseconds of a run by formulation."""
     rng = np.random.default_rng(1)
     inputs = {name: rng.normal(0, size**-0.5, (size, size)) for name in "pq"}
     inputs |= {"steps": np.array(iterations), "x0": np.linspace(-1, 1, size)}
@@ -94,13 +94,13 @@ def least(size: int, iterations: int, rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a table."""
+    """Print the table and exit with code 1 if a threshold is missed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=300)
     parser.add_argument("--iterations", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
-    times = least(options.size, options.iterations, options.rounds)
+    times = least_milliseconds(options.size, options.iterations, options.rounds)
     print(
         f"onnxruntime {onnxruntime.__version__}, {options.size} x {options.size}, "
         f"{options.iterations} iterations"
@@ -109,9 +109,11 @@ def main() -> None:
     print("|---|---|---|")
     for name, milliseconds in times.items():
         print(f"| {name} | {milliseconds:.1f} | {milliseconds / times['MatMul']:.2f} |")
-    slow = [name for name, milliseconds in times.items() if milliseconds > MOST * times["MatMul"]]
+    slow = [
+        name for name, milliseconds in times.items() if milliseconds > MAX_RATIO * times["MatMul"]
+    ]
     if slow:
-        sys.exit(f"more than {MOST} times MatMul: {', '.join(slow)}")
+        sys.exit(f"more than {MAX_RATIO} times MatMul: {', '.join(slow)}")
     print("all thresholds hold")
 
 

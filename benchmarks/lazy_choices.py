@@ -1,10 +1,10 @@
-"""What a choice costs that computes only one of its sides, beside one that computes both.
+"""Compare branches that compute one side (`If`) with branches that compute both sides (`Where`).
 
     python benchmarks/lazy_choices.py [--iterations 20000] [--rounds 9]
 
-A loop calculates `x = f(x) if go else x` for bodies f of growing work; `go` is true in none, half
-and all of the iterations. "both" computes f always (a `Where`), "one" only where it is wanted (an
-`If`). Samples are taken in turn; a figure is the median of microseconds for each iteration.
+A loop calculates `x = f(x) if go else x` for bodies f of growing cost. `go` is true in 0, 50 and 100 % of
+the iterations. "both" always computes f and selects with `Where`. "one" computes f only in the iterations
+with a true `go`, with `If`. Samples alternate. A figure is the median in microseconds per iteration.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.session import Session
 
 STANDARD = Placement("cpu", native="off")
-"""By the runtime's own operators: native loops have a benchmark of their own."""
+"""Standard ONNX Runtime operators; `native.py` measures native loops."""
 
 Work = Callable[[ModelBuilder, Value], Value]
 Way = Callable[[ModelBuilder, Value, Work, Value], Value]
 
 
 def both(b: ModelBuilder, go: Value, work: Work, x: Value) -> Value:
-    """Both sides are computed."""
+    """Compute both sides and select with `Where`."""
     return b.op("Where", go, work(b, x), x)
 
 
 def one(b: ModelBuilder, go: Value, work: Work, x: Value) -> Value:
-    """Only the side is computed that is wanted."""
+    """Compute only the side that the condition selects, with `If`."""
     return choose(b, go, lambda inner: [work(inner, x)], lambda inner: [x], "choice")[0]
 
 
 def chain(op_type: str, times: int) -> Work:
-    """`times` operations of one kind, one after the other."""
+    """Return a body of `times` operations of one kind in a row."""
 
     def work(b: ModelBuilder, x: Value) -> Value:
         for _ in range(times):
@@ -54,13 +54,13 @@ def chain(op_type: str, times: int) -> Work:
 
 
 def product(size: int) -> Work:
-    """A product with a square matrix."""
+    """Return a body that multiplies by a square matrix."""
     weights = np.random.default_rng(1).normal(0, 0.5 / size**0.5, (size, size))
     return lambda b, x: b.op("MatMul", b.constant(weights), x)
 
 
 def program(way: Way, work: Work, size: int) -> Program:
-    """The loop; `every` says in which of four iterations `go` is true."""
+    """Build the loop; `every` is the number of iterations out of four in which `go` is true."""
     b = ModelBuilder()
     steps, every = b.new("int64", (), "steps"), b.new("int64", (), "every")
     x0 = b.new("float64", (size,), "x0")
@@ -75,8 +75,8 @@ def program(way: Way, work: Work, size: int) -> Program:
     return Program("p", tuple(map(Input, (steps, every, x0))), tuple(b.ops), (Output("x", final),))
 
 
-def prepared(program: Program) -> Program:
-    """The program after all passes but the one that this is about."""
+def prepare_without_sinking(program: Program) -> Program:
+    """Apply all passes except `sink_into_branches`, which would convert a `Where` into an `If`."""
     return prepare(
         program, tuple(apply for apply in ONNXRUNTIME if apply is not sink_into_branches)
     )
@@ -85,7 +85,7 @@ def prepared(program: Program) -> Program:
 def medians(
     sessions: Sequence[Session], inputs: dict[str, np.ndarray], iterations: int, rounds: int
 ) -> list[float]:
-    """Microseconds for each iteration."""
+    """Return the median microseconds per iteration of each session."""
     samples: list[list[float]] = [[] for _ in sessions]
     for _ in range(rounds + 1):
         for session, times in zip(sessions, samples, strict=True):
@@ -114,7 +114,7 @@ CASES: dict[str, tuple[Work, int]] = {
 
 
 def main() -> None:
-    """Print a table."""
+    """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--iterations", type=int, default=20000)
     parser.add_argument("--rounds", type=int, default=9)
@@ -123,7 +123,10 @@ def main() -> None:
     print(f"{'work, elements':>16} {'true':>5} {'both':>8} {'one':>8}")
     for name, (work, size) in CASES.items():
         iterations = max(200, options.iterations // max(1, size // 30))
-        sessions = [Session(prepared(program(way, work, size)), STANDARD) for way in (both, one)]
+        sessions = [
+            Session(prepare_without_sinking(program(way, work, size)), STANDARD)
+            for way in (both, one)
+        ]
         for every in (0, 2, 4):
             inputs = {
                 "steps": np.array(iterations),

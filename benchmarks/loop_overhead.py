@@ -1,19 +1,19 @@
-"""What a loop costs: our compiled model beside a hand-written ONNX Loop and other ways to run it.
+"""Compare the loop overhead of a compiled model with a hand-written ONNX Loop and other implementations.
 
     python benchmarks/loop_overhead.py [--iterations 20000] [--rounds 15]
 
 For each body the same arithmetic is run by
 
 - ours: the MDF model compiled by mdf_loop, one run of all iterations;
-- hand: an ONNX Loop of the same operations written by hand, in ONNX Runtime, same process;
+- hand: a hand-written ONNX Loop of the same operations in ONNX Runtime, same process;
 - numpy: a plain Python loop over numpy arrays;
 - engine: modeci_mdf's own engine, the body as a stateful node, one evaluate() per iteration;
 - reference: onnx's ReferenceEvaluator on the hand-written model.
 
-Samples of all of them are taken in turn, so that they see the same machine; a figure is the
-median, a ratio the ratio of medians. Two sessions of one and the same model differ by up to 10 %
-for very small bodies (where their memory happens to lie), so several of each are made in turn
-and used in turn. Compile times are apart.
+Samples of all ways alternate, so that all see the same state of the machine. A figure is a median, and a
+ratio is a ratio of medians. For very small bodies, two sessions of the same model differ by up to 10 %
+because of their memory addresses. Several sessions of each way are therefore created and used in turn.
+Compile times are listed separately.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.session import Session
 
 STANDARD = Placement("cpu", native="off")
-"""By the runtime's own operators: native loops have a benchmark of their own."""
+"""Standard ONNX Runtime operators; `native.py` measures native loops."""
 
 Array = np.ndarray
 ONE, DT = 1.0000001, 5e-5
@@ -51,7 +51,7 @@ FN = {"a": -1 / 3, "c": 1.0, "d": 0.0, "I": 0.5, "tau_v": 1.0, "b": 0.8, "g": 0.
 
 @dataclass(frozen=True)
 class Body:
-    """One loop body in every form: MDF expressions, ONNX operations, numpy."""
+    """A loop body in every form: MDF expressions, ONNX operations and a numpy function."""
 
     name: str
     initial: dict[str, Array]
@@ -63,7 +63,7 @@ class Body:
 
 
 def chain(n: int) -> Body:
-    """A chain of n additions and multiplications in a row."""
+    """Return a body of n alternating additions and multiplications."""
     expression, ops, last = "x", [], "x"
     for k in range(n):
         symbol, op_type = ("*", "Mul") if k % 2 else ("+", "Add")
@@ -88,7 +88,7 @@ def chain(n: int) -> Body:
 
 
 def fitzhugh_nagumo() -> Body:
-    """One Euler step of the FitzHugh-Nagumo neuron."""
+    """Return one Euler step of the FitzHugh-Nagumo neuron."""
     ops = [
         ("Mul", ["a", "V"], "m1"),
         ("Mul", ["m1", "V"], "m2"),
@@ -127,7 +127,7 @@ def fitzhugh_nagumo() -> Body:
 
 
 def recurrent_network() -> Body:
-    """One step of 100 tanh units."""
+    """Return one step of a recurrent network with 100 tanh units."""
 
     def step(r: Array) -> tuple[Array]:
         return (np.tanh(r @ WEIGHTS + 0.1),)
@@ -154,7 +154,7 @@ BODIES = (chain(1), chain(8), chain(32), fitzhugh_nagumo(), recurrent_network())
 
 
 def loop_graph(body: Body) -> dict[str, object]:
-    """The MDF graph with the body in a loop node; the trip count is an input."""
+    """Return an MDF graph that runs the body in a loop node; the trip count is an input."""
     names = list(body.initial)
     nodes = {
         "step": {
@@ -185,7 +185,7 @@ def loop_graph(body: Body) -> dict[str, object]:
 
 
 def hand_written(body: Body) -> onnx.ModelProto:
-    """An ONNX Loop of the same operations, constants as initializers, condition passed through."""
+    """Build an ONNX Loop of the same operations, with constants as initializers."""
 
     def info(name: str, array: Array) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, TensorProto.DOUBLE, array.shape)
@@ -217,7 +217,10 @@ def hand_written(body: Body) -> onnx.ModelProto:
 
 
 def engine_graph(body: Body) -> object:
-    """The body as a node with stateful parameters; new values see old ones through functions."""
+    """Return a graph of one stateful node for modeci_mdf's engine.
+
+    The functions of the node compute all new values from the old values before the parameters change.
+    """
     from modeci_mdf.mdf import Function, Graph, Node, OutputPort, Parameter
 
     node = Node(id="A")
@@ -233,7 +236,7 @@ def engine_graph(body: Body) -> object:
 
 
 def numpy_loop(body: Body, n: int) -> tuple[Array, ...]:
-    """The same arithmetic in a plain loop."""
+    """Run the body in a plain Python loop and return the final values."""
     values = tuple(body.initial.values())
     for _ in range(n):
         values = body.step(*values)
@@ -247,7 +250,7 @@ SESSIONS = 8
 
 
 def hand_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-    """The hand-written model in ONNX Runtime with our own settings."""
+    """Load the hand-written model in ONNX Runtime with the session options of mdf_loop."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     return onnxruntime.InferenceSession(
@@ -256,14 +259,14 @@ def hand_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """Return the wall time of one call in seconds."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
 def measure(body: Body, iterations: int, rounds: int) -> dict[str, float]:
-    """Time per iteration (us) of every way, ratios to the hand-written loop, compile time in ms."""
+    """Return microseconds per iteration of every way, the ratio to the hand-written loop, and compile ms."""
     graph = loop_graph(body)
     feeds = {"n": np.array(iterations)}
     start = time.perf_counter()
@@ -314,7 +317,7 @@ def measure(body: Body, iterations: int, rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print one table, ratios first."""
+    """Print the table, ratios first."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--iterations", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=48)
@@ -337,7 +340,7 @@ def main() -> None:
             f"| {f['reference'] / f['ours']:.0f} | {f['numpy'] / f['ours']:.2f} "
             f"| {times} | {f['compile ms']:.0f} |"
         )
-    print("\nus per iteration; compile: reading, emitting and session, before the first run")
+    print("\nus per iteration; compile ms: reading, compiling and creating the session")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,22 @@
-"""What a model over time costs: ours beside modeci_mdf's engine and a numpy loop written by hand.
+"""Compare models over time in mdf_loop, modeci_mdf's engine and hand-written numpy loops.
 
     python benchmarks/models_over_time.py [--models FOLDER] [--steps 2000] [--rounds 15]
 
 For each model the same steps are run by
 
 - ours: compiled by mdf_loop, one run of all steps;
-- engine: modeci_mdf's own engine as shipped, one `evaluate(time_increment=dt)` a step;
-- stubbed: the same engine without its debug texts: `_params_info` and `_val_info` give "" in
-  modelspec.utils, where expressions are evaluated, and in modeci_mdf.execution_engine. Nobody
-  sees these texts, yet they are most of the engine's time;
-- numpy: the loop of `benchmarks/numpy_loops`, checked to give the same numbers first.
+- engine: the unmodified engine of modeci_mdf, one `evaluate(time_increment=dt)` per step;
+- stubbed: the same engine without its debug texts. `_params_info` and `_val_info` return "" in
+  modelspec.utils, which evaluates expressions, and in modeci_mdf.execution_engine. These texts are not
+  shown, but they take most of the engine's time;
+- numpy: the loop of `benchmarks/numpy_loops`, after a check that it computes the same numbers.
 
-Samples of all are taken in turn, so that they see the same machine; a figure is the minimum, a
-ratio the ratio of minima. The totals of 100 steps are from the file to the results: reading,
-compiling, sessions and steps, in a process that has everything imported; and as whole processes.
+Samples of all ways alternate, so that all see the same state of the machine. A figure is a minimum, and a
+ratio is a ratio of minima. The totals of 100 steps include reading, compiling, sessions and steps. They are
+measured in a process with all imports done, and as whole processes.
 
-The exit code is 1 if a model misses a threshold: a step 200 times faster than the engine's, 20
-times faster than the stubbed engine's, and a faster total.
+The exit code is 1 if a model misses a threshold. A step must be 200 times faster than a step of the engine
+and 20 times faster than a step of the stubbed engine, and the total must be faster.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ import mdf_loop
 
 MODELS = Path(__file__).parent / "models"
 DT = {"FN": 5e-5, "HH": 2.5e-5}
-"""Seconds a step; 0.1 for all others."""
+"""Seconds per step by model; the default is 0.1."""
 
 THRESHOLDS = {"engine": 200.0, "stubbed": 20.0, "total": 1.0}
-"""What each ratio to ours must be, at least."""
+"""Smallest ratio of each way to ours."""
 
 SHORT = 100
-"""Steps of the totals."""
+"""Number of steps of the totals."""
 
 OURS = """
 import sys, mdf_loop
@@ -69,7 +69,7 @@ engine.evaluate()
 for _ in range(int(sys.argv[3]) - 1):
     engine.evaluate(time_increment=float(sys.argv[2]))
 """
-"""Whole programs that run a model: path, dt, steps."""
+"""Programs that run a model; their arguments are path, dt and steps."""
 
 
 # --- the engine -------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ for _ in range(int(sys.argv[3]) - 1):
 
 @contextlib.contextmanager
 def stubbed() -> Iterator[None]:
-    """The engine without its debug texts."""
+    """Replace the debug texts of the engine by empty texts inside this context."""
     names = ("_params_info", "_val_info")
     places = [(m, n) for m in (modelspec.utils, execution_engine) for n in names]
     originals = [getattr(module, name) for module, name in places]
@@ -88,16 +88,16 @@ def stubbed() -> Iterator[None]:
         setattr(module, name, function)
 
 
-def started(path: Path) -> Any:
-    """The engine after its first evaluation, in which no time has passed."""
+def start_engine(path: Path) -> Any:
+    """Return the engine after its first evaluation at time 0."""
     with contextlib.redirect_stdout(io.StringIO()):
         engine = execution_engine.EvaluableGraph(load_mdf(str(path)).graphs[0])
         engine.evaluate()
     return engine
 
 
-def go_on(engine: Any, steps: int, dt: float) -> None:
-    """Evaluate again and again."""
+def advance(engine: Any, steps: int, dt: float) -> None:
+    """Evaluate the engine `steps` times."""
     with contextlib.redirect_stdout(io.StringIO()):
         for _ in range(steps):
             engine.evaluate(time_increment=dt)
@@ -107,14 +107,14 @@ def go_on(engine: Any, steps: int, dt: float) -> None:
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """Return the wall time of one call in seconds."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
 def check(name: str, ours: Any, by_hand: dict[str, np.ndarray]) -> None:
-    """Refuse to compare the times of different numbers."""
+    """Raise an error if the two ways return different numbers."""
     assert set(ours) == set(by_hand), f"{name}: other outputs"
     for output, array in ours.items():
         expected = by_hand[output]
@@ -123,12 +123,12 @@ def check(name: str, ours: Any, by_hand: dict[str, np.ndarray]) -> None:
 
 
 def steps_cost(name: str, path: Path, steps: int, rounds: int) -> dict[str, float]:
-    """Seconds a step of every way."""
+    """Return the least seconds per step of every way."""
     dt, constants = DT.get(name, 0.1), parameters(yaml.safe_load(path.read_text()))
     compiled = mdf_loop.compile(path, device="cpu")
     check(name, compiled.run(steps=steps, dt=dt), LOOPS[name](constants, steps, dt))
-    engine = started(path)
-    few = max(int(0.05 / seconds(lambda: go_on(engine, 1, dt))), 2)
+    engine = start_engine(path)
+    few = max(int(0.05 / seconds(lambda: advance(engine, 1, dt))), 2)
     best: dict[str, float] = {}
 
     def sample(way: str, n: int, run: Callable[[], object]) -> None:
@@ -137,19 +137,19 @@ def steps_cost(name: str, path: Path, steps: int, rounds: int) -> dict[str, floa
     for _ in range(rounds):
         sample("ours", steps, lambda: compiled.run(steps=steps, dt=dt))
         sample("numpy", steps // 4, lambda: LOOPS[name](constants, steps // 4, dt))
-        sample("engine", few, lambda: go_on(engine, few, dt))
+        sample("engine", few, lambda: advance(engine, few, dt))
         with stubbed():
-            sample("stubbed", 20, lambda: go_on(engine, 20, dt))
+            sample("stubbed", 20, lambda: advance(engine, 20, dt))
     return best
 
 
 def totals(name: str, path: Path, rounds: int) -> dict[str, float]:
-    """Seconds from the file to the results of a short run."""
+    """Return the least seconds from the file to the results of a short run, for every way."""
     dt = DT.get(name, 0.1)
     programs = {"process": OURS, "engine process": ENGINE}
     ways: dict[str, Callable[[], object]] = {
         "total": lambda: mdf_loop.compile(path, device="cpu").run(steps=SHORT, dt=dt),
-        "engine total": lambda: go_on(started(path), SHORT - 1, dt),
+        "engine total": lambda: advance(start_engine(path), SHORT - 1, dt),
     }
     with tempfile.TemporaryDirectory() as cache:
         for way, program in programs.items():
@@ -160,7 +160,7 @@ def totals(name: str, path: Path, rounds: int) -> dict[str, float]:
 
 
 def run_program(program: str, arguments: list[str], cache: str) -> None:
-    """A Python of its own, which finds its modules compiled, as after an installation."""
+    """Run a program in a new Python process that reuses compiled bytecode from `cache`."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run(
         [sys.executable, "-c", program, *arguments],
@@ -172,7 +172,7 @@ def run_program(program: str, arguments: list[str], cache: str) -> None:
 
 # --- the table --------------------------------------------------------------------------------
 
-HEADS = (
+HEADINGS = (
     *("model", "engine / ours", "stubbed / ours", "numpy / ours"),
     *("ours", "engine", "stubbed", "numpy"),
     *("engine / ours, 100 steps", "ours", "engine"),
@@ -181,7 +181,7 @@ HEADS = (
 
 
 def row(name: str, best: dict[str, float]) -> str:
-    """One line of the table, ratios before times."""
+    """Format one line of the table, ratios before times."""
     ours = best["ours"]
     ratios = [
         f"{best[way] / ours:.{1 if way == 'numpy' else 0}f}"
@@ -196,18 +196,18 @@ def row(name: str, best: dict[str, float]) -> str:
 
 
 def missed(name: str, best: dict[str, float]) -> list[str]:
-    """Sentences about the thresholds that the model misses."""
+    """Return a message for each threshold that the model misses."""
     ratios = {way: best[way] / best["ours"] for way in ("engine", "stubbed")}
     ratios["total"] = best["engine total"] / best["total"]
     return [
-        f"{name}: {way} / ours is {ratio:.3g}, not {THRESHOLDS[way]:g}"
+        f"{name}: {way} / ours: {ratio:.3g} is below {THRESHOLDS[way]:g}"
         for way, ratio in ratios.items()
         if ratio < THRESHOLDS[way]
     ]
 
 
 def main() -> int:
-    """Print one table; 1 if a threshold is missed."""
+    """Print the table; return exit code 1 if a threshold is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--models", type=Path, default=MODELS, help="folder of FN.yaml, ...")
     parser.add_argument("--steps", type=int, default=2000)
@@ -216,7 +216,7 @@ def main() -> int:
     versions = f"onnxruntime {onnxruntime.__version__}, numpy {np.__version__}"
     print(f"Python {platform.python_version()}, {versions}, modeci-mdf {modeci_version}", end=", ")
     print(f"{platform.machine()}, one thread; {options.steps} steps a run, float64\n")
-    print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
+    print(f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}")
     problems: list[str] = []
     for name in LOOPS:
         path = options.models / f"{name}.yaml"

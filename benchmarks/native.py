@@ -1,22 +1,26 @@
-"""What a step of a native loop costs, beside what people write by hand for speed.
+"""Compare native loops with hand-written loops in ONNX, numba, JAX, numpy and Python.
 
     python benchmarks/native.py [--only CASE] [--steps N] [--rounds 15] [--native auto|require]
                                 [--figure docs/images/native.svg]
 
-Each case of `native_peers` is a model of MDF and the same loop by hand. Ways:
+Each case of `native_peers` is an MDF model and the same loop written by hand. The ways are:
 
-- ours: compiled by mdf_loop, `native="auto"`; the whole `run`, and the loop alone: one call of the
-  session for all steps, without what `run` does around it;
-- standard: the same with `native="off"`: ONNX Runtime's Loop or Scan;
-- ONNX Loop: written by hand, in ONNX Runtime;
-- numba: loops over cells, into rows that are there and were touched; `fresh`, into new ones;
-- JAX: `jit` of `lax.scan`, float64; numpy; and Python's floats, where a cell is alone.
+- ours: compiled by mdf_loop with `native="auto"`. `ours` is the whole `run`. `ours, loop` is one call of the
+  session for all steps, without the fixed costs of `run`;
+- standard: the same with `native="off"`, as Loop or Scan of ONNX Runtime;
+- ONNX Loop: a hand-written ONNX model in ONNX Runtime;
+- numba: loops over cells that write into preallocated rows; `fresh` allocates new rows in each call;
+- JAX: `jit` of `lax.scan`, float64;
+- numpy: a loop over arrays;
+- Python: a loop over floats, for cases with a single cell.
 
-numba and JAX are no dependencies of mdf_loop: where they are not installed, their columns are empty.
-All compute on one thread. The numbers of all ways are compared first. Samples are taken in turn,
-short ones of the second of two calls; figures are minima in microseconds a step. Making code is apart: the first call less the best one.
+numba and JAX are not dependencies of mdf_loop. Their columns are empty if they are not installed. All ways
+compute on one thread. The benchmark first compares the numbers of all ways. Samples alternate. If a call is
+short, the second of two calls is measured. Figures are minima in microseconds per step. Compile times are
+listed separately: the time of the first call minus the least time.
 
-The exit code is 1 if a threshold is missed; without numba or JAX theirs are not looked at.
+The exit code is 1 if a threshold is missed. Thresholds of numba and JAX are ignored if they are not
+installed.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ from pathlib import Path
 import numpy as np
 from native_peers import CASES, Case
 from native_peers.onnx_loop import by_onnx
-from native_peers.system import Made, by_jax, by_numba, by_numpy
+from native_peers.system import NamedArrays, by_jax, by_numba, by_numpy
 
 import mdf_loop
 from mdf_loop.api.compiled import CompiledModel
@@ -55,15 +59,15 @@ from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.onnxruntime import session as onnxruntime_session
 from mdf_loop.specification import specify
 
-Way = Callable[[], Made]
+Way = Callable[[], NamedArrays]
 
-LONG = 0.3
-"""Seconds after which a way has enough samples, if it has the fewest."""
+ENOUGH_SECONDS = 0.3
+"""Seconds of samples after which a way with at least `MIN_SAMPLES` is not sampled again."""
 
-FEWEST = 3
+MIN_SAMPLES = 3
 
-WARM = 0.02
-"""Seconds: what takes less is called once before it is timed, since others have filled the caches."""
+WARM_UP_SECONDS = 0.02
+"""Seconds below which a call is preceded by a warm-up call, because other ways evict its caches."""
 
 ENDLESS = 10**12
 
@@ -73,12 +77,12 @@ WAYS = (
 )
 
 PEERS = {"numba": "numba", "JAX": "jax"}
-"""Ways that need what may not be there."""
+"""Optional packages by way."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What ratios may be: ours to numba and to JAX at most, the standard way to ours at least."""
+    """Largest ratios of ours to numba and to JAX, and the smallest ratio of standard to ours."""
 
     numba: float | None
     jax: float | None
@@ -98,29 +102,29 @@ THRESHOLDS: Mapping[tuple[str, str], Limits] = {
     ("RNN 500", "run"): Limits(1.2, 1.3, 4),
     ("sweep of 1e3, FN", "run"): Limits(None, 1.5, 8),
 }
-"""By case, and by what of ours is looked at: the whole run, or the loop alone."""
+"""Limits by case and by part: the whole run, or the loop alone."""
 
 
 # --- our ways ---------------------------------------------------------------------------------
 
 
 def compiled(case: Case, native: str) -> CompiledModel:
-    """The model, ready to run."""
+    """Compile the model of a case."""
     model = case.model()
     return mdf_loop.compile(model, device="cpu", native=native, max_iterations=ENDLESS)
 
 
-def whole(case: Case, model: CompiledModel, steps: int) -> Way:
-    """`run`, and of its results what others compute."""
-    return lambda: case.taken(model.run(**case.run_of(steps)))
+def whole_run(case: Case, model: CompiledModel, steps: int) -> Way:
+    """Return a function that calls `run` and selects the outputs of the comparison."""
+    return lambda: case.select_outputs(model.run(**case.run_of(steps)))
 
 
-def alone(case: Case, model: CompiledModel, steps: int) -> Way:
-    """One call of the session, for all iterations of the loop."""
+def loop_only(case: Case, model: CompiledModel, steps: int) -> Way:
+    """Return a function that calls the session once for all iterations of the loop."""
     arguments = case.run_of(steps)
     if case.dt is None:
         arrays, _, evaluation = model.prepare(arguments["inputs"])
-        return lambda: case.taken(evaluation.run(arrays))
+        return lambda: case.select_outputs(evaluation.run(arrays))
     specification = specify(**arguments)
     bound = model.prepared.bound(specification)
     session = model.prepared.over_time(specification, bound)
@@ -129,11 +133,11 @@ def alone(case: Case, model: CompiledModel, steps: int) -> Way:
     later = session.later(initial_state, brief=brief, thinned=False)
     inputs = session.given(bound, 1, steps)
     feeds = session.going_on(later, inputs, initial_state, steps - 1, steps - 1, case.dt)
-    never = Stopping()  # a run has one for all of its calls
+    never = Stopping()  # a run shares one object among its calls
 
-    def run() -> Made:
+    def run() -> NamedArrays:
         arrays = later.run(feeds, never)
-        if not case.has_rows:
+        if not case.has_recorded_rows:
             state = session.held(arrays)
             return {name: state[of] for name, of in case.outputs.items()}
         return {name: case.by_step(arrays[output]) for name, output in case.outputs.items()}
@@ -146,7 +150,7 @@ def alone(case: Case, model: CompiledModel, steps: int) -> Way:
 
 @dataclass
 class Measured:
-    """What a case has taken: seconds a step, seconds to make code, what was native."""
+    """Times of a case: seconds per step, seconds to compile, and notes on native loops by way."""
 
     steps: int
     best: dict[str, float]
@@ -154,14 +158,14 @@ class Measured:
     native: dict[str, str]
 
     def ratio(self, one: str, other: str) -> float | None:
-        """How many times one way takes what another does; None if one was not measured."""
+        """Return the ratio of the times of two ways, or None if a way was not measured."""
         if one in self.best and other in self.best:
             return self.best[one] / self.best[other]
         return None
 
 
 def ways_of(case: Case, steps: int, native: str = "auto") -> dict[str, Callable[[], Way]]:
-    """What makes each way that can be had here ready."""
+    """Return a function for each available way that prepares this way."""
     system, n = case.system(steps), case.iterations(steps)
     models: dict[str, CompiledModel] = {}
 
@@ -171,20 +175,20 @@ def ways_of(case: Case, steps: int, native: str = "auto") -> dict[str, Callable[
         return models[word]
 
     ways: dict[str, Callable[[], Way]] = {
-        "ours": lambda: whole(case, model(native), steps),
-        "ours, loop": lambda: alone(case, model(native), steps),
-        "standard": lambda: whole(case, model("off"), steps),
-        "standard, loop": lambda: alone(case, model("off"), steps),
+        "ours": lambda: whole_run(case, model(native), steps),
+        "ours, loop": lambda: loop_only(case, model(native), steps),
+        "standard": lambda: whole_run(case, model("off"), steps),
+        "standard, loop": lambda: loop_only(case, model("off"), steps),
         "ONNX Loop": lambda: by_onnx(system, n),
         "numpy": lambda: lambda: by_numpy(system, n),
     }
-    if has("numba"):
+    if is_installed("numba"):
         from native_peers import numba_loops
 
         loop = getattr(numba_loops, case.numba)
         ways["numba"] = lambda: by_numba(system, n, loop)
         ways["numba, fresh"] = lambda: by_numba(system, n, loop, fresh=True)
-    if has("JAX"):
+    if is_installed("JAX"):
         ways["JAX"] = lambda: by_jax(system, n)
     if case.python is not None:
         by_python = case.python
@@ -192,13 +196,13 @@ def ways_of(case: Case, steps: int, native: str = "auto") -> dict[str, Callable[
     return {way: ways[way] for way in WAYS if way in ways}
 
 
-def has(peer: str) -> bool:
-    """Whether what a way needs is installed."""
+def is_installed(peer: str) -> bool:
+    """Return True if the package of a way is installed."""
     return find_spec(PEERS[peer]) is not None
 
 
-def check(case: Case, way: str, arrays: Made, expected: Made) -> None:
-    """Refuse to compare the times of different numbers."""
+def check(case: Case, way: str, arrays: NamedArrays, expected: NamedArrays) -> None:
+    """Raise an error if a way returns different numbers."""
     for name, array in expected.items():
         least = 1e-9 * float(np.max(np.abs(array)))
         actual = np.reshape(arrays[name], np.shape(array))
@@ -207,7 +211,7 @@ def check(case: Case, way: str, arrays: Made, expected: Made) -> None:
 
 
 def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measured:
-    """Make all ways ready, compare their numbers, and take samples in turn."""
+    """Prepare all ways, compare their numbers, and measure alternating samples."""
     if native == "require" and not can_be_native(case, steps):
         native = "auto"
     expected = by_numpy(case.system(steps), case.iterations(steps))
@@ -222,8 +226,8 @@ def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measur
     samples: dict[str, list[float]] = {way: [] for way in ready}
     for _ in range(rounds):
         for way, run in ready.items():
-            if sum(samples[way]) < LONG or len(samples[way]) < FEWEST:
-                if min(samples[way], default=0.0) < WARM:
+            if sum(samples[way]) < ENOUGH_SECONDS or len(samples[way]) < MIN_SAMPLES:
+                if min(samples[way], default=0.0) < WARM_UP_SECONDS:
                     run()
                 samples[way].append(seconds(run))
     best = {way: min(elapsed) for way, elapsed in samples.items()}
@@ -236,7 +240,7 @@ def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measur
 
 
 def can_be_native(case: Case, steps: int) -> bool:
-    """Whether the model may be asked to be native."""
+    """Return True if the model compiles with `native="require"`."""
     try:
         compiled(case, "require").run(**case.run_of(steps))
     except UnsupportedError:
@@ -245,7 +249,7 @@ def can_be_native(case: Case, steps: int) -> bool:
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """Return the wall time of one call in seconds."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
@@ -255,40 +259,40 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def table(heads: tuple[str, ...], rows: list[list[str]]) -> str:
-    """A table of Markdown."""
+    """Format a Markdown table."""
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     return "\n".join((*lines, *(f"| {' | '.join(row)} |" for row in rows)))
 
 
-def shown(number: float | None) -> str:
-    """Three digits, or nothing."""
+def format_number(number: float | None) -> str:
+    """Format a number with three digits; None is an empty text."""
     if number is None:
         return ""
     return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def times(measured: Mapping[str, Measured]) -> str:
-    """Microseconds a step."""
+    """Format the table of microseconds per step."""
     rows = []
     for name, m in measured.items():
         notes = "; ".join(dict.fromkeys(m.native.values()))
-        cells = [shown(m.best[way] * 1e6) if way in m.best else "" for way in WAYS]
+        cells = [format_number(m.best[way] * 1e6) if way in m.best else "" for way in WAYS]
         rows.append([name, str(m.steps), *cells, notes])
     return table(("us a step", "steps", *WAYS, "ours is"), rows)
 
 
 def compile_times(measured: Mapping[str, Measured]) -> str:
-    """Milliseconds to make code; of ours and standard also to read the model."""
+    """Format the table of milliseconds to compile; ours and standard include reading the model."""
     ways = ("ours", "standard", "numba", "JAX")
     rows = [
-        [name, *(shown(m.making[way] * 1e3) if way in m.making else "" for way in ways)]
+        [name, *(format_number(m.making[way] * 1e3) if way in m.making else "" for way in ways)]
         for name, m in measured.items()
     ]
     return table(("ms before the first step", *ways), rows)
 
 
 def ratios(measured: Mapping[str, Measured]) -> tuple[str, list[str]]:
-    """Ratios with their thresholds, and sentences about those that are missed."""
+    """Format the table of ratios with their thresholds, and return a message for each missed threshold."""
     rows, missed = [], []
     for name, m in measured.items():
         for part, suffix in (("run", ""), ("loop", ", loop")):
@@ -305,12 +309,14 @@ def ratios(measured: Mapping[str, Measured]) -> tuple[str, list[str]]:
             row = [name, part]
             for what, ratio, limit in comparisons:
                 at_most = what != "standard / ours"
-                row.append(shown(ratio) + _limit(limit, at_most))
+                row.append(format_number(ratio) + _limit(limit, at_most))
                 if ratio is None or limit is None:
                     continue
                 if ratio > limit if at_most else ratio < limit:
                     least = "at most" if at_most else "at least"
-                    missed.append(f"{name}, {part}: {what} is {ratio:.3g}, not {least} {limit:g}")
+                    missed.append(
+                        f"{name}, {part}: {what} is {ratio:.3g}, limit: {least} {limit:g}"
+                    )
             rows.append(row)
     heads = ("case", "of", "ours / numba", "ours / JAX", "standard / ours")
     return table(heads, rows), missed
@@ -321,27 +327,27 @@ def _limit(limit: float | None, at_most: bool) -> str:
 
 
 def versions() -> str:
-    """What computes."""
+    """Return the versions of Python and of all packages, and the machine."""
     names = ("onnxruntime", "numpy", "llvmlite", *PEERS.values())
     installed = [f"{name} {version(name)}" for name in names if find_spec(name) is not None]
     return f"Python {platform.python_version()}, {', '.join(installed)}, {platform.machine()}"
 
 
 def main() -> int:
-    """Print the tables; 1 if a threshold is missed."""
+    """Print the tables; return exit code 1 if a threshold is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", help="cases whose name begins so")
-    parser.add_argument("--steps", type=int, help="of each case, instead of its own number")
+    parser.add_argument("--only", help="prefix of the names of cases to run")
+    parser.add_argument("--steps", type=int, help="number of steps of every case")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--native", choices=("auto", "require"), default="auto")
-    parser.add_argument("--threads", type=int, default=1, help="of ours and standard")
-    parser.add_argument("--figure", type=Path, help="where to draw the first case")
+    parser.add_argument("--threads", type=int, default=1, help="threads of ours and standard")
+    parser.add_argument("--figure", type=Path, help="file for a figure of the first case")
     options = parser.parse_args()
     onnxruntime_session.THREADS = options.threads
     print(f"{versions()}, one thread, float64\n")
     for peer in PEERS:
-        if not has(peer):
-            print(f"{peer} is not installed: left out\n")
+        if not is_installed(peer):
+            print(f"{peer} is not installed: omitted\n")
     measured: dict[str, Measured] = {}
     for case in CASES:
         if options.only is None or case.name.startswith(options.only):

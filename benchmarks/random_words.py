@@ -1,9 +1,13 @@
-"""Words of the streams, without end, for programs that test random numbers.
+"""Write an endless stream of random words for programs that test random numbers.
 
     python benchmarks/random_words.py trials | dieharder -a -g 200
 
-Layouts: `one`, a stream in its order; `trials`, `sites`, `seeds`: the numbers of 1024 of them in turn, as
-models draw them; `first`, the first number of one trial after the other; `elements`, arrays of 7.
+The layouts are:
+
+- `one`: a single stream in its order;
+- `trials`, `sites`, `seeds`: interleaved numbers of 1024 trials, sites or seeds, in the order of a model;
+- `first`: the first number of each trial;
+- `elements`: arrays of 7 numbers.
 """
 
 from __future__ import annotations
@@ -17,21 +21,21 @@ import numpy as np
 from mdf_loop import streams
 
 BLOCK = 1 << 16
-MANY = np.arange(1024)
+INDICES = np.arange(1024)
 SITE = streams.site("g.A.x#0")
 
 
 def blocks(layout: str) -> Iterator[np.ndarray]:
-    """The words, many at a time."""
+    """Yield blocks of random words in a layout."""
     if layout == "first":
         for k in itertools.count():
             yield streams.squares(0, streams.keys(0, SITE, np.arange(BLOCK) + k * BLOCK))
     keys = {
         "one": lambda: streams.keys(0, SITE),
         "elements": lambda: streams.keys(0, SITE),
-        "trials": lambda: streams.keys(0, SITE, MANY),
-        "sites": lambda: streams.keys(0, streams.sites(f"g.A.x{k}#0" for k in MANY)),
-        "seeds": lambda: streams.keys(MANY, SITE),
+        "trials": lambda: streams.keys(0, SITE, INDICES),
+        "sites": lambda: streams.keys(0, streams.sites(f"g.A.x{k}#0" for k in INDICES)),
+        "seeds": lambda: streams.keys(INDICES, SITE),
     }[layout]()
     count = BLOCK // np.size(keys)
     for k in itertools.count():

@@ -1,19 +1,22 @@
-"""What a trial of a noisy decision costs, beside what people use for that.
+"""Compare the cost of a trial of drift diffusion with other simulators.
 
     python benchmarks/trials.py [--trials 10000] [--rounds 3] [--memory]
 
-Drift diffusion (drift, threshold and noise 1, steps of 1 ms, about 760 of them) until a threshold. Ways:
+The model is drift diffusion with drift, threshold and noise 1, and steps of 1 ms. A trial takes about 760
+steps until the threshold. The ways are:
 
-- ours: `run(trials=...)`, native; standard: the same with `native="off"`;
-- numpy: all trials at once, those that are done are taken out; `numpy, our numbers`: the same with our
-  random numbers, whose times and choices ours must be;
-- numba: trial after trial, with numba's normal numbers;
-- ssm-simulators (Cython); JAX: `vmap` of `lax.while_loop`, of a tenth of the trials;
-- modeci_mdf: its `drift_diffusion_integrator`, of a quarter.
+- ours: `run(trials=...)` with native loops; standard: the same with `native="off"`;
+- numpy: all trials in one array, from which finished trials are removed;
+- numpy, our numbers: the same with the random numbers of mdf_loop, whose decisions ours must equal;
+- numba: one trial after the other, with numba's normal numbers;
+- ssm-simulators (Cython);
+- JAX: `vmap` of `lax.while_loop`, a tenth of the trials;
+- modeci_mdf: its `drift_diffusion_integrator`, a quarter of the trials.
 
-All on one thread; figures are minima of CPU time a trial. Means and error rates of all ways are held
-against the closed form. `--memory`: what a million trials with `over_trials` take above ten thousand.
-The exit code is 1 if a threshold is missed. Peers that are not installed are left out.
+All ways use one thread. Figures are minima of CPU time per trial. The benchmark checks the means and error
+rates of all ways against the closed form. `--memory` also prints the memory of a million trials with
+`over_trials` above that of ten thousand. The exit code is 1 if a threshold is missed. Ways whose packages
+are not installed are omitted.
 """
 
 from __future__ import annotations
@@ -49,10 +52,10 @@ SITE = "decision.ddm.decide.body.walk.x_next#0"
 DT, THRESHOLD = 1e-3, 1.0
 SPREAD = np.sqrt(DT)
 
-Made = tuple[np.ndarray, np.ndarray]
-"""Times, and whether the upper threshold was reached."""
+Decisions = tuple[np.ndarray, np.ndarray]
+"""Response times, and flags that are true at the upper threshold."""
 
-Way = Callable[[int], Made]
+Way = Callable[[int], Decisions]
 
 LIMITS: Mapping[tuple[str, str], float] = {
     ("ours", "ssm-simulators"): 1.5,
@@ -63,57 +66,57 @@ LIMITS: Mapping[tuple[str, str], float] = {
     ("ours", "JAX"): 1 / 8,
     ("standard", "JAX"): 1 / 8,
 }
-"""How many times one way may take what another does, at most."""
+"""Largest ratio of the times of two ways."""
 
 PARTS = {"JAX": 10, "modeci_mdf": 4}
-"""Ways that are so slow that only a part of the trials is run."""
+"""Slow ways with the divisor of their number of trials."""
 
 
 # --- ways -----------------------------------------------------------------------------------------
 
 
 def ours(native: str) -> Way:
-    """A compiled model."""
+    """Return a way that runs the compiled model."""
     model = mdf_loop.compile(MODEL, device="cpu", native=native)
 
-    def run(trials: int) -> Made:
+    def run(trials: int) -> Decisions:
         results = model.run(trials=trials)
         return results["rt"], results["choice"]
 
     return run
 
 
-def by_numpy(trials: int, draw: Callable[[int, np.ndarray], np.ndarray]) -> Made:
-    """All at once; `draw` gives the numbers of a step for those that still go on."""
+def by_numpy(trials: int, draw: Callable[[int, np.ndarray], np.ndarray]) -> Decisions:
+    """Simulate all trials in one array; `draw` returns random numbers for the trials that still run."""
     x, steps, upper = np.zeros(trials), np.zeros(trials, int), np.zeros(trials, bool)
-    going, step = np.arange(trials), 0
-    while len(going):
-        x = x + (DT + SPREAD * draw(step, going))
+    running, step = np.arange(trials), 0
+    while len(running):
+        x = x + (DT + SPREAD * draw(step, running))
         step += 1
         done = np.abs(x) >= THRESHOLD
         if done.any():
-            steps[going[done]], upper[going[done]] = step, x[done] > 0
-            x, going = x[~done], going[~done]
+            steps[running[done]], upper[running[done]] = step, x[done] > 0
+            x, running = x[~done], running[~done]
     return steps * DT, upper
 
 
-def numpy_way(trials: int) -> Made:
-    """With numpy's own numbers."""
+def numpy_way(trials: int) -> Decisions:
+    """Simulate all trials with numpy's random numbers."""
     rng = np.random.default_rng(1)
-    return by_numpy(trials, lambda step, going: rng.standard_normal(len(going)))
+    return by_numpy(trials, lambda step, running: rng.standard_normal(len(running)))
 
 
-def with_our_numbers(trials: int) -> Made:
-    """With the numbers of our streams."""
+def with_our_numbers(trials: int) -> Decisions:
+    """Simulate all trials in numpy with the random numbers of mdf_loop."""
     keys = streams.keys(0, streams.site(SITE), np.arange(trials))
     return by_numpy(
         trials,
-        lambda step, going: streams.normal(streams.uniform(streams.squares(step, keys[going]))),
+        lambda step, running: streams.normal(streams.uniform(streams.squares(step, keys[running]))),
     )
 
 
 def numba_way() -> Way:
-    """Trial after trial."""
+    """Return a way that simulates one trial after the other in numba."""
     import numba
 
     @numba.njit
@@ -132,7 +135,7 @@ def numba_way() -> Way:
 
 
 def jax_way() -> Way:
-    """Trials side by side, as long as one of them goes on."""
+    """Return a way that simulates a batch of trials in JAX until the last trial ends."""
     import jax
     from jax import numpy as jnp
 
@@ -146,7 +149,7 @@ def jax_way() -> Way:
 
     run = jax.jit(jax.vmap(one))
 
-    def trials_of(trials: int) -> Made:
+    def trials_of(trials: int) -> Decisions:
         x, steps = jax.block_until_ready(run(jax.random.split(jax.random.key(1), trials)))
         return np.asarray(steps) * DT, np.asarray(x) > 0
 
@@ -154,10 +157,10 @@ def jax_way() -> Way:
 
 
 def ssms_way() -> Way:
-    """The simulators of likelihood-free fits."""
+    """Return a way that calls the simulator of ssm-simulators."""
     from ssms.basic_simulators.simulator import simulator
 
-    def run(trials: int) -> Made:
+    def run(trials: int) -> Decisions:
         simulation = simulator(
             theta=[1.0, 1.0, 0.5, 0.0],
             model="ddm",
@@ -171,8 +174,8 @@ def ssms_way() -> Way:
     return run
 
 
-def modeci_way(trials: int) -> Made:
-    """modeci_mdf's own function; each time with the same numbers, so that minima are of the same work."""
+def modeci_way(trials: int) -> Decisions:
+    """Simulate trials with modeci_mdf's function, always from the same seed so that samples do equal work."""
     from modeci_mdf.functions.ddm import drift_diffusion_integrator
 
     np.random.seed(1)
@@ -183,7 +186,7 @@ def modeci_way(trials: int) -> Made:
 
 
 def ways() -> dict[str, Callable[[], Way]]:
-    """What makes each way ready that can be had here."""
+    """Return a function for each available way that prepares this way."""
     all_ways: dict[str, tuple[str, Callable[[], Way]]] = {
         "ours": ("numpy", lambda: ours("auto")),
         "standard": ("numpy", lambda: ours("off")),
@@ -200,11 +203,11 @@ def ways() -> dict[str, Callable[[], Way]]:
 # --- measured -------------------------------------------------------------------------------------
 
 
-def check(way: str, decisions: Made) -> None:
-    """Hold times and choices against the closed form, whose threshold is that of steps (D. Siegmund)."""
+def check(way: str, decisions: Decisions) -> None:
+    """Compare times and choices with the closed form, with Siegmund's threshold correction for steps."""
     times, upper = decisions
-    reach = THRESHOLD + 0.5826 * SPREAD
-    mean, missed = reach * np.tanh(reach), 1 / (1 + np.exp(2 * reach))
+    boundary = THRESHOLD + 0.5826 * SPREAD
+    mean, missed = boundary * np.tanh(boundary), 1 / (1 + np.exp(2 * boundary))
     deviation = times.std() / np.sqrt(len(times))
     assert abs(times.mean() - mean) < 6 * deviation + DT, (
         f"{way}: a mean of {times.mean()}, not {mean}"
@@ -216,15 +219,15 @@ def check(way: str, decisions: Made) -> None:
 
 
 def measure(trials: int, rounds: int) -> dict[str, float]:
-    """Seconds of CPU time a trial; samples are taken in turn."""
+    """Return the least seconds of CPU time per trial by way; the samples alternate."""
     ready = {way: make() for way, make in ways().items()}
     count = {way: max(1, trials // PARTS.get(way, 1)) for way in ready}
     decisions = {way: run(count[way]) for way, run in ready.items()}
     for way, results in decisions.items():
         check(way, results)
     for way in ("ours", "standard"):
-        for ours_, expected in zip(decisions[way], decisions["numpy, our numbers"], strict=True):
-            np.testing.assert_array_equal(ours_, expected, err_msg=way)
+        for array, expected in zip(decisions[way], decisions["numpy, our numbers"], strict=True):
+            np.testing.assert_array_equal(array, expected, err_msg=way)
     best = dict.fromkeys(ready, float("inf"))
     for _ in range(rounds):
         for way, run in ready.items():
@@ -235,7 +238,7 @@ def measure(trials: int, rounds: int) -> dict[str, float]:
 
 
 def peak(trials: int) -> float:
-    """The most memory in MB of a process that runs so many trials, of which statistics are told."""
+    """Return the peak memory in MB of a process that computes statistics over `trials` trials."""
     code = (
         "import resource, mdf_loop\n"
         f"m = mdf_loop.compile({str(MODEL)!r}, device='cpu')\n"
@@ -249,29 +252,29 @@ def peak(trials: int) -> float:
 
 
 def table(best: Mapping[str, float]) -> str:
-    """Microseconds a trial, and how many times that of ours."""
+    """Format the table of microseconds per trial and their ratios to ours."""
     lines = ["| us of CPU time a trial | | times ours |", "|---|---|---|"]
     lines += [f"| {way} | {s * 1e6:.3g} | {s / best['ours']:.3g} |" for way, s in best.items()]
     return "\n".join(lines)
 
 
 def missed(best: Mapping[str, float]) -> list[str]:
-    """Sentences about thresholds that are missed."""
+    """Return a message for each missed threshold."""
     problems = []
     for (way, other), limit in LIMITS.items():
         if way in best and other in best and best[way] > limit * best[other]:
-            problems.append(
-                f"{way} takes {best[way] / best[other]:.3g} times {other}, not {limit:.3g}"
-            )
+            problems.append(f"{way} / {other}: {best[way] / best[other]:.3g} exceeds {limit:.3g}")
     return problems
 
 
 def main() -> int:
-    """Print the table; 1 if a threshold is missed."""
+    """Print the table; return exit code 1 if a threshold is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--memory", action="store_true", help="of a million trials, too")
+    parser.add_argument(
+        "--memory", action="store_true", help="measure the memory of a million trials"
+    )
     options = parser.parse_args()
     best = measure(options.trials, options.rounds)
     print(table(best))
@@ -279,7 +282,7 @@ def main() -> int:
     if options.memory:
         more = peak(1_000_000) - peak(10_000)
         print(f"\na million trials take {more:.0f} MB more than ten thousand")
-        problems += [f"a million trials take {more:.0f} MB more, not 100"] * (more > 100)
+        problems += [f"memory of a million trials: {more:.0f} MB exceeds 100 MB"] * (more > 100)
     print("\n".join(f"missed: {line}" for line in problems))
     return int(bool(problems))
 

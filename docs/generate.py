@@ -1,7 +1,7 @@
-"""Writes those parts of docs/ that are made from the code; `make docs` runs it.
+"""Write the generated parts of docs/; `make docs` runs this script.
 
-A part stands between `<!-- generated: name -->` and `<!-- end -->`. tests/test_docs.py checks that
-every part is fresh.
+A generated part is enclosed by `<!-- generated: name -->` and `<!-- end -->`. tests/test_docs.py checks that
+every part is up to date.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 # --- functions --------------------------------------------------------------------------------
 
 
-def _listed(names: Iterator[str]) -> str:
+def _code_list(names: Iterator[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) + "\n"
 
 
 def expression_functions() -> str:
-    """Builtins, math and numpy functions that an expression may call."""
+    """Return lists of the builtins, math and numpy functions that an expression may call."""
     from mdf_loop.lower.functions import constants, function_names
 
     names = function_names()
@@ -38,12 +38,12 @@ def expression_functions() -> str:
         "Named numbers": iter(sorted(constants)),
     }
     return "\n".join(
-        f"**{title}**: {_listed(names_of_group)}" for title, names_of_group in groups.items()
+        f"**{title}**: {_code_list(names_of_group)}" for title, names_of_group in groups.items()
     )
 
 
 def mdf_functions() -> str:
-    """MDF's own functions with arguments and formula."""
+    """Return the table of MDF's own functions with arguments and formulas."""
     import modeci_mdf.functions.actr
     import modeci_mdf.functions.ddm  # noqa: F401 - registers its functions
     from modeci_mdf.functions.standard import mdf_functions as registry
@@ -58,11 +58,11 @@ def mdf_functions() -> str:
 
 
 def onnx_functions() -> str:
-    """ONNX operators that a model may use as `onnx::Name`."""
+    """Return the list of ONNX operators that a model may use as `onnx::Name`."""
     from mdf_loop.lower.onnx_functions import REFUSED
     from mdf_loop.ops.onnx_schema import operator_names
 
-    return _listed(name for name in operator_names() if name not in REFUSED)
+    return _code_list(name for name in operator_names() if name not in REFUSED)
 
 
 # --- commands ---------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def command_help() -> str:
 
 
 def tests_of(requirement: str) -> list[tuple[str, str]]:
-    """File and name of every test with `r1_04` in its name."""
+    """Return file and name of every test of a requirement, e.g. with `r1_04` in its name."""
     mark = requirement.lower().replace(".", "_")
     pattern = re.compile(rf"(?<![a-z0-9]){mark}(?!\d)")
     return [
@@ -109,8 +109,8 @@ def requirements() -> str:
     """Return the table of requirements with its last column filled in."""
     text = (REFERENCE / "requirements.md").read_text(encoding="utf-8")
     rows = ["| id | from | what must hold | tests |", "|---|---|---|---|"]
-    stated = re.findall(r"^\| (R\d\.\d\d) \| (.*?) \| (.*?) \|", text, re.MULTILINE)
-    for requirement, source, sentence in stated:
+    entries = re.findall(r"^\| (R\d\.\d\d) \| (.*?) \| (.*?) \|", text, re.MULTILINE)
+    for requirement, source, sentence in entries:
         tests = tests_of(requirement)
         files = list(dict.fromkeys(file for file, _ in tests))
         names = "; ".join(
@@ -126,7 +126,7 @@ def requirements() -> str:
 
 
 def reasons() -> str:
-    """Why a loop or a run ended: the words and the sentences."""
+    """Return the table of stop reasons of loops and runs with their words and sentences."""
     from mdf_loop.ir import StopReason
 
     rows = [f"| `{r.name}` | `{r.word}` | {r.value} |" for r in StopReason]
@@ -147,7 +147,10 @@ def dependencies() -> list[str]:
 
 
 def draw_pictures() -> None:
-    """Pictures in the README and on pages of examples. Not compared: bytes depend on fonts."""
+    """Draw the pictures of the README and of the example pages.
+
+    The pictures are not compared with stored ones, because their bytes depend on fonts.
+    """
     from mdf_loop.drawing import draw
 
     images, examples = ROOT / "docs" / "images", ROOT / "examples"
@@ -178,7 +181,7 @@ def _draw_first_model(document: Path, picture: Path) -> None:
 
 
 def _draw_gradient(model: Path, picture: Path) -> None:
-    """Draw a loop, and the backward loop of its derivatives."""
+    """Draw a loop together with the backward loop of its derivatives."""
     from tempfile import TemporaryDirectory
 
     from mdf_loop.api.compiled import compile
@@ -203,7 +206,7 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
-def _fresh(text: str) -> str:
+def _update_parts(text: str) -> str:
     return _PART.sub(lambda part: f"{part[1]}{PARTS[part[2]]()}{part[3]}", text)
 
 
@@ -212,7 +215,7 @@ def stale(*, write: bool = False) -> list[str]:
     outdated = []
     for path in sorted(REFERENCE.glob("*.md")):
         text = path.read_text(encoding="utf-8")
-        fresh = _fresh(text)
+        fresh = _update_parts(text)
         if fresh != text:
             outdated.append(path.name)
             if write:

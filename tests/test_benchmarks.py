@@ -44,7 +44,7 @@ def test_no_product_stays_in_a_loop_in_which_it_is_always_the_same() -> None:
         (loop,) = loops(program)
         inside = [op.op_type for op in loop.ops if isinstance(op, Op)]
         assert sorted(inside) == ["Add", "Mul"], name
-    assert invariants.least(20, 3, 2).keys() == invariants.WAYS.keys()
+    assert invariants.least_milliseconds(20, 3, 2).keys() == invariants.WAYS.keys()
 
 
 @pytest.mark.slow
@@ -196,8 +196,8 @@ def test_a_ratio_that_is_missed_is_named(native) -> None:
     text, missed = native.ratios({"FN 1, recorded": measured})
     assert "| FN 1, recorded | loop | 2 (≤ 1.2) |  (≤ 1.3) | 400 (≥ 300) |" in text
     assert missed == [
-        "FN 1, recorded, run: standard / ours is 50, not at least 80",
-        "FN 1, recorded, loop: ours / numba is 2, not at most 1.2",
+        "FN 1, recorded, run: standard / ours is 50, limit: at least 80",
+        "FN 1, recorded, loop: ours / numba is 2, limit: at most 1.2",
     ]
 
 
@@ -208,10 +208,10 @@ def test_a_line_for_each_case_and_a_bar_for_each_way(native, monkeypatch, capsys
     monkeypatch.setattr(sys, "argv", ["native.py", *arguments])
     monkeypatch.setattr(native.onnxruntime_session, "SMALL", 1)
     monkeypatch.setattr(native, "THRESHOLDS", {})
-    monkeypatch.setattr(native, "has", lambda peer: False)
+    monkeypatch.setattr(native, "is_installed", lambda peer: False)
     assert native.main() == 0
     printed = capsys.readouterr().out
-    assert "numba is not installed: left out" in printed
+    assert "numba is not installed: omitted" in printed
     assert "| FN 1, recorded | 20 |" in printed
     assert "standard: there is little to do |" in printed
     assert "</svg>" in figure.read_text(encoding="utf-8")
@@ -226,7 +226,7 @@ def test_all_ways_to_decide_are_held_against_the_closed_form(monkeypatch) -> Non
     assert best.keys() == ways.keys()
     assert "| ours |" in trials.table(best)
     slow = {"ours": 3.0, "ssm-simulators": 1.0, "numpy": 3.0, "standard": 1.0}
-    assert trials.missed(slow) == ["ours takes 3 times ssm-simulators, not 1.5"]
+    assert trials.missed(slow) == ["ours / ssm-simulators: 3 exceeds 1.5"]
 
 
 def test_other_times_are_refused() -> None:
@@ -253,11 +253,11 @@ def test_all_ways_of_imported_loops_give_the_same_numbers(imported) -> None:
 
 
 def test_a_way_that_takes_too_long_is_named(imported) -> None:
-    timings = {way: imported.Taken(1.0, 1.0) for way in imported.WAYS}
+    timings = {way: imported.Timing(1.0, 1.0) for way in imported.WAYS}
     assert imported.missed("gru", timings) == []
-    timings["file"] = imported.Taken(1.0, 1.3)
+    timings["file"] = imported.Timing(1.0, 1.3)
     assert imported.missed("gru", timings) == ["gru, file: cpu 1.30"]
-    forms = {"off": imported.Taken(2.0, 2.0), "require": imported.Taken(4.0, 4.0)}
-    assert imported.missed("softmax", {**forms, "auto": imported.Taken(2.4, 2.1)}) == [
+    forms = {"off": imported.Timing(2.0, 2.0), "require": imported.Timing(4.0, 4.0)}
+    assert imported.missed("softmax", {**forms, "auto": imported.Timing(2.4, 2.1)}) == [
         "softmax, auto: wall 1.20"
     ]

@@ -51,16 +51,16 @@ def test_where_a_file_goes(path, place):
     ],
 )
 def test_a_link_leads_to_where_its_target_went(link, turned):
-    text = pages.turn_links(link, "docs/reference/cli.md", "reference/cli.md")
+    text = pages.rewrite_links(link, "docs/reference/cli.md", "reference/cli.md")
     assert text == turned
 
 
 def test_the_name_of_a_file_is_shown_above_it():
-    assert pages.show_names("```yaml a.yaml\nx: 1\n```\n") == (
+    assert pages.add_captions("```yaml a.yaml\nx: 1\n```\n") == (
         "```{code-block} yaml\n:caption: a.yaml\n\nx: 1\n```\n"
     )
-    assert pages.show_names("```python torch\n1\n```\n") == "```python\n1\n```\n"
-    assert pages.show_names("```text\na b\n```\n") == "```text\na b\n```\n"
+    assert pages.add_captions("```python torch\n1\n```\n") == "```python\n1\n```\n"
+    assert pages.add_captions("```text\na b\n```\n") == "```text\na b\n```\n"
 
 
 def test_every_document_has_its_place_and_every_section_a_page():

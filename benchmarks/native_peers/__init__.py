@@ -1,4 +1,4 @@
-"""The loops that `native.py` times: each as a model of MDF and as one writes it by hand."""
+"""Cases of `native.py`: loops as MDF models and as hand-written code."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 from native_peers import models, systems
-from native_peers.system import Made, System
+from native_peers.system import NamedArrays, System
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model, its loop written by hand, and how long it is run.
+    """A model, its hand-written loop, and the length of its runs.
 
     Attributes:
-        model: the model; made when it is needed.
-        system: the loop that others compute, for so many steps.
-        steps: how many steps a run has.
-        dt: seconds a step; None where the model is evaluated once, and `end` ends its loop.
-        outputs: which output of the model, or what of its state, is what is called so by hand.
-        numba: the name in `numba_loops`.
-        python: the loop of Python's floats, if it is one of plain numbers.
-        run_options: what a run is asked for besides.
+        model: Function that returns the model.
+        system: Function that returns the hand-written loop for a number of steps.
+        steps: Number of steps of a run.
+        dt: Seconds per step, or None if the model is evaluated once and its input `end` ends the loop.
+        outputs: Outputs or state values of the model by the names of the hand-written loop.
+        numba: Name of the loop in `numba_loops`.
+        python: The loop over Python floats, if all values are scalars.
+        run_options: Additional arguments of `CompiledModel.run`.
     """
 
     name: str
@@ -35,40 +35,40 @@ class Case:
     dt: float | None
     outputs: Mapping[str, str]
     numba: str
-    python: Callable[[System, int], Made] | None = None
+    python: Callable[[System, int], NamedArrays] | None = None
     run_options: Mapping[str, Any] = field(default_factory=dict)
 
     def run_of(self, steps: int) -> dict[str, Any]:
-        """What `CompiledModel.run` is given."""
+        """Return the arguments of `CompiledModel.run`."""
         if self.dt is None:
             return {"inputs": {"end": systems.newton_end(steps)}, "progress": False}
         return {"steps": steps, "dt": self.dt, "progress": False, **self.run_options}
 
     def iterations(self, steps: int) -> int:
-        """Of the loop: the first evaluation of a model over time is none."""
+        """Return the number of loop iterations; the first evaluation of a model over time is no iteration."""
         return steps if self.dt is None else steps - 1
 
     @cached_property
-    def has_rows(self) -> bool:
-        """Whether rows are compared, and not what is left at the end."""
+    def has_recorded_rows(self) -> bool:
+        """True if recorded rows are compared, not final values."""
         return bool(self.system(1).recorded)
 
     def by_step(self, rows: Any) -> Any:
-        """Rows of a sweep as those of as many cells: steps in front, then members."""
+        """Move the step axis of a sweep to the front, as in a loop over as many cells."""
         return np.moveaxis(rows[..., 0], 0, 1) if "sweep" in self.run_options else rows
 
-    def taken(self, results: Any) -> Made:
-        """What others compute, out of the results of a run."""
+    def select_outputs(self, results: Any) -> NamedArrays:
+        """Select from the results the arrays that the hand-written loops compute."""
         if self.dt is None:
             return {name: results[output] for name, output in self.outputs.items()}
-        if not self.has_rows:
+        if not self.has_recorded_rows:
             return {name: results.state[of] for name, of in self.outputs.items()}
         return {name: self.by_step(results[of])[1:] for name, of in self.outputs.items()}
 
 
 FN_STATE = {"v": "parameter FNpop.V", "w": "parameter FNpop.W"}
 NO_ROWS = {"only": ["FNpop.spike"]}
-"""A row of one whole number that never changes."""
+"""Arguments of a run that records one integer per step, which is the least possible recording."""
 
 IAF_ROWS = {"pre": "pre.v_output", "post": "post.v_output", "spiking_post": "post.spiking_output"}
 
@@ -101,8 +101,8 @@ def _rnn(units: int, steps: int) -> Case:
     )
 
 
-# So many steps that a native run takes some 5 ms: 0.6 ms of it are around the loop, however long it is. One
-# cell of FitzHugh-Nagumo has fewer, to show that.
+# The number of steps is such that a native run takes about 5 ms, of which 0.6 ms are fixed costs. The single
+# cell of FitzHugh-Nagumo has fewer steps, which shows the fixed costs.
 CASES: tuple[Case, ...] = (
     _fn(1, "1", 20_000, recorded=True),
     _fn(1, "1", 20_000, recorded=False),

@@ -1,4 +1,4 @@
-"""The figure of the README: what a step costs in each way."""
+"""Draw the figure of the README: the cost of a step in each way."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ BARS = {
     "ours": "mdf_loop,\nthe whole run",
     "ours, loop": "mdf_loop,\nthe loop alone",
 }
-"""Ways and what they are called."""
+"""Labels of the bars by way."""
 
 OURS, OTHERS, INK = "#1f6f8b", "#b8c4cc", "#333333"
 
 
 def draw(best: Mapping[str, float], path: Path) -> None:
-    """Bars of microseconds a step, on a scale on which each line is ten times the one before."""
+    """Draw a bar chart of microseconds per step on a logarithmic axis."""
     import matplotlib
 
     matplotlib.use("agg")

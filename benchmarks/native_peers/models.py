@@ -1,4 +1,4 @@
-"""The models that are compared, and the numbers in them."""
+"""Models of the comparison with hand-written loops, and their parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRIFT_SCALE = (12 * DRIFT_DT) ** 0.5
 NEWTON_MORE = 2.0**-10
 
 FACTOR, MORE = 1664525.0, 12345 / 2**26
-"""Noise is k / 2 ** 26: factor and sum have no more than 53 bits, so it is exact in any order."""
+"""Constants of the noise generator: its values k / 2 ** 26 need at most 53 bits, so they are exact."""
 
 Model = dict[str, Any]
 
@@ -33,7 +33,7 @@ def _file(name: str) -> Model:
 
 
 def from_file(name: str) -> Model:
-    """One of `benchmarks/models`."""
+    """Load a model of `benchmarks/models`."""
     return copy.deepcopy(_file(name))
 
 
@@ -51,17 +51,17 @@ def _model(nodes: dict[str, Any]) -> Model:
 
 
 def currents(cells: int) -> Array:
-    """From none to one, at which a cell fires no more."""
+    """Return input currents from 0 to 1, at which a cell no longer fires."""
     return np.linspace(0.0, 1.0, cells)
 
 
 def fn_arrays(cells: int) -> tuple[Array, Array]:
-    """Where v begins, and the current."""
+    """Return the initial values of v, and the input currents."""
     return np.linspace(-1.0, 0.9, cells), currents(cells)
 
 
 def fn(cells: int) -> Model:
-    """FN.yaml with so many cells."""
+    """Return FN.yaml with `cells` cells."""
     model = from_file("FN")
     v, current = fn_arrays(cells)
     values = {"initial_v": v, "initial_w": np.zeros(cells), "Iext": current}
@@ -74,13 +74,13 @@ def fn(cells: int) -> Model:
 
 
 def rnn_arrays(units: int) -> tuple[Array, Array]:
-    """Weights that do not blow small differences up, and a drive."""
+    """Return weights that do not amplify rounding differences, and a drive."""
     rng = np.random.default_rng(11)
     return 0.7 * rng.normal(size=(units, units)) / units**0.5, rng.normal(size=units)
 
 
 def rnn(units: int) -> Model:
-    """`r = tanh(weights @ r + drive)`."""
+    """Return a network with `r = tanh(weights @ r + drive)`."""
     weights, drive = rnn_arrays(units)
     parameters = {
         "weights": {"value": weights.tolist()},
@@ -92,7 +92,7 @@ def rnn(units: int) -> Model:
 
 
 def lstm_arrays() -> tuple[Array, Array, Array, Array]:
-    """Phases of the inputs; weights w, u, b by layer and gate: i, f, o and the update."""
+    """Return the phases of the inputs and the weights w, u, b by layer and gate (i, f, o, update)."""
     rng = np.random.default_rng(12)
     gates, n = (LSTM_LAYERS, 4), LSTM_UNITS
     w, u, b = (rng.normal(size=(*gates, *shape)) for shape in ((n, n), (n, n), (n,)))
@@ -100,7 +100,7 @@ def lstm_arrays() -> tuple[Array, Array, Array, Array]:
 
 
 def lstm() -> Model:
-    """Layers of cells on top of each other, a node each; a sine into the first."""
+    """Return stacked LSTM layers, one node per layer, with a sine as input of the first."""
     phases, w, u, b = lstm_arrays()
     source = {
         "t": {"default_initial_value": 0.0, "time_derivative": "1.0"},
@@ -137,7 +137,7 @@ def _lstm_layer(w: Array, u: Array, b: Array) -> dict[str, Any]:
 
 
 def iaf_arrays(neurons: int, *, pointwise: bool) -> tuple[Array, Array, Array]:
-    """Where v begins, the current that arrives, and the weights."""
+    """Return the initial values of v, the input currents and the weights."""
     if not pointwise:
         nodes = _nodes(from_file("IAF_net"))
         current = nodes["current_input_node"]["parameters"]["amplitude"]["value"]
@@ -151,7 +151,7 @@ def iaf_arrays(neurons: int, *, pointwise: bool) -> tuple[Array, Array, Array]:
 
 
 def iaf(neurons: int) -> Model:
-    """IAF_net.yaml with so many neurons, each with a synapse to one other."""
+    """Return IAF_net.yaml with `neurons` neurons, each with one synapse."""
     model = from_file("IAF_net")
     v, current, weights = (a.tolist() for a in iaf_arrays(neurons, pointwise=True))
     nodes = _nodes(model)
@@ -173,13 +173,13 @@ def iaf(neurons: int) -> Model:
 
 
 def drift_arrays(trials: int) -> tuple[Array, Array]:
-    """Where the noise begins, and the drifts."""
+    """Return the initial values of the noise, and the drift rates."""
     rng = np.random.default_rng(14)
     return rng.integers(2**26, size=trials) / 2**26, rng.uniform(-1.0, 1.0, trials)
 
 
 def drift(trials: int) -> Model:
-    """Evidence until a bound."""
+    """Return a model that accumulates evidence until a bound."""
     noise, drifts = drift_arrays(trials)
     parameters = {
         "noise0": {"value": noise.tolist()},
@@ -199,7 +199,7 @@ def drift(trials: int) -> Model:
 
 
 def newton() -> Model:
-    """A loop that its data end."""
+    """Return a model with a while loop whose condition depends on its data."""
     step = {
         "input_ports": {"x": {}, "a": {}, "end": {}},
         "output_ports": {

@@ -1,9 +1,9 @@
-"""The loops as one writes them for numba: over cells inside, over time outside, into given rows.
+"""Hand-written numba loops: time in the outer loop, cells in the inner loop, rows preallocated.
 
     loop(steps, start, constants, rows) -> last values
 
-Where a cell is alone it is plain numbers. Divisions are those of floats (`error_model="numpy"`): with
-Python's, which ask for zero each time, no loop over cells becomes one over vectors.
+A single cell is computed with scalars. Divisions use `error_model="numpy"`. The default error model of
+Python checks each divisor for zero, which prevents vectorization of the loop over cells.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from numba import njit
 
 from native_peers.models import FACTOR, MORE
 
-plain = njit(error_model="numpy")
+compiled = njit(error_model="numpy")
 
 
-@plain
+@compiled
 def fn_one(steps, start, constants, rows):
     v, w = start
     current, dt = constants
@@ -28,7 +28,7 @@ def fn_one(steps, start, constants, rows):
     return v, w
 
 
-@plain
+@compiled
 def fn_one_recorded(steps, start, constants, rows):
     v, w = start
     current, dt = constants
@@ -41,7 +41,7 @@ def fn_one_recorded(steps, start, constants, rows):
     return v, w
 
 
-@plain
+@compiled
 def fn(steps, start, constants, rows):
     v, w = start[0].copy(), start[1].copy()
     current, dt = constants
@@ -54,7 +54,7 @@ def fn(steps, start, constants, rows):
     return v, w
 
 
-@plain
+@compiled
 def fn_recorded(steps, start, constants, rows):
     v, w = start[0].copy(), start[1].copy()
     current, dt = constants
@@ -69,7 +69,7 @@ def fn_recorded(steps, start, constants, rows):
     return v, w
 
 
-@plain
+@compiled
 def hh(steps, start, constants, rows):
     v, m, h, n = start
     dt = constants[0]
@@ -95,9 +95,9 @@ def hh(steps, start, constants, rows):
     return v, m, h, n
 
 
-@plain
+@compiled
 def rnn(steps, start, constants, rows):
-    """Small nets: the product in loops, by columns, so that it is one of vectors."""
+    """Small networks: the matrix product is a loop over columns, so that the inner loop is vectorized."""
     weights, drive = constants
     columns = weights.T.copy()
     r, total = start[0].copy(), np.empty_like(drive)
@@ -114,9 +114,9 @@ def rnn(steps, start, constants, rows):
     return (r,)
 
 
-@plain
+@compiled
 def rnn_wide(steps, start, constants, rows):
-    """Large nets: the product by BLAS."""
+    """Large networks: the matrix product is a call of BLAS."""
     weights, drive = constants
     r, total = start[0].copy(), np.empty_like(drive)
     rs = rows[0]
@@ -128,9 +128,9 @@ def rnn_wide(steps, start, constants, rows):
     return (r,)
 
 
-@plain
+@compiled
 def lstm(steps, start, constants, rows):
-    """Two layers; the products in loops, by columns."""
+    """Two layers: the matrix products are loops over columns."""
     t, h0, c0, h1, c1 = start
     dt, phases, w, u, b = constants
     states = (h0.copy(), c0.copy(), h1.copy(), c1.copy())
@@ -148,7 +148,7 @@ def lstm(steps, start, constants, rows):
     return t, states[0], states[1], states[2], states[3]
 
 
-@plain
+@compiled
 def _columns(weights):
     layers, gates, rows, columns = weights.shape
     by_column = np.empty((layers, gates, columns, rows))
@@ -160,9 +160,9 @@ def _columns(weights):
     return by_column
 
 
-@plain
+@compiled
 def _layer(layer, below, h, c, into, within, b, gates):
-    """What a layer gives takes the place of what came from below."""
+    """Update h and c of a layer, and replace `below` by the output of this layer."""
     units = below.size
     for gate in range(4):
         for i in range(units):
@@ -178,16 +178,16 @@ def _layer(layer, below, h, c, into, within, b, gates):
         below[i] = h[i]
 
 
-@plain
-def _fired(spiking, v, current, dt, v_rest, threshold, tau):
+@compiled
+def _spike(spiking, v, current, dt, v_rest, threshold, tau):
     spiking = 1.0 if v >= threshold else 0.0 if v < threshold else spiking
     after = v + (-(v - v_rest) / tau + current) * dt
     return spiking, v_rest if v > threshold else after
 
 
-@plain
+@compiled
 def iaf(steps, start, constants, rows):
-    """One synapse of each neuron."""
+    """Neurons with one synapse each."""
     time = start[0]
     spiking, pre, synapse = start[1].copy(), start[2].copy(), start[3].copy()
     spiking_post, post = start[4].copy(), start[5].copy()
@@ -198,18 +198,18 @@ def iaf(steps, start, constants, rows):
         flows = time > on and time <= off
         for i in range(pre.size):
             current = amplitude[i] if flows else 0.0
-            s, v = _fired(spiking[i], pre[i], current, dt, v_rest, threshold, tau)
+            s, v = _spike(spiking[i], pre[i], current, dt, v_rest, threshold, tau)
             y = weights[i] * s if s > 0 else synapse[i] - synapse[i] * dt
-            s_post, v_post = _fired(spiking_post[i], post[i], y, dt, v_rest, threshold, tau)
+            s_post, v_post = _spike(spiking_post[i], post[i], y, dt, v_rest, threshold, tau)
             spiking[i], pre[i], synapse[i] = s, v, y
             spiking_post[i], post[i] = s_post, v_post
             pres[k, i], posts[k, i], spikes[k, i] = v, v_post, s_post
     return time, spiking, pre, synapse, spiking_post, post
 
 
-@plain
+@compiled
 def iaf_net(steps, start, constants, rows):
-    """Synapses between all neurons."""
+    """Neurons with synapses between all pairs."""
     time = start[0]
     spiking, pre, synapse = start[1].copy(), start[2].copy(), start[3].copy()
     spiking_post, post = start[4].copy(), start[5].copy()
@@ -220,7 +220,7 @@ def iaf_net(steps, start, constants, rows):
         flows = time > on and time <= off
         for i in range(pre.size):
             current = amplitude[i] if flows else 0.0
-            spiking[i], pre[i] = _fired(spiking[i], pre[i], current, dt, v_rest, threshold, tau)
+            spiking[i], pre[i] = _spike(spiking[i], pre[i], current, dt, v_rest, threshold, tau)
         for i in range(pre.size):
             if spiking[i] > 0:
                 total = 0.0
@@ -229,13 +229,13 @@ def iaf_net(steps, start, constants, rows):
                 synapse[i] = total
             else:
                 synapse[i] = synapse[i] - synapse[i] * dt
-            s, v = _fired(spiking_post[i], post[i], synapse[i], dt, v_rest, threshold, tau)
+            s, v = _spike(spiking_post[i], post[i], synapse[i], dt, v_rest, threshold, tau)
             spiking_post[i], post[i] = s, v
             pres[k, i], posts[k, i], spikes[k, i] = pre[i], v, s
     return time, spiking, pre, synapse, spiking_post, post
 
 
-@plain
+@compiled
 def drift(steps, start, constants, rows):
     noise, x = start[0].copy(), start[1].copy()
     drifts, dt, scale, bound = constants
@@ -251,7 +251,7 @@ def drift(steps, start, constants, rows):
     return noise, x
 
 
-@plain
+@compiled
 def newton(steps, start, constants, rows):
     x, a = start
     more, end = constants

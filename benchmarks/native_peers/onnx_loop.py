@@ -1,4 +1,4 @@
-"""A step as the body of an ONNX Loop: each operation of the step is a node."""
+"""Trace a step into the body of an ONNX Loop, with one node per operation."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from native_peers.system import Made, System
+from native_peers.system import NamedArrays, System
 
 
 @dataclass
 class Body:
-    """The nodes of a body while it is written; it has the functions of numpy that steps call."""
+    """Body of a Loop under construction; its methods are the numpy functions that steps call."""
 
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: dict[Any, onnx.TensorProto] = field(default_factory=dict)
 
     def node(self, op_type: str, *operands: Any) -> Term:
-        """Append a node."""
+        """Append a node and return its output."""
         name = f"node{len(self.nodes)}"
         inputs = [self.name(operand) for operand in operands]
         self.nodes.append(helper.make_node(op_type, inputs, [name]))
         return Term(self, name)
 
     def name(self, operand: Any) -> str:
-        """The name of a value; a number becomes a constant outside of the body."""
+        """Return the name of a value; a number becomes an initializer outside of the body."""
         if isinstance(operand, Term):
             return operand.name
         array = np.asarray(operand, np.float64)
@@ -40,38 +40,38 @@ class Body:
         return str(self.constants[key].name)
 
     def exp(self, x: Any) -> Term:
-        """`exp(x)`."""
+        """Return `exp(x)`."""
         return self.node("Exp", x)
 
     def sin(self, x: Any) -> Term:
-        """`sin(x)`."""
+        """Return `sin(x)`."""
         return self.node("Sin", x)
 
     def tanh(self, x: Any) -> Term:
-        """`tanh(x)`."""
+        """Return `tanh(x)`."""
         return self.node("Tanh", x)
 
     def floor(self, x: Any) -> Term:
-        """`floor(x)`."""
+        """Return `floor(x)`."""
         return self.node("Floor", x)
 
     def abs(self, x: Any) -> Term:
-        """`|x|`."""
+        """Return `|x|`."""
         return self.node("Abs", x)
 
     def where(self, truth: Any, a: Any, b: Any) -> Term:
-        """`a` where it is true, else `b`."""
+        """Return `a` where `truth` is true, else `b`."""
         return self.node("Where", truth, a, b)
 
 
 @dataclass(frozen=True)
 class Term:
-    """A value of a body; what is computed with it is written down."""
+    """A value in a body; operations on a value append nodes to the body."""
 
     body: Body
     name: str
     __array_ufunc__ = None
-    """So that an array on the left leaves the operation to the term."""
+    """None makes numpy arrays on the left defer to the methods of this class."""
 
     def __add__(self, other: Any) -> Term:
         return self.body.node("Add", self, other)
@@ -98,7 +98,7 @@ class Term:
         return self.body.node("Div", other, self)
 
     def __rmatmul__(self, matrix: Any) -> Term:
-        """The vector stands in front: ONNX Runtime then takes a tenth of the time."""
+        """Multiply with the vector on the left, which takes a tenth of the time in ONNX Runtime."""
         return self.body.node("MatMul", self, np.ascontiguousarray(matrix.T))
 
     def __neg__(self) -> Term:
@@ -121,7 +121,7 @@ class Term:
 
 
 def model(system: System) -> onnx.ModelProto:
-    """The Loop in a model; how many iterations is its input `n`."""
+    """Return a model with the Loop; its input `n` is the number of iterations."""
 
     def info(name: str, like: Any, *front: Any) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, TensorProto.DOUBLE, [*front, *np.shape(like)])
@@ -169,8 +169,8 @@ def model(system: System) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def by_onnx(system: System, steps: int) -> Callable[[], Made]:
-    """The model in ONNX Runtime, on one thread."""
+def by_onnx(system: System, steps: int) -> Callable[[], NamedArrays]:
+    """Return a function that runs the model in ONNX Runtime on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     written = model(system).SerializeToString()
@@ -178,8 +178,8 @@ def by_onnx(system: System, steps: int) -> Callable[[], Made]:
     session = onnxruntime.InferenceSession(written, options, providers=providers)
     most = np.iinfo(np.int64).max if system.condition is not None else steps
 
-    def run() -> Made:
+    def run() -> NamedArrays:
         arrays = tuple(session.run(None, {"n": np.array(most)}))
-        return system.made(arrays, arrays)
+        return system.name_arrays(arrays, arrays)
 
     return run

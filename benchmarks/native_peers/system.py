@@ -1,9 +1,9 @@
-"""What every way computes: a step, again and again, and the rows of some of what it carries.
+"""Run one step function in every way: numpy, JAX, numba and ONNX.
 
-    x = step(m, x, given); rows[k] = x          # steps times, or as long as goes(m, x, given)
+    x = step(m, x, constants); rows[k] = x          # `steps` times, or while condition(m, x, constants)
 
-A step is written once. `m` is numpy, jax.numpy, or what writes ONNX operators: then the same
-expressions are the body of an ONNX Loop, one node for each operation, as one writes it by hand.
+A step is written once. `m` is numpy, jax.numpy or a builder of ONNX operators. With the builder the same
+expressions become the body of an ONNX Loop with one node per operation, as in a hand-written model.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import numpy as np
 Array: TypeAlias = np.ndarray
 State: TypeAlias = tuple[Any, ...]
 Step: TypeAlias = Callable[[Any, State, State], State]
-Made: TypeAlias = dict[str, Array]
-"""Rows by name of what is recorded, else the last values."""
+NamedArrays: TypeAlias = dict[str, Array]
+"""Recorded rows by name, or the final values if no rows are recorded."""
 
 
 @dataclass(frozen=True)
 class System:
-    """A loop.
+    """A loop that every way can run.
 
     Attributes:
-        names: of what is carried.
-        start: what enters the first iteration.
-        constants: what does not change: numbers, which are part of the code, and arrays.
-        recorded: the places of what rows are kept of; where there are none, all last values are
-            given.
-        condition: whether the loop goes on, if its data say so.
+        names: Names of the loop-carried values.
+        start: Loop-carried values that enter the first iteration.
+        constants: Loop-invariant values. Scalars become part of the code; arrays are passed.
+        step: Function of one iteration.
+        recorded: Indices of the recorded loop-carried values. If empty, the final values are returned.
+        condition: Loop condition, or None if the number of steps is fixed.
     """
 
     names: tuple[str, ...]
@@ -41,22 +41,25 @@ class System:
     recorded: tuple[int, ...] = ()
     condition: Callable[[Any, State, State], Any] | None = None
 
-    def begun(self, constants: State | None = None) -> System:
-        """After one step, as a model has it that steps at once; `constants` is for the others."""
+    def after_one_step(self, constants: State | None = None) -> System:
+        """Return the loop after one step, for models that step in their first evaluation.
+
+        `constants` are for the remaining steps.
+        """
         after = self.step(np, self.start, self.constants)
         return replace(
             self, start=after, constants=self.constants if constants is None else constants
         )
 
-    def made(self, finals: State, rows: State) -> Made:
-        """What a way has computed, by name."""
+    def name_arrays(self, finals: State, rows: State) -> NamedArrays:
+        """Return recorded rows or final values by name."""
         if not self.recorded:
             return {name: np.asarray(a) for name, a in zip(self.names, finals, strict=True)}
         places = zip(self.recorded, rows, strict=True)
         return {self.names[place]: np.asarray(array) for place, array in places}
 
     def empty_rows(self, steps: int) -> tuple[Array, ...]:
-        """Arrays for the rows of so many steps."""
+        """Return empty arrays for the rows of `steps` steps."""
         shapes = ((steps, *np.shape(self.start[place])) for place in self.recorded)
         return tuple(np.empty(shape) for shape in shapes)
 
@@ -64,42 +67,42 @@ class System:
 # --- numpy ------------------------------------------------------------------------------------
 
 
-def by_numpy(system: System, steps: int) -> Made:
-    """A plain loop over arrays; what are numbers alone are arrays of one."""
+def by_numpy(system: System, steps: int) -> NamedArrays:
+    """Run a Python loop over arrays; scalars become arrays of one element."""
     if not any(np.ndim(value) for value in system.start):
         system = replace(system, start=tuple(map(np.atleast_1d, system.start)))
     state, constants, step = system.start, system.constants, system.step
     if system.condition is not None:
         while system.condition(np, state, constants):
             state = step(np, state, constants)
-        return system.made(state, ())
+        return system.name_arrays(state, ())
     rows = system.empty_rows(steps)
     places = tuple(zip(system.recorded, rows, strict=True))
     for k in range(steps):
         state = step(np, state, constants)
         for place, row_array in places:
             row_array[k] = state[place]
-    return system.made(state, rows)
+    return system.name_arrays(state, rows)
 
 
 # --- JAX --------------------------------------------------------------------------------------
 
 
-def by_jax(system: System, steps: int) -> Callable[[], Made]:
-    """`lax.scan` or `lax.while_loop`, jitted; numbers that are given are constants of its code."""
+def by_jax(system: System, steps: int) -> Callable[[], NamedArrays]:
+    """Return a function that runs a jitted `lax.scan` or `lax.while_loop`, with scalars as literals."""
     import jax
     import jax.numpy as jnp
 
     is_array = [isinstance(value, np.ndarray) for value in system.constants]
     arrays = tuple(jnp.asarray(a) for a, yes in zip(system.constants, is_array, strict=True) if yes)
 
-    def all_given(arrays: tuple[Any, ...]) -> State:
+    def insert_scalars(arrays: tuple[Any, ...]) -> State:
         remaining = iter(arrays)
         pairs = zip(system.constants, is_array, strict=True)
         return tuple(next(remaining) if yes else value for value, yes in pairs)
 
-    def computed(start: State, arrays: tuple[Any, ...]) -> tuple[State, State]:
-        constants = all_given(arrays)
+    def computation(start: State, arrays: tuple[Any, ...]) -> tuple[State, State]:
+        constants = insert_scalars(arrays)
 
         def iteration(state: State, _: object) -> tuple[State, State]:
             after = system.step(jnp, state, constants)
@@ -118,11 +121,11 @@ def by_jax(system: System, steps: int) -> Callable[[], Made]:
         )
         return last, ()
 
-    compiled = jax.jit(computed)
+    compiled = jax.jit(computation)
     start = tuple(jnp.asarray(value, "float64") for value in system.start)
 
-    def run() -> Made:
-        return system.made(*jax.block_until_ready(compiled(start, arrays)))
+    def run() -> NamedArrays:
+        return system.name_arrays(*jax.block_until_ready(compiled(start, arrays)))
 
     return run
 
@@ -130,15 +133,17 @@ def by_jax(system: System, steps: int) -> Callable[[], Made]:
 # --- numba ------------------------------------------------------------------------------------
 
 
-def by_numba(system: System, steps: int, loop: Any, *, fresh: bool = False) -> Callable[[], Made]:
-    """A loop of `numba_loops`; its rows are written to the same arrays each time, or to new ones."""
+def by_numba(
+    system: System, steps: int, loop: Any, *, fresh: bool = False
+) -> Callable[[], NamedArrays]:
+    """Return a function that runs a loop of `numba_loops` with reused rows, or with new rows if `fresh`."""
     reused_rows = system.empty_rows(steps)
     for rows in reused_rows:
         rows.fill(0.0)
 
-    def run() -> Made:
+    def run() -> NamedArrays:
         rows = system.empty_rows(steps) if fresh else reused_rows
         finals = loop(steps, system.start, system.constants, rows)
-        return system.made(finals, rows)
+        return system.name_arrays(finals, rows)
 
     return run

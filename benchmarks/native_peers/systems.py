@@ -1,4 +1,4 @@
-"""The loops that are compared, as one writes them by hand; what numbers alone give is computed once."""
+"""Hand-written steps of the loops in the comparison; invariant scalars are computed once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from native_peers.system import Array, State, System
 
 
 def fn_step(m: Any, state: State, constants: State) -> State:
-    """One step; w follows the new v."""
+    """Return the next state of FitzHugh-Nagumo; w is updated with the new v."""
     v, w = state
     current, dt = constants
     v = v + (-1 / 3 * v * v * v + v + 1 - w + current) / 0.001 * dt
@@ -21,7 +21,7 @@ def fn_step(m: Any, state: State, constants: State) -> State:
 
 
 def fn(cells: int, *, recorded: bool) -> System:
-    """So many cells, each with a current of its own; a single one is of plain numbers."""
+    """Return a loop over `cells` cells with different currents; a single cell is computed with scalars."""
     start, current = models.fn_arrays(cells)
     if cells == 1:
         zero = np.float64(0.0)
@@ -33,7 +33,7 @@ def fn(cells: int, *, recorded: bool) -> System:
 
 
 def fn_swept(members: int) -> System:
-    """The single cell with so many currents."""
+    """Return a loop over a single cell with `members` different currents."""
     start = (np.full(members, -1.0), np.zeros(members))
     return System(("v", "w"), start, (models.currents(members), models.FN_DT), fn_step, (0,))
 
@@ -42,7 +42,7 @@ def fn_swept(members: int) -> System:
 
 
 def hh_step(m: Any, state: State, constants: State) -> State:
-    """One step of PyNN's neuron; all that changes follows the values of the step before."""
+    """Return the next state of PyNN's neuron; all derivatives use the values of the previous step."""
     return hh_with(
         m, state, *constants, leak=0.01, sodium=20.0, potassium=6.0, reversal=50.0, current=0.05
     )
@@ -59,7 +59,7 @@ def hh_with(
     reversal: Any,
     current: Any,
 ) -> State:
-    """The same of any conductances, reversal potential of sodium and current."""
+    """Return the next state of PyNN's neuron for given conductances, reversal potential and current."""
     v, mm, h, n = state
     mv = v / 0.001
     leaking = leak * (-65.0 - mv)
@@ -82,7 +82,7 @@ def hh_with(
 
 
 def hh() -> System:
-    """One neuron, of plain numbers."""
+    """Return a loop over one neuron, computed with scalars."""
     start = (np.float64(-0.065), *(np.float64(0.0),) * 3)
     return System(("v", "m", "h", "n"), start, (models.HH_DT,), hh_step, (0, 1, 2, 3))
 
@@ -91,21 +91,21 @@ def hh() -> System:
 
 
 def rnn_step(m: Any, state: State, constants: State) -> State:
-    """Units that see all others."""
+    """Return the next rates of a fully connected network."""
     (r,) = state
     weights, drive = constants
     return (m.tanh(weights @ r + drive),)
 
 
 def rnn(units: int) -> System:
-    """So many units; the model steps at once."""
+    """Return a loop over `units` units, whose model steps in its first evaluation."""
     weights, drive = models.rnn_arrays(units)
     system = System(("r",), (np.zeros(units),), (weights, drive), rnn_step, (0,))
-    return system.begun()
+    return system.after_one_step()
 
 
 def lstm_step(m: Any, state: State, constants: State) -> State:
-    """Layers of cells on top of each other; a sine into the first."""
+    """Return the next state of stacked LSTM layers with a sine as input of the first."""
     t, *cells = state
     dt, phases, w, u, b = constants
     below = m.sin(t + phases)
@@ -122,29 +122,32 @@ def lstm_step(m: Any, state: State, constants: State) -> State:
 
 
 def lstm() -> System:
-    """Two layers of 16 cells; the model steps at once, and then time passes."""
+    """Return a loop over two layers of 16 cells, whose model steps in its first evaluation."""
     zeros = np.zeros(models.LSTM_UNITS)
     names = ("t", *(f"{x}{k}" for k in range(models.LSTM_LAYERS) for x in "hc"))
     start = (np.float64(0.0), *(zeros,) * (2 * models.LSTM_LAYERS))
     constants = (models.LSTM_DT, *models.lstm_arrays())
     last = 2 * models.LSTM_LAYERS - 1
-    return System(names, start, constants, lstm_step, (last,)).begun()
+    return System(names, start, constants, lstm_step, (last,)).after_one_step()
 
 
 def iaf_step(m: Any, state: State, constants: State) -> State:
-    """Neurons, a synapse of each, neurons behind those; a current from `on` to `off`."""
+    """Return the next state of neurons, their synapses and the postsynaptic neurons.
+
+    A current flows into the first neurons from time `on` to time `off`.
+    """
     time, spiking, pre, synapse, spiking_post, post = state
     dt, on, off, v_rest, threshold, tau, amplitude, weights = constants
     time = time + dt
     current = m.where((time > on) & (time <= off), amplitude, 0.0)
-    spiking, pre = _fired(m, spiking, pre, current, dt, v_rest, threshold, tau)
+    spiking, pre = _spike(m, spiking, pre, current, dt, v_rest, threshold, tau)
     arriving = weights @ spiking if np.ndim(weights) == 2 else weights * spiking
     synapse = m.where(spiking > 0.0, arriving, synapse - synapse * dt)
-    spiking_post, post = _fired(m, spiking_post, post, synapse, dt, v_rest, threshold, tau)
+    spiking_post, post = _spike(m, spiking_post, post, synapse, dt, v_rest, threshold, tau)
     return time, spiking, pre, synapse, spiking_post, post
 
 
-def _fired(
+def _spike(
     m: Any, spiking: Any, v: Any, current: Any, dt: Any, v_rest: Any, threshold: Any, tau: Any
 ) -> tuple[Any, Any]:
     spiking = m.where(v >= threshold, 1.0, m.where(v < threshold, 0.0, spiking))
@@ -153,21 +156,21 @@ def _fired(
 
 
 def iaf(neurons: int, *, pointwise: bool) -> System:
-    """So many neurons in front and behind; the first step takes no time."""
+    """Return a loop over `neurons` presynaptic and postsynaptic neurons; the first step has dt = 0."""
     v, amplitude, weights = models.iaf_arrays(neurons, pointwise=pointwise)
     zeros = np.zeros(neurons)
     start = (np.float64(0.0), zeros, v, zeros, zeros, v)
     constants = (20.0, 80.0, -70.0, -20.0, 10.0)
     names = ("time", "spiking", "pre", "synapse", "spiking_post", "post")
     first = System(names, start, (0.0, *constants, amplitude, weights), iaf_step, (2, 5, 4))
-    return first.begun((models.IAF_DT, *constants, amplitude, weights))
+    return first.after_one_step((models.IAF_DT, *constants, amplitude, weights))
 
 
 # --- decisions and roots ----------------------------------------------------------------------
 
 
 def drift_step(m: Any, state: State, constants: State) -> State:
-    """Evidence until a bound; its noise is that of exact arithmetic modulo 2 ** 26."""
+    """Accumulate evidence until a bound; the noise is exact arithmetic modulo 2 ** 26."""
     noise, x = state
     drift, dt, scale, bound = constants
     noise = models.FACTOR * noise + models.MORE
@@ -177,22 +180,22 @@ def drift_step(m: Any, state: State, constants: State) -> State:
 
 
 def drift(trials: int) -> System:
-    """So many trials, each with a drift of its own; the model steps at once."""
+    """Return a loop over `trials` trials with different drifts, whose model steps in its first evaluation."""
     noise, drifts = models.drift_arrays(trials)
     constants = (drifts, models.DRIFT_DT, models.DRIFT_SCALE, 1.0)
     start = (noise, np.zeros(trials))
-    return System(("noise", "x"), start, constants, drift_step, (1,)).begun()
+    return System(("noise", "x"), start, constants, drift_step, (1,)).after_one_step()
 
 
 def newton_step(m: Any, state: State, constants: State) -> State:
-    """A step towards the root of a number, which then is a little larger."""
+    """Return a Newton step towards the square root of `a`, and the increased `a`."""
     x, a = state
     more, _ = constants
     return 0.5 * (x + a / x), a + more
 
 
 def newton(steps: int) -> System:
-    """The root is followed until the number is so much larger."""
+    """Return a while loop that follows the square root of a growing number for `steps` iterations."""
     end = newton_end(steps)
     one = np.float64(1.0)
 
@@ -203,7 +206,7 @@ def newton(steps: int) -> System:
 
 
 def newton_end(steps: int) -> float:
-    """What a number that begins with one comes to in so many steps."""
+    """Return the bound of the number for which the loop has `steps` iterations."""
     return 1.0 + (steps - 0.5) * models.NEWTON_MORE
 
 
@@ -211,29 +214,29 @@ def newton_end(steps: int) -> float:
 
 
 class Numbers:
-    """The functions that steps call, of Python's floats."""
+    """Math functions for steps over Python floats."""
 
     from math import exp, floor, sin, tanh
 
 
 def by_python(system: System, steps: int) -> dict[str, Array]:
-    """The same step of Python's floats, which are kept in lists."""
+    """Run the step over Python floats and collect rows in lists."""
     state = tuple(map(float, system.start))
     rows: list[list[float]] = [[] for _ in system.recorded]
     places = tuple(zip(system.recorded, rows, strict=True))
     if system.condition is not None:
         while system.condition(Numbers, state, system.constants):
             state = system.step(Numbers, state, system.constants)
-        return system.made(state, ())
+        return system.name_arrays(state, ())
     for _ in range(steps):
         state = system.step(Numbers, state, system.constants)
         for place, column in places:
             column.append(state[place])
-    return system.made(state, tuple(rows))
+    return system.name_arrays(state, tuple(rows))
 
 
 def fn_by_python(system: System, steps: int) -> dict[str, Array]:
-    """FitzHugh-Nagumo without calls."""
+    """Run FitzHugh-Nagumo over Python floats without function calls."""
     v, w = map(float, system.start)
     current, dt = system.constants
     vs, ws = [], []
@@ -243,4 +246,4 @@ def fn_by_python(system: System, steps: int) -> dict[str, Array]:
         if system.recorded:
             vs.append(v)
             ws.append(w)
-    return system.made((v, w), (vs, ws))
+    return system.name_arrays((v, w), (vs, ws))

@@ -1,8 +1,8 @@
-"""The models of the benchmark as a modeller would write them by hand: plain loops over numpy.
+"""Models of the benchmark as hand-written numpy loops.
 
-Each function gives what `run(steps=, dt=)` gives: the output ports by name, a row a step. In the
-first step no time has passed. Sizes and parameters are those of the model files; what a file
-computes with numbers alone is computed once, before the loop.
+Each function returns the same rows as `run(steps=, dt=)`: a row per step by output port. The first step has
+dt = 0. Sizes and parameters equal those of the model files. Expressions of constants alone are computed once
+before the loop.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 Array: TypeAlias = np.ndarray
 Rows: TypeAlias = dict[str, Array]
 Parameters: TypeAlias = Mapping[str, Mapping[str, Array]]
-"""The constant parameters of a model: node, parameter -> value."""
+"""Constant parameters of a model by node and parameter name."""
 
 
 def parameters(model: Mapping[str, Any]) -> Parameters:
-    """The parameters of a model's file that are plain numbers."""
+    """Return the parameters of a model file that are plain numbers or lists."""
     (graph,) = next(iter(model.values()))["graphs"].values()
     return {
         name: {
@@ -32,7 +32,7 @@ def parameters(model: Mapping[str, Any]) -> Parameters:
 
 
 def fitzhugh_nagumo(_: Parameters, steps: int, dt: float) -> Rows:
-    """The FitzHugh-Nagumo neuron; W follows the new V."""
+    """Simulate the FitzHugh-Nagumo neuron; W is updated with the new V."""
     v, w = np.array([-1.0]), np.array([0.0])
     vs, ws = np.empty((steps, 1)), np.empty((steps, 1))
     vs[0], ws[0] = v, w
@@ -44,7 +44,7 @@ def fitzhugh_nagumo(_: Parameters, steps: int, dt: float) -> Rows:
 
 
 def recurrent_network(p: Parameters, steps: int, dt: float) -> Rows:
-    """Five tanh units, a sine into the first, and the sum of all."""
+    """Simulate five tanh units with a sine into the first, and the weighted sum of their rates."""
     matrix, readout = p["rnn_node"]["M"], p["readout_node"]["wr"]
     weight = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
     t = 0.0
@@ -68,7 +68,7 @@ def recurrent_network(p: Parameters, steps: int, dt: float) -> Rows:
 
 
 def integrate_and_fire(p: Parameters, steps: int, dt: float) -> Rows:
-    """A current step into neurons, their spikes through synapses into others."""
+    """Simulate neurons with a current step, and neurons driven by their spikes through synapses."""
     source, weights = p["current_input_node"], p["syn_post"]["spike_weights"]
     time, synapse = 0.0, np.zeros_like(p["pre"]["v0"])
     pre, post = p["pre"]["v0"], p["post"]["v0"]
@@ -89,7 +89,7 @@ def integrate_and_fire(p: Parameters, steps: int, dt: float) -> Rows:
 def _fire(
     p: Mapping[str, Array], v: Array, spiking: Array, current: Array | float, dt: float
 ) -> tuple[Array, Array]:
-    """Whether neurons spike at the old voltage, and the new voltage."""
+    """Return the spikes of neurons at the old voltage, and the new voltage."""
     spiking = np.where(v >= p["thresh"], 1.0, spiking)
     spiking = np.where(v < p["thresh"], 0.0, spiking)
     after = v + (-(v - p["erev"]) / p["tau"] + current) * dt
@@ -97,7 +97,7 @@ def _fire(
 
 
 def hodgkin_huxley(_: Parameters, steps: int, dt: float) -> Rows:
-    """The Hodgkin-Huxley neuron of PyNN; gates follow the rates of the step before."""
+    """Simulate the Hodgkin-Huxley neuron of PyNN; gates use the rates of the previous step."""
     v, m, h, n = np.array([-0.065]), np.zeros(1), np.zeros(1), np.zeros(1)
     t, stimulus = 0.0, np.zeros(1)
     rates = rest = membrane = synapse = np.zeros(1)
@@ -125,7 +125,7 @@ def hodgkin_huxley(_: Parameters, steps: int, dt: float) -> Rows:
 
 
 def _rates(mv: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """The rates at which m, h and n open and close, at a voltage in mV."""
+    """Return the opening and closing rates of m, h and n at a voltage in mV."""
     m_up, n_up, shifted = 13 - mv - 63.0, 15 - mv - 63.0, mv + 63.0 - 40
     opening = (
         0.32 * m_up / (np.exp(m_up / 4.0) - 1),
@@ -141,7 +141,7 @@ def _rates(mv: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
 
 
 def four_functions(_: Parameters, steps: int, dt: float) -> Rows:
-    """Four functions in a row, computed again in every step."""
+    """Compute a chain of four functions in every step."""
     outs = np.empty(steps)
     for k in range(steps):
         a = 0.0 * 1.1 + 1.2
@@ -152,7 +152,7 @@ def four_functions(_: Parameters, steps: int, dt: float) -> Rows:
 
 
 def four_nodes(_: Parameters, steps: int, dt: float) -> Rows:
-    """Four nodes with projections between them; each spikes where its output was negative."""
+    """Simulate four connected nodes; a node spikes if its previous output was negative."""
     names = ("A_input", "A", "B", "C", "D")
     spikes, out = np.zeros((5, 1)), np.zeros((5, 1))
     spike_rows, d_rows = np.empty((steps, 5, 1)), np.empty((steps, 1))
@@ -181,4 +181,4 @@ LOOPS: dict[str, Callable[[Parameters, int, float], Rows]] = {
     "ABCD": four_functions,
     "ABCD_neuroml": four_nodes,
 }
-"""The loop of each model of `benchmarks/models`."""
+"""Loops by the name of their model in `benchmarks/models`."""

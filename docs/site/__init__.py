@@ -1,7 +1,7 @@
-"""Makes a site of the documents; `make docs` runs it.
+"""Build the documentation site; `make docs` runs this package.
 
-Documents are written to be read as files, beside what they speak of. Here they are laid out as pages, in
-docs/_build/source, and Sphinx builds docs/_build/html from that:
+Documents are written as files of the repository. This package converts them to pages in a temporary source
+folder, from which Sphinx builds docs/_build/html:
 
     README.md                   index.md                   the front page
     docs/index.md               how-to/index.md, ...       a page for each of its sections
@@ -11,5 +11,5 @@ docs/_build/source, and Sphinx builds docs/_build/html from that:
     docs/site/pictures.py       pictures.md                thirty pictures and six pages, drawn anew
     mdf_loop.__all__            api/*.rst                  from docstrings
 
-Links are turned to where their targets went. Any warning fails the build, a link that leads nowhere among them.
+Links are rewritten to the pages of their targets. Every warning fails the build, including broken links.
 """

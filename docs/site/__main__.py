@@ -1,4 +1,4 @@
-"""`python -m docs.site [folder [options of Sphinx]]`: builds the site, by default in docs/_build/html."""
+"""Build the site with `python -m docs.site [folder [options of Sphinx]]`, by default in docs/_build/html."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from sphinx.cmd.build import main
 
-from docs.site.layout import lay_out
+from docs.site.layout import write_source
 from docs.site.pages import ROOT
 from docs.site.pictures import EXTRA
 
@@ -19,16 +19,16 @@ CONF = Path(__file__).parent
 
 
 def build(target: Path, options: Sequence[str]) -> int:
-    """Build the site anew; the exit code is 0 if there was no warning.
+    """Build the site from scratch and return the exit code, which is 0 if there were no warnings.
 
     Args:
-        target: the folder of the site.
-        options: more of Sphinx's options.
+        target: Folder of the site.
+        options: Additional options of Sphinx.
     """
     shutil.rmtree(target, ignore_errors=True)
     with TemporaryDirectory() as folder:
         source, doctrees = Path(folder) / "source", Path(folder) / "doctrees"
-        lay_out(source)
+        write_source(source)
         _quiet_kernels(Path(folder) / "ipython")
         ours = ["-W", "--keep-going", "-q", "-c", str(CONF), "-d", str(doctrees)]
         ours += ["-D", f"html_extra_path={source / EXTRA}"]
@@ -36,7 +36,7 @@ def build(target: Path, options: Sequence[str]) -> int:
 
 
 def _quiet_kernels(folder: Path) -> None:
-    """Let kernels of notebooks say nothing but errors: that they listen on this machine is no news."""
+    """Set the log level of notebook kernels to errors, so that the build prints no messages of kernels."""
     settings = folder / "profile_default" / "ipython_kernel_config.py"
     settings.parent.mkdir(parents=True)
     settings.write_text("c.IPKernelApp.log_level = 40\n")  # logging.ERROR

@@ -1,4 +1,4 @@
-"""Pages made of docstrings: one for each public name."""
+"""Generate the API pages from docstrings, one page for each public name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUPS = {
     "Inside modeci_mdf's engine": ["register", "unregister", "loop"],
     "Errors": ["LoopError"],
 }
-"""The public names in the order of their page."""
+"""Public names by heading, in the order of the list of names."""
 
 
 def _first_sentence(name: str) -> str:
@@ -38,17 +38,17 @@ def _page(name: str) -> str:
 
 
 def _bases(public: type) -> list[str]:
-    """Classes of the house that a class has its attributes from, and that say what these are."""
+    """Return the base classes in mdf_loop that document attributes."""
     ours = (base for base in public.__mro__[1:] if base.__module__.startswith("mdf_loop."))
     return [f"{b.__module__}.{b.__qualname__}" for b in ours if "Attributes:" in (b.__doc__ or "")]
 
 
 def api_pages() -> Iterator[tuple[str, str]]:
-    """Place and text of the page of each public name, and of the list of them."""
+    """Yield path and text of the page of each public name, and of the list of names."""
     text = [
         "# API",
-        "What the docstrings say, by name; [Python](../reference/python-api.md) tells the same in tables, "
-        "and which arguments go together.",
+        "The docstrings of all public names. [Python](../reference/python-api.md) lists the arguments in "
+        "tables and explains their valid combinations.",
     ]
     for title, names in GROUPS.items():
         rows = [f"| [`{name}`]({name}.rst) | {_first_sentence(name)} |" for name in names]

@@ -1,4 +1,4 @@
-"""Sphinx's settings; docs/site lays out the pages that they are for."""
+"""Settings of Sphinx for the pages that docs/site generates."""
 
 from __future__ import annotations
 
@@ -54,26 +54,26 @@ copybutton_only_copy_prompt_lines = True
 copybutton_line_continuation_character = "\\"
 
 
-_KEPT: list[str] = []
+_SAVED_LINES: list[str] = []
 
 
 def _before_napoleon(_app: Sphinx, what: str, *rest: Any) -> None:
-    """Keep what a property says: napoleon takes words before a colon for its type."""
-    _KEPT[:] = rest[-1] if what == "property" else []
+    """Save the docstring of a property, because napoleon takes words before a colon for its type."""
+    _SAVED_LINES[:] = rest[-1] if what == "property" else []
 
 
 def _after_napoleon(_app: Sphinx, what: str, *rest: Any) -> None:
     if what == "property":
-        rest[-1][:] = _KEPT
+        rest[-1][:] = _SAVED_LINES
 
 
 def _no_arguments(_app: Sphinx, what: str, *_: Any) -> tuple[str, str] | None:
-    """Nobody makes these objects by hand: functions give them."""
+    """Remove the constructor arguments of a class: functions create these objects, not users."""
     return ("", "") if what == "class" else None
 
 
 def setup(app: Sphinx) -> None:
-    """Register the hooks of the site. Napoleon listens with priority 500."""
+    """Register the hooks of the site before and after those of napoleon, whose priority is 500."""
     app.connect("autodoc-process-docstring", _before_napoleon, priority=400)
     app.connect("autodoc-process-docstring", _after_napoleon, priority=600)
     app.connect("autodoc-process-signature", _no_arguments)

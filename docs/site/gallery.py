@@ -1,4 +1,4 @@
-"""The pages of the examples, each with its model and script, and a gallery of their pictures."""
+"""Generate the pages of the examples with their models and scripts, and a gallery of their pictures."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ _CARD = """\
 :link-type: doc
 :img-top: {picture}
 
-{says}
+{description}
 :::
 """
 
 
 def entries() -> list[tuple[str, str, str]]:
-    """Title, folder and one line for each example, as docs/index.md lists them."""
+    """Return title, folder and description of each example in docs/index.md."""
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     return [match.groups() for match in _ENTRY.finditer(text)]
 
 
 def example_page(name: str, source: Path) -> tuple[str, str]:
-    """Place and text of the page of an example; its model is drawn if the page has no picture.
+    """Return path and text of the page of an example, and draw its model if the page has no picture.
 
     Args:
-        name: its folder.
-        source: the folder that the site is laid out in.
+        name: Folder of the example.
+        source: Folder with the source files of the site.
     """
     from mdf_loop.drawing import draw
 
     target, text = page(f"examples/{name}/README.md")
     if _PICTURE.search(text) is None:
-        drawn = source / "images" / "examples" / f"{name}.svg"
-        drawn.parent.mkdir(parents=True, exist_ok=True)
+        picture = source / "images" / "examples" / f"{name}.svg"
+        picture.parent.mkdir(parents=True, exist_ok=True)
         model = ROOT / "examples" / name / "model.yaml"
-        draw(model, drawn, over_time="onnx::Loop" not in model.read_text(encoding="utf-8"))
+        draw(model, picture, over_time="onnx::Loop" not in model.read_text(encoding="utf-8"))
         text += f"\n## The picture\n\n![The model](../images/examples/{name}.svg)\n"
     files = f"files/{name}"
     return target, (
@@ -54,21 +54,23 @@ def example_page(name: str, source: Path) -> tuple[str, str]:
 
 
 def grid(cards: Iterable[str]) -> str:
-    """Cards beside each other, as many as there is room for."""
+    """Return a grid of cards."""
     return "::::{grid} 1 2 2 3\n:gutter: 3\n\n" + "\n".join(cards) + "::::\n"
 
 
 def gallery(pages: dict[str, str]) -> str:
-    """Return the page that shows all examples by their pictures.
+    """Return the page with the pictures of all examples.
 
     Args:
-        pages: the texts of their pages, by folder.
+        pages: Texts of the example pages by folder.
     """
     cards = []
-    for title, name, says in entries():
+    for title, name, description in entries():
         picture = _PICTURE.search(pages[name])
         assert picture is not None
-        cards.append(_CARD.format(title=title, name=name, picture=picture[1], says=says))
+        cards.append(
+            _CARD.format(title=title, name=name, picture=picture[1], description=description)
+        )
     return (
         "# Examples\n\nEach is a model, a script that runs it, and a page.\n\n"
         + grid(cards)

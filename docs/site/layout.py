@@ -1,4 +1,4 @@
-"""Writes the folder that Sphinx makes the site of."""
+"""Write the source folder from which Sphinx builds the site."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ FRONT = {
     "Understand": ["explanation/index.md", "Benchmarks <benchmarks.md>"],
     "Project": ["changes.md", "contributing.md"],
 }
-"""What stands at the side of the site."""
+"""Entries of the site's side bar by heading."""
 
 
 def documents() -> list[str]:
-    """Return the Markdown files that become pages unchanged, without those of examples."""
+    """Return the Markdown files that become pages unchanged, without the READMEs of examples."""
     paths = [
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / name for name in RENAMED if name.endswith(".md")),
@@ -29,11 +29,11 @@ def documents() -> list[str]:
     return [name for name in names if name != "docs/index.md" and place(name)]
 
 
-def lay_out(source: Path) -> None:
-    """Write all pages, and copy what they show.
+def write_source(source: Path) -> None:
+    """Write all pages and copy the files that they show.
 
     Args:
-        source: a folder that is empty or not there.
+        source: Folder that is empty or does not exist.
     """
     for name in documents():
         _write(source, *page(name))
@@ -57,7 +57,7 @@ def _write(source: Path, target: str, text: str) -> None:
 
 
 def _copy_files(source: Path) -> None:
-    """Copy the files that are no pages: pictures, notebooks, files of examples."""
+    """Copy the files that are not pages: pictures, notebooks and the files of examples."""
     folders = (ROOT / "docs", ROOT / "examples")
     names = [p.relative_to(ROOT).as_posix() for f in folders for p in f.rglob("*") if p.is_file()]
     for name in [*names, *(name for name in RENAMED if not name.endswith(".md"))]:

@@ -1,4 +1,4 @@
-"""Where each document goes on the site, and its text there: links turned, names of files shown."""
+"""Convert documents of the repository to pages of the site: path, links and file names of code blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RENAMED = {
     "LICENSE": "LICENSE",
     "CITATION.cff": "CITATION.cff",
 }
-"""Files of the outermost folder that are part of the site."""
+"""Files of the root folder that are part of the site, with their paths on the site."""
 
 SECTIONS = {
     "all-tasks": "tasks/index.md",
@@ -27,16 +27,16 @@ SECTIONS = {
     "examples": "examples/index.md",
     "notebooks": "notebooks/index.md",
 }
-"""The sections of docs/index.md, by their anchors, and their pages."""
+"""Pages of the sections of docs/index.md by anchor."""
 
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
-_NAMED = re.compile(r"^```(\w+) +([\w.-]+\.\w+)$", re.MULTILINE)
-_TALKATIVE = re.compile(r"^```(\w+) +[^\n]*$", re.MULTILINE)
+_BLOCK_WITH_FILE_NAME = re.compile(r"^```(\w+) +([\w.-]+\.\w+)$", re.MULTILINE)
+_BLOCK_WITH_WORDS = re.compile(r"^```(\w+) +[^\n]*$", re.MULTILINE)
 
 
 def place(path: str) -> str | None:
-    """Where a file of the repository is on the site; None if it is not part of it."""
+    """Return the path of a repository file on the site, or None if the site excludes the file."""
     match PurePosixPath(path).parts:
         case (name,):
             return RENAMED.get(name)
@@ -53,7 +53,7 @@ def place(path: str) -> str | None:
     return None
 
 
-def _turned(link: str, source: str, target: str) -> str | None:
+def _rewrite_link(link: str, source: str, target: str) -> str | None:
     """Return the link of a document on its page, or None if the site does not have the target."""
     file, mark, anchor = link.partition("#")
     if link.startswith(("http://", "https://", "mailto:")) or not file:
@@ -67,61 +67,61 @@ def _turned(link: str, source: str, target: str) -> str | None:
     return os.path.relpath(to, PurePosixPath(target).parent) + mark + anchor
 
 
-def turn_links(text: str, source: str, target: str) -> str:
-    """Return a text whose links lead to pages of the site. Other links become words.
+def rewrite_links(text: str, source: str, target: str) -> str:
+    """Return a text whose links lead to pages of the site; links to other files become plain text.
 
     Args:
         text: Markdown.
-        source: the file it is from.
-        target: the page it goes to.
+        source: Path of the document in the repository.
+        target: Path of the page on the site.
     """
 
-    def turned(match: re.Match[str]) -> str:
-        link = _turned(match[3], source, target)
+    def rewritten(match: re.Match[str]) -> str:
+        link = _rewrite_link(match[3], source, target)
         return f"{match[1]}[{match[2]}]({link})" if link else match[2]
 
     pieces, end = [], 0
     for fence in _FENCE.finditer(text):
-        pieces += [_LINK.sub(turned, text[end : fence.start()]), fence[0]]
+        pieces += [_LINK.sub(rewritten, text[end : fence.start()]), fence[0]]
         end = fence.end()
-    return "".join([*pieces, _LINK.sub(turned, text[end:])])
+    return "".join([*pieces, _LINK.sub(rewritten, text[end:])])
 
 
-def show_names(text: str) -> str:
-    """Fenced blocks that become files have the file's name above them; other words go."""
-    named = _NAMED.sub(r"```{code-block} \1\n:caption: \2\n", text)
-    return _TALKATIVE.sub(lambda m: m[0] if m[0].startswith("```{") else f"```{m[1]}", named)
+def add_captions(text: str) -> str:
+    """Convert the file names of fenced blocks to captions, and remove other words after the language."""
+    named = _BLOCK_WITH_FILE_NAME.sub(r"```{code-block} \1\n:caption: \2\n", text)
+    return _BLOCK_WITH_WORDS.sub(lambda m: m[0] if m[0].startswith("```{") else f"```{m[1]}", named)
 
 
 def page(source: str) -> tuple[str, str]:
-    """Place and text of a document of the repository."""
+    """Return path and text of the page of a document."""
     target = place(source)
     assert target is not None
     text = (ROOT / source).read_text(encoding="utf-8")
-    return target, show_names(turn_links(text, source, target))
+    return target, add_captions(rewrite_links(text, source, target))
 
 
 def notebook(source: str) -> tuple[str, str]:
-    """Place and text of a notebook, whose links are those of its page."""
+    """Return path and content of a notebook, with its links rewritten."""
     target = place(source)
     assert target is not None
     content = json.loads((ROOT / source).read_text(encoding="utf-8"))
     for cell in content["cells"]:
         if cell["cell_type"] == "markdown":
-            text = turn_links("".join(cell["source"]), source, target)
+            text = rewrite_links("".join(cell["source"]), source, target)
             cell["source"] = text.splitlines(keepends=True)
     return target, json.dumps(content)
 
 
 def section_pages() -> Iterator[tuple[str, str]]:
-    """Place and text of a page for each section of docs/index.md, without that of the examples."""
+    """Yield path and text of a page for each section of docs/index.md except the examples."""
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         title, _, content = section.partition("\n")
         target = SECTIONS[title.lower().replace(" ", "-")]
-        turned = turn_links(content, "docs/index.md", target)
+        rewritten = rewrite_links(content, "docs/index.md", target)
         if target != SECTIONS["examples"]:
-            yield target, f"# {title}\n{turned}\n{contents(linked(turned))}"
+            yield target, f"# {title}\n{rewritten}\n{contents(linked(rewritten))}"
 
 
 def linked(text: str) -> list[str]:
@@ -131,6 +131,6 @@ def linked(text: str) -> list[str]:
 
 
 def contents(names: list[str], *, caption: str = "") -> str:
-    """Return the table of contents for the side of the site."""
+    """Return a hidden table of contents, which Sphinx shows in the side bar."""
     head = f":caption: {caption}\n" if caption else ""
     return "```{toctree}\n:hidden:\n" + head + "\n" + "\n".join(names) + "\n```\n"

@@ -1,6 +1,6 @@
-"""A page of pictures: loops, models over time, ways to draw them, runs, imports, and pages to look around in.
+"""Generate the page of pictures: loops, models over time, drawing options, runs, imports, interactive pages.
 
-Everything is drawn anew while the site is laid out, into the folder that the page is in.
+All pictures are drawn anew into the source folder of the site.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from mdf_loop.drawing import Drawing, draw
 from tests.drawing.page.large import write
 
 EXTRA = "extra"
-"""The folder of files that the site has as they are."""
+"""Folder of files that Sphinx copies unchanged."""
 
 FOLDER = "pictures"
-"""Where pictures and pages are there."""
+"""Folder of the pictures and interactive pages within `EXTRA`."""
 
 ENCODER = "encoder-"
-"""How sources are called that are encoders of so many layers, as exporters of networks write them."""
+"""Prefix of sources that are generated ONNX encoders, followed by the number of layers."""
 
 _NEURON = {"steps": 200, "dt": 0.1, "inputs": {"current": 0.5}}
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture of an example, or of an encoder; `run` are arguments of a run that it shows."""
+    """A picture of an example or of an encoder; `run` holds the arguments of a run that the picture shows."""
 
     source: str
-    says: str
+    description: str
     options: Mapping[str, Any] = field(default_factory=dict)
     run: Mapping[str, Any] | None = None
 
-    def drawn(self, folder: Path) -> Drawing:
-        """Draw it.
+    def draw(self, folder: Path) -> Drawing:
+        """Draw the picture.
 
         Args:
-            folder: where files go that are made for it.
+            folder: Folder for generated files.
         """
         if self.source.startswith(ENCODER):
             model = write(folder / f"{self.source}.onnx", int(self.source.removeprefix(ENCODER)))
@@ -113,7 +113,7 @@ PAGES: tuple[Picture, ...] = (
 )
 
 _CARD = """\
-:::{{grid-item-card}} {says}
+:::{{grid-item-card}} {description}
 :link: {link}
 :link-type: url
 :img-top: {picture}
@@ -124,15 +124,15 @@ _CARD = """\
 
 
 def pictures_page(source: Path) -> str:
-    """Return the page that shows all pictures and pages, which are drawn for it.
+    """Draw all pictures and interactive pages, and return the text of the page that shows them.
 
     Args:
-        source: the folder that the site is laid out in.
+        source: Folder with the source files of the site.
     """
     (source / EXTRA / FOLDER).mkdir(parents=True, exist_ok=True)
     text = [
-        "# Pictures\n\nWhat [`mdf-loop draw`](how-to/draw.md) makes of the [examples](examples/index.md), "
-        "and of encoders as exporters of networks write them. A click opens a picture in its own size.\n"
+        "# Pictures\n\nDrawings of the [examples](examples/index.md) and of exported encoder networks by "
+        "[`mdf-loop draw`](how-to/draw.md). Click a picture to open it in full size.\n"
     ]
     for title, pictures in PICTURES.items():
         cards = [
@@ -140,25 +140,25 @@ def pictures_page(source: Path) -> str:
         ]
         text.append(f"## {title}\n\n{grid(cards)}")
     text.append(
-        "## Pages\n\nEach is one file, to [look around in](how-to/look-around.md): fold and open boxes, "
-        f"search, follow a value.\n\n{_listed(source)}"
+        "## Pages\n\nEach page is one file to [explore](how-to/look-around.md): fold and open boxes, "
+        f"search, follow a value.\n\n{_page_list(source)}"
     )
     return "\n".join(text)
 
 
 def _picture(source: Path, name: str, picture: Picture) -> str:
     link = f"{FOLDER}/{name}-{picture.source}.svg"
-    picture.drawn(source).save(source / EXTRA / link)
+    picture.draw(source).save(source / EXTRA / link)
     return _CARD.format(
-        says=picture.says, link=link, picture=f"{EXTRA}/{link}", source=picture.source
+        description=picture.description, link=link, picture=f"{EXTRA}/{link}", source=picture.source
     )
 
 
-def _listed(source: Path) -> str:
+def _page_list(source: Path) -> str:
     def lines() -> Iterator[str]:
         for picture in PAGES:
             link = f"{FOLDER}/{picture.source}.html"
-            picture.drawn(source).save(source / EXTRA / link)
-            yield f'- <a href="{link}">{picture.source}</a>: {picture.says}\n'
+            picture.draw(source).save(source / EXTRA / link)
+            yield f'- <a href="{link}">{picture.source}</a>: {picture.description}\n'
 
     return "".join(lines())
