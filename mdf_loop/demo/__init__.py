@@ -1,4 +1,4 @@
-"""The models that `mdf-loop demo` runs, as files of the package."""
+"""Demonstration models that `mdf-loop demo` runs, as files of the package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Demo(Struct, frozen=True):
-    """A model, what it shows, and the inputs it is run with."""
+    """Demonstration model: its name, a description, and the inputs of its run."""
 
     name: str
     about: str
@@ -17,7 +17,7 @@ class Demo(Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        """The MDF file."""
+        """Path of the MDF file."""
         return Path(__file__).parent / f"{self.name}.yaml"
 
 

@@ -1,4 +1,4 @@
-"""Documents: the content of a model as it is written, with its graphs, owned graphs, keys and texts.
+"""Documents: the content of a model as written in MDF, with checks of its graphs, keys and texts.
 
-This package knows no operations. `mdf_loop.importing.opening` opens a path as a document.
+This package is independent of operations. `mdf_loop.importing.opening` opens a path as a document.
 """

@@ -1,7 +1,7 @@
-"""Graphs that functions of a document own: their places and their ids.
+"""Graphs that functions of a document own as bodies.
 
-A body is written in the arguments of its function, in a parameter of the node, or as another graph of the
-model.
+A document has a body in the arguments of its function, in a parameter of the node, or as another graph of
+the model.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ def owned_graph_ids_of_node(node: Any) -> set[str]:
 
 
 class WrittenBody(Struct, frozen=True):
-    """Body as it is written, before the graph is looked up or read.
+    """Body of a function as written in the document, before the graph is looked up or read.
 
-    `value` is a graph, its dict, the id of another graph, or None. `parameters` are the parameters of the
-    node that refer to it, in order. `beside` is the mapping that has a signature beside the graph.
+    `value` is a graph, the dict of a graph, the id of another graph, or None. `parameters` are the
+    parameters of the node that lead to the body, in order. `beside` is the mapping with the graph and its
+    signature.
     """
 
     value: Any
@@ -51,7 +52,7 @@ class WrittenBody(Struct, frozen=True):
 
 
 def written_bodies(item: Any, node: Any) -> dict[str, WrittenBody]:
-    """Return every graph that a function owns, by its place in the args: `body`, `branches[1]`."""
+    """Return every graph that a function owns, by its path in the arguments: `body`, `branches[1]`."""
     bodies: dict[str, WrittenBody] = {}
     for argument in BODIES.get(graph_function(item.function) or "", ()):
         body = written_body(item, node, argument)
@@ -72,7 +73,7 @@ def parameters_with_bodies(item: Any, node: Any) -> set[str]:
 
 
 def is_value(text: Any, node: Any) -> bool:
-    """Return True if a text in place of a graph is a value: a name of the node, or a formula."""
+    """Return True if a text in place of a graph is a name of the node, or a formula."""
     if not isinstance(text, str):
         return isinstance(text, bool | int | float)
     names = {x.id for x in (*node.input_ports, *node.functions)}
@@ -85,7 +86,7 @@ def _holds_graph(value: Any) -> bool:
 
 
 def written_body(item: Any, node: Any, argument: str = "body") -> WrittenBody:
-    """Return a body from the args, or from the parameter that is named there or after the argument."""
+    """Return a body from an argument, the parameter that the argument names, or the parameter `argument`."""
     value = (item.args or {}).get(argument)
     if value is None or (isinstance(value, str) and not value.strip()):
         value = argument if any(p.id == argument for p in node.parameters) else None

@@ -1,4 +1,4 @@
-"""Changed copies of the parts of a document; a document itself is never changed.
+"""Changed copies of parts of a document. A document itself is immutable.
 
 port = replace_fields(port, value="2 * x")
 """
@@ -14,7 +14,7 @@ from mdf_loop.document.document import Document
 
 
 def replace_fields(part: Any, **values: Any) -> Any:
-    """Return a copy of a part with new field values; the part itself if nothing changes."""
+    """Return a copy of a part with new field values, or the part itself if no field changes."""
     if all(value is getattr(part, name) for name, value in values.items()):
         return part
     copied = copy.copy(part)

@@ -14,7 +14,7 @@ from mdf_loop.number_check import contains_only_numbers
 
 
 def content_of(document: Document) -> dict[str, Any]:
-    """Return the whole model of a document as a file would contain it; arrays stay arrays."""
+    """Return the whole model of a document as the plain content of a file; arrays stay arrays."""
     from modeci_mdf.mdf import Model
 
     model = document.model or Model(id=document.graph.id, graphs=list(document.siblings.values()))
@@ -42,7 +42,7 @@ def _graph(graph: Any) -> Any:
 
 
 def _by_name(conditions: list[dict[str, Any]]) -> Any:
-    """Return conditions by name, as in files; modeci_mdf cannot read a list of them."""
+    """Return conditions by name, as in files; modeci_mdf cannot read a list of conditions."""
     by_name = {each["id"]: {k: v for k, v in each.items() if k != "id"} for each in conditions}
     return by_name if len(by_name) == len(conditions) else conditions
 
@@ -55,7 +55,7 @@ _PLACEHOLDERS: dict[str, Any] = {
     "parameters": {},
     "value": 0,
 }
-"""Fields of parts with values, and a placeholder for each that modeci_mdf can write.
+"""Fields of parts with values, and a placeholder for each field that modeci_mdf can write.
 
 modeci_mdf tests the truth of arrays and converts them to lists. It writes conditions as a list, but
 reads only mappings.
@@ -63,7 +63,7 @@ reads only mappings.
 
 
 def _raw_values(part: Any) -> dict[str, Any]:
-    """Return the values of a part that are written unchanged."""
+    """Return the values of a part that modeci_mdf cannot write, such as arrays."""
     values = ((name, getattr(part, name, None)) for name in _PLACEHOLDERS)
     return {name: value for name, value in values if _is_raw(name, value)}
 
@@ -98,7 +98,7 @@ def _with_placeholders(part: Any) -> Any:
 
 
 def _parts(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
-    """Yield the parts that may have values, with their keys; conditions come before their owner."""
+    """Yield the parts that may have values, with their paths; conditions come before their owner."""
     yield from ((edge, ("edges", edge.id)) for edge in graph.edges)
     for node in graph.nodes:
         for section in _SECTIONS:

@@ -1,8 +1,8 @@
 """Names of axes in the metadata of a model; outputs with equal names share an axis.
 
-They are read from `metadata: {dims: [cell]}` of an output port, a parameter, a function or an input port.
-There is one name for each axis of an evaluation, outermost first. A part that only passes a value on has
-the names of that value. An input port has the names of the port from which its edge leads.
+An output port, a parameter, a function or an input port states the names in `metadata: {dims: [cell]}`, one
+name for each axis of an evaluation, outermost first. A part that only passes a value on has the names of this
+value. An input port has the names of the sender of its edge.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mdf_loop.document.structure import DIMS, RESERVED_DIMS
 
 
 def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
-    """Return the names of the axes of every `node.item` that has names."""
+    """Return the axis names of every `node.item` that has axis names."""
     graph = document.graph
     nodes = {node.id: node for node in graph.nodes}
     senders = {(edge.receiver, edge.receiver_port): edge for edge in graph.edges or ()}
@@ -30,7 +30,7 @@ def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
 def _dims(
     node: Any, part: Any, nodes: Mapping[str, Any], senders: Mapping[tuple[str, str], Any]
 ) -> tuple[str, ...]:
-    """Return the names that the nearest source of a part's value states."""
+    """Return the axis names that a part, or the nearest source of its value, states."""
     waiting, passed = [(node, part)], set[int]()
     while waiting:
         node, part = waiting.pop(0)
@@ -51,7 +51,7 @@ def _dims(
 
 
 def names_axes(stated: Any) -> bool:
-    """Return True for a list of distinct names without reserved ones; anything else names no axes."""
+    """Return True for a list of distinct axis names without reserved names."""
     if not isinstance(stated, list | tuple) or not all(isinstance(dim, str) for dim in stated):
         return False
     return bool(stated) and len({*stated, *RESERVED_DIMS}) == len(stated) + len(RESERVED_DIMS)

@@ -13,9 +13,9 @@ from mdf_loop.paths import Files
 
 
 class Document(Struct, frozen=True, weakref=True):
-    """Graph to compile, with the other graphs of its model by id, and the model if there is one.
+    """Graph to compile, with the other graphs of its model by id, and the model if it exists.
 
-    `files` are the files that it was read from. `warnings` are the warnings of its import.
+    `files` are the files of the document. `warnings` are the warnings of its import.
     """
 
     graph: Any
@@ -32,7 +32,7 @@ class Document(Struct, frozen=True, weakref=True):
 
 
 def document_of(model: Any, name: str) -> Document:
-    """Return the document of a model; its main graph is the first that no function owns."""
+    """Return the document of a model; the main graph is the first graph that no function owns."""
     graphs = list(model.graphs or [])
     if not graphs:
         raise ModelError(f"'{name}' holds no graph", "$.graphs", "a model needs at least one graph")
@@ -57,10 +57,10 @@ def _body_ids(graphs: list[Any]) -> set[str]:
 
 
 def graph_by_id(graph_id: str, where: str, document: Document, owner: str, word: str) -> Any:
-    """Return another graph of the model, which an `owner` (a loop) names as its `word` (body).
+    """Return another graph of the model, which `owner` (such as a loop) names as its `word` (such as "body").
 
     Raises:
-        ModelError: there is no graph of that name, or the graph contains itself.
+        ModelError: No graph has this id, or the graph contains itself.
     """
     graph = document.siblings.get(graph_id)
     if graph is None:

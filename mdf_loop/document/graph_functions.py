@@ -1,8 +1,8 @@
-"""Table of the functions that own graphs, and of their arguments that are graphs.
+"""Table of the functions that own graphs, with the names of their graph arguments.
 
-A new function needs a line in `BODIES`, a reader (`mdf_loop.reading.readers`) and an outline (`BLOCKS` in
-`mdf_loop.outline.graphs`). If no existing outline describes it, it also needs a class of its own (`Block`
-in `mdf_loop.outline.parts`) and an element that draws it (`mdf_loop.drawing.owners`).
+A new function needs an entry in `BODIES`, a reader (`mdf_loop.reading.readers`) and an outline (`BLOCKS` in
+`mdf_loop.outline.graphs`). If no existing outline describes the function, the function also needs a subclass
+of `Block` (`mdf_loop.outline.parts`) and an element that draws this block (`mdf_loop.drawing.owners`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _BY_LOWER = {name.lower(): name for name in BODIES} | {"loop": "onnx::Loop"}
 
 
 def graph_function(function: Any) -> str | None:
-    """Return the function's name as in `BODIES`, in any spelling; None if it owns no graphs."""
+    """Return the name in `BODIES` of a function in any spelling, or None if the function owns no graphs."""
     return _BY_LOWER.get(function.lower()) if isinstance(function, str) else None
 
 
 def is_loop(function: Any) -> bool:
-    """Return True if a function runs its body repeatedly, so that it has `loop.iterations`."""
+    """Return True if a function runs its body repeatedly, so that `loop.iterations` is defined."""
     return graph_function(function) in ("onnx::Loop", "onnx::Scan")

@@ -1,7 +1,7 @@
-"""Unknown keys of a document, which nothing reads.
+"""Findings about unknown keys of a document.
 
-modeci_mdf drops them silently. A part with a misspelt key would be computed as if the key were absent:
-other numbers, and no error. Remarks of the modeller belong into `metadata`.
+modeci_mdf drops unknown keys silently. A part with a misspelt key would be computed as if the key were
+absent, with other numbers and no error. Remarks of the modeller belong into `metadata`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CLASSES = {
     "set of conditions": "ConditionSet",
     "condition": "Condition",
 }
-"""Kinds of parts, with modeci_mdf's class, whose fields are the keys that MDF knows."""
+"""Class of modeci_mdf for each kind of part. The fields of the class are the known keys."""
 
 _TOLERATED_KEYS: dict[str, Collection[str]] = {
     "graph": ("notes",),
@@ -36,15 +36,18 @@ _TOLERATED_KEYS: dict[str, Collection[str]] = {
     "edge": ("name",),
 }
 """Unknown keys that are not reported. NeuroMLlite, which converts models of NeuroML and PyNN to MDF,
-writes these fields of its own: a remark, and the name of an edge. No number depends on them."""
+writes these additional fields: a remark, and the name of an edge. No results depend on these fields."""
 
 _READ_OF_EDGES = ("weight",)
-"""Parameters of an edge that modeci_mdf reads; others may have any name."""
+"""Parameters of an edge that modeci_mdf reads."""
 
 
 @functools.cache
 def _known(kind: str) -> tuple[str, ...]:
-    """Return the keys that MDF has for a part, without the id, which is the key of the part itself."""
+    """Return the keys that MDF defines for a part.
+
+    The id is excluded, because it is the key of the part itself.
+    """
     import attr
     from modeci_mdf import mdf
 
@@ -53,7 +56,7 @@ def _known(kind: str) -> tuple[str, ...]:
 
 
 def unread_keys(kind: str, part: Mapping[str, Any], name: str, where: str) -> Iterator[Finding]:
-    """Report the keys of a part that neither MDF knows nor its known writers add."""
+    """Report the keys of a part that neither MDF nor a known writer of MDF defines."""
     known = _known(kind)
     for key in part:
         if key not in known and key != "id" and key not in _TOLERATED_KEYS.get(kind, ()):
@@ -64,7 +67,7 @@ def unread_keys(kind: str, part: Mapping[str, Any], name: str, where: str) -> It
 
 
 def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
-    """Report edge parameters that nothing reads."""
+    """Report edge parameters that modeci_mdf does not read."""
     for key in parameters if isinstance(parameters, Mapping) else ():
         if key not in _READ_OF_EDGES:
             statement = f"the edge '{edge}' has the parameter '{key}'"
@@ -72,7 +75,7 @@ def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
 
 
 def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Report entries beside the model, which is the first entry of its document."""
+    """Report further top-level entries of a document. Its first entry is the model."""
     name, *others = document
     for key in others:
         is_part = key in _known("model")
@@ -85,8 +88,8 @@ def unread_time_unit(
 ) -> Iterator[Finding]:
     """Report metadata keys of a graph that look like a misspelt unit of time.
 
-    All other keys are remarks. So is such a key if the correct one is also there, or if its value is no
-    text.
+    All other keys are remarks. A similar key is a remark, too, if the correct key also exists, or if the
+    value is no text.
     """
     for key, value in metadata.items() if known not in metadata else ():
         if isinstance(key, str) and isinstance(value, str) and _means_time_unit(key):

@@ -1,6 +1,6 @@
-"""Conversion of plain content to modeci_mdf's own objects, with clear errors.
+"""Conversion of plain content to modeci_mdf objects, with clear errors.
 
-modeci_mdf itself builds the objects. Content that it would drop, or refuse with an unclear message, is
+modeci_mdf builds the objects. Content that modeci_mdf would drop, or refuse with an unclear message, is
 checked first.
 """
 
@@ -27,7 +27,7 @@ def model_of(content: Any, side: SideFiles | None = None, name: str = "") -> Any
     """Return the modeci_mdf Model of a document's plain content; the content is not changed.
 
     Raises:
-        ModelError: the content is not valid MDF; `side` provides the arrays of its side files.
+        ModelError: The content is not valid MDF, or an array of a side file (from `side`) is invalid.
     """
     from modeci_mdf.mdf import Model
 
@@ -82,7 +82,7 @@ def suppress_output() -> Iterator[None]:
 
 @contextlib.contextmanager
 def as_model_errors(subject: str) -> Iterator[None]:
-    """Convert errors of parsers and of modeci_mdf to one sentence about the document."""
+    """Convert errors of parsers and of modeci_mdf to a ModelError with one sentence about the document."""
     try:
         yield
     except LoopError:

@@ -1,4 +1,4 @@
-r"""Invalid texts of a model: JSON can write half of a character, `"\ud800"`, which no file can contain.
+r"""Findings about lone surrogates, which JSON can write (`"\ud800"`), but UTF-8 cannot encode.
 
 Every text of a model is checked when the model is read: names, expressions, units.
 """
@@ -16,7 +16,7 @@ from mdf_loop.number_check import contains_only_numbers
 
 
 def surrogate_findings(content: Any) -> Iterator[Finding]:
-    """Report each text that contains half of a character, with its place."""
+    """Report each text that contains a lone surrogate, with its path."""
     waiting: list[tuple[Any, str]] = [(content, "$")]
     visited: set[int] = set()
     while waiting:
@@ -32,7 +32,7 @@ def surrogate_findings(content: Any) -> Iterator[Finding]:
 
 
 def _parts(part: Any) -> list[tuple[str, Any]]:
-    """Return the members of a mapping, a list or an object of modeci_mdf, with their steps in a path."""
+    """Return the members of a mapping, a list or a modeci_mdf object, with their steps in a path."""
     part = as_mapping(part)
     if isinstance(part, Mapping):
         keys = [("", key) for key in part if isinstance(key, str) and _is_broken(key)]

@@ -1,4 +1,4 @@
-"""Parts of a node that only pass a value on; they have the unit and the axes of that value.
+"""Parts of a node that only pass a value on. Such parts have the unit and the axis names of the value.
 
 output_ports: {v: {value: V}}                                       # V
 parameters: {V: {default_initial_value: V0, time_derivative: ...}}  # V0
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 KINDS = ("output_ports", "parameters", "functions", "input_ports")
-"""Sections of a node. If ids clash, `node.item` is the item in the first of them."""
+"""Sections of a node. If ids clash, `node.item` denotes the item in the first section."""
 
 _PASSED_ON = ("value", "default_initial_value")
 

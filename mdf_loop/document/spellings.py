@@ -1,8 +1,8 @@
-"""Normalization of content that other programs write in another way than MDF.
+"""Normalization of deviations from MDF in the content that other programs write.
 
 PsyNeuLink writes shapes as text (`"(1,)"`, up to 0.15) and a parameter as a bare number (`learning_rate:
-0.05`). As `type` of a port it writes the dtype of the default: `int64` if the default has no decimal point,
-whatever the port accepts.
+0.05`). As `type` of a port, PsyNeuLink writes the dtype of the default, for example `int64` if the default
+has no decimal point, even if the port accepts floats.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _parameter(parameter: Any) -> Any:
 
 
 def _drop_integer_types(node: Any) -> Any:
-    """Return a node whose input ports do not state integer types."""
+    """Return the node without integer types at its input ports."""
     return _map_section(node, "input_ports", _without_integer_type)
 
 

@@ -1,8 +1,8 @@
-"""Dtypes that the `type` of an input port states.
+"""Dtypes in the `type` of an input port.
 
-`sequence(float32)` and `optional(float32)` state values that are no tensors (see `mdf_loop.ir.types`).
-`Tensor` and `None`, which MDF's importer of PyTorch writes, state no dtype. All other texts are refused
-when a document is opened.
+`sequence(float32)` and `optional(float32)` are types of values that are no tensors (see
+`mdf_loop.ir.types`). `Tensor` and `None`, which MDF's importer of PyTorch writes, specify no dtype. All other
+texts cause an error when a document is opened.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WITHOUT_DTYPE = ("", "tensor", "none")
 
 
 def stated_dtype(port: Any, precision: str) -> str | None:
-    """Return the dtype that a port states; None if it states none."""
+    """Return the dtype in the type of a port, or None if the type specifies no dtype."""
     return _stated(_normalized(port.type), precision)
 
 
@@ -46,7 +46,7 @@ _WRAPPERS = ("sequence(", "optional(")
 
 
 def states_any_float(port: Any) -> bool:
-    """Return True if a port states a mere `float`, as MDF's importers write on every port."""
+    """Return True if the type of a port is `float`, which MDF's importers write at every port."""
     return _normalized(port.type) == "float"
 
 

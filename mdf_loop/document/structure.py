@@ -1,8 +1,8 @@
 """Checks of the structure of an MDF document: mappings, names that are text, known keys.
 
-modeci_mdf loads much that it cannot run, such as nodes in a list. It drops unknown keys, and refuses errors
-with messages of its libraries. Therefore the plain mappings of a document are checked first. A model in
-memory is checked in the same way: its objects are read as mappings of their fields.
+modeci_mdf loads content that it cannot run, such as nodes in a list. It drops unknown keys, and reports
+errors by messages of its libraries. Therefore the plain mappings of a document are checked first. The objects
+of a model in memory are checked as mappings of their fields.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
         node_where = f"{where}.nodes['{node_id}']"
         if isinstance(node, Finding):
             yield node
-        elif "nodes" in node:  # modeci_mdf would load it as an empty node
+        elif "nodes" in node:  # modeci_mdf would load this entry as an empty node
             statement = (
                 f"the node '{node_id}' is a graph with nodes of its own, which MDF does not have"
             )
@@ -156,10 +156,10 @@ def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterato
 
 
 def _dims_findings(kind: str, name: str, part: Mapping[str, Any], where: str) -> Iterator[Finding]:
-    """Report errors in the names of axes; a list without any text is not meant as names.
+    """Report errors in the names of axes. A list without any text does not contain axis names.
 
-    Beside a stated shape, the list describes its open extents. There a name may occur twice, and extents
-    may be numbers.
+    If the metadata state a shape, the list describes the shape's open extents. In this case, a name may occur
+    twice, and extents may be numbers.
     """
     metadata = part.get("metadata")
     stated = metadata.get(DIMS) if isinstance(metadata, Mapping) else None
@@ -274,7 +274,7 @@ def _scheduler_findings(condition: Any, where: str) -> Iterator[Finding]:
 
 
 def _nested_condition(condition: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an inner condition, whose further keys modeci_mdf takes for arguments, too."""
+    """Return an inner condition with its unknown keys as arguments, as modeci_mdf reads them."""
     own = {key: value for key, value in condition.items() if key in ("type", "kwargs", "metadata")}
     if isinstance(condition.get("args"), Mapping):
         own["args"] = condition["args"]
@@ -287,7 +287,7 @@ _CONDITIONS = "write conditions: {name: {test: ..., value: ...}}"
 
 
 def _condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
-    """Report errors in a parameter's conditions, which are a mapping or a list of mappings."""
+    """Report errors in the conditions of a parameter, which are a mapping or a list of mappings."""
     if conditions is None:
         return
     if isinstance(conditions, list | tuple):

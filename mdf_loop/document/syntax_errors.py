@@ -1,4 +1,4 @@
-"""Errors of YAML and JSON parsers as one sentence, with the line, its text, and a hint."""
+"""Conversion of YAML and JSON syntax errors to one sentence, with the line, its text, and a hint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 from mdf_loop.errors import ModelError
 
 _MAX_SHOWN_CHARACTERS = 100
-"""Maximum number of characters of a line in an error."""
+"""Maximum number of characters that an error shows of a line."""
 
 
 def yaml_error(subject: str, error: yaml.MarkedYAMLError) -> ModelError:

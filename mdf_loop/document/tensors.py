@@ -1,10 +1,10 @@
-"""Arrays in documents, with their dtype: `array_parameter` writes one, `with_arrays` reads all of them.
+"""Typed arrays in documents: `array_parameter` writes an array, `with_arrays` reads all arrays.
 
     value: [1.0, 2.0]                           value: {npz: model.npz, array: weights}
     metadata: {dtype: float32}                  metadata: {dtype: float32, shape: [512, 512]}
 
-These are Parameters. Inside `args`, one mapping has the same content: `{dtype: float32, value: [1.0,
-2.0]}`. An `.npz` file must lie beside the document.
+These two examples are Parameters. Inside `args`, an array is a single mapping: `{dtype: float32, value: [1.0,
+2.0]}`. An `.npz` file must be in the folder of the document.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mdf_loop.number_check import contains_only_numbers
 from mdf_loop.paths import noted
 
 SideFiles: TypeAlias = Callable[[str], Archive]
-"""Function that returns the arrays of a side file by its name."""
+"""Function that returns the arrays in a side file, by the name of the file."""
 
 _TEXT = "string"
 _ARGUMENT_KEYS = {"dtype", "shape", "value"}
@@ -42,7 +42,7 @@ def array_parameter(array: Array) -> dict[str, Any]:
 
 
 def array_metadata(array: Array) -> dict[str, Any]:
-    """Return the dtype of an array, and its shape if the nested list does not imply it."""
+    """Return the dtype of an array, and its shape if the nested list does not imply the shape."""
     metadata: dict[str, Any] = {"dtype": dtype_name(array)}
     if not array.size and array.ndim > 1:
         metadata["shape"] = list(array.shape)
@@ -50,10 +50,11 @@ def array_metadata(array: Array) -> dict[str, Any]:
 
 
 def with_arrays(content: Any, side: SideFiles | None, where: str = "$") -> Any:
-    """Return the same content with an array wherever a dtype is stated.
+    """Return the content with an array in place of each value with a stated dtype.
 
     Raises:
-        ModelError: numbers do not fit the stated dtype or shape, or a side file is missing or elsewhere.
+        ModelError: Numbers do not fit the stated dtype or shape, or a side file is missing or in another
+            folder.
     """
     if isinstance(content, list):
         if contains_only_numbers(content):
@@ -167,7 +168,7 @@ def _of_file(value: Mapping[str, Any], word: str, side: SideFiles | None, where:
 
 
 def files_in(folder: Path) -> SideFiles:
-    """Return access to the `.npz` files of a folder, each opened once; none outside of it."""
+    """Return a function that opens the `.npz` files of a folder, each once, and no files of other folders."""
 
     @functools.cache
     def archive(name: str) -> Archive:
@@ -187,7 +188,7 @@ def to_storable(array: Array) -> Array:
 
 
 def from_storable(array: Array, word: str, where: str) -> Array:
-    """Return the original of an array that `to_storable` converted."""
+    """Return the original array from the result of `to_storable`."""
     if word == "bfloat16" and array.dtype == np.uint16:
         return array.view(ml_dtypes.bfloat16)
     if word == _TEXT and array.dtype.kind == "U":

@@ -1,13 +1,13 @@
 """Units of measurement in the metadata of a model.
 
-MDF itself has no units. They are read from `metadata: {units: mV}` (or `unit`) of an output port, a
-parameter, a function or an input port, and from a node's `metadata: {units: {V: mV, ...}}`. A part that
-only passes a value on has the unit of that value:
+MDF itself has no units. A unit is stated in `metadata: {units: mV}` (or `unit`) of an output port, a
+parameter, a function or an input port. A node states several units in `metadata: {units: {V: mV, ...}}`. A
+part that only passes a value on has the unit of the value:
 
     output_ports: {v: {value: V}}                                       # the unit of V
     parameters: {V: {default_initial_value: V0, time_derivative: ...}}  # the unit of V0
 
-The unit of time is that of the graph, `metadata: {time_unit: ms}`. The default is seconds.
+The metadata of a graph state the unit of time, `metadata: {time_unit: ms}`. The default is seconds.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def time_unit_of(document: Document) -> str:
 
 
 def stated_time_unit(document: Document) -> str | None:
-    """Return the unit of time that a model states; None if it states none."""
+    """Return the unit of time in the metadata of a model, or None if the metadata lack it."""
     return (document.graph.metadata or {}).get(TIME_UNIT)
 
 
 def units_of(document: Document) -> dict[str, str]:
-    """Return the unit of every `node.item` that has one, and that of `time`."""
+    """Return the unit of every `node.item` with a unit, and the unit of `time`."""
     units: dict[str, str] = {TIME: time_unit_of(document)}
     for node in document.graph.nodes:
         for part in node_parts(node):
@@ -50,9 +50,9 @@ def units_of(document: Document) -> dict[str, str]:
 
 
 def unit_of(document: Document, node: Any, part: Any) -> Unit:
-    """Return the unit of a part of a node, and the place of the statement.
+    """Return the unit of a part of a node, and the path of the metadata that state the unit.
 
-    Without a unit, the place is that of the part.
+    Without a unit, the path is the path of the part.
     """
     where = f"{document.where}.nodes['{node.id}']"
     statement = _statement(node, part, ())
@@ -63,7 +63,7 @@ def unit_of(document: Document, node: Any, part: Any) -> Unit:
 
 
 def unit_of_time(document: Document) -> Unit:
-    """Return the unit of time of a model, and the place where a model states it."""
+    """Return the unit of time of a model, and the path of the metadata that state it."""
     return Unit(time_unit_of(document), f"{document.where}.metadata.{TIME_UNIT}")
 
 
@@ -71,10 +71,10 @@ class _Statement(Struct, frozen=True):
     """Statement of a unit in metadata.
 
     Attributes:
-        text: the unit.
-        key: its key in the metadata.
-        part: the part that has the unit.
-        is_own: True if the metadata are those of the part, False if they are those of its node.
+        text: Unit.
+        key: Key of the unit in the metadata.
+        part: Part with the unit.
+        is_own: True for metadata of the part, False for metadata of its node.
     """
 
     text: str
@@ -84,7 +84,7 @@ class _Statement(Struct, frozen=True):
 
 
 def _statement(node: Any, part: Any, passed: tuple[int, ...]) -> _Statement | None:
-    """Return the statement of the unit of a part; `passed` identifies the parts that led to it."""
+    """Return the statement of the unit of a part; `passed` has the ids of visited parts."""
     own = _of_part(part) or _of_node(node, part)
     if own is not None or id(part) in passed:
         return own
@@ -109,7 +109,7 @@ def _of_node(node: Any, part: Any) -> _Statement | None:
 
 
 def _step(node: Any, part: Any) -> str:
-    """Return the step in a place from a node to one of its parts."""
+    """Return the step in a path from a node to one of its parts."""
     kind = next(kind for kind in KINDS if any(part is each for each in node_parts(node, (kind,))))
     return f".{kind}['{part.id}']"
 

@@ -1,8 +1,8 @@
-"""YAML text as plain content, as PyYAML's `SafeLoader` reads it; a duplicate key is an error.
+"""Parser of YAML text with the results of PyYAML's `SafeLoader`; a duplicate key is an error.
 
-If libyaml is available, documents of numbers, texts, lists and mappings are read from its events: a list of
-numbers costs little more than its text. Everything else (aliases, tags, merged mappings, very deep nesting,
-errors) is read through PyYAML's nodes, which know their lines.
+If libyaml is available, documents of numbers, texts, lists and mappings are read from libyaml's events, which
+is fast for long lists of numbers. All other content (aliases, tags, merged mappings, very deep nesting,
+errors) is read from PyYAML's nodes, which have line numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import yaml
 from mdf_loop.errors import ModelError
 
 MAX_ALIASED_PARTS = 100_000
-"""Maximum number of parts that aliases expand to; parts that are really written are not limited."""
+"""Maximum number of parts that aliases expand to. The number of written parts is not limited."""
 
 _MAX_NESTING = 200
 """Maximum nesting for libyaml, which recurses in C."""
@@ -28,8 +28,8 @@ def read_yaml(file: TextIO) -> Any:
     """Return the content of a document.
 
     Raises:
-        ModelError: a key is duplicate or no text, or aliases expand to too many parts.
-        yaml.YAMLError: the text is not valid YAML.
+        ModelError: A key is duplicate or no text, or aliases expand to too many parts.
+        yaml.YAMLError: The text is not valid YAML.
     """
     text = file.read()
     if _C_LOADER is not None:
@@ -47,18 +47,18 @@ def _read_quickly(text: str) -> Any:
         return _content(_C_LOADER(text))
 
 
-# --- from events ------------------------------------------------------------------------------
+# --- reading of events ------------------------------------------------------------------------
 
 
 class _NodesNeeded(Exception):  # noqa: N818 - no error: the document is read through nodes
-    """Content that cannot be read from events alone."""
+    """Exception for content that must be read from nodes instead of events."""
 
 
 _NUMBER = re.compile(r"([-+]?(?:0|[1-9][0-9]{0,99}))|[-+]?[0-9]+\.[0-9]*(?:[eE][-+][0-9]+)?")
 """Integers and floats whose notation is the same in YAML 1.1 and in Python."""
 
 _FIRST = frozenset(yaml.SafeLoader.yaml_implicit_resolvers)
-"""First characters of unquoted scalars that may be something else than a text."""
+"""First characters of unquoted scalars that may be other values than texts."""
 
 _UNSUPPORTED_TAGS = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
@@ -72,7 +72,7 @@ class _Events:
         self._scalars: dict[str, Any] = {}
 
     def document(self) -> Any:
-        """Return the content of the only document of the text."""
+        """Return the content of the text, which has a single document."""
         try:
             self._next()  # the stream begins
             if not isinstance(self._next(), yaml.DocumentStartEvent):
@@ -124,7 +124,7 @@ class _Events:
         return mapping
 
     def _scalar(self, event: Any) -> Any:
-        """Return a text, or the value that YAML gives to an unquoted scalar."""
+        """Return a text, or the number, bool, null or date that an unquoted scalar means."""
         text: str = event.value
         if not event.implicit[0] or (text[:1] not in _FIRST):
             return text
@@ -142,11 +142,11 @@ class _Events:
             raise _NodesNeeded from None
 
 
-# --- by way of nodes --------------------------------------------------------------------------
+# --- reading of nodes -------------------------------------------------------------------------
 
 
 class _TooDeep(Exception):  # noqa: N818 - no error: the parser in Python does not recurse in C
-    """A part is nested too deep for libyaml."""
+    """Exception for a part that is nested too deep for libyaml."""
 
 
 def _refuse_deep(text: str) -> None:
@@ -173,7 +173,7 @@ def _content(loader: Any) -> Any:
 
 
 def _refuse_endless(root: Any) -> None:
-    """Raise an error for an alias inside its own anchor, or for aliases that expand to too many parts."""
+    """Raise an error for recursive aliases, or for aliases that expand to too many parts."""
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
     waiting = [(root, False)]
@@ -228,7 +228,7 @@ def _refuse_equal_keys(root: Any) -> None:
 
 
 def duplicate_key_error(key: str, line: str = "") -> ModelError:
-    """Return the error for a key that is in a mapping twice."""
+    """Return the error for a duplicate key of a mapping."""
     return ModelError(
         f"'{key}' is written twice in one mapping{line}", hint="rename one, or remove it"
     )

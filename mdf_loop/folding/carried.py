@@ -1,4 +1,4 @@
-"""Resolution of the `carry` argument: which output feeds which input in the next iteration."""
+"""Resolution of the `carry` argument, which maps outputs to inputs of the next iteration."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mdf_loop.name_suggestions import suggest
 class Carry(Struct, frozen=True):
     """Carried value: its source port, and the input ports that receive it in the next iteration.
 
-    If `is_delay` is true, the source is an input port of the body, and its value of this iteration is
-    carried.
+    If `is_delay` is true, the source is an input port of the body, whose value in one iteration is
+    carried to the next iteration.
     """
 
     source: Port
@@ -29,7 +29,7 @@ def resolve_carry(
     carry: Mapping[str, str | Sequence[str]],
     open_ports: Mapping[Port, Content],
 ) -> tuple[Carry, ...]:
-    """Return the entries of the carry map with their names resolved to ports.
+    """Return the entries of the `carry` argument, with names resolved to ports.
 
     Raises:
         LoopError: A source or a destination is unknown, or a destination has two sources.
@@ -60,7 +60,7 @@ def _destination_ports(
 ) -> tuple[Port, ...]:
     """Return the input ports that a destination denotes.
 
-    A name `node.port` denotes one port, and a port id denotes all input ports with this id.
+    A name `node.port` denotes one port. A port id denotes all input ports with this id.
     """
     input_ports = graph.ports("input_ports", nodes)
     destinations = tuple(p for p in input_ports if name == ".".join(p)) or tuple(

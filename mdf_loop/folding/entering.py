@@ -1,8 +1,8 @@
-"""Values that enter the body of a folded loop, and their names inside and outside of the body.
+"""Values that enter the body of a folded loop, and the names of these values.
 
-A free input port of a body is bound by its id. Where two ports of the same id must receive
-different values, one of them receives its value over an edge from a relay, a node that only
-forwards values.
+An input port of a body without an edge is bound by its id. If two ports with the same id must
+receive different values, one of the two ports gets an edge from a relay node, which only forwards
+values.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ RELAY = "entering"
 
 
 class Entrance(Struct, frozen=True):
-    """Value that enters the body, with the ports that receive it and the edges that bring it.
+    """Value that enters the body, with the ports that receive the value, and the edges from outside.
 
-    Input ports with the same `key` receive the same value. The key is the origin of the value, or
-    marks a carried value or the iteration number.
+    Input ports with the same `key` receive the same value. The key identifies the source of the value,
+    a carried value, or the iteration number.
     """
 
     key: Any
@@ -33,7 +33,7 @@ class Entrance(Struct, frozen=True):
 
 
 class Boundary(Struct, frozen=True):
-    """Edges of a graph, sorted by whether their ends belong to a set of nodes."""
+    """Edges of a graph, grouped by the ends that belong to a set of nodes."""
 
     inside: tuple[Edge, ...]
     incoming: tuple[Edge, ...]
@@ -42,7 +42,7 @@ class Boundary(Struct, frozen=True):
 
     @classmethod
     def of(cls, graph: FlatGraph, nodes: Sequence[str]) -> Boundary:
-        """Sort the edges of `graph` by whether their ends belong to `nodes`."""
+        """Return the edges of `graph`, grouped by the ends that belong to `nodes`."""
         groups: dict[tuple[bool, bool], list[Edge]] = {}
         for edge in graph.edges:
             groups.setdefault((edge.sender[0] in nodes, edge.receiver[0] in nodes), []).append(edge)
@@ -53,14 +53,14 @@ class Boundary(Struct, frozen=True):
         return cls(within, incoming, outgoing, outside)
 
     def edges_into(self, port: Port) -> tuple[Edge, ...]:
-        """Return the edges that lead from outside into a port of the set."""
+        """Return the edges from outside of the set to a port of the set."""
         return tuple(edge for edge in self.incoming if edge.receiver == port)
 
 
 def open_input_ports(
     graph: FlatGraph, nodes: Sequence[str], boundary: Boundary
 ) -> dict[Port, Content]:
-    """Return the input ports of the set that no edge within the set feeds."""
+    """Return the input ports of the set without an edge inside the set."""
     fed = {edge.receiver for edge in boundary.inside}
     both = [edge.receiver for edge in boundary.incoming if edge.receiver in fed]
     if both:
@@ -78,9 +78,9 @@ def find_entrances(
     special: Mapping[Port, Any],
     boundary: Boundary,
 ) -> tuple[Entrance, ...]:
-    """Return all values that enter the body, with names.
+    """Return all values that enter the body, with unique names.
 
-    `special` has the keys of carried ports and of the port that receives the iteration number.
+    `special` maps carried ports, and the port for the iteration number, to their keys.
     """
     ports_by_key: dict[Any, list[Port]] = {}
     for port, content in open_ports.items():
@@ -113,10 +113,10 @@ def _check_single_origin(entry: Entrance, boundary: Boundary, where: str) -> Non
 
 
 def _with_names(unnamed: Sequence[Entrance], output_ids: set[str]) -> tuple[Entrance, ...]:
-    """Return the entrances with a unique name each: the id of their ports, if possible.
+    """Return the entrances with unique names: the id of their ports, if possible.
 
-    Unfed inputs that share a name are all renamed, because no single input may stand for all of
-    them.
+    If inputs without an edge share a name, all of these inputs are renamed, so that none of them
+    replaces the others.
     """
     used = set(output_ids)
     unfed = [{port for _, port in entry.ports} for entry in unnamed if not entry.edges]

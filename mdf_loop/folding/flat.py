@@ -14,13 +14,13 @@ from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.name_suggestions import suggest
 
 Port: TypeAlias = tuple[str, str]
-"""The id of a node and the id of one of its ports."""
+"""Id of a node, and id of one of its ports."""
 
 Content: TypeAlias = dict[str, Any]
 
 
 class Edge(Struct, frozen=True):
-    """Edge between two ports, with its whole content in the document."""
+    """Edge between two ports, with the content of the edge in the document."""
 
     id: str
     sender: Port
@@ -39,7 +39,7 @@ class Edge(Struct, frozen=True):
 
 
 class FlatGraph(Struct, frozen=True):
-    """The main graph of a model, as plain dicts."""
+    """Main graph of a model, as plain dicts."""
 
     model: Content
     graph_id: str
@@ -87,7 +87,7 @@ class FlatGraph(Struct, frozen=True):
 
 
 def open_flat_graph(source: Source) -> FlatGraph:
-    """Return the main graph of a model, which is a path, a Model, a Graph or a dict."""
+    """Return the main graph of a model. `source` is a path, a Model, a Graph or a dict."""
     document = open_document(source)
     return FlatGraph(content_of(document), document.graph.id, document.where)
 

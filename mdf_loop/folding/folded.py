@@ -1,4 +1,4 @@
-"""Nodes of a flat graph become one loop node.
+"""Folding: replace nodes of a flat graph by one loop node.
 
     x -> A -> B -> out          x -> loop [ A -> B ] -> out
          carry {B.y: A.x}
@@ -75,19 +75,19 @@ def fold(
     iteration: str | None = None,
     id: str = "loop",
 ) -> Any:
-    """Make one loop node of some nodes of a flat graph.
+    """Return the model with some nodes of its flat graph replaced by one loop node.
 
     Args:
         source: A path, a modeci_mdf Model or Graph, or a dict.
         nodes: The ids of the nodes that become the body.
         carry: Values that are carried to the next iteration, as `source: destination`. A source is
             an output `node.port` of the set. It may also be an input: its value in this iteration
-            is carried (chains, swaps). A destination is an input `node.port` of the set, or a port
+            is carried, for chains and swaps. A destination is an input `node.port` of the set, or a port
             id, which means all input ports with that id.
         while_: An output `node.port` of the set. The loop runs as long as the output is true.
-        trip_count: The most iterations: a number, or an output `node.port` outside of the set.
-        exit: `middle`: the condition is tested as soon as it is known, so the nodes before the test
-            run once more than the others. `end`: the condition is tested after each iteration.
+        trip_count: The maximum number of iterations: a number, or an output `node.port` outside of the set.
+        exit: `middle` tests the condition as soon as its value is known, so the nodes before the test
+            run once more than the other nodes. `end` tests the condition after each iteration.
         iteration: An input of the set that receives the iteration number, from 0.
         id: The id of the loop node.
 
@@ -95,8 +95,8 @@ def fold(
         A new modeci_mdf Model. The source is left unchanged.
 
     Raises:
-        LoopError: A name is unknown or ambiguous, values leave the set and enter it again, an edge
-            inside the set feeds a carried input, or a node of the set has a state.
+        LoopError: A name is unknown or ambiguous, a path leaves the set and enters the set again, an
+            edge inside the set leads to a carried input, or a node of the set has a state.
     """
     graph, node_ids = open_flat_graph(source), names(nodes, "nodes")
     carry_map = mapping(carry, "carry", "carry={'node.port': 'node.port'}")
@@ -382,7 +382,7 @@ def _loop_node(
 def _outer_edges(
     request: _FoldRequest, outside: Sequence[Entrance], ids: Mapping[Port, str], count_port: str
 ) -> Content:
-    """Return the edges outside of the loop, in the order of the graph, one for each value."""
+    """Return the edges outside of the loop in graph order, with one edge for each value."""
     edges: Content = {}
     for entry in outside:
         for edge in entry.edges:

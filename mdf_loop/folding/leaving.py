@@ -1,4 +1,4 @@
-"""Values that leave a folded loop: final carried values, or values of the last iteration."""
+"""Outputs of a folded loop: final carried values, or values of the last iteration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from mdf_loop.folding.flat import FlatGraph, Port
 class LoopOutputs(Struct, frozen=True):
     """Outputs of the loop node.
 
-    `finals` are final carried values. `body_ports` has all output ports of the folded nodes.
+    `ports` are the ports whose values are outputs. `finals` are the ports of final carried values.
+    `body_ports` are all output ports of the folded nodes.
     """
 
     ports: tuple[Port, ...]
@@ -33,7 +34,7 @@ class LoopOutputs(Struct, frozen=True):
         return port[1] if is_unique else ".".join(port)
 
     def rename_outputs(self, outputs: Any, node: str, ids: Mapping[Port, str]) -> Any:
-        """Return `metadata.outputs`, with ports of folded nodes renamed to the loop node's."""
+        """Return `metadata.outputs` with ports of folded nodes replaced by ports of the loop node."""
         names = {".".join(port): f"{node}.{name}" for port, name in ids.items()}
         names |= {
             port[1]: f"{node}.{name}" for port, name in ids.items() if self._has_unique_id(port)
@@ -53,7 +54,7 @@ def find_loop_outputs(
     carry: Sequence[Carry],
     condition: Port | None,
 ) -> LoopOutputs:
-    """Return the outputs of the set that are read outside, or that are outputs of the graph."""
+    """Return the outputs of the set that other nodes read, or that are outputs of the graph."""
     body_ports = tuple(graph.ports("output_ports", nodes))
     read_outside = {edge.sender for edge in boundary.outgoing}
     declared = (graph.graph.get("metadata") or {}).get("outputs")

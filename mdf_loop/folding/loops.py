@@ -1,4 +1,4 @@
-"""The loop node that `unfold` writes out: its arguments, its body, its number of iterations."""
+"""Loop node that `unfold` expands: its arguments, its body and its number of iterations."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from mdf_loop.reading.signature import Signature, find_signature
 class UnfoldableLoop(Struct, frozen=True):
     """Loop with `count` iterations.
 
-    `own_names` are the ids of ports, parameters and functions of the loop's node. `captured_names`
-    are the names of the node that the body may read.
+    `own_names` are the ids of ports, parameters and functions of the loop node. `captured_names`
+    are the names in the node that the body may capture.
     """
 
     node: str
@@ -60,7 +60,7 @@ class UnfoldableLoop(Struct, frozen=True):
         return dict(self.content.get("output_ports") or {})
 
     def own_content(self) -> Content:
-        """Return the content of the loop's node without the loop, its bodies and its outputs."""
+        """Return the content of the loop node without the loop, its bodies and its outputs."""
         sections = {
             section: {
                 name: content
@@ -100,7 +100,7 @@ class UnfoldableLoop(Struct, frozen=True):
         return any((port or {}).get("type") for port in ports)
 
     def names_without_port(self, node: str) -> list[str]:
-        """Return the outer names that a body node reads without having a port for them."""
+        """Return the outer names that a body node reads without an input port."""
         content = self.nodes[node]
         own_names = {
             name for section in content.values() if isinstance(section, dict) for name in section
@@ -153,7 +153,7 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
     """Return the loop that a node's id or `node.function` denotes.
 
     Raises:
-        LoopError: No such loop exists, or the loop cannot be unfolded.
+        LoopError: The loop does not exist, or cannot be unfolded.
     """
     document = open_document(graph.model)
     node = next((n for n in document.graph.nodes if name in (n.id, *_loop_names(n))), None)
@@ -241,8 +241,7 @@ def _check_supported_forms(form: LoopForm, node: Any) -> None:
 def _constant_value(value: Any, node: Any, graph: Any) -> Any:
     """Return the constant value of an expression, or None if the value may vary.
 
-    A constant is a number in the document, a fixed parameter, or the output of another node that is
-    itself constant.
+    A constant is a number in the document, a fixed parameter, or a constant output of another node.
     """
     if not isinstance(value, str):
         is_sequence = isinstance(value, list | tuple | np.ndarray)

@@ -1,12 +1,12 @@
-"""Copies of the body's nodes in place of a loop node with a constant number of iterations.
+"""Unfolding: replace a loop node with a constant number of iterations by copies of its body's nodes.
 
     x -> loop 3 [ A -> B ] -> out     x -> loop_in -> A_1 -> B_1 -> A_2 -> ... -> B_3 -> loop -> out
 
     unfold(graph, loop="loop")
 
 The new node `loop_in` has the initial values, the captured values and the iteration numbers. The
-node `loop` remains, and only collects the outputs: they keep their names, and recorded rows are
-stacked there. The unfolded graph computes the same numbers.
+node `loop` remains, and only collects the outputs under their names and stacks recorded rows. The
+unfolded graph computes the same numbers.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from mdf_loop.public_call import public_call
 from mdf_loop.reading.names import output_names
 
 _MAX_ITERATIONS = 1000
-"""Default limit of iterations. A graph with more copies is of no use to a reader."""
+"""Default maximum number of iterations. A graph with more copies is not readable."""
 
 
 @public_call
 def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> Any:
-    """Write out the iterations of a loop node.
+    """Return the model with a loop node replaced by a copy of the body for each iteration.
 
     Args:
         source: A path, a modeci_mdf Model or Graph, or a dict.
         loop: The id of the loop node, or `node.function` if the node has several loops.
-        most: The most iterations that are written out.
+        most: The maximum number of iterations to unfold.
 
     Returns:
         A new modeci_mdf Model. The source is left unchanged.
 
     Raises:
-        LoopError: The model has no such loop, or its number of iterations is not constant.
+        LoopError: The loop does not exist, or its number of iterations is not constant.
     """
     graph = open_flat_graph(source)
     unfoldable = find_unfoldable_loop(graph, text(loop, "loop", "loop='node'"), most)
@@ -56,14 +56,14 @@ def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> Any:
 
 
 class _Iteration(Struct, frozen=True):
-    """One iteration: its number, and the source port of each carried value, by name."""
+    """Unfolded iteration: its number, and the source port of each carried value, by name."""
 
     number: int
     sources: Mapping[str, Port]
 
 
 class _Unfolder:
-    """Builder of the graph with the copies."""
+    """Builder of the unfolded graph."""
 
     def __init__(self, graph: FlatGraph, loop: UnfoldableLoop) -> None:
         self.graph = graph
@@ -78,7 +78,7 @@ class _Unfolder:
                 used_ids.append(self.copies[name, number])
         self.nodes: Content = {}
         self.edges: Content = {}
-        self.entry_outputs: Content = {}  # output ports of the entry node: value
+        self.entry_outputs: Content = {}  # values of the entry node's output ports
         self.functions: Content = {}
         self.parameters: Content = {}
 
@@ -99,7 +99,7 @@ class _Unfolder:
     # --- inputs of the body -------------------------------------------------------------------------
 
     def _initial_port(self, k: int) -> Port:
-        """Return the port of an initial value, which keeps its dtype in later operations."""
+        """Return the port of an initial value, typed so that later operations keep its dtype."""
         name = self.loop.signature.enters[k]
         port = unique_name(f"{name}_0", [*self.loop.own_names, *self.entry_outputs])
         value = self.loop.initial[k]
@@ -158,7 +158,7 @@ class _Unfolder:
         return self._captured_port(name) if name in self.loop.captured_names else None
 
     def _output_port(self, name: str, iteration: _Iteration) -> Port:
-        """Return the port that has a body output in this iteration."""
+        """Return the port that computes a body output in an iteration."""
         port = self.loop.find_output(name)
         if port is not None:
             return self.copies[port[0], iteration.number], port[1]
@@ -209,7 +209,7 @@ class _Unfolder:
         return name
 
     def _with_result_names(self, value: Any, result_names: Sequence[str]) -> Any:
-        """Return an output's expression, with the new names of the loop's results."""
+        """Return an output expression with new names for the results of the loop."""
         function = self.loop.function
         if not isinstance(value, str) or function not in {n.split(".")[0] for n in names_in(value)}:
             return value
@@ -256,7 +256,7 @@ class _Unfolder:
 
 
 class _ResultNames(ast.NodeTransformer):
-    """Replacement of `f`, `f[0]` and `f.iterations` by the names of results."""
+    """Transformer that replaces `f`, `f[0]` and `f.iterations` by the names of results."""
 
     def __init__(self, function: str, result_names: Sequence[str], loop: UnfoldableLoop) -> None:
         self.function = function

@@ -2,12 +2,12 @@
 
 1. Every value is defined once, and used only after its definition, inside its scope.
 2. A carried value keeps its dtype, and (unless shapes are dynamic) its shape.
-3. A condition is one bool, or one for each member. A trip count is one integer.
+3. A condition is one bool, or one bool for each member. A trip count is one integer.
 4. A recorded row is a tensor. A run checks that all rows have one shape.
-   Scanned rows are a tensor, and a row has its dtype and its shape without the scanned axis.
+   A scanned array is a tensor. Its rows have its dtype, and its shape without the scanned axis.
 5. A loop has a trip count, a condition or a bound.
 6. The condition of a guard is one bool, and the output has the type of the guarded value.
-7. Each branch of a choice has a leaf for each output, with its dtype and a compatible shape.
+7. Each branch of a choice has a leaf for each output, with the output's dtype and a compatible shape.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ _UNRECORDED = {
     "s": ("a sequence", "carry it: the last one holds all that was put into it"),
     "o": ("an optional value", "record what it holds: onnx::OptionalGetElement"),
 }
-"""Kinds of dtypes that cannot be recorded: a description, and a hint."""
+"""Description of each kind of dtype that cannot be recorded, and a hint."""
 
 
 def _check_recorded(loop: Loop, recorded: Recorded) -> Iterator[Finding]:
@@ -256,7 +256,7 @@ def _dtype_hint(before: str, after: str) -> str:
 
 
 def _differ(initial: Shape, leave: Shape) -> bool:
-    """Return True if two shapes are certainly different."""
+    """Return True if two shapes are different in every run."""
     if initial is None or leave is None:
         return False
     if len(initial) != len(leave):

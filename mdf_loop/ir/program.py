@@ -12,8 +12,8 @@
 
 Operations are ONNX operators (opset 17). A `Loop` has more features than ONNX's Loop. The
 interpreter `mdf_loop.run.interpret` defines its semantics. `Loop` and `If` own bodies (`bodies`).
-A value from outside that a body reads is captured. Captures are computed (`captures`), never
-declared.
+An outer value that a body reads is captured. The function `captures` computes the captures of an
+operation, which does not declare them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def is_fixed(shape: Shape) -> TypeGuard[tuple[int, ...]]:
 OPSET = 17
 """ONNX operator set of all operations: it keeps MDF's opset-15 attributes and has float64 kernels.
 
-Newer operators are encoded as in the first operator set that has them (`mdf_loop.ops.opset`).
+Newer operators have the form of the first operator set that defines them (`mdf_loop.ops.opset`).
 """
 
 
@@ -56,9 +56,9 @@ def type_text(dtype: str, shape: Shape) -> str:
 
 
 class Value(Struct, frozen=True, eq=False):
-    """Typed variable of a program: a unique name, a dtype, a shape and its place in the MDF.
+    """Typed variable of a program: a unique name, a dtype, a shape and a path in the MDF document.
 
-    A dtype like `float64` is that of a tensor. `mdf_loop.ir.types` lists all others.
+    A dtype like `float64` means a tensor. `mdf_loop.ir.types` lists the dtypes of other values.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Constant(Struct, frozen=True, eq=False):
 
 
 class Op(Struct, frozen=True, eq=False):
-    """One ONNX operation. An input that is None is an omitted optional input."""
+    """ONNX operation. An input that is None is an omitted optional input."""
 
     op_type: str
     inputs: tuple[Value | None, ...]
@@ -98,8 +98,8 @@ class Guard(Struct, frozen=True, eq=False):
         if not ok: raise RunError(sentence, where)
         output = value
 
-    The value is computed only where it would be computed without the guard. The guard is never
-    removed while its output is read.
+    A guard does not cause the value to be computed more often. A guard is never removed while its
+    output is read.
     """
 
     value: Value
@@ -169,8 +169,8 @@ class Loop(Struct, frozen=True, eq=False):
     Runtime evaluates it, so the emitter writes a constant one). `bound` is the caller's limit on
     the iterations of a loop without a trip count. With `dynamic_shapes`, carried values may change
     their shape. `count` (number of iterations, int64) and `last_condition` (bool) exist only on
-    request. `first` is the number of the first iteration if that is not 0. A continued loop has the
-    number of its earlier iterations there.
+    request. In a continued loop, `first` is the number of iterations of earlier runs, which is the number of
+    the first iteration. None means 0.
 
     In a batched loop, `members` is the name of the member axis, and each member stops by its own
     condition. Conditions, carried values, the count and the rows have that axis in front. The trip
@@ -223,7 +223,7 @@ class Loop(Struct, frozen=True, eq=False):
 
 
 class Branch(Struct, frozen=True, eq=False):
-    """One body of an `If`. It has no inputs: outer values are captured."""
+    """Body of an `If`. A branch has no inputs, and captures outer values."""
 
     ops: tuple[Operation, ...]
     leaves: tuple[Value, ...]
@@ -234,8 +234,8 @@ class If(Struct, frozen=True, eq=False):
 
         outputs = then() if condition else otherwise()
 
-    A leaf may be a value from outside its branch. If the leaves of the two branches differ in
-    shape, the shape of the output is only their common part.
+    A leaf may be a value from outside the branch. If the leaves of the two branches differ in
+    shape, the output has the common part of both shapes.
 
     Source: ONNX operators, If-13.
     """
@@ -252,7 +252,7 @@ Operation: TypeAlias = Constant | Op | Guard | Loop | If
 
 
 class Body(Struct, frozen=True, eq=False):
-    """Scope inside an operation: its inputs, its operations and its outputs."""
+    """Scope inside an operation: inputs, operations and outputs."""
 
     inputs: tuple[Value, ...]
     ops: tuple[Operation, ...]
@@ -272,7 +272,7 @@ class InputRole(Enum):
 
 
 class Input(Struct, frozen=True, eq=False):
-    """Program input: the value, the ports that it feeds (`node.port`) and its default.
+    """Program input: its value, the ports (`node.port`) that read the value, and its default.
 
     `of` is the name of the parameter or state that the input belongs to.
     """
@@ -299,7 +299,7 @@ class OutputRole(Enum):
 
 
 class Output(Struct, frozen=True):
-    """Program output: its name, its value and its purpose.
+    """Program output: name, value and purpose.
 
     `of` is the name of the result, state or loop that the output belongs to. In a batched program,
     `members` is the position of the member axis. None means that the value is the same for all
@@ -316,8 +316,8 @@ class Output(Struct, frozen=True):
 class Program(Struct, frozen=True, eq=False):
     """Compiled model: inputs, operations in order, and outputs.
 
-    The names of values are for people (`node.port`). `sites` are the calls that draw random
-    numbers, in the order of their keys.
+    The names of values are readable (`node.port`). `sites` are the calls that draw random numbers, in
+    the order of their keys.
     """
 
     name: str

@@ -1,14 +1,14 @@
-"""Common shape of two values: of two branches, or of two iterations.
+"""Common shape of two values: the results of two branches, or of two iterations.
 
-    [3, n] and [3, 4]      ->  [3, ?]      an extent known in both only if it is equal
+    [3, n] and [3, 4]      ->  [3, ?]      extents that differ are unknown
     [*]    and [3, 4]      ->  [*]         an unknown number of axes stays unknown
-    [3, n] and [3, m, k]   ->  [*]         the shorter one begins like the longer one, whose
-                                           further extents are unknown
+    [3, n] and [3, m, k]   ->  [*]         different ranks: equal leading extents, and further
+                                           extents that are unknown
     [1]    and []          ->  [1]         one element
-    [3, 5] and [3, 4]      ->  refused
+    [3, 5] and [3, 4]      ->  error
 
-A name is an extent known only at run time. An extent whose name begins with `?` is unnamed until the
-builder chooses a name.
+A name is an extent that is known only at run time. An extent whose name begins with `?` is unnamed
+until the builder chooses a name.
 
 Source: MindSpore, "Control Flow Statements", ShapeJoin rules 1 to 4; one element with and without
 an axis: mindspore/core/abstract/utils.cc, SingleElementShapeJoin.
@@ -28,7 +28,7 @@ def join_shapes(first: Shape, second: Shape) -> Shape:
     """Return the common shape of two shapes by MindSpore's rules.
 
     Raises:
-        JoinError: none of the rules allows the pair.
+        JoinError: No rule applies to the two shapes.
     """
     if first is None or second is None:
         return None
@@ -40,7 +40,7 @@ def join_shapes(first: Shape, second: Shape) -> Shape:
 
 
 def any_shape(first: Shape, second: Shape) -> Shape:
-    """Return the extents that two shapes share, also if no rule joins them."""
+    """Return the shape with the equal extents of two shapes, without checking the rules."""
     if first is None or second is None or len(first) != len(second):
         return None
     return tuple(

@@ -1,4 +1,4 @@
-"""Text form of a program: deterministic, one operation a line, used by `print(program)`.
+"""Text form of a program, which `print(program)` shows: deterministic, with one operation per line.
 
 program(%go: bool[], %x: float64[n])
   if %go giving %y: float64[n]
@@ -28,7 +28,7 @@ def array_text(array: Array) -> str:
 
 
 def _arguments_text(operation: Op) -> str:
-    """Return the names of inputs (`-` if omitted), then the attributes."""
+    """Return the names of an operation's inputs (`-` if omitted), followed by its attributes."""
 
     def one(value: Any) -> str:
         return array_text(value) if isinstance(value, np.ndarray) else str(value)
@@ -100,7 +100,7 @@ def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
 
 
 def print_program(program: Program) -> str:
-    """Return the program as text, one operation a line."""
+    """Return the program as text, with one operation per line."""
     inputs = ", ".join(str(entry.value) for entry in program.inputs)
     lines = [f"program({inputs})", *_print_ops(program.ops, "  ")]
     lines += map(_output_text, program.outputs)

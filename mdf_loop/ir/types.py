@@ -26,7 +26,7 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array, Data, Shape, Value
 
 MAX_FILE_BYTES = 2**31 - 1
-"""Size limit of an ONNX file in bytes: the limit of protobuf."""
+"""Maximum size of an ONNX file in bytes, which is the limit of protobuf."""
 
 _ELEMENT_TYPES = {
     "float64": onnx.TensorProto.DOUBLE,
@@ -77,15 +77,15 @@ def dtype_name(array: Array) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _name_of(dtype: np.dtype[Any]) -> str:
-    """Return the name of a numpy dtype; cached, because numpy composes the text at each call."""
+    """Return the name of a numpy dtype. The cache saves numpy's construction of the text at each call."""
     return "string" if dtype.kind in "USOT" else str(dtype)
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the numpy dtype of a dtype name; text is an array of objects.
+    """Return the numpy dtype of a dtype name; the dtype of text is `object`.
 
     Raises:
-        OperandError: the name is not a tensor dtype.
+        OperandError: The name is not a tensor dtype.
     """
     if name == "string":
         return np.dtype(object)
@@ -95,7 +95,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def kind_of(dtype: str) -> str:
-    """Return the kind letter: numpy's `b`, `i`, `u`, `f`, `c`, `U`; `s` sequence, `o` optional."""
+    """Return the kind letter: numpy's `b`, `i`, `u`, `f`, `c`, `U`; `s` for sequence, `o` for optional."""
     if dtype == "string":
         return "U"
     if not is_tensor(dtype):
@@ -104,10 +104,10 @@ def kind_of(dtype: str) -> str:
 
 
 def promoted_dtype(dtypes: Iterable[str]) -> str:
-    """Return the dtype to which numpy promotes these dtypes.
+    """Return the dtype to which numpy promotes several dtypes.
 
     Raises:
-        OperandError: the dtypes have no common dtype.
+        OperandError: The dtypes have no common dtype.
     """
     names = tuple(dict.fromkeys(dtypes))
     if all(kind_of(name) in "biufc" for name in names):
@@ -150,14 +150,14 @@ def inner_dtype(dtype: str) -> str:
 
 
 def is_dtype(text: str) -> bool:
-    """Return True if a text is a valid dtype of a value; ONNX has no sequences of bfloat16."""
+    """Return True if a text is a valid dtype of a value. ONNX has no sequences of bfloat16."""
     members = set(_ELEMENT_TYPES) - {"bfloat16"}
     match = _WORD.fullmatch(text)
     return text in _ELEMENT_TYPES or bool(match and (match[1] or match[2] or match[3]) in members)
 
 
 class TypeAttribute(str):
-    """Dtype name as an attribute of an operation (ONNX's `Optional` has such an attribute)."""
+    """Dtype name as an attribute of an operation, such as ONNX's `Optional`."""
 
     __slots__ = ()
 
@@ -182,10 +182,10 @@ def type_proto(dtype: str, shape: Shape = None) -> onnx.TypeProto:
 
 
 def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
-    """Return the dtype and shape of an ONNX TypeProto; an unknown extent becomes `?` and its axis.
+    """Return the dtype and shape of an ONNX TypeProto; an unknown extent of axis 2 becomes `?2`.
 
     Raises:
-        OperandError: the proto has no dtype, or an unsupported kind of value.
+        OperandError: The proto has no dtype, or an unsupported kind of value.
     """
     kind = proto.WhichOneof("value")
     if kind == "sequence_type":
@@ -208,7 +208,7 @@ def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
 
 
 def content_type(dtype: str, value: Data) -> str:
-    """Return the dtype of the actual content: of a present optional value, the inner dtype."""
+    """Return the dtype of the content of a value: the inner dtype for an optional value that is present."""
     return inner_dtype(dtype) if is_optional(dtype) and value is not None else dtype
 
 
@@ -223,7 +223,7 @@ _HINTS = {
 def wrong_kind_error(
     value: Value, place: str = "", kinds: Collection[str] = ("tensor",)
 ) -> OperandError:
-    """Return the error for a sequence or optional value in place of a tensor, or the reverse."""
+    """Return the error for a value of another kind (tensor, sequence, optional) than `kinds`."""
     kind = onnx_type_text(value.dtype).partition("(")[0]
     expected = " or ".join(
         description for kind_name, description in _KINDS.items() if kind_name in kinds

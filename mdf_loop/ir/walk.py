@@ -1,7 +1,7 @@
 """Traversal of programs: operands, results, bodies, loops and captures of operations.
 
-These functions run so often that they compare types with `type(...) is`, which is three times as
-fast as `isinstance`.
+These functions run so often that they test types by `type(...) is`, which is three times as fast as
+`isinstance`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Operation = TypeVar("_Operation", bound=Operation)
 
 
 def operands(operation: Operation) -> Iterator[Value]:
-    """Yield the values that an operation itself reads, without those that only its bodies read."""
+    """Yield the values that an operation itself reads, without values that only its bodies read."""
     if type(operation) is Op:
         yield from (value for value in operation.inputs if value is not None)
     elif type(operation) is Loop:
@@ -57,7 +57,7 @@ def results(operation: Operation) -> Iterator[Value]:
 
 
 def body_inputs(loop: Loop) -> tuple[Value, ...]:
-    """Return iteration number, incoming condition, carried values (ONNX's order), scanned rows."""
+    """Return the iteration number, the incoming condition, carried values and scanned rows of a body."""
     return (
         loop.iteration,
         loop.condition_in,
@@ -77,7 +77,7 @@ def body_outputs(loop: Loop) -> tuple[Value, ...]:
 
 
 def bodies(operation: Operation) -> tuple[Body, ...]:
-    """Return the scopes inside an operation: one of a loop, two of an `If`, else none."""
+    """Return the scopes inside an operation: one for a loop, two for an `If`, none for other operations."""
     if type(operation) is Loop:
         return (Body(body_inputs(operation), operation.ops, body_outputs(operation)),)
     if type(operation) is If:
@@ -87,7 +87,7 @@ def bodies(operation: Operation) -> tuple[Body, ...]:
 
 
 def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> _Operation:
-    """Return the operation with new operations in its bodies; the same object if they are equal."""
+    """Return the operation with new operations in its bodies; the same object if no body changes."""
     if all(new == body.ops for new, body in zip(ops, bodies(operation), strict=True)):
         return operation
     if isinstance(operation, Loop):
@@ -99,7 +99,7 @@ def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> 
 
 
 def captures(operation: Operation) -> tuple[Value, ...]:
-    """Return the outer values that the bodies read (nested ones, too), in order of first use."""
+    """Return the outer values that bodies, also nested bodies, read, in order of first use."""
     outer_values: dict[Value, None] = {}
     for body in bodies(operation):
         local_values: set[Value] = set(body.inputs)
@@ -128,7 +128,7 @@ def values_read(program: Program) -> set[Value]:
 
 
 def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield every operation, nested ones after their owner."""
+    """Yield every operation, with the operations in bodies after the operation that owns the bodies."""
     for operation in ops:
         yield operation
         for body in bodies(operation):
@@ -136,12 +136,12 @@ def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
 
 
 def loops(program: Program) -> tuple[Loop, ...]:
-    """Return the loops of the outermost level, in order."""
+    """Return the outermost loops of a program, in order."""
     return tuple(operation for operation in program.ops if isinstance(operation, Loop))
 
 
 def true_constants(ops: Iterable[Operation]) -> set[Value]:
-    """Return the constants, nested ones included, that are a single True."""
+    """Return the constants, also in bodies, that are a single True."""
     return {op.value for op in walk(ops) if isinstance(op, Constant) and is_true(op.array)}
 
 
@@ -160,7 +160,7 @@ def always_true(loop: Loop, true_values: set[Value]) -> bool:
 
 
 def original(ops: Iterable[Operation], value: Value) -> Value:
-    """Return the value behind a chain of Identity operations; the value itself without one."""
+    """Return the value at the beginning of a chain of Identity operations that ends at `value`."""
     copies = {
         op.outputs[0]: op.inputs[0] for op in ops if isinstance(op, Op) and op.op_type == "Identity"
     }

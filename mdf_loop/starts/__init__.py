@@ -1,4 +1,4 @@
-"""The models that `mdf-loop new` writes to start from, as files of the package."""
+"""Template models that `mdf-loop new` writes, as files of the package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class StarterModel(Struct, frozen=True):
-    """A model to start from: its kind, what it is, and words for a first run of it."""
+    """Template model: its kind, a description, and the command-line arguments of a first run."""
 
     kind: str
     about: str
@@ -16,7 +16,7 @@ class StarterModel(Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        """The MDF file."""
+        """Path of the MDF file."""
         return Path(__file__).parent / f"{self.kind}.yaml"
 
 
