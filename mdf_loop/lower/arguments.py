@@ -1,9 +1,9 @@
-"""Conversion of the arguments of functions in expressions, by the annotations of the parameters.
+"""Conversion of call arguments in expressions, by the annotations of the lowering's parameters.
 
     @names("numpy.sum")
     def total(b: ModelBuilder, a: Value, axis: Axes = None, *, keepdims: bool = False) -> Value
 
-Here any term is accepted as one tensor `a`. `axis` and `keepdims` must be known at compile time.
+This lowering converts any term to one tensor `a`. `axis` and `keepdims` must be known at compile time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mdf_loop.lower.terms import Term, tensor
 from mdf_loop.ops.build_helpers import ints, scalar
 
 Argument: TypeAlias = "Term | str | None"
-"""Possible arguments: a term, a text (also the name of a dtype), None."""
+"""Argument of a call: a term, a text (also the name of a dtype), or None."""
 
 Axes: TypeAlias = "int | tuple[int, ...] | None"
 """One axis, several, or None for all; known at compile time."""
@@ -105,7 +105,7 @@ def _tensor(b: ModelBuilder, argument: Argument) -> Value:
 
 
 def _terms(b: ModelBuilder, argument: Argument) -> tuple[Term, ...]:
-    """Return the members of a sequence, or the rows of a tensor."""
+    """Return the members of a tuple, or the rows of a tensor."""
     if isinstance(argument, tuple):
         return argument
     value = _tensor(b, argument)
@@ -140,7 +140,7 @@ Terms: TypeAlias = "tuple[Term, ...]"
 
 
 class Parameters:
-    """Parameters of a function after the builder, with the converter of each."""
+    """Parameters of a lowering after the builder, with the converter of each parameter."""
 
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
         signature = inspect.signature(call)
@@ -165,8 +165,8 @@ class Parameters:
         """Return the converted positional and keyword arguments of a call.
 
         Raises:
-            ExpressionError: the call does not fit the signature.
-            OperandError: an argument has the wrong type for its parameter.
+            ExpressionError: The call does not fit the signature.
+            OperandError: An argument has the wrong type for its parameter.
         """
         try:
             bound = self.parameters.bind(*arguments, **keywords)

@@ -80,7 +80,7 @@ _register_filled(1, "ones")
 
 
 def shape_of(b: ModelBuilder, value: Value) -> Value:
-    """Return the extents as a tensor; known ones are a constant."""
+    """Return the shape of a value as a tensor, which is a constant if all extents are known."""
     return shape_between(b, value, 0)
 
 

@@ -1,8 +1,8 @@
-"""Builder of the operations of a model, with the state that all builders of one model share.
+"""Builder of the operations of a model. All builders of one model share a state.
 
-Three properties of values decide which calculations may be done at compile time:
+Three properties of values decide which operations may be computed at compile time:
 
-- `weak`: a Python number of the document. It takes the dtype of the other operand, as in numpy.
+- `weak`: a Python number of the document, which takes the dtype of the other operand, as in numpy.
 - `late`: a constant that is known only because a loop is unrolled.
 - `measured`: a constant that is known only because the shapes of inputs are.
 
@@ -24,7 +24,7 @@ from mdf_loop.ir import Array, Shape, Value
 
 
 class Options(Struct, frozen=True):
-    """Compilation options of the caller; derivatives treat the ports in `stops` as constants."""
+    """Compilation options of the caller. Derivatives treat the ports in `stops` as constants."""
 
     precision: str = "float64"
     shapes: str = "strict"
@@ -34,11 +34,14 @@ class Options(Struct, frozen=True):
 
 
 class SitePlace(Struct, frozen=True):
-    """Current place in the model, which names the streams of random numbers.
+    """Current place in the model, from which streams of random numbers get their names.
 
-    `graph` is the path of the graph. `item` is the path of an item in it, such as a parameter of a node.
-    `call` is the number of a call in its expression. `turn` is the number of earlier passes or unrolled
-    iterations in one turn of the enclosing loop. `turns` is the number of them, or a lower bound of it.
+    Attributes:
+        graph: Path of the graph.
+        item: Path of an item in the graph, such as a parameter of a node.
+        call: Number of a call in its expression.
+        turn: Number of earlier passes or unrolled iterations in one iteration of the enclosing loop.
+        turns: Total number of such passes or iterations, or a lower bound of the total number.
     """
 
     graph: str = ""
@@ -72,8 +75,8 @@ class ModelBuilder(Builder):
     """Builder that appends the operations of a model to one scope.
 
     `read` is the condition under which Python would evaluate the current part of an expression
-    (None: always). If it is false, the part must not fail. `in_loop` is True inside the loops of
-    the model. It stays True if such a loop is unrolled, and in each evaluation of a run over time.
+    (None: always). If the condition is false, the part must not fail. `in_loop` is True inside the
+    loops of the model, also inside unrolled loops, and in each evaluation of a run over time.
     """
 
     def __init__(self, options: Options | None = None, parent: ModelBuilder | None = None) -> None:
@@ -88,7 +91,7 @@ class ModelBuilder(Builder):
 
     @contextmanager
     def at_place(self, **parts: Any) -> Iterator[None]:
-        """Set parts of the current place inside a `with` block; the other parts stay."""
+        """Set some fields of the current place inside a `with` block."""
         old = self.place
         self.place = replace(old, **parts)
         try:
@@ -97,11 +100,11 @@ class ModelBuilder(Builder):
             self.place = old
 
     def part(self, name: str) -> AbstractContextManager[None]:
-        """Append a name to the current item inside a `with` block; an empty name changes nothing."""
+        """Append a name, if it is not empty, to the path of the current item inside a `with` block."""
         return self.at_place(item=f"{self.place.item}.{name}") if name else nullcontext()
 
     def loop_body(self) -> Self:
-        """Return a builder for the body of a loop inside this scope, with turns of its own."""
+        """Return a builder for the body of a loop inside this scope, which counts its turns from 0."""
         body = self.body()
         body.place = replace(body.place, turn=0, turns=1)
         body.in_loop = True
@@ -126,7 +129,7 @@ class ModelBuilder(Builder):
 
     @property
     def notes(self) -> tuple[Finding, ...]:
-        """Remarks for the modeller that are not errors."""
+        """Remarks for the modeller about constructs that are not errors."""
         return tuple(self._known.notes)
 
     def note(self, remark: str, where: str) -> None:
@@ -135,12 +138,12 @@ class ModelBuilder(Builder):
 
     @property
     def types(self) -> dict[str, Any]:
-        """Value, or tuple of values, of each MDF path."""
+        """Value, or tuple of values, by MDF path."""
         return self._known.types
 
     @property
     def stated_shapes(self) -> dict[Value, Shape]:
-        """Shapes of inputs as the model states them, whatever arrays a run gets."""
+        """Shapes of inputs as stated in the model, independent of the arrays of a run."""
         return self._known.stated_shapes
 
     @property
@@ -150,7 +153,7 @@ class ModelBuilder(Builder):
 
     @property
     def shape_queries(self) -> Mapping[Value, str]:
-        """Values whose shapes the model reads, with the place in the document."""
+        """Values whose shapes the model reads, with the path in the document."""
         return self._known.shape_queries
 
     # --- plain numbers ------------------------------------------------------------------------------
@@ -178,7 +181,7 @@ class ModelBuilder(Builder):
         measured: bool = False,
         name: str = "",
     ) -> Value:
-        """Return a constant of the whole program; equal constants of one kind are one value."""
+        """Return a constant of the whole program. Equal constants with equal flags share one value."""
         flags = {"weak": weak, "late": late, "measured": measured}
         pooled = self._pooled(array, name, tuple(word for word, is_set in flags.items() if is_set))
         known = self._known
@@ -196,16 +199,16 @@ class ModelBuilder(Builder):
         return value in self._known.late
 
     def measured(self, value: Value, extents: Array) -> Value:
-        """Return extents of a value's shape as a constant that depends on the shapes of inputs."""
+        """Return `extents`, which depend on the shapes of inputs, as a constant for the shape of `value`."""
         self._known.shape_queries[value] = self.where
         return self.constant(extents, measured=True)
 
     def is_measured(self, value: Value | None) -> bool:
-        """Return True if a constant is known only because the shapes of inputs are."""
+        """Return True if a constant is known only because the shapes of inputs are known."""
         return value in self._known.measured
 
     def as_late_as(self, selector: Value, value: Value) -> Value:
-        """Mark a constant as late if the constant that selected it is late."""
+        """Return the value, marked as late if it is a constant and the constant `selector` is late."""
         known = self.constant_of(value)
         if known is None or not self.is_late(selector):
             return value
@@ -214,7 +217,7 @@ class ModelBuilder(Builder):
         )
 
     def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
-        """Return the result of an operation on constants; it is late or measured if an operand is."""
+        """Return the result of an operation on constants, late or measured if an operand is."""
         operands = tuple(sources)
         late, measured = any(map(self.is_late, operands)), any(map(self.is_measured, operands))
         return self.constant(array, late=late, measured=measured)

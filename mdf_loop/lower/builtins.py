@@ -87,7 +87,7 @@ _register_extreme("min", ops.less)
 
 @names("sum")
 def total(b: ModelBuilder, iterable: Term, start: Value | None = None, /) -> Value:
-    """Return `start + first + second + ...`, from left to right; rows of an array are summands."""
+    """Return `start + first + second + ...`, from left to right. The summands of an array are its rows."""
     if isinstance(iterable, tuple) or (iterable.shape is not None and len(iterable.shape) == 1):
         parts = _parts(b, "sum", iterable)
     else:

@@ -8,7 +8,7 @@
     else
       give %x
 
-`operators.select` chooses between two existing values. It is cheaper if both have one shape.
+`operators.select` chooses between two existing values. A selection is cheaper if both values have one shape.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ def choose(
 ) -> tuple[Value, ...]:
     """Return `then() if condition else otherwise()`, value by value, under the given name.
 
-    If the condition is known at compile time, the other branch is not even read. Both branches return the
+    If the condition is known at compile time, the other branch is not lowered. Both branches return the
     same number of values in the same dtypes. Weakly typed numbers take the dtype of the other branch.
-    Shapes may differ: an extent, or a rank, that is not equal in both is known only at run time. With
-    `join=join_shapes` the shapes must join.
+    Shapes may differ: extents or ranks that are not equal in both branches are known only at run time. With
+    `join=join_shapes`, the shapes must be joinable.
 
     Raises:
-        ArityError: the branches return different numbers of values.
-        JoinError: two values for one place do not join.
-        Poisoned: a branch has an error, which is recorded.
+        ArityError: The branches return different numbers of values.
+        JoinError: Two corresponding values have dtypes or shapes that cannot be joined.
+        Poisoned: A branch has an error, which is already in the findings.
     """
     known = b.constant_of(condition)
     if known is not None and condition.type == "bool[]":
@@ -93,10 +93,10 @@ def choose(
 
 
 def one_of(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
-    """Return one of two existing values of one dtype, in its own shape.
+    """Return one of two existing values of one dtype, without broadcasting.
 
-    `Where` is cheaper, but it broadcasts the shorter value. It is for shapes that are known to be
-    equal.
+    `Where` is cheaper, but broadcasts both values to one shape. Therefore `Where` is used only for shapes
+    that are known to be equal.
     """
     if then.shape is not None and otherwise.shape is not None:
         rank = max(len(then.shape), len(otherwise.shape))
@@ -111,7 +111,7 @@ def with_rank(b: ModelBuilder, value: Value, rank: int) -> Value:
 
 
 def _side(b: ModelBuilder, read: Reader) -> _Side | None:
-    """Read one branch; return None if it has errors, so that the other one is checked, too."""
+    """Lower one branch. Return None if the branch has errors, so that the other branch is checked, too."""
     body = b.body()
     with b.findings.catch():
         return _Side(body, list(read(body)))
@@ -121,7 +121,7 @@ def _side(b: ModelBuilder, read: Reader) -> _Side | None:
 def _join_values(
     b: ModelBuilder, sides: tuple[_Side, _Side], k: int, name: str, names: BranchNames, join: Join
 ) -> Value:
-    """Return the k-th value of the choice; both branches cast their leaf to its type first."""
+    """Return output k of the choice. Each branch casts its leaf k to the type of the output."""
     pair = sides[0].leaves[k], sides[1].leaves[k]
     place = (
         f"Cannot join the values of '{name}' from {names.sides[0]} ({pair[0].type}) "
@@ -140,7 +140,7 @@ def _join_values(
 
 
 def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> str:
-    """Return the common dtype; a weak number takes that of the other side if it is in range."""
+    """Return the common dtype. A weakly typed number in range takes the dtype of the other side."""
     if then.dtype == otherwise.dtype:
         return then.dtype
     strong = {value.dtype for value in (then, otherwise) if not b.is_weak(value)}

@@ -1,7 +1,7 @@
 """Random numbers of `numpy.random.` and `random.`, from streams that are equal on every machine.
 
-Each call is a site with a stream of its own (see `mdf_loop.streams`). It consumes a fixed number of
-words per element, whatever the distribution. No number is rejected or drawn again.
+Each call is a site with its own stream (see `mdf_loop.streams`). Each element takes a fixed number of
+random words from the stream, because no distribution uses rejection sampling.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mdf_loop.ops.symbolic import Symbolic
 
 
 def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
-    """Return the scale of a distribution; raise an error if it is negative."""
+    """Return the scale of a distribution, or raise an error if the scale is negative."""
     checked: Value = parameter_rules.not_negative(
         DrawSite(b), Symbolic(b, scale), description
     ).value
@@ -30,7 +30,7 @@ def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
 
 
 def probability(b: ModelBuilder, p: Value, description: str) -> Value:
-    """Return a probability; raise an error if it is outside of 0 to 1."""
+    """Return a probability, or raise an error if the probability is not in [0, 1]."""
     checked: Value = parameter_rules.between(
         DrawSite(b), Symbolic(b, p), 0.0, 1.0, description
     ).value
@@ -43,7 +43,7 @@ def draw_floats(b: ModelBuilder, kind: str, shape: Size) -> Value:
 
 
 def size_of(size: Axes, *parameters: Value) -> Size:
-    """Return the shape of a draw: the stated size, else the broadcast shape of the parameters."""
+    """Return the shape of the random numbers: `size`, or else the broadcast shape of the parameters."""
     if size is not None:
         extents = (size,) if isinstance(size, int) else size
         if min(extents, default=0) < 0:
@@ -74,7 +74,7 @@ def uniform(
 
 @names("random.uniform")
 def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
-    """Return `a + (b - a) * u` with u in (0, 1); Python accepts the ends in any order."""
+    """Return `a + (b - a) * u` with u in (0, 1). As in Python, `a` may be larger than `b`."""
     low, high = _numbers(b, (a, 0.0), (b_, 1.0))
     u = draw_floats(b, "Uniform", size_of(None, low, high))
     return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), u))
@@ -88,7 +88,7 @@ def random_sample(b: ModelBuilder, size: Axes = None) -> Value:
 
 @names("numpy.random.rand")
 def rand(b: ModelBuilder, *d: int) -> Value:
-    """Return uniform numbers in (0, 1) with a shape."""
+    """Return uniform numbers in (0, 1) with the shape `d`."""
     return draw_floats(b, "Uniform", size_of(d))
 
 
@@ -126,7 +126,7 @@ def standard_normal(b: ModelBuilder, size: Axes = None) -> Value:
 
 @names("numpy.random.randn")
 def randn(b: ModelBuilder, *d: int) -> Value:
-    """Return normal numbers of mean 0 and variance 1 with a shape."""
+    """Return normal numbers of mean 0 and variance 1 with the shape `d`."""
     return draw_floats(b, "Normal", size_of(d))
 
 
@@ -181,7 +181,7 @@ def _high_half(b: ModelBuilder, word: Value) -> Value:
 
 @names("numpy.random.binomial")
 def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
-    """Return the number of successes in n attempts of probability p; each draw takes n words."""
+    """Return the number of successes in n trials of probability p. Each number takes n random words."""
     if not 0 <= n <= MAX_BINOMIAL_TRIALS:
         raise OperandError(f"the attempts must be 0 to {MAX_BINOMIAL_TRIALS}, not {n}")
     p = probability(b, as_float(b, p), parameter_rules.CHANCE)
@@ -191,14 +191,14 @@ def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
 
 
 MAX_BINOMIAL_TRIALS = 1024
-"""Maximum n of a binomial distribution, because each attempt is drawn."""
+"""Maximum n of a binomial distribution, which takes n random words."""
 
 
 @names("numpy.random.choice")
 def choice(
     b: ModelBuilder, a: Value, size: Axes = None, replace: bool = True, p: Value | None = None
 ) -> Value:
-    """Return random elements of a list, or integers below `a`; `p` states the probabilities."""
+    """Return random elements of a list, or random integers from 0 to `a - 1`, with probabilities `p`."""
     if not replace:
         raise OperandError("what was chosen can be chosen again: replace=False is not supported")
     count = _choice_count(b, a)
@@ -223,7 +223,7 @@ def _choice_count(b: ModelBuilder, a: Value) -> int:
 
 
 def _draw_weighted(b: ModelBuilder, p: Value, count: int, shape: Size) -> Value:
-    """Return random indices with probabilities `p`: the number of partial sums not above u."""
+    """Return random indices with probabilities `p`: the number of partial sums that are at most u."""
     if p.shape != (count,):
         raise OperandError(f"there are {count} elements to choose from, but p is {p.type}")
     total = Symbolic(b, b.op("ReduceSum", p, keepdims=0))
@@ -233,7 +233,7 @@ def _draw_weighted(b: ModelBuilder, p: Value, count: int, shape: Size) -> Value:
 
 
 def choose_index(b: ModelBuilder, p: Value, u: Value, count: int) -> Value:
-    """Return the index that a uniform number selects by the weights along the last axis of `p`."""
+    """Return the index that a uniform number `u` selects by the weights along the last axis of `p`."""
     index, total = cast(b, b.op("Less", u, u), "int64"), None
     for k in range(count - 1):
         part = b.op(
@@ -266,7 +266,7 @@ def standard_exponential(b: ModelBuilder, size: Axes = None) -> Value:
 def lognormal(
     b: ModelBuilder, mean: Value | None = None, sigma: Value | None = None, size: Axes = None
 ) -> Value:
-    """Return `exp(x)` with x normal of this mean and deviation."""
+    """Return `exp(x)` of a normal number x with mean `mean` and standard deviation `sigma`."""
     mean, sigma = _numbers(b, (mean, 0.0), (sigma, 1.0))
     sigma = not_negative(b, sigma, "the scale of a lognormal distribution")
     return _exp(b, normal(b, mean, sigma, size))
@@ -276,7 +276,7 @@ def lognormal(
 def laplace(
     b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
 ) -> Value:
-    """Return `loc + scale * x` with x exponential of random sign; each draw takes two words."""
+    """Return `loc + scale * x` of an exponential number x with random sign, from two random words."""
     loc, scale = _numbers(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a Laplace distribution")
     shape = size_of(size, loc, scale)
@@ -290,7 +290,7 @@ def laplace(
 
 @names("numpy.random.multivariate_normal")
 def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = None) -> Value:
-    """Return normal vectors of known means and covariances, along the last axis."""
+    """Return normal vectors along the last axis; `mean` and `cov` must be known at compile time."""
     means, root = _means_and_cholesky(b, mean, cov)
     count = len(means)
     z = draw_numbers(b, "Normal", (*(() if size is None else size_of(size)), count))
@@ -327,7 +327,7 @@ def _exp(b: ModelBuilder, x: Value) -> Value:
 
 
 def _numbers(b: ModelBuilder, *parameters: tuple[Value | None, float]) -> list[Value]:
-    """Return parameters as floats, with a default for each that is None."""
+    """Return parameters as floats, with defaults in place of None."""
     return [
         as_float(b, literal(b, default) if value is None else value)
         for value, default in parameters

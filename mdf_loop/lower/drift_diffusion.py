@@ -1,4 +1,4 @@
-"""MDF functions that are loops: one trial of a drift diffusion model, as modeci_mdf defines it.
+"""MDF functions that are loops: one trial of a drift diffusion model, by the definition of modeci_mdf.
 
 Source: modeci_mdf.functions.ddm (0.4.15).
 """
@@ -26,9 +26,9 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
             particle, t = particle + (drift_rate * dt + noise * sqrt(dt) * z), t + 1
         time = non_decision_time + t * dt if particle > threshold else -(...)
 
-    By this definition a particle exactly on the threshold counts as having reached the lower one. A
-    particle that begins beyond a threshold takes no step. The loop has a trip count if the run
-    limits loops (`max_iterations`).
+    By this definition, the result for a particle exactly on a threshold has the sign of the lower
+    threshold. A particle that begins beyond a threshold takes no step. The loop has a trip count if the
+    caller limits loops (`max_iterations`).
     """
     start, non_decision_time, rate, threshold, noise, dt = (
         _number_argument(b, name, arguments) for name in DRIFT_DIFFUSION
@@ -105,9 +105,9 @@ DRIFT_DIFFUSION: Mapping[str, float | None] = {
     "noise": 1.0,
     "dt": 0.01,
 }
-"""Arguments of drift_diffusion_integrator and their defaults; None: required."""
+"""Defaults of the arguments of drift_diffusion_integrator, where None means a required argument."""
 
 DECISIONS: Mapping[
     str, tuple[Mapping[str, float | None], Callable[[ModelBuilder, Mapping[str, Term]], Value]]
 ] = {"drift_diffusion_integrator": (DRIFT_DIFFUSION, drift_diffusion_integrator)}
-"""Arguments and lowering of each function that is a loop."""
+"""Default arguments and lowering of each MDF function that is a loop."""

@@ -1,4 +1,4 @@
-"""Lowering of `onnx::Dropout`: outside of training it neither drops elements nor draws numbers."""
+"""Lowering of `onnx::Dropout`, which is the identity outside of training, without random numbers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mdf_loop.lower.onnx_draws import drop_elements
 def dropout(
     b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> tuple[Value, ...]:
-    """Return the data and the mask of kept elements; without training, all elements are kept.
+    """Return the data and the mask of elements that are not dropped; without training, nothing is dropped.
 
-    If it is not known whether `training_mode` is true, the run selects one of the two cases.
+    If `training_mode` is not known at compile time, the program selects between both cases at run time.
 
     Source: ONNX operators, Dropout-13.
     """

@@ -35,7 +35,7 @@ _OPERATORS = {
     "Acosh": ("arccosh", "acosh"),
     "Atanh": ("arctanh", "atanh"),
 }
-"""ONNX operators, and the names of the equivalent functions of numpy."""
+"""Names of the equivalent functions of numpy, by ONNX operator."""
 
 
 def _register(op_type: str, spellings: tuple[str, ...]) -> None:
@@ -79,9 +79,10 @@ def expm1(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.log1p")
 def log1p(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `log(1 + x)` as `log(u) * (x / (u - 1))` with `u = 1 + x`, which corrects the rounding of u.
+    """Return `log(1 + x)` as `log(u) * (x / (u - 1))` with `u = 1 + x`.
 
-    Source: W. Kahan. The quotient is 1 if u is exact (also at infinity). At u = 1 the result is x.
+    The quotient corrects the rounding of u (W. Kahan). The quotient is 1 if u is exact (also at infinity).
+    For u = 1, the result is x.
     """
     x = as_float(b, x)
     one = _like(b, 1, x)
@@ -90,7 +91,9 @@ def log1p(b: ModelBuilder, x: Value, /) -> Value:
     ratio = b.op("Where", b.op("Equal", excess, x), one, b.op("Div", x, excess))
     exact = b.op("Mul", b.op("Log", u), ratio)
     grows = b.op("Greater", b.op("Abs", excess), _like(b, 0, x))
-    return b.op("Where", grows, exact, x)  # x may be -0.0, whose sign only the else branch keeps
+    return b.op(
+        "Where", grows, exact, x
+    )  # Where keeps the sign of x = -0.0 only in the else branch
 
 
 def _register_logarithm(base: int) -> None:
@@ -134,7 +137,7 @@ def square(b: ModelBuilder, x: Value, /) -> Value:
 
 @names("numpy.reciprocal")
 def reciprocal(b: ModelBuilder, x: Value, /) -> Value:
-    """Return `1 / x` in the dtype of x; integers are truncated toward zero."""
+    """Return `1 / x` in the dtype of x. Quotients of integers are truncated toward zero."""
     x = cast(b, x, "int64") if x.dtype == "bool" else x
     return b.op("Div", _like(b, 1, x), x)
 
@@ -206,7 +209,7 @@ def arctan2(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return the angle of the point (x2, x1): `arctan |x1 / x2|`, moved into its quadrant."""
     y, x = floats(b, x1, x2)
     up, side = b.op("Abs", y), b.op("Abs", x)
-    is_diagonal = b.op("Equal", up, side)  # 0/0 and inf/inf have an angle too
+    is_diagonal = b.op("Equal", up, side)  # the angle is defined although 0/0 and inf/inf are nan
     ratio = b.op("Where", is_diagonal, _like(b, 1, x), b.op("Div", up, side))
     is_origin = b.op("Equal", b.op("Max", up, side), _like(b, 0, x))
     angle = b.op("Where", is_origin, _like(b, 0, x), b.op("Atan", ratio))

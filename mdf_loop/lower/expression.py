@@ -1,9 +1,9 @@
 """Lowering of MDF's value expressions to operations, by Python's `ast` and a table of allowed nodes.
 
-Python never evaluates an expression. It is only data.
+Python parses an expression, but never evaluates it.
 
-Source: modelspec.utils.evaluate (modeci-mdf 0.4.15). The semantics are the same, except where a
-value's number type would depend on the value: there, a float result without fraction becomes an int.
+Source: modelspec.utils.evaluate (modeci-mdf 0.4.15). The semantics are the same, with one exception:
+modelspec converts a float result without a fraction to an int, so that the type depends on the value.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _PROPERTIES = {
     "size": "numpy.size",
     "ndim": "numpy.ndim",
 }
-"""Attributes of arrays, and the equivalent functions."""
+"""Equivalent function of numpy for each attribute of arrays."""
 
 _CAN_FAIL = (ast.FloorDiv, ast.Mod, ast.Pow)
-"""Operators that fail for some integers as right operand."""
+"""Operators that fail for some integers as the right operand."""
 
 _BINARY: dict[type[ast.operator], Callable[[ModelBuilder, Value, Value], Value]] = {
     ast.Add: ops.add,
@@ -92,13 +92,13 @@ def is_omitted(expression: Any) -> bool:
 
 
 def lower_expression(b: ModelBuilder, expression: Any, scope: Scope, part: str = "") -> Term:
-    """Return the term of a value in the document.
+    """Return the term of a value expression in the document.
 
-    The value is an exact name of the scope, a number, a list, or else a Python expression. If an
-    item has several expressions, `part` is the name of this one.
+    An expression is a name of the scope, a number, a list, or the text of a Python expression. If an
+    item has several expressions, `part` is the name of `expression`.
 
     Raises:
-        LoopError: the expression, the column and the error.
+        LoopError: The expression is invalid. The message has the expression and the column.
     """
     try:
         with b.part(part):
@@ -235,7 +235,7 @@ class _Lowering:
         return _UNARY[type(node.op)](self.b, self.value(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Term:
-        """Lower `and`, `or`, which return one operand; a skipped operand is not read."""
+        """Lower `and` and `or`, which return one operand. A skipped operand is not evaluated."""
         is_and = isinstance(node.op, ast.And)
         combine = ops.both if is_and else ops.either
         result = self.value(node.values[0])
@@ -270,7 +270,7 @@ class _Lowering:
         return ops.select(self.b, test, then, self._if_read(test, False, node.orelse))
 
     def _if_read(self, test: Value, when: bool, node: ast.expr) -> Value:
-        """Lower a part that Python evaluates only under a condition; otherwise it cannot fail."""
+        """Lower a part that Python evaluates only if `test` equals `when`, and that cannot fail otherwise."""
         outer_condition = self.b.read
         condition = ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
         self.b.read = (
@@ -282,7 +282,7 @@ class _Lowering:
             self.b.read = outer_condition
 
     def _harmless(self, value: Value, number: int) -> Value:
-        """Replace a divisor or subscript where Python would not evaluate it, so that it cannot fail."""
+        """Replace a divisor or subscript by `number` if Python would not evaluate it, to prevent errors."""
         if self.b.read is None or kind(value) not in "iu" or self.b.constant_of(value) is not None:
             return value
         return self.b.op("Where", self.b.read, value, scalar(self.b, number, value.dtype))
@@ -346,7 +346,7 @@ class _Lowering:
 
 
 def _refuse_list(node: ast.BinOp, left: Value, right: Value) -> None:
-    """Raise an error for operators with which Python would join or repeat a list."""
+    """Raise an error for an operator by which Python would join or repeat a list."""
     is_list = [isinstance(side, ast.List | ast.Tuple) for side in (node.left, node.right)]
     if any(is_list) and all(
         is_listed or is_scalar(value)

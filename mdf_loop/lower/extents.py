@@ -1,7 +1,7 @@
 """Constants for `onnx::Shape` and `onnx::Size` of values with known shapes.
 
 A program is compiled for the shapes of its inputs. Conditions on shapes are therefore decided at compile
-time: exporters write branches on the number of axes, of which one is left.
+time, such as the branches on the number of axes that exporters write.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mdf_loop.lower.builder import ModelBuilder
 def static_extents(
     b: ModelBuilder, op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> Value | None:
-    """Return the extents or size as a constant; None for other operators or unknown extents."""
+    """Return the result of Shape or Size as a constant, or None for other operators or unknown extents."""
     value = inputs[0] if inputs and op_type in ("Shape", "Size") else None
     if value is None or value.shape is None:
         return None

@@ -44,7 +44,7 @@ constants: dict[str, float] = {
     for module in ("math", "numpy")
     for name, value in {"pi": math.pi, "e": math.e, "inf": np.inf, "nan": np.nan}.items()
 } | {"math.tau": math.tau, "numpy.euler_gamma": np.euler_gamma}
-"""Named numbers."""
+"""Named constants such as `math.pi`."""
 
 _SEED = "the seed is given to the run: seed=1, --seed 1"
 _GENERATOR = ("makes a generator", f"call e.g. numpy.random.normal itself; {_SEED}")
@@ -82,11 +82,11 @@ REFUSED = {
     },
     **{f"math.{name}": _NO_OP for name in ("frexp", "ldexp", "isqrt", "fma", "sumprod")},
 }
-"""Functions that cannot be compiled: the reason, and a hint. Remove an entry when it is implemented."""
+"""Reason and hint for each function that cannot be compiled. Remove the entry of a new function."""
 
 
 def names(*spellings: str) -> Callable[[_F], _F]:
-    """Register a function under these names; a name registered twice is a programming error."""
+    """Return a decorator that registers a function under several names, each of which must be new."""
 
     def register(call: _F) -> _F:
         for spelling in spellings:
@@ -99,7 +99,7 @@ def names(*spellings: str) -> Callable[[_F], _F]:
 
 
 def function(name: str) -> Function:
-    """Return the function of a name, or raise an error with a suggestion."""
+    """Return the function with this name, or raise an error with a suggestion."""
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     if name in REFUSED:

@@ -1,4 +1,4 @@
-"""Guards: checks of values that make a run fail with a clear message."""
+"""Guards: run-time checks of values, with a clear error message."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from mdf_loop.ops.build_helpers import all_true, cast
 
 
 def guard_value(b: ModelBuilder, value: Value, ok: Value, sentence: str) -> Value:
-    """Return `value`; a run that reads it fails with `sentence` unless all of `ok` is true."""
+    """Return a copy of `value`.
+
+    A run that reads the copy fails with `sentence` unless all of `ok` is true.
+    """
     if b.read is not None:
         ok = b.op("Or", ok, b.op("Not", b.read))
     return b.guard(value, all_true(b, ok), sentence)
 
 
 def check_fits_int64(b: ModelBuilder, value: Value, name: str) -> Value:
-    """Return a float that Python's function `name` converts to an integer, checked to fit into 64 bits."""
+    """Return a float, guarded to fit into 64 bits, which the function `name` converts to an integer."""
     wide = cast(b, value, "float32") if value.dtype in ("float16", "bfloat16") else value
     low, high = (b.constant(np.array(end, wide.dtype)) for end in (-(2.0**63), 2.0**63))
     ok = b.op("And", b.op("GreaterOrEqual", wide, low), b.op("Less", wide, high))
@@ -27,7 +30,7 @@ def check_fits_int64(b: ModelBuilder, value: Value, name: str) -> Value:
 
 
 def check_value(b: ModelBuilder, value: Value, ok: Value, error: LoopError) -> Value:
-    """Return `value`; raise the error now if `ok` is known to be false, else in the run."""
+    """Return `value` with a check of `ok`, at compile time if possible, else at run time."""
     known = b.constant_of(ok)
     if known is None:
         return guard_value(b, value, ok, error.findings[0].what)

@@ -32,7 +32,7 @@ _BINARY: dict[Callable[[ModelBuilder, Value, Value], Value], tuple[str, ...]] = 
     ops.equal: ("equal",),
     ops.not_equal: ("not_equal",),
 }
-"""Operators, and the names of the equivalent functions of numpy."""
+"""Names of the equivalent functions of numpy, by the lowering of an operator."""
 
 
 def _register(
@@ -88,7 +88,7 @@ def where(b: ModelBuilder, condition: Value, x: Value, y: Value, /) -> Value:
     return b.op("Where", ops.truths(b, condition), *promote(b, x, y))
 
 
-# --- nearly equal --------------------------------------------------------------------------------
+# --- approximate equality ------------------------------------------------------------------------
 
 
 @names("numpy.isclose")
@@ -115,7 +115,7 @@ def isclose(
 
 
 def everywhere(b: ModelBuilder, tests: Value) -> Value:
-    """Return True if all elements are true, also if there are none."""
+    """Return True if all elements are true, or if the array is empty."""
     misses = cast(b, b.op("Not", tests), "int64")
     return b.op("Equal", b.op("ReduceSum", misses, keepdims=0), scalar(b, 0, "int64"))
 
@@ -136,7 +136,7 @@ def allclose(
 
 @names("numpy.array_equal")
 def array_equal(b: ModelBuilder, a1: Value, a2: Value, /) -> Value:
-    """Return True if both arrays have one shape and equal elements."""
+    """Return True if both arrays have equal shapes and equal elements."""
     if is_fixed(a1.shape) and is_fixed(a2.shape):
         return everywhere(b, ops.equal(b, a1, a2)) if a1.shape == a2.shape else b.constant(False)
     if len(extents(a1)) != len(extents(a2)):

@@ -1,13 +1,13 @@
-"""Deterministic forms of reductions that a model writes as `onnx::` operators inside of a loop.
+"""Deterministic forms of `onnx::` reductions inside of loops.
 
     onnx::ReduceMax(x)      ReduceMaximum(x): propagates nan, as in numpy
-    onnx::ReduceSum(x)      OrderedSum(x): a fixed order, whatever the address of x
+    onnx::ReduceSum(x)      OrderedSum(x): a fixed order, independent of the memory address of x
     onnx::ReduceMean(x)     OrderedSum(x) / n
     onnx::ReduceL2(x)       Sqrt(OrderedSum(x * x))
     onnx::Einsum(x)         OrderedSum of the letters of one operand alone, then Einsum
     onnx::MatMul(x, y)      OrderedSum(x * y), of two vectors
 
-Outside of loops the runtime's own kernels compute these operators.
+Outside of loops, the kernels of ONNX Runtime compute these operators.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Axes: TypeAlias = tuple[int, ...] | None
 """Axes to reduce; None for all axes."""
 
 _Reduction: TypeAlias = Callable[[ModelBuilder, Value, _Axes, int], Value]
-"""Function that reduces a value along axes; the last argument is 1 to keep the axes, else 0."""
+"""Function that reduces a value along axes. The last argument is 1 to keep the axes, else 0."""
 
 
 def reduce_in_loop(
@@ -36,9 +36,9 @@ def reduce_in_loop(
     inputs: Sequence[Value | None],
     attributes: Mapping[str, Any],
 ) -> Value | None:
-    """Return the result of a float reduction in its deterministic form; None for any other operator.
+    """Return the result of a float reduction in its deterministic form, or None for any other operator.
 
-    Axes that are computed at run time are left to the operator, as are empty axes that mean no reduction.
+    The result is also None if axes are computed at run time, or if empty axes mean no reduction.
     """
     if op_type == "Einsum":
         operands = [value for value in inputs if value is not None]
@@ -65,9 +65,9 @@ def reduce_in_loop(
 def _axes(
     b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any], rank: int | None
 ) -> tuple[int, ...] | None:
-    """Return the axes to reduce; an empty tuple for all axes, None to leave them to the operator.
+    """Return the axes to reduce: an empty tuple for all axes, None if the form does not support the axes.
 
-    If the rank is known, axes are counted from 0.
+    If the rank is known, the axes are not negative.
     """
     axis_numbers = attributes.get("axes")
     operand = inputs[1] if len(inputs) > 1 else None

@@ -1,4 +1,4 @@
-"""Attributes of `onnx::` functions: looked up by name, known at compile time."""
+"""Attributes of `onnx::` functions, which are looked up by name and must be known at compile time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.terms import tensor
 
 _DTYPES = ("dtype", "to")
-"""Attributes with ONNX's number of a dtype, for which a document may write the name."""
+"""Attributes with the ONNX number of a dtype. A document may write the name of the dtype instead."""
 
 
 def attributes_of(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> dict[str, Any]:
-    """Return the attributes of a function that the document states, in the form of ONNX."""
+    """Return the attributes in a function's arguments, converted to the types of ONNX's schema."""
     attributes: dict[str, Any] = {}
     for name, formal in schema.attributes.items():
         if name in args:
@@ -95,7 +95,7 @@ def _text_attribute(
     expression: Any,
     scope: Scope,
 ) -> Any:
-    """Return a text attribute, written with or without quotes, or by the name of a parameter."""
+    """Return a text attribute, which is a text with or without quotes, or the name of a parameter."""
     if isinstance(expression, str):
         expression = _named_text(b, expression, scope, formal.name)
     is_list = formal.type == defs.OpSchema.AttrType.STRINGS
@@ -111,9 +111,9 @@ def _text_attribute(
 
 
 def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute: str) -> Any:
-    """Return the text of the node's parameter of this name, or the name itself if there is none.
+    """Return the text of the node's parameter with this name, or the name itself without such a parameter.
 
-    A parameter `mode: {value: constant}` is no expression of known names. It is the text `constant`.
+    The value of a parameter `mode: {value: constant}` is the text `constant`, not an expression.
     """
     try:
         term = scope.find_in_node(name)

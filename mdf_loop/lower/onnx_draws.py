@@ -1,7 +1,7 @@
-"""ONNX's operators that draw random numbers; each is a site with a stream of its own (`lower.draws`).
+"""ONNX operators that draw random numbers, each with its own stream (see `lower.draws`).
 
 The attribute `seed` is part of the site's name, so that another seed gives other numbers. Two sites with
-the same seed still draw different numbers, because exporters write -1 everywhere.
+the same seed still draw different numbers, because exporters write the seed -1 at all operators.
 
 Source: ONNX operators, Bernoulli-15, Dropout-13, Multinomial-7, RandomNormal-1, RandomUniform-1.
 """
@@ -97,7 +97,7 @@ def drop_elements(
     attributes: Attributes,
     training: Value | None = None,
 ) -> tuple[Value, Value]:
-    """Return the data scaled and set to 0 where dropped, and the mask of kept elements.
+    """Return the scaled data with dropped elements set to 0, and the mask of the other elements.
 
     A `ratio` outside of [0, 1) is an error if `training` is true or None.
     """
@@ -116,7 +116,7 @@ def drop_elements(
 
 
 def _seed_part(b: ModelBuilder, attributes: Attributes) -> AbstractContextManager[None]:
-    """Return a context for the part of the item that the seed names, if there is a seed."""
+    """Return a context manager that appends the seed, if any, to the path of the current item."""
     seed = attributes.get("seed")
     return b.part("" if seed is None else f"seed {seed}")
 
@@ -136,4 +136,4 @@ RANDOM_OPERATORS: Mapping[
     "RandomUniform": _uniform,
     "RandomUniformLike": _uniform,
 }
-"""Operators that always draw; Dropout draws only in training (see `lower.dropout`)."""
+"""Operators that always draw random numbers. Dropout draws only in training (see `lower.dropout`)."""

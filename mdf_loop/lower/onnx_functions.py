@@ -1,6 +1,6 @@
 """Lowering of `onnx::` functions, with inputs and attributes by the names of ONNX's schema.
 
-Arguments that are not written are read from the node's values of the same name, as in MDF's engine.
+An omitted argument is the value of the same name in the node, as in MDF's engine.
 Source: ONNX operators, opset 17 and later; modeci_mdf.functions.onnx (0.4.15).
 """
 
@@ -37,7 +37,7 @@ REFUSED = {
     "Loop": ("takes a graph as its body, so it is a function of a node", "see the loop's args"),
     "SequenceMap": ("takes a graph as its body, so it is a function of a node", ""),
 }
-"""Operators that cannot be called as functions: the reason, and a hint."""
+"""Reason and hint for each operator that cannot be called as a function."""
 
 
 def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope) -> Term:
@@ -84,7 +84,7 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
 def _constant(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> Term:
-    """Return the argument of MDF's `onnx::Constant`, or the node's `value`."""
+    """Return the argument of MDF's `onnx::Constant`, or the value `value` of the node."""
     sources = list(args.values())
     if not sources:
         sources = [name for name in schema.attributes if scope.find_in_node(name) is not None]
@@ -98,7 +98,7 @@ def _schema_version(
 ) -> defs.OpSchema:
     """Return the first version of the operator that has all arguments.
 
-    If an attribute is known only at run time, choose a later version in which it is an operand.
+    If an argument is known only at run time, choose a later version in which the argument is an input.
     """
     first = onnx_schema.schema(op_type, args)
     for name in first.attributes:
@@ -120,7 +120,7 @@ def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]
 def _parts(
     b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope
 ) -> tuple[int, Mapping[str, Any]]:
-    """Return the number of parts of onnx::Split by opset 18's `num_outputs`, and the other arguments."""
+    """Return the value of `num_outputs` (Split of opset 18; 0 if absent), and the other arguments."""
     if op_type != "Split" or args.get("num_outputs") is None:
         return 0, args
     known = b.evaluated(tensor(b, lower_expression(b, args["num_outputs"], scope)))
@@ -132,7 +132,7 @@ def _parts(
 def _output_count(
     schema: defs.OpSchema, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> int:
-    """Return the number of results that MDF's engine takes: all results of the schema."""
+    """Return the number of results in MDF's engine, which are all results of the schema."""
     if schema.name == "Split":
         parts = inputs[1] if len(inputs) > 1 else None
         return _part_count(parts) if parts is not None else 1
@@ -148,7 +148,7 @@ def _part_count(parts: Value) -> int:
 
 
 def _results(schema: defs.OpSchema, outputs: tuple[Value, ...]) -> Term:
-    """Return one value or the tuple; the first of optional results stands for all of them."""
+    """Return a single output, or the tuple. A bare name denotes the first of several optional outputs."""
     if schema.min_output <= 1 < len(schema.outputs):
         return OperatorResults(outputs)
     return outputs[0] if len(outputs) == 1 else outputs

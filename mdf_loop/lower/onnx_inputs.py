@@ -1,7 +1,7 @@
-"""Inputs of `onnx::` functions: looked up by name, and cast to dtypes that the operator accepts.
+"""Inputs of `onnx::` functions, looked up by name, and cast to dtypes that the operator accepts.
 
-Inputs that are not written are read from the node's values of the same name, as in MDF's engine. Inputs
-that must share a dtype are cast: numbers of the document adapt, and floats widen.
+An omitted input is the value of the same name in the node, as in MDF's engine. Inputs that must share a
+dtype are cast: numbers of the document adapt, and floats are widened.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _as_input(
     if not is_tensor(value.dtype):
         return value
     is_vector = formal.name in _LISTS or f"{schema.name}.{formal.name}" in _LISTS
-    # For SplitToSequence, one number is the length of all parts.
+    # One number for SplitToSequence is the length of each part.
     is_vector = is_vector and schema.name != "SplitToSequence"
     if is_vector and value.shape is not None and len(value.shape) != 1:
         value = b.op("Reshape", value, ints(b, -1))
@@ -120,7 +120,7 @@ def _fit(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
 def _variadic(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> list[Value]:
-    """Return all arguments that are neither attributes nor other inputs; lists are flattened."""
+    """Return all arguments that are neither attributes nor other inputs, with lists flattened."""
     other_names = {f.name for f in schema.inputs if f.option != VARIADIC} | set(schema.attributes)
     values: list[Value] = []
     for key, expression in args.items():
@@ -137,13 +137,13 @@ def _variadic(
 
 
 def _parse_name_list(expression: Any) -> Any:
-    """Return the list of names in a text like `"['a', 'b']"`, which MDF's importers write."""
+    """Return the list in a text like `"['a', 'b']"`, which MDF's importers write, or the expression."""
     names = _quoted_texts(expression) if isinstance(expression, str) else None
     return expression if names is None else names
 
 
 def _quoted_texts(expression: str) -> list[str] | None:
-    """Return the members of a list of quoted texts; None for other texts."""
+    """Return the members of a list of quoted texts, or None for other texts."""
     try:
         parts = ast.literal_eval(expression.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -155,7 +155,7 @@ def _quoted_texts(expression: str) -> list[str] | None:
 def _one_type_per_group(
     b: ModelBuilder, schema: defs.OpSchema, inputs: list[Value | None], groups: list[str]
 ) -> list[Value | None]:
-    """Cast inputs that must share a dtype; numbers of the document adapt, floats widen."""
+    """Cast inputs that must share a dtype. Numbers of the document adapt, and floats are widened."""
     for group in dict.fromkeys(groups):
         places = [k for k, v in enumerate(inputs) if v is not None and groups[k] == group]
         members = [v for k in places if (v := inputs[k]) is not None]

@@ -1,7 +1,7 @@
 """Python's operators on values: arithmetic, comparison, logic, selection.
 
-Operators on weakly typed numbers return weakly typed numbers. All others follow numpy's promotion
-(`terms`).
+Operators on weakly typed numbers return weakly typed numbers. Operators on other values follow numpy's
+promotion (`terms`).
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def _arithmetic(
 
 
 def _is_drawn(b: ModelBuilder, value: Value) -> bool:
-    """Return True if the value is finite random numbers."""
+    """Return True if the value consists of random numbers, which are finite."""
     maker = b.makers.get(value)
     return isinstance(maker, Op) and row_of(maker.op_type).random
 
 
 def _without_noise(b: ModelBuilder, product: Value, *factors: Value) -> Value:
-    """Return zeros if a random product has a zero factor, so that nothing needs to be drawn."""
+    """Return zeros for a product of random numbers and zero, so that no random numbers are drawn."""
     known = [array for factor in factors if (array := b.constant_of(factor)) is not None]
     extents = [extent for extent in product.shape or () if isinstance(extent, int)]
     if all(array.any() for array in known) or product.shape != tuple(extents):
@@ -115,13 +115,16 @@ def divide(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 @_python(operator.mod)
 def modulo(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left % right` with the sign of `right`, also if it is 0, as in Python and numpy."""
+    """Return `left % right` with the sign of `right`, also for a result of 0, as in Python and numpy."""
     return b.op("Mod", *promote_numbers(b, left, right))
 
 
 @_python(operator.floordiv)
 def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left // right`, rounded down; a float divided by zero is `left / right`."""
+    """Return `left // right`, rounded down.
+
+    For floats, the result of a division by zero is `left / right`.
+    """
     left, right = promote_numbers(b, left, right)
     if kind(left) == "f":
         wide = "float32" if left.dtype in ("float16", "bfloat16") else left.dtype  # as numpy
@@ -131,7 +134,7 @@ def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def _float_quotient(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `floor(left / right)`, exactly, with the sign of `left / right` also if it is 0.
+    """Return the exact `floor(left / right)`, with the sign of `left / right` also for a result of 0.
 
         remainder = fmod(left, right)
         Round((left - remainder) / right - (1 if remainder * Sign(right) < 0 else 0))
@@ -158,7 +161,7 @@ def _python_power(base: Any, exponent: Any) -> Any:
 
 @_python(_python_power)
 def power(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left ** right`; integers stay integers, and negative integer exponents are refused."""
+    """Return `left ** right`, with an integer result for integers, whose exponents must not be negative."""
     exponent = b.constant_of(right)
     left, right = promote_numbers(b, left, right)
     if kind(left) == "f":
@@ -186,9 +189,9 @@ def matmul(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def float_product(b: ModelBuilder, left: Value, right: Value) -> Value:
-    """Return `left @ right` of floats; for two vectors, the sum of their products in the order of sums.
+    """Return `left @ right` of floats. For two vectors, the result is an ordered sum of products.
 
-    Therefore the bits are the same in every form of the program, for one run and for a batch.
+    Therefore results are bit-identical in every form of the program, for one run and for a batch.
     """
     if left.dtype == right.dtype and left.shape == right.shape and len(left.shape or ()) == 1:
         return sum_of(b, b.op("Mul", left, right), (0,))
@@ -293,7 +296,7 @@ def _comparison(
 
 
 def _comparable(b: ModelBuilder, left: Value, right: Value) -> tuple[Value, ...]:
-    """Return both in one dtype; a plain number out of range of the other's dtype widens it."""
+    """Return both operands in one dtype, wide enough for a weakly typed number."""
     dtype = common_dtype(b, (left, right))
     if dtype != "uint64" and not (fits_dtype(b, left, dtype) and fits_dtype(b, right, dtype)):
         return cast(b, left, "int64"), cast(b, right, "int64")
@@ -317,7 +320,7 @@ def not_equal(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def truth(b: ModelBuilder, value: Value) -> Value:
-    """Return `bool(value)`: one bool; raise an error for more than one element."""
+    """Return `bool(value)` as one bool, or raise an error for more than one element."""
     if kind(value) == "U":
         raise OperandError("text is neither true nor false")
     if value.shape is None or any(dim != 1 for dim in value.shape):
@@ -356,14 +359,14 @@ def as_scalar(b: ModelBuilder, value: Value) -> Value:
 
 
 def one_element(b: ModelBuilder, value: Value) -> Value | None:
-    """Return the value without its axes, or None unless it is known to have one element."""
+    """Return the value without its axes, or None if the value is not known to have one element."""
     if value.shape is None or any(dim != 1 for dim in value.shape):
         return None
     return as_scalar(b, value)
 
 
 def truths(b: ModelBuilder, value: Value) -> Value:
-    """Return every element as a bool: zero is false, all else (also nan) is true."""
+    """Return every element as a bool: zero is false, all other numbers (also nan) are true."""
     if kind(value) == "U":
         raise OperandError("text is neither true nor false")
     return value if value.dtype == "bool" else cast(b, value, "bool")

@@ -1,4 +1,4 @@
-"""Sorting functions of `numpy.`: sort, argsort, median, searchsorted; nan comes last, as in numpy."""
+"""Sorting functions of `numpy.`: sort, argsort, median, searchsorted. As in numpy, nan is last."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _flat(b: ModelBuilder, a: Value, axis: int | None) -> tuple[Value, int]:
 def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     """Return the elements in ascending order along an axis.
 
-    nan is sorted as infinity. Then as many of the last elements as there are nan become nan.
+    Elements that are nan are sorted as infinity. Then the last elements, as many as the input has nan, become
+    nan.
     """
     a, axis = _flat(b, a, axis)
     values, _ = _ascending(b, _sort_key(b, a), axis)
@@ -67,7 +68,7 @@ def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
 
 @names("numpy.median")
 def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
-    """Return the middle of the sorted elements, or the mean of the two middle ones."""
+    """Return the middle element in sorted order, or the mean of the two middle elements."""
     a, axis = _flat(b, as_float(b, a), axis)
     count = extents(a)[axis]
     if not isinstance(count, int) or count == 0:
@@ -85,7 +86,7 @@ def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
 
 @names("numpy.searchsorted")
 def searchsorted(b: ModelBuilder, a: Value, v: Value, /, side: str = "left") -> Value:
-    """Return the number of elements of the sorted a less than v (`side='right'`: less or equal)."""
+    """Return the number of elements of the sorted `a` below `v` (for `side='right'`, at most `v`)."""
     if rank(a) != 1:
         raise OperandError(f"numpy.searchsorted needs a list, not {a.type}")
     compare = {"left": ops.less, "right": ops.less_equal}.get(side)

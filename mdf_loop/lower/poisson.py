@@ -1,6 +1,6 @@
-"""Lowering of `numpy.random.poisson`: unrolled for small known rates, else a loop.
+"""Lowering of `numpy.random.poisson` by the algorithm of `mdf_loop.poisson`.
 
-The algorithm is that of `mdf_loop.poisson`.
+Sums are unrolled for small known rates, and computed by a loop for other rates.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mdf_loop.ops.build_helpers import all_true, cast, scalar
 from mdf_loop.ops.symbolic import Symbolic
 
 MAX_UNROLLED_RATE = 32.0
-"""Largest known rate whose sums are unrolled: unrolled sums can be computed for many steps at once."""
+"""Maximum known rate whose sums are unrolled, so that they can be computed for many steps at once."""
 
 
 @names("numpy.random.poisson")
 def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -> Value:
-    """Return random numbers of events for a rate.
+    """Return Poisson random numbers of rate `lam`.
 
-    The number is that of the partial sums of the probabilities that are not above a uniform number u. For
-    large rates it is computed from a normal number.
+    A Poisson number is the number of partial sums of the probabilities that are at most a uniform number u.
+    For large rates, it is computed from a normal number.
     """
     unchecked = cast(b, as_float(b, literal(b, 1.0) if lam is None else lam), "float64")
     what = "the rate of a Poisson distribution"
@@ -56,7 +56,7 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
 
 
 def _unrolled_count(b: ModelBuilder, u: Value, rate: Value, events: int) -> Value:
-    """Return the number of partial sums not above u, with the sums unrolled."""
+    """Return the number of partial sums that are at most u, with the sums unrolled."""
     u = b.op("Min", u, scalar(b, poisson.HIGHEST, "float64"))
     part = streams.exp(-Symbolic(b, rate)).value
     total, count = part, cast(b, b.op("GreaterOrEqual", u, part), "int64")
@@ -68,9 +68,9 @@ def _unrolled_count(b: ModelBuilder, u: Value, rate: Value, events: int) -> Valu
 
 
 def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
-    """Return the number of partial sums not above u, by a loop that ends when no element counts any more.
+    """Return the number of partial sums that are at most u, by a loop that ends when all sums exceed u.
 
-    The loop also ends for a sum that stops growing because its last term is too small.
+    An element also ends when its sum stops growing, because the last term is too small.
     """
     u = b.op("Min", u, scalar(b, poisson.HIGHEST, "float64"))
     first = streams.exp(-Symbolic(b, rate)).value

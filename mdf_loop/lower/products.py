@@ -24,7 +24,7 @@ def matmul(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 
 @names("numpy.dot")
 def dot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
-    """Return sums over the last axis of a and the last but one (or only) axis of b; `*` for a number."""
+    """Return `numpy.dot`: the sum over the last axis of a and the last but one (or only) axis of b."""
     if is_scalar(a) or is_scalar(b_):
         return ops.multiply(b, a, b_)
     if rank(b_) > 2:
@@ -43,7 +43,7 @@ def vdot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
 
 @names("numpy.inner")
 def inner(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
-    """Return sums over the last axis of both; `*` for a number."""
+    """Return the sum of products over the last axis of both arrays, or `a * b` if one is a number."""
     if is_scalar(a) or is_scalar(b_):
         return ops.multiply(b, a, b_)
     if rank(b_) > 2:
@@ -65,9 +65,9 @@ def einsum(b: ModelBuilder, subscripts: str, /, *operands: Value) -> Value:
 
 
 def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> Value:
-    """Return Einstein's sum; letters of one operand alone are summed first, in a fixed order.
+    """Return Einstein's sum. Letters that only one operand has are summed first, in a fixed order.
 
-    ONNX Runtime's kernel sums over such letters in an order that depends on the address.
+    ONNX Runtime's kernel sums over such letters in an order that depends on the memory address.
     """
     left, arrow, right = equation.partition("->")
     words = left.split(",")

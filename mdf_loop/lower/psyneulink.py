@@ -1,7 +1,8 @@
-"""Formulas of functions that PsyNeuLink writes beside MDF's own; their name is its class in lower case.
+"""Formulas of PsyNeuLink functions that MDF does not define.
 
-The metadata of such a function state the class (`type: ReLU`). Numbers are in its args, options (texts,
-bools, None) in its metadata. A formula is valid only for the options that it lists.
+The name of such a function is PsyNeuLink's class in lower case, and its metadata state the class (`type:
+ReLU`). Numbers are in the args, options (texts, bools, None) in the metadata. A formula is valid only for
+the options in its table entry.
 
 Source: psyneulink.core.components.functions (0.21).
 """
@@ -28,7 +29,7 @@ class Formula(Struct, frozen=True):
 
 
 _X = UNREAD_ARGUMENT = "variable0"
-"""Argument of all functions of PsyNeuLink; functions that draw random numbers do not read it."""
+"""Argument of all PsyNeuLink functions, which functions that draw random numbers do not read."""
 
 _SCALED = ("scale", "offset")
 _UNWEIGHTED = {"weights": None, "exponents": None}
@@ -37,7 +38,7 @@ _DECISION_TIMES = {
     "drift": "drift_rate * numpy.reshape(variable0, (-1,))",
     "given": "(starting_value + threshold) / (2 * threshold)",
     "share": "numpy.where(given <= 0, 1e-8, numpy.where(given >= 1, 1 - 1e-8, given))",
-    # the mean time and the share of the lower threshold: z, a, x as in Bogacz et al.
+    # Mean time, and probability of the lower threshold, with the symbols z, a, x of Bogacz et al.
     "stands": "numpy.abs(drift) < 1e-8",
     "falls": "drift < 0",
     "speed": "numpy.where(stands, 1.0, numpy.abs(drift))",
@@ -62,7 +63,7 @@ _DECISION_TIMES = {
     "rt": "numpy.where(stands, standing, moving)",
     "missed": "numpy.where(falls, 1 - misses, misses)",
     "er": "numpy.where(stands, (threshold - start) / (2 * threshold), missed)",
-    # moments at each threshold: X, Z as in Srivastava et al.
+    # Moments at each threshold, with the symbols X, Z of Srivastava et al.
     "d": "numpy.where(numpy.abs(drift) < 0.01, 0.01, drift)",
     "X": "numpy.clip(d * ((share - 0.5) * 2 * threshold) / noise ** 2, -100, 100)",
     "bound": "numpy.clip(d * threshold / noise ** 2, -100, 100)",
@@ -154,7 +155,7 @@ FORMULAS = (
 
 
 def known_formula(name: str, metadata: Mapping[str, Any]) -> Formula | None:
-    """Return the formula of a PsyNeuLink function with these options; None if there is none."""
+    """Return the formula of a PsyNeuLink function with the options in `metadata`, or None."""
     for formula in FORMULAS:
         options = formula.options.items()
         if formula.name == name and all(metadata.get(key) == value for key, value in options):
@@ -168,7 +169,7 @@ def is_foreign(metadata: Mapping[str, Any]) -> bool:
 
 
 def origin_hint(name: str, metadata: Mapping[str, Any]) -> str:
-    """Return a hint for an unknown function of PsyNeuLink; empty for all others."""
+    """Return a hint for an unknown PsyNeuLink function, or an empty text for other functions."""
     kind = _kind(metadata)
     if kind.lower() not in (name, "userdefinedfunction"):
         return ""
@@ -179,6 +180,6 @@ def origin_hint(name: str, metadata: Mapping[str, Any]) -> str:
 
 
 def _kind(metadata: Mapping[str, Any]) -> str:
-    """Return the class in PsyNeuLink; empty if none is stated."""
+    """Return the PsyNeuLink class in the metadata of a function, or an empty text."""
     kind = metadata.get("type")
     return kind if isinstance(kind, str) else ""

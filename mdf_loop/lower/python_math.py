@@ -1,7 +1,7 @@
-"""Functions of `math.`: they take single numbers and return a plain number, as in Python.
+"""Functions of `math.`, which take single numbers and return a plain Python number.
 
-Python computes plain numbers at compile time. Values of a run are lowered by the equivalent function of
-`numpy.`, in the compilation's precision.
+For plain numbers, Python computes the result at compile time. For run-time values, the call is lowered by
+the equivalent function of `numpy.`, in the compilation's precision.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PLAIN_ONLY = {
 """Functions that ONNX's operators cannot compute exactly, with their number of arguments."""
 
 _MAX_FACTORIAL_ARGUMENT = 10_000
-"""Limit of the arguments of factorial, comb and perm: beyond it results overflow."""
+"""Maximum argument of factorial, comb and perm. Results for larger arguments overflow."""
 
 
 def _reals(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> list[Value]:

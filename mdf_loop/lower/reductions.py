@@ -1,4 +1,4 @@
-"""Reductions of `numpy.`: sum, mean, max, argmax, any, cumsum ... along axes known at compile time."""
+"""Reductions of `numpy.` along axes that are known at compile time: sum, mean, max, argmax, any ..."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, sca
 
 
 def axis_of(value: Value, axis: int, added: int = 0) -> int:
-    """Return an axis counted from 0; `added` is the number of axes that will be added."""
+    """Return an axis as a number from 0. `added` is the number of axes that will be added to `value`."""
     count = len(extents(value)) + added
     if not -count <= axis < count:
         raise OperandError(
@@ -29,7 +29,7 @@ def axis_of(value: Value, axis: int, added: int = 0) -> int:
 
 
 def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
-    """Return the axes of a reduction, counted from 0; None stands for all."""
+    """Return the axes of a reduction as numbers from 0. None means all axes."""
     if axis is None:
         return tuple(range(len(extents(value))))
     axes = tuple(axis_of(value, k) for k in (axis if isinstance(axis, tuple) else (axis,)))
@@ -52,7 +52,7 @@ def reduce_axes(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdim
 
 
 def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
-    """Return the number of elements in one result of a reduction; a Python int if it is known."""
+    """Return the number of elements per result of a reduction, as a Python int if it is known."""
     if axis is None and value.shape is None:
         return b.op("Size", value)
     reduced_extents = [extents(value)[k] for k in axes_of(value, axis)]
@@ -67,7 +67,7 @@ def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
 
 
 def _summable(b: ModelBuilder, value: Value, dtype: str | None) -> Value:
-    """Return bools and integers as 64-bit integers, as numpy's sums do."""
+    """Return bools and integers as 64-bit integers, which are the dtypes of numpy's sums."""
     wide = {"b": "int64", "i": "int64", "u": "uint64"}.get(kind(value), value.dtype)
     return cast(b, value, dtype or wide)
 
@@ -163,7 +163,7 @@ def norm(b: ModelBuilder, x: Value, /, *, axis: Axes = None, keepdims: bool = Fa
 
 @names("numpy.cumsum")
 def cumulative_sum(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
-    """Return the running sum along one axis, or over all elements."""
+    """Return the cumulative sum along one axis, or over all elements."""
     value = _summable(b, a, None)
     if axis is None:
         value, axis = b.op("Reshape", value, ints(b, -1)), 0
@@ -222,7 +222,7 @@ def _register_extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
         extremes = cast(b, reduce_axes(b, op_type, value, axis, keepdims), a.dtype)
         if kind(a) != "f" or is_scalar(a):
             return extremes
-        # The runtime's kernel ignores nan.
+        # ONNX Runtime's kernel ignores nan.
         has_nan = any_(b, b.op("IsNaN", a), axis, keepdims=keepdims)
         return b.op("Where", has_nan, scalar(b, np.nan, a.dtype), extremes)
 

@@ -148,7 +148,7 @@ def clip(
     min: Value | None = None,
     max: Value | None = None,
 ) -> Value:
-    """Return `minimum(maximum(a, a_min), a_max)`; a bound that is None is open."""
+    """Return `minimum(maximum(a, a_min), a_max)`, without the bounds that are None."""
     low, high = a_min or min, a_max or max
     ends = [end for end in (low, high) if end is not None]
     a, *ends = promote(b, a, *ends)
@@ -203,7 +203,7 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Value:
-    """Return x with nan replaced by `nan`, infinities by the largest numbers or `posinf`, `neginf`."""
+    """Return x with nan replaced by `nan`, and infinities by `posinf`, `neginf` or the largest numbers."""
     if kind(x) != "f":
         return x
     limits = np.finfo(x.dtype)

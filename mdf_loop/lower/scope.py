@@ -1,4 +1,4 @@
-"""Scopes: the terms of the names in a place of the model."""
+"""Scopes, which map the names in a node or a body to their terms."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mdf_loop.name_suggestions import suggest
 
 
 class Scope:
-    """Names of one place (a node, a body), in front of the names of the enclosing place.
+    """Names of a node or a body, which hide equal names of the enclosing scope.
 
     An entry may be a function that computes the term on access. `texts` are the parameters of a
-    node that the document writes as plain text.
+    node that are plain text in the document.
     """
 
     def __init__(
@@ -34,14 +34,14 @@ class Scope:
         self._entries[name] = term
 
     def find(self, name: str) -> Term | None:
-        """Return the term of a name, here or in an enclosing scope; None if it is unknown."""
+        """Return the term of a name in this scope or an enclosing scope, or None for an unknown name."""
         entry = self._entries.get(name)
         if entry is None:
             return self.parent.find(name) if self.parent else None
         return entry() if callable(entry) else entry
 
     def find_in_node(self, name: str) -> Term | None:
-        """Return the term of a name inside the node; enclosing scopes are ignored."""
+        """Return the term of a name inside the node, without enclosing scopes, or None."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope._entries:
@@ -50,14 +50,14 @@ class Scope:
         return None
 
     def is_in_node(self, name: str) -> bool:
-        """Return True if the name exists inside the node; its term is not computed."""
+        """Return True if the name exists inside the node, without computing its term."""
         scope: Scope | None = self
         while scope is not None and name not in scope._entries:
             scope = None if scope.is_node else scope.parent
         return scope is not None
 
     def text_in_node(self, name: str) -> Any | None:
-        """Return the text, or list of texts, of the node's parameter of this name."""
+        """Return the text, or list of texts, of the node's parameter with this name, or None."""
         scope: Scope | None = self
         while scope is not None and not scope.is_node:
             scope = scope.parent
@@ -72,7 +72,7 @@ class Scope:
         return Scope(entries, self)
 
     def names(self) -> tuple[str, ...]:
-        """Return all names that can be used here."""
+        """Return all names in this scope and its enclosing scopes."""
         outer_names = self.parent.names() if self.parent else ()
         return (*self._entries, *(name for name in outer_names if name not in self._entries))
 
@@ -85,7 +85,7 @@ class Scope:
 
 
 def unknown_name(name: str, known: Iterable[str]) -> UnknownNameError:
-    """Return the error for an unknown name, with a near name or a list of known names."""
+    """Return the error for an unknown name, with a similar name or a list of known names."""
     known = list(known)
     listed = ", ".join(f"'{entry}'" for entry in known[:_MAX_LISTED_NAMES])
     hint = suggest(name, known) or (f"known here: {listed}, ..." if known else "")
@@ -93,4 +93,4 @@ def unknown_name(name: str, known: Iterable[str]) -> UnknownNameError:
 
 
 _MAX_LISTED_NAMES = 8
-"""Maximum number of known names in an error."""
+"""Maximum number of known names that an error lists."""

@@ -1,4 +1,4 @@
-"""Sequences and optional values: the rules of their operators beyond ONNX's schemas.
+"""Lowering of operators on sequences and optional values, beyond ONNX's schemas.
 
     SequenceInsert(history, 1.0)      a plain number takes the dtype of the sequence's members
     SequenceAt([a, b], 1)             a list of values is converted to a sequence
@@ -31,10 +31,10 @@ from mdf_loop.ops.build_helpers import cast, ints, kind
 
 
 def as_sequence(b: ModelBuilder, term: Term) -> Value:
-    """Return the term as a sequence; a tuple of tensors is converted.
+    """Return the term as a sequence, with a tuple of tensors converted to a sequence.
 
     Raises:
-        OperandError: the term is no sequence.
+        OperandError: The term is no sequence.
     """
     if isinstance(term, tuple) and term and not isinstance(term, OperatorResults):
         return b.op("SequenceConstruct", *promote(b, *(tensor(b, part) for part in term)))
@@ -45,7 +45,7 @@ def as_sequence(b: ModelBuilder, term: Term) -> Value:
 
 
 def known_value(b: ModelBuilder, dtype: str, data: Data) -> Value:
-    """Return a value with known content: an array, a list of arrays, or None."""
+    """Return a value whose content is known: an array, a list of arrays, or None."""
     if is_tensor(dtype):
         return b.constant(data)
     if is_optional(dtype):
@@ -63,7 +63,7 @@ def cast_new_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Val
     Only weakly typed numbers are cast, and only if the cast is lossless.
 
     Raises:
-        OperandError: the member has another dtype.
+        OperandError: The member has another dtype.
     """
     sequence, member, *position = inputs
     assert sequence is not None
@@ -97,7 +97,7 @@ def _get_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | Non
 
 
 def _parts(b: ModelBuilder, value: Value | None, op_type: str) -> tuple[Value, ...] | None:
-    """Return the operands of the operation that made the value; None if it is of another type."""
+    """Return the operands of the operation `op_type` that produced the value, or None for other producers."""
     maker = None if value is None else b.makers.get(value)
     if not isinstance(maker, Op) or maker.op_type != op_type:
         return None
@@ -106,10 +106,10 @@ def _parts(b: ModelBuilder, value: Value | None, op_type: str) -> tuple[Value, .
 
 
 def known_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
-    """Return a member of a sequence that is constructed from values, without the sequence.
+    """Return a member of a sequence that `SequenceConstruct` builds, without building the sequence.
 
-    If the position is computed at run time, the members are stacked along a new axis. Then gradients and
-    sweeps pass through the member as through any other value.
+    If the position is computed at run time, the members are stacked along a new axis. Therefore gradients and
+    sweeps support the member like any other array.
     """
     members, position = _parts(b, inputs[0], "SequenceConstruct"), inputs[1]
     if not members or position is None:
@@ -137,4 +137,4 @@ STATIC_RESULTS: Mapping[str, Callable[[ModelBuilder, Sequence[Value | None]], Va
     "OptionalGetElement": _get_element,
     "Optional": _optional,
 }
-"""Operators whose result may be known at compile time; the functions return None if it is not."""
+"""Function for each operator that returns its result without the operator, or None if it is not possible."""

@@ -69,7 +69,7 @@ def ravel(b: ModelBuilder, a: Value, /) -> Value:
 
 @names("numpy.squeeze")
 def squeeze(b: ModelBuilder, a: Value, /, axis: Axes = None) -> Value:
-    """Return the array without its axes of extent 1, or without those that `axis` lists."""
+    """Return the array without its axes of extent 1, or without the axes in `axis`."""
     if axis is None:
         all_extents = extents(a)
         if any(isinstance(extent, str) for extent in all_extents):
@@ -83,7 +83,7 @@ def squeeze(b: ModelBuilder, a: Value, /, axis: Axes = None) -> Value:
 
 @names("numpy.expand_dims")
 def expand_dims(b: ModelBuilder, a: Value, axis: Axes, /) -> Value:
-    """Return the array with new axes of extent 1 at these positions of the result."""
+    """Return the array with new axes of extent 1 at the positions `axis` of the result."""
     axes = axis if isinstance(axis, tuple) else (0 if axis is None else axis,)
     return b.op("Unsqueeze", a, ints(b, *(axis_of(a, k, len(axes)) for k in axes)))
 
@@ -141,7 +141,7 @@ def _tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
 
 @names("numpy.concatenate", "numpy.concat")
 def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Value:
-    """Return the arrays joined along an axis; None joins all their elements."""
+    """Return the arrays joined along an axis, or all elements joined if the axis is None."""
     parts = _tensors(b, arrays)
     if axis is None:
         parts, axis = tuple(ravel(b, part) for part in parts), 0
@@ -159,7 +159,7 @@ def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
 
 @names("numpy.hstack")
 def hstack(b: ModelBuilder, arrays: Terms, /) -> Value:
-    """Return the arrays joined along axis 1, or along axis 0 if they have only one."""
+    """Return the arrays joined along axis 1, or along axis 0 for arrays with one axis."""
     parts = [_add_leading_axes(b, part, 1) for part in _tensors(b, arrays)]
     return b.op("Concat", *parts, axis=int(rank(parts[0]) > 1))
 
@@ -179,7 +179,7 @@ def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
 
 
 def _add_leading_axes(b: ModelBuilder, part: Value, axes: int) -> Value:
-    """Return the array with leading axes added up to a rank."""
+    """Return the array with leading axes of extent 1 added, so that it has `axes` axes."""
     missing = max(axes - rank(part), 0)
     return b.op("Unsqueeze", part, ints(b, *range(missing))) if missing else part
 
@@ -260,7 +260,7 @@ def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
 
 @names("numpy.diff")
 def diff(b: ModelBuilder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
-    """Return the differences between neighbors along an axis, n times over."""
+    """Return the differences between neighbors along an axis, computed n times."""
     if n < 0:
         raise OperandError(f"numpy.diff takes differences {n} times")
     place = ints(b, axis_of(a, axis))

@@ -1,4 +1,4 @@
-"""Call sites of random numbers: their numbers, their parts and the checks of their parameters."""
+"""Call sites of random numbers, with checks of the parameters of distributions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Size: TypeAlias = tuple[int, ...]
 
 
 def draw_numbers(b: ModelBuilder, kind: str, shape: Size) -> Value:
-    """Return random numbers of the current site: words, uniform, normal or exponential ones."""
+    """Return random numbers of the current site: words, or uniform, normal or exponential numbers."""
     place = b.place
     site = {"site": place.site, "graph": place.graph, "turn": place.turn, "turns": place.turns}
     return b.op("Draw", kind=kind, shape=shape, **site)
@@ -35,19 +35,19 @@ class DrawSite:
             return Symbolic(self._b, draw_numbers(self._b, kind, shape))
 
     def part(self, name: str) -> DrawSite:
-        """Return the site of further numbers of the same call."""
+        """Return the site of additional random numbers of the same call."""
         return DrawSite(self._b, f"{self._name}.{name}" if self._name else name)
 
     def least(self, parameter: Symbolic) -> float:
-        """Return the minimum of a parameter; minus infinity if it is not known yet."""
+        """Return the minimum of a parameter, or minus infinity if it is not known at compile time."""
         known = self._b.constant_of(parameter.value)
         return -np.inf if known is None else float(np.min(known))
 
     def ensured(self, parameter: Symbolic, fits: Symbolic, sentence: str) -> Symbolic:
-        """Return the parameter after a check, at compile time if possible, else in the run.
+        """Return the parameter after a check at compile time if possible, else at run time.
 
         Raises:
-            OperandError: the parameter is known to violate the check.
+            OperandError: The parameter is known to violate the check.
         """
         error = OperandError(sentence)
         return Symbolic(self._b, check_value(self._b, parameter.value, fits.value, error))

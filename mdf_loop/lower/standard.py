@@ -2,8 +2,8 @@
 
 A name that the registry lacks may be a function of PsyNeuLink (see `mdf_loop.lower.psyneulink`).
 
-Source: modeci_mdf.functions.standard (0.4.15). Its registry is the reference. Formulas are lowered as
-expressions, so functions that others register there work, too.
+Source: the registry in modeci_mdf.functions.standard (0.4.15). Its formulas are lowered as expressions, so
+functions that other packages register there are supported, too.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _formula(name: str, metadata: Mapping[str, Any]) -> Formula:
     """Return the formula of a function.
 
     Raises:
-        UnsupportedError: the function is Python code of MDF's engine (ACT-R, DDM).
-        UnknownFunctionError: neither MDF nor PsyNeuLink has a formula for it.
+        UnsupportedError: The function is Python code of MDF's engine (ACT-R, DDM).
+        UnknownFunctionError: Neither MDF nor PsyNeuLink has a formula for the function.
     """
     from modeci_mdf.functions.standard import create_python_expression
 
@@ -90,9 +90,9 @@ def lower_function(
     scope: Scope,
     metadata: Mapping[str, Any] | None = None,
 ) -> Term:
-    """Lower `name(args)`; later arguments can read earlier ones, and missing ones come from the scope.
+    """Lower `name(args)`. Arguments can read earlier arguments. Omitted arguments are names of the scope.
 
-    The metadata of a function contain the options of PsyNeuLink's functions.
+    The metadata contain the options of PsyNeuLink functions.
     """
     op_type = name.rpartition("::")[2]
     if name == title(op_type) and (op_type in domain_operation_names() or "onnx::" in name):
@@ -130,7 +130,7 @@ def lower_function(
 
 
 def _decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
-    """Lower a function that is a loop."""
+    """Lower an MDF function that is a loop."""
     arguments, decide = DECISIONS[name]
     unread = _unread(args, tuple(arguments))
     if unread:
@@ -144,11 +144,11 @@ def _decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope)
 
 
 _FOREIGN_ARGUMENTS = {"logistic": ("x_0", "scale")}
-"""Arguments of PsyNeuLink's function of the same name that MDF's function lacks."""
+"""Arguments that a PsyNeuLink function has in addition to the MDF function of the same name."""
 
 
 def _unread(args: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """Return the arguments that neither the function nor another argument reads."""
+    """Return the unused arguments, which neither the function nor another argument reads."""
     names = {word for expression in args.values() for word in names_in(expression)}
     return [key for key in args if key not in known and key not in names]
 
@@ -160,9 +160,9 @@ def function_draws(name: str | None) -> bool:
 
 @contextmanager
 def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> Iterator[Scope]:
-    """Provide the scope of a function's formula; later arguments can read earlier ones.
+    """Provide the scope of a function's formula, in which arguments can read earlier arguments.
 
-    An error in an argument is raised where the argument is read. If nothing reads it, the error becomes a
+    An error in an argument is raised where the argument is read. The error in an unused argument becomes a
     note.
     """
     inner = scope.inner()

@@ -37,7 +37,7 @@ def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
     if is_sequence(term.dtype):
         return _member(b, term, indices)
     if _consumed_axes(indices) > rank(term):
-        if _is_zero(b, indices):  # the only result of a loop, written like the first of several
+        if _is_zero(b, indices):  # `loop[0]` also denotes the only result of a loop
             return term
         raise OperandError(
             f"{term.type} has {rank(term)} axes, but {_consumed_axes(indices)} subscripts",
@@ -91,7 +91,7 @@ def _consumed_axes(indices: tuple[Index, ...]) -> int:
 
 
 def _without_ellipsis(indices: tuple[Index, ...], axes: int) -> tuple[Index, ...]:
-    """Return the parts with `...` replaced by full slices."""
+    """Return the parts of the subscript with `...` replaced by full slices."""
     places = [k for k, part in enumerate(indices) if part is ...]
     if not places:
         return indices
@@ -181,7 +181,7 @@ def _check_integer(b: ModelBuilder, value: Value, axis: int, index: Value) -> No
 
 
 def _where_true(b: ModelBuilder, value: Value, axis: int, mask: Value) -> Value:
-    """Return the elements where the mask is true; their number is known only at run time."""
+    """Return the elements where the mask is true, whose number is known only at run time."""
     if rank(mask) == 0 or (rank(mask) > 1 and (axis > 0 or rank(mask) != rank(value))):
         raise OperandError(
             f"the truth values {mask.type} cannot choose from {value.type}",
@@ -231,9 +231,11 @@ def _edge(b: ModelBuilder, edge: Value | None, default: int) -> Value:
 
 
 def _stop_of_backward(b: ModelBuilder, value: Value, axis: int, start: Value, stop: Value) -> Value:
-    """Return the end of a backward slice; the slice is empty if it starts before element 0.
+    """Return the end of a backward slice.
 
-    ONNX moves such a start to the first element, so the end has to be there, too.
+    A slice that starts before element 0 gets an end that makes it empty.
+
+    ONNX clamps such a start to the first element, so the end must be at the first element, too.
     """
     known = b.constant_of(start)
     if known is not None and known >= -1:
@@ -247,7 +249,7 @@ def _stop_of_backward(b: ModelBuilder, value: Value, axis: int, start: Value, st
 
 
 def _refuse_separated_indices(parts: tuple[Index, ...]) -> None:
-    """Raise an error if a slice separates index arrays: numpy then moves their axes to the front."""
+    """Raise an error if a slice separates index arrays, because numpy then moves their axes to the front."""
     places = [k for k, part in enumerate(parts) if isinstance(part, Value)]
     if places[-1] - places[0] >= len(places):
         raise ExpressionError(

@@ -1,6 +1,6 @@
 """Parsing of value expressions: syntax trees, the names in them, and numbers written as text.
 
-Python never evaluates an expression. It is only data.
+Python parses an expression, but never evaluates it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from mdf_loop.locks import ForkSafeLock
 from mdf_loop.number_check import contains_only_numbers
 
 MAX_EXPRESSION_CHARACTERS = 1_000_000
-"""Length limit of an expression: a longer one is most likely a mistake."""
+"""Maximum length of an expression. A longer expression is most likely a mistake."""
 
 _PARSE_LOCK = ForkSafeLock()
-"""Lock around `ast.parse`: Python 3.11 counts the depth of trees for all threads together."""
+"""Lock around `ast.parse`, because Python 3.11 counts the depth of trees for all threads together."""
 
 _MAX_EXPLAINED_CHARACTERS = 10_000
-"""Length up to which an unreadable expression is searched for keywords used as names."""
+"""Maximum length of an invalid expression that is searched for keywords used as names."""
 
 
 def parse_number(text: str) -> int | float | None:
-    """Return the number that a text spells (`5`, `1e-3`); None if it spells none."""
+    """Return the number that a text represents (`5`, `1e-3`), or None for any other text."""
     if text.strip().lstrip("+-")[:1] not in set(".0123456789"):
         return None
     for convert in (int, float):
@@ -76,7 +76,7 @@ _WITH_UNIT = re.compile(
 
 
 def _unit_hint(text: str) -> str:
-    """Return a hint for a number with a unit, e.g. `20.0mV`; empty for all other texts."""
+    """Return a hint for a number with a unit, such as `20.0mV`, or an empty text."""
     match = _WITH_UNIT.fullmatch(text[:_MAX_EXPLAINED_CHARACTERS])
     if match is None:
         return ""
@@ -89,9 +89,9 @@ def _unit_hint(text: str) -> str:
 
 
 def _keyword_as_name(text: str) -> str:
-    """Return the first Python keyword that is used as a name; empty if there is none.
+    """Return the first Python keyword that an expression uses as a name, or an empty text.
 
-    A keyword counts only if the text can be parsed with the keyword renamed.
+    A keyword is a name if the text can be parsed after the keyword is renamed.
     """
     if len(text) > _MAX_EXPLAINED_CHARACTERS:
         return ""
@@ -108,7 +108,7 @@ def _keyword_as_name(text: str) -> str:
 
 
 def names_in(expression: Any) -> set[str]:
-    """Return the names that an expression reads (dotted ones whole), or an unreadable text."""
+    """Return the names, also dotted names, that an expression reads, or the whole text if it is invalid."""
     if isinstance(expression, list | tuple):
         parts = () if contains_only_numbers(expression) else expression
         return set().union(*(names_in(part) for part in parts))
@@ -124,14 +124,14 @@ def names_in(expression: Any) -> set[str]:
 
 
 def drawing_calls(tree: ast.Expression) -> list[ast.Call]:
-    """Return the calls that draw random numbers, in the order of the text."""
+    """Return the calls that draw random numbers, in the order of the expression."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     drawing = (call for call in calls if "random" in (*dotted_name(call.func).split(".")[:2],))
     return sorted(drawing, key=lambda call: (call.lineno, call.col_offset))
 
 
 def draws_numbers(expression: Any) -> bool:
-    """Return True if an expression draws random numbers, so that its value changes."""
+    """Return True if an expression draws random numbers."""
     if isinstance(expression, list | tuple):
         return not contains_only_numbers(expression) and any(map(draws_numbers, expression))
     if not isinstance(expression, str) or "random" not in expression:
@@ -149,7 +149,7 @@ def shorten(expression: Any) -> str:
 
 
 def dotted_name(node: ast.expr) -> str:
-    """Return a chain of attributes as text, `numpy.linalg.norm`; empty without a first name."""
+    """Return a chain of attributes as text, such as `numpy.linalg.norm`, or an empty text for other nodes."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

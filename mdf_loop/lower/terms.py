@@ -26,14 +26,13 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.ops.build_helpers import cast, ints, kind
 
 Term: TypeAlias = "Value | tuple[Term, ...]"
-"""Meaning of a name: a tensor, or a tuple of terms, e.g. the results of a loop."""
+"""Meaning of a name: a tensor, or a tuple of terms, such as the results of a loop."""
 
 
 class OperatorResults(tuple["Term", ...]):
-    """Results of an operator in which the first stands for all: `pool` is `pool[0]`.
+    """Results of an operator whose bare name means the first result: `pool` is `pool[0]`.
 
-    MDF's engine returns the tuple. MDF's importers write the bare name if they mean the first
-    result.
+    MDF's engine returns the tuple, but MDF's importers write the bare name for the first result.
     """
 
     __slots__ = ()
@@ -77,7 +76,7 @@ def literal(b: ModelBuilder, value: Any) -> Value:
 
 
 def _is_typed(value: Any) -> bool:
-    """Return True if a value is an array of text, or of a dtype that numpy itself lacks."""
+    """Return True if a value is an array of text, or of a dtype that numpy does not define."""
     if not isinstance(value, np.ndarray):
         return False
     if value.dtype.kind == "O":
@@ -94,7 +93,7 @@ def _short(value: Any) -> str:
 
 
 def tensor(b: ModelBuilder, term: Term) -> Value:
-    """Return a term as one tensor; a tuple of equal shapes is stacked, as by numpy.array."""
+    """Return a term as one tensor. Tensors of equal shapes in a tuple are stacked, as by numpy.array."""
     if isinstance(term, Value):
         return term
     if isinstance(term, OperatorResults):
@@ -108,7 +107,7 @@ def tensor(b: ModelBuilder, term: Term) -> Value:
 
 
 def _refuse_ragged(parts: Sequence[Value]) -> None:
-    """Raise an error if parts of a list certainly differ in shape."""
+    """Raise an error if parts of a list are known to differ in shape."""
     for part in parts[1:]:
         left, right = parts[0].shape, part.shape
         if left is None or right is None:
@@ -141,7 +140,7 @@ def as_plain(b: ModelBuilder, value: Value, dtype: str) -> Value:
 
 
 def as_numpy(b: ModelBuilder, value: Value) -> Value:
-    """Return a weakly typed number as the numpy number that numpy's functions would make of it."""
+    """Return a weakly typed number as the number of fixed dtype to which numpy's functions convert it."""
     if not b.is_weak(value):
         return value
     known = b.constant_of(value)
@@ -151,7 +150,7 @@ def as_numpy(b: ModelBuilder, value: Value) -> Value:
 
 
 def mark_plain(b: ModelBuilder, value: Value) -> Value:
-    """Mark a new value, which nothing else reads yet, as weakly typed."""
+    """Mark a new value, which no operation reads yet, as weakly typed."""
     known = b.constant_of(value)
     if known is None:
         return b.mark_weak(value)
@@ -162,7 +161,7 @@ def mark_plain(b: ModelBuilder, value: Value) -> Value:
 
 
 def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
-    """Return numpy's dtype for these operands; weak numbers adapt to typed values of their kind."""
+    """Return numpy's result dtype of operands. Weak numbers adapt to typed operands of their kind."""
     for value in values:
         if kind(value) == "U":
             raise OperandError("text cannot take part in arithmetic")
@@ -214,7 +213,7 @@ def promote_numbers(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
 
 
 def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
-    """Return the Python numbers of the values, or None unless all are weak and known."""
+    """Return the Python numbers of values, or None if a value is not weakly typed or not known."""
     arrays: list[Array] = []
     for value in values:
         array = b.constant_of(value)
@@ -227,7 +226,7 @@ def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
 def plain_result(
     b: ModelBuilder, compute: Callable[..., Any], values: Sequence[Value]
 ) -> Value | None:
-    """Return Python's own result, or None unless all operands are weak and known."""
+    """Return the result that Python computes, or None if an operand is not weakly typed or not known."""
     operands = plain_numbers(b, values)
     if operands is None:
         return None

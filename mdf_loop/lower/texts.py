@@ -1,6 +1,6 @@
 """Equality of texts, which ONNX's Equal supports only from opset 19 on.
 
-    _, _, numbers, _ = Unique(Concat(a, b))      a number for every text, the same for equal texts
+    _, _, numbers, _ = Unique(Concat(a, b))      a number for each distinct text
     a == b   ->   numbers of a == numbers of b
 
 Source: ONNX operators, Equal-13, Unique-11.

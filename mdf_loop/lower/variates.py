@@ -1,4 +1,4 @@
-"""Lowering of the distributions of `mdf_loop.variates`: their formulas are applied to values."""
+"""Lowering of the distributions of `mdf_loop.variates`, whose formulas also accept symbolic values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdf_loop.variates import VARIATES, Variate
 
 
 def _lower_variate(variate: Variate) -> Callable[..., Value]:
-    """Return the lowering of a distribution: computed in float64, cast to the compilation's precision."""
+    """Return the lowering of a distribution, which computes in float64 and casts to the float dtype."""
 
     def draw(b: ModelBuilder, /, *arguments: Any, **keywords: Any) -> Value:
         parameters, size = variate.read(*arguments, **keywords)
