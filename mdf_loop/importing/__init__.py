@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _Model = TypeVar("_Model")
 
 LOOP_CONDITIONS = ("document", "runtime")
-"""Ways to read ambiguous loops of ONNX files. The first one is the default."""
+"""Readings of ambiguous loops of ONNX files. The first reading is the default."""
 
 
 def _read_onnx(path: Path, loop_condition: str = LOOP_CONDITIONS[0]) -> ImportedModel:
@@ -51,10 +51,10 @@ READERS: dict[str, Callable[[Path], Content]] = {
     ONNX_SUFFIX: _read_onnx_content,
     ".xml": _read_openvino,
 }
-"""Reader for each suffix of a file.
+"""Reader of model files by file suffix.
 
-The path of the file is recorded before the reader runs, so that no output replaces the file. A
-reader records only the other files that it reads (`mdf_loop.paths.noted`).
+The path of the file is recorded before the reader runs, so that no output overwrites the file. A
+reader records the other files that it reads (`mdf_loop.paths.noted`).
 """
 
 
@@ -106,7 +106,7 @@ def is_onnx(path: Path | None, loop_condition: str) -> bool:
 
 
 def _read(reader: Callable[[Path], _Model], path: Path) -> _Model:
-    """Read a file, and raise each error of the reader as an error of the file."""
+    """Read a file, and add the name of the file to errors of the reader."""
     try:
         return reader(noted(path))
     except RecursionError:

@@ -1,8 +1,8 @@
 """Writer of an MDF graph as plain dicts, with the value names of the imported file.
 
 Each value is an output port with the name of the value. Each reader of the value has an input port with
-the same name, and an edge. A value without a producer in the graph comes from outside: in a body, such
-a value is an input or a captured value.
+the same name, and an edge. A value without a producer in the graph is an outer value. In a body, an outer
+value is an input or a captured value.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Content: TypeAlias = dict[str, Any]
 """Part of an MDF document: mappings, lists, numbers, text, and numpy arrays."""
 
 _FUNCTION_IDS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "choice"}
-"""Ids of functions that reports and pictures name. All other functions are called `result`."""
+"""Ids of functions that reports and pictures show. The id of all other functions is `result`."""
 
 
 class GraphWriter:
-    """Collector of nodes whose `content` is a graph with the edges between them."""
+    """Builder of a graph, which collects nodes and derives the edges between them."""
 
     def __init__(self, graph_id: str, outer: GraphWriter | None = None) -> None:
         self.graph_id = graph_id
@@ -35,11 +35,11 @@ class GraphWriter:
     # --- names ----------------------------------------------------------------------------------
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Reserve the value names of the file, so that `unique_name` returns none of them."""
+        """Reserve the value names of the file, which `unique_name` then never returns."""
         self._names.update(names)
 
     def unique_name(self, base: str) -> str:
-        """Return a value name that is unused in this graph and in the graphs around it."""
+        """Return a value name that is unused in this graph and in the enclosing graphs."""
         name = self._first_free_name(base, self._is_taken)
         self._names.add(name)
         return name
@@ -126,7 +126,7 @@ class GraphWriter:
         inputs: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Content:
-        """Return the graph under its id. A body has `inputs`, in order."""
+        """Return the graph under its id. `inputs` are the ordered inputs of a body."""
         graph_metadata: Content = dict(metadata or {})
         if inputs:
             graph_metadata["inputs"] = list(inputs)

@@ -1,8 +1,8 @@
-"""Type inference of whole ONNX models in a process of its own, which a time limit can end.
+"""Type inference of whole ONNX models in a separate process, which can be killed after a time limit.
 
-onnx infers types in C++ code that holds Python's interpreter lock. If this code does not return for a model, no other
-thread and no signal handler of the process runs any more. One process therefore serves all models of this process. It
-starts when the first model needs it and ends with this process.
+onnx infers types in C++ code that holds Python's interpreter lock. If this code does not return for a model,
+other threads and signal handlers of the process do not run any more. Therefore one worker process infers the
+types of all models. The worker starts with the first model, and ends with its parent process.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from mdf_loop.importing.onnx_places import node_place
 from mdf_loop.locks import ForkSafeLock
 
 PROBE_SECONDS = 5.0
-"""Seconds that the first nodes of a model may take while the node is searched at which inference stops."""
+"""Time limit in seconds of each test during the search for the node at which inference does not end."""
 
 
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
     """Return a copy of a model with the types that onnx infers, or None if onnx raises an error.
 
     Raises:
-        ModelError: onnx's inference crashes, or exceeds `inference_worker.TIME_LIMIT_SECONDS`. The error names the
-            first node at which that happens.
+        ModelError: onnx's inference crashes, or exceeds `inference_worker.TIME_LIMIT_SECONDS`. The error
+            names the first node at which inference fails.
     """
     seconds = inference_worker.TIME_LIMIT_SECONDS
     try:
@@ -43,11 +43,11 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
 
 
 class _UnansweredError(Exception):
-    """End of the process before it has answered. The text says why."""
+    """The worker process ended without an answer. The text of the error has the reason."""
 
 
 class _InferenceProcess:
-    """Process that answers one model at a time. Another process replaces it after it has ended."""
+    """Worker process for one model at a time. A new process replaces a process that has ended."""
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
@@ -55,7 +55,7 @@ class _InferenceProcess:
         self._owner = 0
 
     def infer(self, model: bytes, seconds: float) -> bytes:
-        """Return the model with types; no bytes if onnx raises an error.
+        """Return the model with inferred types, or no bytes if onnx raises an error.
 
         Raises:
             _UnansweredError: The process crashed, or did not answer within `seconds`.
@@ -63,12 +63,15 @@ class _InferenceProcess:
         with self._lock:
             try:
                 process = self._running()
-            except OSError:  # the system refuses new processes
+            except OSError:  # the system cannot start a process
                 return inference_worker.infer(model)
             return self._answer(process, model, seconds)
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """Return the process of this process (not of the parent of a fork), which is started if necessary."""
+        """Return the worker of the current process, which is not the worker before a fork.
+
+        Start it if necessary.
+        """
         process = self._process
         if process is None or process.poll() is not None or self._owner != os.getpid():
             process = subprocess.Popen(
@@ -103,7 +106,7 @@ class _InferenceProcess:
             timer.cancel()
             if (
                 answer is None
-            ):  # also if Ctrl-C ended the wait: the next answer would be that of this model
+            ):  # After Ctrl-C, too: a later read would return the answer for this model.
                 self.end()
         if answer is None:
             raise _UnansweredError(
@@ -112,7 +115,7 @@ class _InferenceProcess:
         return answer
 
     def end(self) -> None:
-        """End the process, if it is a child of this process."""
+        """Kill the worker if it is a child of the current process."""
         process, self._process = self._process, None
         if process is None or self._owner != os.getpid():
             return
@@ -120,7 +123,7 @@ class _InferenceProcess:
         process.wait()
         for stream in (process.stdin, process.stdout):
             assert stream is not None
-            with suppress(BrokenPipeError):  # a part of a model was not sent
+            with suppress(BrokenPipeError):  # part of a model was not sent
                 stream.close()
 
 
@@ -128,7 +131,7 @@ _PROCESS = _InferenceProcess()
 atexit.register(_PROCESS.end)
 
 
-# --- the node at which inference stops --------------------------------------------------------------
+# --- search for the node at which inference does not end --------------------------------------------
 
 
 def _error(model: onnx.ModelProto, end: str) -> ModelError:
@@ -150,7 +153,7 @@ def _first_fault(model: onnx.ModelProto) -> int | None:
     low, high = (
         0,
         len(model.graph.node),
-    )  # inference ends with `low` nodes, and does not end with `high`
+    )  # Inference ends with `low` nodes, and does not end with `high` nodes.
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _ends(model, middle) else (low, middle)
@@ -158,7 +161,7 @@ def _first_fault(model: onnx.ModelProto) -> int | None:
 
 
 def _ends(model: onnx.ModelProto, count: int) -> bool:
-    """Return True if the inference of the first `count` nodes ends within some seconds."""
+    """Return True if the inference of the first `count` nodes ends within `PROBE_SECONDS`."""
     beginning = onnx.ModelProto()
     beginning.CopyFrom(model)
     del beginning.graph.node[count:]

@@ -1,8 +1,9 @@
-"""Script that `inference_process` starts: reads ONNX models and writes them with inferred types.
+"""Script of the worker process for type inference: read ONNX models, and write them with inferred types.
 
-Every message is preceded by its length in 8 bytes. An answer of length 0 says that onnx has raised an error. The process
-ends when its input ends, and `SIGALRM` ends it some seconds after the time limit if nobody else does. The script imports
-nothing of this package, so that it starts fast. Its argument is the list of folders to import from, as JSON.
+Every message is preceded by its length in 8 bytes. An answer of length 0 means that onnx has raised an error.
+The process ends when its input ends. If the parent does not kill the process, `SIGALRM` ends it some seconds
+after the time limit. The script imports nothing of this package, so that it starts fast. Its argument is the
+list of folders to import from, as JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from typing import IO
 
 TIME_LIMIT_SECONDS = 60.0
-"""Seconds that the inference of one model may take."""
+"""Time limit in seconds for the inference of one model."""
 
 _SPARE_SECONDS = 5
 _LENGTH = struct.Struct("<Q")
@@ -40,7 +41,7 @@ def write_message(stream: IO[bytes], content: bytes) -> None:
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:
-    """Return the next message, or None if the stream ends before or within the message."""
+    """Return the next message, or None if the stream ends before the end of the message."""
     length_bytes = stream.read(_LENGTH.size)
     if len(length_bytes) < _LENGTH.size:
         return None
@@ -50,7 +51,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def serve() -> None:
-    """Answer models on the standard input until it ends."""
+    """Read models from the standard input until it ends, and write an answer for each."""
     alarm = getattr(signal, "alarm", None)  # Windows has no alarm
     while (model := read_message(sys.stdin.buffer)) is not None:
         if alarm is not None:

@@ -1,4 +1,4 @@
-"""Extraction of the arrays of a model's content, so that the rest can be written as JSON.
+"""Extraction of the arrays from the content of a model, so that the remaining content can be written as JSON.
 
     {parameters: {w: {value: array}}}   <->   {parameters: {w: {value: None}}},
                                               Lifted((parameters, w, value), array)
@@ -33,7 +33,7 @@ _LIST_DTYPES: dict[type, np.dtype[Any]] = {
 
 
 class Lifted(Struct, frozen=True, eq=False):
-    """Array with its path in the content; `listed` is true if the content had a list there."""
+    """Array with its path in the content. `listed` is True if the content has a list at the path."""
 
     path: Path
     array: Array
@@ -41,7 +41,7 @@ class Lifted(Struct, frozen=True, eq=False):
 
 
 def lift(content: Any) -> tuple[Any, list[Lifted]]:
-    """Return the content without its arrays and long lists of numbers, and these arrays."""
+    """Return the content without arrays and long lists of numbers, and the extracted arrays."""
     lifted: list[Lifted] = []
     return _without_arrays(content, (), lifted), lifted
 
@@ -50,7 +50,7 @@ def put_back(content: Content, lifted: Iterable[Lifted]) -> None:
     """Insert each array into the content at its path.
 
     Raises:
-        LookupError, TypeError: The content has no such path, or another value there.
+        LookupError, TypeError: The path does not exist in the content, or has a value already.
     """
     for each in lifted:
         *parents, last = each.path

@@ -25,10 +25,10 @@ from mdf_loop.importing.opsets.weights import graphs_of
 DOCUMENT, RUNTIME = READINGS = ("document", "runtime")
 
 LOOP_CONDITION = "loop_condition"
-"""Metadata key of the reading of an ambiguous loop, at its node and at its body in MDF."""
+"""Metadata key for the reading of an ambiguous loop, at the node and at the body in MDF."""
 
 _TRUTH_PRESERVING = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
-"""Operators whose result is true if their first input is true."""
+"""Operators whose result is true if the first input is true."""
 
 
 class AmbiguousLoop(Struct, frozen=True):
@@ -53,7 +53,7 @@ class AmbiguousLoop(Struct, frozen=True):
 
     @property
     def warning(self) -> str:
-        """The note with the path of the loop, in one line."""
+        """Note with the path of the loop, in one line."""
         return f"{self.note}, at {self.where}"
 
 
@@ -73,7 +73,7 @@ def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
 
 
 def reading_of(node: onnx.NodeProto) -> str | None:
-    """Return the reading that `mark_ambiguous_loops` wrote, None for every other node."""
+    """Return the reading that `mark_ambiguous_loops` wrote, or None for a node without it."""
     return next((e.value for e in node.metadata_props if e.key == LOOP_CONDITION), None)
 
 
@@ -83,13 +83,13 @@ def _has_no_condition_input(node: onnx.NodeProto) -> bool:
 
 
 class _TrueValues(Struct, frozen=True):
-    """Facts of a graph, with the visible names that are true in each run of the graph."""
+    """Facts about a graph, with the names in scope whose values are true in each run of the graph."""
 
     facts: Facts
     true_names: frozenset[str] = frozenset()
 
     def inside(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
-        """Return the true values of a body of this graph, of which `true_names` are inputs."""
+        """Return the true values of a body of this graph. The inputs `true_names` of the body are true."""
         shadowed = {value.name for value in body.input}
         names = (self.true_names - shadowed) | frozenset(true_names)
         return _TrueValues(Facts(body, self.facts.version, self.facts), names)
@@ -121,7 +121,7 @@ class _TrueValues(Struct, frozen=True):
 
 
 def _mark(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
-    """Mark the ambiguous loops of a graph and its bodies, by the true values of a typed copy."""
+    """Mark the ambiguous loops of a graph and its bodies. `truths` are the true values of a typed copy."""
     for node, typed in zip(graph.node, truths.facts.graph.node, strict=True):
         bodies = (a.g for a in node.attribute if a.HasField("g"))
         typed_bodies = (a.g for a in typed.attribute if a.HasField("g"))
@@ -136,7 +136,7 @@ def _mark(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
 
 
 def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
-    """Return True if a constant trip count of at most 1 leaves the condition without effect."""
+    """Return True if the trip count is a constant of at most 1, so that the condition has no effect."""
     count = facts.value(loop.input[0]) if loop.input and loop.input[0] else None
     return count is not None and count.size == 1 and int(count.reshape(())) <= 1
 

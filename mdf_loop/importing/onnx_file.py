@@ -1,8 +1,8 @@
-"""Reading of an .onnx file into a valid `ModelProto`, or into one error message about its first fault.
+"""Reading of an .onnx file into a valid `ModelProto`, or into one error message about the first fault.
 
 All parts are checked before numbers are decoded or memory is allocated. The checks cover the bytes, the
-opsets, the tensors and their data files, then the names, counts and bodies of all nodes. The nodes
-are sorted, so that each node comes after the producers of its inputs.
+opsets, the tensors and their data files, then the names, counts and bodies of all nodes. The nodes are
+sorted topologically.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def open_onnx(path: Path) -> onnx.ModelProto:
 
 
 def checked_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a checked copy of a model whose data are all in the model itself.
+    """Return a checked copy of a model without external data.
 
     Raises:
         ModelError: The model contradicts itself, or has data in other files.
@@ -53,7 +53,7 @@ def checked_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _check_model(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
-    """Check and repair a model whose data files lie in `folder`, and return it."""
+    """Check and repair a model with data files in `folder`, and return the model."""
     check_text(model)
     library = Library.of(model)
     check_functions(library)

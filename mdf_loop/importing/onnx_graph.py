@@ -42,7 +42,7 @@ Shapes may change between iterations, and a negative trip count means no iterati
 _ONNX_DEFAULTS: dict[str, Content] = {
     "RoiAlign": {"coordinate_transformation_mode": "half_pixel"},
 }
-"""Attribute defaults of ONNX that MDF's functions lack, so that the importer writes them."""
+"""Attribute defaults of ONNX that MDF's functions lack. The importer writes these attributes."""
 
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
@@ -65,7 +65,7 @@ def main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content) -> Cont
 
 
 def body_graph(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Content:
-    """Return a body, with its inputs and outputs in order in the metadata."""
+    """Return a body, whose metadata have the ordered inputs and outputs."""
     writer = GraphWriter(proto.name or "body", outer)
     writer.reserve(_value_names(proto))
     _write_graph(proto, writer)
@@ -77,11 +77,11 @@ def body_graph(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Cont
 def loop_body(
     proto: onnx.GraphProto, outer: GraphWriter | None = None, reading: str | None = None
 ) -> Content:
-    """Return a loop's body, whose iteration number and condition have the declared types.
+    """Return the body of a loop, whose iteration number and condition have the declared types.
 
     Args:
         proto: The body.
-        outer: The writer of the graph around the body.
+        outer: The writer of the enclosing graph.
         reading: The reading of the condition, for an ambiguous loop.
 
     Raises:
@@ -125,7 +125,7 @@ def _converted_input(writer: GraphWriter, name: str, dtype: str, shape: Shape) -
 
 
 def _read_type(proto: onnx.TypeProto) -> tuple[str, Shape]:
-    """Return the dtype (empty if there is none) and the shape that the file declares."""
+    """Return the declared dtype (empty if the file declares none) and the declared shape."""
     kind = proto.WhichOneof("value")
     if kind is None or (kind == "tensor_type" and not proto.tensor_type.elem_type):
         return "", None
@@ -135,7 +135,7 @@ def _read_type(proto: onnx.TypeProto) -> tuple[str, Shape]:
 
 
 def _write_output_type(writer: GraphWriter, value: onnx.ValueInfoProto) -> None:
-    """Write the type that the file declares for an output at the output's port."""
+    """Write the declared type of an output at the output port."""
     node_id = writer.producer(value.name)
     if node_id is None:
         return
@@ -183,7 +183,7 @@ def array_of(tensor: onnx.TensorProto) -> Array:
         if tensor.data_type == onnx.TensorProto.STRING:  # onnx loses zeros at the end of a text
             return np.array(_decode_strings(tensor), object).reshape(tensor.dims)
         array: Array = numpy_helper.to_array(tensor)
-    except ValueError:  # no elements, but extents beyond all memory
+    except ValueError:  # an array without elements, but with huge extents
         shape = list(tensor.dims)
         raise ModelError(f"the tensor '{tensor.name}' cannot have the shape {shape}") from None
     return array
@@ -214,7 +214,7 @@ def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
     input_names = [*node.input, *captured]
     attributes = {a.name: _attribute(node, a, writer) for a in node.attribute}
     args = {**_input_arguments(node), **_ONNX_DEFAULTS.get(node.op_type, {}), **attributes}
-    if node.op_type == "Split":  # only the outputs tell the number of parts
+    if node.op_type == "Split":  # the number of parts is the number of outputs
         args["num_outputs"] = len(node.output)
     for name in _shadowed_arguments(node, input_names, args):
         args[name] = None
@@ -225,7 +225,7 @@ def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
 
 
 def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Content) -> list[str]:
-    """Return the omitted arguments whose names are those of values, which would be read instead."""
+    """Return the omitted arguments with the name of an input, which MDF would read in their place."""
     schema = _schema(node)
     formal_names = [formal.name for formal in schema.inputs if formal.option != _VARIADIC]
     return [
@@ -236,7 +236,7 @@ def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Cont
 
 
 def _schema(node: onnx.NodeProto) -> onnx.defs.OpSchema:
-    """Return the operator's first definition, from the current opset on, that fits the node."""
+    """Return the first definition of the operator, from the current opset on, that fits the node."""
     names = [attribute.name for attribute in node.attribute if attribute.name != "num_outputs"]
     return onnx_schema.schema(node.op_type, names, len(node.input))
 
@@ -246,7 +246,7 @@ def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def captures(graph: onnx.GraphProto) -> list[str]:
-    """Return the names that a body, or a body inside of the body, reads from outside."""
+    """Return the names of outer values that a body, or a body inside of the body, reads."""
     local_names = {value.name for value in graph.input} | {
         tensor.name for tensor in graph.initializer
     }

@@ -1,6 +1,6 @@
-"""Checks of the graphs of an ONNX file: each name has one producer, and each node is complete.
+"""Checks of the graphs of an ONNX file: each name has one producer, and each node is valid.
 
-The nodes of a graph may have any order in the file. This module sorts them topologically.
+The nodes of a graph may have any order in the file. This module sorts the nodes topologically.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _bodies_of(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
 
 
 def _names_read(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the names that a node reads, with the names that its bodies read from outside."""
+    """Yield the names that a node reads, including the names of outer values that its bodies read."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in _bodies_of(attribute):

@@ -1,4 +1,4 @@
-"""Operators that a model may use: those of ONNX at the model's opset, and functions of the file."""
+"""Operators that a model may use: the ONNX operators of the model's opset, and functions of the file."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _opsets(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[str
 
 
 def library_of_function(library: Library, function: onnx.FunctionProto, where: str) -> Library:
-    """Return the library of a function: its own opsets, and all functions of the file."""
+    """Return the library of a function, with its own opsets and all functions of the file."""
     return Library(_opsets(function, f"{where}.opset_import") or library.opsets, library.functions)
 
 

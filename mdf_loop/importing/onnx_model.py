@@ -21,15 +21,15 @@ class ImportedModel(Struct, frozen=True):
 
 
 def content_of_onnx(proto: onnx.ModelProto, name: str) -> Content:
-    """Return the content of an imported model, its loops read as the ONNX document says."""
+    """Return the content of an imported model. Ambiguous loops are read by the ONNX specification."""
     return import_onnx(proto, name, DOCUMENT).content
 
 
 def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> ImportedModel:
     """Return the MDF model of an ONNX model, with its nodes at the current opset.
 
-    The metadata of the graph keep the opset, the producer and the doc string of the file. For a
-    file that was exported from an MDF model, the result is that MDF model.
+    The metadata of the graph contain the opset, the producer and the doc string of the file. For a
+    file that was exported from an MDF model, the result is the exported MDF model.
 
     Args:
         proto: A checked model.

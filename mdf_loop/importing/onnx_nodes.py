@@ -69,7 +69,7 @@ def _check_counts(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> No
 
 
 def attribute_fault_of(node: onnx.NodeProto) -> str:
-    """Return what is wrong with the text attributes of a node of an ONNX operator, or an empty text."""
+    """Return a description of the invalid text attributes of an ONNX node, or an empty text."""
     fault_of = row_of(node.op_type).attribute_fault
     if fault_of is no_fault:
         return ""
@@ -148,7 +148,7 @@ def _check_branches(node: onnx.NodeProto, where: str) -> None:
 
 
 def _check_scan(node: onnx.NodeProto, leading_inputs: int, where: str) -> None:
-    """Check a Scan with `leading_inputs` before the carried ones: sequence_lens in opset 8."""
+    """Check a Scan with `leading_inputs` inputs before the carried values (sequence_lens in opset 8)."""
     body = _find_body(node, "body")
     scanned = next(a.i for a in node.attribute if a.name == "num_scan_inputs")
     input_count = len(node.input) - leading_inputs

@@ -1,11 +1,11 @@
-"""References to attributes of a function, at nodes that are in no function.
+"""Resolution of references to attributes of a function, at nodes outside of functions.
 
     y = Softmax <axis = @axis> (x)      in a function: the `axis` of its caller
                                   ->    elsewhere: y = Softmax <axis = 0> (x)
 
-ONNX does not define such a reference. Exporters leave them if they write the body of a function as a
-model. ONNX Runtime treats the attribute as one without a value: a number is 0, even if the operator
-has another default. Lists and strings are omitted.
+ONNX does not define such a reference. Exporters produce such references if they write the body of a function
+as a model. ONNX Runtime treats the attribute as an attribute without a value: a number is 0, even if the
+operator has another default. Lists and strings are omitted.
 
 Source: ONNX IR, AttributeProto.ref_attr_name; onnxruntime 1.31.
 """
@@ -23,11 +23,11 @@ _NUMBERS = (onnx.AttributeProto.INT, onnx.AttributeProto.FLOAT)
 
 
 UNBOUND = "mdf_loop.unbound"
-"""Metadata key of the attributes that were references, one attribute in a line."""
+"""Metadata key of the attributes that were references, with one attribute per line."""
 
 
 def resolve_references(model: onnx.ModelProto, library: Library) -> None:
-    """Replace references outside of functions by the values that ONNX Runtime takes.
+    """Replace references outside of functions by the values that ONNX Runtime uses.
 
     Raises:
         ModelError: A node requires the attribute.

@@ -23,7 +23,7 @@ _DATA_FIELDS: dict[int, str] = {
     T.COMPLEX128: "double_data", T.INT64: "int64_data", T.UINT32: "uint64_data",
     T.UINT64: "uint64_data", T.STRING: "string_data",
 }  # fmt: skip
-"""Field with the numbers of an element type without raw_data. The others are in int32_data."""
+"""Field with the numbers of an element type in a tensor without raw_data. The default is int32_data."""
 _ELEMENT_BYTES: dict[int, int] = {
     T.FLOAT: 4, T.DOUBLE: 8, T.FLOAT16: 2, T.BFLOAT16: 2, T.COMPLEX64: 8, T.COMPLEX128: 16,
     T.INT8: 1, T.INT16: 2, T.INT32: 4, T.INT64: 8, T.UINT8: 1, T.UINT16: 2, T.UINT32: 4,
@@ -73,7 +73,7 @@ def _own_graph(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
 
 
 def check_tensor(tensor: onnx.TensorProto, where: str) -> None:
-    """Raise an error unless element type and extents are valid and the data have their size."""
+    """Raise an error unless element type and extents are valid, and the data have the matching size."""
     subject = f"tensor '{tensor.name}'" if tensor.name else "a tensor"
     check_dtype(tensor.data_type, where, subject)
     if any(extent < 0 for extent in tensor.dims):
@@ -114,7 +114,7 @@ def _format_type(tensor: onnx.TensorProto) -> str:
 
 
 def load_external(tensor: onnx.TensorProto, where: str, folder: Path) -> int:
-    """Load the data of a tensor from its file, after checks that no other file is read.
+    """Load the external data of a tensor, after checks that the file belongs to the model.
 
     Returns:
         The number of bytes.

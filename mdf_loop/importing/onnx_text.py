@@ -1,6 +1,6 @@
 """Check that the names and strings in an ONNX file are UTF-8.
 
-protobuf returns the bytes of a name that is not UTF-8, and the bytes of all other strings.
+protobuf returns bytes for names that are not UTF-8, and for all strings in fields of bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import onnx
 from mdf_loop.errors import ModelError
 
 _STRING_FIELDS = ("s", "strings", "string_data")
-"""Fields of bytes that hold strings, of attributes and of tensors."""
+"""Fields of attributes and tensors that contain strings as bytes."""
 
 
 def check_text(model: onnx.ModelProto) -> None:

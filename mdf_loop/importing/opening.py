@@ -1,6 +1,6 @@
-"""Reading of files and objects into a Document: the only module that turns a path into a model.
+"""Reading of files and objects into a Document. No other module opens a path as a model.
 
-The files are only read.
+The module never writes files.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Source: TypeAlias = Any
 """Path, modeci_mdf `Model` or `Graph`, or the dict of a model or graph."""
 
 SUFFIXES = (*parsing.SUFFIXES, *READERS)
-"""Suffixes of files that hold a model."""
+"""Suffixes of model files."""
 
 
 def open_document(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> Document:
-    """Return the document of a path, a Model, a Graph or a dict, and issue the import's warnings.
+    """Return the document of a path, a Model, a Graph or a dict, and issue the warnings of its import.
 
     Args:
         source: The model. A Document is returned unchanged.

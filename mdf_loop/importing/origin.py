@@ -1,13 +1,13 @@
-"""The MDF model inside an exported ONNX file, so that an import of the file returns the MDF model.
+"""Origin of an exported ONNX file: the MDF model, which an import of the file returns.
 
     mdf_loop.model     the model as JSON, without its arrays
-    mdf_loop.arrays    the path of each array in the model, and the location of its bits: in an
-                       initializer of the graph, in a transposed initializer (by a pass), or below
+    mdf_loop.arrays    the path of each array in the model, and the location of its bits: an initializer
+                       of the graph, an initializer that a pass has transposed, or `mdf_loop.stored`
     mdf_loop.stored    arrays that are in no initializer, because no operator reads them
     mdf_loop.digest    digest of the graph and of the entries above
 
-The entries are metadata of the file. A file that was changed after its export has another digest, and
-is imported from its graph as any other file.
+The entries are metadata of the file. If a file was changed after its export, its digest differs. Such a file
+is imported from its graph, like a file of another program.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from mdf_loop.ir.types import MAX_FILE_BYTES, dtype_name
 MODEL, ARRAYS, STORED = "mdf_loop.model", "mdf_loop.arrays", "mdf_loop.stored"
 DIGEST = "mdf_loop.digest"
 _READ_ERRORS = (ValueError, TypeError, LookupError, RecursionError, MemoryError, DecodeError)
-"""Errors of reading metadata that another program has written."""
+"""Errors that can occur when invalid metadata are read."""
 
 
 def add_origin(proto: onnx.ModelProto, document: Document) -> None:
     """Write the MDF model into the metadata of the ONNX model that was exported from it.
 
-    Do nothing if the arrays that must be stored beside the graph make the file larger than 2 GB.
+    Write nothing if the arrays in the metadata would make the file larger than 2 GB.
     """
     content, lifted = lift(content_of(document))
     digests = _initializer_digests(proto.graph)
@@ -52,7 +52,7 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
     if array_locations.stored:
         if (
             proto.ByteSize() + array_locations.bytes * 4 // 3 > MAX_FILE_BYTES
-        ):  # base64: 4 letters for 3 bytes
+        ):  # base64 has 4 letters for 3 bytes
             return
         stored_arrays = onnx.GraphProto(initializer=array_locations.stored)
         entries[STORED] = base64.b64encode(stored_arrays.SerializeToString()).decode()
@@ -85,7 +85,7 @@ _Location: TypeAlias = "str | int | dict[str, str]"
 
 
 class _ArrayLocations:
-    """Locations of arrays: an initializer with the same bits, or else the list of stored arrays."""
+    """Locations of arrays: an initializer with equal bits, or else the list of stored arrays."""
 
     def __init__(self, digests: Sequence[tuple[str, bytes]]) -> None:
         self._names = {digest: name for name, digest in digests}
@@ -150,7 +150,7 @@ def _tensor_digest(tensor: onnx.TensorProto) -> bytes:
 def _model_digest(
     proto: onnx.ModelProto, digests: Iterable[tuple[str, bytes]], entries: Mapping[str, str]
 ) -> str:
-    """Return a digest of all parts of a file that determine its results, and of the model in it."""
+    """Return a digest of the MDF model in a file, and of all parts of the file that determine its results."""
     digest = hashlib.sha256()
     for part in _digested_parts(proto, digests, entries):
         digest.update(len(part).to_bytes(8, "big"))

@@ -17,18 +17,18 @@ from mdf_loop.ir import Array
 from mdf_loop.number_check import contains_only_numbers
 
 LARGEST_WRITTEN = 64
-"""Largest number of elements of an array in the document. Larger arrays go to the `.npz` file."""
+"""Maximum number of elements of an array in the document. The `.npz` file has larger arrays."""
 
 
 def check_model_file(path: str | Path) -> Path:
-    """Return the path of a model file to be written later, or raise InputError."""
+    """Return the path of a model file, or raise InputError if the file cannot be written later."""
     target = checked_target(path, (".yaml", ".yml", ".json"), "a model")
     checked_place(target)
     return target
 
 
 def write_model(content: Content, path: str | Path) -> list[Path]:
-    """Write a model's content, and return the written files, the document first.
+    """Write a model's content, and return the paths of the written files, the document first.
 
     Raises:
         InputError: The suffix is not .yaml, .yml or .json, or a file cannot be written.
@@ -49,7 +49,7 @@ def write_model(content: Content, path: str | Path) -> list[Path]:
 
 
 def _check_replaceable(array_file: Path, target: Path) -> None:
-    """Raise InputError if an npz file exists that does not belong to the replaced model."""
+    """Raise InputError if the npz file exists, but does not belong to the model file to replace."""
     if array_file.exists() and not (
         target.exists() and array_file.name.encode() in target.read_bytes()
     ):
@@ -85,7 +85,7 @@ def _dumper_class(dumper: Any) -> Any:
 
 
 def plain(content: Any, array_file: str, large: dict[str, Array], name: str = "") -> Any:
-    """Return the content with small arrays as lists; `large` collects the other arrays."""
+    """Return the content with small arrays as lists. The other arrays are added to `large`."""
     if isinstance(content, np.ndarray):
         return {
             "value": _written_value(content, array_file, large, name),
@@ -112,12 +112,12 @@ def plain(content: Any, array_file: str, large: dict[str, Array], name: str = ""
 
 
 def _json_key(key: Any) -> Any:
-    """Return a key in a form that JSON allows, because YAML may have parsed a date."""
+    """Return a key as JSON allows it. A key from YAML may be a date."""
     return key if isinstance(key, str | int | float) else str(key)
 
 
 def _plain_arguments(args: Any, array_file: str, large: dict[str, Array], name: str) -> Any:
-    """Return the arguments by name, where an argument called `value` is not a parameter's value."""
+    """Return the plain arguments of a function. An argument named `value` is not the value of a parameter."""
     if not isinstance(args, Mapping):
         return plain(args, array_file, large, name)
     return {
@@ -141,7 +141,7 @@ _UNNAMED_SECTIONS = {"graphs", "nodes", "functions", "parameters", "args", "valu
 
 
 def _child_name(name: str, key: Any) -> str:
-    """Return a name for an array: the ids on its path, without the names of document sections."""
+    """Return the name of an array, composed of the ids on its path without section names."""
     return name if key in _UNNAMED_SECTIONS else f"{name}.{key}".lstrip(".")
 
 
@@ -157,7 +157,7 @@ def _written_value(array: Array, array_file: str, large: dict[str, Array], name:
 
 
 def _needs_bits(array: Array) -> bool:
-    """Return True if numbers cannot be written as text: complex numbers, nans with a payload."""
+    """Return True if numbers cannot be written as text, such as complex numbers or nans with a payload."""
     if array.dtype.kind not in "fV":
         return array.dtype.kind == "c"
     nans = array[array != array]

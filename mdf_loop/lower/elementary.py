@@ -91,9 +91,7 @@ def log1p(b: ModelBuilder, x: Value, /) -> Value:
     ratio = b.op("Where", b.op("Equal", excess, x), one, b.op("Div", x, excess))
     exact = b.op("Mul", b.op("Log", u), ratio)
     grows = b.op("Greater", b.op("Abs", excess), _like(b, 0, x))
-    return b.op(
-        "Where", grows, exact, x
-    )  # Where keeps the sign of x = -0.0 only in the else branch
+    return b.op("Where", grows, exact, x)  # only the else branch keeps the sign of -0.0
 
 
 def _register_logarithm(base: int) -> None:

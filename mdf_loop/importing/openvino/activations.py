@@ -126,7 +126,7 @@ def _gelu(call: LayerCall) -> Result:
 
 @layer("MVN")
 def _mvn(call: LayerCall) -> Result:
-    """Convert `(x - mean) / sqrt(variance + eps)` along axes; eps may be outside of the root.
+    """Convert `(x - mean) / sqrt(variance + eps)` along axes. `eps` may be outside of the root.
 
     Source: OpenVINO operation sets, MVN-6.
     """

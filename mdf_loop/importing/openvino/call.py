@@ -1,4 +1,4 @@
-"""Interface of a layer to its translator: inputs, types and attributes; and the table of translators.
+"""Interface between layers and translators: inputs, types, attributes, and the table of translators.
 
 @layer("Add")
 def add(call: Call) -> Result:
@@ -27,7 +27,7 @@ Result: TypeAlias = Term | tuple[Term, ...]
 Translator: TypeAlias = "Callable[[LayerCall], Result]"
 
 MAX_AXES = 1000
-"""Largest length of a list of axes. A longer list is an error of the file."""
+"""Maximum length of a list of axes. A longer list is an error of the file."""
 
 TRANSLATORS: dict[str, Translator] = {}
 """Translator of each layer type into ONNX operators."""
@@ -46,7 +46,7 @@ def layer(*types: str) -> Callable[[Translator], Translator]:
 
 
 def unary(op_type: str) -> Translator:
-    """Return the translator of a layer that is one ONNX operator with one input."""
+    """Return the translator of a layer that corresponds to an ONNX operator with one input."""
     return lambda call: op(op_type, call.input(0))
 
 
@@ -98,7 +98,7 @@ class LayerCall(Struct, frozen=True):
         return "float" in self.dtype(position)
 
     def is_of(self, position: int, *dtypes: str) -> bool:
-        """Return True if the file states one of these dtypes for an input."""
+        """Return True if the declared dtype of an input is one of `dtypes`."""
         return self.writer.dtypes.get(self.input(position)) in dtypes
 
     def shape(self, position: int = 0) -> Extents:
@@ -135,10 +135,10 @@ class LayerCall(Struct, frozen=True):
         return self.writer.constants.get(self.input(position))
 
     def require_constant(self, position: int, what: str) -> Array:
-        """Return the numbers of an input that is an attribute in ONNX.
+        """Return the numbers of a constant input that is an attribute in ONNX.
 
         Raises:
-            UnsupportedError: they are only known at run time.
+            UnsupportedError: The numbers are only known at run time.
         """
         array = self.constant_value(position)
         if array is None:
@@ -146,7 +146,7 @@ class LayerCall(Struct, frozen=True):
         return array
 
     def axis(self, position: int, what: str = "axis") -> int:
-        """Return a constant integer."""
+        """Return the axis in a constant input."""
         array = self.require_constant(position, what)
         if array.size != 1:
             raise ModelError(f"the {what} must be one number, not {array.size}", self.layer.where)
@@ -157,7 +157,7 @@ class LayerCall(Struct, frozen=True):
         return np.array(value, numpy_dtype(self.dtype(position)))
 
     def int64(self, position: int) -> Term:
-        """Return an input as a vector of int64, for shapes, axes and counts of ONNX."""
+        """Return an input as a vector of int64, the type of shapes, axes and counts in ONNX."""
         array = self.constant_value(position)
         if array is not None:
             return array.astype(np.int64).reshape(-1)
@@ -209,10 +209,10 @@ class LayerCall(Struct, frozen=True):
         return text in ("true", "1")
 
     def choice(self, key: str, meanings: dict[str, T], default: str | None = None) -> T:
-        """Return the meaning of an attribute that is one of several words.
+        """Return the entry of `meanings` for the word in an attribute.
 
         Raises:
-            UnsupportedError: The attribute is another word.
+            UnsupportedError: The word is not in `meanings`.
         """
         word = self.text(key, default)
         if word not in meanings:

@@ -40,7 +40,7 @@ _PRECISIONS = {
     **{word.upper(): dtype for word, dtype in DTYPES.items()},
 }
 UNKNOWN_TYPES = (None, "dynamic", "undefined")
-"""Values of `element_type` for a type that a body leaves open."""
+"""Values of `element_type` in a body for a type that is not specified."""
 
 _UNKNOWN_PRECISIONS = ("", "UNSPECIFIED", "DYNAMIC", "UNDEFINED")
 MAX_EXTENT = 2**40
@@ -60,7 +60,7 @@ def dtype_of_type(word: str, where: str) -> str:
 
 
 def dtype_of_precision(word: str, where: str) -> str:
-    """Return the dtype of a port's `precision`, or "" if the file leaves the type open."""
+    """Return the dtype of a port's `precision`, or "" if the file does not specify the type."""
     if word.upper() in _UNKNOWN_PRECISIONS:
         return ""
     if word.upper() not in _PRECISIONS:
@@ -69,7 +69,7 @@ def dtype_of_precision(word: str, where: str) -> str:
 
 
 def numpy_dtype(dtype: str) -> np.dtype[np.generic]:
-    """Return the numpy dtype with this name, where bfloat16 comes from `ml_dtypes`."""
+    """Return the numpy dtype of a dtype name. bfloat16 is a dtype of `ml_dtypes`."""
     return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 

@@ -127,7 +127,7 @@ def _convert_like(call: LayerCall) -> Result:
 
 @layer("Divide")
 def _divide(call: LayerCall) -> Result:
-    """Divide; integers are rounded down, or towards zero if `m_pythondiv` is false."""
+    """Convert a division. Integers are rounded down, or towards zero if `m_pythondiv` is false."""
     _check_broadcast(call)
     x, y = call.input(0), call.input(1)
     quotient = op("Div", x, y)

@@ -1,4 +1,4 @@
-"""Conversion of a network into an MDF graph, where each layer becomes nodes and values keep their names.
+"""Conversion of a network into an MDF graph: layers become nodes, and values keep their names.
 
 The functions in `BODY_LAYER_WRITERS` write layers with bodies. All other layers are converted by the
 functions in `TRANSLATORS`.
@@ -50,10 +50,10 @@ def body_layer(*types: str) -> Callable[[BodyLayerWriter], BodyLayerWriter]:
 
 
 def write_layers(network_writer: NetworkWriter) -> None:
-    """Write all layers of the writer's network. A constant is written when it is read.
+    """Write all layers of the writer's network. A constant is written when a layer reads it.
 
     Raises:
-        UnsupportedError: A layer has no translator. The message names type, name and opset.
+        UnsupportedError: A layer has no translator. The message has type, name and opset of the layer.
     """
     for module in _TRANSLATOR_MODULES:
         import_module(f"mdf_loop.importing.openvino.{module}")
@@ -91,7 +91,7 @@ def _is_close(kind: str) -> bool:
 
 
 def _check_outputs(layer: Layer, network_writer: NetworkWriter, count: int) -> None:
-    """Raise an error if a layer reads an output that the translation lacks."""
+    """Raise an error if another layer reads an output that the translation does not compute."""
     if not layer.outputs:
         raise ModelError(f"a {layer.type} needs an output port", layer.where)
     missing = {(layer.id, port.id) for port in layer.outputs[count:]}

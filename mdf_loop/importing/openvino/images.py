@@ -62,7 +62,7 @@ def _pool_attributes(call: LayerCall) -> dict[str, object]:
 
 @layer("MaxPool")
 def _max_pool(call: LayerCall) -> Result:
-    """Convert MaxPool, with dilations from opset 8 on, and without the output of indices."""
+    """Convert MaxPool, with dilations from opset 8 on. The output of indices is not converted."""
     ones = ",".join("1" * len(call.read_integers("kernel")))
     dilations = list(call.read_integers("dilations", ones))
     return op("MaxPool", call.input(0), dilations=dilations, **_pool_attributes(call))

@@ -1,10 +1,10 @@
 """Conversion of Loop and TensorIterator to `onnx::Loop` with slices and recordings.
 
-    port_map input with axis           a slice
-    port_map input with a back edge    a carried value
-    any other port_map input           bound to the outer value
-    port_map output with axis          a recording, its parts concatenated along the axis
-    any other port_map output          final value of a carried value, or last row of a recording
+    port_map input with axis           slice
+    port_map input with a back edge    carried value
+    other port_map input               outer value
+    port_map output with axis          recording, whose rows are concatenated along the axis
+    other port_map output              final value of a carried value, or last row of a recording
 
 Source: OpenVINO, Loop-5 and TensorIterator-1.
 """
@@ -33,7 +33,7 @@ _RESERVED_NAMES = (
     "exit",
     "shapes",
 )
-"""Argument names of a loop, which no value of a body may have."""
+"""Argument names of a loop, which are not allowed as names of values in a body."""
 
 
 @body_layer("Loop", "TensorIterator")
@@ -45,7 +45,7 @@ def write_loop(layer: Layer, network_writer: NetworkWriter) -> None:
 
 
 class _LoopParts(Struct):
-    """Arguments of a loop and signature of its body, filled in by the writer."""
+    """Arguments of a loop and signature of its body, which the writer fills in."""
 
     args: Content = field(default_factory=dict)
     names_read: list[str] = field(default_factory=list)
@@ -96,7 +96,7 @@ class _LoopWriter:
         self._node(body)
 
     def _metadata(self) -> Content:
-        """Return the metadata of a body without captures; carried values may change their shape."""
+        """Return the metadata of a body without captures, whose carried values may change their shape."""
         metadata: Content = {"strict": True}
         open_shapes = [self.inner.shapes[name] for name in self.parts.carried_inputs]
         if any(shape is None or None in shape for shape in open_shapes):
@@ -121,13 +121,13 @@ class _LoopWriter:
     # --- inputs of the body ---------------------------------------------------------------------
 
     def _read_outer(self, binding: PortBinding) -> str:
-        """Return the name of the outer value at a port of the loop, and read it in the node."""
+        """Return the name of the outer value at a port of the loop, and add it to the inputs of the node."""
         name = self.outer.read(self._outer_source(binding))
         self.parts.names_read.append(name)
         return name
 
     def _name_values(self) -> None:
-        """Name the body's values so that no name is an argument of the loop, such as `arg_0`."""
+        """Name the values of the body, without using names of loop arguments such as `arg_0`."""
         inner = self.inner
         inner.writer.reserve(_RESERVED_NAMES)
         for binding in self.ports.invariant:
@@ -142,7 +142,7 @@ class _LoopWriter:
         return self.outer.names[self.outer.network.sources[self.layer.id, binding.port]]
 
     def _copy_types(self) -> None:
-        """Give each Parameter without a type the type of its outer value."""
+        """Copy the type of the outer value to each Parameter without a type."""
         ports = self.ports
         for binding in (
             *ports.sliced,
@@ -185,14 +185,14 @@ class _LoopWriter:
         return scalar_name
 
     def _copy_constants(self) -> None:
-        """Mark each invariant as constant inside if it is constant outside."""
+        """Copy the constants among the loop-invariant outer values to the body."""
         for binding in self.ports.invariant:
             constant = self.outer.constants.get(self._outer_source(binding))
             if constant is not None:
                 self.inner.constants[self._inner_name(binding.inner)] = constant
 
     def _bind_invariants(self, condition: str) -> None:
-        """Bind the Parameters that the body reads to the outer values."""
+        """Bind the loop-invariant Parameters that the body reads to outer values."""
         nodes = self.inner.writer.nodes.values()
         names_read = {name for node in nodes for name in node.get("input_ports", {})} | {condition}
         names_read |= self.parts.used_outputs
@@ -251,7 +251,7 @@ class _LoopWriter:
     # --- outputs of the body --------------------------------------------------------------------
 
     def _condition(self) -> str:
-        """Return the body's condition, which for a TensorIterator is always true."""
+        """Return the condition of the body, which is always true for a TensorIterator."""
         if self.layer.type == "TensorIterator":
             return self.inner.value(np.array(True), "condition")
         if self.ports.condition is None:
@@ -263,7 +263,7 @@ class _LoopWriter:
         return self._scalar(self.inner, self.inner.source(self.ports.condition, 0))
 
     def _output_name(self, result: Layer) -> str:
-        """Return the name of the value of a Result, or of a copy if another output has the name."""
+        """Return the name of the value of a Result, or of a copy if another output has this name already."""
         name = self.inner.read(self.inner.source(result, 0))
         if name not in self.parts.used_outputs:
             self.parts.used_outputs.add(name)

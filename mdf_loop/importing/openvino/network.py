@@ -131,7 +131,7 @@ def _parse_layer(element: Element, outside: str) -> Layer:
 
 
 def _with_unique_names(layers: list[Layer]) -> list[Layer]:
-    """Return the layers with unique names: a repeated name is extended by the layer's id."""
+    """Return the layers with unique names. The id of the layer is appended to a repeated name."""
     names: set[str] = set()
     renamed: list[Layer] = []
     for layer in layers:
@@ -166,7 +166,7 @@ def _split_names(text: str) -> tuple[str, ...]:
 
 
 def output_names(layer: Layer) -> tuple[str, ...]:
-    """Return the names that a Result states for its value."""
+    """Return the names of the value of a Result."""
     return _split_names(layer.element.get("output_names", ""))
 
 

@@ -1,7 +1,7 @@
-"""Writer of one network into one MDF graph, with the names, types and constants of its values.
+"""Writer of a network into an MDF graph, with the names, types and constants of values.
 
-A Const becomes a node when it is read as a value. A Const that only states an axis or an order becomes
-an attribute, and has no node.
+A Const becomes a node when a layer reads it as a value. A Const that is only used as an axis or an order
+becomes an attribute without a node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mdf_loop.ops.onnx_schema import schema
 
 _VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 MAX_FOLDED_ELEMENTS = 4096
-"""Largest constant whose Convert is computed at import, to be used as axes or orders."""
+"""Maximum number of elements of a constant whose Convert is computed at import, for axes and orders."""
 
 
 class OnnxOp(Struct, frozen=True, eq=False):
@@ -54,11 +54,11 @@ class OutputTerm(Struct, frozen=True):
 
 
 Term: TypeAlias = str | Array | OnnxOp | OutputTerm
-"""Value: its name, a constant, or the operator that computes it."""
+"""Value, given by its name, by a constant, or by the operator that computes the value."""
 
 
 def op(op_type: str, *inputs: Term | None, **attributes: object) -> OnnxOp:
-    """Return `onnx::op_type` of these inputs, where None omits an optional input."""
+    """Return the operator `onnx::op_type` of `inputs`, where None omits an optional input."""
     return OnnxOp(op_type, inputs, attributes)
 
 
@@ -107,7 +107,7 @@ class NetworkWriter:
     # --- values ---------------------------------------------------------------------------------
 
     def add_constant_layer(self, layer: Layer) -> None:
-        """Read the array of a Const, to be written when it is read."""
+        """Read the array of a Const. Its node is written when a layer reads the value."""
         attributes, where = layer.attributes, layer.where
         dtype = dtype_of_type(attributes.get("element_type", ""), where)
         shape = read_integers(attributes.get("shape", ""), "shape", where)
@@ -130,7 +130,7 @@ class NetworkWriter:
                 self.constants[name] = array.astype(numpy_dtype(self.dtypes[name]))
 
     def read(self, name: str) -> str:
-        """Return the name, after writing its pending constant if there is one."""
+        """Return the name, after writing the constant of this name if it is still pending."""
         if name in self._pending:
             self.writer.constant(name, self._pending.pop(name))
         return name
@@ -192,7 +192,7 @@ def _default_name(layer: Layer, position: int) -> str:
 
 
 def _declared_type(layer: Layer, port: LayerPort) -> tuple[str, Extents]:
-    """Return the declared type of a value. A port without axes has an unknown shape."""
+    """Return the declared type of a value. The shape of a port without axes is unknown."""
     if layer.type in ("Parameter", "Const"):
         word = layer.attributes.get("element_type")
         text = layer.attributes.get("shape")
@@ -202,9 +202,9 @@ def _declared_type(layer: Layer, port: LayerPort) -> tuple[str, Extents]:
 
 
 def _arguments(operator: OnnxOp, inputs: list[str | None]) -> Content:
-    """Return inputs by the names of ONNX's schema, and attributes.
+    """Return the inputs, by the names of ONNX's schema, and the attributes of an operator.
 
-    An omitted argument is stated as None if an input has the name of the argument.
+    An omitted argument is written as None if an input has the name of the argument.
     """
     signature = schema(operator.type, operator.attributes, len(inputs))
     formals = signature.inputs

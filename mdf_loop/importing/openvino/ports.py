@@ -1,4 +1,4 @@
-"""Reading of the port_map and the back_edges of a loop: the role of each Parameter and Result.
+"""Reading of the port_map and the back_edges of a loop, with the role of each Parameter and Result.
 
 Source: OpenVINO, Loop-5 and TensorIterator-1.
 """
@@ -128,7 +128,7 @@ def _parse_binding(element: Element, kind: str, owner: Layer, network: Network) 
 
 
 def read_ports(owner: Layer, network: Network) -> BodyPorts:
-    """Sort the entries of a loop's port_map by their roles.
+    """Return the entries of a loop's port_map by role.
 
     Raises:
         ModelError: An id is unknown or repeated, or a Parameter has no value.

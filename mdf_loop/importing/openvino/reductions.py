@@ -21,12 +21,12 @@ from mdf_loop.importing.openvino.elements import dtype_of_type
 from mdf_loop.importing.openvino.place import OnnxOp, Term, op, op_outputs
 
 MAX_DEPTH = 2**24
-"""Largest depth of a OneHot."""
+"""Maximum depth of a OneHot."""
 
 
 def _reduction(op_type: str) -> Translator:
     def translate(call: LayerCall) -> Result:
-        """Convert a reduction, which does nothing for an empty list of axes."""
+        """Convert a reduction, which is the identity for an empty list of axes."""
         keepdims = int(call.read_bool("keep_dims", False))
         axes = call.constant_value(1)
         if axes is None:
@@ -47,7 +47,7 @@ def _boolean_reduction(op_type: str) -> Translator:
     inner = _reduction(op_type)
 
     def translate(call: LayerCall) -> Result:
-        """Convert a reduction of booleans into one of 0 and 1."""
+        """Convert a reduction of booleans into a reduction of the numbers 0 and 1."""
         reduction = inner(call)
         if not isinstance(reduction, OnnxOp):
             return reduction
@@ -80,7 +80,7 @@ def _cumsum(call: LayerCall) -> Result:
 
 @layer("TopK")
 def _topk(call: LayerCall) -> Result:
-    """Convert TopK, whose results are in the order of their values or of their indices."""
+    """Convert TopK, whose results are sorted by value or by index."""
     x, axis = call.input(0), call.read_integer("axis")
     largest = call.choice("mode", {"max": 1, "min": 0})
     by_index = call.choice("sort", {"value": False, "none": False, "index": True}, "value")
@@ -98,7 +98,7 @@ def _topk(call: LayerCall) -> Result:
 
 @layer("OneHot")
 def _one_hot(call: LayerCall) -> Result:
-    """Convert OneHot: on at the index along a new axis, off for an index outside 0..depth-1."""
+    """Convert OneHot: the on value at the index along a new axis, or only off values for an invalid index."""
     axis = call.read_integer("axis")
     depth = call.axis(1, "depth")
     if call.text("negative_indices_mode", "ignore_negative") != "ignore_negative":

@@ -1,6 +1,7 @@
 """Conversion of RNNSequence, GRUSequence and LSTMSequence to ONNX's RNN, GRU and LSTM.
 
-OpenVINO has the batch axis first and one bias. ONNX has the time axis first and one bias for each product.
+In OpenVINO, the batch axis is first, and a layer has one bias. In ONNX, the time axis is first, and each of
+the two products has its own bias.
 
 Source: OpenVINO operation sets, group "Sequence processing"; ONNX LSTM-14, GRU-14, RNN-14.
 """

@@ -1,4 +1,4 @@
-"""Conversion of layers that move, join, split and repeat data without changing the numbers.
+"""Conversion of layers that move, join, split and repeat elements without arithmetic.
 
 Source: OpenVINO operation sets, groups "Data movement" and "Shape manipulation".
 """
@@ -112,7 +112,7 @@ def _shape_of(call: LayerCall) -> Result:
 
 @layer("Broadcast")
 def _broadcast(call: LayerCall) -> Result:
-    """Convert Broadcast, where `explicit` moves the axes of the value as in `axes_mapping`."""
+    """Convert Broadcast. In the mode `explicit`, `axes_mapping` has the new positions of the axes."""
     mode = call.choice(
         "mode", {"numpy": "numpy", "bidirectional": "both", "explicit": "explicit"}, "numpy"
     )
@@ -135,7 +135,7 @@ def _add_mapped_axes(call: LayerCall) -> Term:
 
 @layer("Tile")
 def _tile(call: LayerCall) -> Result:
-    """Convert Tile, where the shorter of shape and repeats is extended by leading ones."""
+    """Convert Tile. The shorter list of shape and repeats is extended by leading ones."""
     value: Term = call.input(0)
     repeats: Term = call.int64(1)
     count, rank = call.length(1, "repeats"), call.rank(0)
@@ -182,7 +182,7 @@ def _split(call: LayerCall) -> Result:
 
 @layer("VariadicSplit")
 def _variadic_split(call: LayerCall) -> Result:
-    """Convert VariadicSplit, where -1 stands for the remaining length."""
+    """Convert VariadicSplit, where the length -1 means the remaining length."""
     axis, count = call.axis(1), len(call.layer.outputs)
     lengths = call.constant_value(2)
     if lengths is None:
@@ -212,7 +212,7 @@ def _slice(call: LayerCall) -> Result:
 
 @layer("Reverse")
 def _reverse(call: LayerCall) -> Result:
-    """Convert Reverse along axes, which the mode `mask` states by a boolean for each axis."""
+    """Convert Reverse along axes. The mode `mask` specifies the axes by a boolean for each axis."""
     axis_numbers = call.require_constant(1, "axes").reshape(-1)
     if call.choice("mode", {"index": False, "mask": True}):
         axis_numbers = np.flatnonzero(axis_numbers)

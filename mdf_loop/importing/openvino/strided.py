@@ -23,7 +23,7 @@ _INT64_MAX = np.iinfo(np.int64).max
 
 
 class _SliceParts(Struct):
-    """Slices of the value's axes, then the axes to remove, then the new axes."""
+    """Parts of a StridedSlice in their order: slices of axes, then axes to remove, then new axes."""
 
     axes: list[int] = field(default_factory=list)
     starts: list[Term] = field(default_factory=list)
@@ -90,7 +90,7 @@ def _slice_parts(call: LayerCall) -> _SliceParts:
 
 
 def _next_index(start: Term) -> Term:
-    """Return the index after an element; for the last one (-1), the largest integer."""
+    """Return the index after an element, or the largest integer for the last element (-1)."""
     if isinstance(start, np.ndarray):
         return int64_array(_INT64_MAX) if start[0] == -1 else start + 1
     is_last = op("Equal", start, int64_array(-1))
@@ -100,7 +100,7 @@ def _next_index(start: Term) -> Term:
 def _slicing_entries(
     call: LayerCall, count: int, slices: _SliceParts
 ) -> Iterator[tuple[int, int, bool]]:
-    """Yield each entry that slices an axis: entry, axis, True if the axis is removed."""
+    """Yield the entries that slice an axis, as tuples (entry, axis, True if the axis is removed)."""
     keys = ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     is_new, removes_axis, is_ellipsis = (_mask(call, key, count) for key in keys)
     if sum(is_ellipsis) > 1:

@@ -1,6 +1,6 @@
-"""Weights of an IR: parts of the `.bin` file beside the `.xml` file.
+"""Weights of an IR, which are parts of the `.bin` file beside the `.xml` file.
 
-The file is read once, when the first constant is read. Each array is a view of the file's content.
+The file is read once, with the first constant. Each array is a view of the file's content.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Weights:
     def array(
         self, offset: int, size: int, dtype: str, shape: tuple[int, ...], where: str
     ) -> Array:
-        """Return the read-only array in the bytes from `offset` on.
+        """Return the read-only array in the `size` bytes at `offset`.
 
         Raises:
             ModelError: The file is missing or too short, or the size does not fit the shape.

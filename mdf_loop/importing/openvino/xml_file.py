@@ -13,10 +13,10 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 from mdf_loop.errors import ModelError
 
 MAX_FILE_SIZE = 2**30
-"""Largest size of an .xml file. The numbers of an IR are in the .bin file."""
+"""Maximum size of an .xml file in bytes. The numbers of an IR are in the .bin file."""
 
 MAX_DEPTH = 3 * 100 + 6
-"""Largest depth of elements. A body is three levels deep, and 100 bodies may be nested."""
+"""Maximum nesting of elements. A body has three levels, and 100 bodies may be nested."""
 
 
 def read_xml(path: Path) -> Element:

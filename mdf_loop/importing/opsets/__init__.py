@@ -2,7 +2,7 @@
 
 Nodes of older opsets are upgraded and nodes of newer opsets are downgraded, one opset at a time, with
 bodies at any depth. A new operator that ONNX defines by older operators is replaced by its definition,
-and functions of the file are inlined. The conversion is exact, or an error names the node.
+and functions of the file are inlined. If an exact conversion is not possible, an error names the node.
 
 The converter of onnx (`onnx.version_converter`) has few downgrades. In onnx 1.23.2 it fails at a Gelu
 of opset 21 ("No Previous Version of Gelu exists"), which older operators define. It also fails at a
@@ -42,7 +42,7 @@ ONNX_DOMAIN = "ai.onnx"
 def convert_to_package_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy of the model at the package's opset.
 
-    A node in a newer form without an equal in older opsets keeps its form.
+    A node in a newer form without an equivalent in older opsets keeps its form.
 
     Raises:
         UnsupportedError: An operator belongs to another domain, or has no equivalent. The message

@@ -1,4 +1,4 @@
-"""Facts about the values of a model that are known before it runs: element types, ranks, constants.
+"""Facts about the values of a model that are known before a run: element types, ranks, constants.
 
 Types come from onnx's shape inference. Constants come from initializers, `Constant` nodes and small
 computations on these, but never from a loop or from random numbers.
@@ -28,7 +28,7 @@ _NEVER_CONSTANT = ("Loop", "Scan", "If", "SequenceMap")
 
 
 class Facts:
-    """Facts about the values of one graph and of the graphs around it."""
+    """Facts about the values of one graph and of the enclosing graphs."""
 
     def __init__(self, graph: onnx.GraphProto, version: int, outer: Facts | None = None) -> None:
         self.graph, self.version, self.outer = graph, version, outer
@@ -75,7 +75,7 @@ class Facts:
         return tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
 
     def value(self, name: str, depth: int = 0) -> Array | None:
-        """Return the array of a value that is small and the same in each run, or None."""
+        """Return the array of a small value that is equal in each run, or None for other values."""
         scope = self.defining_facts(name)
         if scope is None:
             return None
@@ -162,20 +162,18 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with the types of all values, also of values in bodies.
 
     Raises:
-        ModelError: onnx's inference does not end. A known cause is an attribute, which a call of a function may have
-            set.
+        ModelError: onnx's inference does not end. A known cause is an invalid attribute, also in a call of a
+            function.
     """
     _refuse_faults(model.graph)
     light, restore = without_weights(model)
     _write_missing_defaults(light.graph)
     inferred = infer_shapes(light)
-    return (
-        model if inferred is None else restore(inferred)
-    )  # else the types that the file declares remain
+    return model if inferred is None else restore(inferred)  # otherwise the declared types remain
 
 
 def _refuse_faults(graph: onnx.GraphProto) -> None:
-    """Raise an error if a node of a graph or its bodies has a fault from which onnx's inference does not return."""
+    """Raise an error for a node, also in bodies, with a fault for which onnx's inference does not end."""
     for inner in graphs_of(graph):
         for index, node in enumerate(inner.node):
             if not node.domain and (fault := attribute_fault_of(node)):
@@ -187,7 +185,7 @@ _MISSING_DEFAULTS = {"STFT": "onesided"}
 
 
 def _write_missing_defaults(graph: onnx.GraphProto) -> None:
-    """Write the defaults that onnx's inference does not know into all nodes of a graph."""
+    """Write the attribute defaults that onnx's inference lacks into all nodes of a graph."""
     for node in (node for inner in graphs_of(graph) for node in inner.node):
         name = "" if node.domain else _MISSING_DEFAULTS.get(node.op_type, "")
         if name and attribute_of(node, name) is None:

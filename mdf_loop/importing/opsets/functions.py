@@ -1,6 +1,6 @@
-"""Replacement of operators by the definition that ONNX has for them, in terms of older operators.
+"""Replacement of operators by their ONNX definition as functions of older operators.
 
-    y = Gelu(x)  ->  the nodes of onnx's function body, with x and y for its formal names
+    y = Gelu(x)  ->  the nodes of onnx's function body, with x and y as the names of its input and output
 
 Each intermediate value gets a unique name, also in bodies of loops and branches.
 """
@@ -44,9 +44,9 @@ def definition_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.Func
 
 
 def _without_onnx_faults(function: onnx.FunctionProto) -> onnx.FunctionProto:
-    """Return the function without the fault in onnx's AffineGrid for a batch of one image.
+    """Return the function, corrected for a fault in onnx's AffineGrid for a batch of one image.
 
-    The Squeeze of the rows of theta names no axes, so that a batch of one image loses its axis too.
+    The Squeeze of the rows of theta has no axes, so that it also removes the axis of a batch of one image.
     """
     if function.name == "AffineGrid":
         inner = (attribute.g for node in function.node for attribute in node.attribute)
@@ -149,7 +149,7 @@ class _NodeCopier:
             value.name = renamed[value.name]
         for tensor in graph.initializer:
             tensor.name = renamed[tensor.name]
-        for node in graph.node:  # values of the body shadow values outside of it
+        for node in graph.node:  # values of the body shadow outer values
             for name in node.output:
                 renamed.pop(name, None)
         renamed[""] = ""

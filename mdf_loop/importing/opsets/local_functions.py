@@ -1,4 +1,4 @@
-"""Inlining of functions that the model file defines: the nodes of the function replace the call.
+"""Inlining of functions of the model file: the nodes of the function replace the call.
 
 y = my.domain.Twice(x)  ->  y = Add(x, x), with names composed of the call's name and the function's.
 A function may use another opset than the model. Such a function is converted separately, with the
@@ -23,12 +23,12 @@ Replace = Callable[[onnx.NodeProto, onnx.FunctionProto, Facts, NameGenerator], l
 
 
 def function_key(function: onnx.FunctionProto) -> Key:
-    """Return the key by which a node calls this function."""
+    """Return the key by which nodes call a function."""
     return (function.domain, function.name, function.overload)
 
 
 def called_key(node: onnx.NodeProto) -> Key:
-    """Return the key of the function that a node would call."""
+    """Return the key of the function that a node calls, if the function exists."""
     return (node.domain, node.op_type, node.overload)
 
 
@@ -52,7 +52,7 @@ def inline_same_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
 def inline_other_opsets(
     model: onnx.ModelProto, version: int, translate: Translate
 ) -> onnx.ModelProto:
-    """Inline all other calls of functions, after the model was converted to the package's opset."""
+    """Inline calls of functions with other opsets, in a model at the package's opset."""
     functions = {function_key(f): f for f in model.functions}
     if not _has_call(model, functions):
         return model

@@ -39,7 +39,7 @@ def _binarizer(r: Rewrite) -> None:
 
 
 def _label_encoder(r: Rewrite) -> None:
-    """Gather the value of the first equal key; an additional last key equals everything."""
+    """Convert LabelEncoder: gather the value of the first equal key. The last key equals all x."""
     keys, values = _read_list(r, "keys"), _read_list(r, "values")
     if keys.size != values.size:
         r.refuse(f"{keys.size} keys have {values.size} values")
@@ -86,4 +86,4 @@ ML_CONVERSIONS: dict[str, Conversion] = {
     "Binarizer": _binarizer,
     "LabelEncoder": _label_encoder,
 }
-"""Function that converts a node, by operator."""
+"""Function that converts a node, by operator type."""

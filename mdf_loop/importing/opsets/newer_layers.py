@@ -6,12 +6,12 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 
 def average_pool_19(r: Rewrite) -> None:
-    """Remove `dilations`, which is new in 19, unless the windows are dilated."""
+    """Remove `dilations`, which is new in 19, if all dilations are 1."""
     r.keep(drop=() if _has_dilations(r) else ("dilations",))
 
 
 def lp_pool_18(r: Rewrite) -> None:
-    """Remove `dilations` and `ceil_mode`, which are new in 18, unless the node uses them."""
+    """Remove `dilations` and `ceil_mode`, which are new in 18, if they have no effect."""
     uses_new_attributes = _has_dilations(r) or r.get("ceil_mode", 0)
     r.keep(drop=() if uses_new_attributes else ("dilations", "ceil_mode"))
 
@@ -21,7 +21,7 @@ def _has_dilations(r: Rewrite) -> bool:
 
 
 def grid_sample_20(r: Rewrite) -> None:
-    """Translate the names of the modes for images; inputs of other ranks are new in 20."""
+    """Translate the names of the modes for images. Inputs of other ranks are new in 20."""
     if r.rank(r.input(0)) != 4:
         r.keep()
         return
@@ -30,9 +30,9 @@ def grid_sample_20(r: Rewrite) -> None:
 
 
 def dft_20(r: Rewrite) -> None:
-    """Turn the input `axis` into an attribute; without an axis, the default was 1 and is -2 now.
+    """Turn the input `axis` into an attribute. The default axis is 1 before 20, and -2 from 20.
 
-    A node whose axis is not constant keeps its form, and so does a one-sided inverse.
+    A node with an axis that is not constant, or with a one-sided inverse, keeps its form.
     """
     axis = -2
     is_variable = r.input(2) and r.facts.value(r.input(2)) is None

@@ -208,7 +208,7 @@ def _sum_and_common_bits(r: Rewrite) -> tuple[str, str]:
 
 
 def _common_bits(r: Rewrite) -> str:
-    """Return the common bits as a 64-bit integer; bits are compared along a new last axis."""
+    """Return the common bits as a 64-bit integer. Bits are compared along a new last axis."""
     numbers, wide = _to_64_bits(r)
     dtype = helper.tensor_dtype_to_np_dtype(wide)
     signed = wide == T.INT64
@@ -218,7 +218,7 @@ def _common_bits(r: Rewrite) -> str:
     bits = []
     for number in numbers:
         column = r.add("Unsqueeze", [number, r.add_ints([-1])])
-        below = r.add("Mod", [column, powers])  # the result of Mod has the sign of the divisor
+        below = r.add("Mod", [column, powers])  # Mod has the sign of the divisor
         shifted = r.add("Div", [r.add("Sub", [column, below]), powers])
         bits.append(r.add("Mod", [shifted, two]))
     weights = r.add("Mul", [r.add("Mul", bits), powers])

@@ -11,7 +11,7 @@ T = onnx.TensorProto
 
 
 def split_18(r: Rewrite) -> None:
-    """Replace `num_outputs` by equal parts, or by a list of lengths with a shorter last part."""
+    """Replace `num_outputs` by equal parts, or by a list of lengths in which the last part is shorter."""
     count = r.get("num_outputs")
     if count is None:
         r.keep()
@@ -92,7 +92,7 @@ def pad_19(r: Rewrite) -> None:
 
 
 def resize_18(r: Rewrite) -> None:
-    """Extend a resize of some axes to all axes; `antialias` and kept ratios are new in 18.
+    """Extend a Resize of some axes to all axes. `antialias` and `keep_aspect_ratio_policy` are new in 18.
 
     A node that keeps the aspect ratio of its own axes keeps its form.
     """

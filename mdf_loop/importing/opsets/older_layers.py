@@ -24,7 +24,7 @@ def batch_norm_9(r: Rewrite) -> None:
 
 
 def batch_norm_14(r: Rewrite) -> None:
-    """Remove outputs for statistics, which mean training mode before 14."""
+    """Remove the outputs for statistics, whose use means training mode before 14."""
     if any(r.node.output[1:]):
         r.refuse(_TRAINING)
     r.keep(outputs=[r.output()])
@@ -38,7 +38,7 @@ def dropout_7(r: Rewrite) -> None:
 
 
 def dropout_12(r: Rewrite) -> None:
-    """Turn the ratio into an input; before 12 the mask is undefined outside of training."""
+    """Turn the ratio into an input. Before 12, the mask is undefined outside of training."""
     if r.is_read(r.output(1)):
         r.refuse("the mask is used, but what it holds out of training was not said before 12")
     ratio = r.add_constant(np.array(r.get("ratio", 0.5), dtype=np.float32))
@@ -46,7 +46,7 @@ def dropout_12(r: Rewrite) -> None:
 
 
 def norm_2(r: Rewrite) -> None:
-    """Turn the norm of a pooling into an integer."""
+    """Convert the exponent p of LpPool or GlobalLpPool to an integer."""
     norm = r.get("p", 2.0)
     if norm != int(norm):
         r.refuse(f"its norm p={norm} is not a whole number")
@@ -60,10 +60,10 @@ def gru_3(r: Rewrite) -> None:
 
 
 def recurrent_7(r: Rewrite) -> None:
-    """Remove `output_sequence`; from 7 on Y is computed if it has a name."""
+    """Remove `output_sequence`. From 7 on, the output Y is computed if it has a name."""
     r.keep(drop=("output_sequence",))
 
 
 def roi_align_16(r: Rewrite) -> None:
-    """State that coordinates are not shifted by half a pixel, the only form before 16."""
+    """Write the attribute for coordinates without a shift by half a pixel, the only form before 16."""
     r.keep(coordinate_transformation_mode="output_half_pixel")

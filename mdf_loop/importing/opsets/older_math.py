@@ -53,7 +53,10 @@ def cast_6(r: Rewrite) -> None:
 
 
 def clip_6(r: Rewrite) -> None:
-    """Write infinite limits, the defaults of opset 1; opset 6 has the limits of float32."""
+    """Write infinite limits, which are the defaults of opset 1.
+
+    The defaults of opset 6 are the limits of float32.
+    """
     low, high = float(r.get("min", -np.inf)), float(r.get("max", np.inf))
     r.keep(drop=("consumed_inputs",), min=low, max=high)
 
@@ -73,7 +76,7 @@ def clip_11(r: Rewrite) -> None:
 
 
 def selu_6(r: Rewrite) -> None:
-    """Write the defaults of opset 1, which opset 6 changed."""
+    """Write the default attributes of opset 1, which opset 6 changed."""
     alpha, gamma = r.get("alpha", 1.6732), r.get("gamma", 1.0507)
     r.keep(drop=("consumed_inputs",), alpha=alpha, gamma=gamma)
 

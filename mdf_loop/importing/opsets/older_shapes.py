@@ -96,12 +96,12 @@ def upsample_10(r: Rewrite) -> None:
 
 
 def resize_11(r: Rewrite) -> None:
-    """Write the coordinates x_original = x / scale, and the rounding of `nearest`, as before 11.
+    """Write the attributes for the coordinates x_original = x / scale and the rounding of opset 10.
 
     The mode `nearest` rounds down for an enlargement, and up for a reduction.
     """
     if r.get("coordinate_transformation_mode") is not None:
-        r.keep()  # from an Upsample, which has the new form already
+        r.keep()  # converted from an Upsample, in the new form already
         return
     constant_scales = r.facts.value(r.input(1))
     if constant_scales is None and _mode(r) == "nearest":

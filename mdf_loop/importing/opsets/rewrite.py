@@ -1,4 +1,4 @@
-"""Conversion of one node to the next opset: the node, facts on its inputs, its replacement."""
+"""Conversion of one node to the next opset: the node, facts about its inputs, and its replacement."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class Rewrite:
         return len(shape)
 
     def numbers(self, name: str) -> list[int]:
-        """Return the integers of a constant, or raise UnsupportedError if the value varies."""
+        """Return the integers of a constant, or raise UnsupportedError if the value is not constant."""
         array = self.facts.value(name)
         if array is None:
             self.refuse(f"'{name}' is only known when the model runs")
         return [int(number) for number in array.reshape(-1)]
 
     def is_read(self, name: str) -> bool:
-        """Return True if a node, or an output of a graph, reads a value of this node."""
+        """Return True if a node reads an output of this node, or a graph has it as an output."""
         graphs = tuple(graphs_of(self.facts.graph))
         outputs = (output.name for graph in graphs for output in graph.output)
         inputs = (each for graph in graphs for node in graph.node for each in node.input)
@@ -77,7 +77,7 @@ class Rewrite:
     # the replacement
 
     def add(self, op_type: str, inputs: Sequence[str], to: str = "", **attributes: Any) -> str:
-        """Add a node with one output (named `to`), and return the name of the output."""
+        """Add a node with one output, and return the name of the output, which is `to` if stated."""
         return self.add_all(op_type, inputs, [to or self.intermediate_name(op_type)], **attributes)[
             0
         ]

@@ -1,4 +1,4 @@
-"""Scan of opset 8, where each input and output has a leading batch axis.
+"""Conversion of Scan of opset 8, in which each input and output has a leading batch axis.
 
 final, ys = Scan-8("", initial, xs)   with initial: [batch, ...], xs: [batch, time, ...]
 ->

@@ -3,8 +3,8 @@
 Up:   opset v - 1 -> v, by the table UPGRADES.
 Down: opset v -> v - 1. First, operators that do not exist at v - 1 (or not for these types)
 are replaced by their definition. Then the table DOWNGRADES is applied.
-An operator without an entry has the same form in both opsets, or keeps a newer form that has no
-equal in the older opset.
+An operator without an entry has the same form in both opsets, or keeps a newer form that the older
+opset cannot express.
 """
 
 from __future__ import annotations

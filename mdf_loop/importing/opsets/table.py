@@ -1,4 +1,4 @@
-"""Tables of the operators that changed at an opset, with the functions that convert them.
+"""Tables of the operators that changed at an opset, with their conversion functions.
 
 UPGRADES[op, v]: a node of opset v - 1 -> nodes of opset v (v <= 17).
 DOWNGRADES[op, v]: a node of opset v -> nodes of opset v - 1 (v > 17).
@@ -108,4 +108,4 @@ EXPANDED_IF: dict[tuple[str, int], Predicate] = {
     ("Range", 27): newer_math.is_half_range,
     ("SpaceToDepth", 28): newer_math.has_new_mode,
 }
-"""Predicate that is true for nodes of opset v that are replaced by ONNX's own definition."""
+"""Predicate by operator and opset v: nodes for which it is true are replaced by ONNX's definition."""

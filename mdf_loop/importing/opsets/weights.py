@@ -1,7 +1,7 @@
 """Removal of large weights while onnx's C++ code processes a model.
 
-The C++ code receives a serialized copy of the model, which protobuf limits to 2 GB. The code reads the
-types and the shapes of weights, but not their numbers.
+The C++ code receives a serialized copy of the model, which protobuf limits to 2 GB. The code needs the types
+and the shapes of weights, but not their numbers.
 """
 
 from __future__ import annotations
