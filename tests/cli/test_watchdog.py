@@ -183,15 +183,15 @@ def test_what_was_computed_has_time_to_be_saved(model: Path, tmp_path: Path) -> 
 
 ENDLESS_OPERATION = """
 import ctypes, sys, time
-from mdf_loop.run.onnxruntime.device import Placed
-run, calls = Placed.run, []
+from mdf_loop.run.onnxruntime.device import PlacedModel
+run, calls = PlacedModel.run, []
 def run_slowly(*operands):
     calls.append(0)
     if len(calls) == 4:
         print("ready", file=sys.stderr, flush=True)
         ctypes.CDLL(None).sleep(60)
     return run(*operands)
-Placed.run = run_slowly
+PlacedModel.run = run_slowly
 """
 """Stand-in for an operation of ONNX Runtime that takes long, in the fourth call."""
 
