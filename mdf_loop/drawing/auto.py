@@ -1,10 +1,12 @@
-"""Choice of level, direction and bands from the size of a picture, as far as the caller leaves them open.
+"""Automatic choice of level, direction and bands by the size of a picture.
+
+Options of the caller are never changed. The forms are tried in this order:
 
     level 3, left to right        if it fits
     level 3, top to bottom        otherwise, if it fits
     level 2, ...                  otherwise with less detail
-    operators, in bands           otherwise, or for more than 150 nodes; inner frames are closed
-                                  until it fits
+    operators, in bands           otherwise, or for more than 150 nodes, with as many inner frames
+                                  open as fit
 
 A picture fits if it is readable on a page or a wide screen, without extreme proportions.
 """
@@ -26,24 +28,24 @@ from mdf_loop.drawing.view import View, all_nodes, default_level, detail_of
 from mdf_loop.outline import GraphOutline
 
 MAX_DETAILED_NODES = 150
-"""Number of nodes, without inputs and constants, above which a model is drawn as operators."""
+"""Maximum number of nodes, without inputs and constants, of a model that is not drawn as operators."""
 PAGE_WIDTH = 1500.0
-"""Width in points that fits for any height."""
+"""Width in points of a page. A picture of at most this width needs no less detail."""
 MAX_WIDTH, MAX_HEIGHT, MAX_BANDS_WIDTH = 2400.0, 2400.0, 3600.0
-"""Largest width and height of pictures that less detail would make smaller, and largest width of bands."""
+"""Maximum width and height in points of a picture that fits, and maximum width of a picture in bands."""
 MAX_WIDTH_RATIO, MAX_WIDTH_RATIO_DOWN, MAX_HEIGHT_RATIO = 2.3, 2.5, 2.6
-"""Largest ratio of width to height (also for flow from top to bottom, whose estimated width is rather
-large), and largest ratio of height to width, of larger pictures.
+"""Maximum ratio of width to height for flow from left to right and from top to bottom (whose estimated
+width is too large), and maximum ratio of height to width, of pictures that are wider than a page.
 """
 BANDS_ASPECT_RATIO = 1.4
-"""Desired ratio of width to height of a picture in bands."""
+"""Target ratio of width to height of a picture in bands."""
 BAND_WIDTH = 150.0
-"""Approximate width of a band."""
+"""Approximate width of a band in points."""
 _BAND_ATTEMPTS = 3
 
 
 class PictureForm(Struct, frozen=True):
-    """Level, direction and bands of a picture, with a note about automatic choices."""
+    """Form of a picture: level, direction and bands, with a note about automatic choices."""
 
     view: View
     rankdir: str
@@ -51,18 +53,18 @@ class PictureForm(Struct, frozen=True):
 
 
 CanvasBuilder = Callable[[PictureForm], Canvas]
-"""Function that draws a form, so that its extent is known."""
+"""Function that draws a picture in a form, so that the extent can be estimated."""
 
 
 class LayoutRequest(Struct, frozen=True):
-    """Layout that the caller requests. None leaves a choice to the size of the picture."""
+    """Layout options of the caller. None means an automatic choice."""
 
     level: int | str | None
     rankdir: str | None
     depth: int | None
     bands: int | None
     view: View
-    """Other options of the picture. The detail in this view is ignored."""
+    """Other options of the picture. The level of detail in this view is ignored."""
 
 
 def draw_fitting(
@@ -108,7 +110,7 @@ def _level_forms(graph: GraphOutline, request: LayoutRequest) -> Iterator[Pictur
     highest = default_level(graph)
     levels = [request.level] if request.level is not None else list(range(highest, 0, -1))
     if request.rankdir is not None:
-        levels = levels[:1]  # a requested direction is never changed
+        levels = levels[:1]  # a requested direction has no alternative
     directions = ["LR", "TB"] if request.rankdir is None else [request.rankdir]
     for level in levels:
         for rankdir in directions:
@@ -141,7 +143,7 @@ def _operator_forms(
 
 
 def _depth_remark(depth: int) -> str:
-    """Return a remark on the number of nested frames that are open."""
+    """Return a remark about the number of nested frames that are open."""
     if depth == 0:
         return ", frames closed"
     return f", {depth} {'frame' if depth == 1 else 'frames'} deep"
@@ -150,7 +152,7 @@ def _depth_remark(depth: int) -> str:
 def _operators_note(
     graph: GraphOutline, form: PictureForm, request: LayoutRequest, count: int
 ) -> str:
-    """Return a note on the number of operators, the direction and the bands."""
+    """Return a note about the number of operators, the direction and the bands."""
     folded_count = flow_of(graph).folded
     note = f"operators of {count} nodes, {_DIRECTION_TEXTS[form.rankdir]}"
     if form.view.bands > 1:
@@ -165,7 +167,7 @@ def _operators_note(
 def _choose_bands(
     form: PictureForm, request: LayoutRequest, length: float, build_canvas: CanvasBuilder
 ) -> PictureForm:
-    """Return the form with the number of bands that brings its aspect ratio closest to the desired one."""
+    """Return the form with the number of bands whose aspect ratio is closest to `BANDS_ASPECT_RATIO`."""
     if request.bands is not None:
         return replace(form, view=replace(form.view, bands=request.bands))
     deviations: dict[int, float] = {}

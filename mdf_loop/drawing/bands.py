@@ -1,11 +1,11 @@
-"""Bands of a long flow, which stand beside each other like columns of a text.
+"""Bands of a long flow, which are side by side like columns of a text.
 
     1 -> 2 -> 3 -> 4 -> 5 -> 6        1   +> 4
          |_________________^          2 -+|  5
                                       3 -+   6 <- 2
 
-An edge from one band to another is cut. It ends in a numbered stub, and continues at a stub with the
-same number in each band that it leads to.
+An edge from one band to another is cut. The edge ends in a numbered stub, and continues at a stub with the
+same number in each target band.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Struct
 from mdf_loop.drawing.flow import Flow
 
 LINE_HEIGHT, BOX_PADDING, BOX_GAP = 11.0, 8.0, 16.0
-"""Height of a line of a box, padding around its lines, and gap between boxes."""
+"""Height of a line in a box, padding of a box, and gap between boxes, in points."""
 
 
 class Bands(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Bands(Struct, frozen=True):
 
 
 def cut_into_bands(flow: Flow, band_count: int) -> Bands:
-    """Return the flow in bands of about equal length."""
+    """Return the assignment of a flow to bands of about equal length."""
     lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
     positions = _positions(flow, lengths)
     total_length = max((positions[k] + lengths[k] for k in range(len(lengths))), default=1.0)
@@ -59,7 +59,7 @@ def flow_length(flow: Flow) -> float:
 
 
 def _positions(flow: Flow, lengths: list[float]) -> list[float]:
-    """Return the position of each run. A run without senders stands just before its first reader."""
+    """Return the position of each run. A run without senders is just before its first reader."""
     senders, readers = defaultdict(list), defaultdict(list)
     for tail, head in flow.links:
         senders[head].append(tail)

@@ -1,4 +1,4 @@
-"""DOT text under construction: names, nodes, clusters, edges, and the kinds for the legend."""
+"""Construction of DOT text: names, nodes, clusters, edges, and the kinds for the legend."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class End(Struct, frozen=True):
 
 
 class EdgeTarget(Struct, frozen=True):
-    """Target of edges: the end, the stroke of the edges, and the expressions that read the values there."""
+    """Target of edges: the end, the stroke of the edges, and the expressions that read the values."""
 
     end: End
     kind: str = "data"
@@ -46,16 +46,16 @@ class EdgeTarget(Struct, frozen=True):
 
 
 class NodeConnections(Struct):
-    """Ends at which the values of a drawn node arrive and leave.
+    """Ends of edges at a drawn node.
 
     Attributes:
         first: Name of the first drawn node.
         last: Name of the last drawn node.
-        header: Port for values without a port of their own, if there is one.
-        inputs: Targets by input port.
-        outputs: Ends by output port.
+        header: Port for values without their own port, or an empty text.
+        inputs: Targets of edges, by input port.
+        outputs: Ends of edges, by output port.
         reads: Targets by the name of an outer value that a formula reads.
-        unanchored: Names of drawn nodes beside the frames, whose position no edge determines.
+        unanchored: Names of drawn nodes beside the frames, whose position is not determined by edges.
     """
 
     first: str
@@ -68,31 +68,31 @@ class NodeConnections(Struct):
 
     @property
     def node_input(self) -> End:
-        """End at which a value without an input port arrives."""
+        """Target end for a value without an input port."""
         return End(self.first, self.header, "w" if self.header else "")
 
     @property
     def node_output(self) -> End:
-        """End at which a value without an output port leaves."""
+        """Source end for a value without an output port."""
         return End(self.last, self.header, "e" if self.header else "")
 
 
 STRAIGHT_LINE_WEIGHT = 20
-"""Weight of edges that must be straight. It exceeds the weight of all edges that could bend them."""
+"""Weight of edges that must be straight, which exceeds the total weight of competing edges."""
 MAX_TOOLTIP_LENGTH = 2_000
-"""Number of characters of a tooltip. Graphviz cannot read longer texts."""
+"""Maximum number of characters of a tooltip. Graphviz cannot read longer texts."""
 MAX_THOROUGH_NAMES = 400
-"""Number of names (of nodes, frames and edges) above which Graphviz searches less thoroughly."""
+"""Number of nodes, frames and edges above which Graphviz uses `FAST_LAYOUT`."""
 FAST_LAYOUT = {"nslimit": "1", "nslimit1": "1", "mclimit": "0.1"}
-"""Limits of Graphviz's search for short edges and few crossings."""
+"""Graphviz attributes that limit the search for short edges and few crossings."""
 
 _Edges = dict[tuple[str, str, str], dict[str, str]]
 
 
 class Canvas:
-    """Collector of a picture, whose text is `dot`. Equal models give equal texts.
+    """Builder of the DOT text of a picture. Equal models have equal texts.
 
-    Edges of the `hidden` strokes are omitted. A `dense` picture has little space between its nodes.
+    Edges with `hidden` strokes are omitted. A `dense` picture has little space between nodes.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Canvas:
         return str(self._root.source)
 
     def name(self, *ids: str) -> str:
-        """Return a new name for DOT and for ids in SVG, formed of ids of the model."""
+        """Return a new name for DOT and for ids in SVG, composed of ids of the model."""
         base = "__".join(_slug(part) for part in ids if part) or "x"
         name, number = base, 2
         while name in self._names:
@@ -154,7 +154,7 @@ class Canvas:
         return name
 
     def text(self, value: str) -> str:
-        """Return a text for an attribute without special meaning to Graphviz. A long text shows both ends."""
+        """Return a text escaped for an attribute of Graphviz. The middle of a long text is omitted."""
         return str(
             self._graphviz.escape(escape_to_one_line(shorten_middle(value, MAX_TOOLTIP_LENGTH)))
         )
@@ -169,7 +169,7 @@ class Canvas:
         )
 
     def point(self, name: str, label: str, **attributes: str) -> None:
-        """Draw a plain shape that does not correspond to a part of the model."""
+        """Draw a shape that does not correspond to a part of the model."""
         self._place(name, label, attributes)
         self._here.node(name, label=f"<{label}>", **attributes)
 
@@ -192,7 +192,7 @@ class Canvas:
     def cluster(
         self, name: str, label: str, kind: str, path: str, **attributes: str
     ) -> Iterator[None]:
-        """Draw a frame around everything that is drawn inside the block."""
+        """Draw a frame around all elements that are drawn inside the `with` block."""
         outer_state = self._here, self._edges
         identity = {"id": f"cluster_{name}", "class": kind, "tooltip": self.text(path)}
         with outer_state[0].subgraph(name=f"cluster_{name}") as frame:
@@ -207,7 +207,7 @@ class Canvas:
 
     @contextmanager
     def band(self, count: int, label: str, path: str) -> Iterator[None]:
-        """Draw one of several bands that stand beside each other. A single band has no frame."""
+        """Draw one of `count` bands side by side. A single band has no frame."""
         if count < 2:
             yield
             return
@@ -225,7 +225,7 @@ class Canvas:
             yield
 
     def edge(self, tail: End, head: End, kind: str, path: str = "", label: str = "") -> None:
-        """Draw an edge, unless an edge of this kind connects the same ends already."""
+        """Draw an edge, unless the same ends already have an edge of this kind."""
         if kind in self.hidden:
             return
         self.strokes.add(kind)
@@ -242,13 +242,13 @@ class Canvas:
         return name in ends
 
     def add_invisible_edge(self, tail: str, head: str, weight: int = 1) -> None:
-        """Add an invisible edge that places `head` after `tail`, and on one line with it if `weight` is large."""
+        """Add an invisible edge that places `head` after `tail`, on one line if `weight` is large."""
         key = (tail, head, "hold")
         old_weight = int(self._edges.get(key, {}).get("weight", "0"))
         self._edges[key] = {"style": "invis", "weight": str(max(weight, old_weight))}
 
     def keep_side_by_side(self, frames: Sequence[str]) -> None:
-        """Keep frames side by side by the first node in each, in this order if Graphviz can."""
+        """Place the first nodes of frames in one rank, in the given order if Graphviz supports it."""
         with self._here.subgraph() as rank:
             rank.attr(rank="same")
             for frame in frames:
@@ -257,7 +257,10 @@ class Canvas:
                 rank.edge(tail, head, style="invis")
 
     def _write_edges(self) -> None:
-        """Write invisible edges first, because Graphviz straightens the first of several parallel edges."""
+        """Write the edges.
+
+        Invisible edges are first, because Graphviz straightens the first parallel edge.
+        """
         for (tail, head, _), attributes in sorted(self._edges.items(), key=_is_visible):
             self._here.edge(tail, head, **attributes)
             if attributes.get("constraint") != "false":
@@ -273,7 +276,7 @@ class Canvas:
 
 
 def _is_visible(edge: tuple[tuple[str, str, str], dict[str, str]]) -> bool:
-    """Return True if an edge is not an invisible one."""
+    """Return True if an edge is visible."""
     (_, _, kind), _ = edge
     return kind != "hold"
 

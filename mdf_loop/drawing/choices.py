@@ -1,4 +1,4 @@
-"""Choices as frames: each branch is an inner frame, and the outputs of all branches join at the right rail.
+"""Drawing of choices as frames: each branch is an inner frame, and the right rail has the outputs.
 
 Frames of choices have square corners and another colour than loops, and no back edges.
 """
@@ -80,7 +80,7 @@ def _draw_branch(
 ) -> list[tuple[str, str]]:
     """Draw the frame of a branch, and return the ends of the nodes on its longest chain.
 
-    Its edges to the rails stand outside of the frame, as the rails do.
+    The edges between branch and rails are drawn outside of the frame.
     """
     visible_body = branch.body if view.detail.bodies else None
     with canvas.cluster(
@@ -157,7 +157,7 @@ def _wire_outputs(
     left: Rail,
     right: Rail,
 ) -> None:
-    """Draw edges from the branch to the results."""
+    """Draw edges from a branch to the results in the right rail."""
     for name in pills.values():
         _keep_between_rails(canvas, left, name, right)
     terminals = _terminals(choice)

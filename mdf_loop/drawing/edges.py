@@ -1,4 +1,4 @@
-"""Edges between nodes, and inputs and outputs of the model."""
+"""Drawing of edges between nodes, and of inputs and outputs of the model."""
 
 from __future__ import annotations
 

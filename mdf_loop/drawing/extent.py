@@ -1,10 +1,10 @@
-"""Estimate of the size of a picture before Graphviz lays it out, for the choice of its form.
+"""Estimate of the size of a picture before its layout, for the choice of its form.
 
     extent = sum over ranks of the largest node          along the flow
              largest sum of nodes over ranks             across the flow
 
-The rank of a node is the length of the longest path to it. Bands stand beside each other. The width of a
-text is estimated from the average letter of Helvetica.
+The rank of a node is the length of the longest path to the node. Bands are side by side. The width of a text
+is estimated from the average letter of Helvetica.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BOX_PADDING = (16.0, 8.0)
 
 
 class Spacing(Struct, frozen=True):
-    """Space between ranks, between nodes of a rank, and for an edge that passes a rank."""
+    """Space in points between ranks, between nodes of a rank, and for an edge that passes a rank."""
 
     ranks: float
     nodes: float
@@ -31,9 +31,9 @@ class Spacing(Struct, frozen=True):
 
 ROOMY, DENSE = Spacing(44.0, 22.0, 9.0), Spacing(16.0, 11.0, 11.0)
 _FRAME_PADDING = 26.0
-"""Padding of a frame on both sides together."""
+"""Sum of the padding on both sides of a frame."""
 _PAGE_MARGIN, _TITLE_HEIGHT = 20.0, 90.0
-"""Space around the picture, and height of its title and legend."""
+"""Margin around the picture, and height of title and legend."""
 
 
 class Extent(Struct, frozen=True):
@@ -49,9 +49,9 @@ class Extent(Struct, frozen=True):
 
 
 class UnplacedNode(Struct, frozen=True):
-    """Drawn node whose size is estimated: its label, its band, and the number of frames around it.
+    """Drawn node whose size is estimated: label, minimum size, band, and number of enclosing frames.
 
-    A box has a minimum size and padding around its label. A plain label has neither.
+    A box has a minimum size and padding around its label. A plain label has no minimum size and no padding.
     """
 
     label: str
@@ -66,7 +66,7 @@ def estimate_extent(
     spacing: Spacing,
     sideways: bool,
 ) -> Extent:
-    """Return the extent of nodes and of edges that rank them, for flow sideways or down."""
+    """Return the estimated extent of nodes and edges, for flow from left to right or from top to bottom."""
     links = [(a, b) for a, b in dict.fromkeys(edges) if a != b and a in nodes and b in nodes]
     ranks = _node_ranks(list(nodes), links)
     along: dict[int, float] = defaultdict(float)
@@ -90,9 +90,11 @@ def estimate_extent(
 
 
 def _node_ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int]:
-    """Return the length of the longest path to each node. A source stands just before its first reader.
+    """Return the rank of each node: the length of the longest path to it.
 
-    Nodes of a cycle count from the node that is visited first.
+    A source is just before its first reader.
+
+    In a cycle, the node that is visited first is the start of the path.
     """
     receivers: dict[str, list[str]] = defaultdict(list)
     open_senders = dict.fromkeys(names, 0)
@@ -125,7 +127,7 @@ def label_size(label: str, min_size: tuple[float, float] | None) -> tuple[float,
 
 
 def _content_size(element: ElementTree.Element, font: float) -> tuple[float, float]:
-    """Return the size of texts and tables: lines below each other, the rest side by side."""
+    """Return the size of texts and tables: lines are below each other, other elements side by side."""
     lines = [[_text_size(element.text, font)]]
     for child in element:
         match child.tag:

@@ -1,10 +1,10 @@
-"""Reduction of a large graph to few boxes before layout.
+"""Reduction of a large graph to a flow of few boxes before layout.
 
     x -> Conv -> BatchNormalization -> Relu -> Add        [Conv, BatchNormalization, Relu] -> [Add]
     weight -> Transpose -> Conv                           no box: independent of all inputs
 
-Nodes that are independent of all inputs fold into their readers. A chain of nodes that feed only each
-other becomes one run. Nodes that own graphs, inputs and outputs of the graph have a box of their own.
+Nodes that are independent of all inputs are omitted. A chain of nodes, each the only reader of the node
+before, becomes one run. Nodes that own graphs, inputs and outputs of the graph have separate boxes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mdf_loop.outline import GraphOutline, NodeOutline
 _T = TypeVar("_T", bound=Hashable)
 
 MAX_RUN_LENGTH = 8
-"""Number of nodes in one box."""
+"""Maximum number of nodes in one box."""
 
 
 class Flow(Struct, frozen=True):
-    """Runs of one or more nodes in the order of their first nodes, and the links between runs.
+    """Flow of a graph: runs of one or more nodes, ordered by their first nodes, and links between runs.
 
     Attributes:
-        links: Different pairs of positions in `runs`, sender before receiver.
-        back: Pairs of positions whose edge carries an older value.
+        links: Distinct pairs (sender, receiver) of positions in `runs`.
+        back: Distinct pairs of positions for feedback edges, which carry values of an earlier pass.
         folded: Number of nodes without a box.
     """
 
@@ -39,12 +39,12 @@ class Flow(Struct, frozen=True):
 
     @property
     def order(self) -> list[int]:
-        """Positions of the runs, senders before receivers."""
+        """Positions of the runs in topological order."""
         return topological_order(range(len(self.runs)), self.links)
 
 
 def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
-    """Return the graph as runs. Nodes with an id in `alone` are never joined with others."""
+    """Return the flow of a graph. Nodes with an id in `alone` are never joined with other nodes."""
     live_ids = _live_node_ids(graph)
     nodes = {node.id: node for node in graph.nodes if node.id in live_ids}
     pairs = _edge_pairs(graph, nodes, feedback=False)
@@ -68,7 +68,7 @@ def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
 def _edge_pairs(
     graph: GraphOutline, nodes: Iterable[str], *, feedback: bool
 ) -> list[tuple[str, str]]:
-    """Return different pairs of sender and receiver among the nodes, for feedback edges or for all others."""
+    """Return the distinct pairs (sender, receiver) of the feedback edges, or of all other edges."""
     node_ids = frozenset(nodes)
     pairs = (
         (edge.sender, edge.receiver)
@@ -79,7 +79,7 @@ def _edge_pairs(
 
 
 def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
-    """Return ids of the nodes that depend on inputs or vary by themselves, and of nodes with outputs."""
+    """Return ids of nodes that depend on inputs, may vary without inputs, or have outputs of the graph."""
     input_nodes = {i.node for i in graph.inputs} | {
         node.id for node in graph.nodes if node.is_input
     }
@@ -100,7 +100,7 @@ def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
 
 
 def _varies_without_inputs(node: NodeOutline) -> bool:
-    """Return True if a node may give different values although it reads nothing."""
+    """Return True if the values of a node may vary although the node reads no values."""
     return bool(
         node.blocks or node.condition or node.draws or any(item.stateful for item in node.items)
     )
@@ -143,7 +143,7 @@ def _chains(
 
 
 def topological_order(nodes: Iterable[_T], links: Iterable[tuple[_T, _T]]) -> list[_T]:
-    """Return nodes with senders before receivers, otherwise and within cycles in the given order."""
+    """Return nodes in topological order, and in the given order where links do not determine the order."""
     node_list = list(nodes)
     receivers, open_senders = defaultdict(list), dict.fromkeys(node_list, 0)
     for tail, head in links:

@@ -1,4 +1,4 @@
-"""Formulas of a node that owns graphs, which run before, between and after its frames."""
+"""Formulas of a node that owns graphs, which are computed before, between and after its frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OwnFormula(Struct, frozen=True):
 
 
 def own_formulas(node: NodeOutline) -> list[OwnFormula]:
-    """Return the formulas of items that are not constant, and of output ports that are more than a name or result."""
+    """Return the formulas of items that are not constant, and of output ports that are not only names."""
     formulas = [
         OwnFormula(
             item.id,
@@ -52,7 +52,7 @@ def _item_expressions(item: ItemOutline) -> tuple[object, ...]:
 
 
 def _is_name(value: object, node: NodeOutline) -> bool:
-    """Return True if a value is only the name of a port, an item or a block without results."""
+    """Return True if a value is only the name of a port, an item or a block."""
     known_names = {port.id for port in node.inputs} | {item.id for item in node.items}
     known_names |= {block.id for block in node.blocks if not block.result_ports}
     return value is None or not isinstance(value, str) or value.strip() in known_names

@@ -1,4 +1,4 @@
-"""Loops as frames: a line of pseudo-code, rails with terminals, the body and back edges."""
+"""Drawing of loops as frames: a line of pseudo-code, rails with terminals, the body and back edges."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from mdf_loop.outline.text import shorten, shorten_name, value_text, weight_text
 from mdf_loop.outline.words import headline
 
 MAX_COUNTED_LINE = 90
-"""Number of characters in a line of the scheduler's counted events."""
+"""Maximum number of characters in a line about the scheduler's counted events."""
 MAX_TITLE_LINE = 26
-"""Number of characters in a line of a title in a rail."""
+"""Maximum number of characters in a line of a rail's title."""
 
 GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, NodeConnections]]
 """Function that draws the nodes and edges of a graph, and returns the connections of its nodes by id."""
 
 
 class Frame(Struct, frozen=True):
-    """Drawn loop or choice: the targets of its reads, and the ends of its results."""
+    """Drawn loop or choice: targets of the values that it reads, and ends of its results."""
 
     first: str
     last: str
@@ -105,7 +105,7 @@ def block_name(block: Block) -> str:
 
 @contextmanager
 def _passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> Iterator[None]:
-    """Draw a frame around the nodes that run in each pass, if an evaluation has several passes."""
+    """Draw a frame around the nodes of a pass if an evaluation has several passes."""
     if not pass_lines:
         yield
         return
@@ -126,7 +126,7 @@ def _passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> I
 
 
 def schedule_words(loop: LoopOutline) -> list[str]:
-    """Return when an evaluation ends and the counted events, for a model over time with conditions."""
+    """Return texts about the end of an evaluation and the counted events of a model with conditions."""
     body = loop.body
     if body is None or loop.kind != "over time" or not body.scheduled:
         return []
@@ -148,7 +148,7 @@ def loop_title(loop: LoopOutline) -> str:
 def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
     """Return the title of a frame with headline, lines and notes.
 
-    Only the notes stand there if the rail has the other lines.
+    If the rail has headline and lines, the title has only the notes.
     """
     notes = [style_text(f"⚠ {shorten(n, 110)}", size=SMALL, color=WARNING) for n in block.notes]
     own_lines = (
@@ -175,7 +175,7 @@ def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) ->
 
 
 def _edge_targets(loop: LoopOutline, left: Rail) -> list[EdgeTarget]:
-    """Return the values that the loop reads from its surroundings, with their terminals."""
+    """Return the terminals of the outer values that the loop reads, as targets of edges."""
     targets = []
     if loop.trip_count is not None:
         targets.append(EdgeTarget(left.outer("N"), "data", (loop.trip_count.expression,)))
@@ -258,7 +258,7 @@ def _wire_outputs(
 def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> None:
     """Draw an edge from each right terminal to its left one, for the next iteration.
 
-    Only the first one has the label `t+1`, because it runs above the others.
+    Only the first edge has the label `t+1`, because it is above the other edges.
     """
     direction = canvas.direction
     for k, carried in direction.stacking_order(list(enumerate(loop.carried))):
@@ -310,7 +310,7 @@ def keep_body_between_rails(
 def longest_chain_ends(
     graph: GraphOutline, receivers_of: dict[str, list[str]], connections: dict[str, NodeConnections]
 ) -> list[tuple[str, str]]:
-    """Return the first and last drawn node at each node of the longest chain."""
+    """Return the first and the last drawn node of each node in the longest chain."""
     return [
         (connections[node].first, connections[node].last)
         for node in _longest_chain(graph, receivers_of)
@@ -326,7 +326,7 @@ def straighten(canvas: Canvas, first: str, last: str, line: list[tuple[str, str]
 
 
 def _longest_chain(graph: GraphOutline, receivers_of: dict[str, list[str]]) -> list[str]:
-    """Return the longest path along edges, and the first one in document order among equals."""
+    """Return the longest path along edges, and among paths of equal length the first in document order."""
     best: dict[str, list[str]] = {}
     for node in (n.id for n in reversed(order_nodes(graph)) if n.id in receivers_of):
         chains = [best[other] for other in receivers_of[node] if other in best]

@@ -57,7 +57,7 @@ def _draw_nodes(
 def _draw_cycle(
     canvas: Canvas, graph: GraphOutline, group: tuple[str, ...], view: View
 ) -> dict[str, NodeConnections]:
-    """Draw nodes that feed each other in a frame, as one pass runs each of them once."""
+    """Draw a frame around nodes that form a cycle. One pass runs each of these nodes once."""
     label = stack_lines(
         style_text("cycle: once around per pass", color=STROKES["feedback"].attributes["color"])
     )

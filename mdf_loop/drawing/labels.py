@@ -14,7 +14,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
 
 MAX_TEXT_BYTES = 16_000
-"""Number of bytes of one text. Graphviz reads at most 16384 bytes in one piece."""
+"""Maximum number of bytes of one text. Graphviz reads at most 16384 bytes at once."""
 
 
 def escape_text(text: str) -> str:
@@ -34,7 +34,7 @@ def escape_text(text: str) -> str:
 
 
 def style_text(text: str, *, size: int = NORMAL, color: str = INK, tag: str = "") -> str:
-    """Return a text with size, colour and optionally the tag `B` or `I`."""
+    """Return a text with a font size, a colour and optionally the tag `B` or `I`."""
     content = f"<{tag}>{escape_text(text)}</{tag}>" if tag and text.strip() else escape_text(text)
     return f'<FONT POINT-SIZE="{size}" COLOR="{color}">{content}</FONT>'
 
@@ -45,12 +45,12 @@ def bold_text(text: str, size: int = NORMAL) -> str:
 
 
 def small_text(text: str) -> str:
-    """Return a small quiet text, for remarks."""
+    """Return a text in a small grey font, for remarks."""
     return style_text(text, size=SMALL, color=QUIET)
 
 
 def stack_lines(*parts: str, align: str = "CENTER") -> str:
-    """Return texts below each other, each in its own table row, so that lines of different sizes do not overlap."""
+    """Return texts below each other, in table rows, so that lines of different sizes do not overlap."""
     nonempty = [part for part in parts if part]
     if len(nonempty) < 2:
         return "".join(nonempty)
@@ -70,7 +70,7 @@ def cell(content: str, **attributes: str | int) -> str:
 
 
 def badge(kind: str, size: int, width: int, height: int, **attributes: str | int) -> str:
-    """Return a cell with the sign of a kind on its background. A sign on white has a border."""
+    """Return a cell with the sign of a kind on the colour of the kind. A sign on white has a border."""
     mark = MARKS[kind]
     border: dict[str, str | int] = {"BORDER": 1, "COLOR": QUIET} if mark.ground == PAPER else {}
     return cell(

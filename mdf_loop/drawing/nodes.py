@@ -1,4 +1,4 @@
-"""Nodes without loops: ports on two sides, formulas between them, constants in one quiet line."""
+"""Drawing of nodes without loops: ports on two sides, formulas between them, constants in a grey line."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from mdf_loop.outline import ItemOutline, NodeOutline, PortOutline
 from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
 
 MAX_CONDITION_LINE = 56
-"""Number of characters in a line of a scheduler condition."""
+"""Maximum number of characters in a line of a scheduler condition."""
 MAX_TITLE_LENGTH = 44
-"""Number of characters of a node's id."""
+"""Maximum number of characters of a node's id."""
 MAX_PORT_LENGTH = 24
-"""Number of characters of a port's id."""
+"""Maximum number of characters of a port's id."""
 
 
 def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
-    """Draw a node without loops: a box at the lower levels, ports and formulas at the others."""
+    """Draw a node without loops: as a box at low levels of detail, else with ports and formulas."""
     if not view.detail.bodies or node.id in view.collapse:
         return draw_box(canvas, node, ())
     return draw_table(canvas, node, view)
 
 
 def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
-    """Return the lines of a node's header: its id, its condition and other marks."""
+    """Return the lines of a node's header: the id, the condition and other remarks."""
     remarks: list[str] = []
     if node.condition:
         canvas.kinds.add("schedule")
@@ -140,7 +140,7 @@ _COLUMN_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER
 
 
 def _sideways_rows(cells: _NodeCells) -> Iterator[str]:
-    """Yield rows with ports left and right of the formulas, at the edges of the table where arrows end."""
+    """Yield rows with ports left and right of the formulas, at the borders of the table, where edges end."""
     yield cells.header
     nonempty_columns = [
         column for column in (cells.inputs, cells.formulas, cells.outputs) if column
@@ -156,7 +156,7 @@ def _sideways_rows(cells: _NodeCells) -> Iterator[str]:
 
 
 def _downward_rows(cells: _NodeCells) -> Iterator[str]:
-    """Yield rows with ports above and below the rest."""
+    """Yield rows with ports above and below the other cells."""
     if cells.inputs:
         yield cell(table([row(cells.inputs)], CELLPADDING=4))
     yield cells.header
@@ -176,7 +176,7 @@ def _input_text(port: PortOutline, detail: Detail) -> str:
     default = "" if port.default is None else f" = {value_text(port.default, 24)}"
     is_type_shown = not port.type or default.endswith(
         port.type
-    )  # the text of a large constant is its type
+    )  # the type is the text of a large constant
     type_text = f"  {port.type}" if detail.types and not is_type_shown else ""
     return style_text(f"▸ {shorten_name(port.id, MAX_PORT_LENGTH)}{default}") + (
         small_text(type_text) if type_text else ""
@@ -196,14 +196,14 @@ def _output_text(node: NodeOutline, port: PortOutline, view: View) -> str:
 
 
 def fit_formula(text: str, detail: Detail, align: str) -> str:
-    """Return a formula on as many lines as it needs, or its beginning at the lower levels."""
+    """Return a formula on as many lines as needed, or its beginning at low levels of detail."""
     if not detail.types:
         return style_text(shorten(text, detail.width))
     return f'<BR ALIGN="{align}"/>'.join(style_text(line) for line in wrap_text(text, detail.width))
 
 
 def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[str]:
-    """Return cells with the formulas of a node, or the first ones with a remark on the rest."""
+    """Return cells with the formulas of a node, or with the first formulas and a remark."""
     cells: list[str] = []
     typed_at_port = {port.value for port in node.outputs if isinstance(port.value, str)}
     for item in node.items:
@@ -249,7 +249,7 @@ def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -
 
 
 def _constants(items: Iterable[ItemOutline], detail: Detail) -> str:
-    """Return constants in small quiet letters: `a = 0.5, tau = 10`."""
+    """Return constants in a small grey font: `a = 0.5, tau = 10`."""
     texts = [f"{item.id} = {value_text(item.value, 28)}" for item in items if item.constant]
     constant_lines = _join_texts(texts, detail.width)
     if not detail.types and len(constant_lines) > 2:

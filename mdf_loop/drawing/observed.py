@@ -1,9 +1,9 @@
-"""Observations of a run in a picture: texts beside loops, in ports and at results.
+"""Texts about an observed run in a picture: at loops, in ports and at results.
 
     6 iterations · its condition became false · 0.8 ms · ⚡ native
     = 1.41421 mV  ▁▂▄▇█
 
-Each letter of a trace is the mean of some rows, or for booleans True if any row is.
+Each letter of a trace is the mean of some rows. For booleans, it shows True if any of the rows is True.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mdf_loop.outline.text import value_text
 
 TRACE_LETTERS = "▁▂▃▄▅▆▇█"
 MAX_TRACE_LENGTH = 18
-"""Number of letters of a trace."""
+"""Maximum number of letters of a trace."""
 
 
 def loop_words(observation: Observation | None, loop: LoopOutline) -> str:
@@ -59,12 +59,12 @@ def value_words(observation: Observation | None, node: str, port: str) -> str:
     unit = f" {value.unit}" if value.unit else ""
     trace = trace_text(value.last if value.rows is None else value.rows)
     if value.rows is None and trace:
-        return trace + unit  # the trace shows the whole array, and its type stands beside it
+        return trace + unit  # the trace shows the whole array, and the port shows its type
     return f"= {value_text(value.last, 24)}{unit}" + (f"  {trace}" if trace else "")
 
 
 def terminal_words(observation: Observation | None, loop: LoopOutline, port: str) -> str:
-    """Return the last value and the trace of a port with a result of a loop."""
+    """Return the last value and the trace of a loop's result at a port."""
     if loop.kind == "over time" and loop.body is not None:
         for output in loop.body.outputs:
             if output.name == f"{port}[t]" and output.node is not None:
@@ -73,7 +73,7 @@ def terminal_words(observation: Observation | None, loop: LoopOutline, port: str
 
 
 def _find_value(observation: Observation, node: str, port: str) -> ValueObservation | None:
-    """Return the observation of a port. A result of the whole model is also found by its port alone."""
+    """Return the observation of a port. The name of a model result may consist of only the port."""
     value = observation.value(node, port) or observation.values.get(port)
     if value is None:
         values_of_port = [
@@ -91,7 +91,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def trace_text(rows: Array) -> str:
-    """Return the first element of each row as letters of different heights, or an empty text for a single row."""
+    """Return the first elements of rows as letters of different heights. A single row has an empty text."""
     if rows.ndim == 0 or len(rows) < 2 or rows.dtype.kind not in "biuf" or rows.size == 0:
         return ""
     first_elements = np.asarray(rows).reshape(len(rows), -1)[:, 0]

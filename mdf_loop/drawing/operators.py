@@ -1,4 +1,4 @@
-"""Large graphs: boxes with operators only, chains of operators in one box, cut into bands."""
+"""Drawing of large graphs: boxes show only operators, chains share a box, and the flow is cut into bands."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mdf_loop.outline import EdgeOutline, GraphOutline, NodeOutline
 from mdf_loop.outline.text import shorten_name
 
 MAX_OPERATOR_LENGTH = 26
-"""Number of characters of a node's name in a box of operators."""
+"""Maximum number of characters of a node's name in a box of operators."""
 
 
 def operator_name(node: NodeOutline) -> str:
-    """Return the operator of a node, or its id if it has no operator or several."""
+    """Return the operator of a node, or the id of a node without a single operator."""
     functions = [item.function for item in node.items if item.function]
     if len(functions) == 1 and (len(node.items) == 1 or node.items[0].id == IMPORTED_FUNCTION_ID):
         return functions[0].rpartition("::")[2]
@@ -86,7 +86,7 @@ def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Band
 
 
 def _band_label(band: int, runs: Sequence[tuple[NodeOutline, ...]]) -> str:
-    """Return the number of a band with the name of its first node."""
+    """Return the number of a band and the name of its first node."""
     first_name = next((run[0].id for run in runs if not run[0].is_input), "")
     return small_text(f"{band + 1}  {shorten_name(first_name, 30)}")
 
@@ -176,7 +176,7 @@ def _draw_edges(
 
 
 def _draw_stub(canvas: Canvas, number: int, side: str) -> str:
-    """Draw the numbered stub of an edge that is cut, and return its name."""
+    """Draw the numbered stub of a cut edge, and return the name of the stub."""
     name = canvas.name(f"cut {number} {side}")
     label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
     canvas.point(

@@ -1,4 +1,4 @@
-"""Nodes that own graphs: their frames, and the formulas before, between and after the frames."""
+"""Drawing of nodes that own graphs: frames, and the formulas before, between and after the frames."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mdf_loop.outline.words import closed_headline
 Drawer: TypeAlias = Callable[[Canvas, Any, View, GraphDrawer], Frame]
 
 ELEMENTS: Mapping[type[Block], Drawer] = {LoopOutline: draw_frame, ChoiceOutline: draw_choice}
-"""Function that draws a block, by the class of its outline."""
+"""Function that draws a block, by the class of the block's outline."""
 
 
 def draw_owner(
     canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphDrawer
 ) -> NodeConnections:
-    """Draw a node that owns graphs, as one box if the view does not open it."""
+    """Draw a node that owns graphs, as one box if the node is closed in the view."""
     if not view.opens(node):
         return draw_box(canvas, node, [_closed_block_lines(block) for block in node.blocks])
     formulas = own_formulas(node)
@@ -111,7 +111,7 @@ def _wire_results(
 def _draw_formulas(
     canvas: Canvas, node: NodeOutline, formulas: list[OwnFormula], view: View
 ) -> tuple[dict[str, End], list[EdgeTarget]]:
-    """Draw a small table for the formulas of each stage. A stage ends before a frame that must run first."""
+    """Draw a small table for the formulas of each stage. Frames run between two stages."""
     stages = _formula_stages(node, formulas)
     enter, leave = canvas.direction.enter, canvas.direction.leave
     ends: dict[str, End] = {}
@@ -136,7 +136,7 @@ def _draw_formulas(
 
 
 def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, int]:
-    """Return the number of frames on the longest path to each formula."""
+    """Return the stage of each formula: the number of frames on the longest path to the formula."""
     formulas_by_id = {formula.id: formula for formula in formulas}
     blocks = {block.id: block for block in node.blocks}
     stages: dict[str, int] = {}

@@ -29,7 +29,7 @@ from mdf_loop.public_call import public_call, public_calls
 MAX_BANDS = 100
 
 MAX_NOTEBOOK_BYTES = 200_000
-"""Largest size of a picture that a notebook shows by itself."""
+"""Maximum size in bytes of a picture that a notebook shows automatically."""
 
 
 @public_calls
@@ -37,7 +37,7 @@ MAX_NOTEBOOK_BYTES = 200_000
 class Drawing:
     """Picture of a model as DOT text. Images and pages are rendered on demand.
 
-    `read_from` are the files of the model. Saving never overwrites them.
+    `read_from` are the files of the model, which saving never overwrites.
     """
 
     dot: str
@@ -63,7 +63,7 @@ class Drawing:
         write_whole(path, lambda stream: stream.write(picture))
 
     def interactive(self) -> InteractiveDrawing:
-        """Return the interactive page for a notebook. It embeds the layout engine, which has 700 kB."""
+        """Return the interactive page for a notebook. The page embeds the layout engine of 700 kB."""
         return InteractiveDrawing(self.page)
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ def _title(graph: GraphOutline, notes: list[str]) -> str:
 
 
 def _termination_texts(graph: GraphOutline) -> tuple[str, ...]:
-    """Return when evaluations end. Over time, the frame of the passes has this text instead."""
+    """Return the termination conditions of evaluations. For a model over time, the frame has this text."""
     loops = (block.kind for node in graph.nodes for block in node.loops)
     return () if "over time" in loops else graph.termination
 
@@ -234,7 +234,7 @@ def _check_level(level: int | str | None, bands: int | None) -> int | str | None
 
 
 def _check_bands(bands: int | None) -> int | None:
-    """Return the number of bands if it is valid."""
+    """Return the number of bands, or raise an error if it is invalid."""
     if bands is not None and (type(bands) is not int or not 1 <= bands <= MAX_BANDS):
         raise InputError(
             f"the number of bands is {bands!r}"[:200],
@@ -244,14 +244,14 @@ def _check_bands(bands: int | None) -> int | None:
 
 
 def _check_depth(depth: int | None) -> int | None:
-    """Return the depth if it is valid."""
+    """Return the depth, or raise an error if it is invalid."""
     if depth is not None and (not isinstance(depth, int) or depth < 0):
         raise InputError(f"the depth is {depth!r}"[:200], hint="give a whole number from 0 on")
     return depth
 
 
 def _check_rankdir(rankdir: str) -> str | None:
-    """Return the direction if it is valid, and None for "auto"."""
+    """Return the direction, or None for "auto", or raise an error if it is invalid."""
     if isinstance(rankdir, str) and rankdir == "auto":
         return None
     if not isinstance(rankdir, str) or rankdir not in DIRECTIONS:

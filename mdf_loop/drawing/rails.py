@@ -1,7 +1,7 @@
-"""Rails of a loop frame: terminals of inputs and outputs, with the two terminals of a carried value in one row.
+"""Rails of a loop frame: terminals of inputs and outputs. Each carried value has a row with two terminals.
 
-A rail is one table, so the layout cannot reorder its rows. Both rails have the same number of rows of
-equal height, so the terminals of a carried value are on one line.
+A rail is one table, so that the layout cannot reorder its rows. Both rails have the same number of rows of
+equal height, so that both terminals of a carried value are on one line.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from mdf_loop.outline.words import delay_text, slice_text
 
 
 class Terminal(Struct, frozen=True):
-    """Row of a rail: its kind, the key of its ports, its name, and a remark below the name."""
+    """Terminal, which is a row of a rail: kind, key of its ports, name, and a remark below the name."""
 
     kind: str
     key: str
@@ -55,9 +55,9 @@ class Terminal(Struct, frozen=True):
 
 
 MAX_REMARK_LENGTH = 64
-"""Number of characters below the name of a terminal."""
+"""Maximum number of characters of a remark below the name of a terminal."""
 _LETTER_WIDTH = 7.2
-"""Width of a letter of a rail."""
+"""Width of a letter in a rail, in points."""
 
 Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
 """Left and right terminal of each row, with None on a side without a terminal."""
@@ -66,7 +66,7 @@ Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
 def rail_rows(loop: LoopOutline, view: View) -> Rows:
     """Return the rows of a loop's rails.
 
-    The order is trip count, iteration number, condition, carried values, then captures beside recorded values.
+    The order is trip count, iteration number, condition, carried values, then captures with recorded values.
     """
     detail, captures, observation = view.detail, view.captures, view.observation
     rows: list[tuple[Terminal | None, Terminal | None]] = []
@@ -93,7 +93,7 @@ def rail_rows(loop: LoopOutline, view: View) -> Rows:
 
 
 def choice_rows(choice: ChoiceOutline, detail: Detail, captures: bool) -> Rows:
-    """Return the rows of a choice's rails: the selector, then captures beside the results."""
+    """Return the rows of a choice's rails: the selector, then captures with results."""
     left_terminals = [
         _selector_terminal(choice),
         *(_capture_terminals(choice.captures, detail) if captures else []),
@@ -125,7 +125,7 @@ def tests_condition(loop: LoopOutline) -> bool:
 
 
 def argument_text(argument: ArgumentOutline) -> str:
-    """Return an expression with its value if the model fixes it: `n = 10`."""
+    """Return an expression with its value, if the value is constant: `n = 10`."""
     expression = value_text(argument.expression)
     is_literal = literal_value(expression) is not None or not isinstance(argument.expression, str)
     if argument.value is None or is_literal:
@@ -151,7 +151,7 @@ def _stop_terminal(loop: LoopOutline) -> Terminal | None:
 
 
 def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
-    """Return the left terminal of a carried value."""
+    """Return the left terminal of carried value k."""
     carried = loop.carried[k]
     initial_value = "?" if carried.initial is None else _initial_text(carried.initial)
     if detail.types and carried.initial is not None:
@@ -163,7 +163,7 @@ def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
 
 
 def _initial_text(expression: object) -> str:
-    """Return an initial value as short text."""
+    """Return an initial value as a short text."""
     return (
         shorten_name(expression, 28) if isinstance(expression, str) else value_text(expression, 28)
     )
@@ -172,7 +172,7 @@ def _initial_text(expression: object) -> str:
 def _leave_terminal(
     loop: LoopOutline, k: int, detail: Detail, observation: Observation | None
 ) -> Terminal:
-    """Return the right terminal of a carried value."""
+    """Return the right terminal of carried value k."""
     carried = loop.carried[k]
     type_text = carried.type if detail.types else ""
     remark = _ports_text(
@@ -193,7 +193,7 @@ def _recording_terminals(
 
 
 def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
-    """Yield the terminals of results that describe the run."""
+    """Yield the terminals of results that describe the run, such as the number of iterations."""
     for k, result in enumerate(loop.results):
         remark = _ports_text(result.ports, _observed_value(observation, loop, result.ports))
         yield Terminal("result", f"x{k}", result.name.replace("_", " "), remark)
@@ -237,18 +237,18 @@ def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> It
 
 
 class Rail(Struct, frozen=True):
-    """Drawn rail. The key of a terminal gives its outer and inner end."""
+    """Drawn rail, with the outer and the inner end of each terminal by key."""
 
     name: str
     outer_side: str
     inner_side: str
 
     def outer(self, key: str) -> End:
-        """Return the end outside the frame."""
+        """Return the end of a terminal outside the frame."""
         return End(self.name, f"{key}_o", self.outer_side)
 
     def inner(self, key: str, side: str = "") -> End:
-        """Return the end inside the frame."""
+        """Return the end of a terminal inside the frame."""
         return End(self.name, f"{key}_i", side or self.inner_side)
 
 
@@ -257,8 +257,8 @@ def draw_rails(
 ) -> tuple[Rail, Rail]:
     """Draw both rails of a loop or a choice.
 
-    A horizontal rail begins with the title. No edge crosses it there, while a title in the corner of the frame
-    would be crossed by edges from above.
+    A horizontal rail begins with the title, where no edge crosses the title. Edges from above would cross a
+    title in the corner of the frame.
     """
     direction = canvas.direction
     canvas.kinds.update(t.kind for pair in rows for t in pair if t is not None)
@@ -280,7 +280,7 @@ def draw_rails(
 
 
 def _vertical_rail(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:
-    """Yield the rows of a rail for left to right: one per terminal, with its sign towards the body."""
+    """Yield the rows of a rail for flow from left to right: one per terminal, with the sign at the body."""
     for terminal in terminals:
         if terminal is None:
             yield [cell("", HEIGHT=ROW_HEIGHT), cell("", WIDTH=BADGE_SIZE, HEIGHT=ROW_HEIGHT)][
@@ -296,7 +296,7 @@ def _vertical_rail(terminals: list[Terminal | None], side: int) -> Iterable[list
 def _horizontal_rail(
     terminals: list[Terminal | None], side: int, widths: list[int]
 ) -> list[list[str]]:
-    """Return the rows of a rail for top to bottom, with one column per terminal."""
+    """Return the rows of a rail for flow from top to bottom, with one column per terminal."""
     texts, signs = [], []
     for terminal, width in zip(terminals, widths, strict=True):
         if terminal is None:

@@ -1,6 +1,6 @@
 """Rendering of DOT text as svg, png or pdf.
 
-The program `dot` renders if it is installed, otherwise the pygraphviz wheel, which includes Graphviz.
+The renderer is the program `dot` if it is installed, otherwise the pygraphviz wheel, which includes Graphviz.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMATS = ("svg", "png", "pdf", "html", "dot")
 
 
 def format_of(target: str | Path) -> str:
-    """Return the format that belongs to a file's suffix.
+    """Return the picture format of a file suffix.
 
     Raises:
         UnsupportedError: The suffix is not in `FORMATS`.
@@ -81,7 +81,7 @@ def _render_with_pygraphviz(dot: str, target_format: str) -> bytes:
 
 @contextlib.contextmanager
 def _mute_stderr() -> Iterator[None]:
-    """Discard the messages of C libraries on stderr, such as fontconfig's complaints about its files."""
+    """Discard the messages of C libraries on stderr, such as warnings of fontconfig."""
     sys.stderr.flush()
     saved_descriptor = os.dup(2)
     try:

@@ -1,8 +1,8 @@
-"""Nodes that only provide a value: model inputs as pills, typed constants as short texts.
+"""Drawing of nodes that only provide a value: model inputs as pills, typed constants as short texts.
 
-Models from other systems have one node for every input and every constant. A constant is written into
-the port that reads it (`B = 2`). It has a node of its own if a loop or a choice reads it, if it is a
-result, or if several nodes share many numbers.
+Models from other systems have one node for every input and every constant. A constant is shown in the port
+that reads the constant (`B = 2`). A constant has its own node if a loop or a choice reads it, if it is a
+result, or if several nodes share a large constant.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mdf_loop.outline import GraphOutline, NodeOutline
 from mdf_loop.outline.text import shorten_name, value_text
 
 _MAX_REPEATED_NUMBERS = 16
-"""Number of elements up to which a shared constant is written at each reader."""
+"""Maximum number of elements of a shared constant that is shown at each reader."""
 MAX_NAME_LENGTH = 36
-"""Number of characters of a name in a pill."""
+"""Maximum number of characters of a name in a pill."""
 
 
 def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:

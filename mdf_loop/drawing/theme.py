@@ -1,7 +1,7 @@
-"""Colours, shapes, letters and fonts of pictures.
+"""Colours, shapes, signs and fonts of pictures.
 
-Every kind has a letter or sign besides its colour, so that a picture is readable in black and white and
-for colour-blind readers (colours after Okabe and Ito, 2008).
+Every kind has a letter or sign in addition to its colour, so that a picture is readable in black and white.
+The colours are suitable for colour-blind readers (Okabe and Ito, 2008).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WARNING = "#a40e26"
 HEADER = "#eaeef2"
 LOOP_LINE = "#0b5394"
 FRAME_FILLS = ("#f3f7fb", "#e6eff8", "#d9e6f3")
-"""Backgrounds of loop frames, outermost first. Deeper frames repeat them."""
+"""Backgrounds of nested loop frames, outermost first. Deeper frames repeat these colours."""
 
 CHOICE_LINE = "#9a6700"
 CHOICE_FILL, BRANCH_FILL = "#fdf6e3", "#fffdf7"
@@ -34,12 +34,12 @@ IMPORTED_FUNCTION_ID = "result"
 
 BIG, NORMAL, SMALL = 13, 11, 9
 ROW_HEIGHT = 40
-"""Height of a terminal in points, with room for two lines, so that both rails have equal rows."""
+"""Height of a terminal in points. It has space for two lines, so that the rows of both rails are equal."""
 BADGE_SIZE = 24
 
 
 class Mark(Struct, frozen=True):
-    """Sign on a coloured background, with its meaning in the legend."""
+    """Sign on a coloured background, with the text of its legend entry."""
 
     sign: str
     ground: str
@@ -70,7 +70,7 @@ MARKS: dict[str, Mark] = {
 
 
 class Stroke(Struct, frozen=True):
-    """Attributes of an edge, with its sample and meaning in the legend."""
+    """Attributes of an edge, with the sample and the text of its legend entry."""
 
     attributes: dict[str, str]
     sample: str
@@ -111,7 +111,7 @@ STROKES: dict[str, Stroke] = {
 
 
 class Direction(Struct, frozen=True):
-    """Sides of nodes for one reading direction."""
+    """Direction of flow, with the sides of nodes at which edges begin and end."""
 
     rankdir: str
     enter: str
@@ -125,7 +125,10 @@ class Direction(Struct, frozen=True):
         return self.rankdir == "LR"
 
     def stacking_order(self, elements: Sequence[_T]) -> Sequence[_T]:
-        """Return elements in drawing order: Graphviz stacks nodes of a left-to-right picture from below."""
+        """Return elements in drawing order.
+
+        Graphviz stacks the nodes of a left-to-right picture bottom up.
+        """
         return elements[::-1] if self.is_sideways else elements
 
 
@@ -136,7 +139,7 @@ DIRECTIONS = {
 
 
 class Detail(Struct, frozen=True):
-    """Amount of detail of a level. `rows` and `width` limit the formulas of a node.
+    """Level of detail. `rows` and `width` limit the formulas of a node.
 
     With `operators`, nodes show only their operators, and chains of operators share a box.
     """
@@ -159,6 +162,6 @@ LEVELS = (
 OPERATORS = Detail(
     "operators", frames=True, bodies=True, types=False, rows=0, width=32, operators=True
 )
-"""Level of large graphs."""
+"""Level of detail for large graphs."""
 BAND_LINE, BAND_FILL = "#d8dee4", "#fbfcfd"
 """Colours of the border and of the background of a band."""

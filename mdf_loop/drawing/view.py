@@ -1,4 +1,4 @@
-"""View that the caller requests: detail, depth, captures and collapsed nodes."""
+"""Options of a picture: detail, depth, captures and collapsed nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class View(Struct, frozen=True):
     """Options of a picture.
 
     Attributes:
-        depth: Number of nested frames that may still be opened. None for all.
+        depth: Number of further nested frames to open. None means all.
         captures: True if captured values are drawn.
         nesting: Number of frames around the current graph.
         bands: Number of bands for the operators of a large graph.
@@ -44,7 +44,7 @@ class View(Struct, frozen=True):
 
 
 def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
-    """Yield every node, with the nodes of bodies after the node that owns them."""
+    """Yield every node, with the nodes of bodies after the node that owns the bodies."""
     for node in graph.nodes:
         yield node
         for body in node.bodies:
@@ -52,7 +52,7 @@ def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
 
 
 def default_level(graph: GraphOutline) -> int:
-    """Return level 3 for small models, 2 for larger ones and 1 for the largest."""
+    """Return level 3 for small models, 2 for medium models and 1 for large models."""
     count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
     return 3 if count <= 12 else 2 if count <= 40 else 1
 

@@ -1,9 +1,9 @@
-"""Captured constants: a loop or a choice with more than a few of them has one terminal for all.
+"""Merging of captured constants: a loop or a choice with many captured constants has one terminal for all.
 
     ◇ w_1  ◇ b_1  ◇ w_2  ...        ->        ◇ 42 constants
 
-Models from other systems capture every weight of a body. Values of typed constants outside the body are
-omitted from the rails, and from all rails inside.
+Models from other systems capture every weight of a body. Typed constants outside the body are omitted from
+the rails of the frame and of all inner frames.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mdf_loop.drawing.view import View
 from mdf_loop.outline import Block, CaptureOutline, GraphOutline, NodeOutline
 
 MAX_SEPARATE_CONSTANTS = 8
-"""Number of captured constants up to which each has its own terminal."""
+"""Maximum number of captured constants that have separate terminals."""
 
 
 def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:

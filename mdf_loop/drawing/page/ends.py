@@ -1,4 +1,4 @@
-"""Ends of a node's values on a page, and the numbering of boxes and ports."""
+"""Ends of wires at a node of a page, and the numbering of boxes and ports."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ End = tuple[int, str]
 
 
 class NodeEnds(Struct):
-    """Ends of a node: where values of its ports, and of the names that its formulas read, arrive and leave.
+    """Ends of wires at a node: by input port, by output port, and by the names that formulas read.
 
-    A name may arrive in several places. A value without a port arrives at `box_id`.
+    A port or name may have several targets. `box_id` is the target of a value without a port.
     """
 
     box_id: int
@@ -25,17 +25,17 @@ class NodeEnds(Struct):
     reads: dict[str, list[End]] = field(default_factory=dict)
 
     def targets(self, port: str | None, name: str) -> list[End]:
-        """Return the ends at which a value arrives, by input port or, without one, by name in formulas."""
+        """Return the targets of a value by input port, or without an input port by its name in formulas."""
         ends = self.inputs.get(port) if port is not None else self.reads.get(name)
         return ends or [(self.box_id, "data")]
 
     def source(self, port: str) -> int:
-        """Return the number at which the value of an output port leaves."""
+        """Return the number of the source of wires from an output port."""
         return self.outputs.get(port, self.box_id)
 
 
 class Recording(Struct, frozen=True):
-    """Right terminal with a row for each iteration: its frame, its loop, and its output `node.port`."""
+    """Right terminal of recorded values: its number, its frame, its loop, and its output `node.port`."""
 
     end: int
     frame: int
@@ -44,15 +44,15 @@ class Recording(Struct, frozen=True):
 
 
 class Numbering(Struct):
-    """Numbers of all boxes and ports, and the ports at which values of the model leave.
+    """Numbering of all boxes and ports, and the ports that are sources of values of the model.
 
     Attributes:
-        level: Depth of the graph that is run.
-        depth: Depth of the graph under construction.
-        values: Ports of the graph that is run, by `node.port`.
-        loops: Frames of the graph that is run, by `node.function`.
-        recordings: Recorded values of the loops in that graph.
-        box_of_run: Box of the run that a box was joined into.
+        level: Nesting depth of the graph whose values a run observes.
+        depth: Nesting depth of the graph under construction.
+        values: Ports of the observed graph, by `node.port`.
+        loops: Frames of the observed graph, by `node.function`.
+        recordings: Recorded values of the loops in the observed graph.
+        box_of_run: Box of a run of operators, by the box of each operator in the run.
     """
 
     level: int = 1
@@ -68,7 +68,7 @@ class Numbering(Struct):
         return next(self.counter)
 
     def end(self, name: str) -> int:
-        """Return the number at which the value of `node.port` leaves."""
+        """Return the number of the source of the value `node.port`."""
         return self.box_of_run.get(self.values[name], self.values[name])
 
 
@@ -82,7 +82,7 @@ class BoxPorts:
         self.wires: list[Wire] = []
 
     def enter(self, name: str, ends: list[End], port: Port | None = None) -> End:
-        """Return the port through which a value enters, with wires from there to its targets."""
+        """Return the port through which a value enters. Add wires from the port to the targets `ends`."""
         if name not in self.left:
             template = port or Port(0, name)
             self.left[name] = replace(template, id=self.numbers.next(), passes=True)
@@ -91,7 +91,7 @@ class BoxPorts:
         return self.left[name].id, "capture" if kinds == {"capture"} else "data"
 
     def leave(self, name: str, source: int, port: Port | None = None) -> int:
-        """Return the port through which a value leaves, with a wire to it."""
+        """Return the port through which a value leaves. Add a wire from `source` to the port."""
         if name not in self.right:
             template = port or Port(0, name)
             self.right[name] = replace(template, id=self.numbers.next(), passes=True)

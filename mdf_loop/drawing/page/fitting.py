@@ -1,4 +1,4 @@
-"""Reduction of a scene for readers: runs of operators are joined, and many boxes are grouped."""
+"""Simplification of a scene: runs of operators are joined, and many boxes are grouped."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from mdf_loop.drawing.page.scene import Scene
 
 
 def simplify_scene(scene: Scene, numbers: Numbering) -> Scene:
-    """Return a scene with joined operators and groups. All of its wires must be present."""
+    """Return a scene with joined operators and groups. The scene must have all its wires."""
     return group_boxes(join_operators(scene, numbers), numbers)

@@ -1,4 +1,4 @@
-"""Loops, choices, and nodes that own several of them, as boxes that contain others."""
+"""Boxes of loops and choices, which contain the boxes of their bodies."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from mdf_loop.outline.text import shorten, shorten_name
 from mdf_loop.outline.words import headline
 
 GraphBuilder: TypeAlias = Callable[[GraphOutline], tuple[Scene, dict[str, NodeEnds]]]
-"""Function that builds the boxes of a graph."""
+"""Function that builds the scene of a graph, and the ends of its nodes by id."""
 
 MAX_NAME_LENGTH, MAX_REMARK_LENGTH, MAX_TITLE_LENGTH = 36, 44, 80
-"""Number of characters of a terminal's name, of its remark, and of a frame's title."""
+"""Maximum number of characters of a terminal's name, of its remark, and of a frame's title."""
 
 
 class FrameBuilder:
-    """Builder of the box of a loop or choice, with its ports by key of the terminal."""
+    """Builder of the box of a loop or choice. Its ports are stored by terminal key."""
 
     def __init__(self, block: Block, numbers: Numbering) -> None:
         self.block = block
@@ -54,7 +54,7 @@ class FrameBuilder:
         )
 
     def box(self, build_graph: GraphBuilder) -> Box:
-        """Return the box with everything inside it."""
+        """Return the box of the loop or choice with its inner scene."""
         number = self.numbers.next()
         if isinstance(self.block, LoopOutline):
             self._register_loop(self.block, number)
@@ -92,7 +92,7 @@ class FrameBuilder:
                 yield Wire(self.right[source].id, self.left[target].id, "back", label)
 
     def _details(self) -> Iterator[tuple[str, str]]:
-        """Yield titles and texts beside the picture: id, notes, terminals and pseudo-code."""
+        """Yield the details as titles and texts: id, notes, terminals and pseudo-code."""
         yield "id", self.block.full_name
         yield from (("note", note) for note in self.block.notes)
         if isinstance(self.block, LoopOutline):
@@ -129,7 +129,7 @@ class FrameBuilder:
     def _output_wires(
         self, outputs: tuple[OutputOutline, ...], ends: dict[str, NodeEnds]
     ) -> Iterator[Wire]:
-        """Yield wires from the body to the right rail, or from the left rail for a value that is passed through."""
+        """Yield wires to the right rail, from the body or (for a passed-through value) from the left rail."""
         for key, output in zip(self.terminals.leaving, outputs, strict=False):
             target = self.right.get(key)
             if target is None:
@@ -208,7 +208,7 @@ class FrameBuilder:
 
 
 def _merge_scenes(scenes: list[Scene]) -> Scene:
-    """Return one scene with the boxes and wires of several."""
+    """Return one scene with the boxes and wires of several scenes."""
     return Scene(
         tuple(box for scene in scenes for box in scene.boxes),
         tuple(wire for scene in scenes for wire in scene.wires),

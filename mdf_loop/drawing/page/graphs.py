@@ -1,4 +1,4 @@
-"""Scene of a graph: a box per node, wires for its edges, and pills for inputs and outputs."""
+"""Scene of a graph: boxes for nodes, wires for edges, and pills for inputs and outputs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from mdf_loop.outline import GraphOutline, NodeOutline
 from mdf_loop.outline.text import shorten_name, value_text, weight_text
 
 MAX_DETAILED_NODES = 12
-"""Number of nodes above which a graph is simplified.
+"""Maximum number of nodes of a graph that is not simplified.
 
-Imported operators become words in runs, and constants are omitted.
+In a simplified graph, imported operators are single words in runs, and constants are omitted.
 """
 
 

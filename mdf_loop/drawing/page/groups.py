@@ -1,9 +1,9 @@
-"""Groups of boxes, closed at first: by the scopes in their names if this makes no cycle, otherwise in parts.
+"""Groups of boxes, which are closed at first, by the scopes in the names of boxes.
 
     /encoder/layers.0/Mul, /encoder/layers.0/Add, /encoder/layers.1/Mul, ...
     groups layers.0, layers.1, ...
 
-A group is a box with one port for each value that enters, and one for each value that leaves.
+A group that would feed itself is split. A group is a box with one port for each value that enters or leaves.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from mdf_loop.drawing.page.scene import Box, Port, Scene, Wire
 from mdf_loop.outline.text import shorten_name
 
 MAX_BOXES = 200
-"""Number of boxes side by side above which groups are formed."""
+"""Maximum number of boxes side by side without groups."""
 MAX_PARTS = 60
-"""Number of groups and single boxes above which neighbours are merged into parts."""
+"""Maximum number of groups and single boxes. Above this number, neighbours are merged."""
 PART_SIZE = 40
-"""Number of boxes in a part."""
+"""Maximum number of boxes in a merged part."""
 MIN_GROUP_SIZE = 3
 MAX_NAME_LENGTH = 40
 _PILLS = ("input", "output")
 
 
 class _Part(Struct, frozen=True):
-    """Boxes that become a group, or a single box. `scope` is the common beginning of their ids."""
+    """Boxes of a group, or a single box. `scope` is the common beginning of their ids."""
 
     boxes: tuple[Box, ...]
     scope: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class _Part(Struct, frozen=True):
 
 
 def group_boxes(scene: Scene, numbers: Numbering) -> Scene:
-    """Return the scene, with groups if it has too many boxes."""
+    """Return the scene, with groups if it has more than `MAX_BOXES` boxes."""
     if len(scene.boxes) <= MAX_BOXES:
         return scene
     pills = tuple(box for box in scene.boxes if box.kind in _PILLS)
@@ -60,7 +60,7 @@ def group_boxes(scene: Scene, numbers: Numbering) -> Scene:
 
 
 def _flow(scene: Scene) -> nx.DiGraph:
-    """Return the graph of boxes that feed each other, without values of a pass before."""
+    """Return the directed graph of boxes and wires, without feedback wires."""
     box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
     flow = nx.DiGraph()
     flow.add_nodes_from(box.id for box in scene.boxes)
@@ -76,7 +76,7 @@ def _flow(scene: Scene) -> nx.DiGraph:
 
 
 def _group_by_scopes(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Part]:
-    """Return groups by the first differing part of names, such that no group feeds itself."""
+    """Return groups by the first part of names that differs, such that no group feeds itself."""
     scopes = {box.id: _scope(box) for box in boxes}
     parts = list(_by_scope(boxes, scopes, _common_depth([s for s in scopes.values() if s]) + 1))
     for split in (_split_by_reentry, partial(_split_by_next_scope, scopes), _split_all):
@@ -94,12 +94,12 @@ def _group_by_scopes(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Part]:
 
 
 def _common_depth(scopes: list[tuple[str, ...]]) -> int:
-    """Return the number of parts that all names begin with."""
+    """Return the number of leading parts that all names share."""
     return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*scopes, strict=False)))
 
 
 def _scope(box: Box) -> tuple[str, ...]:
-    """Return the parts of a name before the last one: encoder, layer.0 for `/encoder/layer.0/Add`."""
+    """Return the parts of a name except the last part: encoder, layer.0 for `/encoder/layer.0/Add`."""
     name = next((text for detail, text in box.details if detail == "id"), box.title)
     separator = "/" if "/" in name else "."
     return tuple(part for part in name.split(separator) if part)[:-1]
@@ -133,7 +133,7 @@ def _cyclic_groups(parts: list[_Part], flow: nx.DiGraph) -> set[int]:
 
 
 def _split_by_reentry(part: _Part, flow: nx.DiGraph) -> list[_Part]:
-    """Split a group where values leave it and return: one group for each stay."""
+    """Split a group into several if values leave the group and enter it again."""
     members = {box.id for box in part.boxes}
     reentries: dict[int, int] = {}
     for node in _topological_order(flow):
@@ -157,7 +157,7 @@ def _split_by_reentry(part: _Part, flow: nx.DiGraph) -> list[_Part]:
 def _split_by_next_scope(
     scopes: dict[int, tuple[str, ...]], part: _Part, flow: nx.DiGraph
 ) -> list[_Part]:
-    """Split a group by the next part of names."""
+    """Split a group by the next part of the names of its boxes."""
     return list(_by_scope(part.boxes, scopes, len(part.scope) + 1))
 
 
@@ -167,7 +167,7 @@ def _split_all(part: _Part, flow: nx.DiGraph) -> list[_Part]:
 
 
 def _topological_order(flow: nx.DiGraph) -> list[int]:
-    """Return boxes in the order of values, with the boxes of a cycle in sequence."""
+    """Return boxes in topological order, with the boxes of a cycle next to each other."""
     condensed = nx.condensation(flow)
     return [
         n for k in nx.topological_sort(condensed) for n in sorted(condensed.nodes[k]["members"])
@@ -178,7 +178,7 @@ def _topological_order(flow: nx.DiGraph) -> list[int]:
 
 
 def _merge_neighbours(parts: list[_Part], flow: nx.DiGraph) -> Iterator[_Part]:
-    """Yield parts with neighbours in the order of values merged, which makes no cycle."""
+    """Yield parts in topological order, with neighbours merged, so that no cycle arises."""
     part_of_box = {box.id: k for k, part in enumerate(parts) for box in part.boxes}
     part_flow = nx.DiGraph()
     part_flow.add_nodes_from(range(len(parts)))

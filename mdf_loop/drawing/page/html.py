@@ -1,8 +1,8 @@
-"""HTML text of the page. It loads nothing from outside, and names of the model cannot act in it.
+"""HTML text of the page, which loads no external files, and in which names of the model are inert.
 
 Names are JSON with escapes for `<`, `>` and `&`, so none of them ends its element. The script inserts them
 as text, never as markup. The content security policy permits the script and the styles by their hashes,
-and the worker that elkjs is. It forbids everything else.
+and the worker of elkjs. All other content is forbidden.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ABOUT = (
 """Credits on the page."""
 
 MAX_STATIC_SVG_LENGTH = 400_000
-"""Number of characters above which the picture for readers without scripts is omitted."""
+"""Maximum number of characters of the picture for readers without scripts. A larger picture is omitted."""
 
 
 def page_html(content: dict[str, Any], svg: str) -> str:
-    """Return the page of packed data. `svg` is an optional picture for readers without scripts."""
+    """Return the page with packed data. `svg` is an optional picture for readers without scripts."""
     script, picture, style = _script(), _text("picture.css"), _text("page.css")
     parts = {
         "POLICY": _policy(script, picture, style),
@@ -47,7 +47,7 @@ def page_html(content: dict[str, Any], svg: str) -> str:
 
 
 def embed_in_frame(page: str) -> str:
-    """Return a page inside a sandboxed frame for another page."""
+    """Return HTML for another page with this page in a sandboxed frame."""
     inner = html.escape(page)
     return (
         '<iframe sandbox="allow-scripts allow-downloads allow-modals" title="the model" '
@@ -64,7 +64,7 @@ def _static_image(svg: str, title: str) -> str:
 
 
 def _json(content: dict[str, Any]) -> str:
-    """Return JSON that cannot end its element."""
+    """Return JSON without characters that could end its HTML element."""
     text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -1,4 +1,4 @@
-"""Boxes of plain nodes with ports, formulas and constants. An imported node shows only its operator."""
+"""Boxes of nodes without loops: ports, formulas and constants, or the operator of an imported node."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mdf_loop.outline import ItemOutline, NodeOutline, PortOutline
 from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
 
 MAX_TITLE_LENGTH, MAX_PORT_LENGTH, MAX_FORMULA_LENGTH = 44, 28, 60
-"""Number of characters of a node's id, of a port's id, and of a formula in the picture."""
+"""Maximum number of characters of a node's id, of a port's id, and of a formula in the picture."""
 MAX_FORMULA_LINES = 6
-"""Number of lines with formulas in a box. Its details have all formulas."""
+"""Maximum number of lines with formulas in a box. The details of the box have all formulas."""
 
 
 def operator_name(node: NodeOutline) -> str:
@@ -118,7 +118,7 @@ def node_formulas(node: NodeOutline) -> Iterator[str]:
 
 
 def _plain_names(node: NodeOutline) -> Iterator[str]:
-    """Yield the names that are no formula as the value of an output port."""
+    """Yield the names of ports and items, which are not shown as formulas of output ports."""
     yield from (port.id for port in node.inputs)
     yield from (item.id for item in node.items)
     yield from (f"{IMPORTED_FUNCTION_ID}[{k}]" for k in range(len(node.outputs)))
@@ -164,7 +164,7 @@ def _read_ends(node: NodeOutline, box_ends: list[End]) -> dict[str, list[End]]:
 
 
 def node_details(node: NodeOutline) -> Iterator[tuple[str, str]]:
-    """Yield titles and texts of a node beside the picture."""
+    """Yield the details of a node as titles and texts."""
     yield "id", node.id
     if node.condition:
         yield "when", node.condition

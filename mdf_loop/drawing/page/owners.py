@@ -1,4 +1,4 @@
-"""Boxes of nodes that own graphs: one frame, or a box around frames and formulas."""
+"""Boxes of nodes that own graphs: a single frame, or a box that contains frames and formulas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mdf_loop.outline.loops import result_positions
 from mdf_loop.outline.text import shorten, shorten_name
 
 Reader = tuple[int, str, tuple[Any, ...]]
-"""End that reads expressions: its number, its stroke and the expressions."""
+"""Target of wires that reads expressions: its number, its stroke and the expressions."""
 
 
 def owner_box(
@@ -33,7 +33,7 @@ def owner_box(
     numbers: Numbering,
     build_graph: GraphBuilder,
 ) -> tuple[Box, NodeEnds]:
-    """Return the box of a node with loops or choices, or only its frame if nothing stands beside it.
+    """Return the box of a node with loops or choices, or only the frame of a node with a single frame.
 
     `outer` are the names that the node reads from outside its graph.
     """
@@ -49,7 +49,7 @@ def owner_box(
 def _single_frame_box(
     node: NodeOutline, frame: FrameBuilder, build_graph: GraphBuilder
 ) -> tuple[Box, NodeEnds]:
-    """Return the frame of a node that has nothing else."""
+    """Return the frame of a node with a single frame and no formulas."""
     box = frame.box(build_graph)
     box = replace(box, details=(*box.details, *_details_without_id(node)))
     ends = NodeEnds(box.id, outputs=_port_ends(frame))
@@ -161,7 +161,7 @@ def _inner_wires(
 
 
 def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
-    """Return the numbers at which the results at these positions leave. None stands for all of them."""
+    """Return the numbers of the sources of results, by their positions. None means all results."""
     keys = frame.terminals.results
     selected_keys = (
         keys if None in positions else [keys[k] for k in positions if k and k < len(keys)]
@@ -172,7 +172,7 @@ def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
 
 
 def _port_ends(frame: FrameBuilder) -> dict[str, int]:
-    """Return the numbers at which output ports of the node leave a frame."""
+    """Return the numbers of the sources in a frame, by output port of the node."""
     port_keys = frame.terminals.ports.items()
     return {port: frame.right[key].id for port, key in port_keys if key in frame.right}
 
@@ -183,7 +183,7 @@ def _outputs(
     formulas: list[OwnFormula],
     boxes: dict[str, Box],
 ) -> dict[str, int]:
-    """Return the number at which each output port of the node leaves."""
+    """Return the number of the source of each output port of the node."""
     outputs = {formula.id: boxes[formula.id].id for formula in formulas if formula.is_port}
     for frame in frames.values():
         outputs |= _port_ends(frame)

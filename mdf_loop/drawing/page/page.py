@@ -16,7 +16,7 @@ from mdf_loop.drawing.theme import MARKS, STROKES
 from mdf_loop.outline import GraphOutline, Observation
 
 MAX_INITIAL_BOXES = 50
-"""Number of visible boxes up to which frames are open at first."""
+"""Maximum number of visible boxes at first. Further frames are closed."""
 _VALUE_WORDS = "a value"
 
 
@@ -45,7 +45,7 @@ class Page(Struct, frozen=True):
         return embed_in_frame(self.html())
 
     def data(self) -> dict[str, Any]:
-        """Return all content of the page as plain data."""
+        """Return the content of the page as plain data for JSON."""
         numbers = Numbering(level=2 if _is_over_time(self.graph) else 1)
         scene = model_scene(self.graph, numbers)
         graph = self.graph
@@ -77,7 +77,7 @@ def _file_name(name: str) -> str:
 
 
 def _initially_open(scene: Scene, depth: int | None, collapse: frozenset[str]) -> Iterator[int]:
-    """Yield the boxes that are open at first, outer ones first, up to a number of visible boxes."""
+    """Yield the boxes that are open at first, outer boxes first, with at most `MAX_INITIAL_BOXES` visible."""
     visible_count = len(scene.boxes)
     queue = [(box, 0) for box in scene.boxes]
     for box, level in queue:
@@ -97,12 +97,12 @@ def _initially_open(scene: Scene, depth: int | None, collapse: frozenset[str]) -
 
 
 def _visible_count(inner_scene: Scene) -> int:
-    """Return the number of boxes that an open box shows. Branches open with their choice."""
+    """Return the number of boxes that an open box shows. Branches are open if their choice is open."""
     branches = (box.inner for box in inner_scene.boxes if box.kind == "branch" and box.inner)
     return len(inner_scene.boxes) + sum(len(branch.boxes) for branch in branches)
 
 
 def _node_id(box: Box) -> str:
-    """Return the id of the node of a box, or of the node that owns a frame."""
+    """Return the id of the node of a box. For a frame, it is the node that owns the frame."""
     box_id = next((text for title, text in box.details if title == "id"), "")
     return box_id.partition(".")[0] if box.kind in ("loop", "choice") else box_id

@@ -1,8 +1,8 @@
-"""Observation of a run on a page: texts of loops, values by number of their port, and tapes.
+"""Data of an observed run on a page: texts of loops, values by port number, and tapes.
 
 A tape has the values that were recorded along one axis: time steps, or iterations of a loop. Each row has
-numbers for some ports. The page follows its wires to show these values elsewhere. `places` are the
-positions of the rows among all rows. If rows are left out, the values from the row before are unknown.
+numbers for some ports. The page also shows these values at other ports along the wires. `places` are the
+positions of the rows among all rows. If rows are omitted, the values of the previous row are unknown.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from mdf_loop.outline.observation import OVER_TIME
 from mdf_loop.outline.text import value_text
 
 MAX_ROW_NUMBERS = 4
-"""Number of elements of a row that a page shows."""
+"""Maximum number of elements of a row that a page shows."""
 MAX_TAPE_ROWS = 400
-"""Number of rows of a tape, evenly spaced from the first to the last."""
+"""Maximum number of rows of a tape, evenly spaced from the first to the last."""
 
 
 def run_data(observation: Observation, numbers: Numbering) -> dict[str, Any]:
-    """Return the run as plain data."""
+    """Return the observed run as plain data for JSON."""
     loop_observations = {
         name: summary for name, summary in observation.loops.items() if name in numbers.loops
     }
@@ -74,7 +74,7 @@ def _with_unit(text: str, unit: str) -> str:
 
 
 def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[str, Any]]:
-    """Yield the tape of values over time, if there are any."""
+    """Yield the tape of values over time, if values over time exist."""
     recorded_values = {
         name: value
         for name, value in observation.values.items()
@@ -136,7 +136,7 @@ def _series(end: int, name: str, rows: Array, unit: str) -> list[Any]:
 
 
 def _json_numbers(array: Array) -> list[float | None]:
-    """Return numbers with six digits, and None for nan, infinity and texts."""
+    """Return numbers rounded to six digits, and None for nan, infinity and texts."""
     if array.dtype.kind not in "biuf":
         return [None] * len(array)
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in array.astype(np.float64)]

@@ -1,7 +1,7 @@
-"""Imported operators: a linear run is one box, and constant operators are folded into their only reader.
+"""Joining of imported operators: a linear run is one box, and constant operators are details of their reader.
 
 Mul -> Add -> Relu          one box of three lines
-Constant -> Reshape -> Add  only Add, with the others among its details
+Constant -> Reshape -> Add  the box of Add, with Constant and Reshape among its details
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mdf_loop.drawing.page.ends import Numbering
 from mdf_loop.drawing.page.scene import Box, Scene
 
 MAX_RUN_LENGTH = 8
-"""Number of operators in one box."""
+"""Maximum number of operators in one box."""
 
 
 def join_operators(scene: Scene, numbers: Numbering) -> Scene:
@@ -37,7 +37,7 @@ class _Links:
 
 
 def _fold_constant_operators(scene: Scene) -> Scene:
-    """Return the scene without the operators that depend on no input and have one reader."""
+    """Return the scene without operators that are independent of inputs and have one reader."""
     links = _Links(scene)
     boxes = {box.id: box for box in scene.boxes}
     stack = [box.id for box in scene.boxes if box.kind == "operator" and not links.sources[box.id]]
@@ -96,7 +96,7 @@ def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
 
 
 def _topological_order(scene: Scene, links: _Links) -> list[Box]:
-    """Return boxes with sources before their readers, as far as there is no cycle."""
+    """Return boxes in topological order, except for cycles."""
     boxes = {box.id: box for box in scene.boxes}
     open_sources = {n: {s for s in links.sources[n] if s in boxes} for n in boxes}
     ready = [n for n, sources in open_sources.items() if not sources]

@@ -2,7 +2,7 @@
 
 Each number belongs to one box or one port of the whole page. A wire connects two numbers: ports, or whole
 boxes. A value that crosses the side of an open box passes a port with a wire outside and wires inside. The
-page only displays names. It never looks anything up by them.
+page only displays names, and does not use names as keys.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mdf_loop.outline.text import shorten
 from mdf_loop.text_escaping import escape_control_characters, escape_to_one_line
 
 MAX_TEXT_LENGTH = 4000
-"""Number of characters above which a page has only the beginning of a text."""
+"""Maximum number of characters of a text. A page has only the beginning of a longer text."""
 
 
 class Port(Struct, frozen=True):
-    """Place where values enter or leave a box. `passes` is True if the value that leaves is the value that came."""
+    """Port at a side of a box. `passes` is True if the outgoing value is equal to the incoming value."""
 
     id: int
     name: str = ""
@@ -30,7 +30,7 @@ class Port(Struct, frozen=True):
 
 
 class Wire(Struct, frozen=True):
-    """Connection that carries a value. `kind` is a stroke of the legend."""
+    """Wire that carries a value. `kind` is the name of a stroke in the legend."""
 
     source: int
     target: int
@@ -39,13 +39,13 @@ class Wire(Struct, frozen=True):
 
 
 class Box(Struct, frozen=True):
-    """Node, or a box that contains others (`inner`).
+    """Box of a node, or of a frame that contains other boxes (`inner`).
 
     Attributes:
         left: Ports on the left. `left[k]` and `right[k]` are in one row.
         right: Ports on the right.
-        back: Wires from a right port to a left port through the inside.
-        details: Titles and texts that are displayed beside the picture.
+        back: Wires from a right port to a left port inside the box.
+        details: Titles and texts that are shown beside the picture.
     """
 
     id: int
@@ -67,7 +67,7 @@ class Box(Struct, frozen=True):
 
     @property
     def ends(self) -> Iterator[int]:
-        """Numbers at which a wire can reach the box."""
+        """Numbers of the box and of its ports, which are the possible ends of wires."""
         yield self.id
         yield from (port.id for port in self.ports)
 
@@ -80,7 +80,7 @@ class Scene(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """Number of boxes, including boxes inside others."""
+        """Number of boxes, including nested boxes."""
         return sum(1 + (box.inner.count if box.inner else 0) for box in self.boxes)
 
 
@@ -88,7 +88,7 @@ class Scene(Struct, frozen=True):
 
 
 def pack_scene(scene: Scene) -> dict[str, Any]:
-    """Return the scene as plain data with short keys, without empty entries."""
+    """Return the scene as plain data for JSON with short keys, without empty entries."""
     return {
         "b": [_pack_box(box) for box in scene.boxes],
         "w": [_pack_wire(wire) for wire in scene.wires],

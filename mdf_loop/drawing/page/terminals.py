@@ -1,4 +1,4 @@
-"""Terminals of a loop's or choice's rails: the values that they take and give, by key of the terminal.
+"""Terminals in the rails of a loop or choice, with the values that enter and leave, by terminal key.
 
     for i in range(n): x' = f(x, a)        # M, cond, carried, captured
 
@@ -24,11 +24,11 @@ from mdf_loop.outline import Block, CaptureOutline, ChoiceOutline, LoopOutline
 from mdf_loop.outline.text import value_text
 
 FULL_VIEW = View(LEVELS[-1])
-"""View of the highest level, as a page has all of its content."""
+"""View of the highest level, because a page has the whole content of a model."""
 
 
 class InputTerminal(Struct, frozen=True):
-    """Terminal of the left rail that reads expressions of the surroundings."""
+    """Terminal of the left rail that reads expressions of outer values."""
 
     key: str
     expressions: tuple[Any, ...]
@@ -36,7 +36,7 @@ class InputTerminal(Struct, frozen=True):
 
 
 class Terminals(Struct, frozen=True):
-    """Rails of a block, and their connections outside and inside.
+    """Terminals of a block, and their connections to values outside and inside.
 
     Attributes:
         rows: Left and right terminals of each row.
@@ -45,7 +45,7 @@ class Terminals(Struct, frozen=True):
         results: Keys of the right terminals by position of the result.
         inner: Key of the left terminal and stroke of each name in the body.
         leaving: Keys of the right terminals in the order of the body's outputs.
-        back: Right key, left key and label of each value for a later iteration.
+        back: Right key, left key and label of each value that a later iteration reads.
     """
 
     rows: Rows
@@ -143,5 +143,5 @@ def _capture_keys(captures: tuple[CaptureOutline, ...]) -> dict[str, tuple[str, 
 
 
 def _keys_by_port(pairs: Any) -> list[tuple[str, str]]:
-    """Return output ports with the key of their terminal."""
+    """Return pairs of an output port and the key of its terminal."""
     return [(port, key) for ports, key in pairs for port in ports]
