@@ -4,8 +4,8 @@ A client of Dask that cannot connect waits, logs tracebacks and leaves objects b
 print warnings. So these checks come first, and each ends in one error:
 
     check_address      the text of the address, without a connection
-    check_listener     the program that listens there: a scheduler greets whoever connects
-    check_scheduler    the kind of Dask server that listens there, by the connection of Dask itself
+    check_listener     the program at the address, by the greeting of a scheduler
+    check_scheduler    the kind of Dask server at the address, by Dask's own connection
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ SCHEDULER_TIMEOUT_SECONDS = 10.0
 """Seconds to wait for the answer of a scheduler."""
 
 SILENCE_SECONDS = 1.0
-"""Seconds without a greeting after which the listener is tried as a web server, which waits for a request."""
+"""Seconds without a greeting after which an HTTP request tests for a web server."""
 
 POLL_SECONDS = 0.1
-"""Seconds between two looks at what is awaited."""
+"""Seconds between two checks for an awaited event."""
 
 _MAX_GREETING_BYTES = 1 << 20
 """Bound on the size of a greeting. A greeting of Dask begins with its size, as an integer of 64 bits.
@@ -92,7 +92,7 @@ def _check_certificates(address: str) -> None:
     """Check that Dask's configuration names certificates.
 
     Raises:
-        InputError: It names none.
+        InputError: The configuration has no certificates.
     """
     security = import_library("distributed.security").Security()
     if not (security.tls_ca_file and security.tls_client_cert):
@@ -109,11 +109,11 @@ def _check_certificates(address: str) -> None:
 def check_listener(address: str) -> None:
     """Check that a program listens at an address, and greets as Dask does.
 
-    A scheduler that was started at the same time may need a moment: a refused connection is tried again.
+    A refused connection is tried again, since a scheduler may still be starting.
     A tls:// address has no greeting. Addresses of other schemes are not checked here.
 
     Raises:
-        InputError: Nothing listens there, or another program does.
+        InputError: No program listens at the address, or a program other than Dask.
     """
     scheme = address.partition("://")[0]
     if scheme not in ("tcp", "tls"):
@@ -145,7 +145,7 @@ def _connection(address: str, deadline: float) -> socket.socket:
     """Return a connection to an address.
 
     Raises:
-        InputError: Nothing listens there until the deadline, or there is no such host.
+        InputError: No program listens at the address until the deadline, or the host does not exist.
     """
     endpoint = _host_and_port(address)
     while True:
@@ -161,7 +161,7 @@ def _connection(address: str, deadline: float) -> socket.socket:
 
 
 def _answer_to_web_request(address: str, deadline: float) -> bytes | None:
-    """Return the first bytes that a web server answers, or None without an answer."""
+    """Return the first bytes of a web server's answer, or None without an answer."""
     with _connection(address, deadline) as connection:
         try:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -171,7 +171,7 @@ def _answer_to_web_request(address: str, deadline: float) -> bytes | None:
 
 
 def _received(connection: socket.socket, deadline: float) -> bytes | None:
-    """Return the first eight bytes of a connection: None if none came in time, fewer if it was closed."""
+    """Return the first eight bytes of a connection, or fewer if it is closed, or None after the deadline."""
     received = b""
     while len(received) < 8:
         remaining = deadline - time.monotonic()
@@ -182,7 +182,7 @@ def _received(connection: socket.socket, deadline: float) -> bytes | None:
             part = connection.recv(8 - len(received))
         except TimeoutError:
             break
-        except OSError:  # the other side has closed the connection
+        except OSError:  # the other side closed the connection
             part = b""
         if not part:
             return received
@@ -191,7 +191,7 @@ def _received(connection: socket.socket, deadline: float) -> bytes | None:
 
 
 def _is_greeting(received: bytes) -> bool:
-    """Return True if these may be the first bytes of a greeting of Dask."""
+    """Return True if the bytes may be the beginning of a greeting of Dask."""
     return len(received) == 8 and 0 < int.from_bytes(received, "little") < _MAX_GREETING_BYTES
 
 
@@ -202,7 +202,7 @@ def check_scheduler(address: str) -> None:
     """Check that a scheduler listens at an address, by the protocol of Dask.
 
     Raises:
-        InputError: Another server of Dask listens there, or none that answers.
+        InputError: Another server of Dask listens at the address, or no server answers.
     """
     import asyncio  # its import takes a while
 
@@ -217,7 +217,7 @@ def check_scheduler(address: str) -> None:
 
 
 async def _kind_of_server(address: str) -> Any:
-    """Return the kind that a server of Dask says it is."""
+    """Return the kind that a server of Dask reports."""
     import asyncio
 
     distributed = import_library("distributed")

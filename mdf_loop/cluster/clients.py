@@ -6,8 +6,8 @@
     with connect(client) as connection:               the given client, which stays open
 
 Processes and jobs end with the block that started them. Processes of this machine and their scheduler
-connect by TLS, with a key that exists for this block only: on a machine with several users an open
-scheduler would run the code of each of them.
+connect by TLS, with a key that exists only for the block. On a machine with several users, an open
+scheduler would run code of all of them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Connection:
 
     Attributes:
         client: `distributed.Client` of the cluster.
-        deadline: Value of `time.monotonic` at which the work on the cluster has to end, or None.
+        deadline: Value of `time.monotonic` at which the work on the cluster must end, or None.
     """
 
     def __init__(self, client: Any, processes: WorkerProcesses | None = None) -> None:
@@ -70,10 +70,10 @@ class Connection:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
     def check(self) -> None:
-        """Check that the processes of this machine can start, if the cluster is made of them.
+        """Check that the processes of this machine can start, if the cluster consists of such processes.
 
         Raises:
-            RunError: They cannot start.
+            RunError: The processes cannot start.
         """
         if self._processes is not None:
             self._processes.check()
@@ -82,11 +82,11 @@ class Connection:
 class Connecting:
     """Thread that opens a connection to a cluster, holds it and closes it.
 
-    The main thread does other things meanwhile, and reacts to signals.
+    Meanwhile, the main thread continues and reacts to signals.
 
     Args:
         cluster: Number of processes, address, file or client of a cluster.
-        is_stopped: Function that returns True if the connection is not needed any more.
+        is_stopped: Function that returns True if the connection is no longer needed.
         head_start: Seconds to wait for `begin` before the connection is opened.
     """
 
@@ -101,7 +101,7 @@ class Connecting:
         self._thread.start()
 
     def begin(self) -> None:
-        """Let the connection be opened now."""
+        """Start opening the connection now."""
         self._may_begin.set()
 
     def connection(self, report: Callable[[], object] = lambda: None) -> Connection | None:
@@ -121,7 +121,7 @@ class Connecting:
         return None
 
     def close(self, seconds: float) -> None:
-        """Close the connection. Wait for its end for at most so many seconds."""
+        """Close the connection, and wait at most `seconds` for its end."""
         self._is_over.set()
         self.begin()
         self._thread.join(seconds)
@@ -141,7 +141,7 @@ class Connecting:
 
 @contextmanager
 def connect(cluster: Any, time_limit: float | None = None) -> Iterator[Connection]:
-    """Yield a connection to a cluster. Processes and jobs that were started for it end afterwards.
+    """Yield a connection to a cluster. Processes and jobs that were started for it end with the context.
 
     Args:
         cluster: Number of processes, address, file or client of a cluster.
@@ -210,11 +210,11 @@ def _is_address(cluster: Any) -> bool:
 
 
 class _StoppedError(Exception):
-    """Exception that ends the opening of a connection that is not needed any more."""
+    """Signal that stops the opening of a connection that is no longer needed."""
 
 
 def _check_needed(is_stopped: Callable[[], bool]) -> None:
-    """Raise _StoppedError if the connection is not needed any more."""
+    """Raise _StoppedError if the connection is no longer needed."""
     if is_stopped():
         raise _StoppedError
 
@@ -234,7 +234,9 @@ def _open_connection(cluster: Any, is_stopped: Callable[[], bool]) -> Iterator[C
     if isinstance(cluster, distributed.Client):
         yield Connection(cluster)
         return
-    logger = logging.getLogger("distributed.batched")  # it logs the end of every connection
+    logger = logging.getLogger(
+        "distributed.batched"
+    )  # this logger reports the end of every connection
     logger.setLevel(logging.ERROR)
     if is_whole(cluster):
         with _local_connection(distributed, int(cluster), is_stopped) as connection:
@@ -295,10 +297,10 @@ def _local_connection(
 
 
 def _temporary_security(distributed: Any) -> Any:
-    """Return a certificate and a key that exist in memory only.
+    """Return a TLS certificate and key that exist only in memory.
 
     Raises:
-        InputError: The library that makes them is missing.
+        InputError: The library for certificates is missing.
     """
     try:
         return distributed.Security.temporary()

@@ -33,13 +33,13 @@ _EXCLUDED_ARGUMENTS = {
     *("worker_class", "security", "n_workers", "project", "env_extra", "extra", "header_skip"),
     *("job_extra", "host", "dashboard_address"),
 }
-"""Arguments that are Python objects, that this program sets, or that have another name now."""
+"""Arguments that are Python objects, that are set by this program, or that are deprecated."""
 
 _EXAMPLE = "see docs/how-to/run-on-a-cluster.md for an example"
 
 
 class ClusterFile(Struct, frozen=True):
-    """Content of a cluster file: `kind` is `slurm` or `ssh`, `arguments` are those of its Dask class."""
+    """Content of a cluster file: its `kind`, `slurm` or `ssh`, and the arguments of the Dask class."""
 
     path: Path
     kind: str
@@ -113,7 +113,7 @@ def _check_keys(path: Path, kind: str, arguments: Mapping[str, Any]) -> None:
 
 
 def _allowed_arguments(kind: str) -> set[str]:
-    """Return the arguments of a class, and of the classes that it passes them to, that a file can set."""
+    """Return the names of arguments that a file can set, for a class and its job classes."""
     cluster_class: Any = _CLASSES[kind]()
     if kind == "ssh":
         return _argument_names(cluster_class) - _EXCLUDED_ARGUMENTS

@@ -1,4 +1,4 @@
-"""Environment of a process that affects its numbers besides the model. Workers with another one are refused."""
+"""Versions and processor type that affect the numbers of a process. Workers with other ones are refused."""
 
 from __future__ import annotations
 

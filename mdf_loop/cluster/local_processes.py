@@ -1,12 +1,12 @@
-"""Worker processes of this machine for one scheduler, which are started again when they end.
+"""Worker processes of this machine for one scheduler, which are restarted when they end.
 
     with WorkerProcesses(address, security, count=2, is_connected=...) as processes:
         ...
         processes.check()          raises an error if no process can start
 
-A thread watches the processes. Each of them is a program of its own (`worker_process`), so that the
-user's script is not executed again, and leads its own session, so that a Ctrl-C on the terminal does
-not reach it. When the block ends, they are killed: they hold nothing that is still needed.
+A thread watches the processes. Each process is a separate program (`worker_process`), so the user's script
+is not executed again. Each process leads its own session, so Ctrl-C on the terminal does not reach it. At
+the end of the context, the processes are killed, since they hold no data that is still needed.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from mdf_loop.errors import RunError
 from mdf_loop.memory_limit import usual_limit
 
 WORKER_COMMAND = (sys.executable, "-m", "mdf_loop.cluster.worker_process")
-"""Command of a process."""
+"""Command line of a worker process."""
 
 PRELOAD_MODULE = "mdf_loop.api.cluster_job"
 """Module that each process imports before it accepts tasks."""
 
 START_TIMEOUT_SECONDS = 120.0
-"""Seconds without a connected process after which starting is given up."""
+"""Seconds without a connected process after which the start counts as failed."""
 
 _MAX_OWN_EXITS = 3
-"""Number of processes in a row that may exit by themselves while no process is connected."""
+"""Number of consecutive processes that may exit by themselves while no process is connected."""
 
 _WATCH_SECONDS = 0.1
-"""Seconds between two looks at the processes."""
+"""Seconds between two checks of the processes."""
 
 _SHORT_LIFE_SECONDS = 5.0
-"""A process that lived for a shorter time is started again after a delay, which doubles each time."""
+"""Lifetime in seconds below which a process is restarted with a delay, which doubles each time."""
 
 _FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.1, 2.0
 
@@ -70,7 +70,7 @@ replace Dask's reactions to a lack of memory by the memory limit of the run.
 
 
 class _Slot(Struct):
-    """Place of one process: the process that runs there, and when the next one may start."""
+    """Slot for one process: its current process, and the earliest start time of the next one."""
 
     number: int
     process: subprocess.Popen[bytes] | None = None
@@ -130,7 +130,7 @@ class WorkerProcesses:
         """Check that processes can start.
 
         Raises:
-            RunError: They end before they are connected, or none is connected for too long.
+            RunError: The processes end before they connect, or no process connects for too long.
         """
         if self._failure is not None:
             raise self._failure
@@ -138,7 +138,7 @@ class WorkerProcesses:
     # --- the watching thread ----------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Start each process, and start another one in the place of one that has ended."""
+        """Start each process, and restart processes that have ended."""
         while not self._is_closing.is_set() and self._failure is None:
             if self._is_connected():
                 self._last_connected, self._own_exits = time.monotonic(), 0
@@ -148,7 +148,7 @@ class WorkerProcesses:
             self._is_closing.wait(_WATCH_SECONDS)
 
     def _renew(self, slot: _Slot) -> None:
-        """Start a process in a slot without one."""
+        """Start a process in a slot without a running process."""
         now = time.monotonic()
         if slot.process is not None:
             if (code := slot.process.poll()) is None:
@@ -159,7 +159,7 @@ class WorkerProcesses:
             slot.process = self._start(slot)
 
     def _note_end(self, slot: _Slot, code: int, now: float) -> None:
-        """Note how the process of a slot has ended, and when the next one may start."""
+        """Record how the process of a slot ended, and the earliest start time of the next one."""
         slot.process = None
         is_short = now - slot.started < _SHORT_LIFE_SECONDS
         slot.short_lives = slot.short_lives + 1 if is_short else 0
@@ -172,7 +172,7 @@ class WorkerProcesses:
             self._last_end = _signal_name(-code)
 
     def _start(self, slot: _Slot) -> subprocess.Popen[bytes]:
-        """Return a new process, which has its settings."""
+        """Start a process, send its settings, and return it."""
         self._start_count += 1
         with open(self._error_file(slot), "wb") as error_file:
             process = subprocess.Popen(
@@ -243,9 +243,9 @@ class WorkerProcesses:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a process: that of this process, after the settings of Dask's nannies.
+    """Return the environment variables of a process: Dask's settings, overridden by those of this process.
 
-    These limit the threads of numerical libraries to one.
+    Dask's settings limit the threads of numerical libraries to one.
     """
     import dask
 

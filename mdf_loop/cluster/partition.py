@@ -3,8 +3,8 @@
     Partition.of((100, 100), chunk=40, block=1000)      chunks of 40, 40, 20 in each row of a grid
                                                         blocks: the first chunk, then 75 chunks each
 
-A member is one index along all leading axes: of a sweep or a grid, then of trials. The last axis changes
-fastest. A chunk is a box of members with one axis cut, so that a store can have such chunks. The first
+Members are numbered along all leading axes: those of a sweep or a grid, then trials. The last axis changes
+fastest. A chunk is a box of members that divides one axis, so a store can have the same chunks. The first
 block is one chunk, whose duration predicts the duration of the others.
 """
 
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 
 class MemberBlock(Struct, frozen=True):
-    """Members from `first` to before `last`, with the number of the block."""
+    """Block of members from `first` to before `last`."""
 
     number: int
     first: int
@@ -34,7 +34,7 @@ class Partition(Struct, frozen=True):
     """Partition of members with axes of this `shape` into chunks and blocks.
 
     Attributes:
-        axis: Axis that chunks cut. A chunk has one index of earlier axes, and all indices of later axes.
+        axis: Axis that is divided into chunks. A chunk has one index of earlier axes, and all of later axes.
         chunk_extent: Number of indices of that axis in a chunk.
         chunks: Number of chunks in a block.
     """
@@ -98,7 +98,7 @@ Box = tuple[slice, ...]
 
 
 def boxes(shape: tuple[int, ...], first: int, last: int) -> Iterator[Box]:
-    """Yield members from `first` to before `last` as boxes of indices along axes, in order."""
+    """Yield the members from `first` to before `last` as boxes of indices along axes, in order."""
     if first >= last:
         return
     if len(shape) == 1:

@@ -22,7 +22,7 @@ from mdf_loop.errors import RunError
 from mdf_loop.stopped_by import StopReason
 
 SCHEDULER_LOSS_SECONDS = 10.0
-"""Seconds without a scheduler after which it counts as gone."""
+"""Seconds without a connection after which the scheduler counts as ended."""
 
 _ITEMS_PER_WORKER = 2
 """Number of items per worker that are submitted at once."""
@@ -93,7 +93,7 @@ class Tasks(Generic[T, R]):
         return self._client.submit(_unpack, self._pickled, pure=False)
 
     def has_workers(self) -> bool:
-        """Return True if a worker is connected, as far as the client knows."""
+        """Return True if the client knows of a connected worker."""
         return self._workers > 0 or self._count_workers() > 0
 
     def _count_workers(self) -> int:
@@ -130,7 +130,7 @@ class Tasks(Generic[T, R]):
         if future.status == "error":
             return self._failed_outcome(future.exception(), item, death_count)
         self._check_scheduler()
-        self._submit(item, death_count)  # the result was lost with its worker
+        self._submit(item, death_count)  # the worker ended before the result was fetched
         return None
 
     def _failed_outcome(self, error: Exception, item: T, death_count: int) -> Outcome[T, R] | None:

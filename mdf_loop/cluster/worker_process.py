@@ -1,6 +1,6 @@
 """Program of a worker process of this machine: `python -m mdf_loop.cluster.worker_process`.
 
-It reads its settings from standard input as JSON, so that the key of the cluster stands neither on a
+The process reads its settings from standard input as JSON, so that the key of the cluster is neither on a
 command line nor in a file:
 
     address       address of the scheduler
@@ -9,7 +9,7 @@ command line nor in a file:
     config        settings of Dask
     arguments     further arguments of `distributed.Worker`
 
-The process ends when its scheduler has ended.
+The process ends after its scheduler.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 
 async def _serve(settings: dict[str, Any]) -> None:
-    """Accept tasks of the scheduler until it ends."""
+    """Run tasks of the scheduler until the scheduler ends."""
     distributed: Any = importlib.import_module("distributed")
     security = distributed.Security(**settings["security"])
     worker = distributed.Worker(settings["address"], security=security, **settings["arguments"])
@@ -32,7 +32,7 @@ async def _serve(settings: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run a worker."""
+    """Run a worker process with the settings from standard input."""
     settings = json.load(sys.stdin)
     import dask
     import distributed

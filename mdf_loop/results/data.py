@@ -68,8 +68,8 @@ class Results(Outputs):
         the rows are those that the loop of each member or trial recorded, in the order of the members.
 
         Raises:
-            KeyError: no output is meant, or several.
-            InputError: the output has neither an axis of time nor lengths.
+            KeyError: No output matches, or several outputs match.
+            InputError: The output has neither an axis of time nor lengths.
         """
         full = self.full_name(name)
         front = [axis.name for axis in self.axes_of(full)]
@@ -136,7 +136,7 @@ class Results(Outputs):
         an array is a column, such as `cell.v[0]`. The units are in `.attrs["units"]`.
 
         Raises:
-            InputError: an output is no array.
+            InputError: An output is not an array.
         """
         from mdf_loop.results.frame import to_frame
 

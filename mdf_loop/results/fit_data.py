@@ -43,7 +43,7 @@ class Curve:
         output: Name of the output.
         time: Time of each row of the model.
         fitted: Rows of the model.
-        time_unit: Unit of the time. Empty where steps are counted.
+        time_unit: Unit of the time, or "" for step numbers.
         observed_at: Time of each row of the data.
         observed: Rows of the data.
         residuals: Rows of the model minus rows of the data.
@@ -82,8 +82,8 @@ class FitData:
 
     Attributes:
         estimates: Value of each free parameter.
-        standard_errors: Standard error of each estimate. Infinite where the data say nothing, empty where
-            standard errors cannot be computed.
+        standard_errors: Standard error of each estimate, or infinity if the data do not determine the
+           parameter. Empty if standard errors cannot be computed.
         intervals: Limits of the 95 % confidence interval of each estimate.
         parameters: Name of each row of `covariance`: `cell.a`, or `net.W[0,1]`.
         covariance: Covariance matrix of the estimates.
@@ -151,7 +151,7 @@ class FitData:
 
     @property
     def correlations(self) -> Array:
-        """Correlation matrix of the estimates, from -1 to 1. nan where the covariance is unknown."""
+        """Correlation matrix of the estimates, from -1 to 1, with nan for unknown covariances."""
         errors = np.sqrt(np.diag(self.covariance))
         with np.errstate(all="ignore"):
             correlations: Array = self.covariance / np.outer(errors, errors)

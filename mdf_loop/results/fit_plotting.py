@@ -22,10 +22,10 @@ from mdf_loop.results.figures import Plot, axis_label, shorten, styled_figure
 from mdf_loop.results.fit_data import Curve, Distribution, FitData
 
 MAX_DRAWN_ELEMENTS = 10
-"""Number of elements that are drawn of a larger output, evenly spaced."""
+"""Maximum number of drawn elements of an output. Of a larger output, evenly spaced elements are drawn."""
 
 MODEL_COLOUR, DATA_COLOUR = "#b2182b", "0.45"
-"""Colours of the model and of the data, if one element of each is drawn."""
+"""Colours of the model and the data in a panel with a single element."""
 
 
 def plot_fit(fit: FitData, path: str | Path | None, title: str) -> Figure:

@@ -84,7 +84,7 @@ def _format_number(number: float, error: float) -> str:
     return f"{number:.{min(max(digits, 6), 15)}g}"
 
 
-# --- how well it fits -----------------------------------------------------------------------------
+# --- quality of the fit -------------------------------------------------------------------------
 
 
 def _quality(fit: FitData) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _bins_text(distribution: Distribution) -> str:
     return f"{len(distribution.observed)}{suffix}"
 
 
-# --- what to know ---------------------------------------------------------------------------------
+# --- remarks ------------------------------------------------------------------------------------
 
 
 def _remarks(fit: FitData) -> Iterator[str]:

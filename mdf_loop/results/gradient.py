@@ -17,7 +17,7 @@ from mdf_loop.text_escaping import escape_to_one_line
 
 @dataclass(frozen=True, slots=True)
 class GradientCheck:
-    """Result of a comparison of derivatives with central differences.
+    """Comparison of derivatives with central differences.
 
     Attributes:
         elements: Number of compared elements.
@@ -36,14 +36,14 @@ class GradientCheck:
 class Gradient(Mapping[str, Array]):
     """Derivatives of a number with respect to parameters and inputs, each an array of the shape of its parameter.
 
-    For a sweep, all arrays have an axis of members in front.
+    In a sweep, all arrays have a leading axis of members.
 
     Attributes:
         value: Value of the differentiated number.
         arrays: Derivatives by the names that the caller requested.
         seed: Seed of the random numbers, which are constant under differentiation.
         native: For each loop, whether it ran as machine code.
-        check: Comparison with central differences, if the caller requested one.
+        check: Comparison with central differences, or None if it was not requested.
     """
 
     value: float | Array

@@ -1,7 +1,7 @@
 """JSON text of results. Arrays become lists in blocks while they are written.
 
-to_json_types({"data": np.array([1.0, nan])})       {"data": [1.0, "nan"]}
-"".join(json_chunks(...))                           '{"data": [1.0, "nan"]}'
+to_json_types({"data": np.array([1.0, nan])})       ->  {"data": [1.0, "nan"]}
+"".join(json_chunks(...))                           ->  '{"data": [1.0, "nan"]}'
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mdf_loop.run.recording.labels import coordinates
 from mdf_loop.run.recording.ticks import Ticks
 
 BLOCK_BYTES = 1 << 18
-"""Bytes of an array that become a list at once. The list is about ten times as large."""
+"""Bytes of an array that are converted to a list at once. The list is about ten times as large."""
 
 
 def to_json_types(content: Any) -> Any:

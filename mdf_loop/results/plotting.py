@@ -5,7 +5,7 @@
     11 .. 20         a line for each element, coloured by its index in the array
     more             an image: time to the right, elements upwards, values as colours
     a sweep          a panel for each element with a line for each member, coloured by the swept value
-    5 booleans       and more, elements or members: marks where they are true, as a raster of spikes
+    5 and more booleans  (elements or members) a mark at each time of True, as in a spike raster
 
 A figure has 12 panels at most. A line below them names the outputs without a panel.
 """
@@ -51,11 +51,11 @@ MAX_LEGEND_ENTRIES = 10
 MAX_BOOLEAN_LINES = 4
 """Number of boolean elements above which they are drawn as marks instead of lines."""
 MAX_TRACES = 200
-"""Number of members of a sweep, or of trials, that are drawn of a larger number, evenly spaced."""
+"""Maximum number of drawn members of a sweep, or trials. Of a larger number, evenly spaced ones are drawn."""
 MAX_VECTOR_POINTS = 20_000
-"""Number of points above which a line is drawn as pixels in an svg or pdf file.
+"""Number of points above which a line in an svg or pdf file is drawn as pixels.
 
-Viewers could not open such a file with vector lines.
+Viewers cannot open files with so many points as vector graphics.
 """
 
 
@@ -268,7 +268,7 @@ def _draw(ax: Axes, panel: _Panel, time: Array, swept: Labelled | None) -> None:
 
 
 def _is_raster_of_members(panel: _Panel) -> bool:
-    """Return True if the panel draws a row of marks for each member or trial, at the times where it is true."""
+    """Return True if the panel draws one row of marks for each member or trial."""
     return bool(panel.array.dtype == bool) and len(panel.array) > MAX_BOOLEAN_LINES
 
 
@@ -298,7 +298,7 @@ def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
 
 
 def _has_isolated_point(values: Array) -> bool:
-    """Return True if a value has no neighbour to draw a line to, as where rows have different lengths."""
+    """Return True if a value has no finite neighbour to draw a line to, as at the end of shorter rows."""
     is_finite = np.pad(np.isfinite(values), 1)
     return bool((is_finite[1:-1] & ~is_finite[:-2] & ~is_finite[2:]).any())
 
@@ -319,12 +319,12 @@ def _label_values(ax: Axes, panel: _Panel) -> None:
 
 
 def _colour_bar(ax: Axes, colours: ScalarMappable, label: str) -> Any:
-    """Add a colour bar beside a panel without making the panel narrower than others."""
+    """Add a colour bar beside a panel without changing the panel's width."""
     return ax.figure.colorbar(colours, cax=ax.inset_axes((1.02, 0, 0.02, 1)), label=label)
 
 
 def _draw_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None:
-    """Draw a line for each member of a sweep, or for some of many trials."""
+    """Draw a line for each member of a sweep, or for evenly spaced members of many."""
     members = np.unique(np.linspace(0, len(panel.array) - 1, MAX_TRACES).astype(int))
     rows = panel.array[members, :, 0].astype(np.float64)
     swept = replace(swept, array=swept.array[members])
@@ -368,7 +368,7 @@ def _draw_marks_of_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled
 
 
 def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
-    """Draw a mark for each element and time where it is true. The size of marks is independent of the number of steps."""
+    """Draw a mark for each element and time of True. The mark size is independent of the number of steps."""
     (array,) = panel.array
     steps, elements = np.nonzero(array)
     ax.plot(

@@ -1,4 +1,4 @@
-"""Result files. A new format is one function here and one line in `FORMATS`.
+"""Writers of result files. A new format is one function here and one line in `FORMATS`.
 
 Each format writes all outputs and the coordinates of their axes. `.npz`, `.h5`, `.nc` and `.zarr` preserve
 every dtype (bfloat16 as float32, which holds it exactly). `.json` names the dtype. `.csv` has as many
@@ -49,7 +49,7 @@ _CSV_BLOCK_ROWS = 4096
 MAX_CSV_ELEMENTS = 64
 """Number of elements up to which a swept array is written to a csv file.
 
-All rows of a member repeat these elements.
+Each row of a member repeats these elements.
 """
 
 Writer: TypeAlias = Callable[[Outputs, Path], None]
@@ -75,7 +75,7 @@ def _json(results: Outputs, stream: BinaryIO) -> None:
 def _csv(results: Outputs, stream: BinaryIO) -> None:
     """Write one row per position along the axes. Outputs without an axis are repeated in all rows.
 
-    Cells beyond the end of a shorter row are empty.
+    Cells of padding are empty.
     """
     outputs, row_lengths = variables(results), lengths(results)
     used = {dim for labelled in outputs for dim in labelled.dims}

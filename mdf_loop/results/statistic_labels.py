@@ -48,7 +48,7 @@ _NOT_RESPONSES = ("time", "trial")
 
 
 def response_labels(results: Outputs) -> list[str]:
-    """Return the labels of the responses that statistics are grouped by. Empty without grouping."""
+    """Return the labels of the responses that statistics are grouped by, or no labels without grouping."""
     axis = response_axis(results)
     if axis is None:
         return []
@@ -63,7 +63,7 @@ def is_histogram(results: Outputs, name: str) -> bool:
 
 
 def element_labels(results: Outputs, name: str, shape: Sequence[int]) -> list[str]:
-    """Return the label of each element behind the swept axes: its response, and its quantile or bin.
+    """Return the label of each element after the swept axes: its response, and its quantile or bin.
 
     Elements of outputs that are not statistics are labelled with their index: `[0]`, `[1,0]`. A single
     number has an empty label.

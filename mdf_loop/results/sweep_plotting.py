@@ -42,7 +42,7 @@ MAX_MARKED_POINTS = 40
 class SweptAxis(Struct, frozen=True, eq=False):
     """Axis of a plot: its label, the positions of the members, and tick labels.
 
-    Tick labels are given if the swept values do not rise or fall steadily, and cannot be positions.
+    Tick labels replace the swept values if these are not monotonic, and therefore cannot be positions.
     """
 
     label: str
@@ -148,7 +148,7 @@ def element_indices(shape: tuple[int, ...]) -> list[str]:
 
 
 def _swept_axis(results: Outputs, axis: Axis) -> SweptAxis:
-    """Return the plot axis of a swept number, or of the member number if other things are swept."""
+    """Return the plot axis of a swept number, or of the member number for other swept values."""
     coordinates = [(name, np.asarray(values)) for name, values in axis.coordinates.items()]
     ((name, values), *other_coordinates) = coordinates
     if other_coordinates or values.ndim > 1 or values.dtype.kind not in "iufb":
@@ -245,7 +245,7 @@ def _draw_mesh(ax: Axes, x_edges: Array, y_edges: Array, values: Array, value_la
 
 
 def _cell_edges(positions: Array) -> Array:
-    """Return the edges of cells: the middles between positions, and the outer limits."""
+    """Return the edges of cells: the midpoints between positions, and the outer limits."""
     positions = np.asarray(positions, np.float64)
     if len(positions) == 1:
         return np.array([positions[0] - 0.5, positions[0] + 0.5])

@@ -40,12 +40,12 @@ MAX_MEMBER_LINES = 10
 Panel = tuple[str, str, str, Callable[[Axes], None]]
 """Panel of a figure: label of the x axis, label of the y axis, name of the output, and drawing function.
 
-Both labels are empty if the function writes them.
+Both labels are empty if the drawing function writes them itself.
 """
 
 
 def has_distributions(results: Outputs) -> bool:
-    """Return True if there are trials and no time: numbers whose distribution can be drawn."""
+    """Return True if there are trials or statistics over trials, and no axis of time."""
     axis_names = [axis.name for axis in results.axes]
     return "time" not in axis_names and ("trial" in axis_names or bool(results.statistics))
 

@@ -1,8 +1,8 @@
-"""Evaluation of a straight segment after a loop before it was stopped early.
+"""Evaluate the straight segment after a loop that was stopped early.
 
-A program may rest on how many rows a loop records, where its trip count is a constant: the mean of
-50 rows is their sum divided by 50. With fewer rows it would fail, or be wrong without a word; so
-what reads such rows is not computed. The rows themselves are given, as many as there are.
+A program can depend on the number of rows that a loop records, if the trip count is constant: the mean of
+50 rows is their sum divided by 50. With fewer rows, the segment would fail or silently compute wrong
+numbers. Operations that read incomplete rows are therefore not computed. The recorded rows are returned.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Incomplete(Struct):
     """Partial results of loops that were stopped.
 
     Attributes:
-        short: rows that are fewer than the program says.
-        errors: what could not be computed, because it failed with what there is.
+        short: Stacks with fewer rows than the program declares.
+        errors: Errors of outputs that failed to compute from the available values.
     """
 
     short: set[Value] = field(default_factory=set)
     errors: list[LoopError] = field(default_factory=list)
 
     def stopped(self, loop: Loop, computed: Mapping[Value, Data]) -> None:
-        """Record the results of a loop that was stopped before its end."""
+        """Record the stacks of a stopped loop that have fewer rows than declared."""
         stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in computed)
         self.short.update(v for v in stacks if _is_sized(v) and v.shape != computed[v].shape)
 
@@ -54,7 +54,7 @@ def what_can_be(
     incomplete: Incomplete,
     session_of: Callable[[Program], Runnable],
 ) -> dict[Value, Data]:
-    """Return the values of a straight segment, computed together, or one by one if that fails."""
+    """Return the values of a straight segment, computed together, or one by one if the joint run fails."""
     outputs = incomplete.outputs(program)
     part = _only(program, outputs)
     if outputs and _inputs(part) <= known.keys():
@@ -84,7 +84,7 @@ def _inputs(program: Program) -> set[Value]:
 
 
 def _only(program: Program, outputs: tuple[Output, ...]) -> Program:
-    """Return the program with only these outputs and the inputs that they need."""
+    """Return the program with only the given outputs and the inputs that these outputs need."""
     small = eliminate_dead_code(replace(program, outputs=outputs))
     read = {output.value for output in outputs} | {v for op in small.ops for v in reads(op)}
     return replace(small, inputs=tuple(entry for entry in small.inputs if entry.value in read))

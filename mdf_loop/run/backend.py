@@ -1,13 +1,13 @@
-"""Interfaces between a model and the engine that computes it.
+"""Interfaces of back ends: engines that run prepared programs or documents.
 
     backend = BACKENDS["onnxruntime"]
-    ready = prepare(program, backend.order, asked=evaluation())
-    made = backend.load(ready, Placement("cpu")).run({"x": x})
+    program = prepare(program, backend.order, evaluation())
+    outputs = backend.load(program, Placement("cpu")).run({"x": x})
 
-Whoever computes programs is a `Backend` in the table: the order of passes that it needs, and what
-makes a prepared program ready. All that stops, records, resumes and reports runs is written once,
-above it. modeci_mdf's engine knows no programs: it computes documents, whole, and is the one
-`DocumentBackend`. What either makes ready is run alike.
+Each engine for programs is a `Backend` in `PROGRAM_BACKENDS`: its order of passes, and a function that
+loads a prepared program. Stopping, recording, resuming and reporting are written once, above this
+interface. modeci_mdf's engine evaluates whole documents instead of programs. Its entry is the only
+`DocumentBackend`. Programs and documents have the same interface once they are loaded.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Computes(Protocol):
 
     @property
     def device(self) -> Device:
-        """Device of the computation, with the reason. `UNDECIDED` if the first run decides."""
+        """Device of the computation, with the reason. `UNDECIDED` if the first run chooses the device."""
 
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """Return the outputs by name, for inputs by name. Outputs may be written to the memory in `room`.
+        """Return the outputs by name, for inputs by name. `room` may provide memory for outputs.
 
         Raises:
-            RunError: the model failed; the sentence names the place in the MDF.
-            Stopped: `stopping` has ended it.
+            RunError: The model failed. The message names the place in the MDF document.
+            Stopped: `stopping` has ended the computation.
         """
 
 
@@ -52,15 +52,15 @@ class Runnable(Computes, Protocol):
 
     @property
     def program(self) -> Program:
-        """Program whose inputs `run` takes and whose outputs it gives."""
+        """Program whose inputs are the arguments of `run` and whose outputs `run` returns."""
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Form of each loop by name: `native`, or `standard: ` with the reason."""
+        """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
 
 
 class Load(Protocol):
-    """Interface of a function that makes a prepared program ready to run."""
+    """Interface of a function that loads a prepared program into an engine."""
 
     def __call__(
         self,
@@ -68,17 +68,17 @@ class Load(Protocol):
         placement: Placement = USUAL,
         whole: Program | None = None,
     ) -> Runnable:
-        """Make a program ready for a placement. The program may be a segment of a `whole`."""
+        """Load a program for a placement. The program may be a segment of `whole`."""
 
 
 class Backend(Struct, frozen=True):
     """Engine for programs.
 
     Attributes:
-        order: the passes that a program goes through before it is loaded.
-        load: makes it ready.
-        is_standard: whether all loops of a placement are surely those of ONNX Runtime; else it is known
-            when they are loaded.
+        order: Passes that prepare a program before loading.
+        load: Function that loads a prepared program.
+        is_standard: Function that returns True if all loops of a placement are run by ONNX Runtime
+            operators. False means that loading decides for each loop.
     """
 
     order: Order
@@ -90,8 +90,8 @@ class DocumentBackend(Struct, frozen=True):
     """Engine for documents.
 
     Attributes:
-        load: makes one ready, to give what is to record, for a `dt` and a seed; each run is its next
-            evaluation.
+        load: Function that loads a document with the names of recorded items, `dt` and a seed. Each run
+            is one further evaluation.
     """
 
     load: Callable[[Document, Sequence[str], float | None, int], Evaluations]
@@ -103,9 +103,9 @@ PROGRAM_BACKENDS: Mapping[str, Backend] = MappingProxyType(
         "interpreter": Backend(INTERPRET, Interpreted, lambda _: False),
     }
 )
-"""Back ends for programs, by the word that chooses them."""
+"""Back ends for programs, by engine name."""
 
 BACKENDS: Mapping[str, Backend | DocumentBackend] = MappingProxyType(
     {**PROGRAM_BACKENDS, "modeci": DocumentBackend(Evaluations)}
 )
-"""All back ends."""
+"""All back ends, by engine name."""

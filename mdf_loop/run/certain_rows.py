@@ -1,7 +1,7 @@
-"""Stream wrapper for HDF5, which would end the process if it could not close a file.
+"""Stream wrapper for HDF5, which aborts the process if closing a file fails.
 
-So it is told of no error: after the first one it goes on in memory, and the error is raised when
-it is done.
+The wrapper hides errors from HDF5. After the first error, the wrapper continues in memory and raises
+the error at the end.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 
 @contextmanager
 def without_failing(stream: BinaryIO) -> Iterator[io.BufferedIOBase]:
-    """Return the stream wrapped so that it never fails. The first error is raised at the end."""
+    """Yield a stream wrapper whose operations never fail. Raise the first error at exit."""
     stream.flush()
-    sure = _CertainRows(getattr(stream, "raw", stream))  # a buffer would fail again and again
+    sure = _CertainRows(getattr(stream, "raw", stream))  # a buffer would raise again at each flush
     try:
         yield sure
     finally:
@@ -32,7 +32,7 @@ class _CertainRows(io.BufferedIOBase):
         self._stream = stream
 
     def _done(self, act: Callable[[Any], Any]) -> Any:
-        """Return the result of an action on the disk, or in memory after the first error."""
+        """Return the result of an action on the file, or on its copy in memory after the first error."""
         place = self._stream.tell()
         try:
             return act(self._stream)
@@ -42,26 +42,26 @@ class _CertainRows(io.BufferedIOBase):
             return act(self._stream)
 
     def write(self, data: Any, /) -> int:
-        """Write all of the data."""
+        """Write all of the data and return its number of bytes."""
         rest = memoryview(data).cast("B")
         while rest:
             rest = rest[self._done(methodcaller("write", rest)) :]
         return memoryview(data).nbytes
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Set the length of the stream."""
+        """Truncate the stream to `size` bytes and return the size."""
         return int(self._done(methodcaller("truncate", size)))
 
     def readinto(self, room: Any, /) -> int:
-        """Read into a buffer."""
+        """Read bytes into a buffer and return their number."""
         return int(self._stream.readinto(room))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Set the position."""
+        """Set the position of the stream and return the position."""
         return int(self._stream.seek(offset, whence))
 
     def tell(self) -> int:
-        """Return the position."""
+        """Return the position in the stream."""
         return int(self._stream.tell())
 
     def readable(self) -> bool:
@@ -78,7 +78,7 @@ class _CertainRows(io.BufferedIOBase):
 
 
 def _copied(stream: Any, place: int) -> io.BytesIO:
-    """Return the content of a stream, at the same position."""
+    """Return a copy of a stream in memory, at the given position."""
     memory = io.BytesIO()
     stream.seek(0)
     shutil.copyfileobj(stream, memory)

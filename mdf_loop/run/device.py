@@ -8,16 +8,16 @@ from mdf_loop.ir import Program
 
 
 class Placement(Struct, frozen=True):
-    """Requested device and form of a program.
+    """Requested device of a program, and form of its loops.
 
     Attributes:
         device: `auto`, `cpu` or `cuda`.
-        native: whether loops are machine code: `auto`, those that can be; `off`; `require`.
-        brief: whether there is so little to compute that making machine code would not pay.
-        threads: the most threads that compute, native loops included. None: as many as the process
-            may use, where several are faster than one.
-        iteration_of: the prepared program whose last loop the program is an iteration of. Where
-            that loop is native and computes arrays, so are the functions of the iteration.
+        native: Loops as machine code: `auto` for all supported loops, `off`, or `require`.
+        brief: True if the program computes so little that compilation to machine code does not pay.
+        threads: Maximum number of threads, native loops included. None means all threads of the process,
+            if several threads are faster than one.
+        iteration_of: Prepared program whose last loop has this program as its iteration. If that loop
+            is native and computes arrays, the functions of the iteration are native, too.
     """
 
     device: str = "auto"
@@ -28,7 +28,7 @@ class Placement(Struct, frozen=True):
 
 
 USUAL = Placement()
-"""Where it is fastest."""
+"""Placement on the fastest device."""
 
 
 class Device(Struct, frozen=True):

@@ -1,10 +1,10 @@
 """Environment that determines the last bits of results, as recorded in checkpoints and stores.
 
-number format   an integer of the package, raised only by a release that changes bits
+number format   an integer of the package, which changes only in a release that changes result bits
 onnxruntime     its version, for runs by ONNX Runtime
-llvmlite        its version, where a loop is native or would be
+llvmlite        its version, if a loop is native or could be native with llvmlite
 numpy           its version, for runs by the interpreter
-processor       its kind and vector instructions; another one is a note, and no error
+processor       its kind and vector instructions. A different processor is a warning, not an error
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _VECTOR_INSTRUCTIONS = ("avx", "avx2", "fma", "avx512f", "asimd", "sve")
 
 
 def environment(engine: str, forms: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the parts of the environment that take part in a run.
+    """Return the parts of the environment that affect the results of a run.
 
     Args:
-        engine: Word for what runs the model.
-        forms: Form of each loop, as `Results.native`; None if it is not known.
+        engine: Name of the engine that runs the model.
+        forms: Form of each loop, as `Results.native`, or None if unknown.
     """
     words = {"number format", _PROCESSOR}
     if engine == "interpreter":
@@ -43,14 +43,14 @@ def environment(engine: str, forms: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str) -> None:
-    """Raise InputError if numbers could have other last bits here than where a run was begun.
+    """Raise InputError if this environment may give other last bits than the recorded environment.
 
-    Another processor, or no record, is a warning.
+    A different processor, or a missing record, gives a warning.
 
     Args:
         what: The checkpoint or the store, for messages.
-        recorded: Environment of the run that is continued; None if it was not recorded.
-        remedy: How to begin anew.
+        recorded: Environment of the resumed run, or None if it was not recorded.
+        remedy: Advice on how to begin a new run.
     """
     if not recorded:
         warn_user(
@@ -78,19 +78,19 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
 
 
 def _uses_llvmlite(form: str) -> bool:
-    """Return True if a loop is native, or is not only for want of llvmlite."""
+    """Return True if a loop is native, or only lacks llvmlite to be native."""
     return form in (NATIVE, f"standard: {unavailable()}")
 
 
 def _llvmlite() -> str:
-    """Return the version of llvmlite, or why there are no native loops."""
+    """Return the version of llvmlite, or the reason why native loops are unavailable."""
     problem = unavailable()
     return importlib.metadata.version("llvmlite") if problem is None else f"off: {problem}"
 
 
 @functools.cache
 def _processor() -> str:
-    """Return the kind of the processor and its vector instructions."""
+    """Return the processor type and its vector instructions."""
     flags: set[str] = set()
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
@@ -107,4 +107,4 @@ _CURRENT: Mapping[str, Callable[[], str]] = {
     _LLVMLITE: _llvmlite,
     _PROCESSOR: _processor,
 }
-"""The parts of the environment of this process."""
+"""Functions that return each part of the environment of this process."""

@@ -1,4 +1,4 @@
-"""Order of execution of nodes, like graph-scheduler's `execution_list`, for each evaluation."""
+"""Execution order of nodes in each evaluation, like `execution_list` of graph-scheduler."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from mdf_loop.ir import Array
 from mdf_loop.reading.schedule.plan import Schedule
 
 Sets: TypeAlias = tuple[tuple[str, ...], ...]
-"""The sets of nodes that ran together; ids within a set are in document order."""
+"""Sets of nodes that ran together in one evaluation. Ids within a set are in document order."""
 
 
 ExecutionList: TypeAlias = Sequence[Sets]
-"""What ran: for each evaluation its sets of nodes, in order."""
+"""Sets of nodes of each evaluation, in order of execution."""
 
 Mark: TypeAlias = tuple[int, int]
-"""Where an `OrderOfExecution` ends: how many runs of equal evaluations, and how long the last is."""
+"""End position of an `OrderOfExecution`: the number of groups and the length of the last group."""
 
 
 _SHOWN = 20
-"""How many evaluations are printed."""
+"""Maximum number of evaluations in a printed list."""
 
 
 class OrderOfExecution(Sequence[Sets]):
-    """An `ExecutionList` of any length, which stores equal evaluations once.
+    """An `ExecutionList` of any length, which stores consecutive equal evaluations once.
 
-    Evaluations that are alike are kept once: `runs` are their sets, and how many there are.
+    Each entry of `runs` has the node sets of an evaluation and the number of repetitions.
     """
 
     def __init__(self, runs: Iterable[tuple[Sets, int]] = ()) -> None:
@@ -36,7 +36,7 @@ class OrderOfExecution(Sequence[Sets]):
 
     @classmethod
     def read(cls, runs: Any) -> OrderOfExecution | None:
-        """Return the list for its JSON form, or None for other content."""
+        """Return the list for its JSON form, or None for invalid content."""
         if not isinstance(runs, list) or not all(map(_is_run, runs)):
             return None
         return cls((tuple(tuple(nodes) for nodes in sets), times) for sets, times in runs)
@@ -85,7 +85,7 @@ class OrderOfExecution(Sequence[Sets]):
             return self.runs == other.runs
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
-    __hash__ = None  # type: ignore[assignment]  # it can grow
+    __hash__ = None  # type: ignore[assignment]  # the list is mutable
 
     def __repr__(self) -> str:
         if len(self) <= _SHOWN:
@@ -94,7 +94,7 @@ class OrderOfExecution(Sequence[Sets]):
 
 
 def _is_run(run: Any) -> bool:
-    """Return True for sets of nodes with their number of repetitions."""
+    """Return True for node sets with a valid number of repetitions."""
     match run:
         case [list() as sets, int() as times] if times >= 0:
             return all(
@@ -105,9 +105,9 @@ def _is_run(run: Any) -> bool:
 
 
 def sets_that_ran(flags: Array, schedule: Schedule) -> Sets:
-    """Return the sets of one evaluation from a row of flags for every pass.
+    """Return the node sets of one evaluation from one row of flags per pass.
 
-    A row has, for every layer, whether it was visited and which of its nodes ran.
+    Each row has, for every layer, a flag for the visit of the layer and one flag per node that ran.
     """
     sets: list[tuple[str, ...]] = []
     for row in flags.tolist():

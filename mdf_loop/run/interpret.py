@@ -1,7 +1,7 @@
 """Reference interpreter of programs in plain NumPy, iteration by iteration.
 
-This is the oracle that every engine is compared with; it shares no composition with what is
-emitted. Operations are computed by numpy (`ops.meaning`), loops and choices here.
+The interpreter is the reference for tests of every engine, and shares no operator decompositions with the
+ONNX writer. NumPy computes operations (`ops.meaning`). Loops and branches are computed here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.ops.meaning import evaluate
 
 _GoOn: TypeAlias = Callable[[], None]
-"""Called before each iteration; what it raises ends the computation."""
+"""Function called before each iteration. An exception from this function ends the computation."""
 
 
 def interpret(
@@ -40,7 +40,7 @@ def interpret(
     """Return the program's outputs by name, for inputs by name.
 
     Raises:
-        RunError: an operation cannot be computed; the sentence names it and its place.
+        RunError: An operation cannot be computed. The message names the operation and its place.
     """
     feeds = ((entry.value, arrays[entry.value.name]) for entry in program.inputs)
     values = {v: np.asarray(data) if is_tensor(v.dtype) else data for v, data in feeds}
@@ -124,7 +124,7 @@ def _run_loop(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
 
 
 def _run_members(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
-    """Run a loop whose members end individually."""
+    """Run a loop with individual termination conditions of the members."""
     limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
     assert loop.condition is not None
     assert loop.condition_out is not None
@@ -165,7 +165,7 @@ def _run_members(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
 
 
 def _of_going(value: Value, array: Data, going: Array, loop: Loop) -> Data:
-    """Return the values of members; a finished member has those of the first running one."""
+    """Return an array over members, in which each finished member repeats the first running member."""
     if loop.members not in (value.shape or ()):
         return array
     axis = (value.shape or ()).index(loop.members)
@@ -174,12 +174,12 @@ def _of_going(value: Value, array: Data, going: Array, loop: Loop) -> Data:
 
 
 def _along(going: Array, axis: int, array: Array) -> Array:
-    """Return truth values of members, reshaped for an axis of an array."""
+    """Return booleans of members, reshaped to broadcast along an axis of an array."""
     return going.reshape(*(1,) * axis, -1, *(1,) * (np.ndim(array) - axis - 1))
 
 
 def _row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> Array:
-    """Return the row of an iteration."""
+    """Return the row of a scanned array for one iteration."""
     rows = np.asarray(values[scanned.rows])
     count = rows.shape[scanned.axis]
     if i >= count:
@@ -189,7 +189,7 @@ def _row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> 
 
 
 def _stacked(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
-    """Return the rows stacked along a new axis 0. No rows give length 0 and the declared row shape."""
+    """Return the rows stacked along a new axis 0. Without rows, axis 0 has length 0."""
     if not rows:
         shape = tuple(d if isinstance(d, int) else 0 for d in recorded.row.shape or ())
         return np.zeros((0, *shape), numpy_dtype(recorded.row.dtype))

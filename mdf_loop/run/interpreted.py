@@ -34,11 +34,11 @@ class Interpreted:
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """Return the outputs by name, for inputs by name, in memory of their own.
+        """Return the outputs by name, for inputs by name, in newly allocated memory.
 
         Raises:
-            RunError: the model failed; the sentence names the place.
-            Stopped: `stopping` has ended it, between two iterations.
+            RunError: The model failed. The message names the place.
+            Stopped: `stopping` has ended the computation between two iterations.
         """
         if stopping is None:
             return interpret(self.program, arrays)
@@ -56,6 +56,6 @@ class _Computation:
     terminate = False
 
     def go_on(self) -> None:
-        """Raise if the computation was told to end."""
+        """Raise `Stopped` if the computation must terminate."""
         if self.terminate:
             raise Stopped

@@ -1,11 +1,11 @@
-"""Stepper through the iterations of one loop, some iterations at a time.
+"""Stepper through the iterations of one loop, a chunk of iterations at a time.
 
     stepper = LoopStepper(session, segment, values)
     while not stepper.finished:
         block = stepper.advance(1000, stopping)     # rows of 1 to 1000 iterations
     values |= stepper.results()
 
-A stepper of no iterations gives what the whole loop would: initial values, and no rows.
+Before its first iteration, a stepper returns the results of an empty loop: initial values and no rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mdf_loop.run.recording.rows import Rows
 class LoopState(Struct, frozen=True, eq=False):
     """State of a loop: completed iterations, carried values and the last condition.
 
-    Where members stop each for itself, each has its own condition and its own count of iterations.
+    If members terminate individually, each member has its own condition and its own count of iterations.
     """
 
     done: int
@@ -44,8 +44,8 @@ class LoopStepper:
     """A `Stepper` through the iterations of one loop.
 
     Attributes:
-        rows: what was recorded so far, by the names of the stacks; whoever follows adds to it.
-        around: what else a snapshot must hold to go on from it in another process.
+        rows: Recorded rows by stack name. The code that drives the stepper adds each block.
+        around: Further arrays for a snapshot, which are necessary to resume in another process.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class LoopStepper:
         return StopReason.TRIP_COUNT if has_count else StopReason.MAX_ITERATIONS
 
     def report(self, reason: StopReason | None) -> LoopReport:
-        """Report of the loop. Before its end, the report has the reason of the stop."""
+        """Return the report of the loop. Before the end of the loop, `reason` is the reason of the stop."""
         stopped_by = self.ended_by or reason
         assert stopped_by is not None
         return LoopReport(self.done, stopped_by)
@@ -121,14 +121,14 @@ class LoopStepper:
         """Bytes of the values that are carried into the next iteration."""
         return sum(map(data_bytes, self._state.carried))
 
-    # --- going on -------------------------------------------------------------------------------
+    # --- execution ------------------------------------------------------------------------------
 
     def advance(self, most: int, stopping: Stopping) -> Block:
         """Run at least one iteration, and at most the given number.
 
         Raises:
-            Stopped: it was ended from outside; all is as it was before.
-            RecordShapeError: a row is not of the shape of those before it.
+            Stopped: The computation was stopped. The state is the one before the call.
+            RecordShapeError: A row differs in shape from earlier rows.
         """
         most = min(most, self._at_once)
         if self._limit is not None:
@@ -152,11 +152,11 @@ class LoopStepper:
         return Block(range(state.done, self.done), rows, watched)
 
     def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
-        """Return the results of a number of further iterations."""
+        """Return the outputs of a number of further iterations."""
         return self.session.run(self._feeds(most, self._state, self._captured), stopping)
 
     def _begun(self, state: LoopState) -> LoopState:
-        """Return the initial state of a run of iterations, for all members."""
+        """Return the initial state of a number of iterations, for all members."""
         return state
 
     def _after(self, state: LoopState) -> LoopState:
@@ -164,7 +164,7 @@ class LoopStepper:
         return state
 
     def take(self, block: Block) -> None:
-        """Keep the rows of a block."""
+        """Add the rows of a block to `rows`."""
         self.rows.add(block.numbers, block.rows)
 
     def back(self) -> None:
@@ -185,7 +185,7 @@ class LoopStepper:
         return feeds
 
     def _refuse_other_rows(self, outputs: Mapping[str, Array]) -> None:
-        """Refuse rows whose shape differs from the first row. The runtime compares rows of one chunk only."""
+        """Raise if a row differs in shape from the first row. The runtime compares rows of one chunk only."""
         for recorded in self.segment.loop.recorded:
             shape = outputs[recorded.stack.name].shape[1:]
             first = self._row_shapes.setdefault(recorded, shape)
@@ -195,13 +195,13 @@ class LoopStepper:
                     [name], str(list(first)), str(list(shape)), self.segment.loop.where
                 )
 
-    # --- the end --------------------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------------
 
     def results(self) -> dict[Value, Data]:
         """Return the results of the loop after the completed iterations.
 
-        Stopped before the first one, it gives nothing for a value that no iteration reads: that is
-        not carried for the next one, but to be what the last one has made.
+        Before the first iteration, the final values of carried variables that no iteration reads are missing:
+        such a variable only holds an output of the last iteration.
         """
         loop, whole = self.segment.loop, self.whole
         loop_results: dict[Value, Data] = {}
@@ -229,7 +229,7 @@ class LoopStepper:
         finals = (c.final for c in loop.carried if self.finished or c.enter in read)
         return (*finals, *(recorded.stack for recorded in loop.recorded))
 
-    # --- to go on later -------------------------------------------------------------------------
+    # --- checkpoints ----------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
         """Return the iterations, the condition, carried values, rows and outer values."""
@@ -263,7 +263,7 @@ class LoopStepper:
         )
 
     def _told(self, parts: Snapshot, done: int) -> tuple[Array, Array]:
-        """Return the last condition and the iterations, for each member if members differ."""
+        """Return the last condition and the iterations, for each member if members terminate individually."""
         if self.segment.loop.members is None:
             return np.array(parts.flag("condition")), np.array(done)
         own = self.whole.condition.shape
@@ -271,7 +271,7 @@ class LoopStepper:
 
 
 def _part(rows: Array, scanned: Scanned, done: int, most: int) -> Array:
-    """Return the room for the rows of up to `most` iterations after the completed ones."""
+    """Return the rows for the next `most` iterations of a scanned array, as a view."""
     count = rows.shape[scanned.axis]
     first, last = min(done, count), min(done + most, count)
     part = slice(count - last, count - first) if scanned.backward else slice(first, last)

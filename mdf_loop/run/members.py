@@ -1,8 +1,8 @@
-"""Simultaneous runs for many members, whose long records are not copied.
+"""Loaded programs for many members at once, whose long records are not copied.
 
-A loop records `[iterations, members, n]`; outputs are `[members, iterations, n]`, and one that is
-the same in all runs is there for each. As operations the turn and the repetition copy everything
-that was recorded; here they are views.
+A loop records `[iterations, members, n]`. Outputs are `[members, iterations, n]`, and an output without an
+axis of members is repeated for each member. Transposing and repeating with ONNX operators would copy all
+recorded rows. Here, both are NumPy views.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Members:
-    """Program for many values of the inputs `swept`, ready to run."""
+    """Loaded program for many values of the inputs `swept`."""
 
     def __init__(self, runnable: Runnable, swept: Collection[str]) -> None:
         self._swept = min(swept)
@@ -43,7 +43,7 @@ class Members:
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """Return the outputs by name, with the axis of members in front."""
+        """Return the outputs by name, with a leading axis of members."""
         axes = {output.name: output.members for output in self.program.outputs}
         own = {n: np.moveaxis(r, 0, axis) for n, r in room.items() if (axis := axes[n]) is not None}
         outputs = self._runnable.run(arrays, stopping, own)
@@ -53,15 +53,15 @@ class Members:
 def members_in_front(
     program: Program, outputs: Mapping[str, Data], members: int
 ) -> dict[str, Data]:
-    """Return the outputs of a program for many members as views with the axis of members in front."""
+    """Return the outputs of a program for many members as views with a leading axis of members."""
     axes = {output.name: output.members for output in program.outputs}
     return {name: _in_front(data, axes[name], members) for name, data in outputs.items()}
 
 
 def _in_front(data: Array, axis: int | None, members: int) -> Array:
-    """Return one view with the axis of members in front. An array without the axis is shared by all members.
+    """Return one view with a leading axis of members. An array without the axis is shared by all members.
 
-    A loop of no iterations has recorded nothing that knows how many they are.
+    A loop without iterations records an array that does not have the number of members.
     """
     if axis is None:
         return np.broadcast_to(data, (members, *data.shape))

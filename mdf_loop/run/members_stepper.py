@@ -1,11 +1,11 @@
-"""Stepper through a loop whose members end individually, some iterations at a time.
+"""Stepper through a loop with individual termination of members, a chunk of iterations at a time.
 
     while len(rows):
         x, goes = session.run(x)
-        whole[rows[~goes]] = x[~goes]               # those that have stopped are taken out
+        whole[rows[~goes]] = x[~goes]               # store and remove members that have ended
         rows, x = rows[goes], x[goes]
 
-So nobody waits for the slowest member, other than for the end of a chunk.
+No member waits for the slowest member, but only for the end of the current chunk.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from mdf_loop.run.loop_stepper import LoopState, LoopStepper
 from mdf_loop.run.outputs import LoopReport
 
 ELEMENTS, LEAST = 1 << 17, 4
-"""A chunk has about so many iterations of members, and at least so many iterations: few are computed in
-vain for members that have stopped in it (measured: 4 % of 10 000 drift diffusions), and calls, which
-take members out, are few (measured: 7 % less time than with half of it)."""
+"""Iterations of members per chunk, and minimum iterations per chunk. Members that end within a chunk waste
+few iterations (measured: 4 % of 10 000 drift diffusions). Calls, each of which removes ended members, are
+few (measured: 7 % less time than with half as many iterations per chunk)."""
 
 
 class MembersStepper(LoopStepper):
-    """A `Stepper` through a loop of members, which run together until the last one ends."""
+    """A `Stepper` through a loop of members, which run together until the last member ends."""
 
     def report(self, reason: StopReason | None) -> LoopReport:
-        """Report of the loop for each member."""
+        """Return the report of the loop for each member."""
         state, otherwise = self.whole, self.ended_by or reason
         codes = np.full(state.condition.shape, StopReason.CONDITION.code)
         if otherwise is not None:
@@ -42,7 +42,7 @@ class MembersStepper(LoopStepper):
 
 
 class _EndedMembers(Struct, frozen=True, eq=False):
-    """Members that ended in one chunk, and those that ended before."""
+    """Members that ended in one chunk, linked to the members of earlier chunks."""
 
     earlier: _EndedMembers | None
     rows: Array
@@ -51,12 +51,12 @@ class _EndedMembers(Struct, frozen=True, eq=False):
 
 
 class _RunningMembers(LoopState, frozen=True, eq=False):
-    """Positions of the running members.
+    """State of the members that still run.
 
     Attributes:
-        rows: which they are.
-        captured: what is the same in all iterations, of these.
-        stopped: where the others have come to.
+        rows: Positions of these members among all members.
+        captured: Loop-invariant values of these members.
+        stopped: States of the members that have ended, or None.
     """
 
     rows: Array
@@ -71,12 +71,14 @@ class ShrinkingMembersStepper(MembersStepper):
 
     def advance(self, most: int, stopping: Stopping) -> Block:
         """Run at least one iteration of a member, and at most the given number."""
-        if self.session.native.get(self.name) != NATIVE:  # in machine code another takes its place
+        if (
+            self.session.native.get(self.name) != NATIVE
+        ):  # native loops handle ended members themselves
             most = min(most, max(LEAST, ELEMENTS // len(self._state.rows)))
         return super().advance(most, stopping)
 
     def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
-        """Return the results of further iterations of the running members. Rows have room for the others."""
+        """Return the outputs of further iterations of the running members. Rows have zeros for the others."""
         state, segment = self._state, self.segment
         feeds = self._feeds(most, state, state.captured)
         if state.stopped is None:
@@ -89,10 +91,10 @@ class ShrinkingMembersStepper(MembersStepper):
             outputs[value.name] = self._among(value, ((state.rows, outputs[value.name]),))
         return outputs
 
-    # --- taken out, and put together ------------------------------------------------------------
+    # --- removal of ended members, and states of all members ------------------------------------
 
     def _begun(self, state: LoopState) -> LoopState:
-        """Return the initial state of all members, or of those that have not ended."""
+        """Return the initial state of all members, without those that have already ended."""
         self._members = len(state.condition)
         return self._taken_out(state, np.arange(len(state.condition)), self._captured, None)
 
@@ -123,7 +125,7 @@ class ShrinkingMembersStepper(MembersStepper):
         return tuple(self._of(value, data, rows) for value, data in values)
 
     def _of(self, value: Value, data: Data, rows: Array) -> Data:
-        """Return a value of some members. A value that all members share stays as it is."""
+        """Return a value for the members at positions `rows`. Values that all members share are unchanged."""
         axis = self._axis(value)
         return data if axis is None else np.take(data, rows, axis)
 
@@ -147,7 +149,7 @@ class ShrinkingMembersStepper(MembersStepper):
         return LoopState(state.done, tuple(carried), condition, counts)
 
     def _among(self, value: Value, pieces: Sequence[tuple[Array, Data]]) -> Data:
-        """Return a value of all members from that of some, with zeros for the others."""
+        """Return a value of all members from the values of some, with zeros for the others."""
         (_, some), axis = pieces[0], self._axis(value)
         if axis is None:
             return some
@@ -158,6 +160,6 @@ class ShrinkingMembersStepper(MembersStepper):
         return whole
 
     def _axis(self, value: Value) -> int | None:
-        """Return the axis of members of a value."""
+        """Return the axis of members of a value, or None."""
         shape, members = value.shape or (), self.segment.loop.members
         return shape.index(members) if members in shape else None

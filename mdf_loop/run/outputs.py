@@ -23,8 +23,8 @@ from mdf_loop.stopped_by import REASONS
 class LoopReport:
     """Number of iterations of one outermost loop, and the reason for its end.
 
-    Where members of a sweep, or trials, stopped each for itself, both are arrays with their axes.
-    `codes` are the reasons as numbers.
+    If members of a sweep, or trials, ended individually, both are arrays over members. `codes` has the
+    reasons as integers.
     """
 
     iterations: int | Array
@@ -53,7 +53,7 @@ class LoopReport:
         return hash((self.how_often, self.why))
 
     def apart(self, axes: tuple[Axis, ...]) -> LoopReport:
-        """Return the report with these axes of members."""
+        """Return the report with the axis of members divided into the given axes."""
         if isinstance(self.stopped_by, StopReason):
             return self
         return LoopReport.of(
@@ -84,7 +84,7 @@ class LoopReport:
 
     @property
     def words(self) -> str | list[Any]:
-        """Words of the reasons in results."""
+        """Word of each reason, as in `Results`."""
         if isinstance(self.stopped_by, StopReason):
             return self.stopped_by.word
         words = np.array([reason.word for reason in StopReason], object)
@@ -92,7 +92,7 @@ class LoopReport:
 
 
 def _codes(reasons: StopReason | Array) -> int | Array:
-    """Return the codes of one reason, or of an array of reasons."""
+    """Return the code of one reason, or the codes of an array of reasons."""
     if isinstance(reasons, StopReason):
         return reasons.code
     codes: Array = np.vectorize(lambda reason: reason.code, otypes=[np.intp])(reasons)
@@ -102,10 +102,10 @@ def _codes(reasons: StopReason | Array) -> int | Array:
 class Axis(Struct, frozen=True, eq=False):
     """Leading axis of all outputs.
 
-    `name` is `time`, `batch` or `trial`, or what a grid is over; `coordinates` are what stands along it:
-    `time` in the model's unit, or `step` where no time passes; for a batch the swept values by name, which may
-    be arrays; the numbers of trials. Those of time are made when they are looked at (`numpy.asarray`).
-    `is_swept` is true of a batch, and of what a grid is over.
+    `name` is `time`, `batch`, `trial` or a swept input of a grid. `coordinates` has the arrays along it.
+    They are `time` in the model's unit, or `step` for a model without time. For a batch, they are the swept
+    values by name, which may be arrays. For trials, they are the trial numbers. Times are computed on access
+    (`numpy.asarray`). `is_swept` is True for a batch and for a swept input of a grid.
     """
 
     name: str
@@ -119,9 +119,9 @@ class Axis(Struct, frozen=True, eq=False):
 
 
 def with_each_axis(arrays: Mapping[str, Data], axes: tuple[Axis, ...]) -> Mapping[str, Data]:
-    """Return arrays in which the first axis, of all kinds of members, is divided into one axis for each kind.
+    """Return arrays whose first axis, over all members, is divided into one axis for each of `axes`.
 
-    What is not in memory, or no array, is as it was.
+    Data that are not NumPy arrays in memory are returned unchanged.
     """
     if len(axes) < 2:
         return arrays
@@ -136,35 +136,35 @@ def with_each_axis(arrays: Mapping[str, Data], axes: tuple[Axis, ...]) -> Mappin
 class Outputs(Mapping[str, Data]):
     """Outputs by name (`node.port`). A unique port id is sufficient.
 
-    An output is an array; a sequence is a list of arrays, an absent optional value None.
+    An output is an array. A sequence is a list of arrays, and an absent optional value is None.
 
     Attributes:
-        loops: a `LoopReport` by `node.function` for each loop of the outermost level.
-        device: `cpu` or `cuda`, where the model really ran.
-        precision: the dtype of numbers with a point.
-        axes: the axes that all outputs have in front, outermost first; none for one evaluation.
-        lengths: of outputs over time whose rows may have different lengths how long each row is,
-            without the nan behind its end: `int64[time]`, or `int64[time, axes]` for rows of
-            several axes. Members of a sweep are in front.
-        dtypes: of the outputs that are no arrays, e.g. `sequence(float32)`.
-        reduced: the outputs that are reductions of a run over time: they have no axis of time.
-        stopped_by: why the run ended: `StopReason.COMPLETED`, or what has stopped it.
-        reason: the same as a sentence, with how far it came.
-        state: what the model carried into its next evaluation, for a run over time; else None.
-        seed: that of the random numbers; None for a sweep of seeds, which stand along its axis.
-        draws: whether the model draws any.
+        loops: A `LoopReport` by `node.function` for each loop of the outermost level.
+        device: Device of the run: `cpu` or `cuda`.
+        precision: Dtype of floating-point numbers.
+        axes: Leading axes of all outputs, outermost first. Empty for one evaluation.
+        lengths: Unpadded length of each row, for outputs over time whose rows may vary in length:
+            `int64[time]`, or `int64[time, axes]` for rows of several axes. Members of a sweep are in
+            front.
+        dtypes: Types of the outputs that are not arrays, e.g. `sequence(float32)`.
+        reduced: Names of reductions of a run over time, which have no axis of time.
+        stopped_by: Reason for the end of the run. `StopReason.COMPLETED` for a complete run.
+        reason: Reason for the end of the run as a sentence, with the completed steps.
+        state: Values that the model carries into its next evaluation, for a run over time, or None.
+        seed: Seed of the random numbers, or None for a sweep of seeds (see its axis).
+        draws: True if the model draws random numbers.
         statistics: Parameters of each statistic over trials, by the name of the output: the probabilities of
-            quantiles, the edges of a histogram.
-        dims: what the model calls the axes of an output's own, by name.
-        native: of each loop, by `node.function` (that over time is `time`), whether it was `native`,
-            or `standard:` and why.
-        execution_list: for each evaluation of a run over time the sets of nodes that ran, in
-            order; None if that was decided while running and not asked for.
-        checkpoint: the file that `resume` takes to go on from here; None if none was written.
-        notes: sentences about the run that a modeller should read, such as the first nan; the same as
+            quantiles, or the edges of a histogram.
+        dims: Names of the trailing axes of outputs, as stated in the model.
+        native: Form of each loop by `node.function` (`time` for the loop over time): `native`,
+            or `standard:` followed by the reason.
+        execution_list: Sets of nodes that ran in each evaluation of a run over time, in order. None
+            if the schedule depends on the run and was not recorded.
+        checkpoint: File for `resume`, or None if no checkpoint was written.
+        notes: Sentences about the run that a modeller should read, such as the first nan. They equal
             the warnings of `CompiledModel.run`.
-        seconds: how long each loop has run that was followed by itself, by name (that over time is
-            `time`); under the empty name an evaluation as a whole, where short loops are a part of it.
+        seconds: Duration of each loop that ran in chunks, by name (`time` for the loop over time). The
+            empty name has the duration of a whole evaluation, which includes short loops.
     """
 
     def __init__(
@@ -239,10 +239,10 @@ class Outputs(Mapping[str, Data]):
         return self._arrays[self.full_name(name)]
 
     def full_name(self, name: str) -> str:
-        """Return the `node.port` of an output from a port id, or the end of a name, that is unique.
+        """Return the `node.port` of an output from a unique port id or a unique end of its name.
 
         Raises:
-            KeyError: no output is meant, or several.
+            KeyError: No output matches, or several outputs match.
         """
         if name in self._arrays:
             return name

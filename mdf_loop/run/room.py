@@ -1,7 +1,7 @@
 """Preallocated memory into which a computation writes its rows.
 
-Whoever keeps rows has the room, whoever computes them is given it and may leave it alone: then they
-are copied when they are kept.
+The recorder of the rows owns the memory and offers it to the computation. If the computation does not use
+the memory, the recorder copies the rows.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import TypeAlias
 from mdf_loop.ir import Array
 
 Room: TypeAlias = Mapping[str, Array]
-"""Arrays of the very shape and dtype of outputs, by their names; not all need have one."""
+"""Arrays with the shape and dtype of outputs, by output name. Outputs may be missing."""
 
 NO_ROOM: Room = MappingProxyType({})
 
 
 def address(array: Array) -> int:
-    """Return the address of an array, five times as fast as `array.ctypes.data`."""
+    """Return the address of an array's data, five times as fast as `array.ctypes.data`."""
     place: int = array.__array_interface__["data"][0]
     return place
 
 
 def is_in(array: Array, room: Array | None) -> bool:
-    """Return True if an array lies in preallocated memory."""
+    """Return True if an array is stored in the preallocated memory."""
     return (
         room is not None
         and array.shape == room.shape

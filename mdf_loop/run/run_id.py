@@ -1,4 +1,4 @@
-"""Unique names of runs: the start time and random digits."""
+"""Unique ids of runs: the start time and random digits."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _PLAIN = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
 def new_run_id() -> str:
-    """Return a unique name, for example `20261123-012011-9f3c2a71`."""
+    """Return a unique id, for example `20261123-012011-9f3c2a71`."""
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
 
 
 def run_named(content: Any) -> str:
-    """Return `run 20261123-012011-9f3c2a71`, or another text for an invalid name."""
+    """Return `run 20261123-012011-9f3c2a71`, or another text for an invalid id."""
     plain = isinstance(content, str) and _PLAIN.fullmatch(content)
     return f"run {content}" if plain else "a run without a name"

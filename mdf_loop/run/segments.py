@@ -1,13 +1,13 @@
-"""One evaluation of a model whose loops are followed in chunks (see `passes.segments`).
+"""Evaluation of a model segment by segment, with its loops in chunks (see `passes.segments`).
 
     for segment in segments:
-        straight part: values |= session.run(values)
-        loop:          follow(stepper, ...); values |= stepper.results()
+        straight segment: values |= session.run(values)
+        loop:             drive(stepper, ...); values |= stepper.results()
 
-When it is stopped in a loop, what comes after is computed with what the loop has reached; loops
-that would have begun later are not begun: their carried values are the initial ones, after 0
-iterations, for the same reason. What cannot be computed so is left out of the outputs, and the reason
-is told (see `after_stop`). Stopped within a straight part, what needs that part is left out.
+If the evaluation is stopped in a loop, later straight segments use the results of the completed
+iterations. Later loops do not start: they have 0 iterations, and their final values are the initial ones.
+Outputs that cannot be computed are omitted, and the reason is reported (see `after_stop`). After a stop
+within a straight segment, all outputs that depend on this segment are omitted.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ from mdf_loop.run.members_stepper import MembersStepper, ShrinkingMembersStepper
 from mdf_loop.run.outputs import LoopReport
 
 LONG = 100_000
-"""Iterations of a loop that are sure to take a while."""
+"""Iterations above which a loop is expected to run long."""
 
 Follower: TypeAlias = Callable[[LoopStepper, Stopping], StopReason | None]
-"""Follows a stepper to its end or until it is stopped, and lets it keep (`take`) its rows."""
+"""Function that runs a stepper until its end or a stop, and adds each block to its rows (`take`)."""
 
 
 def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
-    """Follow a loop until it ends or `stopping` stops it."""
+    """Run a loop until it ends or `stopping` stops it."""
     return follow(stepper, stopping, stepper.take)
 
 
 class Segments:
     """Program in segments, whose sessions are created when they are first needed.
 
-    Several threads may use it at once.
+    Several threads may use the object at once.
     """
 
     def __init__(
@@ -102,20 +102,20 @@ class Segments:
 
     @property
     def device(self) -> Device:
-        """Device of the segments, with the reason: that of the first segment that has decided."""
+        """Device of the segments, with the reason: that of the first segment with a decided device."""
         devices = [session.device for _, session in sorted(self._sessions.items())]
         decided = (device for device in devices if device is not UNDECIDED)
         return next(decided, None) or self.session(0).device
 
     @property
     def native(self) -> dict[str, str]:
-        """Forms of the loops in segments that have run."""
+        """Form of each loop in segments that have run."""
         with self._lock:
             sessions = tuple(self._sessions.values())
         return {name: form for session in sessions for name, form in session.native.items()}
 
     def is_long(self, arrays: Mapping[str, Data]) -> bool:
-        """Return True if a loop is known to run for long before anything is computed."""
+        """Return True if a loop is known in advance to run long."""
         return self._is_long or any(arrays[name].max() > LONG for name in self._given_trips)
 
     def session(self, place: int) -> Runnable:
@@ -149,9 +149,9 @@ class Segments:
         return self.session_of(running)
 
     def most_at_once(self, segment: LoopSegment) -> int:
-        """Return the largest number of iterations of one chunk.
+        """Return the maximum number of iterations of one chunk.
 
-        What is drawn before them takes memory, and members that have stopped may run on with them.
+        Pregenerated random numbers take memory, and members that have ended may run on within a chunk.
         """
         return self._at_once.get(segment, sys.maxsize)
 
@@ -183,14 +183,14 @@ def _inputs(program: Program) -> tuple[Value, ...]:
 
 
 class PartialRun(Struct, frozen=True):
-    """Partial or complete results of an evaluation.
+    """Complete or partial results of an evaluation.
 
     Attributes:
-        outputs: those of the whole program that were made, by name.
-        loops: how each loop that was followed went, by name; of one that stands in the program
-            several times the last that was begun.
-        stopped_by: what has stopped it from outside; None if nothing has.
-        missing: why outputs could not be made with what was reached, by name.
+        outputs: Computed outputs of the whole program, by name.
+        loops: Report of each loop, by name. For several loops of the same name, the report of the last
+            one that started.
+        stopped_by: Reason of a stop from outside, or None.
+        missing: Reason why each missing output could not be computed, by name.
     """
 
     outputs: Mapping[str, Data]
@@ -209,14 +209,14 @@ def run_in_segments(
     """Evaluate a program segment by segment.
 
     Args:
-        segments: the program.
-        arrays: its inputs by name.
-        stopping: what may stop it from outside; it is entered.
-        follower: follows each loop. Its stepper's `snapshot` is all that is needed to go on later.
-        resume: such a snapshot, of a run of this program with these arrays.
+        segments: Program in segments.
+        arrays: Inputs by name.
+        stopping: Watcher of signals and limits, which has been entered.
+        follower: Function that runs each loop. A snapshot of its stepper is sufficient to resume.
+        resume: Snapshot of a stepper in an earlier run of this program with these inputs, or None.
 
     Raises:
-        LoopError: the model failed before anything has stopped it.
+        LoopError: The model failed before any stop.
     """
     run = _Evaluation(segments, arrays, stopping, follower)
     if resume is not None:
@@ -274,7 +274,7 @@ class _Evaluation:
         known = {**self.feeds, **self.values}
         return {value: data for value, data in known.items() if value not in self.incomplete.short}
 
-    # --- straight parts -------------------------------------------------------------------------
+    # --- straight segments ----------------------------------------------------------------------
 
     def _run_straight(self, place: int, program: Program) -> None:
         known = self._known()
@@ -335,7 +335,7 @@ class _Evaluation:
         of_members = ShrinkingMembersStepper if self.segments.are_apart(segment) else MembersStepper
         return of_members(session, segment, known, around, at_once)
 
-    # --- to go on later -------------------------------------------------------------------------
+    # --- checkpoints ----------------------------------------------------------------------------
 
     def _snapshot(self, place: int) -> dict[str, Array]:
         """Return the values and loop reports at the beginning of a loop."""
@@ -361,7 +361,7 @@ class _Evaluation:
 
 
 def _report(parts: Snapshot, loop: Loop) -> LoopReport:
-    """Return the report of a loop that has ended."""
+    """Return the report of a completed loop from a snapshot."""
     name, own = f"loop {loop.name}", () if loop.members is None else (None,)
     iterations, codes = parts.array(name, "i", (2, *own))
     if (iterations < 0).any() or (codes < 0).any() or (codes >= len(StopReason)).any():

@@ -1,7 +1,7 @@
-"""One evaluation of a model, as a whole or with its long loops in chunks.
+"""Single evaluation of a model, as a whole or with its long loops in chunks.
 
-Most evaluations are over in a moment; they are one call of ONNX Runtime. What is not over after
-`PATIENCE` is begun again in segments, so that it can be watched, and stopped with what it has reached.
+Most evaluations are short, and are one call of ONNX Runtime. An evaluation that takes longer than `PATIENCE`
+is aborted and started again in segments, so that it can be watched, and stopped with partial results.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from mdf_loop.signals import ending
 from mdf_loop.specification import RunControls
 
 PATIENCE = 0.1
-"""Seconds after which an evaluation is begun again in segments, if nobody knows how long it takes."""
+"""Seconds after which a whole evaluation is aborted and started in segments, if its duration is unknown."""
 
 LONGEST_PATIENCE = 1.0
-"""The same, if it is known to take less: what was computed until then is lost."""
+"""Maximum seconds of a whole evaluation whose duration is known. After an abort, its work is lost."""
 
 MANY = 8
-"""Members of which those that have stopped are taken out from the beginning."""
+"""Minimum number of members for which ended members are removed from the beginning of the evaluation."""
 
 BRIEF = 0.005
-"""Seconds in which a signal need not be heeded: Python's own handlers do that soon enough.
+"""Seconds of an evaluation below which signals are left to Python's own handlers.
 
-To have one heeded costs 10 us a call: handlers are changed, and what the caches hold is lost."""
+Watching for signals costs 10 us per call, since handlers are changed and caches lose their contents."""
 
 
 class SingleRun:
-    """One evaluation of a model that can be run by several threads."""
+    """Evaluation of a model that several threads can run."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class SingleRun:
         return {**self.session.native, **pieces}
 
     def run(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
-        """Evaluate the model; `controller` is not yet entered.
+        """Evaluate the model. `controller` must not be entered yet.
 
         Raises:
-            KeyboardInterrupt, RunError, MemoryLimitError: it was stopped, and no loop could keep what was reached.
+            KeyboardInterrupt, RunError, MemoryLimitError: The evaluation was stopped without partial results.
         """
         partial_run = self._reached(arrays, controller)
         if self._swept is None:
@@ -100,7 +100,7 @@ class SingleRun:
         patience = self._patience(controls)
         if patience > 0 and not segments.is_long(arrays) and not self._many(arrays):
             outputs = None
-            trouble = (Stopped, MemoryLimitError)  # rows of all iterations at once may be too many
+            trouble = (Stopped, MemoryLimitError)  # all rows of a loop at once may exceed memory
             begun = time.perf_counter()
             with Stopping(patience, grace=0.0) as attempt, contextlib.suppress(*trouble):
                 outputs = self.session.run(arrays, attempt)
@@ -109,7 +109,7 @@ class SingleRun:
             if outputs is not None:
                 return PartialRun(outputs, {}, signalled, {})
             if attempt.reason is StopReason.MEMORY_LIMIT:
-                self.session = self._backend.load(self._program, self._placement)  # afresh
+                self.session = self._backend.load(self._program, self._placement)  # with new memory
         with controller:
             if signalled is not None:
                 controller.stopping.hears(signalled)
@@ -123,7 +123,7 @@ class SingleRun:
             return partial_run
 
     def _patience(self, controls: RunControls) -> float:
-        """Return for how many seconds an evaluation is tried whole."""
+        """Return the maximum number of seconds of a whole evaluation before it is started in segments."""
         if not controls.is_patient:
             return 0.0
         known = self._longer_patience
@@ -150,7 +150,7 @@ class SingleRun:
             return self._segments[watch]
 
     def _whole(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
-        """Evaluate a model without loops that could be followed."""
+        """Evaluate a model without loops that can run in chunks."""
         controls = controller.controls
         is_asked = controls.time_limit is not None or controls.saved_at is not None
         begun = time.perf_counter()
@@ -179,35 +179,35 @@ class SingleRun:
 
 
 def _patience(seconds: float) -> float:
-    """Return how long the next evaluation is tried whole, after one in segments took so long.
+    """Return the seconds for the next whole evaluation, from the duration of the last one in segments.
 
-    An evaluation in segments takes longer than a whole one. 0 means that it is not tried.
+    An evaluation in segments takes longer than a whole evaluation. 0 means that segments are used at once.
     """
     return 0.0 if seconds > LONGEST_PATIENCE else max(PATIENCE, min(2 * seconds, LONGEST_PATIENCE))
 
 
 def _takes_alike(program: Program) -> bool:
-    """Return True if the duration of a program is independent of its inputs: no loops, choices or open shapes."""
+    """Return True if the duration is independent of the inputs: no loops, branches or unknown shapes."""
     result_values = (value for operation in program.ops for value in results(operation))
     values = (*(entry.value for entry in program.inputs), *result_values)
     return not any(map(bodies, program.ops)) and all(is_fixed(value.shape) for value in values)
 
 
 class _Rows:
-    """Rows of a loop that its stepper keeps."""
+    """Adapter that records the rows of a loop in its stepper."""
 
     def __init__(self, stepper: LoopStepper) -> None:
         self._stepper = stepper
 
     def take(self, block: Block) -> None:
-        """Keep the rows."""
+        """Add the rows of a block to the stepper."""
         self._stepper.take(block)
 
     def flush(self) -> None:
-        """Do nothing, since no rows wait."""
+        """Do nothing, since rows are never buffered."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Return nothing, since the stepper has all rows."""
+        """Return no arrays, since the stepper has all rows."""
         return {}
 
     def end(self) -> bool:

@@ -1,11 +1,11 @@
 """States that a model carries from one run to the next, by name.
 
-    step               how many evaluations were done
-    time               the time of the last of them, in seconds
-    random keys        of all that draws random numbers, if anything does
-    parameter A.v      and everything else that the next evaluation reads
+    step               number of completed evaluations
+    time               time of the last completed evaluation, in seconds
+    random keys        keys of all random streams, if the model draws random numbers
+    parameter A.v      and all other values that the next evaluation reads
 
-In a sweep values have an axis of members in front; what a schedule counts has it only where the
+In a sweep, values have a leading axis of members. Counters of the schedule have this axis only if the
 members differ.
 """
 
@@ -28,13 +28,13 @@ from mdf_loop.run.recording.labels import storable
 State: TypeAlias = Mapping[str, Array]
 
 MOST = 1 << 62
-"""More steps than anyone runs: their numbers can be counted on."""
+"""Maximum step number."""
 
 _HINT = "give results.state of a run of this model that took the same inputs and gave the same"
 
 
 def in_type(array: Array, value: Value, front: int = 0) -> Array:
-    """Return the array in the dtype and shape of a carried value, after `front` axes of its own."""
+    """Return the array in the dtype and shape of a carried value, after `front` leading axes."""
     wide = array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype), copy=False)
     if value.shape is None or wide.shape[front:] == value.shape:
         return wide
@@ -47,20 +47,20 @@ def in_type(array: Array, value: Value, front: int = 0) -> Array:
 
 
 def is_swept(array: Array, value: Value) -> bool:
-    """Return True if a carried value has an axis of members in front."""
+    """Return True if a carried value has a leading axis of members."""
     return value.shape is not None and array.ndim > len(value.shape)
 
 
 def without_members(array: Array) -> Array:
-    """Return a value that all members share without their axis, or a value that differs unchanged."""
+    """Return a value without its axis of members if all members are equal, or the value unchanged."""
     return array[0, ...] if (array == array[:1]).all() else array
 
 
 KEYS = "random keys"
-"""What a state says of random numbers: the keys that they were drawn with."""
+"""Name of the keys of the random streams in a state."""
 
 
-# --- from outside ---------------------------------------------------------------------------------
+# --- states from users --------------------------------------------------------------------------
 
 
 def checked_state(
@@ -69,13 +69,13 @@ def checked_state(
     """Return an initial state in the types of the model's carried values.
 
     Args:
-        state: a state that an earlier run gave.
-        carried: what the model carries, by name.
-        members: how many runs a sweep has; all may start from the state of one run.
-        per_member: what each member of a sweep has for itself.
+        state: Final state of an earlier run.
+        carried: Carried values of the model by name.
+        members: Number of members of a sweep. All members may start from the state of one run.
+        per_member: Names of values that each member of a sweep has separately.
 
     Raises:
-        InputError: it is no state of this model.
+        InputError: The state does not fit this model.
     """
     if not isinstance(state, Mapping):
         raise InputError(f"the state is no mapping of arrays: {state!r}"[:200], hint=_HINT)
@@ -95,10 +95,10 @@ def checked_state(
 
 
 def check_keys(written_keys: Any, *allowed: Array) -> None:
-    """Refuse a state that was reached with other random numbers.
+    """Check that a state belongs to the same random streams.
 
     Raises:
-        InputError: the keys that it has are none of those that are allowed.
+        InputError: The keys of the state equal none of the allowed keys.
     """
     if not any(np.array_equal(written_keys, keys) for keys in allowed if written_keys is not None):
         raise InputError(
@@ -159,7 +159,7 @@ def _holds(dtype: str, array: Array) -> bool:
 
 
 def _fits(shape: tuple[int, ...], value: Value) -> bool:
-    """Return True if an array has the shape, or can be repeated to it."""
+    """Return True if an array has the shape of a carried value, or can be broadcast to it."""
     if value.shape is None:
         return True
     if len(shape) > len(value.shape):
@@ -190,7 +190,7 @@ def save_state(path: str | Path, state: State | None) -> None:
     """Write a state to a `.npz` file.
 
     Raises:
-        InputError: there is no state, or the file cannot be written; no half of it is left.
+        InputError: There is no state, or the file cannot be written. No partial file remains.
     """
     if state is None:
         raise no_state()
@@ -202,7 +202,7 @@ def load_state(path: str | Path) -> State:
     """Return the state that `save_state` wrote.
 
     Raises:
-        InputError: there is no such file, or it holds no state.
+        InputError: The file does not exist, or contains no state.
     """
     state = read_arrays(path)
     if not {"step", "time"} <= set(state):

@@ -1,4 +1,4 @@
-"""One run of a model over time, from its first evaluation or a checkpoint to its end."""
+"""Run of a model over time, from its first evaluation or a checkpoint to its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mdf_loop.signals import ending
 class CompletedRun(Struct, frozen=True):
     """Results of a run: rows of outputs, reductions over time, and the order of execution.
 
-    `lengths` are those of rows that may have different ones.
+    `lengths` has the lengths of rows that vary in length.
     """
 
     rows: Mapping[str, Data]
@@ -42,7 +42,7 @@ class CompletedRun(Struct, frozen=True):
     ends: RowEnds
 
     def time_of(self, step: int, unit: str) -> str | None:
-        """Return the time of a step with its unit if there is a time step: `0.0617 s`."""
+        """Return the time of a step with its unit, such as `0.0617 s`, or None for a model without time."""
         return None if self.clock.dt is None else f"{float(self.clock.at(step)):.6g} {unit}"
 
 
@@ -57,15 +57,15 @@ def run_over_time(
     """Run a model over time to its end, or until the run is stopped.
 
     Args:
-        session: the model, ready to run.
-        stepper: its evaluations in this run.
-        keeping: what of it is kept.
-        sink: where rows go.
-        controller: who stops it; entered.
-        name: what the run is called where its progress is shown.
+        session: Loaded model.
+        stepper: Stepper through the evaluations of this run.
+        keeping: Plan of the recorded values.
+        sink: Destination of the recorded rows.
+        controller: Controller of the run, which has been entered.
+        name: Name of the run in the progress display.
 
     Raises:
-        KeyboardInterrupt, RunError: it was stopped before anything was reached.
+        KeyboardInterrupt, RunError: The run was stopped before its first evaluation was complete.
     """
     recorder = Recorder(keeping, sink, stepper.clock, session.axis, session.has_run)
     stepper.room = recorder.room

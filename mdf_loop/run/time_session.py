@@ -1,4 +1,4 @@
-"""Model over time: the first evaluation, and a loop of ONNX Runtime for all others."""
+"""Model over time: the first evaluation, and a loop of ONNX Runtime for all later evaluations."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ from mdf_loop.run.states import (
 from mdf_loop.specification import RunControls, RunSpecification
 
 SMALL_ROWS = 4096
-"""Bytes of a step's rows, of all members, up to which it is cheaper to give all of them than to leave some out
+"""Bytes of a step's rows, over all members, up to which recording all rows is cheaper than skipping some
 (measured: FitzHugh-Nagumo, one number to 100 000)."""
 
 AS_LONG = 10 * LITTLE
-"""Microseconds: short runs that have taken so long together, without machine code, go on with it; to make it takes about as long."""
+"""Total microseconds of short runs after which native loops are compiled. Compilation takes about as long."""
 
 LAST_ONLY = sys.maxsize
-"""More steps than there are: of those that are computed at once only the last one's row is looked at."""
+"""Subsampling distance that exceeds every number of steps: only the last row of each chunk is recorded."""
 
 Which: TypeAlias = Literal["first", "later", "thinned"]
-"""A program of a model over time: the last one gives rows of every so-many-th step only."""
+"""Program of a model over time. `thinned` only returns the row of every n-th step."""
 
 
 class TimeSession:
-    """The two programs of a model over time, ready to run for any number of steps.
+    """Programs of a model over time, loaded for any number of steps.
 
-    `swept` are inputs with an axis of members in front; then all outputs have it.
+    `swept` are inputs with a leading axis of members. With swept inputs, all outputs have this axis.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class TimeSession:
         self.axis = int(bool(swept))
         self.row_shapes = _row_shapes(programs)
         self.dtypes = {output.name: output.value.dtype for output in programs.later.outputs}
-        """The dtypes of what further evaluations give, by name."""
+        """Dtypes of the outputs of later evaluations, by name."""
         self._backend = backend
         self._placement = placement
         self._sessions: dict[tuple[Which, frozenset[str], bool], Runnable] = {}
@@ -96,15 +96,15 @@ class TimeSession:
         self._after = programs.later.output_names(OutputRole.STATE)
         self._before = programs.later.input_names(InputRole.STATE)
         self.has_run = programs.later.output_names(OutputRole.HAS_RUN)
-        """Which rows say of others whether their node has run."""
+        """Name of the flags of each output's node, which are True in rows in which the node ran."""
         inputs = {entry.value.name: entry.value for entry in programs.later.inputs}
         names = map(label, programs.states)
         self.carried = {name: inputs[self._before[name]] for name in names}
-        """What is carried by name, in the type that holds for all steps of one run."""
+        """Carried values by name, with a type that is common to all steps of one run."""
         self._per_member = frozenset(
             label(state) for state in programs.states if state[0] in PLACES
         )
-        """Everything that a sweep may change, except for what the schedule counts."""
+        """Names of the values that a sweep may change, which excludes the counters of the schedule."""
 
     @property
     def first(self) -> Runnable:
@@ -112,16 +112,16 @@ class TimeSession:
         return self._made("first", self.swept)
 
     def begin_run(self, steps: int, members: int, runs: int = 1) -> bool:
-        """Count a run. Return True if it is so brief that machine code is not worthwhile, with all earlier runs.
+        """Count a run. Return True if native loops are not worthwhile for all runs so far.
 
-        There will be so many `runs` of this kind.
+        `runs` is the expected number of runs of this kind.
         """
         work = steps * members * self._work
         self._done += work
         return work * runs < LITTLE and self._done < AS_LONG
 
     def later(self, state: State, *, brief: bool, thinned: bool) -> Runnable:
-        """Return the loop over further evaluations for a carried state."""
+        """Return the loop over later evaluations for a carried state."""
         swept = {
             self._before[name]
             for name, value in self.carried.items()
@@ -135,10 +135,10 @@ class TimeSession:
             self._made(which, self.swept)
 
     def refuse_standard_loops(self) -> None:
-        """Raise before the first step if the loop over further evaluations must be native and cannot be.
+        """Raise before the first step if the loop over later evaluations must be native and cannot be.
 
         Raises:
-            UnsupportedError: each loop that cannot be native with its reason.
+            UnsupportedError: A loop cannot be native. The message has each such loop with the reason.
         """
         if (
             self._placement.native != "require"
@@ -175,7 +175,7 @@ class TimeSession:
         return self._ready[which, swept]
 
     def _drawing(self, ready: Program, placement: Placement) -> Runnable:
-        """Return a loop that draws. ONNX Runtime's own kernels need random numbers drawn before the loop."""
+        """Load a loop that draws. ONNX Runtime's own kernels need random numbers drawn before the loop."""
         loop, load = ready.ops[-1], self._backend.load
         (steps,) = (
             e.value for e in ready.inputs if e.role is InputRole.CONTROL and e.of == "steps"
@@ -193,7 +193,7 @@ class TimeSession:
         return drawing
 
     def most_at_once(self, session: Runnable, members: int) -> int:
-        """Return the largest number of evaluations of one loop, limited by the memory of its random numbers."""
+        """Return the maximum number of evaluations per loop, limited by the memory for random numbers."""
         drawn = total_elements(self._drawn.get(session.program, ()), members)
         return (
             max(MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // drawn)
@@ -202,7 +202,7 @@ class TimeSession:
         )
 
     def thinned(self, keeping: RecordingPlan, controls: RunControls, members: int) -> int:
-        """Return the distance between recorded rows that are checked, or `LAST_ONLY`."""
+        """Return the subsampling distance of the recorded rows, or `LAST_ONLY`."""
         if controls.watches or self._has_small_rows(members):
             return 1
         if not keeping.selection.reduce:
@@ -222,10 +222,10 @@ class TimeSession:
         return (sessions[-1] if sessions else self.first).device
 
     def start(self, specification: RunSpecification, bound: Bound) -> State | None:
-        """Return the initial state in the types of the model, or None at the beginning.
+        """Return the initial state in the types of the model, or None for a run from step 0.
 
         Raises:
-            InputError: the state that was given is none of this model.
+            InputError: The given state does not fit this model.
         """
         self._refuse_sets_of_members(specification)
         state = specification.values.state
@@ -233,15 +233,15 @@ class TimeSession:
             return None
         (members,) = self._members(bound) or (None,)
         checked = checked_state(state, self.carried, members, self._per_member)
-        if bound.keys:  # all trials may begin where one run has ended
+        if bound.keys:  # all trials may start from the state of one run
             of_one = bound.streams.of_one_run(self.programs.later.sites)
             check_keys(state.get(KEYS), bound.drawn_with, of_one)
         return checked
 
-    # --- what a program is given ----------------------------------------------------------------
+    # --- inputs of the programs -----------------------------------------------------------------
 
     def given(self, bound: Bound, first: int, last: int | None = None) -> dict[str, Array]:
-        """Return the inputs of one evaluation of the run, or of those before `last`."""
+        """Return the inputs of evaluation `first`, or of the evaluations from `first` to before `last`."""
         feeds = dict(bound.arrays)
         for name in bound.inputs.over_time:
             front = (slice(None),) * int(name in self.swept)
@@ -257,7 +257,7 @@ class TimeSession:
         rows: int,
         dt: float | None,
     ) -> dict[str, Array]:
-        """Return the inputs of the loop over the next evaluations, besides those of all programs."""
+        """Return the inputs of the loop over the next evaluations, including steps, dt and carried values."""
         how = {
             "steps": np.array(rows, np.int64),
             "every": np.array(steps // rows, np.int64),
@@ -276,7 +276,7 @@ class TimeSession:
                     feeds[name] = arrays[name]
         return feeds
 
-    # --- what a program gives -------------------------------------------------------------------
+    # --- outputs of the programs ----------------------------------------------------------------
 
     @property
     def decided_while_running(self) -> bool:
@@ -284,7 +284,7 @@ class TimeSession:
         return self.programs.plans[1] is None
 
     def sets(self, outputs: Mapping[str, Array], which: int) -> Sets | None:
-        """Return the nodes of the first evaluation (0), or of each further one (1)."""
+        """Return the nodes that ran in the first evaluation (0), or in each later evaluation (1)."""
         plan = self.programs.plans[which]
         program = self.programs.later if which else self.programs.first
         executed = program.output_names(OutputRole.EXECUTED)
@@ -323,7 +323,7 @@ class TimeSession:
         return math.prod(self._members(bound))
 
     def _members(self, bound: Bound) -> tuple[int, ...]:
-        """Return the number of members of a sweep."""
+        """Return the shape of the axis of members, which is empty without a sweep."""
         return (len(bound.arrays[min(self.swept)]),) if self.swept else ()
 
     def _refuse_sets_of_members(self, specification: RunSpecification) -> None:

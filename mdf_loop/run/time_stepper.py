@@ -1,7 +1,7 @@
 """Stepper through a model over time: the first evaluation, then a loop of ONNX Runtime.
 
-A loop cannot record rows of different shapes. Where there are such, it is run for the rows that are
-alike: for one, then for as many again as were alike so far.
+A loop cannot record rows of different shapes. If row shapes vary, each call of the loop records rows of
+one shape only: first one row, then as many rows as had equal shapes so far.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class _Position(Struct, frozen=True):
     """Position of a run. `execution_mark` is the end of its order of execution.
 
-    `alike` is how many rows are expected to be of one shape, `shapes` are those of the last ones.
+    `alike` is the expected number of further rows with equal shapes. `shapes` are those of the last rows.
     """
 
     done: int
@@ -48,14 +48,14 @@ class _Position(Struct, frozen=True):
 
 
 class TimeStepper:
-    """Evaluations of one run.
+    """Stepper through the evaluations of one run.
 
     Attributes:
-        total: how many there will be.
-        first: the number of the first one.
-        clock: the time of each, from the beginning of the run or of the state it begins with.
-        native: of each loop, by name, `native`, or `standard: ` and why.
-        room: where rows of some steps may be written.
+        total: Total number of evaluations.
+        first: Number of the first evaluation.
+        clock: Clock from the beginning of the run, or of its initial state.
+        native: Form of each loop by name: `native`, or `standard: ` followed by the reason.
+        room: Function that returns memory for the rows of given steps.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TimeStepper:
         start = session.start(specification, bound)
         state = None if start is None else {name: start[name] for name in session.carried}
         self.total = specification.steps or 0
-        if self.total > int(state is None):  # not the first evaluation alone
+        if self.total > int(state is None):  # beyond the first evaluation
             session.refuse_standard_loops()
         self.first = 0 if start is None else int(start["step"])
         self.clock = _clock(start, specification.dt)
@@ -108,7 +108,7 @@ class TimeStepper:
         return self._execution_order
 
     def state(self, clock: Clock) -> State | None:
-        """Values that are carried into the next evaluation, or None before the first."""
+        """Return the state after the completed evaluations, or None before the first evaluation."""
         if self._position.state is None:
             return None
         number = self.first + self.done
@@ -116,7 +116,7 @@ class TimeStepper:
         drawn = {} if not self._bound.keys else {KEYS: self._bound.drawn_with}
         return {**at, **drawn, **self._position.state}
 
-    # --- going on -----------------------------------------------------------------------------
+    # --- execution ----------------------------------------------------------------------------
 
     def advance(self, most: int, stopping: Stopping) -> Block:
         """Run at least one evaluation, and at most the given number."""
@@ -189,7 +189,7 @@ class TimeStepper:
         self._position = _Position(self.done + steps, state, mark, alike, shapes)
 
     def _expected(self, rows: Mapping[str, Array]) -> tuple[int, Mapping[str, tuple[int, ...]]]:
-        """Return the expected number of equal rows after these rows, with their shapes."""
+        """Return the expected number of further rows with equal shapes, and these shapes."""
         front = self._session.axis + 1
         shapes = {name: rows[name].shape[front:] for name in self._session.row_shapes.open}
         if shapes == (self._position.shapes or shapes):
@@ -199,7 +199,7 @@ class TimeStepper:
     def _block(
         self, numbers: range, outputs: Mapping[str, Array], which: int, room: Room = NO_ROOM
     ) -> Block:
-        """Return the rows of the first evaluation (0), or of further ones (1)."""
+        """Return the rows of the first evaluation (0), or of later evaluations (1)."""
         cut = (slice(None),) * self._session.axis + (slice(len(numbers)),)
         rows = {
             name: outputs[name][cut] for name in self._session.programs.recorded if name in outputs
@@ -214,12 +214,12 @@ class TimeStepper:
         return Block(numbers, rows, watched, there)
 
     def _check_forms(self, forms: Mapping[str, str]) -> None:
-        """Note the forms of the loops in evaluations after the first one.
+        """Record the forms of the loops in evaluations after the first one.
 
-        The form of a loop in the first evaluation may be another one, since more is known there.
+        In the first evaluation, a loop may have another form, since more is known at compile time.
 
         Raises:
-            InputError: A loop was native in such evaluations before, and cannot be now.
+            InputError: A loop was native in such evaluations before, and cannot be native now.
         """
         for name, form in forms.items():
             if self._later_forms.get(name) == NATIVE and form not in (NATIVE, BRIEF):
@@ -233,7 +233,7 @@ class TimeStepper:
     # --- checkpoints --------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        """Return everything that is necessary to resume."""
+        """Return all arrays that are necessary to resume."""
         state, execution_order = self._position.state or {}, self._execution_order
         parts = {f"state {name}": array for name, array in state.items()}
         order = (
@@ -247,7 +247,7 @@ class TimeStepper:
         done = parts.number("done")
         begun = (
             done > 0 or self._specification.values.state is not None
-        )  # what is held may be nothing
+        )  # the carried values may be empty
         state = self._session.restored(parts.under("state "), self._bound) if begun else None
         self._execution_order = _ran(parts, done) if "ran" in parts else None
         self.native = _native(parts)
@@ -258,7 +258,7 @@ class TimeStepper:
 
 
 def _native(parts: Snapshot) -> dict[str, str]:
-    """Return the forms of the loops."""
+    """Return the forms of the loops in a snapshot."""
     content = parts.content("native") if "native" in parts else {}
     if not isinstance(content, dict) or not all(isinstance(text, str) for text in content.values()):
         raise parts.wrong("native", "which loops were native")
@@ -266,7 +266,7 @@ def _native(parts: Snapshot) -> dict[str, str]:
 
 
 def _ran(parts: Snapshot, done: int) -> OrderOfExecution:
-    """Return the order of execution of a number of evaluations."""
+    """Return the order of execution of `done` evaluations from a snapshot."""
     order = OrderOfExecution.read(parts.content("ran"))
     if order is None or len(order) != done:
         raise parts.wrong("ran", f"the order of execution of {done} steps")
@@ -281,10 +281,10 @@ def _clock(start: State | None, dt: float | None) -> Clock:
 
 
 def _cut(number: int, most: int, every: int) -> tuple[int, int]:
-    """Return the numbers of evaluations and rows of the next run of the loop.
+    """Return the numbers of evaluations and rows for the next run of the loop.
 
-    A row is that of the last of `steps / rows` evaluations; one whose number is no multiple of
-    `every` is not kept.
+    A row is that of the last of `steps / rows` evaluations. A row whose number is not a multiple of `every`
+    is not recorded.
     """
     lead = -number % every + 1
     if lead > most or lead < every:
@@ -297,14 +297,14 @@ def _is_kept(number: int, every: int) -> bool:
 
 
 def _widened(row: Array, dtype: str | None) -> Array:
-    """Return the row in the common dtype with another row, if there is one."""
+    """Return the row in the common dtype with `dtype`, or unchanged if `dtype` is None."""
     if dtype is None or dtype_name(row) == dtype:
         return row
     return row.astype(np.result_type(row.dtype, numpy_dtype(dtype)))
 
 
 def _where_run(rows: Array, flags: Array | None, axis: int) -> Array:
-    """Return the rows with zeros where the node had not run."""
+    """Return the rows with zeros for steps in which the node had not run."""
     if flags is None or np.all(flags):
         return rows
     deep = flags.reshape(*flags.shape, *(1,) * (rows.ndim - flags.ndim))

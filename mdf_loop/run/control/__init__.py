@@ -1,1 +1,1 @@
-"""A run in chunks: it is followed, shown, saved from time to time, and stopped when it must be."""
+"""Control of runs in chunks: progress, checkpoints, limits and early stops."""

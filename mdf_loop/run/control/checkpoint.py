@@ -1,10 +1,10 @@
-"""The file that lets a run go on after a crash: all that is needed to go on, and whose it is.
+"""Checkpoint files, with which a run resumes after a crash.
 
-    mdf_loop.checkpoint     JSON: version, identity of the run, parts -> names -> how each is held
-    0, 1, 2, ...            the arrays, in that order
+    mdf_loop.checkpoint     JSON: version, identity of the run, parts -> names -> encoding of each array
+    0, 1, 2, ...            the arrays, in the order of the names
 
-It is an `.npz` file under any name. It is written whole beside its place and then put there, so
-a crash at any moment leaves the old file or the new one.
+A checkpoint is an `.npz` file with any name. The file is written completely under a temporary name and
+then renamed, so a crash at any moment leaves the old or the new file.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from mdf_loop.run.control.snapshot import ANEW, OBJECT, Snapshot, damaged
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Array]]
 Identity: TypeAlias = Mapping[str, str]
-"""What a run is, in the user's words; two runs of the same are one computation.
+"""Inputs and options that identify a run, by word. Runs with equal identities compute the same results.
 
-    model           a digest: "of another model"
-    input I         a digest: "with other values of the input 'I'"
-    state           a digest: "with another state"
-    dt              a value:  "with dt = 5e-05, not 0.0001"
-    kept            names:    "that kept A.v, A.w, not A.v"
+    model           a digest, for messages such as "of another model"
+    input I         a digest, for "with other values of the input 'I'"
+    state           a digest, for "with another state"
+    dt              a number, for "with dt = 5e-05, not 0.0001"
+    kept            names, for "that kept A.v, A.w, not A.v"
 """
 
 VERSION = 3
@@ -50,7 +50,7 @@ _DIGEST = "sha256:"
 _MOST_DIFFERENCES = 5
 _TEXTS = "texts"
 _OF_PYTHON = (TypeError, AttributeError, LookupError)
-"""What is raised where a file says things of other kinds than it should."""
+"""Exceptions of Python that indicate contents of unexpected types in a checkpoint."""
 
 _HINT = f"give the same model and options as then, or {ANEW}"
 
@@ -59,13 +59,13 @@ _HINT = f"give the same model and options as then, or {ANEW}"
 
 
 class Checkpoints:
-    """A file that is replaced from time to time by what a run has reached.
+    """Writer of one checkpoint file, which each save replaces.
 
-    It is due `every_seconds` after the run began, and then after each save began; but a run
-    never spends more than half of its time on saving.
+    The first save is due `every_seconds` after the run began, each later one `every_seconds` after the
+    previous save began. A run never spends more than half of its time on saving.
 
     Raises:
-        InputError: no file can be written there.
+        InputError: The path is not writable, or is an existing file that is no checkpoint.
     """
 
     def __init__(self, path: str | Path, every_seconds: float, identity: Identity) -> None:
@@ -84,14 +84,14 @@ class Checkpoints:
         self._next = time.monotonic() + every_seconds
 
     def due(self) -> bool:
-        """Return True if it is time to save."""
+        """Return True if the next save is due."""
         return time.monotonic() >= self._next
 
     def save(self, parts: Parts) -> None:
-        """Replace the file.
+        """Replace the checkpoint file.
 
         Raises:
-            InputError: it cannot be written (the disk is full); the old file is untouched.
+            InputError: The file cannot be written (the disk is full). The old file is unchanged.
         """
         begun = time.monotonic()
         entries = _entries(parts, self._identity)
@@ -101,7 +101,7 @@ class Checkpoints:
 
 
 def _entries(parts: Parts, identity: Identity) -> dict[str, Array]:
-    """Return the content of the file by name: the table of contents first, then the arrays."""
+    """Return the entries of the file by name: the table of contents, then the arrays."""
     arrays: list[Array] = []
     encodings: dict[str, dict[str, str]] = {}
     for part, named in parts.items():
@@ -125,7 +125,7 @@ def _held(array: Array) -> tuple[str, Array]:
         if not all(isinstance(text, str) for text in texts):
             raise TypeError("a checkpoint holds numbers and texts, no other objects")
         return _TEXTS, _bytes({"shape": array.shape, "texts": texts})
-    if array.dtype.isbuiltin == 2:  # of ml_dtypes
+    if array.dtype.isbuiltin == 2:  # dtypes of ml_dtypes
         return array.dtype.name, array.view(f"u{array.dtype.itemsize}")
     return "", array
 
@@ -156,10 +156,10 @@ def _texts(stored: Array) -> Array:
 
 
 def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
-    """Return the parts that `Checkpoints.save` stored last.
+    """Return the parts that the last `Checkpoints.save` stored.
 
     Raises:
-        InputError: there is no checkpoint, it is damaged, or it is of another run.
+        InputError: The checkpoint does not exist, is damaged, or belongs to another run.
     """
     source = Path(path)
     if not source.is_file():
@@ -172,7 +172,7 @@ def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
             archive = Archive(file, source.name)
             contents = _contents(archive)
             _check(source.name, contents, identity)
-            if broken := file.testzip():  # all of it is checked before any of it is believed
+            if broken := file.testzip():  # check all entries before using any
                 raise zipfile.BadZipFile(f"entry '{broken}'")
             parts = _parts(archive, contents["parts"])
             return {part: Snapshot(named, f"{part}/", source.name) for part, named in parts.items()}
@@ -185,13 +185,13 @@ def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
 
 
 def _refuse_packed(file: zipfile.ZipFile, size: int) -> None:
-    """Refuse a file that holds more than it has bytes: what is written is never packed."""
+    """Refuse a file whose entries exceed its size, since checkpoints are never compressed."""
     if sum(entry.file_size for entry in file.infolist()) > size:
         raise ValueError("it holds more than it has bytes")
 
 
 def _is_marked(source: Path) -> bool:
-    """Return True if the file begins like a checkpoint, whatever follows."""
+    """Return True if the file begins like a checkpoint, valid or not."""
     mark = f"{_CONTENTS}.npy".encode()
     try:
         with source.open("rb") as stream:
@@ -201,7 +201,7 @@ def _is_marked(source: Path) -> bool:
 
 
 def _contents(archive: Archive) -> dict[str, Any]:
-    """Return the file's table of contents, of any version."""
+    """Return the table of contents of a checkpoint of any version."""
     contents = json.loads(archive.array(_CONTENTS).tobytes())
     version, identity, parts = (contents[word] for word in ("version", "identity", "parts"))
     texts = [identity, *parts.values()] if isinstance(parts, dict) else [parts]
@@ -227,7 +227,7 @@ def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
 def _parts(
     archive: Archive, encodings: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, Array]]:
-    """Return the arrays of the parts."""
+    """Return the decoded arrays of each part by name."""
     archive.check(archive.names)
     numbers = itertools.count()
     return {
@@ -238,7 +238,7 @@ def _parts(
     }
 
 
-# --- whose it is ----------------------------------------------------------------------------------
+# --- identity of the run --------------------------------------------------------------------------
 
 
 def difference(there: Identity, here: Identity) -> str:
@@ -276,7 +276,7 @@ def _other_values(word: str, values: str, was: str | None, now: str | None) -> s
 
 
 def digest_of_arrays(arrays: Mapping[str, Array]) -> str:
-    """Return a digest that identifies arrays by their names, dtypes, shapes and bits."""
+    """Return a digest of arrays that depends on their names, dtypes, shapes and bits."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         how, stored = _held(arrays[name])
@@ -287,7 +287,7 @@ def digest_of_arrays(arrays: Mapping[str, Array]) -> str:
 
 
 def _chunks(array: Array) -> Iterator[Array]:
-    """Yield the elements in order of the axes, some megabytes at a time."""
+    """Yield the elements in C order, a few megabytes at a time."""
     yield from np.nditer(
         array,
         flags=["external_loop", "buffered", "zerosize_ok"],
@@ -297,7 +297,7 @@ def _chunks(array: Array) -> Iterator[Array]:
 
 
 def digest_of_document(document: Document) -> str:
-    """Return a digest that identifies a model by the whole content of its file."""
+    """Return a digest of the whole content of a model file."""
     large: dict[str, Array] = {}
     content = [document.graph.id, plain(content_of(document), "", large)]
     text = json.dumps(content, default=str)

@@ -1,11 +1,11 @@
-"""A stepper is followed in chunks, so that it can be watched, stopped and saved between them.
+"""Execution of a stepper in chunks, between which a run is watched, stopped and saved.
 
     while not finished:
         block = stepper.advance(length)            # about 20 ms
-        take(block)                               # rows are kept; progress, checkpoints
+        take(block)                                # store rows, report progress, write checkpoints
 
-Nothing that is computed depends on where a chunk ends. What is carried may grow from step to step;
-it at most doubles within a chunk, once it is large, and is not let grow out of the memory.
+Results do not depend on the chunk boundaries. Carried values may grow from step to step. Once they are
+large, their size at most doubles within one chunk, so that they do not exceed the memory limit.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from mdf_loop.run.control.stepper import Block, Stepper
 from mdf_loop.run.control.stopping import Stopped, Stopping
 
 SECONDS = 0.02
-"""How long a chunk shall take: Ctrl-C is obeyed between chunks, and a call costs 0.1 ms."""
+"""Target duration of a chunk. Ctrl-C takes effect between chunks, and one call costs 0.1 ms."""
 
 BYTES = 8 << 20
-"""The most that the rows of a chunk may be."""
+"""Maximum bytes of the rows of one chunk."""
 
 GROWTH = 64
-"""How many times the length of a chunk the next one may have."""
+"""Maximum ratio between the lengths of consecutive chunks."""
 
 OBSERVATIONS = 3
-"""Chunks in which what is carried has grown by about the same factor, before it is expected to do so again.
+"""Number of chunks with similar growth of the carried values before this growth is extrapolated.
 
-An array that begins small grows by a large factor when something is appended for the first time."""
+An initially small array grows by a large factor when elements are appended for the first time."""
 
 
 class Lengths:
-    """Number of steps of a chunk, adapted so that a chunk has the intended duration.
+    """Number of steps per chunk, adapted so that a chunk takes `SECONDS`.
 
     Attributes:
-        next: the next one.
-        known: how many steps took half of that time in another run of the same; 1 if that is unknown.
+        next: Number of steps of the next chunk.
+        known: Number of steps that took half of `SECONDS` in an equal earlier run, or 1 if unknown.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Lengths:
     def took(self, steps: int, seconds: float, size: int) -> None:
         """Record the duration of a chunk of steps, and the bytes of its rows."""
         if 2 * steps < self.next and seconds < SECONDS:
-            return  # it was cut short, so it says little
+            return  # the chunk ended early, so its duration is not representative
         in_time = int(steps * SECONDS / max(seconds, 1e-9))
         in_memory = BYTES * steps // max(size, 1)
         self.next = max(self.known, 1, min(in_time, in_memory, GROWTH * self.next))
@@ -78,10 +78,10 @@ class Lengths:
 
     @property
     def more(self) -> float:
-        """Estimated bytes of the carried values after one more step, if they grow and are large.
+        """Estimated bytes of the carried values after one more step, or 0 if they are small or constant.
 
-        It is expected to grow by the least factor of the last `OBSERVATIONS` chunks. After fewer ones it is expected to
-        grow by as many bytes as it did.
+        The estimate uses the smallest growth factor of the last `OBSERVATIONS` chunks. With fewer chunks, it
+        uses the number of bytes by which the carried values grew per step.
         """
         if len(self._factors) < OBSERVATIONS:
             expected = self._held_size + self._increase
@@ -90,12 +90,12 @@ class Lengths:
         return expected if self._growth > 1 and expected > BYTES else 0.0
 
     def failed(self) -> None:
-        """Record that a step of the chunk has failed. The steps before it are done in shorter chunks."""
+        """Record a failed step in the chunk, and halve the length to run the steps before the failure."""
         self.next //= 2
 
 
 def _growth(before: float, size: float, steps: int) -> float:
-    """Return the factor by which a size has grown in each of some steps; 1 if it has not."""
+    """Return the factor by which a size grew per step, or 1 if the size did not grow."""
     if size <= before:
         return 1.0
     return float((size / before) ** (1 / steps)) if before else math.inf
@@ -104,12 +104,12 @@ def _growth(before: float, size: float, steps: int) -> float:
 def follow(
     stepper: Stepper, stopping: Stopping, take: Callable[[Block], StopReason | None]
 ) -> StopReason | None:
-    """Follow a stepper to its end, or until it is stopped; None if nothing has stopped it.
+    """Run a stepper to its end or until a stop, and return the reason of the stop, or None.
 
     Args:
-        stepper: what is computed; it is left where it was stopped, or before the step that failed.
-        stopping: what may stop it from outside.
-        take: what is done with the rows of each chunk; a reason to stop, or None.
+        stepper: The computation. After a stop, it remains at the last completed step before the stop.
+        stopping: Watcher of signals and limits.
+        take: Function that processes the block of each chunk and returns a reason to stop, or None.
     """
     lengths, cadence, sizes = Lengths(), stepper.cadence, None
     lengths.holds(0, stepper.held)
@@ -137,13 +137,13 @@ def follow(
         lengths.holds(stepper.done - before, held_state)
         if (reason := take(block)) is not None:
             return reason
-    if cadence.sizes != sizes or lengths.next != cadence.steps:  # else the chunk was cut short
+    if cadence.sizes != sizes or lengths.next != cadence.steps:  # otherwise the chunk ended early
         cadence.sizes, cadence.steps = sizes, 1 if lengths.grows else max(1, lengths.next // 2)
     reason = stopping.reason
     return reason if reason is not None and reason.is_asked else None
 
 
 def _size(block: Block) -> int:
-    """Return the bytes of a block's new arrays, without those that are stored already."""
+    """Return the bytes of a block's new arrays, except rows that are already at their destination."""
     rows = (array for name, array in block.rows.items() if name not in block.owned_names)
     return sum(array.nbytes for array in (*rows, *block.watched.values()))

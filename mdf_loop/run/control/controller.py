@@ -1,4 +1,4 @@
-"""A run that is overseen: it is reported, saved from time to time, and stopped when it must be."""
+"""Controller of one run: it reports progress, writes checkpoints, and stops the run."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ class RowRecorder(Protocol):
     """Interface of a recorder of the rows of a stepper."""
 
     def take(self, block: Block) -> None:
-        """Keep of the block what is to be kept."""
+        """Record the rows of a block."""
 
     def flush(self) -> None:
-        """Let everything be safe that was taken."""
+        """Write all recorded rows to their destination."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Return everything that is necessary to continue recording."""
+        """Return all arrays that are necessary to continue recording."""
 
     def end(self) -> bool:
-        """Give up what was kept of the disk; whether all is safe that was taken."""
+        """Release the reserved disk space. Return True if all recorded rows are stored safely."""
 
 
 _ENVIRONMENT = "environment"
-"""The part of a checkpoint with the environment of the run."""
+"""Name of the checkpoint part with the environment of the run."""
 
 
 class RunController:
-    """Oversees one run; to be entered before its first stepper is followed.
+    """Controller of one run, a context to enter before its first stepper runs.
 
     Attributes:
-        not_finite: what was not finite, if the run was watched and has stopped for that.
-        failure: the error that has ended the run, if one has.
-        stopping: what ends the run from outside.
-        run: what the run is called, also when it goes on from a checkpoint.
-        checkpoint: the file with which it can go on; None as long as there is none.
+        not_finite: First nan or infinity, if the run was watched and stopped there. None otherwise.
+        failure: Error that ended the run, or None.
+        stopping: Watcher of signals and limits.
+        run: Id of the run, which a resumed run keeps.
+        checkpoint: File from which the run can resume, or None before the first checkpoint.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class RunController:
     def follow(
         self, stepper: Stepper, keeper: RowRecorder, unit: str, name: str = ""
     ) -> StopReason | None:
-        """Follow a stepper to its end, or until the run is stopped; None if it was not.
+        """Run a stepper to its end or until a stop, and return the reason of the stop, or None.
 
-        How long that took is kept in `seconds` by its name.
+        The elapsed seconds are stored in `seconds` under `name`.
         """
         begun = perf_counter()
         with reporting(self.controls.progress, stepper.total, stepper.done, unit, name) as reporter:
@@ -129,7 +129,7 @@ class RunController:
                 self._save_at_last(stepper, keeper)
             except MemoryLimitError as error:
                 self.failure, reason = error, StopReason.MEMORY_LIMIT
-            except LoopError as error:  # rows that cannot be kept
+            except LoopError as error:  # rows that cannot be recorded
                 self.failure, reason = error, StopReason.FAILED
         self.seconds[name] = perf_counter() - begun
         return reason
@@ -158,7 +158,7 @@ class RunController:
         return take
 
     def _save(self, stepper: Stepper, keeper: RowRecorder) -> None:
-        """Write what was reached."""
+        """Flush the recorder, and write a checkpoint if the run has a checkpoint file."""
         keeper.flush()
         if self._checkpoints is not None:
             course = stepper.snapshot()
@@ -172,18 +172,18 @@ class RunController:
             self.checkpoint = self.controls.saved_at
 
     def _environment(self, course: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the environment of the run, to which the forms of its loops belong if it has steps."""
+        """Return the environment of the run, including the forms of its loops if the run has steps."""
         forms = json.loads(str(course["native"])) if "native" in course else None
         words = environment(self._identity.get("engine", "onnxruntime"), forms)
         return {word: np.array(text) for word, text in words.items()}
 
     def _save_at_last(self, stepper: Stepper, keeper: RowRecorder) -> None:
-        """Write what was reached, with the room that was kept on the disk for rows."""
+        """Write a last checkpoint on a full disk, in the space that was reserved for rows."""
         if keeper.end():
-            with suppress(InputError):  # what was wrong first is said
+            with suppress(InputError):  # the first error is the one to report
                 self._save(stepper, keeper)
 
 
 def _run_of(resumed: Mapping[str, Snapshot]) -> str:
-    """Return the name of the run of a checkpoint, or nothing if there is none."""
+    """Return the id of the run in a checkpoint, or "" if the checkpoint has none."""
     return resumed["run"].text("id") if "run" in resumed else ""

@@ -1,11 +1,11 @@
-"""Progress of a run: a bar on the terminal, or a callback.
+"""Progress of a run: a bar on the terminal, or calls of a function.
 
     with reporting(None, total=10_000_000, done=0, unit="steps") as reporter:
         while done < total and reporter.update(done):
             done += chunk()
 
-The time left is (total - done) / rate, with the rate of the last ten seconds of this run.
-Nothing is ever written to stdout.
+The remaining time is (total - done) / rate. The rate is that of the last ten seconds of this run.
+No output is ever written to stdout.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
     import rich.progress
 
 WINDOW = 10.0
-"""Seconds of the run that tell the rate."""
+"""Seconds over which the rate is averaged."""
 
 SAMPLED = 0.1
-"""Seconds between two samples for the rate, and between two calls of a callback at least."""
+"""Minimum seconds between two samples of the rate, and between two calls of a callback."""
 
 APPEARS = 0.1
-"""Seconds after the start when the bar appears; a run that is over by then shows nothing."""
+"""Delay in seconds before the bar appears. A shorter run shows no bar."""
 
 REFRESHED = 0.2
-"""Seconds between two pictures of the bar."""
+"""Seconds between two updates of the bar."""
 
 PARTING = 1.0
-"""Seconds that the end of a run waits for its last picture: a terminal may hang for hours."""
+"""Maximum seconds to wait for the last update of the bar: writing to a terminal can block for hours."""
 
 _THE_LINE = ForkSafeLock()
-"""Held by the bar that is on the terminal: two would overwrite each other."""
+"""Lock of the bar on the terminal, since two bars would overwrite each other."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run: `done` of `total` steps (or iterations), and the remaining seconds.
+    """Progress of a run: `done` of `total` steps or iterations, and the estimated remaining seconds.
 
-    `total` is None where a condition decides; `remaining` is None without a total and before
-    anything is known.  `done` counts from the start of the whole run, `elapsed` and
-    `remaining` are seconds of this process: after a resume the clock starts anew.
+    `total` is None if a condition ends the run. `remaining` is None without a total and before the first
+    estimate. `done` counts from the start of the whole run. `elapsed` and `remaining` count the seconds of
+    this process, so `elapsed` restarts at 0 after a resume.
     """
 
     done: int
@@ -69,10 +69,10 @@ class Progress:
 
 
 class Reporter(Protocol):
-    """Is told after each chunk how far the run is."""
+    """Interface of an object that reports the progress of a run after each chunk."""
 
     def update(self, done: int, remark: str = "") -> bool:
-        """Report `done` steps, with a remark for a bar. Return False if the run has to stop."""
+        """Report `done` steps, with a remark for a bar. Return False if the run must stop."""
 
 
 Callback = Callable[[Progress], object]
@@ -81,11 +81,11 @@ Callback = Callable[[Progress], object]
 def reporting(
     progress: bool | Callback | None, total: int | None, done: int, unit: str, name: str = ""
 ) -> AbstractContextManager[Reporter]:
-    """Report a run of `total` steps that starts with `done` of them done before.
+    """Return a reporter for a run of `total` steps, `done` of which are already complete.
 
-    True is a bar on stderr, None is one if stderr is a terminal, False is silence.  A function
-    is called with a `Progress` at the start, then at most every 0.1 s, and at the end; if it
-    returns False the run shall stop.  `name` (of the model) stands before the bar.
+    True shows a bar on stderr, None shows a bar if stderr is a terminal, False shows nothing. A function
+    is called with a `Progress` at the start, then at most every 0.1 s, and at the end. If the function
+    returns False, the run stops. `name` (of the model) precedes the bar.
     """
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise InputError(
@@ -100,10 +100,10 @@ def reporting(
 
 
 class Pace:
-    """The rate of a run, from samples of the last `WINDOW` seconds, and the time left.
+    """The rate of a run over the last `WINDOW` seconds, and the remaining time.
 
-    Between two samples the time left ticks down, but by no more than the latest steps should
-    take: where a step hangs, so does the estimate.
+    Between two samples, the remaining time decreases with the clock, but by no more than the expected time of
+    the latest steps: if a step hangs, the estimate stops.
     """
 
     def __init__(self, total: int | None, done: int, unit: str, now: float) -> None:
@@ -112,11 +112,13 @@ class Pace:
         self.done = done
         self._began = (now, done)
         self._samples = deque([self._began])
-        self.rate: float | None = None  # steps in a second, of late
-        self._left: tuple[float, float, float] | None = None  # seconds, as of when, at least
+        self.rate: float | None = None  # recent steps per second
+        self._left: tuple[float, float, float] | None = (
+            None  # seconds left, time of estimate, minimum
+        )
 
     def note(self, done: int, now: float) -> bool:
-        """Note that `done` steps are done; whether this was a sample."""
+        """Update the number of completed steps. Return True if a sample of the rate was taken."""
         self.done = done
         samples = self._samples
         if now - samples[-1][0] < SAMPLED:
@@ -124,7 +126,7 @@ class Pace:
         latest = done - samples[-1][1]
         samples.append((now, done))
         if len(samples) > 2 and samples[0] is self._began:
-            samples.popleft()  # the first steps make the model ready, too
+            samples.popleft()  # the first sample includes the preparation of the model
         while len(samples) > 2 and samples[1][0] <= now - WINDOW:
             samples.popleft()
         rate = (done - samples[0][1]) / (now - samples[0][0])
@@ -156,7 +158,7 @@ class Pace:
 
 
 class _SilentReporter(AbstractContextManager["_SilentReporter"]):
-    """Shows nothing."""
+    """Reporter that shows nothing."""
 
     def update(self, done: int, remark: str = "") -> bool:
         return True
@@ -166,7 +168,7 @@ class _SilentReporter(AbstractContextManager["_SilentReporter"]):
 
 
 class _CallbackReporter(AbstractContextManager["_CallbackReporter"]):
-    """Calls a function, in the thread of the run."""
+    """Reporter that calls a function in the thread of the run."""
 
     def __init__(self, callback: Callback, pace: Pace) -> None:
         self._callback = callback
@@ -195,11 +197,11 @@ class _CallbackReporter(AbstractContextManager["_CallbackReporter"]):
 
 
 class _Bar(AbstractContextManager["_Bar"]):
-    """A line on stderr that a thread of its own keeps up to date.
+    """Progress bar on stderr, updated by a separate thread.
 
-    So it is there, with its clock ticking, while the first step of a slow model computes.
-    When the run ends the line stays, if there is one by then.  Of runs at the same time in
-    several threads one has the line, the others are silent.
+    The bar and its clock run while the first step of a slow model computes. When the run ends, a visible
+    bar remains on the terminal. If several threads run models at the same time, only one of them shows
+    a bar.
     """
 
     def __init__(self, name: str, pace: Pace) -> None:
@@ -223,14 +225,14 @@ class _Bar(AbstractContextManager["_Bar"]):
         try:
             self._thread.join(PARTING)
         except KeyboardInterrupt:
-            self._thread.join(PARTING)  # it ends in a moment, and gives the cursor back
+            self._thread.join(PARTING)  # the thread ends soon and restores the cursor
             raise
 
     def _show(self) -> None:
         if self._ended.wait(APPEARS) or not _THE_LINE.acquire(blocking=False):
             return
         try:
-            with suppress(OSError, ValueError):  # the terminal has gone: the run goes on
+            with suppress(OSError, ValueError):  # the terminal was closed: the run continues
                 self._draw()
         finally:
             _THE_LINE.release()
@@ -247,7 +249,7 @@ class _Bar(AbstractContextManager["_Bar"]):
             line.update(task, **self._picture(ended=True))
 
     def _picture(self, *, ended: bool) -> dict[str, Any]:
-        """Return the content of the columns of the line. At the end, the rate is that of the whole run."""
+        """Return the contents of the bar's columns. At the end, the rate is the mean of the whole run."""
         now = perf_counter()
         progress = self._pace.progress(now)
         rate = self._pace.mean_rate(now) if ended else self._pace.rate
@@ -265,7 +267,7 @@ class _Bar(AbstractContextManager["_Bar"]):
 
 
 def _line(total: int | None, named: bool) -> rich.progress.Progress:
-    """Return an empty line. rich is imported here, since most runs end before they need it."""
+    """Return a new progress bar. rich is imported here, since most runs end before the bar appears."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
     from rich.table import Column
@@ -291,6 +293,6 @@ def _three_digits(rate: float) -> str:
 
 
 def _on_a_terminal() -> bool:
-    """Return True if stderr is a terminal (a notebook is none)."""
+    """Return True if stderr is a terminal and the program is not a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return sys.stderr.isatty() and getattr(shell, "kernel", None) is None

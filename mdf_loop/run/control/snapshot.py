@@ -1,13 +1,13 @@
-"""Content of a checkpoint by name, with a check of each part before it is used.
+"""Contents of a checkpoint by name, with a check of each part before use.
 
-    parts.number("done", most=100)           a whole number from 0 to 100
-    parts.flag("condition")                  a truth value
-    parts.text("ran")
-    parts.value("carried A.v", value)        an array of the type of a value of the program
-    parts.array("waiting", "f", (None, 3))   an array of floats of so many axes, of these extents
-    parts.under("state ")                    those whose names begin so, without it
+    parts.number("done", most=100)           an integer from 0 to 100
+    parts.flag("condition")                  a boolean
+    parts.text("ran")                        a string
+    parts.value("carried A.v", value)        an array of the type of a program value
+    parts.array("waiting", "f", (None, 3))   an array of floats of this shape, with any first extent
+    parts.under("state ")                    the parts whose names begin with "state ", without the prefix
 
-A file is data that anybody may have written. What does not fit is one error that names file and part.
+Anybody may have written a checkpoint file. Each invalid part raises an error that names the file and part.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from mdf_loop.memory_limit import check
 ANEW = "leave resume (--resume) out to begin anew"
 
 OBJECT = 20
-"""How much larger in memory is what a text of JSON says."""
+"""Ratio between the size of parsed JSON in memory and the length of its text."""
 
 _TEXTS = "OU"
 
 
 class Snapshot(Mapping[str, Array]):
-    """Arrays by name, of one part of a file; a name that is not there is an error, too.
+    """Arrays of one part of a checkpoint by name.
 
     Raises:
-        InputError: a part is not there, or not what it must be.
+        InputError: A part is missing or invalid.
     """
 
     def __init__(self, arrays: Mapping[str, Array], part: str = "", file: str = "") -> None:
@@ -58,7 +58,7 @@ class Snapshot(Mapping[str, Array]):
         return len(self._arrays)
 
     def under(self, word: str) -> Snapshot:
-        """Return the parts whose names begin with a word, without the word."""
+        """Return the parts whose names begin with a prefix, without the prefix."""
         arrays = {n.removeprefix(word): a for n, a in self._arrays.items() if n.startswith(word)}
         return Snapshot(arrays, self._part + word, self._file)
 
@@ -72,7 +72,7 @@ class Snapshot(Mapping[str, Array]):
     # --- one value ----------------------------------------------------------------------------
 
     def number(self, name: str, most: int | None = None) -> int:
-        """Return a whole number from 0 to `most`."""
+        """Return an integer from 0 to `most`."""
         array = self[name]
         if array.shape != () or array.dtype.kind not in "iu":
             raise self.wrong(name, "a whole number")
@@ -81,19 +81,19 @@ class Snapshot(Mapping[str, Array]):
         return int(array)
 
     def flag(self, name: str) -> bool:
-        """Return a truth value."""
+        """Return a boolean."""
         if self[name].shape != () or self[name].dtype != bool:
             raise self.wrong(name, "true or false")
         return bool(self[name])
 
     def text(self, name: str) -> str:
-        """Return a text."""
+        """Return a string."""
         if self[name].shape != () or self[name].dtype.kind != "U":
             raise self.wrong(name, "a text")
         return str(self[name])
 
     def content(self, name: str) -> Any:
-        """Return the content of a JSON text."""
+        """Return the parsed content of a JSON string."""
         text = self.text(name)
         check(len(text) * OBJECT, f"'{self._part}{name}' of the checkpoint '{self._file}'")
         try:
@@ -104,7 +104,7 @@ class Snapshot(Mapping[str, Array]):
     # --- arrays -------------------------------------------------------------------------------
 
     def array(self, name: str, kinds: str, shape: tuple[int | None, ...]) -> Array:
-        """Return an array of these NumPy kinds of dtypes. None in the shape is any extent."""
+        """Return an array whose NumPy dtype kind is in `kinds`. None in `shape` allows any extent."""
         array = self[name]
         fits = len(shape) == array.ndim and all(
             extent in (None, own) for extent, own in zip(shape, array.shape, strict=True)
@@ -115,7 +115,7 @@ class Snapshot(Mapping[str, Array]):
         return array
 
     def value(self, name: str, value: Value, front: tuple[int, ...] = ()) -> Array:
-        """Return an array of the type of a value, after a number of leading axes."""
+        """Return an array of the type of a program value, with `front` as leading axes."""
         array, dtype = self[name], numpy_dtype(value.dtype)
         is_text = dtype.kind == "O"
         is_of_type = (
@@ -127,7 +127,7 @@ class Snapshot(Mapping[str, Array]):
         return array.astype(dtype, copy=False)
 
     def rows(self, name: str, length: int, axis: int, dtype: str) -> Array:
-        """So many rows of numbers or texts, along this axis."""
+        """Return an array with `length` rows of numbers or texts along `axis`."""
         array = self[name]
         kinds = kinds_like(dtype)
         if array.ndim <= axis or array.shape[axis] != length or _kind(array) not in kinds:
@@ -145,8 +145,8 @@ def kinds_like(dtype: str) -> str:
 
 
 def _kind(array: Array) -> str:
-    """Return NumPy's kind of a dtype: texts are `U`, small floats `f`."""
-    if array.dtype.isbuiltin == 2:  # of ml_dtypes
+    """Return the NumPy kind of an array's dtype, with `U` for strings and `f` for narrow floats."""
+    if array.dtype.isbuiltin == 2:  # dtypes of ml_dtypes
         return "f"
     return "U" if dtype_name(array) == "string" else array.dtype.kind
 

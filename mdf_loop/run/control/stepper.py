@@ -1,4 +1,4 @@
-"""Interfaces of a run in chunks: a stepper, its rows, and their destination."""
+"""Interfaces of a run in chunks: the stepper, its blocks of rows, and the destination of the rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.room import Room
 
 Numbers: TypeAlias = "range | Array"
-"""The number of the step of each row; steps count from 0 over the whole run."""
+"""Step number of each row. Steps count from 0 over the whole run."""
 
 
 class Block(Struct, frozen=True):
-    """Rows that some further steps gave: `[time, ...]`, in a sweep `[members, time, ...]`.
+    """Rows of some consecutive steps: `[time, ...]`, in a sweep `[members, time, ...]`.
 
-    `watched` are the floats that are watched for nan, in the order in which they are computed.
-    `owned_names` are names of rows that are already where they are to be kept.
+    `watched` has the floats that are checked for nan, in order of computation. `owned_names` has the names
+    of rows that are already stored at their destination.
     """
 
     numbers: Numbers
@@ -32,7 +32,8 @@ class Block(Struct, frozen=True):
 class Cadence(Struct):
     """Number of steps that take half of a chunk's time, shared by the runs of one model.
 
-    `sizes` are those of what the first step carried on and gave, in bytes: of others it says nothing.
+    `sizes` are the bytes of the carried values and of the rows after the first chunk. The number of steps is
+    valid only for runs with equal sizes.
     """
 
     steps: int = 1
@@ -40,10 +41,10 @@ class Cadence(Struct):
 
 
 class Stepper(Protocol):
-    """A computation that goes on step by step: evaluations of a model, iterations of a loop.
+    """Interface of a computation in steps: evaluations of a model, or iterations of a loop.
 
     Attributes:
-        cadence: that of earlier runs, which this one is to know.
+        cadence: Cadence of earlier runs of the same model.
     """
 
     cadence: Cadence
@@ -62,33 +63,33 @@ class Stepper(Protocol):
 
     @property
     def held(self) -> int:
-        """The bytes of what is carried into the next step."""
+        """Bytes of the values that are carried into the next step."""
 
     def advance(self, most: int, stopping: Stopping) -> Block:
-        """Do at least one step, and at most so many.
+        """Run at least one step and at most `most` steps.
 
         Raises:
-            Stopped: it was ended from outside; all is as it was before.
+            Stopped: The computation was stopped. The state is the one before the call.
         """
 
     def back(self) -> None:
-        """Forget what the last `advance` did."""
+        """Undo the last `advance`."""
 
     def snapshot(self) -> dict[str, Array]:
-        """Return everything that is necessary to resume."""
+        """Return all arrays that are necessary to resume."""
 
     def restore(self, parts: Snapshot) -> None:
-        """Go on from there."""
+        """Resume from a snapshot."""
 
 
 class Along(Protocol):
-    """Interface of coordinates along rows: an array, or an object that becomes one on access."""
+    """Interface of coordinates along rows: an array, or an object that becomes an array on access."""
 
     def __len__(self) -> int:
         """Return the number of rows."""
 
     def __array__(self, dtype: Any = None) -> Array:
-        """Return the array."""
+        """Return the coordinates as an array."""
 
 
 class RowSink(Protocol):
@@ -96,31 +97,31 @@ class RowSink(Protocol):
 
     @property
     def length(self) -> int:
-        """Number of added rows."""
+        """Number of rows in the destination."""
 
     def room(self, count: int) -> Room:
-        """Return memory for the next rows before they are added, if it is known."""
+        """Return the memory for the next rows, if the destination provides memory."""
 
     def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
-        """Add rows, and the time or the number of the step of each."""
+        """Append rows, with the time or the step number of each."""
 
     def flush(self) -> None:
-        """Let everything that was added be safe."""
+        """Write all appended rows to storage."""
 
     def close(self) -> None:
-        """End; nothing will be added any more."""
+        """Close the destination. No more rows follow."""
 
     def arrays(self) -> Mapping[str, Data]:
-        """All rows by name, in memory or to be read when they are looked at."""
+        """Return all rows by name, as arrays in memory or as lazily read arrays."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Return the rows, if they are stored nowhere else."""
+        """Return the rows, unless they are stored in a file."""
 
     def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
-        """Go on after so many rows, those of a snapshot; `columns` have rows of these dtypes."""
+        """Restore `length` rows from a snapshot. `columns` maps each name to its dtype."""
 
 
 def data_bytes(data: Data) -> int:
-    """Return the bytes of an array, of the members of a sequence, or of an absent value."""
+    """Return the bytes of an array, of all members of a sequence, or 0 for an absent value."""
     members = data if isinstance(data, list) else [data]
     return sum(member.nbytes for member in members if member is not None)

@@ -1,10 +1,10 @@
-"""Early ends of runs: signals, limits, and requests of the surrounding program.
+"""Early stops of runs: signals, limits, and requests of the surrounding program.
 
-While ONNX Runtime computes, Python cannot run its signal handler. But a signal rings a bell (see
-`mdf_loop.signals`); one watcher thread for the whole process hears it, looks after the time limits
-and the memory, and tells the runtime to stop. What is being computed has a moment to end by itself
-(`GRACE`): where steps are short, nothing is lost. Where memory runs out there is none; the runtime
-obeys between two operations, not within one. A run costs microseconds for it.
+While ONNX Runtime computes, Python cannot run its signal handler. A signal therefore also writes to a
+wake-up socket (see `mdf_loop.signals`). One watcher thread per process reads the socket, checks time
+limits and memory, and asks the runtime to stop. The current computation first has `GRACE` seconds to
+finish: with short steps, no work is lost. At the memory limit, there is no such delay. The runtime stops
+between two operations, not within one. The cost is some microseconds per run.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from mdf_loop.locks import ForkSafeLock
 from mdf_loop.memory_limit import in_use, limit, passed, would_pass
 
 GRACE = 0.03
-"""Seconds that are left to what is being computed when a run is asked to stop."""
+"""Seconds that the current computation has to finish after a request to stop."""
 
 LOOKS = 0.05
-"""Seconds from one look at the memory to the next, while something is computed."""
+"""Seconds between two checks of the memory while a computation runs."""
 
 LONGEST_SLEEP = 3600.0
-"""Seconds after which the watcher wakes without a reason: the system knows no eternity."""
+"""Maximum seconds that the watcher sleeps, since the operating system does not accept unlimited timeouts."""
 
 
 _SIGINT = (int(signal.SIGINT),)
 
 
-class Stopped(Exception):  # noqa: N818 - no error: it was wanted
-    """A computation was ended from outside; `Stopping.reason` says why."""
+class Stopped(Exception):  # noqa: N818 - a requested stop is no error
+    """Signal that a computation was stopped from outside. `Stopping.reason` has the reason."""
 
 
 class Stopping:
     """Watcher of the reasons to stop a run. The run takes place within this context.
 
-    Signals are noticed by a run in the main thread; a second one is not for it.
+    Only a run in the main thread receives signals. A second signal is left to other handlers.
 
     Attributes:
-        reason: why the run is to end; None if it may go on.
-        signalled: the signal that has come, also where that was not the first reason.
-        failure: the error that has ended it.
+        reason: Reason to stop the run, or None to continue.
+        signalled: Received signal, even if another reason came first. None without a signal.
+        failure: Error that ended the run, or None.
     """
 
     def __init__(self, time_limit: float | None = None, grace: float = GRACE) -> None:
@@ -68,25 +68,25 @@ class Stopping:
         self._taken_signals: list[int] = []
 
     can_end = True
-    """True if the run is watched, so that something can end it."""
+    """True if a watcher can stop the run."""
 
     @property
     def is_over(self) -> bool:
-        """True if the computations of the run were told to end."""
+        """True if the computations of the run were asked to terminate."""
         return self._over
 
     @property
     def remaining(self) -> float | None:
-        """Seconds until the time limit, at least a thousandth; None without a limit."""
+        """Seconds until the time limit, at least 0.001, or None without a limit."""
         return None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
 
     def ask(self, reason: StopReason) -> None:
-        """Let the run stop, if nothing has yet; from any thread."""
+        """Request a stop of the run, from any thread. The first request determines the reason."""
         self._set(reason)
         _watcher().bell.ring()
 
     def hears(self, reason: StopReason) -> bool:
-        """Take a signal; whether it is the first."""
+        """Receive a signal and return True if it is the first one."""
         first = self.signalled is None
         self.signalled = self.signalled or reason
         self._set(reason)
@@ -122,24 +122,24 @@ class Stopping:
             if self._hung:
                 watcher.bell.take_down()
                 if self.signalled is not None:
-                    watcher.look()  # what was rung in this run is not for the next one
+                    watcher.look()  # a signal of this run must not stop the next one
             watcher.watched.discard(self)
 
     def begins(self, run_options: Any) -> None:
-        """Register a computation of the runtime, which is told to stop when its time is over."""
+        """Register a computation of the runtime, which the watcher terminates at the end of the run."""
         self._running.add(run_options)
         if self._over:
             run_options.terminate = True
         _watcher().wake_by(time.monotonic() + LOOKS)
 
     def ends(self, run_options: Any) -> None:
-        """Remove a computation that has ended."""
+        """Unregister a finished computation."""
         self._running.discard(run_options)
 
     # --- the watcher --------------------------------------------------------------------------
 
     def due(self) -> float | None:
-        """Return the time of the next action if nothing else happens."""
+        """Return the time of the next action without further events, or None."""
         if self._over:
             return None
         due = self._deadline if self.reason is None else self._end
@@ -149,7 +149,7 @@ class Stopping:
         return look if due is None else min(due, look)
 
     def look_at_memory(self, more: float = 0.0) -> None:
-        """Let the run stop at once if it has more memory than it may, or will with so much more."""
+        """Stop the run at once if its memory, plus `more` bytes, exceeds the limit."""
         if self.reason is not None:
             return
         there = in_use(more, self._most)
@@ -161,7 +161,7 @@ class Stopping:
             self._end = time.monotonic()
 
     def look(self, now: float, rung: Collection[StopReason]) -> None:
-        """Do what has to be done now; some signals have rung."""
+        """Perform the actions that are due at `now`, after some signals were received."""
         for reason in rung if self._main else ():
             self._set(reason)
         if self._deadline is not None and now >= self._deadline:
@@ -187,7 +187,7 @@ class NeverStopping(Stopping):
 
 
 class _Watcher:
-    """A thread that hears the bell and knows what is due next."""
+    """Thread that waits for signals and for the next due time."""
 
     def __init__(self) -> None:
         self.watched: set[Stopping] = set()
@@ -198,13 +198,13 @@ class _Watcher:
         threading.Thread(target=self._watch, name="mdf_loop watcher", daemon=True).start()
 
     def wake_by(self, due: float) -> None:
-        """Let the watcher look at `due`: a short run need not disturb it, if it wakes before."""
+        """Wake the watcher at `due` at the latest. A watcher that wakes earlier anyway is not disturbed."""
         if due < self._sleeps_until:
-            self._requested_wake = self._sleeps_until = due  # others need not ring until then
+            self._requested_wake = self._sleeps_until = due  # no earlier wake-up is needed
             self.bell.ring()
 
     def look(self) -> None:
-        """Hear what was rung, and let everyone do what has to be done now."""
+        """Read the received signals, and let each watched run perform its due actions."""
         with self._looking:
             data = self.bell.heard()
             rung = signals.reasons_in(data or b"")
@@ -212,15 +212,15 @@ class _Watcher:
             for stopping in tuple(self.watched):
                 stopping.look(now, rung)
         if data and threading.current_thread() is threading.main_thread():
-            self.bell.ring()  # the watcher has not heard it
+            self.bell.ring()  # wake the watcher thread, since this thread has read its bytes
 
     def _watch(self) -> None:
         while True:
-            self._sleeps_until = math.inf  # who comes from here on wakes it
+            self._sleeps_until = math.inf  # a run that begins from now on wakes this thread
             dues = [due for s in tuple(self.watched) if (due := s.due()) is not None]
             if (
                 self._requested_wake > time.monotonic()
-            ):  # who asked may be done, but others need not ask
+            ):  # the requesting run may have ended, but other runs rely on this wake-up time
                 dues.append(self._requested_wake)
             wait = None
             if dues:
@@ -232,9 +232,9 @@ class _Watcher:
 
 @functools.cache
 def _watcher() -> _Watcher:
-    """Return the watcher thread of this process."""
+    """Return the watcher of this process."""
     return _Watcher()
 
 
-if hasattr(os, "register_at_fork"):  # a fork has none of its parent's threads
+if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
     os.register_at_fork(after_in_child=_watcher.cache_clear)

@@ -1,1 +1,1 @@
-"""Differentiated models that are ready to run, in one program or in chunks of a long run."""
+"""Differentiated models that are loaded, as one program or in chunks of a long run."""

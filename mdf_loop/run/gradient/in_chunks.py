@@ -1,10 +1,10 @@
-"""Derivatives of a long run over time, computed chunk by chunk from the last to the first.
+"""Derivatives of a long run over time, computed chunk by chunk from the last chunk to the first.
 
-    forward    what is held at the beginning of each chunk
-    backward   each chunk once more, and how the number changes with what it begins with; what that
-               is passes to the chunk before it
+    forward    store the carried values at the beginning of each chunk
+    backward   run each chunk again, differentiate it by its initial values, and pass these derivatives
+               to the chunk before it
 
-It holds one chunk, and what is held at the beginnings of all: of N steps as much as of sqrt(N).
+Memory holds one chunk and the initial values of all chunks: for N steps, about as much as sqrt(N) steps.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from mdf_loop.run.time_session import TimeSession
 from mdf_loop.specification import RunSpecification
 
 AT_ONCE, FEWEST = 1 << 18, 32
-"""Bytes of what is carried in the steps of one chunk, and how many steps it has at least."""
+"""Bytes of the carried values over all steps of one chunk, and its minimum number of steps."""
 
 IN_ONE = 4
-"""A run of at most so many chunks is computed as one, if these are large: then nothing is computed twice."""
+"""Maximum number of large chunks that run as a single program, which avoids a second forward run."""
 
 
 class GradientOverTime:
-    """Differentiated model over time. A short run is one program, a long one is divided into chunks."""
+    """Differentiated model over time. A short run is one program. A long run is divided into chunks."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class GradientOverTime:
         self._later: dict[tuple[frozenset[str], Differentiation], Runnable] = {}
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
-        """Return the number, and its derivative by each requested input."""
+        """Return the objective and its derivative by each requested input."""
         bound = bound.drawing(self._programs.later)
         state_size = self._held(max(self._session.members(bound), 1))
         most = max(FEWEST, math.isqrt(self._steps), AT_ONCE // state_size)
@@ -121,11 +121,11 @@ class GradientOverTime:
 
     @property
     def _constant(self) -> int:
-        """Return the number of initial steps whose end is treated as a constant."""
+        """Return the number of initial steps through which no derivatives propagate."""
         return 0 if self._most is None else max(self._steps - self._most, 0)
 
     def _chunks(self, most: int) -> list[range]:
-        """Return the ranges of steps after the first one. Differentiated and constant steps are never mixed."""
+        """Return the ranges of steps after the first one. Constant and differentiated steps are separated."""
         ends = [1, *([self._constant] if self._constant > 1 else []), self._steps]
         return [
             range(begin, min(begin + most, end))
@@ -140,7 +140,7 @@ class GradientOverTime:
         return self._session.state_of(self._session.first.run(self._session.given(bound, 0)))
 
     def _forward(self, bound: Bound, state: State, chunk: range, brief: bool) -> State:
-        """Return the carried values after these steps."""
+        """Return the carried values after the steps of a chunk."""
         session, begin, end = self._session, chunk.start, chunk.stop
         members = max(session.members(bound), 1)
         while begin < end:
@@ -163,7 +163,7 @@ class GradientOverTime:
         sums: _Sums,
         wrt: tuple[str, ...],
     ) -> dict[str, Array]:
-        """Run one chunk backward, add its results, and return the derivatives by its initial values."""
+        """Run one chunk backward, add its derivatives, and return the derivatives by its initial values."""
         session, steps = self._session, len(chunk)
         back = self._back(state, is_last=chunk.stop == self._steps)
         feeds: dict[str, Any] = session.given(bound, chunk.start, chunk.stop)
@@ -174,7 +174,7 @@ class GradientOverTime:
         return {name: changes_before[change_of(self._before[name])] for name in changes}
 
     def _back(self, state: State, *, is_last: bool) -> Runnable:
-        """Return the backward program of the later steps: of the last chunk, or of other chunks."""
+        """Return the backward program of the later steps, for the last chunk or for the other chunks."""
         session = self._session
         swept = {
             self._before.get(name) or self._programs.later.input_names(InputRole.STATE)[name]
@@ -206,7 +206,7 @@ class GradientOverTime:
 
     @cached_property
     def _held_first(self) -> dict[str, Output]:
-        """Return the results of the first evaluation that later steps read and on which the number may depend."""
+        """Return the float outputs of the first evaluation that are carried into later steps."""
         outputs = {output.name: output for output in self._programs.first.outputs}
         output_names = self._programs.first.output_names(OutputRole.STATE)
         state = {name: outputs[output_names[name]] for name in self._before}
@@ -214,7 +214,7 @@ class GradientOverTime:
 
     @cached_property
     def _first(self) -> Runnable:
-        """Return the backward program of the first evaluation, ready to run."""
+        """Return the loaded backward program of the first evaluation."""
         programs, swept = self._programs, self._session.swept
         rows = first_evaluation_rows(programs.first, programs.later, programs.recorded)
         outputs = [output.name for output in self._held_first.values()]
@@ -223,7 +223,7 @@ class GradientOverTime:
 
 
 class _Sums:
-    """Number and derivatives, summed over chunks. Derivatives by inputs over time have rows."""
+    """Objective and derivatives, summed over chunks. A derivative by an input over time has rows."""
 
     def __init__(self, steps: int, over_time: frozenset[str], front: int) -> None:
         self._steps = steps
@@ -235,7 +235,7 @@ class _Sums:
     def add(
         self, chunk_derivatives: Mapping[str, Array], wrt: tuple[str, ...], chunk: range
     ) -> None:
-        """Add the results of some steps."""
+        """Add the objective and derivatives of one chunk."""
         self.value = self.value + chunk_derivatives[OBJECTIVE_OUTPUT]
         for name in wrt:
             change = chunk_derivatives.get(change_of(name))
@@ -249,7 +249,7 @@ class _Sums:
     def filled(
         self, parameters: Mapping[str, Array], wrt: tuple[str, ...], swept: Collection[str]
     ) -> dict[str, Array]:
-        """Return all derivatives, with zeros in the shape of the input where there are none."""
+        """Return all derivatives, with zeros for inputs on which the objective does not depend."""
         members = np.shape(self.value)
         rest = {
             name: np.zeros_like(parameters[name]) for name in wrt if name not in self.derivatives
@@ -271,7 +271,7 @@ class _Sums:
 
 
 def _fitted(change: Array, value: Value, front: int) -> Array:
-    """Return the derivative of a value that was broadcast or converted after the first evaluation."""
+    """Return the derivative of a value before its broadcast or conversion after the first evaluation."""
     shape = (*change.shape[:front], *(value.shape or ()))
     change = change.astype(value.dtype, copy=False)
     while change.ndim > len(shape):

@@ -1,4 +1,4 @@
-"""Derivatives of one program: of an evaluation, or of a whole run over time."""
+"""Derivatives of one program: one evaluation, or a whole run over time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mdf_loop.run.gradient.terms import Data
 
 
 class GradientInOne:
-    """Differentiated program. Its inputs `controls` determine the number of steps.
+    """Differentiated program. The inputs `controls` determine the number of steps.
 
-    Members that cannot be computed at once, since their loops end at different times, are computed one
-    after the other.
+    Members whose loops end at different times cannot be computed at once. These members run one after the
+    other.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class GradientInOne:
         return self._runnable.native
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
-        """Return the number, and its derivative by each requested input."""
+        """Return the objective and its derivative by each requested input."""
         feeds = {**bound.drawing(self._program).arrays, **self._data_feeds}
         if not self._swept or self._at_once:
             return self._one(self._runnable, feeds)

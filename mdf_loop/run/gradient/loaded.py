@@ -1,4 +1,4 @@
-"""Differentiated programs that are ready to run, in the form that suits their back end."""
+"""Loading of differentiated programs, in the form that suits the back end."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mdf_loop.run.members import Members
 
 
 class Differentiation(Struct, frozen=True):
-    """Terms of a number, and the inputs of a program by which it is differentiated.
+    """Terms of an objective, and the program inputs by which it is differentiated.
 
     Attributes:
-        terms: what is summed of which outputs.
-        wrt: inputs.
-        placement: where, and how, it is computed.
-        most: how many iterations, the last ones, derivatives go back through; None: all.
-        through_kernels: how loops are gone through that ONNX Runtime's own kernels compute.
+        terms: Terms of the sum over program outputs.
+        wrt: Names of the inputs.
+        placement: Device and form of the differentiated program.
+        most: Number of last iterations through which derivatives propagate, or None for all iterations.
+        through_kernels: Backward pass for loops that ONNX Runtime's own kernels compute.
     """
 
     terms: tuple[Term, ...]
@@ -38,7 +38,7 @@ class Differentiation(Struct, frozen=True):
 
     @property
     def before_the_end(self) -> Differentiation:
-        """Return the differentiation for steps that are followed by others."""
+        """Return the differentiation for chunks before the last one, without `last` terms."""
         return replace(self, terms=tuple(term for term in self.terms if term.word != "last"))
 
     def program(
@@ -48,7 +48,7 @@ class Differentiation(Struct, frozen=True):
         wrt: Sequence[str] = (),
         of: Sequence[str] = (),
     ) -> Program:
-        """Return the program of the number and its derivatives, also by `wrt`, and of outputs `of`."""
+        """Return the program of the objective and its derivatives, also by `wrt`, and of outputs `of`."""
         input_names = {entry.value.name for entry in program.inputs}
         known = [name for name in self.wrt if name in input_names]
         number = add_objective(program, self.terms)
@@ -69,7 +69,7 @@ class Differentiation(Struct, frozen=True):
         wrt: Sequence[str] = (),
         of: Sequence[str] = (),
     ) -> Runnable:
-        """Return the program ready to run. Inputs that are `swept` have an axis of members in front."""
+        """Return the loaded gradient program. Inputs in `swept` have a leading axis of members."""
         backend = PROGRAM_BACKENDS["onnxruntime"]
         ready = None
         if self.placement.native != "off" and not self.placement.brief and unavailable() is None:

@@ -1,4 +1,4 @@
-"""Terms of a differentiated number, and their data."""
+"""Terms of a differentiated objective, and their data."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mdf_loop.passes.gradient.objective import Term
 
 
 def terms_of(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """Return the terms of an objective. A mean has a factor."""
+    """Return the terms of an objective. A term for a mean has a factor."""
     terms = whole_terms(losses, names)
     return tuple(replace(term, scaled=term.word == "mean") for term in terms)
 
 
 def whole_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """Return the terms of one program that computes all rows, without factors."""
+    """Return the terms for one program that computes all rows, without factors."""
     return tuple(Term(names[loss.output], loss.word, number=k) for k, loss in enumerate(losses))
 
 
 class Data(Struct, frozen=True):
-    """Data of terms: arrays with a row for each step, or none, and the number of steps."""
+    """Data of terms: arrays with one row per step, or single numbers, and the number of steps."""
 
     terms: tuple[Term, ...]
     arrays: Mapping[str, Array]
@@ -46,7 +46,7 @@ class Data(Struct, frozen=True):
         """Return the data of losses for the outputs of a program.
 
         Raises:
-            InputError: they have another shape than the output.
+            InputError: The shape of the data differs from the shape of the output.
         """
         values = {output.name: output.value for output in program.outputs}
         arrays = {
@@ -61,19 +61,19 @@ class Data(Struct, frozen=True):
         return {**self.arrays, **self._factors(1.0)}
 
     def rows(self, begin: int, end: int) -> dict[str, Array]:
-        """Return the data of some steps: their rows, and their share of a mean."""
+        """Return the data of a range of steps: the rows, and the fraction of each mean."""
         assert self.steps is not None
         rows = {name: array[begin:end] for name, array in self.arrays.items()}
         return {**rows, **self._factors((end - begin) / self.steps)}
 
     def _factors(self, share: float) -> dict[str, Array]:
-        """Return the factors of means: a mean over all rows, and over all trials, is the sum of its parts."""
+        """Return the factors of means, so that the parts over steps and trials add up to the mean."""
         part = np.array(share / self.trials)
         return {t.data: part for t in self.terms if t.scaled and t.data is not None}
 
 
 def _fitting(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Array:
-    """Return the data in the dtype of the output, and in its shape unless they are one number."""
+    """Return the data in the output's dtype, and in its shape unless the data are one number."""
     own = tuple(value.shape or ())
     shape = own if steps is None else (steps, *own[1:])
     array = np.asarray(loss.data, numpy_dtype(value.dtype))

@@ -1,1 +1,1 @@
-"""Models in modeci_mdf's own engine."""
+"""Execution of models in modeci_mdf's own engine."""

@@ -1,11 +1,12 @@
-"""modeci_mdf's engine with the random numbers of this library: each call draws from its own stream.
+"""Random numbers of this library in modeci_mdf's engine, with one random stream per call site.
 
     x + numpy.random.normal(0.0, 0.3)     ->     x + numpy.random.mdf_loop_draw(2, 0.0, 0.3)
 
-The engine computes a document in which calls have the number of their site; whoever drives it says
-which turn it is. An expression that the engine computes twice in one turn draws the same twice.
+The engine computes a document whose drawing calls contain the number of their call site. The driver of
+the engine provides the current turn. If the engine evaluates an expression twice in one turn, both
 
-Loops are computed by this library, which knows their sites itself (see `mdf_loop.plugin`).
+evaluations draw the same numbers. Loops are computed by this library, which knows the call sites inside
+them (see `mdf_loop.plugin`).
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _HOOK = "mdf_loop_draw"
 
 _NAMED = ("shape", "mean", "scale", "low", "high", "dtype")
 _READING = ("Like", "Bernoulli")
-"""How operators end that draw for an input."""
+"""Suffixes of operators that draw numbers for an input."""
 
 
 class EngineDraws:
-    """A document whose calls that draw have numbers, and what they draw.
+    """Document with numbered drawing calls, and the function that draws their numbers.
 
     Attributes:
-        document: for the engine.
+        document: Document for the engine.
     """
 
     def __init__(self, document: Document, seed: int) -> None:
@@ -52,7 +53,7 @@ class EngineDraws:
 
     @contextmanager
     def given(self, turn: Callable[[], int]) -> Iterator[None]:
-        """While this lasts, the document can be computed; `turn` says which turn it is."""
+        """Enable the drawing calls of the document within this context. `turn` returns the current turn."""
 
         def draw(number: int, *arguments: Any, **named: Any) -> Any:
             function, site = self._calls[number]
@@ -105,7 +106,7 @@ class EngineDraws:
         return replace_fields(item, **fields)
 
     def _operator(self, item: Any, site: str) -> Any:
-        """Return an operator of ONNX that draws, as an expression of its arguments."""
+        """Return an ONNX operator that draws as an expression of its arguments."""
         args = {k: self._text(v, f"{site}.{k}") for k, v in (item.args or {}).items()}
         seed = args.pop("seed", None)
         arguments = [f"{name}={name}" for name in args if name in _NAMED]
@@ -153,7 +154,7 @@ class EngineDraws:
 
 @contextmanager
 def _put(draw: Callable[..., Any]) -> Iterator[None]:
-    """Install the function for expressions, and restore the previous one at the end."""
+    """Install a drawing function for expressions, and restore the previous function at the end."""
     before = getattr(np.random, _HOOK, None)
     setattr(np.random, _HOOK, draw)
     try:

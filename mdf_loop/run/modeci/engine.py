@@ -1,14 +1,14 @@
-"""A model in modeci_mdf's own engine, driven as a compiled model is.
+"""Run of a model in modeci_mdf's own engine, with the same inputs and outputs as a compiled model.
 
     graph = EvaluableGraph(model)
     for step in range(steps):
-        give(inputs[step])                              # before every evaluation
+        set_ports(inputs[step])                         # before every evaluation
         graph.evaluate(time_increment=dt if step else None)
         record()
 
-What a name holds that has no value yet (its node has not run) is nan, and so is what an array
-lacks that is shorter than in other steps. Numbers keep the type that the engine gave them; over
-time they share one: a whole number among numbers with a point, or beside nan, is a float.
+A name without a value (its node has not run) is recorded as nan. Arrays that are shorter than in other
+steps are padded with nan. Numbers keep the dtype of the engine, but rows over time have one common dtype:
+integers among floats, or beside nan, become floats.
 
 Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15).
 """
@@ -47,13 +47,13 @@ class EngineRun(Struct, frozen=True):
     """Results of a model in modeci_mdf's engine.
 
     Attributes:
-        arrays: numbers by `node.item`; for a model over time with an axis of time in front.
-        rows: over time, the same as the engine had them in each step; None where it had none.
-        lengths: of arrays that have not one length in all steps, the lengths (see `Results`).
-        execution_list: which nodes ran, in order.
-        loops: how the loops of loop nodes went last, by `node.function`.
-        failure: why the engine stopped before the last evaluation; None if it did not.
-        stopped_by: the limit that ended it before the last evaluation, or None.
+        arrays: Numbers by `node.item`. A model over time has a leading axis of time.
+        rows: Over time, the unconverted values of the engine in each step, with None for missing values.
+        lengths: Lengths of arrays whose length varies between steps (see `Results`).
+        execution_list: Nodes that ran, in order.
+        loops: Reports of the last run of each loop, by `node.function`.
+        failure: Error that stopped the engine before the last evaluation, or None.
+        stopped_by: Limit that stopped the engine before the last evaluation, or None.
     """
 
     arrays: Mapping[str, Array]
@@ -73,17 +73,17 @@ def drive(
 ) -> EngineRun:
     """Evaluate a model in modeci_mdf's engine, once or `steps` times.
 
-    What it did before it failed is kept.
+    Evaluations before a failure are kept.
 
     Args:
-        evaluations: the model, ready; it is asked for names, or for everything that is a number.
-        inputs: values of open ports by name, constant or with a row for each step; they are set
-            before every evaluation. The other ports have what the engine gives them.
-        steps: how often; None: once, without an axis of time.
-        reason_to_stop: returns the limit that ends the run before an evaluation, or None.
+        evaluations: Loaded model, with the names of the recorded items, or all numeric items.
+        inputs: Values of open ports by name, constant or with one row per step, set before every
+            evaluation. Other ports have the engine's defaults.
+        steps: Number of evaluations, or None for one evaluation without an axis of time.
+        reason_to_stop: Function that returns the limit that stops the run before an evaluation, or None.
 
     Raises:
-        RunError: what is asked for by name is not a number.
+        RunError: An item that was requested by name is not a number.
     """
     engine = evaluations.engine
     columns: dict[Item, list[Any]] = {item: [] for item in evaluations.recorded_items}
@@ -113,13 +113,13 @@ def drive(
     return EngineRun(arrays, executed, _loop_reports(engine), failure, stopped_by, rows, lengths)
 
 
-# --- what the engine holds ----------------------------------------------------------------------
+# --- values in the engine -----------------------------------------------------------------------
 
 
 def _numbers(
     columns: Mapping[Item, list[Any]], executed_nodes: Collection[str]
 ) -> Iterable[tuple[Item, list[Any]]]:
-    """Yield the items that are numbers. Each has one result, and a value if its node ran."""
+    """Yield the items whose values are all numbers, and that have a value if their node ran."""
     for item, column in columns.items():
         valued = [value for value in column if value is not None]
         if all(_array(value) is not None for value in valued) and (
@@ -129,7 +129,7 @@ def _numbers(
 
 
 def _array(value: Any) -> Array | None:
-    """Return a value as an array, or None if it is no number, text or rectangular list of such."""
+    """Return a value as an array, or None if it is not a number, text or rectangular nested list."""
     if isinstance(value, tuple | dict):
         return None
     try:
@@ -142,7 +142,7 @@ def _array(value: Any) -> Array | None:
 
 
 def _wide(array: Array) -> Array | None:
-    """Texts stay; whole numbers of more than 64 bits become floats if they are the same as floats."""
+    """Return texts unchanged, and integers wider than 64 bits as floats if that is exact, or None."""
     entries = list(array.flat)
     if all(isinstance(entry, str) for entry in entries):
         return array
@@ -167,9 +167,9 @@ def _rows(item: Item, column: list[Any], document: Document) -> list[Array | Non
 
 
 def _stacked(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | None]:
-    """Return the values on a new first axis, nan for absent ones, and their lengths if these differ.
+    """Return the rows stacked along a new first axis, nan for absent rows, and their lengths if these vary.
 
-    A number beside arrays that all have one shape stands for all elements of such an array.
+    Among arrays of one shape, a scalar row fills all elements of its array.
     """
     valued = [row for row in rows if row is not None]
     dtype = _common_dtype(valued, missing=len(valued) < len(rows))

@@ -1,12 +1,12 @@
-"""modeci_mdf's own engine, made ready to be driven: `EvaluableGraph`, silent, in document order.
+"""modeci_mdf's own engine (`EvaluableGraph`), without printed output and in a deterministic order.
 
-The engine goes through Python sets in four places, and their order changes from run to run: nodes
-that may run together, twice; edges into one node; nodes whose conditions are asked. Here it goes
-in the order of the document, which is one of the orders that it may take by itself. What else is
-done to it is not about numbers: a schedule that never ends is an error, and so is whatever the
-engine raises: one `LoopError` that names the node.
+The engine iterates over Python sets in four places, in an order that changes from run to run. These sets
+are nodes that may run together (twice), edges into one node, and nodes with conditions. Here, the
+order is that of the document, which is one of the possible orders of the engine. The other changes do
+not affect numbers: a schedule that never ends is an error, and each exception of the engine becomes
+one `LoopError` that names the node.
 
-Only the one graph is changed, not modeci_mdf. `unformatted`, `with_copies` and `with_kept` are for
+Only this one graph is changed, not modeci_mdf. `unformatted`, `with_copies` and `with_kept` are for
 `verify`.
 
 Source: modeci_mdf.execution_engine (0.4.15), graph_scheduler.Scheduler.run (1.2.2).
@@ -33,21 +33,21 @@ from mdf_loop.reading.schedule.plan import MOST_PASSES
 from mdf_loop.run.modeci.draws import EngineDraws
 
 MOST_IDLE = 10_000
-"""Passes in a row in which nothing runs; after them an evaluation is called endless."""
+"""Number of consecutive passes without a running node, after which an evaluation counts as endless."""
 
 
 class EngineGraph:
-    """The engine's graph of a document.
+    """Graph of a document in modeci_mdf's engine.
 
-    Random numbers are those of a compiled model with this seed.
+    With the same seed, its random numbers are those of a compiled model.
 
     Attributes:
-        document: the model, as the engine computes it.
-        nodes: the engine's nodes by id.
+        document: Document as the engine evaluates it.
+        nodes: Nodes of the engine by id.
 
     Raises:
-        CycleError: the engine would look for its first nodes for ever.
-        RunError: the engine refuses the model.
+        CycleError: The engine would search for its first nodes forever.
+        RunError: The engine refuses the model.
     """
 
     def __init__(self, document: Document, seed: int = 0) -> None:
@@ -65,14 +65,14 @@ class EngineGraph:
 
     @property
     def turn(self) -> int:
-        """Number of earlier passes in all evaluations."""
+        """Number of passes so far in all evaluations."""
         from graph_scheduler import TimeScale
 
         clock = self._graph.scheduler.get_clock(None)
         return int(clock.get_total_times_relative(TimeScale.PASS, TimeScale.LIFE))
 
     def loop_calls(self) -> Iterator[tuple[str, Any]]:
-        """Yield the loops that this library computes inside the engine, by `node.function`."""
+        """Yield the loops that this library computes inside the engine, as (`node.function`, call)."""
         for node_id, node in self.nodes.items():
             for table in (node.evaluable_functions, node.evaluable_parameters):
                 for loop_id, loop in table.items():
@@ -80,10 +80,10 @@ class EngineGraph:
                         yield f"{node_id}.{loop_id}", loop.call
 
     def evaluate(self, time_increment: float | None) -> tuple[tuple[str, ...], ...]:
-        """One `evaluate()`; the sets of nodes that ran in it.
+        """Run one evaluation, and return the sets of nodes that ran.
 
         Raises:
-            RunError: the engine failed; the sentence is its own, the place is named.
+            RunError: The engine failed. The message is the engine's own, with the place.
         """
         self._executed_sets.clear()
         draws = self._draws.given(lambda: self.turn)
@@ -100,7 +100,7 @@ def _made(document: Document) -> Any:
             return EvaluableGraph(document.graph)
         except LoopError:
             raise
-        except Exception as error:  # noqa: BLE001 - the engine raises anything
+        except Exception as error:  # noqa: BLE001 - the engine raises exceptions of any type
             raise engine_error(error, _refused_node(document)) from None
 
 
@@ -116,7 +116,7 @@ def silent() -> Iterator[None]:
 
 
 def engine_error(error: Exception, where: str) -> RunError:
-    """Return an exception of the engine as an error of one sentence."""
+    """Return an exception of the engine as a RunError with a one-line message."""
     message = _one_line(str(error).partition(" with params ")[0]).removeprefix("Error! ")
     plain = type(error) in (Exception, ValueError) and message
     text = message if plain else f"{type(error).__name__}: {message}".removesuffix(": ")
@@ -134,7 +134,7 @@ def _one_line(text: str) -> str:
 
 
 def _kept_back(error: Exception) -> str:
-    """Return the reason for a failed expression, which the engine reports only on request."""
+    """Return the reason of a failed expression, which the engine prints only in verbose mode."""
     from modelspec.utils import evaluate
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -155,7 +155,7 @@ def _refused_node(document: Document) -> str:
     for node in document.graph.nodes:
         try:
             EvaluableNode(node)
-        except Exception:  # noqa: BLE001 - the engine raises anything
+        except Exception:  # noqa: BLE001 - the engine raises exceptions of any type
             return f"{document.where}.nodes['{node.id}']"
     return document.where
 
@@ -189,7 +189,7 @@ def _check_reached(document: Document) -> None:
 
 
 def _order_edges(graph: Any, document: Document) -> None:
-    """Edges into a node pass their values on just before it runs, in document order."""
+    """Transfer the values of edges into a node just before the node runs, in document order."""
     order = {id(edge): k for k, edge in enumerate(document.graph.edges)}
     pass_on = graph.evaluate_edge
     waiting: list[tuple[Any, dict[str, Any]]] = []
@@ -220,12 +220,12 @@ def _at(where: str) -> Iterator[None]:
         yield
     except LoopError:
         raise
-    except Exception as error:  # noqa: BLE001 - the engine raises anything
+    except Exception as error:  # noqa: BLE001 - the engine raises exceptions of any type
         raise engine_error(error, where) from None
 
 
 def _order_nodes(graph: Any, document: Document, done: list[tuple[str, ...]]) -> None:
-    """Nodes that may run at the same time are asked, and run, in document order; bounded."""
+    """Order simultaneous nodes by document order, and raise if an evaluation never ends."""
     order = {id(node): k for k, node in enumerate(document.graph.nodes)}
     queue = graph.scheduler.consideration_queue
     queue[:] = [sorted(nodes, key=lambda node: order[id(node)]) for nodes in queue]
@@ -261,10 +261,10 @@ _UNFORMATTED = ForkSafeLock()
 
 @contextmanager
 def unformatted() -> Iterator[None]:
-    """Replace the engine's debug texts, which no one reads, within this context. They take most of its time.
+    """Replace the engine's unused debug texts within this context. They take most of the engine's time.
 
-    modeci_mdf makes a text of every value at every expression. Numbers do not depend on it. While
-    this lasts the texts are empty in all graphs of the process; the next one waits for its end.
+    modeci_mdf formats every value of every expression as text. The numbers do not depend on these texts.
+    Within this context, the texts are empty in all graphs of the process. Contexts of other threads wait.
     """
     with _UNFORMATTED:
         formatters = _formatters()
@@ -279,9 +279,10 @@ def unformatted() -> Iterator[None]:
 
 @functools.cache
 def _formatters() -> tuple[tuple[Any, str, Any], ...]:
-    """Return the modules, names and functions that make the engine's debug texts.
+    """Return the modules, names and functions that format the engine's debug texts.
 
-    They are those of the first call: in a process that was forked in the meantime of another one the texts are empty.
+    The functions are those at the first call. In a process that was forked within the context, the texts
+    are empty.
     """
     import modelspec.utils
     from modeci_mdf import execution_engine
@@ -295,9 +296,9 @@ def _no_text(*_: Any, **__: Any) -> str:
 
 
 def with_copies(engine: EngineGraph) -> list[str]:
-    """Give ports that add or multiply copies of the values that arrive; their names.
+    """Copy the values that arrive at ports that add or multiply, and return the names of these ports.
 
-    The engine adds in place, into the array that the first sender still holds.
+    The engine adds in place, to the array that the first sender still holds.
     """
     edges = [(edge.receiver, edge.receiver_port) for edge in engine.document.graph.edges]
     names = []
@@ -311,9 +312,9 @@ def with_copies(engine: EngineGraph) -> list[str]:
 
 
 def with_kept(engine: EngineGraph, names: Iterable[tuple[str, str]]) -> None:
-    """Let input ports, as (node, port), keep what they were given, however often their node runs.
+    """Keep the values of input ports, given as (node, port), after their node has run.
 
-    The engine empties a port when its node has run.
+    The engine clears the value of a port after its node has run.
     """
     for node_id, port_id in names:
         port = engine.nodes[node_id].evaluable_inputs[port_id]

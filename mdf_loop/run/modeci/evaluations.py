@@ -1,4 +1,4 @@
-"""A document in modeci_mdf's engine, as a back end: each run is its next evaluation."""
+"""Back end that evaluates a document in modeci_mdf's engine: each run is the next evaluation."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _PLACES = {
 
 
 class Evaluations:
-    """The evaluations of a document, one after the other; what keeps a state goes on.
+    """Consecutive evaluations of a document. The states of the model persist between evaluations.
 
     Attributes:
-        engine: the engine's graph.
-        recorded_items: what each run gives, and whether it was asked for `by_name`.
-        executed_sets: the sets of nodes that ran in each evaluation.
+        engine: Graph of the document in the engine.
+        recorded_items: Items that each run returns. `by_name` is True if the caller named these items.
+        executed_sets: Sets of nodes that ran in each evaluation.
     """
 
     device = Device("cpu", "modeci_mdf's engine computes there")
@@ -40,7 +40,7 @@ class Evaluations:
         dt: float | None = None,
         seed: int = 0,
     ) -> None:
-        """Prepare a `document`, or its graph in the engine. `dt` is the time between two evaluations."""
+        """Load a `document`, or its graph in the engine. `dt` is the time between two evaluations."""
         self.engine = EngineGraph(document, seed) if isinstance(document, Document) else document
         model = self.engine.document
         self.recorded_items = (
@@ -54,10 +54,10 @@ class Evaluations:
     def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
         """Return the values after the next evaluation by name, for values of open ports by name.
 
-        None is what has no value yet. A port that is not given has what the engine gives it.
+        Items without a value are None. A port without a value in `arrays` has the engine's default.
 
         Raises:
-            RunError: the engine failed; the sentence is its own, the place is named.
+            RunError: The engine failed. The message is the engine's own, with the place.
             Stopped: `stopping` has ended the run before this evaluation.
         """
         if stopping is not None and stopping.reason is not None:
@@ -69,7 +69,7 @@ class Evaluations:
         return {item.name: self._held(item) for item in self.recorded_items}
 
     def _held(self, item: Item) -> Any:
-        """Return a copy of the present value of an item, since the engine may change an array later."""
+        """Return a copy of the current value of an item, since the engine may change the array later."""
         evaluable = getattr(self.engine.nodes[item.node], _PLACES[item.kind]).get(item.id)
         value = getattr(evaluable, "curr_value", None)
         return value.copy() if isinstance(value, np.ndarray) else value

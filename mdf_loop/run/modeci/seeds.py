@@ -1,4 +1,4 @@
-"""The seed of loops that draw random numbers inside modeci_mdf's own engine."""
+"""Seed of loops that draw random numbers inside modeci_mdf's own engine."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ current = 0
 
 @public_call
 def seed(number: int | str) -> int:
-    """Say which random numbers loops draw from now on, inside modeci_mdf's own engine and in `loop`.
+    """Set the seed of loops inside modeci_mdf's own engine and in `loop`.
 
-    Loops of a graph that was made before go on where they are, with numbers of this seed. What a model
-    draws outside of its loops there is up to numpy.
+    Loops of existing graphs continue with random numbers of the new seed. Draws of a model outside of its
+    loops use NumPy's own random state.
 
     Args:
-        number: from 0 to 2**64 - 1, or `"fresh"` for a seed that nobody has chosen.
+        number: Seed from 0 to 2**64 - 1, or `"fresh"` for a random seed.
 
     Returns:
         The seed.
 
     Raises:
-        InputError: it is no seed.
+        InputError: `number` is not a valid seed.
     """
     global current
     current = draws(number).seed

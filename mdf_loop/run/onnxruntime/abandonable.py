@@ -1,9 +1,9 @@
 """Calls of ONNX Runtime that a command can abandon.
 
-ONNX Runtime ends a run between two operations only. Within a command, another thread therefore makes the call, and the
-main thread waits for it. If one operation goes on after the run was told to end, the main thread abandons the call and
-saves what the run has computed before. The process then ends without Python's finalization, since the other thread
-still computes (`mdf_loop.cli.commands`).
+ONNX Runtime ends a run between two operations only. Within a command, another thread therefore makes the
+call, and the main thread waits. If one operation continues after a request to end the run, the main
+thread abandons the call and saves the results of earlier calls. The process then ends without Python's
+finalization, since the other thread still computes (`mdf_loop.cli.commands`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from mdf_loop import signals
 from mdf_loop.run.control.stopping import Stopped, Stopping
 
 ANSWER_SECONDS = 0.5
-"""Seconds that a call has to return after ONNX Runtime was told to end it."""
+"""Seconds that a call has to return after ONNX Runtime was asked to end it."""
 
 LOOK_SECONDS = 0.05
-"""Seconds between two checks of the main thread whether the call has to end."""
+"""Seconds between two checks by the main thread for a request to end the call."""
 
 _Result = TypeVar("_Result")
 
@@ -30,7 +30,7 @@ def call(compute: Callable[[], _Result], stopping: Stopping) -> _Result:
     """Return `compute()`, a call of ONNX Runtime that `stopping` can end.
 
     Raises:
-        Stopped: The call goes on `ANSWER_SECONDS` after it was told to end, and was abandoned.
+        Stopped: The call did not return within `ANSWER_SECONDS` after the request, and was abandoned.
     """
     if not (signals.in_command() and signals.in_main_thread() and stopping.can_end):
         return compute()
@@ -57,5 +57,5 @@ def _answer(future: Future[_Result], stopping: Stopping) -> _Result:
 
 @lru_cache(maxsize=1)
 def _executor(process: int) -> ThreadPoolExecutor:
-    """Return the thread for the calls of a process (the child of a fork has none of the threads of its parent)."""
+    """Return the single-thread executor of a process. A forked child has none of its parent's threads."""
     return ThreadPoolExecutor(1, thread_name_prefix="mdf_loop runtime")

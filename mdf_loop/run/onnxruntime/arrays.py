@@ -11,7 +11,7 @@ from mdf_loop.ir import Array, Data, Program
 from mdf_loop.ir.types import dtype_name, element_type, numpy_dtype
 
 _WORD = "bfloat16"
-"""What is fed and given as float32 (see `passes.legalize.cast_bfloat16_io`)."""
+"""Dtype whose inputs and outputs are float32 in the session (see `passes.legalize.cast_bfloat16_io`)."""
 
 _NARROW = numpy_dtype(_WORD)
 
@@ -19,8 +19,8 @@ _NARROW = numpy_dtype(_WORD)
 def fed(arrays: Mapping[str, Data], narrow: Collection[str]) -> Mapping[str, Data]:
     """Return the arrays of a run by name, with the bfloat16 inputs in `narrow` as float32.
 
-    The runtime reads their own memory, where each number lies as the processor has it: a file that is
-    mapped into memory may have them anywhere.
+    The runtime reads the arrays' own memory, which must be aligned. Arrays that are mapped from a file
+    may be unaligned.
     """
     if not narrow and all(map(_is_ready, arrays.values())):
         return arrays
@@ -41,7 +41,7 @@ def _fed(data: Data) -> Data:
 
 
 def narrow_ends(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the bfloat16 inputs and outputs of a program, which have float32 in the session."""
+    """Return the bfloat16 inputs and outputs of a program, which are float32 in the session."""
     inputs = (entry.value for entry in program.inputs)
     return (
         tuple(value.name for value in inputs if value.dtype == _WORD),
@@ -50,7 +50,7 @@ def narrow_ends(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def taken(outputs: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
-    """Return the outputs of the program from those of the session with float32 ends."""
+    """Return the outputs with the names in `narrow` converted from float32 to bfloat16."""
     for name in narrow:
         outputs[name] = outputs[name].astype(_NARROW)
     return outputs
@@ -62,7 +62,7 @@ def is_plain(array: Array) -> bool:
 
 
 def owned(array: Array) -> Any:
-    """Return an array as a value of the runtime that reads the array's own memory."""
+    """Return an array as a value of the runtime that shares the array's memory."""
     import onnxruntime
 
     if array.dtype.isbuiltin == 1:

@@ -1,6 +1,6 @@
 """Sessions on a device, with a check that the model really runs there.
 
-ONNX Runtime falls back to the CPU without a word; here that is an error that says why.
+ONNX Runtime silently falls back to the CPU. This module raises an error with the reason instead.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from mdf_loop.run.room import NO_ROOM, Room, address
 
 DEVICES = ("auto", "cpu", "cuda")
 INEXACT_FUSIONS = ("MatMulScaleFusion", "DivMulFusion", "EliminateIdentity")
-"""Optimisations of ONNX Runtime that change numbers: `0.1 * (a @ b)` gets its 0.1 in float32,
-`1 / x * y` is rounded once instead of twice; copies of rows (see `emit.scan_node`) are left out."""
+"""Optimisations of ONNX Runtime that change numbers: `0.1 * (a @ b)` converts 0.1 to float32, and
+`1 / x * y` is rounded once instead of twice. The last one removes copies of rows (see `emit.scan_node`)."""
 
 INEXACT_ON_CUDA = (*INEXACT_FUSIONS, "MatmulTransposeFusion")
-"""The same on CUDA, where `a.T @ v` with a vector must not become `a @ v` either; for the CPU see
-`emit.transposed_products`."""
+"""Optimisations to disable on CUDA, where `a.T @ v` with a vector must not become `a @ v` either. For the
+CPU, see `emit.transposed_products`."""
 
 _CUDA = "CUDAExecutionProvider"
 
 _EXACT = {"use_tf32": "0"}
-"""Products of float32 are computed in float32, and not in 10 bits."""
+"""Provider options for float32 products with full precision instead of 10 bits."""
 
 
 class PlacedModel(Struct, frozen=True, eq=False):
@@ -46,14 +46,14 @@ class PlacedModel(Struct, frozen=True, eq=False):
     def run(
         self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
     ) -> list[Any]:
-        """Return the outputs of these names, written to the memory in `room` where there is some."""
+        """Return the named outputs. Outputs with memory in `room` are written there."""
         if not room:
             arrays: list[Any] = self.session.run(names, feeds, options)
             if feeds.keys().isdisjoint(names):
                 return arrays
-            # what is an input and an output CUDA gives as zeros
+            # CUDA returns zeros for a tensor that is an input and an output
             return [_own(feeds[n]) if n in feeds else m for n, m in zip(names, arrays, strict=True)]
-        binding = self.session.io_binding()  # of runs over time: none of their inputs is an output
+        binding = self.session.io_binding()  # for runs over time, whose inputs are no outputs
         for name, array in feeds.items():
             binding.bind_cpu_input(name, array)
         for name in names:
@@ -73,7 +73,7 @@ def _own(data: Any) -> Any:
 
 
 def runtime_package() -> str:
-    """Return the package that provides onnxruntime here: `onnxruntime` or `onnxruntime-gpu`."""
+    """Return the name of the package that provides onnxruntime: `onnxruntime` or `onnxruntime-gpu`."""
     import onnxruntime
 
     name = getattr(onnxruntime, "package_name", None)
@@ -85,7 +85,7 @@ def runtime_package() -> str:
 
 
 def cuda_problem() -> str | None:
-    """Return the reason why CUDA cannot be used at all, or None."""
+    """Return the reason why CUDA is unavailable, or None."""
     import onnxruntime
 
     if _CUDA in onnxruntime.get_available_providers():
@@ -94,9 +94,9 @@ def cuda_problem() -> str | None:
 
 
 def _kind_problem(program: Program) -> str | None:
-    """Return the reason why CUDA cannot hold the values of loops and choices, or None.
+    """Return the reason why CUDA does not support the values of loops and branches, or None.
 
-    The runtime's CUDA provider takes other loops, too, and may end the process (onnxruntime 1.31).
+    The runtime's CUDA provider accepts other loops, too, but may abort the process (onnxruntime 1.31).
     """
     for operation in walk(program.ops):
         if isinstance(operation, Loop | If):
@@ -112,7 +112,7 @@ def _kind_problem(program: Program) -> str | None:
 
 
 def on_cpu(model: SessionModel, options: Any, reason: str) -> PlacedModel:
-    """Return the model on the CPU."""
+    """Load the model on the CPU."""
     session = inference_session(
         model.for_cpu.SerializeToString(), options, disabled_optimizers=list(INEXACT_FUSIONS)
     )
@@ -120,10 +120,10 @@ def on_cpu(model: SessionModel, options: Any, reason: str) -> PlacedModel:
 
 
 def on_cuda(model: SessionModel, options: Any) -> PlacedModel:
-    """Return the model on CUDA. The reason names the operators that run on the CPU nevertheless.
+    """Load the model on CUDA. The reason of the device names the operators that remain on the CPU.
 
     Raises:
-        DeviceError: CUDA would not really be used; the sentence says why.
+        DeviceError: CUDA would not run the model. The message has the reason.
     """
     problem = cuda_problem() or _kind_problem(model.program)
     if problem is not None:
@@ -139,10 +139,10 @@ def on_cuda(model: SessionModel, options: Any) -> PlacedModel:
 
 @functools.cache
 def _load_libraries() -> None:
-    """Load CUDA and cuDNN from NVIDIA's Python packages if those are installed.
+    """Load CUDA and cuDNN from NVIDIA's Python packages if these packages are installed.
 
-    What the runtime prints about those that are not there is not shown: the session then says what it
-    misses.
+    Messages of the runtime about missing packages are suppressed: the session later reports missing
+    libraries.
     """
     import onnxruntime
 
@@ -163,7 +163,7 @@ def _cuda_session(model: SessionModel, options: Any) -> Any:
             disabled_optimizers=list(INEXACT_ON_CUDA),
             enable_fallback=0,
         )
-    except Exception as error:  # noqa: BLE001 - the runtime has errors of its own
+    except Exception as error:  # noqa: BLE001 - the runtime raises exceptions of its own types
         raise DeviceError(f"it could not be started: {str(error).splitlines()[0]}") from None
     if session.get_providers()[0] != _CUDA:
         raise DeviceError("its libraries could not be loaded (driver, CUDA or cuDNN missing)")
@@ -171,7 +171,7 @@ def _cuda_session(model: SessionModel, options: Any) -> Any:
 
 
 def placement(session: Any) -> dict[str, tuple[str, ...]]:
-    """Return operators, also those in bodies, by the provider that runs them, if the runtime reports it."""
+    """Return the operators, also those in bodies, by provider. Empty if the runtime has no report."""
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return {}
     placed: dict[str, dict[str, None]] = {}

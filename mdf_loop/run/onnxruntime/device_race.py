@@ -1,7 +1,7 @@
-"""Choice of the device: the requested one, or the faster one.
+"""Choice of the device: the requested device, or the faster one.
 
-Nothing in a model tells how fast a device is with it, so the two are measured: where CUDA can
-really be used, both do the first piece of work, and the faster one keeps the model.
+The speed of a model on a device cannot be predicted, so it is measured. If CUDA is available, both
+devices run the first call, and the faster device is used from then on.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from mdf_loop.run.onnxruntime.device import DEVICES, PlacedModel, on_cpu, on_cud
 from mdf_loop.run.room import NO_ROOM, Room
 
 MARGIN = 1.1
-"""CUDA has to be so many times faster than the CPU: below it is noise."""
+"""Minimum speedup of CUDA over the CPU. Smaller differences are noise."""
 
 PATIENCE = 2.0
-"""Seconds that CUDA may take longer than the CPU: its first run starts much up."""
+"""Seconds that CUDA may take longer than the CPU, since its first run includes initialization."""
 
 _RUNS = 4
-"""So often the first piece of work is done on a device, if it is short; the first is to warm up."""
+"""Maximum number of timed runs of the first call per device. The first run is a warm-up."""
 
 _SHORT = 0.02
-"""Seconds; after so many a device does the first piece of work no more."""
+"""Total seconds of timed runs after which a device is not timed again."""
 
 _LOOKS = 0.005
-"""Seconds from one look at the clock to the next, while CUDA is at work."""
+"""Seconds between two checks of the time limit while CUDA computes."""
 
 
 class Runner(Protocol):
-    """Interface of a model that is ready to run on some device."""
+    """Interface of a model that is loaded on a device."""
 
     @property
     def device(self) -> Device:
@@ -48,14 +48,14 @@ class Runner(Protocol):
     def run(
         self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
     ) -> list[Any]:
-        """Return the outputs of these names, in `room` where possible. `options.terminate` ends the run."""
+        """Return the named outputs, in `room` where possible. `options.terminate` ends the run."""
 
 
 def open_session(model: SessionModel, device: str, options: Any) -> Runner:
-    """Return the model on the requested device.
+    """Load the model on the requested device.
 
     Raises:
-        DeviceError: CUDA was asked for and is not really used; the sentence says why.
+        DeviceError: CUDA was requested but would not be used. The message has the reason.
     """
     if device not in DEVICES:
         raise DeviceError(f"there is no device '{device}'", hint="use auto, cpu or cuda")
@@ -75,13 +75,13 @@ def open_session(model: SessionModel, device: str, options: Any) -> Runner:
 
 
 class Race:
-    """Model on two devices, until a run has shown which one is faster.
+    """Model on two devices, until a timed run has shown the faster one.
 
-    The CPU goes first, and CUDA is told to stop when it has clearly lost; so a race costs little
-    more than a few runs on the CPU. Threads that come during the race wait for its end.
+    The CPU runs first, and the CUDA run is terminated once it is clearly slower. A race therefore costs
+    little more than a few runs on the CPU. Other threads wait for the end of the race.
 
-    A run that fails decides nothing. One that is ended from outside while CUDA is at work gives
-    what the CPU has made; that CUDA's first run was ended is no loss yet, the second one is.
+    A run that fails decides nothing. If a run is stopped from outside during the CUDA run, the result is
+    that of the CPU. A stop during CUDA's first run does not decide the race. A stop during the second does.
     """
 
     def __init__(self, cpu: PlacedModel, cuda: PlacedModel) -> None:
@@ -98,7 +98,7 @@ class Race:
     def run(
         self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
     ) -> list[Any]:
-        """Return the outputs of these names from the device that won the race."""
+        """Return the outputs from the device that won the race, or run the race."""
         winner = self._winner
         if winner is None:
             with self._lock:
@@ -120,7 +120,7 @@ class Race:
                 self._take(cpu, f"{reason}, cuda: {lost}")
             self._cuda_is_warm = True
             return outputs
-        except Exception as error:  # noqa: BLE001 - the runtime has errors of its own
+        except Exception as error:  # noqa: BLE001 - the runtime raises exceptions of its own types
             first = (str(error).splitlines() or [type(error).__name__])[0]
             self._take(cpu, f"{reason}, cuda: {first}")
             return outputs
@@ -133,15 +133,15 @@ class Race:
 
     def _take(self, placed: PlacedModel, reason: str) -> None:
         self._winner = PlacedModel(placed.session, Device(placed.device.name, reason))
-        self._starting = None  # the loser's memory is free again
+        self._starting = None  # frees the memory of the slower device
 
 
-class _TooSlow(Exception):  # noqa: N818 - no error: the race is over
-    """A run exceeded its time limit, which the text states."""
+class _TooSlow(Exception):  # noqa: N818 - not an error: CUDA is slower
+    """Signal that a run exceeded its time limit, which the text states."""
 
 
 class _Work(Struct, frozen=True):
-    """Repeatable piece of work."""
+    """Repeatable call of a model."""
 
     names: Sequence[str]
     feeds: Mapping[str, Any]
@@ -149,7 +149,7 @@ class _Work(Struct, frozen=True):
 
     @property
     def is_ended(self) -> bool:
-        """True if the work was ended from outside."""
+        """True if the call was stopped from outside."""
         return bool(self.options.terminate)
 
     def timed(
@@ -157,10 +157,10 @@ class _Work(Struct, frozen=True):
     ) -> tuple[float, list[Any]]:
         """Return the duration of the fastest warm run in seconds, and its outputs.
 
-        Work that takes long is done `least` times; once counts as it is.
+        Long calls run `least` times. A single run has no warm-up run before it.
 
         Raises:
-            _TooSlow: a run took longer than `limit`, or was ended from outside, if there is a limit.
+            _TooSlow: With a limit, a run took longer than `limit` or was stopped from outside.
         """
         times: list[float] = []
         outputs: list[Any] = []
@@ -170,7 +170,7 @@ class _Work(Struct, frozen=True):
                 outputs = self._done(placed, limit)
             except Exception:
                 if limit is None and times and self.is_ended:
-                    break  # what was made is complete
+                    break  # the outputs of the previous run are complete
                 raise
             times.append(time.perf_counter() - start)
         return min(times[1:] or times), outputs
@@ -183,7 +183,7 @@ class _Work(Struct, frozen=True):
 
     @contextlib.contextmanager
     def _limited(self, limit: float) -> Iterator[Any]:
-        """Yield options for a run that ends with the work, or after `limit` seconds."""
+        """Yield options for a run that ends with the call's own options, or after `limit` seconds."""
         own, done, begun = run_options(), threading.Event(), time.monotonic()
 
         def look() -> None:
@@ -207,7 +207,7 @@ class _Work(Struct, frozen=True):
 
 
 def _text(seconds: float) -> str:
-    """Return a time in three digits: `39 us`, `4.1 ms`, `2.3 s`."""
+    """Return a duration as text with three digits: `39 us`, `4.1 ms`, `2.3 s`."""
     for unit, factor in (("us", 1e6), ("ms", 1e3)):
         if seconds * factor < 999.5:
             return f"{seconds * factor:.3g} {unit}"

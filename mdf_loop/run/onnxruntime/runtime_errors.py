@@ -7,8 +7,8 @@
     RunError: position 7 does not exist: the axis has positions -5 to 4
       at $.graphs[0].nodes['A'].output_ports['y']
 
-Failures are known by their messages (ONNX Runtime 1.30 to 1.32). What is none of the known ones
-is said by the operator that failed; the runtime's own words are then in the hint.
+Known failures are recognized by their messages (ONNX Runtime 1.30 to 1.32). For unknown failures, the
+error names the failed operator, and the hint quotes the runtime's own message.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _PLACE = re.compile(r"(.*?) \w+#\d+$")
 
 
 def run_error(error: Exception, nodes: Nodes) -> LoopError:
-    """Return the error about a run: the sentence of a guard, or the failure of an operator.
+    """Return the error about a failed run: the sentence of a guard, or the failure of an operator.
 
-    `nodes` are what those of the model are for, by their names.
+    `nodes` has the guards and failures of the model by node name.
 
-    Nodes with bodies (Loop, If) fail with what fails inside of them: the innermost one counts.
+    If a node inside a body (Loop, If) fails, the innermost node is reported.
     """
     text = str(error)
     failed = _FAILED.findall(text)
@@ -81,7 +81,7 @@ def load_error(error: Exception) -> LoopError:
 
 _NO_ROOM = re.compile(
     r"Failed to allocate memory|bad_alloc|bad allocation|out of memory"
-    r"|storage size overflowed|Integer overflow",  # of the bytes of an array
+    r"|storage size overflowed|Integer overflow",  # size of an array in bytes
     re.IGNORECASE,
 )
 
@@ -99,15 +99,15 @@ def _place(name: str) -> str:
     return match[1] if match else ""
 
 
-# --- the runtime's own words --------------------------------------------------------------------
+# --- messages of the runtime --------------------------------------------------------------------
 
 _SOURCE = re.compile(
-    r"^(\[ONNXRuntimeError\] : \d+ : \w+ : "  # a code
-    r"|\S+\.(cc|h|cpp|cu|cuh):\d+ "  # a line of its source
-    r"|.*\[with [^\]]*\] "  # a function of it: a template
-    r"|.*?\bonnxruntime::\S*\([^)]*\)( const)? "  # or none
-    r"|(operator\(\)|[A-Z]\w+) (?=[A-Z])"  # or its bare name
-    r"|.{0,200}? was false\. )"  # what was to hold
+    r"^(\[ONNXRuntimeError\] : \d+ : \w+ : "  # error code
+    r"|\S+\.(cc|h|cpp|cu|cuh):\d+ "  # line of its source
+    r"|.*\[with [^\]]*\] "  # template function of its source
+    r"|.*?\bonnxruntime::\S*\([^)]*\)( const)? "  # other function of its source
+    r"|(operator\(\)|[A-Z]\w+) (?=[A-Z])"  # bare function name
+    r"|.{0,200}? was false\. )"  # failed assertion
 )
 
 
@@ -120,14 +120,14 @@ def _reason(error: Exception) -> str:
     return reason or type(error).__name__
 
 
-# --- what it means ------------------------------------------------------------------------------
+# --- explanations -------------------------------------------------------------------------------
 
 _Words: TypeAlias = Callable[[re.Match[str]], tuple[str, str]]
-"""A sentence and a hint."""
+"""Function that returns a sentence and a hint for a matched message."""
 
 
 def _explained(op_type: str, reason: str) -> tuple[str, str]:
-    if "operand cannot broadcast" in reason and row_of(op_type).elementwise:  # as CUDA says it
+    if "operand cannot broadcast" in reason and row_of(op_type).elementwise:  # message of CUDA
         return "the shapes of two operands do not fit", _ONE_SHAPE
     for pattern, words in _KNOWN:
         match = pattern.search(reason)
@@ -232,4 +232,4 @@ _KNOWN: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
         ),
     )
 )
-"""Messages, and what to say of them."""
+"""Patterns of known messages, with functions that return their sentences and hints."""

@@ -31,30 +31,30 @@ from mdf_loop.run.room import NO_ROOM, Room, address
 from mdf_loop.signals import ending
 
 THREADS = 0
-"""The most threads of any session of this process; 0: as many as the machine has cores."""
+"""Maximum number of threads of any session of this process, or 0 for the number of cores."""
 
 SPIN_MICROSECONDS = 20
-"""How long an idle thread of a session looks out for work before it sleeps.
+"""Microseconds that an idle thread of a session polls for work before it sleeps.
 
-It spans the gap between two operations. By default ONNX Runtime's threads spin for about 50 ms: those
-of a session that has ended keep the cores from the next session of the same model. A model of four
-loops took five times as long for it, and streaming a network frame by frame twice as long."""
+The time spans the gap between two operations. By default, ONNX Runtime's threads spin for about 50 ms, so
+threads of a finished session block the cores of the next session. A model of four loops took five times
+as long with the default, and streaming a network frame by frame took twice as long."""
 
 SMALL = 50_000
-"""Up to this many elements per value one thread is fastest (measured on ONNX Runtime 1.31)."""
+"""Elements per value up to which one thread is fastest (measured on ONNX Runtime 1.31)."""
 
 BRIEF_WORK = 50.0
-"""Microseconds of an operation up to which one thread is as fast: half of it and 20 to wake another thread."""
+"""Microseconds of an operation up to which one thread is fastest: waking a second thread takes 20."""
 
 ENOUGH = 1 << 18
-"""Bytes from which on it pays to let outputs be written where they are kept: that costs 0.1 ms."""
+"""Minimum bytes of outputs that are written directly to their destination, which costs 0.1 ms."""
 
 
 class Session:
-    """Program that is ready to run.
+    """Program that is loaded in ONNX Runtime.
 
-    A session may be used from several threads at once. One of a part of a program computes on as
-    many threads as the `whole` would: on how many changes the last bits (Log, MatMul).
+    Several threads may use a session at once. A session for a segment uses as many threads as a session for
+    the `whole` program, since the last bits of Log and MatMul depend on the number of threads.
     """
 
     def __init__(
@@ -101,20 +101,20 @@ class Session:
 
     @property
     def device(self) -> Device:
-        """Device of the program, with the reason. `auto` may be undecided before the first run."""
+        """Device of the program, with the reason. `UNDECIDED` before the first run if that run chooses."""
         return self._session.device
 
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """Return the outputs by name, for inputs by name, written to the memory in `room` where there is some.
+        """Return the outputs by name, for inputs by name. Outputs with memory in `room` are written there.
 
         Raises:
-            RunError: the model failed; the sentence names the place in the MDF.
-            RecordShapeError: the rows of a recorded value differ in shape.
-            MemoryLimitError: it has taken more memory than it may.
-            Stopped: `stopping` has ended it.
-            KeyboardInterrupt: a signal, within milliseconds, if there is no `stopping`.
+            RunError: The model failed. The message names the place in the MDF document.
+            RecordShapeError: The rows of a recorded value differ in shape.
+            MemoryLimitError: The process exceeded the memory limit.
+            Stopped: `stopping` has ended the run.
+            KeyboardInterrupt: A signal arrived, and there is no `stopping`.
         """
         if stopping is not None:
             return self._run(arrays, stopping, room)
@@ -123,12 +123,12 @@ class Session:
             outputs = self._run(arrays, alone, room)
         if alone.reason is not None and alone.reason.is_asked:
             raise ending(alone.reason)
-        if outputs is None:  # without a failure somebody else has ended it
+        if outputs is None:  # without a failure, other code has ended the run
             raise alone.failure or KeyboardInterrupt
         return outputs
 
     def _fitting(self, room: Room) -> Room:
-        """Return the part of `room` that outputs can be written to, if that is worthwhile."""
+        """Return the part of `room` that outputs can be written to, if direct writing pays."""
         if sum(array.nbytes for array in room.values()) < ENOUGH:
             return NO_ROOM
         return {
@@ -162,31 +162,31 @@ class Session:
 
 
 def _options(shares: bool, large: bool, threads: int | None) -> Any:
-    """Return options of a session: on one thread, unless loops share lanes or values are large.
+    """Return session options, with one thread unless loops share lanes or values are large.
 
     Args:
         shares: True if native loops share their lanes among threads.
         large: True if a value is so large that several threads are faster than one.
-        threads: the most threads; None for no other limit than that of the process.
+        threads: Maximum number of threads, or None for the limit of the process only.
     """
     options = session_options()
     most = _most_threads(threads)
     options.intra_op_num_threads = most if large else 1
     options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_MICROSECONDS))
-    if shares:  # by threads that neither spin nor stay where they are: others run, too
+    if shares:  # spinning threads would block the threads that run native lanes
         options.intra_op_num_threads = most or _cores()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
 
 def _most_threads(threads: int | None) -> int:
-    """Return the largest number of threads of a session, or 0 if only the machine limits them."""
+    """Return the maximum number of threads of a session, or 0 if only the machine limits them."""
     limits = [count for count in (threads, THREADS) if count]
     return min(*limits, _cores()) if limits else 0
 
 
 def use_threads(count: int) -> None:
-    """Set the number of threads of new sessions."""
+    """Set the maximum number of threads of new sessions."""
     global THREADS
     THREADS = count
 
@@ -199,7 +199,7 @@ def _cores() -> int:
 
 
 class TerminationFlag:
-    """Termination flag of a run and of its native loops, which read a number that is 0 at first."""
+    """Termination flag of a run and of its native loops, which poll a number that is initially 0."""
 
     def __init__(self, options: Any, number: Array) -> None:
         self._options = options
@@ -207,7 +207,7 @@ class TerminationFlag:
 
     @property
     def terminate(self) -> bool:
-        """True if the run is to end."""
+        """True if the run must end."""
         return bool(self._options.terminate)
 
     @terminate.setter

@@ -1,4 +1,4 @@
-"""Sizes of the values of a program, as far as shapes are known before it runs."""
+"""Sizes of the values of a program, as far as shapes are known before a run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Sizes(Struct, frozen=True):
     """Sizes of the values of a program, and the work of its operations.
 
     Attributes:
-        most_elements: the most elements of a value.
-        most_work: microseconds of the operation that takes longest, at least.
-        largest: the largest value that is computed at any rate.
-        bytes: those of `largest`.
+        most_elements: Largest number of elements of a value.
+        most_work: Estimated microseconds of the slowest operation.
+        largest: Largest value outside of loops and branches, or None.
+        bytes: Bytes of `largest`.
     """
 
     most_elements: int
@@ -29,10 +29,10 @@ class Sizes(Struct, frozen=True):
     bytes: int
 
     def refuse(self) -> None:
-        """Refuse a program with a value that exceeds the memory limit.
+        """Raise if a value of the program exceeds the memory limit.
 
         Raises:
-            MemoryLimitError: it would.
+            MemoryLimitError: `largest` exceeds the memory limit.
         """
         value = self.largest
         if value is not None and self.bytes > limit():
@@ -59,7 +59,7 @@ def _known(value: Value) -> Iterable[int]:
 
 
 def _elements(value: Value) -> int:
-    """Return the number of elements, as far as extents are known."""
+    """Return the number of elements, with unknown extents counted as 1."""
     return math.prod(_known(value))
 
 

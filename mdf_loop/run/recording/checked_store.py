@@ -1,4 +1,4 @@
-"""The folder of an array of a store, whose chunks are checked when they are read."""
+"""Folder of an array of a store, whose chunks are checked when they are read."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mdf_loop.run.recording.metadata import METADATA, DamagedError, Entry, read_
 
 
 class CheckedStore(LocalStore):
-    """The folder `root` of an array; a chunk that is damaged is one error that names it.
+    """Folder `root` of an array. A damaged chunk raises an error that names the chunk.
 
-    `display_path` is the store as users named it.
+    `display_path` is the path of the store as the user gave it.
     """
 
     def __init__(self, root: Path, display_path: Path, *, read_only: bool) -> None:
@@ -34,7 +34,7 @@ class CheckedStore(LocalStore):
         """Read a file.
 
         Raises:
-            InputError: the file is a chunk that is damaged.
+            InputError: The file is a damaged chunk.
         """
         content = await super().get(key, prototype, byte_range)
         self.check(key, content)
@@ -47,16 +47,16 @@ class CheckedStore(LocalStore):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """Read a file, as versions of zarr from 3.2 on do."""
+        """Read a file. zarr calls this method from version 3.2 on."""
         content = super().get_sync(key, prototype=prototype, byte_range=byte_range)
         self.check(key, content)
         return content
 
     def document(self) -> Any:
-        """Metadata of the array.
+        """Return the metadata of the array.
 
         Raises:
-            OSError: they cannot be read.
+            OSError: The metadata cannot be read.
         """
         return read_json(self.root)
 
@@ -65,7 +65,7 @@ class CheckedStore(LocalStore):
         return True
 
     def check(self, key: str, content: Buffer | None) -> None:
-        """Raise InputError if a file is a chunk that is damaged, or missing without a reason."""
+        """Raise InputError if a file is a damaged chunk, or a chunk that is missing without a reason."""
         if key != "c" and not key.startswith("c/"):
             return
         entry = self._entry_of_array()
@@ -76,7 +76,7 @@ class CheckedStore(LocalStore):
             raise self._damaged(key, "damaged")
 
     def _entry_of_array(self) -> Entry:
-        """Return the dtype, the chunks and the codecs of the array, which never change."""
+        """Return the dtype, chunk shape and codecs of the array, which never change."""
         if self._known is None:
             try:
                 self._known = Entry.of(self.root.name, self.document())

@@ -1,10 +1,10 @@
-"""The check that a chunk of a store is intact, before it is decoded.
+"""Check of a chunk of a store before it is decoded.
 
     blosc head, 16 bytes | compressed numbers | CRC-32C, 4 bytes        an array of numbers
     zstd frame                                | CRC-32C, 4 bytes        an array of texts
 
-Chunks of stores that earlier versions began have no checksum. They are decoded, which finds some
-damages.
+Chunks of stores that earlier versions created have no checksum. These chunks are decoded, which detects
+only some kinds of damage.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def checksum_of_file(file: Path) -> int:
 
 
 def is_intact(entry: Entry, chunk: bytes) -> bool:
-    """Return True if a chunk of an array is as it was written, as far as that can be told.
+    """Return True if no damage of a chunk is detected.
 
     Raises:
-        MemoryLimitError: the chunk is decoded for the check and does not fit into memory.
+        MemoryLimitError: The chunk is decoded for the check and does not fit into memory.
     """
     if not entry.has_checksums:
         return _has_head(entry, chunk) and _can_be_decoded(entry, chunk)

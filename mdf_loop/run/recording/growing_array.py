@@ -1,7 +1,7 @@
-"""One array of a Zarr store that rows are added to.
+"""One array of a Zarr store, to which rows are appended.
 
-Rows of an array that has lengths beside it may be of any length: what is behind their end is not
-written, and the array becomes longer where one of them is.
+Rows of an array with a companion array of lengths may have any length. Their padding is not written, and
+the array grows along the axes of a row if a row is longer than all earlier rows.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ ENDLESS = 1 << 62
 
 
 class GrowingArray:
-    """The array at `place`, which has this metadata and grows along the dimension `dim`.
+    """Array in the folder `place`, which has the given metadata and grows along the dimension `dim`.
 
-    It is written to as if it had no end; the store does not say so.
+    Writes go to a view of the array without a fixed length. The stored metadata keep the written length.
     """
 
     def __init__(self, place: Path, metadata: Mapping[str, Any], dim: str) -> None:
@@ -71,10 +71,10 @@ class GrowingArray:
         return own == self.row or (self._is_open and len(own) == len(self.row))
 
     def fitted(self, rows: Array, count: int) -> Array:
-        """Return a copy of rows with the dtype of the stored ones, and a shape that can be stored.
+        """Return a copy of rows with the stored dtype, and a shape that can be stored.
 
         Raises:
-            InputError: they would not be the same any more.
+            InputError: The stored dtype or shape cannot represent the rows exactly.
         """
         rows = folder.as_stored(storable(np.asarray(rows)))
         own = rows.shape[self.axis + 1 :]
@@ -100,17 +100,17 @@ class GrowingArray:
         )
 
     def wait(self, rows: Array) -> None:
-        """Keep rows until they are written."""
+        """Queue rows until they are written."""
         self._waiting.append(rows)
 
     def forget(self, count: int) -> int:
-        """Forget the first rows, which are written; how many bytes still wait."""
+        """Remove the first rows from the queue after they are written, and return the bytes of the rest."""
         rows = self._all()[self.at(count, None)]
         self._waiting = [rows] if rows.shape[self.axis] else []
         return rows.nbytes
 
     def clear(self) -> None:
-        """Forget all rows that wait."""
+        """Remove all rows from the queue."""
         self._waiting = []
 
     def _all(self) -> Array:
@@ -119,7 +119,7 @@ class GrowingArray:
         return self._waiting[0]
 
     def room(self, part: Array) -> int:
-        """Return the bytes that rows need if all of them are of equal size."""
+        """Return the bytes of rows after they are padded to a common shape."""
         return math.prod(self._padded(part)) * part.itemsize
 
     def _padded(self, part: Array) -> tuple[int, ...]:
@@ -132,7 +132,7 @@ class GrowingArray:
     # --- the disk -----------------------------------------------------------------------------
 
     def write(self, start: int, count: int) -> None:
-        """Write the first `count` rows that wait from row `start` on, chunk by chunk."""
+        """Write the first `count` queued rows at row `start`, chunk by chunk."""
         self._write(self._all(), start, start + count)
 
     def _write(self, rows: Array, start: int, end: int) -> None:
@@ -143,12 +143,12 @@ class GrowingArray:
             self._endless[self.at(first, last)] = part
 
     def tail(self, length: int) -> Array:
-        """Return those of the first `length` rows that are in a chunk which is not full."""
+        """Return the rows of the last, incomplete chunk among the first `length` rows."""
         rows = np.asarray(self._endless[self.at(length - length % self.chunk_rows, length)])
         return rows.astype(object) if rows.dtype.kind == "T" else rows
 
     def mend(self, length: int, tail: Array) -> None:
-        """Write the last of `length` rows anew; a chunk that begins with one of them is whole then."""
+        """Rewrite the last of `length` rows. Chunks that begin within these rows are written completely."""
         count = tail.shape[self.axis]
         if not count:
             return
@@ -170,10 +170,10 @@ class GrowingArray:
                 file.unlink()
 
     def secure(self, start: int, end: int) -> dict[str, int]:
-        """Force the rows from `start` to before `end` to the disk.
+        """Flush rows `start` to `end - 1` to the disk.
 
         Returns:
-            The checksum of each chunk that is full now, by its path in the store.
+            The checksum of each completed chunk, by its path in the store.
         """
         folders = {self.place}
         checksums: dict[str, int] = {}
@@ -189,7 +189,7 @@ class GrowingArray:
         return checksums
 
     def _chunks(self, number: int) -> Iterator[Path]:
-        """Yield the files of all chunks that hold the same rows."""
+        """Yield the files of all chunks that hold the same range of rows."""
         sizes = self._endless.chunks
         counts = [-(-extent // size) for extent, size in zip(self.shape(1), sizes, strict=True)]
         for place in np.ndindex(*counts):

@@ -2,12 +2,12 @@
 
 A sweep of `FNpop.a` over time:
 
-    FNpop.V         float64[batch, time, FNpop.V_0]     or as the model calls its axis, [batch, time, cell]
+    FNpop.V         float64[batch, time, FNpop.V_0]     or with the model's axis name, [batch, time, cell]
     FNpop.V.length  int64[batch, time]      if rows of FNpop.V may have different lengths
-    time            float64[time]           in the model's unit; `step` where no time passes
+    time            float64[time]           in the model's unit, or `step` for a model without time
     FNpop.a         float64[batch]          `FNpop.a (swept)` if FNpop.a is an output too
 
-What is swept may be arrays. Then the members are numbered, and the values stand beside that:
+Swept values may be arrays. The members are then numbered, with the values as a further coordinate:
 
     batch           int64[batch]
     FNpop.a         float64[batch, FNpop.a_0]
@@ -30,9 +30,9 @@ from mdf_loop.version import __version__
 
 
 class Labelled(Struct, frozen=True, eq=False):
-    """An array with its name, the names of its dimensions, and its unit (or none).
+    """Array with its name, dimension names, and unit ("" without a unit).
 
-    Times (`Ticks`) are made when they are looked at, a part of them with `array[first:last]`.
+    Times (`Ticks`) are computed on access. `array[first:last]` computes a part of them.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Labelled(Struct, frozen=True, eq=False):
 
 def coordinates(results: Outputs) -> list[Labelled]:
     """Return the coordinates along the leading axes of all outputs."""
-    taken_names = set(results)  # whole names: `time in results` is true of an output A.time, too
+    taken_names = set(results)  # full names, since `time in results` also matches an output A.time
     labels = []
     for axis in results.axes:
         if any(array.ndim > 1 for array in axis.coordinates.values()):
@@ -58,10 +58,10 @@ def coordinates(results: Outputs) -> list[Labelled]:
 
 
 def outputs(results: Outputs) -> list[Labelled]:
-    """Return the outputs. Dimensions of their own are called `<name>_0`, `<name>_1`, ...
+    """Return the outputs with their dimension names. Trailing dimensions are `<name>_0`, `<name>_1`, ...
 
     Raises:
-        InputError: an output is no array.
+        InputError: An output is not an array.
     """
     for name, data in results.items():
         if not hasattr(data, "dtype"):
@@ -87,7 +87,7 @@ def lengths(results: Outputs) -> dict[str, Labelled]:
 
 
 def variables(results: Outputs) -> list[Labelled]:
-    """Return the outputs, each followed by the lengths of its rows if they may differ."""
+    """Return the outputs, each followed by its lengths if its rows may vary in length."""
     beside = lengths(results)
     return [
         item
@@ -117,16 +117,16 @@ def element_names(name: str, shape: Sequence[int]) -> Iterator[str]:
 
 
 def _taken(results: Outputs) -> set[str]:
-    """Return the names that no dimension of an output may have."""
+    """Return the names that no trailing dimension of an output may have."""
     axes = (axis.name for axis in results.axes)
     return {*results, *axes, *(along.name for along in coordinates(results))}
 
 
 def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
-    """Return the stated names of the axes of outputs. A reduction has those of its output.
+    """Return the axis names that the model states, by output. A reduction has the axes of its output.
 
-    Outputs share an axis that is equally long in all of them. One that the run has found to be not,
-    or that the array does not have, is called as if nothing was said.
+    Outputs share a named axis if it has the same length in all of them. If the lengths differ, or an array
+    has another number of axes, the stated names are ignored.
     """
     stated_dims, extents = {}, dict[str, set[int]]()
     for name, array in results.items():
@@ -150,7 +150,7 @@ def _output(
     taken_names: set[str],
     stated: tuple[str, ...] | None = None,
 ) -> Labelled:
-    """Return an array with the leading axes of an output, under the name that is shown."""
+    """Return an array as `Labelled`, with the leading axes of the output `name`."""
     front = tuple(axis.name for axis in results.axes_of(name))
     own = _own_dims(output_name, array.ndim - len(front), taken_names)
     dims = (*front, *(own if stated is None else (_free(dim, taken_names) for dim in stated)))
@@ -178,9 +178,9 @@ _UNSAFE = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 
 
 def safe_name(name: str) -> str:
-    """Return a name that HDF5 and Zarr do not take for a path of groups: `/` becomes `%2F`.
+    """Escape a name that HDF5 and Zarr would treat as a path of groups: `/` becomes `%2F`.
 
-    `..` becomes `%2E%2E`, and `zarr.json`, as Zarr calls what it says of all, `zarr%2Ejson`.
+    `..` becomes `%2E%2E`, and `zarr.json`, the name of Zarr's metadata file, becomes `zarr%2Ejson`.
     """
     safe = name.translate(_UNSAFE)
     is_taken = safe.startswith("zarr.json") or not safe.strip(".")
@@ -188,7 +188,7 @@ def safe_name(name: str) -> str:
 
 
 def attributes(name: str, unit: str) -> dict[str, str]:
-    """Return the unit, and the true name if a file cannot have it."""
+    """Return the unit, and the unescaped name if the file has an escaped name."""
     return {
         **({"units": unit} if unit else {}),
         **({"long_name": name} if name != safe_name(name) else {}),
@@ -196,11 +196,11 @@ def attributes(name: str, unit: str) -> dict[str, str]:
 
 
 ENDS = ("stopped_by", "reason")
-"""What is said of a run that did not compute all."""
+"""Attributes of a run that ended early."""
 
 
 def about(results: Outputs) -> dict[str, str]:
-    """Return the origin of the numbers, and the reason for the end of the run."""
+    """Return the device, precision, seed and version of a run, and its stop reason if it ended early."""
     ends = dict(zip(ENDS, (results.stopped_by.word, results.reason), strict=True))
     return {
         **({} if results.stopped_by is StopReason.COMPLETED else ends),

@@ -1,11 +1,11 @@
-"""Rows whose shape is known only in their step: how many axes they have, and how long each row is.
+"""Rows whose shape is known only at run time: the number of axes, and the length of each row.
 
     path     [1.0], [1.0, 3.0, 6.0], [1.0]        rows of one step each
     ->
     path            [[1.0, nan, nan], [1.0, 3.0, 6.0], [1.0, nan, nan]]
     path.length     [1, 3, 1]
 
-Integers are padded with 0, truth values with False. Rows of several axes have a length for each of them.
+Integers are padded with 0, booleans with False. Rows of several axes have a length for each axis.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from msgspec import Struct
 from mdf_loop.ir import Array, Shape, is_fixed
 
 OpenRows: TypeAlias = "Mapping[str, int | None]"
-"""Outputs whose rows may have other shapes in other steps, and how many axes their rows have."""
+"""Outputs whose row shape may vary between steps, with the number of axes of a row."""
 
 
 class RowShapes(Struct, frozen=True):
     """Shapes of rows that are known before the run, in the first step and in later ones.
 
     Attributes:
-        open: outputs whose rows may have other shapes in other steps.
-        spread: outputs whose first row is spread to the shape of all others.
+        open: Outputs whose row shape may vary between steps.
+        spread: Outputs whose first row is broadcast to the shape of all later rows.
     """
 
     open: OpenRows
@@ -35,7 +35,7 @@ class RowShapes(Struct, frozen=True):
 
     @classmethod
     def of(cls, first: Mapping[str, Shape], later: Mapping[str, Shape]) -> RowShapes:
-        """Return the shapes of the rows of outputs in two programs."""
+        """Return the row shapes of outputs from a first and a later program."""
         rank: dict[str, int | None] = {}
         spread: dict[str, tuple[int, ...]] = {}
         for name, shape in later.items():
@@ -61,7 +61,7 @@ def _spread(first: Shape, later: Shape) -> tuple[int, ...] | None:
 
 
 def with_axes(rows: Array, rank: int, front: int) -> Array:
-    """Return the rows with a number of axes, after the `front` axes that all outputs have."""
+    """Return the rows with `rank` axes after the `front` leading axes, by inserting axes of length 1."""
     missing = (1,) * (rank - (rows.ndim - front))
     return rows.reshape(*rows.shape[:front], *missing, *rows.shape[front:])
 
@@ -69,7 +69,7 @@ def with_axes(rows: Array, rank: int, front: int) -> Array:
 def lengths_of(rows: Array, flags: Array | None, front: int) -> Array:
     """Return the length of each row, along each axis if a row has several.
 
-    A row of a node that has not run, of which the flags tell, has no length.
+    Rows of a node that has not run, according to `flags`, have length 0.
     """
     own = rows.shape[front:] or (1,)
     extents = np.array(own[0] if len(own) == 1 else own, np.int64)
@@ -83,7 +83,7 @@ def lengths_of(rows: Array, flags: Array | None, front: int) -> Array:
 def without_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
     """Return the rows of an array `[time, ...]` without padding.
 
-    With `front=2` there are members of a sweep, `[time, members, ...]`: one array for all of them.
+    With `front=2`, rows `[time, members, ...]` keep the length of the longest member.
     """
     members = (slice(None),) * (front - 1)
     longest = lengths.max(axis=1) if members else lengths
@@ -93,12 +93,12 @@ def without_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
 
 
 def is_padding(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
-    """Return True for each element of an array that lies behind the end of its row: bool[shape].
+    """Return a mask of the elements beyond the end of their row: bool[shape].
 
     Args:
         lengths: int64[...] for rows of at most one axis, int64[..., axes] for rows of several.
-        shape: the shape of the array.
-        front: the number of axes in front of those of a row.
+        shape: Shape of the array.
+        front: Number of leading axes before the axes of a row.
     """
     own = shape[front:]
     ends = lengths if len(own) > 1 else lengths[..., None]
@@ -112,7 +112,7 @@ def is_padding(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
 
 
 def padding_as_nan(array: Array, lengths: Array | None, front: int) -> Array:
-    """Return integers and truth values as float64 with nan for padding, if there is padding."""
+    """Return integers and booleans as float64 with nan for padding, if there is padding."""
     if lengths is None or array.dtype.kind not in "biu":
         return array
     mask = is_padding(np.asarray(lengths), array.shape, front)

@@ -1,15 +1,15 @@
-"""Lock of a store: a file beside it that lists its owners while they write.
+"""Lock of a store: a file beside the store that lists its owners while they write.
 
-    x.zarr/         the store; it may be replaced while it has an owner
+    x.zarr/         the store, which may be replaced while it has an owner
     x.zarr.lock     {"mdf_loop_lock": [{"run": "20261123-012011-9f3c2a71", "process": 4711, ...}]}
 
-A store has one owner, or several that write regions without a row in common. The file is read and
-changed while `flock` keeps others from doing so. Where a file system has no `flock` nothing does:
-then of two runs that begin in the same moment the last one is listed, and the other one finds that
-out when it looks, as it does before each write.
+A store has one owner, or several owners that write disjoint regions of rows. `flock` protects the file
+while it is read and changed. Without `flock` on a file system, two runs that begin at the same moment
+may both write the file. The last one is listed then, and the other run detects the loss in the check
+before each write.
 
-An owner that is gone is not asked: one of this host whose process has ended, or one of another host
-that has not been heard of for a minute. Times are those of the file system, which hosts share.
+Dead owners are ignored: an owner on this host whose process has ended, or an owner on another host that
+has not renewed its entry for a minute. Times are those of the file system, which hosts share.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from mdf_loop.processes import is_running
 
 try:
     import fcntl
-except ImportError:  # not on Windows
+except ImportError:  # Windows has no fcntl
     fcntl = None  # type: ignore[assignment]
 
 Region: TypeAlias = tuple[int, int]
-"""Rows `first <= row < last`; both are where chunks of all arrays of the store begin."""
+"""Range of rows `first <= row < last`. Both ends are chunk boundaries of all arrays of the store."""
 
 SILENT = 60.0
-"""Seconds without a word after which an owner on another host is taken for gone."""
+"""Seconds without a renewal after which an owner on another host counts as dead."""
 
 PATIENCE = 10.0
-"""Seconds to wait for others that read or change the file, which takes them a millisecond."""
+"""Seconds to wait for other processes that read or change the file, which takes a millisecond."""
 
 _OWNERS = "mdf_loop_lock"
 _SIZE = 1 << 20
@@ -58,11 +58,11 @@ _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Owner(Struct, frozen=True):
-    """A run that writes a store, or the rows of a region of it.
+    """Run that writes a store, or a region of rows of the store.
 
-    `system` tells hosts apart, and what counts processes on them; `began` is when the process did,
-    in the words of the system, since numbers of processes come again. `heard` is when the run was
-    heard of last, `since` when it took the store, for people.
+    `system` identifies the host and its process namespace. `began` is the start time of the process as the
+    system reports it, since process numbers are reused. `heard` is the time of the last renewal. `since` is
+    the time when the run locked the store, for messages.
     """
 
     run: str
@@ -78,7 +78,7 @@ class Owner(Struct, frozen=True):
         return f"run {self.run} (process {self.process} on {self.host}, since {self.since})"
 
     def is_there(self, now: float) -> bool:
-        """Return True if the owner is expected to write."""
+        """Return True if the owner is alive."""
         if self.system != _system():
             return abs(now - self.heard) < SILENT
         began = _began(self.process)
@@ -92,7 +92,7 @@ class Owner(Struct, frozen=True):
 
 
 def this_process(run: str, region: Region | None = None) -> Owner:
-    """Return a run of this process as an owner."""
+    """Return an owner for a run of this process."""
     process = os.getpid()
     since = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
     began = _began(process) or ""
@@ -107,7 +107,7 @@ def _host() -> str:
 
 @cache
 def _system() -> str:
-    """Return the boot of this host, and the process namespace, of which containers have their own."""
+    """Return the boot id of this host and the process namespace, which differs between containers."""
     boot, processes = "", ""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -131,23 +131,23 @@ def _began(process: int) -> str | None:
 
 
 class Lock:
-    """The file beside a store, as one of its owners sees it.
+    """Lock file of a store, used by one of the store's owners.
 
-    All methods raise an InputError for a file that is no such list, or cannot be read or written.
+    All methods raise InputError if the file is not a list of owners, or cannot be read or written.
     """
 
     def __init__(self, store: Path, owner: Owner) -> None:
         self.owner = owner
         self._store = store
-        place = real_place(store)  # what is linked has one lock
+        place = real_place(store)  # a link shares the lock of its target
         self._path = place.with_name(f"{place.name}.lock")
         self._mark = json.dumps(owner.run).encode()
 
     def take(self) -> None:
-        """Become an owner.
+        """Add the owner to the list.
 
         Raises:
-            InputError: others are already.
+            InputError: Another owner already writes the same rows.
         """
         with self._opened(os.O_CREAT) as file:
             assert file is not None
@@ -163,10 +163,10 @@ class Lock:
                 raise
 
     def check(self) -> None:
-        """See that nobody has taken the store over.
+        """Check that the owner is still listed.
 
         Raises:
-            InputError: somebody has; or this process was forked from the one that owns it.
+            InputError: Another run has replaced the owner, or this process is a fork of the owner's process.
         """
         if os.getpid() != self.owner.process:
             raise InputError(
@@ -176,13 +176,13 @@ class Lock:
         with suppress(OSError):
             if self._mark in self._path.read_bytes():
                 return
-        with self._opened() as file:  # it may just have been read while it was written
+        with self._opened() as file:  # an unlocked read may overlap a write
             owners = [] if file is None else self._listed(file)
         if not any(owner.run == self.owner.run for owner in owners):
             raise self._lost(owners)
 
     def renew(self) -> None:
-        """Be heard of; not where somebody has taken the store over."""
+        """Update the time of the owner's entry, unless another run has replaced the owner."""
         with self._opened() as file:
             if file is not None:
                 now = _now(file)
@@ -192,7 +192,7 @@ class Lock:
                     _write(file, [*others, replace(self.owner, heard=now)])
 
     def give_up(self) -> None:
-        """Be an owner no more; a process that was forked meanwhile does not do so."""
+        """Remove the owner from the list, unless this process is a fork of the owner's process."""
         if os.getpid() != self.owner.process:
             return
         with self._opened() as file:
@@ -285,7 +285,7 @@ class Lock:
 
 
 def _owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
-    """Return an owner from its entry in the file, or None for an invalid entry."""
+    """Return an owner from its entry in the file, and raise for an invalid entry."""
     first, last = (0, 0) if region is None else region
     owner = Owner(**entry, region=None if region is None else (first, last))
     texts = (owner.run, owner.host, owner.system, owner.began, owner.since)
@@ -293,13 +293,13 @@ def _owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
         raise ValueError("no plain text")
     if not all(isinstance(number, int) for number in (owner.process, first, last)):
         raise ValueError("no whole number")
-    if owner.process <= 0:  # to ask for such is to ask for many
+    if owner.process <= 0:  # such a number means a group of processes
         raise ValueError("no process")
     return replace(owner, heard=float(owner.heard))
 
 
 def _write(file: int, owners: Sequence[Owner]) -> None:
-    """Replace what is in the file; only its first line counts, so this is done in one moment."""
+    """Replace the content of the file. Only its first line counts, so one write is enough."""
     rest = json.dumps({_OWNERS: [asdict(owner) for owner in owners]}).encode() + b"\n"
     size = len(rest)
     os.lseek(file, 0, os.SEEK_SET)
@@ -315,7 +315,7 @@ def _now(file: int) -> float:
 
 
 def _is_held(file: int) -> bool:
-    """Return True if the file is locked against other processes, if the system can do that."""
+    """Return True if the file is now locked for this process, or the system has no locks."""
     if fcntl is None:
         return True
     try:
@@ -329,7 +329,7 @@ def _is_held(file: int) -> bool:
 
 
 def _let_go(file: int) -> None:
-    """Close it; a process that was forked meanwhile has it open, but not for itself either."""
+    """Unlock and close the file. A fork that has the file open does not hold the lock either."""
     with suppress(OSError):
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_UN)

@@ -1,8 +1,7 @@
-"""Strict reading of the metadata of stores that this package has written.
+"""Strict parsing of the metadata of stores that this package has written.
 
-Nothing of it is believed before all of it was looked at: after a power loss it may be empty, and
-whoever gives a store away may have written into it whatever he likes, such as an array called
-`../victim`.
+All metadata are checked before any of them are used. After a power loss, the file may be empty. A store
+from another person may contain anything, such as an array called `../victim`.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from msgspec import Struct
 METADATA = "zarr.json"
 
 OURS = "mdf_loop_version"
-"""The attribute of a store that says that it is one of ours."""
+"""Attribute that marks a store of this package."""
 
 STREAMED = "streamed_along"
-"""The attribute of a store that grows: the name of the coordinate that grows with the rows."""
+"""Attribute of a growing store: the name of the coordinate that grows with the rows."""
 
 LARGEST = 1 << 24
-"""How many bytes a chunk of several rows has at most; here they are about 1 MB."""
+"""Maximum bytes of a chunk with several rows. This package writes chunks of about 1 MB."""
 
 LONGEST = 1 << 26
-"""How many bytes of metadata are read: those of some ten thousand arrays."""
+"""Maximum bytes of metadata that are read, enough for about ten thousand arrays."""
 
 _WHOLE = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 CHECKSUM = "crc32c"
-"""The codec that appends a checksum to a chunk."""
+"""Codec that appends a checksum to a chunk."""
 
 _NUMBERS = {"bool", "float16", "float32", "float64", *_WHOLE}
 _TEXT = "string"
@@ -46,15 +45,15 @@ _FACTS: Mapping[str, Any] = {
 
 
 class DamagedError(ValueError):
-    """Metadata that is not as it is written here; the sentence says in what."""
+    """Error about metadata that differ from the format of this package. The message names the difference."""
 
 
 def read_json(folder: Path) -> Any:
     """Return the metadata of an array, or of the whole store.
 
     Raises:
-        DamagedError: it is too long, or no JSON.
-        OSError: it cannot be read.
+        DamagedError: The metadata are too long or not JSON.
+        OSError: The metadata cannot be read.
     """
     with (folder / METADATA).open("rb") as stream:
         return parsed(stream.read(LONGEST + 1))
@@ -64,7 +63,7 @@ def parsed(data: bytes) -> Any:
     """Return the content of a JSON text.
 
     Raises:
-        DamagedError: it is too long, or no JSON.
+        DamagedError: The text is too long or not JSON.
     """
     if len(data) > LONGEST:
         raise DamagedError(f"it is longer than {LONGEST >> 20} MB")
@@ -77,19 +76,19 @@ def parsed(data: bytes) -> Any:
 # --- an array -------------------------------------------------------------------------------------
 
 LENGTHS = "lengths"
-"""The attribute of an array whose rows may have different lengths: the name of the array of lengths."""
+"""Attribute of an array whose rows may vary in length: the name of the array of lengths."""
 
 
 def is_open(document: Mapping[str, Any]) -> bool:
-    """Return True if rows of the array with this metadata may have different lengths.
+    """Return True if rows of the array with this metadata may vary in length.
 
-    Stores of earlier versions have no attribute, and nan wherever nothing was written.
+    Stores of earlier versions lack the attribute. Their unwritten elements are nan.
     """
     return LENGTHS in document.get("attributes", {}) or document.get("fill_value") == "NaN"
 
 
 COMPUTED, FAILED = 1, 2
-"""Flags of members that are computed, and of members whose run has failed."""
+"""Flags of computed members, and of members whose run failed."""
 
 FLAG_ATTRIBUTES: Mapping[str, Any] = {
     "flag_values": [0, COMPUTED, FAILED],
@@ -99,10 +98,10 @@ FLAG_ATTRIBUTES: Mapping[str, Any] = {
 
 
 class Entry(Struct, frozen=True):
-    """An array: its dtype, and along each dimension its name, the extent, and that of a chunk.
+    """Description of an array: dtype, and name, extent and chunk extent of each dimension.
 
-    `is_open` is True if its rows may have different lengths. `name` is the output's.
-    `has_checksums` is True if each chunk ends with its CRC-32C.
+    `is_open` is True if its rows may vary in length. `name` is the name of the output. `has_checksums` is
+    True if each chunk ends with its CRC-32C.
     """
 
     name: str
@@ -118,7 +117,7 @@ class Entry(Struct, frozen=True):
         """Return the description of the array in the folder `name` from its metadata.
 
         Raises:
-            DamagedError: it is not as it is written here.
+            DamagedError: The metadata differ from the format of this package.
         """
         _check(is_plain(name), f"{name[:80]!r} is no name of an array")
         _check(isinstance(document, dict), f"of '{name}' it says nothing")
@@ -128,7 +127,7 @@ class Entry(Struct, frozen=True):
         dtype = _dtype(name, document.get("data_type"))
         shape = _extents(name, "shape", document.get("shape"), 0)
         chunks = _extents(name, "chunk shape", _chunk_shape(document.get("chunk_grid")), 1)
-        dims = document.get("dimension_names", None if shape else [])  # no axis, no names
+        dims = document.get("dimension_names", None if shape else [])  # a scalar may have no names
         _check(_are_texts(dims), f"the dimensions of '{name}' are {_short(dims)}")
         _check(
             len(dims) == len(shape) == len(chunks) == len(set(dims)),
@@ -158,7 +157,7 @@ class Entry(Struct, frozen=True):
 
 
 def is_plain(name: Any) -> bool:
-    """Return True for a name that refers to something in a folder, and to nothing elsewhere."""
+    """Return True for a file name that stays inside its folder and is not reserved."""
     if not isinstance(name, str) or name in ("", ".", "..", METADATA) or "\0" in name:
         return False
     return Path(name).name == name
@@ -176,7 +175,7 @@ def _dtype(name: str, content: Any) -> np.dtype[Any]:
 
 
 def _chunk_shape(grid: Any) -> Any:
-    """Return the shape of the chunks of a regular grid."""
+    """Return the chunk shape of a regular grid, or None for other grids."""
     if not isinstance(grid, dict) or grid.get("name") != "regular":
         return None
     about = grid.get("configuration")
@@ -197,7 +196,7 @@ def _are_texts(content: Any) -> bool:
 
 
 def _is_about(content: Any) -> bool:
-    """Return True for attributes: texts by name."""
+    """Return True for attributes with text values."""
     return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
 
 
@@ -208,7 +207,7 @@ def _is_fill(content: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def _are_ours(codecs: Any, dtype: np.dtype[Any]) -> bool:
-    """Return True if chunks are compressed as here, with a checksum or, as once, without one."""
+    """Return True if the codecs are those of this package, with or (in old stores) without a checksum."""
     expected = _codecs(dtype)
     return _same(codecs, expected) or _same(codecs, [*expected, {"name": CHECKSUM}])
 
@@ -253,10 +252,10 @@ def _check(holds: bool, sentence: str) -> None:
 
 
 class Layout(Struct, frozen=True):
-    """The arrays of a store that grows, by the names of their folders.
+    """Arrays of a growing store, by the names of their folders.
 
-    `along` is the coordinate that grows with the rows, `dim` its dimension, which is also one of
-    all other arrays that grow.
+    `along` is the coordinate that grows with the rows. `dim` is the dimension of this coordinate, along which
+    all growing arrays grow.
     """
 
     document: Mapping[str, Any]
@@ -269,7 +268,7 @@ class Layout(Struct, frozen=True):
         """Return the layout from the metadata of the whole store.
 
         Raises:
-            DamagedError: it is not as it is written here.
+            DamagedError: The metadata differ from the format of this package.
         """
         attributes = attributes_in(document)
         _check(OURS in attributes, "it is none of mdf_loop")
@@ -299,12 +298,12 @@ class Layout(Struct, frozen=True):
 
     @property
     def growing(self) -> list[str]:
-        """The names of the arrays that grow, the coordinate last."""
+        """Names of the growing arrays, the coordinate last."""
         names = [name for name, entry in self.arrays.items() if self.dim in entry.dims]
         return sorted(names, key=lambda name: name == self.along)
 
     def axis(self, name: str) -> int:
-        """Along which axis an array grows."""
+        """Return the axis along which an array grows."""
         return self.arrays[name].dims.index(self.dim)
 
 

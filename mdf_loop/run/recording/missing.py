@@ -1,9 +1,9 @@
-"""Fill in what was not computed: rows of nodes that have not run, and the ends of shorter rows.
+"""Filling of missing rows of nodes that have not run, and padding of rows that vary in length.
 
-A row of a node that has not run is nan, as pandas has it for missing values. Integers and truth
-values become float64 there. Behind the end of a row that is shorter than others there is padding:
-nan, or 0 and False of integers and truth values, whose dtype stays. The lengths of the rows, which
-results have beside them, tell padding from values.
+A row of a node that has not run is nan, like missing values in pandas. Integers and booleans become
+float64 for this. Rows that are shorter than others are padded: with nan, or with 0 and False for integers
+and booleans, whose dtype is unchanged. The lengths of the rows, which results contain, distinguish
+padding from values.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from mdf_loop.ir.types import dtype_name, kind_of
 def with_missing(
     rows: Mapping[str, Data], has_run: Mapping[str, str], open_rows: Collection[str] = ()
 ) -> dict[str, Data]:
-    """Return the outputs with every row filled in whose node has not run.
+    """Return the outputs with fill values in the rows of nodes that have not run.
 
     Args:
-        rows: the outputs by name, with the flags of their nodes.
-        has_run: for each output the name of the flags that tell whether its node has run.
-        open_rows: the outputs whose rows have lengths, which tell that a row is missing. Their
-            dtype stays; other integers and truth values become float64, which has nan.
+        rows: Outputs by name, including the flags of their nodes.
+        has_run: Name of the flags of each output's node, which are True in rows in which the node ran.
+        open_rows: Outputs with lengths, which mark missing rows. These outputs keep their dtype, while
+            other integers and booleans become float64 for nan.
 
     Raises:
-        RunError: a missing row is text or no array, or float64 cannot hold an integer.
+        RunError: A missing row is text or not an array, or float64 cannot represent an integer exactly.
     """
     if not has_run:
         return dict(rows)
@@ -53,10 +53,10 @@ def _blanked(name: str, array: Data, flags: Array, keeps_dtype: bool) -> Array:
 
 
 def cast_for_nan(name: str, array: Array) -> Array:
-    """Return a copy in a dtype that has nan: float64 for integers and truth values.
+    """Return a copy in a dtype that has nan: float64 for integers and booleans.
 
     Raises:
-        RunError: float64 cannot hold one of the integers.
+        RunError: float64 cannot represent one of the integers exactly.
     """
     if _has_nan(array.dtype):
         return array.copy()
@@ -70,7 +70,7 @@ def cast_for_nan(name: str, array: Array) -> Array:
 
 
 def padding_of(dtype: np.dtype[Any]) -> Any:
-    """Return the padding for a dtype: nan, or 0 and False where the dtype has no nan."""
+    """Return the padding for a dtype: nan, or 0 and False if the dtype has no nan."""
     return np.nan if _has_nan(dtype) else dtype.type()
 
 
@@ -82,10 +82,10 @@ def _has_nan(dtype: np.dtype[Any]) -> bool:
 
 
 def common_shape(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the smallest shape that has room for arrays of both shapes.
+    """Return the smallest shape that contains arrays of both shapes.
 
     Raises:
-        RecordShapeError: one has more axes than the other.
+        RecordShapeError: The shapes have different numbers of axes.
     """
     if len(one) != len(other):
         raise RecordShapeError(
@@ -96,10 +96,10 @@ def common_shape(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> tup
 
 
 def padded(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
-    """Return the rows at the beginning of a larger shape, with padding behind them.
+    """Return the rows at the beginning of a larger shape, followed by padding.
 
     Raises:
-        RecordShapeError: they are texts, which cannot be missing.
+        RecordShapeError: The rows are texts, for which there is no padding.
     """
     if rows.shape == shape:
         return rows
@@ -114,15 +114,15 @@ def padded(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
 
 
 def padded_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]:
-    """Return the rows `[members, rows, ...]` with padding behind the last of each member, and their lengths.
+    """Return `[members, rows, ...]` with padding after each member's last row, and the lengths.
 
     Args:
-        name: the output.
-        rows: the rows of all members, as many as the longest member has.
+        name: Name of the output.
+        rows: Rows of all members, as many as the longest member has.
         counts: int64[members], the number of rows of each member.
 
     Raises:
-        RecordShapeError: they are texts, which cannot be missing.
+        RecordShapeError: The rows are texts, for which there is no padding.
     """
     own = np.broadcast_to(np.array(rows.shape[1:], np.int64), (len(rows), rows.ndim - 1)).copy()
     own[:, 0] = counts

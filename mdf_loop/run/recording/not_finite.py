@@ -1,8 +1,8 @@
-"""Values that are nan or infinite when a run has ended, and the first row that holds one.
+"""Search for nan and infinite values at the end of a run, and for the first row with such a value.
 
-Only last rows, final states and whole evaluations are looked at, which costs next to nothing. Where
-one of them is not finite, all rows are searched for the first one: `nan="stop"` does that in every
-step, and finds values that are not finite in some steps only, too.
+Only last rows, final states and whole evaluations are checked, which costs almost nothing. If a checked
+value is not finite, all rows are searched for the first such value. With `nan="stop"`, every step is
+checked, which also finds values that are not finite in intermediate steps only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording.lengths import is_padding
 
 WHOLE = 1 << 14
-"""Elements up to which all of an array is looked at; of a larger one so many at each end."""
+"""Maximum size of an array that is checked completely, and size of the checked ends of a larger array."""
 
 _AT_ONCE = 1 << 18
-"""Elements of a block of rows that are searched at once."""
+"""Number of elements of a block of rows that is searched at once."""
 
 _REMEDY = 'nan="stop" (--nan stop) ends a run at the first such value'
 
@@ -31,17 +31,17 @@ Word = Literal["nan", "infinite"]
 
 
 class NotFinite(Struct, frozen=True):
-    """The first value of a run that is not finite, as far as rows show it.
+    """First value of a run that is not finite, as far as recorded rows show it.
 
     Attributes:
-        name: the output, or the state.
+        name: Name of the output or the state.
         word: `nan` or `infinite`.
-        order: the place of the output among all of them.
-        row: the number of the row; None for a single number, a reduction and a state.
-        at: the time or the step of the row, as text; empty where there is no axis of time.
-        member: the number of the member of a sweep.
-        trial: the number of the trial.
-        is_state: True for a state that no output shows.
+        order: Position of the output among all outputs.
+        row: Number of the row, or None for a single number, a reduction or a state.
+        at: Time or step of the row as text, or "" without an axis of time.
+        member: Number of the member of a sweep, or None.
+        trial: Number of the trial, or None.
+        is_state: True for a state that is not recorded as an output.
     """
 
     name: str
@@ -55,7 +55,7 @@ class NotFinite(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The output, the row and the remedy: `'cell.v' became nan in row 12 (time 6 ms): ...`."""
+        """Sentence with output, row and remedy: `'cell.v' became nan in row 12 (time 6 ms): ...`."""
         members = {"member": self.member, "trial": self.trial}
         whose = [f"{word} {number}" for word, number in members.items() if number is not None]
         name = f"'{self.name}'" + (f" of {', '.join(whose)}" if whose else "")
@@ -68,7 +68,7 @@ class NotFinite(Struct, frozen=True):
 
 
 def earliest(places: Iterable[NotFinite | None]) -> NotFinite | None:
-    """Return the first of some values: of the earliest row, then of the first output and member."""
+    """Return the value with the earliest row, then with the first output and member, or None."""
     there = (each for each in places if each is not None)
     return min(there, key=_rank, default=None)
 
@@ -79,11 +79,11 @@ def _rank(place: NotFinite) -> tuple[Any, ...]:
     return place.is_state, row, place.order, place.member or 0, place.trial or 0
 
 
-# --- looking --------------------------------------------------------------------------------------
+# --- checks of ends ---------------------------------------------------------------------------
 
 
 def is_finite(data: Data) -> bool:
-    """Return True if numbers are finite; of a large array only both ends are looked at."""
+    """Return True if all numbers are finite. Of a large array, only both ends are checked."""
     if data is None or isinstance(data, list):
         return all(map(is_finite, data or ()))
     kind = data.dtype.kind
@@ -98,22 +98,22 @@ def is_finite(data: Data) -> bool:
 
 
 def _all_finite(array: Array) -> bool:
-    """Return True if all are finite; to search bytes takes half the time of numpy's `all`."""
+    """Return True if all elements are finite. A search in bytes takes half the time of NumPy's `all`."""
     return b"\0" not in np.isfinite(array).tobytes()
 
 
 def _has_point(array: Array) -> bool:
-    """Return True for floats and complex numbers, those of ml_dtypes included."""
+    """Return True for floats and complex numbers, including those of ml_dtypes."""
     kind = array.dtype.kind
     return kind in "fc" or (kind == "V" and kind_of(dtype_name(array)) in "fc")
 
 
 class RowEnds:
-    """The ends of rows that are kept: the last row of each output, and rows before its node has run.
+    """Last recorded row of each output, and number of rows before the first run of its node.
 
     Attributes:
-        are_finite: True if all last rows are; None as long as there are no rows.
-        unrun: the number of rows, of each member, that come before the first run of an output's node.
+        are_finite: True if all last rows are finite, or None without any rows.
+        unrun: Number of rows of each member before the first run of an output's node.
     """
 
     def __init__(self, axis: int) -> None:
@@ -122,7 +122,7 @@ class RowEnds:
         self.unrun: dict[str, Array] = {}
 
     def take(self, rows: Mapping[str, Array], flags: Mapping[str, Array]) -> None:
-        """Look at further rows; `flags` say of some of them, by name, whether the node has run."""
+        """Check further rows. `flags` has arrays by output that are True in rows in which the node ran."""
         for name, flag_rows in flags.items():
             if not flag_rows.all():
                 self.unrun[name] = self.unrun.get(name, 0) + (~flag_rows).sum(axis=self._axis)
@@ -133,22 +133,22 @@ class RowEnds:
         )
 
     def _is_unrun(self, row: Array, flags: Array | None, last: tuple[Any, ...]) -> bool:
-        """Return True if what is not finite is only missing: its node has not run."""
+        """Return True if all values that are not finite are missing, since their node has not run."""
         if flags is None:
             return False
         has_run = flags[last]
         return is_finite(np.asarray(row)[has_run])
 
 
-# --- searching ------------------------------------------------------------------------------------
+# --- search -----------------------------------------------------------------------------------
 
 
 def find_in_outputs(results: Outputs, missing: Mapping[str, Array]) -> NotFinite | None:
-    """Return the first value of all outputs that is not finite, padding apart.
+    """Return the first value of all outputs that is not finite, padding excluded.
 
     Args:
-        results: the outputs, in memory or read where they are looked at.
-        missing: by output, for each member, the number of first rows that its node has not computed.
+        results: Outputs, in memory or read lazily.
+        missing: Number of first rows that the node of an output has not computed, for each member.
     """
     first_place: NotFinite | None = None
     for order, name in enumerate(results):
@@ -156,7 +156,7 @@ def find_in_outputs(results: Outputs, missing: Mapping[str, Array]) -> NotFinite
         if any(axis.name == "time" for axis in front):
             before = None if first_place is None else first_place.row
             here = _in_rows(results, name, order, missing.get(name), before)
-        elif name in missing:  # a reduction of rows that are missing in part
+        elif name in missing:  # a reduction over rows that are partly missing
             here = None
         else:
             here = _in_whole(results, name, order)
@@ -165,7 +165,7 @@ def find_in_outputs(results: Outputs, missing: Mapping[str, Array]) -> NotFinite
 
 
 def find_in_states(state: Mapping[str, Array]) -> NotFinite | None:
-    """Return the first state that is not finite."""
+    """Return the first state that is not finite, or None."""
     for label, array in state.items():
         if not is_finite(array):
             word: Word = "nan" if np.isnan(array).any() else "infinite"
@@ -174,7 +174,7 @@ def find_in_states(state: Mapping[str, Array]) -> NotFinite | None:
 
 
 def _in_whole(results: Outputs, name: str, order: int) -> NotFinite | None:
-    """Return the first value of one output without an axis of time."""
+    """Return the first value of one output without time axis that is not finite, or None."""
     data, front = results[name], results.axes_of(name)
     for array in data if isinstance(data, list) else [data]:
         if array is None or not _has_point(array) or is_finite(array):
@@ -191,7 +191,7 @@ def _in_whole(results: Outputs, name: str, order: int) -> NotFinite | None:
 def _in_rows(
     results: Outputs, name: str, order: int, missing: Array | None, before: int | None
 ) -> NotFinite | None:
-    """Return the first value of an output over time, if it is in a row `before` another one."""
+    """Return the first value of an output over time that is not finite, searched in rows before `before`."""
     data: Any = results[name]
     if isinstance(data, list) or data is None or not _has_point(data):
         return None
@@ -217,7 +217,7 @@ def _in_rows(
 def _blocks(
     data: Any, lengths: Any, time: int, before: int | None
 ) -> Iterator[tuple[int, Array, Array | None]]:
-    """Yield rows block by block along the axis of time, with the number of the first one and lengths."""
+    """Yield blocks of rows along the axis of time, with the number of the first row and the lengths."""
     size = math.prod(data.shape) // max(data.shape[time], 1)
     chunk = getattr(data, "chunks", None)
     step = max(1, _AT_ONCE // max(size, 1)) if chunk is None else chunk[time]
@@ -232,7 +232,7 @@ def _blocks(
 
 
 def _not_finite(rows: Array, lengths: Array | None, front: int) -> Array:
-    """Return where numbers are not finite, except behind the ends of shorter rows."""
+    """Return a mask of the numbers that are not finite, padding of shorter rows excluded."""
     wrong: Array = ~np.isfinite(rows)
     return wrong if lengths is None else wrong & ~is_padding(lengths, rows.shape, front)
 
@@ -245,7 +245,7 @@ def _found(
 
 
 def _members(front: tuple[Axis, ...], place: Iterable[Any]) -> dict[str, int]:
-    """Return the numbers of the member of a sweep, and of the trial, at a place."""
+    """Return the number of the member of a sweep, and of the trial, at an index."""
     numbers: dict[str, int] = {}
     for axis, index in zip(front, place, strict=False):
         if axis.name == "trial":
@@ -256,7 +256,7 @@ def _members(front: tuple[Axis, ...], place: Iterable[Any]) -> dict[str, int]:
 
 
 def _at(axis: Axis, row: int, units: Mapping[str, str]) -> str:
-    """Return the time of a row with its unit, or the number of its step."""
+    """Return the time of a row with its unit, or its step number, as text."""
     ((word, along),) = axis.coordinates.items()
     value = np.asarray(along[row : row + 1])[0]
     return f"step {int(value)}" if word == "step" else f"time {float(value):.6g} {units['time']}"

@@ -1,4 +1,4 @@
-"""Statistics over trials, for each member of a sweep and each value of the output they are told by."""
+"""Statistics over trials, for each member of a sweep and each value of a grouping output."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from mdf_loop.run.recording.statistics import OF_NUMBERS, WORDS
 from mdf_loop.trials import OverTrials, Statistic
 
 _Group = tuple[int, Any]
-"""A member of the sweep, and a value."""
+"""Member of the sweep, and value of the grouping output."""
 
 
 class TrialStatistics:
-    """Takes trials, batch after batch, and gives what is told of them.
+    """Accumulator of statistics over trials, which are added in batches.
 
     Args:
-        over_trials: what is to be told.
+        over_trials: Requested statistics, and the grouping output.
 
     Attributes:
-        numbers: by the name of what is told the numbers that belong to it: the probabilities of
-            quantiles, the edges of a histogram.
-        trials: how many were taken.
+        numbers: Parameters of each statistic by its name: the probabilities of quantiles, or the edges
+            of a histogram.
+        trials: Number of added trials.
 
     Raises:
-        InputError: a word means nothing.
+        InputError: The name of a statistic is unknown, or its parameters are invalid.
     """
 
     def __init__(self, over_trials: OverTrials) -> None:
@@ -51,7 +51,7 @@ class TrialStatistics:
         self.trials = 0
 
     def add(self, outputs: Mapping[str, Array], members: range | None = None) -> None:
-        """Take a batch: outputs `[trial, ...]`, or `[member, trial, ...]` of these members."""
+        """Add a batch of trials: outputs `[trial, ...]`, or `[member, trial, ...]` for a range of members."""
         if members is not None:
             self._members = max(self._members or 0, members.stop)
         arrays = {name: self._of_members(outputs[name]) for name in self._over_trials.statistics}
@@ -94,16 +94,16 @@ class TrialStatistics:
             self._groups[key] = {name: make() for name, (_, make) in self._accumulators.items()}
         return self._groups[key]
 
-    # --- what is told -----------------------------------------------------------------------------
+    # --- statistics -----------------------------------------------------------------------------
 
     @property
     def values(self) -> Array:
-        """The values that statistics are told by, in order."""
+        """Distinct values of the grouping output, in order."""
         return np.array(sorted({value for _, value in self._groups}))
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """The axis of these values, if there is one."""
+        """Axis of the distinct values of the grouping output, or no axes without grouping."""
         return (
             ()
             if self._over_trials.by is None
@@ -132,7 +132,7 @@ def _maker(statistic: Statistic) -> Any:
     """Return a function that creates the accumulator of a statistic.
 
     Raises:
-        InputError: there is no such word, or the numbers are none of it.
+        InputError: The statistic is unknown, or its parameters are invalid.
     """
     word, numbers = statistic.word, statistic.numbers
     if word in WORDS and not numbers:

@@ -22,13 +22,13 @@ from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Recorder:
-    """Takes block after block, and gives what was to be kept.
+    """Recorder of the rows and reductions of consecutive blocks.
 
-    `axis` is where time is: 0, or 1 behind the members of a sweep. `has_run` is which rows say of
-    others whether their node has run.
+    `axis` is the axis of time: 0, or 1 after the members of a sweep. `has_run` maps an output to the rows of
+    flags that are True if its node has run.
 
     Attributes:
-        ends: the last rows that are kept, and whether they are finite.
+        ends: Last recorded rows, with a check for nan and infinite values.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Recorder:
         self._row_count = 0
 
     def room(self, numbers: range) -> Room:
-        """Return memory for the rows of these steps, if they are recorded as they are."""
+        """Return memory for the rows of these steps, if every step is recorded without a change of shape."""
         selection = self.keeping.selection
         if selection.when is not None or any(number % selection.every for number in numbers[:2]):
             return NO_ROOM
@@ -60,7 +60,7 @@ class Recorder:
         return {name: room[name] for name in alike if name in room}
 
     def take(self, block: Block) -> None:
-        """Keep of the block what is to be kept."""
+        """Record the selected rows and reductions of a block."""
         rows = self._with_axes(with_missing(block.rows, self.has_run, self.keeping.open))
         if self.keeping.selection.reduce:
             self._reductions.add({n: rows[n] for n in self.keeping.selection.reduce}, self.axis)
@@ -79,13 +79,13 @@ class Recorder:
         self.sink.add(Ticks(numbers, self.clock), selected_rows)
 
     def _flags(self, block: Block, places: slice | Array) -> dict[str, Array]:
-        """Return, for outputs of nodes that may not run, whether the node has run by each kept row."""
+        """Return flags of the selected rows that are True if the node of an output has run."""
         flags = self.has_run.items()
         traces = ((name, flag) for name, flag in flags if name in self.keeping.traces)
         return {n: self._at(block.rows[f], places) for n, f in traces if f in block.rows}
 
     def _with_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
-        """Return the rows, with as many axes as those of other steps."""
+        """Return the rows with the number of axes that rows of other steps have."""
         front = self.axis + 1
         known = {n: rank for n, rank in self.keeping.open.items() if rank is not None}
         return {**rows, **{n: with_axes(rows[n], rank, front) for n, rank in known.items()}}
@@ -93,7 +93,7 @@ class Recorder:
     def _lengths(
         self, rows: Mapping[str, Array], row_lengths: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return the length of each row that may have another length, by the name of the column."""
+        """Return the length of each row of outputs with varying row length, by the name of the column."""
         front = self.axis + 1
         return {
             column: lengths_of(rows[name], row_lengths.get(self.has_run.get(name, "")), front)
@@ -101,7 +101,7 @@ class Recorder:
         }
 
     def _places(self, numbers: Numbers, rows: Mapping[str, Array]) -> tuple[Numbers, slice | Array]:
-        """Return the numbers of the recorded rows, and their positions."""
+        """Return the step numbers of the selected rows, and their positions in the block."""
         every, when = self.keeping.selection.every, self.keeping.selection.when
         if when is None and isinstance(numbers, range):
             first = -numbers.start % every if numbers.step < every else 0
@@ -118,16 +118,16 @@ class Recorder:
         return rows[(slice(None),) * self.axis + (places,)]
 
     def flush(self) -> None:
-        """Let everything be safe that was taken."""
+        """Write all recorded rows to their destination."""
         self.sink.flush()
 
     def end(self) -> bool:
-        """Let the sink end; whether it has all rows."""
+        """Close the sink. Return True if the sink has all recorded rows."""
         with suppress(DiskFullError):
             self.sink.close()
         return self.sink.length == self._row_count
 
-    # --- what was kept ------------------------------------------------------------------------
+    # --- recorded values ------------------------------------------------------------------------
 
     def ticks(self) -> Ticks:
         """Return the coordinates along the axis of time."""
@@ -143,7 +143,7 @@ class Recorder:
     # --- checkpoints --------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        """Return everything that is necessary to resume."""
+        """Return all arrays that are necessary to resume."""
         first = {} if self._first is None else {"first": np.array(self._first)}
         reduced = {f"reduction {k}": v for k, v in self._reductions.snapshot().items()}
         chosen = {} if self.keeping.selection.when is None else {"chosen": self._chosen.rows}
@@ -152,9 +152,9 @@ class Recorder:
         return {**first, **reduced, **chosen, **unrun, **rows, "length": np.array(self.sink.length)}
 
     def restore(self, parts: Snapshot, numbers: range, dtypes: Mapping[str, str]) -> None:
-        """Go on with what a snapshot had of the steps of these numbers.
+        """Restore the recorder from a snapshot of the steps `numbers`.
 
-        `dtypes` are those of what is recorded. The sink comes last: it may be on a disk.
+        `dtypes` are the dtypes of the recorded values. The sink is restored last, since it may change files.
         """
         self._row_count = length = parts.number("length", len(numbers))
         expected = self.keeping.expected(numbers.start, len(numbers))
@@ -173,7 +173,7 @@ class Recorder:
         self.sink.restore(parts.under("rows "), length, columns if numbers else {})
 
     def _restored_numbers(self, parts: Snapshot, length: int, numbers: range) -> Array:
-        """Return the numbers of the rows that `when` has selected."""
+        """Return the step numbers of the rows that `when` has selected."""
         if not length:
             return np.zeros(0, np.int64)
         chosen = parts.array("chosen", "i", (length,)).astype(np.int64)
@@ -185,7 +185,7 @@ class Recorder:
 
 
 def _truths(name: str, rows: Array, length: int) -> Array:
-    """Return a truth value for each row."""
+    """Return a boolean for each row."""
     if rows.size != length or rows.dtype.kind not in "biuf":
         raise InputError(
             f"when: '{name}' is {rows.dtype}{list(rows.shape[1:])} in each step, "

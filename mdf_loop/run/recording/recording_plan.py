@@ -16,10 +16,10 @@ from mdf_loop.specification import Selection
 
 
 class RecordingPlan(Struct, frozen=True):
-    """Recorded values of each step: rows of the `traces`, and reductions of others.
+    """Recorded values of each step: rows of the `traces`, and reductions of other outputs.
 
-    `selection` is what was asked for, by the names that results have. `open` are those whose rows
-    may have other shapes in other steps.
+    `selection` is the user's selection with full output names. `open` has the outputs whose row shape may
+    vary between steps.
     """
 
     traces: tuple[str, ...]
@@ -28,7 +28,7 @@ class RecordingPlan(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that is kept, as results call it."""
+        """Names of all recorded values in results."""
         reduced = (
             f"{name}.{word}" for name, words in self.selection.reduce.items() for word in words
         )
@@ -41,16 +41,16 @@ class RecordingPlan(Struct, frozen=True):
 
     @property
     def lengths(self) -> dict[str, str]:
-        """For traces with rows of different lengths what these are called."""
+        """Names of the arrays of lengths, by the name of the trace."""
         return length_names((name for name in self.traces if name in self.open), self.names)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Everything of which there is something in each row."""
+        """Names of all arrays with an entry for each recorded row."""
         return (*self.traces, *self.lengths.values())
 
     def expected(self, first: int, steps: int) -> int | None:
-        """Return the number of rows that steps from number `first` on give, or None if it is unknown."""
+        """Return the number of recorded rows of `steps` steps from step `first` on, or None if unknown."""
         if self.selection.when is not None:
             return None
         every = self.selection.every
@@ -58,11 +58,11 @@ class RecordingPlan(Struct, frozen=True):
 
 
 def kept(document: Document, selection: Selection) -> RecordingPlan:
-    """Return the recorded values of a model's steps.
+    """Return the recording plan of a model for a selection.
 
     Raises:
-        UnknownNameError: something is named that the model does not have.
-        InputError: nothing is kept.
+        UnknownNameError: The selection names an item that the model does not have.
+        InputError: The selection records nothing.
     """
     outputs = named_items(document)
     items = outputs if selection.names_outputs else named_items(document, selection)

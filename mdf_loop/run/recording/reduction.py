@@ -1,17 +1,16 @@
-"""Reductions of rows, without keeping them. A new one is a class and a line below.
+"""Reductions of rows, without storing the rows. To add one, write a class and add it to `REDUCTIONS`.
 
-    mean   mean(rows, axis=time), in float64; floats come out in their own dtype
+    mean   mean(rows, axis=time), in float64, but results of float rows have their dtype
     sum    sum(rows, axis=time), likewise
     last   rows[-1]
-    min    min(rows, axis=time); nan if there is one
-    max    max(rows, axis=time); nan if there is one
+    min    min(rows, axis=time), or nan if a row has nan
+    max    max(rows, axis=time), or nan if a row has nan
 
-They are the same bit for bit however the rows are cut into blocks, whatever else is in a row (other
-members of a sweep), and on every machine. For that mean and sum add what the rows of a block of fixed
-length hold in the order of a binary tree, and block after block together with what rounding loses. A zero or a nan that is the least or the greatest
-has no sign.
+Results are bitwise equal for any division of the rows into blocks, for any other members of a sweep, and
+on every machine. For this, mean and sum add the rows of a block of fixed length as a binary tree, and add
+the blocks in sequence together with their rounding errors. A zero or nan from min or max has no sign.
 
-Where there was no row they are nan. Of rows that have not one shape there is only the last.
+Without rows, reductions are nan. Rows that vary in shape only have the reduction `last`.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ from mdf_loop.run.recording.labels import storable
 
 _LEVELS = 10
 BLOCK = 1 << _LEVELS
-"""Rows of which the sum is a tree; blocks of them follow one another."""
+"""Number of rows that are added as a binary tree."""
 
 _AT_ONCE = 1 << 17
-"""Elements that are added at once: as many as stay in the processor's cache."""
+"""Number of elements that are added at once, which fit into the processor's cache."""
 
 
 class Reduction(ABC):
-    """Takes rows `[time, ...]` block by block.
+    """Accumulator of rows `[time, ...]`, which are added in blocks.
 
-    The result has the shape of the rows, and the dtype that holds for all of them.
+    The reduction has the shape of one row, and the common dtype of all rows.
     """
 
     kinds: ClassVar[str] = "biuf"
-    """The kinds of dtypes that it takes."""
+    """NumPy kinds of the supported dtypes."""
 
     one_shape: ClassVar[bool] = True
-    """Whether all rows must have one shape."""
+    """True if all rows must have one shape."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -58,15 +57,15 @@ class Reduction(ABC):
         self._shape: tuple[int, ...] = ()
 
     def takes(self, rows: Array) -> bool:
-        """Return True if these rows can be added to the earlier ones."""
+        """Return True if the shape of these rows fits the earlier rows."""
         same = rows.shape[1:] == self._shape
         return same or not (self.one_shape and self.rows and len(rows))
 
     def add(self, rows: Array) -> None:
-        """Take further rows.
+        """Add further rows.
 
         Raises:
-            OperandError: they have no common dtype with those before.
+            OperandError: The rows have no common dtype with the earlier rows.
         """
         if (word := dtype_name(rows)) not in self._dtypes:
             self._dtypes.append(word)
@@ -87,7 +86,7 @@ class Reduction(ABC):
             return np.array(self._result())
 
     def snapshot(self) -> dict[str, Array]:
-        """Return everything that is necessary to resume."""
+        """Return all arrays that are necessary to resume."""
         return {
             "rows": np.array(self.rows),
             "dtypes": np.array(self._dtypes, str),
@@ -96,7 +95,7 @@ class Reduction(ABC):
         }
 
     def restore(self, parts: Snapshot) -> None:
-        """Go on from there."""
+        """Restore the accumulator from a snapshot."""
         self.rows = parts.number("rows")
         self._dtypes = parts.array("dtypes", "U", (None,)).tolist()
         try:
@@ -118,12 +117,12 @@ class Reduction(ABC):
         return self.rows > 0 or (bool(self._dtypes) and self._dtype.kind != "O")
 
     def _begin(self, shape: tuple[int, ...]) -> None:
-        """From now on rows have this shape."""
+        """Set the shape of the rows that follow."""
         self._shape = shape
 
     @abstractmethod
     def _take(self, rows: Array) -> None:
-        """Take at least one row."""
+        """Add at least one row."""
 
     @abstractmethod
     def _result(self) -> Array:
@@ -149,7 +148,7 @@ def _common(dtypes: Sequence[str]) -> np.dtype[Any]:
 
 
 class _Selection(Reduction):
-    """One value is chosen for each element of a row; none is computed."""
+    """Reduction that selects one of the values of each element without arithmetic."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,7 +167,7 @@ class _Selection(Reduction):
 
 
 class Last(_Selection):
-    """The last row."""
+    """Last row."""
 
     kinds = "biufcU"
     one_shape = False
@@ -178,7 +177,7 @@ class Last(_Selection):
 
 
 class _Extreme(_Selection):
-    """The least or the greatest."""
+    """Minimum or maximum of each element, by the ufunc `of_two`."""
 
     of_two: ClassVar[np.ufunc]
 
@@ -197,13 +196,13 @@ class _Extreme(_Selection):
 
 
 class Minimum(_Extreme):
-    """The least of each element."""
+    """Minimum of each element."""
 
     of_two = np.minimum
 
 
 class Maximum(_Extreme):
-    """The greatest of each element."""
+    """Maximum of each element."""
 
     of_two = np.maximum
 
@@ -212,10 +211,10 @@ class Maximum(_Extreme):
 
 
 class Mean(Reduction):
-    """The mean of each element: blocks of `BLOCK` rows, counted from the first row on.
+    """Mean of each element, from sums of blocks of `BLOCK` rows.
 
-    `_sum + _lost` is the sum of all full blocks; `_waiting` has by level the sum of `2**level` rows that
-    waits for its neighbour in the tree of its block.
+    `_sum + _lost` is the sum of all complete blocks. `_waiting[level]` is a sum of `2**level` rows that has
+    no neighbour yet in the binary tree of the current block.
     """
 
     def __init__(self) -> None:
@@ -230,7 +229,7 @@ class Mean(Reduction):
             self._add(rows[place : place + at_once].astype(np.float64, copy=False))
 
     def _add(self, sums: Array) -> None:
-        """Add rows: pairs of neighbours, then pairs of these, and so on."""
+        """Add the rows pairwise as a binary tree, level by level."""
         for level in range(_LEVELS):
             if level in self._waiting:
                 sums = np.concatenate([self._waiting.pop(level)[None], sums])
@@ -266,7 +265,7 @@ class Mean(Reduction):
         return {"sum": np.array(self._sum), "lost": np.array(self._lost), "waiting": rows}
 
     def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        own = shape if self.rows >= BLOCK else ()  # there was a full block
+        own = shape if self.rows >= BLOCK else ()  # a complete block exists
         self._sum, self._lost = (parts.array(name, "f", own) for name in ("sum", "lost"))
         levels = [level for level in range(_LEVELS) if self.rows >> level & 1]
         waiting = parts.array("waiting", "f", (len(levels), *shape))
@@ -275,14 +274,14 @@ class Mean(Reduction):
 
 
 class Sum(Mean):
-    """The sum of each element: how often, of truths."""
+    """Sum of each element. For booleans, the sum is the number of True values."""
 
     def _of_sum(self, total: Array) -> Array:
         return total
 
 
 def _added(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
-    """`total + more`, and `lost` with what that loses by rounding, which is exact.
+    """Return `total + more`, and `lost` plus the exact rounding error of this addition.
 
     D. E. Knuth, The Art of Computer Programming 2, 4.2.2, theorem B.
     """
@@ -291,7 +290,7 @@ def _added(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
     return total_sum, lost + ((total - (total_sum - added_part)) + (more - added_part))
 
 
-# --- all of them ----------------------------------------------------------------------------------
+# --- registry -------------------------------------------------------------------------------------
 
 REDUCTIONS: Mapping[str, Callable[[], Reduction]] = {
     "mean": Mean,
@@ -300,4 +299,4 @@ REDUCTIONS: Mapping[str, Callable[[], Reduction]] = {
     "min": Minimum,
     "max": Maximum,
 }
-"""Reductions by the word that asks for them."""
+"""Reductions by name."""

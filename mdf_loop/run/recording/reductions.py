@@ -1,4 +1,4 @@
-"""The reductions of a run: of which outputs which are asked for, and what they are so far."""
+"""Requested reductions of a run by output, and their accumulated values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mdf_loop.run.recording.reduction import REDUCTIONS, Reduction
 
 
 class Reductions:
-    """The reductions that were asked for: words by the name of an output.
+    """Requested reductions: their names by the name of an output.
 
     Raises:
-        InputError: a word is none.
+        InputError: A reduction is unknown.
     """
 
     def __init__(self, words: Mapping[str, Sequence[str]]) -> None:
@@ -29,10 +29,10 @@ class Reductions:
         }
 
     def add(self, rows: Mapping[str, Array], axis: int) -> None:
-        """Take further rows; the axis of time is 0, or 1 in a sweep.
+        """Add further rows. The axis of time is 0, or 1 in a sweep.
 
         Raises:
-            InputError: there are texts, or rows of different shapes, which have only the last.
+            InputError: The rows are texts or vary in shape, and the reduction is not `last`.
         """
         raise_findings(self._unfit(rows))
         self._axis = axis
@@ -52,7 +52,7 @@ class Reductions:
         return {n: np.moveaxis(a, -1, 0) for n, a in there.items()} if self._axis else there
 
     def snapshot(self) -> dict[str, Array]:
-        """Return everything that is necessary to resume, as files store it."""
+        """Return all arrays that are necessary to resume, as files store them."""
         parts = {
             f"{name}/{key}": part
             for name, accumulator in self._all().items()
@@ -61,10 +61,10 @@ class Reductions:
         return {"axis": np.array(self._axis), **parts}
 
     def restore(self, parts: Snapshot) -> None:
-        """Go on from there.
+        """Restore the reductions from a snapshot.
 
         Raises:
-            InputError: other reductions were asked for.
+            InputError: The snapshot is of other reductions.
         """
         for name, accumulator in self._all().items():
             own = parts.under(f"{name}/")
@@ -119,5 +119,5 @@ def _unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
 
 
 def _members_last(rows: Array) -> Array:
-    """`[members, time, ...]` as `[time, ..., members]`."""
+    """Return `[members, time, ...]` as `[time, ..., members]`."""
     return np.moveaxis(rows, 0, -1)

@@ -1,4 +1,4 @@
-"""The check of the chunks that the flags of a store list, before a run continues the store.
+"""Check of the chunks that the flags of a store list, before a run continues the store.
 
     x.zarr/computed/c/3             flags of the members of a chunk
     x.zarr/computed/checksums/120   checksums of the block that begins with member 120
@@ -29,7 +29,7 @@ from mdf_loop.run.recording.store_files import check_chunk, chunk_keys, is_chunk
 
 
 class BlockState(Enum):
-    """The state of a block of members in a store."""
+    """State of a block of members in a store."""
 
     COMPUTED = "computed"
     MISSING = "missing"
@@ -37,7 +37,7 @@ class BlockState(Enum):
 
 
 class RegionCheck:
-    """Checks blocks and coordinates of the store at `place`, which has these files and their sizes."""
+    """Checker of blocks and coordinates of the store at `place`, with the sizes of its files."""
 
     def __init__(self, place: Path, layout: RegionLayout, files: Mapping[str, int]) -> None:
         self._place, self._layout, self._files = place, layout, files
@@ -46,7 +46,7 @@ class RegionCheck:
         self._chunks = self._by_members()
 
     def _by_members(self) -> dict[tuple[str, ...], list[str]]:
-        """Return the keys of chunks by the name of the array and the place along the members' axes."""
+        """Return the keys of existing chunks, by array name and chunk indices along the members' axes."""
         axes = len(self._record.shape)
         chunks: dict[tuple[str, ...], list[str]] = {}
         counts = {name: _counts(self._layout.arrays[name]) for name in self._names}
@@ -62,7 +62,7 @@ class RegionCheck:
         return [*self._layout.outputs, self._record.flags]
 
     def _keys(self, name: str, boxes: Sequence[Box]) -> Iterator[tuple[int, list[str]]]:
-        """Yield for each chunk of members how many keys an array must have, and those that it has."""
+        """Yield, for each chunk of members, the required number of keys and the existing keys of an array."""
         entry, axes = self._layout.arrays[name], len(self._record.shape)
         count = math.prod(_counts(entry)[axes:])
         for box in boxes:
@@ -93,7 +93,7 @@ class RegionCheck:
         return np.concatenate([np.asarray(array[box]).reshape(-1) for box in boxes])
 
     def _checksums(self, boxes: Sequence[Box], flags: Array) -> Mapping[str, int] | None:
-        """Return the recorded checksums of a block; None if the store was begun without them."""
+        """Return the recorded checksums of a block, or None if the store was created without checksums."""
         if self._record.checksums is None:
             return None
         path = record_path(self._record.flags, self._record.shape, boxes)
@@ -108,7 +108,7 @@ class RegionCheck:
     def _check_chunks(
         self, name: str, boxes: Sequence[Box], checksums: Mapping[str, int] | None
     ) -> None:
-        """Raise DamagedError if a chunk is missing, damaged, or another one than recorded."""
+        """Raise DamagedError if a chunk is missing, damaged, or different from the recorded chunk."""
         is_recorded = checksums is not None and name != self._record.flags
         for count, keys in self._keys(name, boxes):
             if len(keys) != count:

@@ -1,9 +1,9 @@
-"""The metadata of a store that was written by regions, validated before a run continues it.
+"""Metadata of a store that was written by regions, validated before a run continues the store.
 
     x.zarr/zarr.json     attribute `sweep`: a `SweepRecord`
                          consolidated metadata: an `Entry` for each array
 
-A worker opens the arrays by their own metadata, so these are replaced by those of the whole store.
+Workers open the arrays by their own metadata, which are therefore replaced by those of the whole store.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from mdf_loop.run.recording.metadata import (
 from mdf_loop.run.recording.not_finite import NotFinite
 
 SWEEP = "sweep"
-"""The attribute of a store with the `SweepRecord`."""
+"""Attribute of a store with the `SweepRecord`."""
 
 _WRITTEN = (folder.RUN, OURS, "coordinates", "device", "precision", "seed", *ENDS)
-"""The other attributes that are written here."""
+"""Other attributes that this package writes."""
 
 _Count = Annotated[int, Meta(ge=0)]
 _Extent = Annotated[int, Meta(ge=1)]
 
 
 class SweepRecord(Struct, frozen=True, kw_only=True):
-    """The run that a store is of, the division of its members into chunks, and its progress.
+    """Run of a store, the division of its members into chunks, and its progress.
 
     Attributes:
         run: Identity of the run.
@@ -59,10 +59,10 @@ class SweepRecord(Struct, frozen=True, kw_only=True):
         draws: True if the model draws random numbers of that seed.
         failed: Error of each member whose run has failed, by the member's description.
         not_finite: First value that is not finite.
-        checksums: Checksum of each chunk of the coordinates, by its path in the store; None in stores
-            that were begun without checksums.
-        digest: Checksum of the metadata of the store; None in such stores.
-        environment: Environment that decides the last bits of numbers; None if it was not recorded.
+        checksums: Checksum of each chunk of the coordinates, by its path in the store, or None in stores
+            without checksums.
+        digest: Checksum of the metadata of the store, or None in stores without checksums.
+        environment: Environment that determines the last bits of numbers, or None if not recorded.
     """
 
     run: dict[str, str]
@@ -91,7 +91,7 @@ class SweepRecord(Struct, frozen=True, kw_only=True):
 
 
 class RegionLayout(Struct, frozen=True):
-    """The metadata of a store, by arrays; `documents` has the metadata of each array."""
+    """Metadata of a store. `documents` has the metadata of each array."""
 
     record: SweepRecord
     arrays: Mapping[str, Entry]
@@ -102,7 +102,7 @@ class RegionLayout(Struct, frozen=True):
         """Return the layout that the metadata of a store describe.
 
         Raises:
-            DamagedError: the metadata are not as they were written.
+            DamagedError: The metadata differ from those that were written.
         """
         attributes = attributes_in(root)
         _check(OURS in attributes, "it is none of mdf_loop")
@@ -180,7 +180,7 @@ class RegionLayout(Struct, frozen=True):
                 )
 
     def mend(self, place: Path) -> None:
-        """Replace the arrays' own metadata by those of the whole store where both differ."""
+        """Replace the metadata of an array if they differ from the metadata of the whole store."""
         for name, document in self.documents.items():
             try:
                 is_same = folder.read_json(place / name) == document
@@ -195,7 +195,7 @@ def read_layout(place: Path) -> RegionLayout:
     """Return the layout of the store at `place`.
 
     Raises:
-        DamagedError: the metadata are not as they were written, or cannot be read.
+        DamagedError: The metadata cannot be read, or differ from those that were written.
     """
     try:
         return RegionLayout.of(folder.read_json(place))
@@ -204,9 +204,9 @@ def read_layout(place: Path) -> RegionLayout:
 
 
 def digest_of(root: Any) -> int:
-    """Return the checksum of all that is written here into the metadata of a store.
+    """Return the checksum of all metadata of a store that this package has written.
 
-    Attributes that others have added do not count.
+    Attributes from other programs do not count.
     """
     attributes = root["attributes"]
     written = {word: attributes.get(word) for word in _WRITTEN}

@@ -1,8 +1,8 @@
-"""The checksums of the chunks of a block, in a file that is written before the flags of the block.
+"""Checksums of the chunks of a block, in a file that is written before the flags of the block.
 
     x.zarr/computed/checksums/120   {"flags": 12345, "chunks": {"FNpop.V/c/3/0": 67890, ...}}
 
-Zarr does not look for files there.
+Zarr ignores files at this path.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ FOLDER = "checksums"
 
 
 def record_path(flags: str, shape: Sequence[int], boxes: Sequence[tuple[slice, ...]]) -> str:
-    """Return the path within a store of the record of the block of the members in boxes."""
+    """Return the path of the checksum file of a block within its store. `boxes` has the block's members."""
     first = np.ravel_multi_index([part.start for part in boxes[0]], tuple(shape))
     return f"{flags}/{FOLDER}/{int(first)}"
 
 
 def write_record(store: Path, path: str, chunks: Iterable[str], flags: Array) -> None:
-    """Write the checksums of chunks of a store, which are on the disk, and force them to the disk."""
+    """Write the checksums of chunks that are stored on disk, and flush them to the disk."""
     checksums = {chunk: checksum_of_file(store / chunk) for chunk in chunks}
     record = {"flags": crc32c(np.asarray(flags, np.int8).tobytes()), "chunks": checksums}
     target = store / path
@@ -49,7 +49,7 @@ def write_record(store: Path, path: str, chunks: Iterable[str], flags: Array) ->
 
 
 def sync_chunks(store: Path, chunks: Iterable[str]) -> None:
-    """Force chunks of a store to the disk, and their names in all folders."""
+    """Flush chunks of a store, and the directories above them, to the disk."""
     folders: set[Path] = set()
     for chunk in chunks:
         sync(store / chunk)

@@ -1,12 +1,12 @@
-"""A store that is written region by region, by all who compute members of a sweep, or trials.
+"""Store that several processes write region by region, for the members of a sweep or for trials.
 
-    x.zarr/zarr.json     attribute `sweep`: what the run is, how members are cut, how many blocks are done
-    x.zarr/computed      int8 for each member: 0 not yet, 1 computed, 2 its run has failed
-    x.zarr/FNpop.V       nan (or 0, of whole numbers) where nothing is computed yet
+    x.zarr/zarr.json     attribute `sweep`: identity of the run, division into chunks, number of blocks done
+    x.zarr/computed      int8 for each member: 0 missing, 1 computed, 2 failed
+    x.zarr/FNpop.V       nan (or 0 for integers) for members that are not computed yet
 
-Chunks have whole members, and a region whole chunks, so nobody writes what another one does. What
-is said to be computed is written after all else of a region. So the store is readable at any moment,
-and who goes on finds in it what is missing.
+Chunks have whole members, and regions have whole chunks, so two processes never write the same chunk. The
+flags of a region are written after its other arrays. The store is therefore readable at any time, and a
+resumed run finds the missing members by the flags.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from mdf_loop.run.recording.store_files import chunk_keys
 from mdf_loop.run.recording.store_lease import StoreLease
 
 _AT_ONCE = 1 << 16
-"""How many members' coordinates are made at once."""
+"""Number of members whose coordinates are computed at once."""
 
 Box: TypeAlias = tuple[slice, ...]
 Along: TypeAlias = Callable[[int, int], Array]
-"""What stands along an axis, from one place to before another."""
+"""Function that returns the coordinates of a range of positions along an axis."""
 
 
 class Regions(Struct, frozen=True):
-    """A store at `place` with the members of a `run`, which have axes of this `shape`.
+    """Store at `place` with the members of a `run`, along axes of the given `shape`.
 
-    `flags` is the name of the array that tells which members are computed. `has_checksums` is True
-    if the checksums of each block are recorded.
+    `flags` is the name of the array of member states. `has_checksums` is True if the checksums of each
+    block are recorded.
     """
 
     place: Path
@@ -56,11 +56,11 @@ class Regions(Struct, frozen=True):
     has_checksums: bool
 
     def write(self, boxes: list[Box], arrays: Mapping[str, Array], flags: Array) -> None:
-        """Write the members in boxes: `[member, ...]` by output, and what became of each.
+        """Write the members in boxes: `[member, ...]` by output, and the state of each member.
 
         Raises:
-            RunError: values have another type than those that were computed first.
-            InputError: the store is not that of the run any more, or cannot be written.
+            RunError: The dtype or shape of an output differs from that of the first computed members.
+            InputError: The store belongs to another run now, or cannot be written.
         """
         if folder.attributes_of(self.place).get(folder.RUN) != self.run:
             raise InputError(
@@ -68,7 +68,7 @@ class Regions(Struct, frozen=True):
             )
         with folder.writing(self.place):
             chunks: list[str] = []
-            for name in filter(arrays.__contains__, self.names):  # none is there if all failed
+            for name in filter(arrays.__contains__, self.names):  # without arrays if all failed
                 chunks += self._write(name, boxes, arrays[name])
             sync_chunks(self.place, chunks)
             if self.has_checksums:
@@ -77,7 +77,7 @@ class Regions(Struct, frozen=True):
             sync_chunks(self.place, self._write(self.flags, boxes, flags))
 
     def _write(self, name: str, boxes: list[Box], rows: Array) -> list[str]:
-        """Write the rows of an array; return the paths of the chunks within the store."""
+        """Write the rows of an array, and return the paths of the chunks within the store."""
         self._refuse_links(safe_name(name))
         array = folder.open_array(self.place / safe_name(name), "r+")
         front, first = len(self.shape), 0
@@ -106,11 +106,11 @@ class Regions(Struct, frozen=True):
                 )
 
     def computed(self) -> Array:
-        """Return the status of each member, along one axis."""
+        """Return the state flag of each member, along one axis."""
         return np.asarray(folder.open_array(self.place / self.flags)[...]).reshape(-1)
 
     def arrays(self, display_path: Path) -> dict[str, Any]:
-        """Return the outputs of the store, read on access. `display_path` is the name of the store in errors."""
+        """Return the outputs of the store, read on access. Errors call the store `display_path`."""
         from mdf_loop.run.recording.rows_of_run import open_rows
 
         return {name: open_rows(self.place / safe_name(name), display_path) for name in self.names}
@@ -122,7 +122,7 @@ class Regions(Struct, frozen=True):
     def note(
         self, claim: StoreLease, attributes: Mapping[str, Any], more: Mapping[str, Any]
     ) -> None:
-        """Say how far the run is; `more` are attributes, of which those that are None go."""
+        """Update the progress of the run in the store's metadata. None removes an attribute of `more`."""
         claim.check()
         with folder.writing(self.place):
             root = self._root()
@@ -136,7 +136,7 @@ class Regions(Struct, frozen=True):
         """Return the metadata of the store.
 
         Raises:
-            InputError: they were damaged while the run went on.
+            InputError: The metadata were damaged during the run.
         """
         try:
             root = folder.read_json(self.place)
@@ -149,7 +149,7 @@ class Regions(Struct, frozen=True):
             ) from None
 
     def write_coordinate(self, item: Labelled, along: Along | None) -> dict[str, int]:
-        """Write a coordinate anew; return the checksums of its chunks by their paths in the store."""
+        """Rewrite a coordinate, and return the checksums of its chunks by their paths in the store."""
         name = safe_name(item.name)
         with folder.writing(self.place):
             array = folder.open_array(self.place / name, "r+")
@@ -160,7 +160,7 @@ class Regions(Struct, frozen=True):
 
 
 def _write_root(place: Path, root: dict[str, Any]) -> None:
-    """Replace the metadata of a store, with their digest, and force them to the disk."""
+    """Replace the metadata of a store, with their digest, and flush them to the disk."""
     root["attributes"][SWEEP]["digest"] = digest_of(root)
     content = json.dumps(root).encode()
     write_whole(place / METADATA, lambda stream: stream.write(content))
@@ -185,12 +185,12 @@ def create_regions(
     """Create a store for members of this shape, without computed members.
 
     Args:
-        claim: the right to write it.
-        template: results of one member, whose axes are of length one.
-        shape: how many members there are along each axis.
-        chunk: how many of them are in a chunk.
-        along: what stands along axes, by the name of the coordinate.
-        attributes: what the store says of the run.
+        claim: Lease for writing the store.
+        template: Results of one member, whose axes have length 1.
+        shape: Number of members along each axis.
+        chunk: Number of members of a chunk along each axis.
+        along: Functions that return coordinates along axes, by the name of the coordinate.
+        attributes: Description of the run.
     """
     claim.check_place()
     place = folder.checked_store(claim.path)
@@ -227,7 +227,7 @@ def _blank(
     chunk: tuple[int, ...],
     more: Mapping[str, Any],
 ) -> None:
-    """Create an output without computed members. Rows of large members are divided into chunks, too."""
+    """Create an output without computed members. Long rows of large members are divided into chunks, too."""
     own, dtype = tuple(item.array.shape[front:]), item.array.dtype
     if dtype.kind not in "biufc":
         raise InputError(
@@ -245,7 +245,7 @@ def _blank(
 def _write_coordinate(
     store: Path, item: Labelled, lengths: Mapping[str, int], along: Mapping[str, Along]
 ) -> list[str]:
-    """Write a new coordinate; return the paths of its chunks within the store."""
+    """Write a new coordinate, and return the paths of its chunks within the store."""
     values = along.get(item.name)
     if values is None:
         shape = tuple(item.array.shape)
@@ -260,7 +260,7 @@ def _write_coordinate(
 
 
 def _fill(array: Any, values: Any, along: Along | None) -> None:
-    """Write the values of a coordinate, or those of `along` some after the others."""
+    """Write the values of a coordinate, or in parts those that `along` returns."""
     if along is None:
         array[...] = np.asarray(values)
         return

@@ -1,15 +1,15 @@
-"""Which store a run can go on with, and what of it is still there.
+"""Check of a Zarr store before a run resumes with it.
 
-A checkpoint keeps what a store said of itself, and the rows of chunks that were not full. All that
-is in full chunks was forced to the disk before. So after a kill or a power loss nothing is missing
-but what came after the checkpoint:
+A checkpoint has the metadata of the store, and the rows of incomplete chunks. Complete chunks were
+flushed to the disk before the checkpoint. After a kill or a power loss, only data from after the
+checkpoint are missing:
 
-    x.zarr/zarr.json            from the checkpoint, if it is empty or cut off
-    x.zarr/FNpop.V/c/0          has to be there, whole
-    x.zarr/FNpop.V/c/1          half full: its rows are in the checkpoint
+    x.zarr/zarr.json            taken from the checkpoint if the file is empty or truncated
+    x.zarr/FNpop.V/c/0          must exist and be complete
+    x.zarr/FNpop.V/c/1          incomplete: its rows are in the checkpoint
     x.zarr/FNpop.V/c/2          after the checkpoint: computed again
 
-All of it is looked at before anything is written.
+The whole store is checked before anything is written.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from mdf_loop.run.recording.store_files import check_chunk, chunks_by_array, is_
 _ANEW = "put back the store as it was, or begin anew: leave resume (--resume) out"
 
 _CHECKSUMS = "checksums"
-"""The part of a checkpoint with checksums; names of outputs have a point."""
+"""Name of the checksums in a checkpoint, distinct from output names, which contain a dot."""
 
 
 class StoreCheckpoint(Struct, frozen=True):
-    """The content of a checkpoint about a store.
+    """Content of a checkpoint about a store.
 
     Attributes:
         document: Metadata of the store.
-        tails: Rows of chunks that are not full, by output.
-        checksums: Checksum of each other chunk, by its path in the store. It tells two chunks apart
-            that have changed places.
+        tails: Rows of incomplete chunks, by output.
+        checksums: Checksum of each complete chunk, by its path in the store. The checksums detect two
+            chunks that were exchanged.
     """
 
     document: Mapping[str, Any]
@@ -68,7 +68,7 @@ class StoreCheckpoint(Struct, frozen=True):
 
     @classmethod
     def of(cls, parts: Mapping[str, Array]) -> StoreCheckpoint:
-        """Return the object whose `parts` are these."""
+        """Return the content from the arrays that `parts` returned."""
         try:
             document = parsed(parts[""].tobytes())
             checksums = parsed(parts[_CHECKSUMS].tobytes()) if _CHECKSUMS in parts else {}
@@ -90,13 +90,13 @@ def document_to_go_on(
     """Return the metadata of a store in which a run continues after a number of rows.
 
     Args:
-        place: the store.
-        recorded: what the checkpoint keeps of it.
-        length: how many rows the checkpoint promises.
-        outputs: what the run keeps.
+        place: Path of the store.
+        recorded: Content of the checkpoint about the store.
+        length: Number of rows according to the checkpoint.
+        outputs: Names of the recorded outputs.
 
     Raises:
-        InputError: there is no such store, it is another one, or not all of it is there.
+        InputError: The store does not exist, is another one, or is incomplete.
     """
     try:
         promised = Layout.of(recorded.document)
@@ -125,7 +125,7 @@ def _damaged_checkpoint(why: object) -> InputError:
     )
 
 
-# --- what the checkpoint has ----------------------------------------------------------------------
+# --- content of the checkpoint --------------------------------------------------------------------
 
 
 def _check_tails(promised: Layout, tails: Mapping[str, Array], length: int) -> None:
@@ -142,14 +142,14 @@ def _in_memory(entry: Entry) -> np.dtype[Any]:
     return np.dtype(object) if entry.is_text else entry.dtype
 
 
-# --- what is on the disk --------------------------------------------------------------------------
+# --- content of the disk --------------------------------------------------------------------------
 
 
 def _layout_there(place: Path, promised: Layout) -> Layout:
-    """Return the layout in the store, or if it is damaged, that of its arrays or of the checkpoint.
+    """Return the layout of the store. Damaged metadata are rebuilt from the arrays and the checkpoint.
 
     Raises:
-        DamagedError: it is no store that a run was streamed to.
+        DamagedError: The folder is not a store to which a run was streamed.
     """
     try:
         document = read_json(place)
@@ -179,7 +179,7 @@ def _with_arrays(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict
 
 
 def _check_same(there: Layout, promised: Layout, name: str, length: int) -> None:
-    """Check that an array on the disk is that of the checkpoint, or has grown since. Errors state the difference."""
+    """Check that an array on the disk is that of the checkpoint, possibly with more rows."""
     theirs, ours = there.arrays.get(name), promised.arrays[name]
     other = "it is not the one that was written together with the checkpoint"
     if theirs is None or there.along != promised.along:
@@ -206,7 +206,7 @@ def _check_same(there: Layout, promised: Layout, name: str, length: int) -> None
 
 
 def _with_length(there: Layout, promised: Layout, length: int) -> dict[str, Any]:
-    """Return the metadata of the promised arrays with a number of rows."""
+    """Return the metadata of the arrays of the checkpoint with a number of rows."""
     documents = {}
     for name, entry in promised.arrays.items():
         shape = list(entry.shape)
@@ -229,7 +229,7 @@ def _check_chunks(
     recorded: StoreCheckpoint,
     length: int,
 ) -> None:
-    """Raise DamagedError unless all chunks are intact whose rows the checkpoint does not hold."""
+    """Raise DamagedError if a chunk is missing or damaged whose rows the checkpoint does not hold."""
     for path in recorded.checksums:
         if path not in files:
             raise DamagedError(f"the chunk '{path}' is missing")

@@ -1,9 +1,9 @@
 """Rows in memory: arrays that grow along the axis of time, block by block.
 
-They are never there twice. Where it is known how many rows there will be, the room for all of them
-is taken at once; the system gives it when it is written to.
+Rows are never stored twice. If the number of rows is known in advance, memory for all rows is allocated
+at once. The operating system provides each page on its first write.
 
-Rows that are shorter than others have nan behind their end.
+Rows that are shorter than other rows are padded with nan.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _HINT = (
 )
 
 MOST_AT_ONCE = 1 << 26
-"""Bytes of room that are made at once, beside what is needed."""
+"""Maximum bytes by which the memory grows beyond the required size."""
 
 
 class Rows:
     """Rows of several outputs, `[time, ...]`, or `[members, time, ...]` with `axis=1`.
 
-    A column has the dtype of rows that holds for all of them, and a shape that has room for each.
+    A column has the common dtype of its rows, and the smallest shape that contains all of them.
     """
 
     def __init__(self, axis: int = 0, expected: int | None = None) -> None:
@@ -43,10 +43,10 @@ class Rows:
         self._columns: dict[str, Column] = {}
 
     def add(self, coordinate: Sized, rows: Mapping[str, Array]) -> None:
-        """Add rows; what stands along them is not kept.
+        """Add rows. Their coordinates are not stored.
 
         Raises:
-            MemoryLimitError: there will be no room for all of them.
+            MemoryLimitError: All expected rows would exceed the memory limit.
         """
         self._check_room(rows)
         for name, part in rows.items():
@@ -65,7 +65,7 @@ class Rows:
         }
 
     def _check_room(self, rows: Mapping[str, Array]) -> None:
-        """Refuse rows for all of which there will be no room, when the first of them come."""
+        """Raise at the first rows of a column if all expected rows would exceed the memory limit."""
         new = [part for name, part in rows.items() if name not in self._columns]
         length = self._expected or 0
         size = sum(length * part.nbytes // max(part.shape[self.axis], 1) for part in new)
@@ -73,25 +73,25 @@ class Rows:
             check(size, f"{length} rows of {_names(rows)}", hint=_HINT)
 
     def flush(self) -> None:
-        """Do nothing, since no rows wait."""
+        """Do nothing, since rows are never buffered."""
 
     def close(self) -> None:
-        """Give back the room that was not needed."""
+        """Free the unused memory."""
         for column in self._columns.values():
             column.trim()
 
     def arrays(self) -> dict[str, Array]:
-        """All rows, by name."""
+        """Return all rows by name."""
         return {
             name: _axis_moved(column.rows, 0, self.axis) for name, column in self._columns.items()
         }
 
     def snapshot(self) -> dict[str, Array]:
-        """All rows, time in front."""
+        """Return all rows by name, with time as first axis."""
         return {name: column.rows for name, column in self._columns.items()}
 
     def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
-        """Take rows that a snapshot had."""
+        """Restore the rows of a snapshot."""
         for name, dtype in columns.items():
             rows = parts.rows(name, length, 0, dtype)
             if rows.ndim <= self.axis:
@@ -102,9 +102,9 @@ class Rows:
 
 
 class Column:
-    """One array that grows in front; `expected` is how long it will be, if that is known.
+    """Array that grows along its first axis, to `expected` rows if the number is known.
 
-    Its rows grow, too, when a longer one comes.
+    The other axes grow if a longer row is added.
     """
 
     def __init__(self, name: str, expected: int | None = None) -> None:
@@ -116,11 +116,11 @@ class Column:
 
     @property
     def rows(self) -> Array:
-        """Everything that was added."""
+        """All added rows."""
         return self._room[(slice(self._length), *map(slice, self._row or ()))]
 
     def add(self, part: Array) -> None:
-        """Add rows; of no rows only the dtype matters, if there are others."""
+        """Add rows. An empty array only affects the dtype, if there are other rows."""
         if not self._is_like(part):
             part = self._widened_for(part)
         if len(part):
@@ -156,14 +156,14 @@ class Column:
         return self._room[self._length : end]
 
     def trim(self) -> None:
-        """Give back the room that was not needed."""
+        """Free the unused memory."""
         if self._room.shape[1:] != (self._row or ()):
             self._room = self.rows.copy()
         elif len(self._room) > self._length:
             self._resize(self._length)
 
     def _fitted(self, part: Array) -> Array:
-        """Rows as long as there is room for: for longer ones some is made, an eighth more."""
+        """Return rows padded to the stored row shape, which grows by at least an eighth for longer rows."""
         row = common_shape(self.name, self._row or (), part.shape[1:])
         have: tuple[int, ...] = self._room.shape[1:]
         both = zip(have, row, strict=True)
@@ -186,9 +186,9 @@ class Column:
             raise self._too_large(length, math.prod(shape) * dtype.itemsize) from None
 
     def _make_room(self, length: int) -> None:
-        """Room for more: an eighth more than there was, so that moving it costs little.
+        """Make room for `length` rows, with an eighth more than before to reduce the cost of copies.
 
-        It is not more than `MOST_AT_ONCE`, which is zeroed, and takes a moment to be stopped in.
+        The growth is limited to `MOST_AT_ONCE`, since new memory is zeroed without a check for stops.
         """
         if length <= len(self._room):
             return
@@ -200,7 +200,7 @@ class Column:
             raise self._too_large(more, self._room[:1].nbytes) from None
 
     def _resize(self, length: int) -> None:
-        """Another length, where the rows are if they can grow there."""
+        """Change the number of rows, in place if the memory can grow there."""
         shape = (length, *self._room.shape[1:])
         if self._room.flags.owndata:
             self._room.resize(shape, refcheck=False)
@@ -221,5 +221,5 @@ def _names(rows: Mapping[str, Array]) -> str:
 
 
 def _axis_moved(rows: Array, source: int, target: int) -> Array:
-    """Return NumPy's moveaxis, without its cost where no axis moves."""
+    """Return `numpy.moveaxis` of rows, without its cost if no axis moves."""
     return rows if source == target else np.moveaxis(rows, source, target)

@@ -1,6 +1,6 @@
-"""An array of a store that is read where it is looked at, as long as its rows are those of a run.
+"""Array of a store that is read on access, with a check that the store still has the rows of the same run.
 
-Another run may have written the store anew since, or the same run goes on from before its end.
+Meanwhile, another run may have replaced the store, or the same run may have resumed from an earlier step.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mdf_loop.run.run_id import run_named
 
 
 def open_rows(place: Path, display_path: Path) -> zarr.Array[Any]:
-    """Return an array of a store with its present rows. `display_path` is the name of the store in errors."""
+    """Return an array of a store with its current rows. Errors call the store `display_path`."""
     return zarr.open_array(_RowsOfRun(place, display_path), mode="r")
 
 
 class _RowsOfRun(CheckedStore):
-    """The folder of an array; after each read the run that the store belongs to is checked.
+    """Folder of an array. Each read checks that the store still belongs to the same run.
 
-    `display_path` is the store as it was named.
+    `display_path` is the path of the store as the user gave it.
     """
 
     def __init__(self, root: Path, display_path: Path) -> None:
@@ -35,20 +35,20 @@ class _RowsOfRun(CheckedStore):
         self._run, self._entry = _now(root, display_path)
 
     def document(self) -> Any:
-        """Metadata of the array that the whole store has."""
+        """Return the metadata of the array within the metadata of the whole store."""
         return self._entry
 
     def may_be_missing(self, entry: Entry) -> bool:
-        """Return True if no row was so long."""
+        """Return True if rows vary in length, so that long rows may not exist."""
         return entry.is_open
 
     def check(self, key: str, content: Buffer | None) -> None:
-        """Raise InputError if a file is not what was opened."""
+        """Raise InputError if the store has changed since it was opened, or a chunk is damaged."""
         self._check()
         super().check(key, content)
 
     def _check(self) -> None:
-        """Look whose the store is, if what it says of itself is not what it was."""
+        """Check the run of the store if its metadata file has changed."""
         mark = _mark(self.root)
         if mark is not None and mark == self._last_mark:
             return
@@ -78,7 +78,7 @@ def _mark(place: Path) -> tuple[int, int, int] | None:
 
 
 def _now(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]:
-    """Which run the store of an array is of, and what the store says of the array."""
+    """Return the run that wrote the store of an array, and the current metadata of the array."""
     try:
         root = folder.read_json(place.parent)
         entry = root["consolidated_metadata"]["metadata"][place.name]

@@ -1,12 +1,12 @@
-"""Statistics over trials, without keeping them: those of `reduction`, and what more trials ask for.
+"""Statistics over trials, without storing the trials: those of `reduction`, and further ones.
 
     mean, min, max     as over time
-    var, std           of all trials: mean((x - mean(x)) ** 2), and its root
-    count              how many trials there were
-    quantiles          by linear interpolation between the values, which are kept for that
-    histogram          how many values lie between edges; the last part has its upper end, too
+    var, std           population variance mean((x - mean(x)) ** 2), and its square root
+    count              number of trials
+    quantiles          linear interpolation between the values, all of which are stored for this
+    histogram          number of values between edges, with the upper edge in the last bin
 
-They are the same however the trials are cut into batches.
+The statistics do not depend on the division of the trials into batches.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Count(Reduction):
     one_shape = False
 
     def value(self) -> Array:
-        """Whole, and 0 of nothing."""
+        """Return the number of rows as an integer, also if it is 0."""
         return np.array(self.rows)
 
     def _take(self, rows: Array) -> None:
-        """Count the rows, which are then discarded."""
+        """Do nothing, since the base class counts the rows."""
 
     def _result(self) -> Array:
         return np.array(self.rows)
@@ -44,9 +44,9 @@ class Count(Reduction):
 
 
 class Variance(Reduction):
-    """The mean of the squares of what differs from the mean, by differences from the first row.
+    """Population variance, computed from differences to the first row.
 
-    That row is among what is measured, so little is lost where means are far from 0.
+    The first row is close to the mean, so little precision is lost if the mean is far from 0.
     """
 
     def __init__(self) -> None:
@@ -84,14 +84,14 @@ class Variance(Reduction):
 
 
 class Deviation(Variance):
-    """The square root of the variance."""
+    """Population standard deviation."""
 
     def _result(self) -> Array:
         return np.sqrt(super()._result())
 
 
 class Quantiles(Reduction):
-    """Quantiles, along a last axis: all rows are kept for them."""
+    """Quantiles along a last axis. All rows are stored."""
 
     def __init__(self, probabilities: tuple[float, ...]) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Quantiles(Reduction):
         self._kept_rows: list[Array] = []
 
     def value(self) -> Array:
-        """Return nan for each probability if there are no rows."""
+        """Return the quantiles, or nan for each probability if there are no rows."""
         quantiles = super().value()
         shape = (*self._shape, len(self._probabilities))
         return quantiles if self.rows else np.full(shape, np.nan)
@@ -161,10 +161,10 @@ WORDS: Mapping[str, Callable[[], Reduction]] = {
     "std": Deviation,
     "count": Count,
 }
-"""Statistics by the word that asks for them."""
+"""Statistics without parameters, by name."""
 
 OF_NUMBERS: Mapping[str, Callable[[tuple[float, ...]], Any]] = {
     "quantiles": Quantiles,
     "histogram": Histogram,
 }
-"""The same, of those that numbers belong to: `{"quantiles": [0.1, 0.5, 0.9]}`."""
+"""Statistics with parameters, by name, such as `{"quantiles": [0.1, 0.5, 0.9]}`."""

@@ -1,4 +1,4 @@
-"""The files of a Zarr store: the search for them, the names of chunks, and the check of a chunk."""
+"""Files of a Zarr store: listing, names of chunks, and checks of chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def plain_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
     """Yield the path within the store and the size in bytes of each file.
 
     Raises:
-        DamagedError: the store contains a link or another special file, or a folder is unreadable.
+        DamagedError: The store contains a link or another special file, or a folder is unreadable.
     """
     try:
         children = [*os.scandir(place / within)]
@@ -42,7 +42,7 @@ def chunk_keys(
     Args:
         shape: Shape of the array.
         chunks: Shape of a chunk.
-        box: Range along each of the first axes. Other axes are taken whole.
+        box: Range along each of the first axes. The range of other axes is their whole extent.
     """
     whole = (slice(0, extent) for extent in shape[len(box) :])
     ranges = (
@@ -76,7 +76,7 @@ def is_chunk(path: str, counts: Sequence[int]) -> bool:
 def check_chunk(
     array: Path, key: str, size: int, entry: Entry, checksum: int | None = None
 ) -> None:
-    """Raise DamagedError if a chunk of so many bytes is not intact, or has another checksum."""
+    """Raise DamagedError if a chunk of `size` bytes is not intact, or has another checksum."""
     check(size, f"a chunk of '{entry.name}'")
     chunk = (array / key).read_bytes()
     if not is_intact(entry, chunk):

@@ -1,4 +1,4 @@
-"""A store belongs to one run: from before it is touched until all is written."""
+"""Exclusive right of a run to write a store, from before the first write until after the last one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mdf_loop.run.recording.lock import Lock, this_process
 from mdf_loop.run.run_id import run_named
 
 BEAT = 10.0
-"""Seconds after which a run lets others know again that it goes on, however long a step takes."""
+"""Seconds between two renewals of the lock by a running process, independent of the duration of steps."""
 
 
 class StoreLease:
-    """The right of a run to write the store at `path`.
+    """Right of a run to write the store at `path`.
 
     Attributes:
-        path: the store as it was named.
-        place: where it is, wherever the process goes meanwhile.
-        run: whose rows the store has: this run, or the one that it goes on with.
+        path: Path of the store as the user gave it.
+        place: Absolute path of the store, independent of the working directory.
+        run: Id of the run that the rows belong to: this run, or the run that it resumes.
     """
 
     def __init__(self, path: Path, run: str, lock: Lock, *, overwrite: bool) -> None:
@@ -34,18 +34,18 @@ class StoreLease:
         self._overwrite = overwrite
 
     def check(self) -> None:
-        """To be asked before anything is written.
+        """Check the lock before a write.
 
         Raises:
-            InputError: another run has taken the store over.
+            InputError: Another run has locked the store.
         """
         self._lock.check()
 
     def check_place(self) -> None:
-        """To be asked before a store is made under its name.
+        """Check before the creation of a store that its path still refers to the same place.
 
         Raises:
-            InputError: by now the name is that of another place.
+            InputError: The path now refers to another place.
         """
         if real_place(self.path) != self.place:
             raise InputError(
@@ -54,11 +54,11 @@ class StoreLease:
             )
 
     def check_new(self) -> None:
-        """To be asked before the store is made.
+        """Check before the creation of the store that its path is free.
 
         Raises:
-            InputError: something else is there, or what another run has finished, and was not to
-                be overwritten.
+            InputError: The path has other content, or the complete rows of another run that must not be
+                overwritten.
         """
         self.check_place()
         folder.checked_store(self.path)
@@ -72,10 +72,10 @@ class StoreLease:
             )
 
     def check_old(self) -> None:
-        """To be asked before the rows of a store are gone on with.
+        """Check before a resume that the store has the rows of the resumed run.
 
         Raises:
-            InputError: they are those of another run.
+            InputError: The rows belong to another run.
         """
         there = folder.attributes_of(self.path)
         if there and there.get(folder.RUN) != self.run:
@@ -88,10 +88,10 @@ class StoreLease:
 
 @contextmanager
 def claimed(path: Path, run: str, *, overwrite: bool) -> Iterator[StoreLease]:
-    """Give a run the right to write a store within this context.
+    """Yield the lease of a store, which the run holds within this context.
 
     Raises:
-        InputError: another run writes the store.
+        InputError: Another run writes the store.
     """
     lock = Lock(path, this_process(run))
     over = threading.Event()
@@ -102,11 +102,11 @@ def claimed(path: Path, run: str, *, overwrite: bool) -> Iterator[StoreLease]:
         yield StoreLease(path, run, lock, overwrite=overwrite)
     finally:
         over.set()
-        with suppress(LoopError):  # who looks at it next sees that this process is gone
+        with suppress(LoopError):  # the next owner sees that this process has ended
             lock.give_up()
 
 
 def _beat(lock: Lock, over: threading.Event) -> None:
     while not over.wait(BEAT):
-        with suppress(LoopError):  # what is wrong is said when the store is written
+        with suppress(LoopError):  # the next write reports the error
             lock.renew()

@@ -30,7 +30,7 @@ def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], li
             if own and own[0] == axis
         }
         if len(along) > 1:
-            along.pop(axis, None)  # the numbers of members whose values are arrays
+            along.pop(axis, None)  # member numbers, beside values that are arrays
         axes.append(Axis(axis, along, is_swept=axis not in ("trial", "time")))
     reduced = [n for n in store.names if has_time and "time" not in dims[safe_name(n)]]
     return tuple(axes), root["attributes"], reduced
@@ -48,4 +48,4 @@ def _opened(store: Regions, name: str) -> Any:
 
 
 _SMALL = 1 << 16
-"""Up to how many numbers along an axis are read at once."""
+"""Maximum number of coordinates along an axis that are read at once."""

@@ -1,8 +1,8 @@
-"""Rows on disk: a Zarr store that grows while the run goes on.
+"""Rows on disk: a Zarr store that grows during a run.
 
-Whoever looks sees complete rows, at any moment, also after a crash. New rows are written behind the
-end that the store says it has; then the outputs are said to be longer, then what stands along them,
-then all of them at once in the metadata of the whole, by which xarray and zarr open it.
+Readers see complete rows at any time, even after a crash. New rows are first written beyond the current
+length of the arrays. Then the shapes of the outputs are updated, then those of the coordinates, and then
+the metadata of the whole store, which xarray and zarr open.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     import zarr
 
 BUFFER = 16 << 20
-"""How many bytes of rows wait in memory at most before they are written."""
+"""Maximum bytes of rows that are buffered in memory."""
 
 INTERVAL = 1.0
-"""How many seconds they wait at most, while rows come."""
+"""Maximum seconds that rows are buffered while further rows arrive."""
 
 ROOM = 1 << 15
-"""How many bytes of a disk each array may need besides its rows, while they are written."""
+"""Disk space in bytes that each array may need beyond its rows during a write."""
 
 
 class Column(Struct, frozen=True):
-    """An output: the dtype and the shape that all its rows can have, and its unit or none.
+    """Description of an output in a store: common dtype and shape of its rows, and unit or "".
 
-    `length_of` is the output whose rows' lengths it is; rows of that one may become longer.
+    If the column has the lengths of rows, `length_of` is their output, whose rows may become longer.
     """
 
     name: str
@@ -56,15 +56,15 @@ class Column(Struct, frozen=True):
 
 
 class Stream:
-    """A store that rows are added to.
+    """Zarr store to which rows are appended.
 
     Attributes:
         length: Number of rows.
-        checksums: Checksum of each full chunk that is on the disk, by its path in the store.
+        checksums: Checksum of each complete chunk on the disk, by its path in the store.
     """
 
     def __init__(self, path: Path) -> None:
-        place = real_place(path)  # wherever the process goes meanwhile
+        place = real_place(path)  # independent of the working directory
         root = folder.read_json(place)
         metadata = root["consolidated_metadata"]["metadata"]
         along = root["attributes"][STREAMED]
@@ -102,18 +102,18 @@ class Stream:
         """Create a store without rows, which replaces an earlier store of this package.
 
         Args:
-            path: the folder, `x.zarr`.
-            columns: the outputs.
-            axes: those of the results; rows grow along the last one, whose coordinate has a dtype.
-            device: where the model runs.
-            precision: the dtype of numbers with a point.
-            units: of the coordinates that have one.
-            run: which run this is, if it is one.
-            seed: that of its random numbers, if it draws some of one seed.
-            dims: what the axes of outputs are called.
+            path: Path of the store, such as `x.zarr`.
+            columns: Outputs.
+            axes: Axes of the results. The store grows along the last axis, whose coordinate has a dtype.
+            device: Device of the run.
+            precision: Dtype of floating-point numbers.
+            units: Units of coordinates and outputs.
+            run: Id of the run, or None for a new id.
+            seed: Seed of the random numbers, or None without a single seed.
+            dims: Names of the trailing axes of outputs.
 
         Raises:
-            InputError: it cannot be written, or something else is there.
+            InputError: The store cannot be written, or the path has other content.
         """
         target = checked_target(path, (".zarr",), "rows while they are computed")
         *members, last = axes
@@ -141,22 +141,22 @@ class Stream:
     def resume(
         cls, path: str | Path, length: int, recorded: StoreCheckpoint, outputs: Collection[str]
     ) -> Stream:
-        """Go on with the store of an earlier run, behind its first `length` rows.
+        """Open the store of an earlier run to append after its first `length` rows.
 
         Args:
-            path: the folder.
-            length: how many rows it had when the checkpoint was written.
-            recorded: what the checkpoint keeps of it.
-            outputs: what will be added.
+            path: Path of the store.
+            length: Number of rows at the time of the checkpoint.
+            recorded: Content of the checkpoint about the store.
+            outputs: Names of the outputs to append.
 
         Raises:
-            InputError: there is no such store, or not all of it is there; it is as it was.
+            InputError: The store does not exist or is incomplete. It is unchanged.
         """
         place = real_place(path)
         document = document_to_go_on(place, recorded, length, outputs)
         with folder.writing(place):
-            for part in place.rglob("*.partial"):  # of a run that was killed
-                if part.is_file():  # an output may be called so
+            for part in place.rglob("*.partial"):  # left by a killed run
+                if part.is_file():  # not an output with such a name
                     part.unlink()
             document["attributes"] = {**document["attributes"], **folder.GOES_ON}
             folder.write_json(place, document)
@@ -172,11 +172,11 @@ class Stream:
     # --- rows ---------------------------------------------------------------------------------
 
     def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
-        """Add rows, and the time or the number of the step of each.
+        """Add rows, with the time or the step number of each.
 
         Raises:
-            DiskFullError: the disk is full; what was added before is written, and these if they fit.
-            InputError: a row is not like those of the store.
+            DiskFullError: The disk is full. Earlier rows are written, and these rows if they fit.
+            InputError: The dtype or shape of a row does not fit the store.
         """
         count = len(coordinate)
         *others, along = self._growing
@@ -196,17 +196,17 @@ class Stream:
         return all(growing.takes(rows[growing.name]) for growing in self._growing[:-1])
 
     def flush(self) -> None:
-        """Write what waits.
+        """Write the buffered rows.
 
         Raises:
-            DiskFullError: the disk is full; what waited is written.
+            DiskFullError: The disk is full. The buffered rows are written in the reserved space.
         """
         with folder.writing(self._path):
             if not self._is_written():
                 raise self._disk_full()
 
     def secure(self) -> None:
-        """Force to the disk what is written."""
+        """Flush the written rows to the disk."""
         if self._secured == self._stored:
             return
         with folder.writing(self._path):
@@ -217,12 +217,12 @@ class Stream:
         self._secured = self._stored
 
     def kept(self) -> StoreCheckpoint:
-        """Return the content of a checkpoint for a continuation after the written rows."""
+        """Return the checkpoint content for a resume after the written rows."""
         tails = {growing.name: growing.tail(self._stored) for growing in self._growing}
         return StoreCheckpoint(self._metadata[-1][1], tails, self.checksums)
 
     def close(self) -> None:
-        """Write what waits, and give up what was kept of the disk."""
+        """Write the buffered rows, and release the reserved disk space."""
         try:
             self.flush()
             self.secure()
@@ -236,7 +236,7 @@ class Stream:
         return {g.name: open_rows(g.place, self._path) for g in self._growing[:-1]}
 
     def parts(self) -> Iterator[tuple[Array, Mapping[str, Array]]]:
-        """Yield the stored rows in parts, as they were added."""
+        """Yield the stored rows in blocks, with their coordinates."""
         *others, along = self._growing
         arrays = {growing: folder.open_array(growing.place) for growing in self._growing}
         for start in range(0, self._stored, self._at_once):
@@ -247,11 +247,11 @@ class Stream:
     # --- the disk -----------------------------------------------------------------------------
 
     def _has_room(self, size: int = 0) -> bool:
-        """Return True if the waiting rows and more bytes can be written even if the disk becomes full."""
+        """Return True if the buffered rows and `size` further bytes can be written even to a full disk."""
         return self._spare.covers(self._waiting + size + self._room)
 
     def _write_what_is_due(self) -> None:
-        """Write whole chunks as soon as they are there, so that none has to be written twice."""
+        """Write chunks as soon as they are complete, so that no chunk is written twice."""
         edge = self.length - self.length % self._at_once
         late = time.monotonic() > self._written_at + INTERVAL
         if late or self._waiting >= BUFFER or not self._has_room():
@@ -266,9 +266,9 @@ class Stream:
         self._waiting += size
 
     def _is_written(self, end: int | None = None) -> bool:
-        """Write what waits, up to row `end`; False if the disk is full.
+        """Write buffered rows up to row `end`. Return False if the disk is full.
 
-        Then all that waits is written with the room that was spare.
+        On a full disk, all buffered rows are written in the reserved space.
         """
         count = (self.length if end is None else end) - self._stored
         try:
@@ -283,7 +283,7 @@ class Stream:
         return True
 
     def _write_what_fits(self) -> None:
-        """Write all that waits; if it does not fit, as many rows as do."""
+        """Write all buffered rows, or as many rows as fit on the disk."""
         count = self.length - self._stored
         while count:
             try:
@@ -298,7 +298,7 @@ class Stream:
             growing.clear()
 
     def _write(self, count: int) -> None:
-        """Write so many of the rows that wait: first the data, then that they are there."""
+        """Write the first `count` buffered rows, and then the new length of the arrays."""
         for growing in self._growing:
             growing.write(self._stored, count)
         self._publish(self._stored + count)
@@ -307,7 +307,7 @@ class Stream:
         self._written_at = time.monotonic()
 
     def _publish(self, length: int) -> None:
-        """Let all arrays be so long; what stands along never is longer than an output."""
+        """Update the length of all arrays. Coordinates follow after outputs, so they are never longer."""
         for (_, document), growing in zip(self._metadata, self._growing, strict=False):
             document["shape"] = growing.shape(length)
         for place, document in self._metadata:
@@ -321,7 +321,7 @@ class Stream:
 
 
 def _rows_at_once(results: Outputs) -> int:
-    """Return the number of rows that are a chunk of each array, and half of the buffer in total."""
+    """Return the number of rows of one chunk of every array, at most half of the buffer in total."""
     items = [*variables(results), *coordinates(results)[-1:]]
     shapes = [(item.array.dtype.itemsize, *folder.with_room(item, results)) for item in items]
     sizes = [math.prod(extent for extent in shape if extent) for shape in shapes]

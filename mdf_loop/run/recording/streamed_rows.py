@@ -1,8 +1,8 @@
-"""A sink on disk that is made when the types of its rows are known.
+"""Row sink on disk, which creates its store when the dtypes of the rows are known.
 
-The first evaluation can give rows of a narrower dtype than the others; so the store is made with
-the second block that has rows, or at the end. A checkpoint before that has the rows of the first
-one. It is made once more when a row does not fit into the store.
+The first evaluation can return rows of a narrower dtype than later evaluations. The store is therefore
+created with the second block of rows, or at the end. A checkpoint before that contains the rows of the
+first block. The store is created again if a later row does not fit.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from mdf_loop.run.recording.stream import Column, Stream
 from mdf_loop.run.room import NO_ROOM, Room
 
 _Waiting: TypeAlias = tuple[Array, Mapping[str, Array]]
-"""What stands along rows, and the rows."""
+"""Coordinates of rows, and the rows."""
 
 _ALONG = "along"
-"""What stands along rows, in a snapshot: outputs have a point in their names."""
+"""Key of the coordinates in a snapshot, distinct from output names, which contain a dot."""
 
 
 class StreamedRows:
-    """Rows in a Zarr store at `path`; `axes` are those of the rows, time last.
+    """Rows in a Zarr store at `path`, along `axes`, with time as the last axis.
 
-    `about` gives device and precision, once the run has begun. `columns` are what has rows;
-    `lengths` says what the lengths of rows are called, for outputs that have such; `seed` is that of
-    random numbers, if there are some of one seed, `dims` what axes of outputs are called. Nothing is written without the `claim`.
+    `about` returns device and precision after the start of the run. `columns` are the names of the outputs.
+    `lengths` has the names of the arrays of lengths by output. `seed` is the single seed of the random
+    numbers, or None. `dims` has the names of trailing axes. Each write requires the lease `claim`.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class StreamedRows:
         return waiting if self._stream is None else self._stream.length
 
     def room(self, count: int) -> Room:
-        """None: rows are written to the disk."""
+        """Return no memory, since rows are written to the disk."""
         return NO_ROOM
 
     def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
-        """Add rows."""
+        """Append rows. The first block stays in memory until the next one."""
         self._claim.check()
         coordinate, rows = np.asarray(coordinate), with_each_axis(rows, self._axes[:-1])
         if self._stream is not None:
@@ -88,16 +88,16 @@ class StreamedRows:
             self._first = (coordinate, rows)
         elif len(coordinate):
             self._opened(self._first, rows).add(coordinate, rows)
-        else:  # it has types, too
+        else:  # also an empty block has dtypes
             first = {name: self._widened(self._first[1][name], rows[name]) for name in rows}
             self._first = (self._first[0], first)
 
     def _widened(self, rows: Array, other: Array) -> Array:
-        """Return the rows in a dtype that also holds for the others."""
+        """Return the rows in the common dtype of both arrays."""
         return rows.astype(np.result_type(rows.dtype, other.dtype), copy=False)
 
     def _opened(self, waiting: _Waiting, rows: Mapping[str, Array]) -> Stream:
-        """Return the store for the waiting rows and these."""
+        """Return the store, created if necessary for the first and the new rows."""
         if self._stream is None:
             coordinate, first = waiting
             self._stream = self._created(self._path, first, rows)
@@ -106,7 +106,7 @@ class StreamedRows:
         return self._stream
 
     def _remade(self, old: Stream, rows: Mapping[str, Array]) -> Stream:
-        """Return the store with types that hold for these rows, too."""
+        """Return a new store with the old rows, and with types that also fit the new rows."""
         old.close()
         place = folder.checked_store(self._path)
         with folder.writing(place), beside(place) as temporary:
@@ -122,7 +122,7 @@ class StreamedRows:
         return remade
 
     def _created(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
-        """Create a store with the types of all of these rows."""
+        """Create a store with types that fit all of the given rows."""
         self._claim.check_place()
         columns = [self._column(name, *(part[name] for part in rows)) for name in rows[-1]]
         device, precision = self._about()
@@ -147,14 +147,14 @@ class StreamedRows:
         return Column(name, dtype, shape, self._units.get(name, ""), self._lengths.get(name))
 
     def flush(self) -> None:
-        """Write what waits and force it to the disk, if there is a store already."""
+        """Write buffered rows and flush them to the disk, if the store exists."""
         self._claim.check()
         if self._stream is not None:
             self._stream.flush()
             self._stream.secure()
 
     def close(self) -> None:
-        """Write what waits; nothing will be added any more."""
+        """Write buffered rows and close the store."""
         self._claim.check()
         if self._first is not None:
             self._opened(self._first, self._first[1])
@@ -175,7 +175,7 @@ class StreamedRows:
         return {_ALONG: coordinate, **rows}
 
     def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
-        """Go on after so many rows of the store, or with those that wait for one."""
+        """Resume after `length` rows of the store, or with buffered rows of a snapshot."""
         self._claim.check()
         if _ALONG in parts:
             self._claim.check_new()

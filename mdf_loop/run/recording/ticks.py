@@ -13,9 +13,9 @@ from mdf_loop.run.control.stepper import Numbers
 
 
 class Clock(Struct, frozen=True):
-    """The time of each step: `number * dt` as long as dt has been the same, from step 0 on.
+    """Time of each step: `number * dt` if dt has been constant since step 0.
 
-    `step` is the number of a step whose time is known, `dt` None where no time passes.
+    `step` is a step whose time is known. `dt` is None for a model without time.
     """
 
     step: int
@@ -40,7 +40,7 @@ class Clock(Struct, frozen=True):
 
 
 class Ticks:
-    """Times of steps (their numbers, where no time passes), like an array of one dimension."""
+    """One-dimensional array-like of the times of steps, or of step numbers for a model without time."""
 
     ndim = 1
 

@@ -12,13 +12,13 @@ from mdf_loop.ir import Array
 from mdf_loop.run.control.stepper import Block
 
 _AT_ONCE = 1 << 16
-"""Elements that are looked at at once: as many as stay in the processor's cache."""
+"""Number of elements that are checked at once, which fit into the processor's cache."""
 
 
 class NotFiniteValue(Struct, frozen=True):
-    """A value that is not finite: in the `row` of its block, the number of the step, its name.
+    """First value that is not finite: row in its block, step number, and name.
 
-    In a sweep `member` is the first one that has it, counted from 0.
+    In a sweep, `member` is the first member with such a value, counted from 0.
     """
 
     row: int
@@ -28,18 +28,18 @@ class NotFiniteValue(Struct, frozen=True):
     member: int | None = None
 
     def sentence(self, time: str | None) -> str:
-        """E.g. "'FNpop.V' was nan at step 1234 (time 0.0617 s)"; the time with its unit."""
+        """Return a sentence such as "'FNpop.V' was nan at step 1234 (time 0.0617 s)". `time` has its unit."""
         when = "" if time is None else f" (time {time})"
         whose = "" if self.member is None else f" of member {self.member} of the sweep"
         return f"'{self.name}'{whose} was {self.word} at step {self.step}{when}"
 
 
 def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
-    """Return the first row with a nan or infinite value, and the output with it that was computed first.
+    """Return the first row with a nan or infinite value, with the first-computed output that has it.
 
     Args:
-        block: rows; what is looked at is `watched`.
-        axis: where time is: 0, or 1 behind the members of a sweep.
+        block: Rows, of which the arrays `watched` are searched.
+        axis: Axis of time: 0, or 1 after the members of a sweep.
     """
     first, first_place = len(block.numbers), None
     for name, watched in block.watched.items():
@@ -56,7 +56,7 @@ def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
 
 
 def _first(rows: Array) -> int | None:
-    """Return the first row (or member) that is not finite."""
+    """Return the index of the first row (or member) that is not finite, or None."""
     at_once = max(1, _AT_ONCE // max(1, math.prod(rows.shape[1:])))
     for start in range(0, len(rows), at_once):
         finite = np.isfinite(rows[start : start + at_once])

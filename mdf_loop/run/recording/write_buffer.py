@@ -1,4 +1,4 @@
-"""A file that only takes room on the disk, to be given up when the disk is full."""
+"""File that reserves disk space, which is released when the disk is full."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ BLOCK = 1 << 20
 
 
 class WriteBuffer:
-    """Room for what waits to be written: `usual` bytes, or more where more waits.
+    """Reserved disk space for buffered rows: `usual` bytes, or more for more rows.
 
-    It is at first no more than an eighth of what is free. The file is in a folder but has no name
-    there, so that the system takes it back when the process ends, also when it is killed.
+    Initially, at most an eighth of the free space is reserved. The file has no name in its directory, so the
+    operating system frees the space when the process ends, even if it is killed.
     """
 
     def __init__(self, folder: Path, usual: int) -> None:
@@ -33,13 +33,13 @@ class WriteBuffer:
         return self._grows_to(max(size, self._usual)) or self._grows_to(size)
 
     def give_up(self) -> None:
-        """Leave the room to others."""
+        """Release the reserved space."""
         if self._file is not None:
             self._file.close()
         self._file, self._size = None, 0
 
     def __del__(self) -> None:
-        self.give_up()  # of a run that has ended in an error
+        self.give_up()  # after a run that ended with an error
 
     def _grows_to(self, size: int) -> bool:
         try:

@@ -1,12 +1,12 @@
-"""Results in a folder `x.zarr`: an array for each output and coordinate, in Zarr's third format.
+"""Results in a folder `x.zarr`: an array for each output and coordinate, in Zarr format 3.
 
-    x.zarr/zarr.json                where the numbers come from, and once more all of the following
+    x.zarr/zarr.json                origin of the numbers, and the metadata of all arrays below
     x.zarr/time/zarr.json           shape, dtype, dimensions, unit
     x.zarr/time/c/0                 a chunk: about 1 MB of rows
     x.zarr/FNpop.V/...
 
-A folder is made beside its place and moved there. Every file in it is written beside its place and
-moved there. So whoever reads always finds something whole. (https://zarr-specs.readthedocs.io)
+Each folder and each file is created under a temporary name and then renamed. Readers therefore always see
+complete content. (https://zarr-specs.readthedocs.io)
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ if TYPE_CHECKING:
     import zarr
 
 CHUNK = 1 << 20
-"""How many bytes of rows are in a chunk, if a row is not longer."""
+"""Bytes of rows per chunk, if a row is not larger."""
 
 OPEN = 64
-"""How many elements of a row are in a chunk at least, where longer rows may come."""
+"""Minimum number of elements of a row per chunk, if longer rows may follow."""
 
 LEAST = 1 << 16
-"""How many bytes of small rows are in a chunk at least: many small files are slow to read."""
+"""Minimum bytes of small rows per chunk, since many small files are slow to read."""
 
 RUN = "run"
-"""The attribute that says which run has written a store."""
+"""Attribute of a store with the id of the run that wrote it."""
 
 UNFINISHED = "unfinished"
-"""The attribute of a store that a run has not yet written to its end; a sentence."""
+"""Attribute of an incomplete store: a sentence about its unfinished run."""
 
 WHOLE: Any = {"write_empty_chunks": True}
-"""How arrays are written: else -0.0 would become 0.0 in a chunk that has nothing else."""
+"""Configuration of arrays, without which a chunk that only has -0.0 would be read as 0.0."""
 
 GOES_ON = {UNFINISHED: "a run writes it, or was killed"}
 
 _HERE, _EXCHANGE = -100, 2
-"""Linux's numbers for the working folder, and for names that change places."""
+"""Linux constants `AT_FDCWD` and `RENAME_EXCHANGE` of `renameat2`."""
 
 
 def create(
@@ -76,17 +76,17 @@ def create(
     rows: int | None = None,
     run: str | None = None,
 ) -> None:
-    """Write results as a new store; one of ours that was there is replaced.
+    """Write results as a new store, which replaces an earlier store of this package.
 
     Args:
-        path: where; its folder is there.
-        results: what is written; the innermost of its axes is the one that is cut into chunks.
-        more: attributes of the whole.
-        rows: how many rows of all arrays are written at once, if they are still to come.
-        run: which run writes it, if it is one.
+        path: Path of the store, whose parent folder exists.
+        results: Results to write. The innermost axis is divided into chunks.
+        more: Further attributes of the store.
+        rows: Number of rows of all arrays that are written at once, if rows will be appended.
+        run: Id of the run that writes the store, or None for a new id.
 
     Raises:
-        InputError: something else is there, or it cannot be written; nothing is changed.
+        InputError: The path has other content, or cannot be written. Nothing is changed.
     """
     place = checked_store(path)
     along = results.axes[-1].name if results.axes else ""
@@ -107,7 +107,7 @@ def create(
 
 
 def put(new: Path, place: Path) -> None:
-    """Move a new store to its place; one that is there goes where the new one was made."""
+    """Move a new store to its place, and an existing store to the folder of the new one."""
     sync_all(new)
     if not place.exists():
         new.rename(place)
@@ -118,17 +118,17 @@ def put(new: Path, place: Path) -> None:
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Let two folders change places in one moment, if this system can do that."""
+    """Swap two folders atomically. Return False if the operating system cannot do that."""
     exchange = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
     names = (_HERE, os.fsencode(one), _HERE, os.fsencode(other))
     return exchange is not None and exchange(*names, _EXCHANGE) == 0
 
 
 def complete(path: Path, results: Outputs) -> None:
-    """Add to a streamed store what is known at the end: reductions, and why the run has ended.
+    """Add reductions and the reason for the end of the run to a streamed store.
 
     Raises:
-        InputError: it cannot be written; the rows are as they were.
+        InputError: The store cannot be written. Its rows are unchanged.
     """
     reduced = [item for item in outputs(results) if item.name in results.reduced]
     with writing(path):
@@ -137,7 +137,7 @@ def complete(path: Path, results: Outputs) -> None:
             _write_array(path, item, "", None)
         documents = {name: read_json(path / name) for name in map(_place, reduced)}
         root["consolidated_metadata"]["metadata"].update(documents)
-        for word in (UNFINISHED, *ENDS):  # of the run that this one goes on from
+        for word in (UNFINISHED, *ENDS):  # attributes of the resumed run
             root["attributes"].pop(word, None)
         root["attributes"].update(about(results))
         write_json(path, root)
@@ -151,7 +151,7 @@ def checked_store(path: Path) -> Path:
     """Return the location of a path if a store can be written or replaced there.
 
     Raises:
-        InputError: something else is there.
+        InputError: The path has other content.
     """
     place = real_place(path)
     if place.exists() and OURS not in attributes_of(place):
@@ -216,7 +216,7 @@ def _write_array(
 ) -> None:
     """Write an array with the attributes `more`.
 
-    An array of floats with `room` for longer rows is nan wherever nothing is written.
+    In a float array with `room` for longer rows, unwritten elements are nan.
     """
     axis, rows = (item.dims.index(along), rows) if along in item.dims else (0, None)
     array = as_stored(item.array)
@@ -247,7 +247,7 @@ def new_array(
         store,
         name=_place(item),
         shape=shape,
-        dtype=dtype if text else np.dtype(dtype.name),  # C's long long is int64, too
+        dtype=dtype if text else np.dtype(dtype.name),  # also maps C's long long to int64
         chunks=chunks,
         fill_value=np.nan if with_nan and dtype.kind in "fc" else dtype.type(),
         compressors=[
@@ -257,12 +257,12 @@ def new_array(
         dimension_names=item.dims,
         attributes={**attributes(item.name, item.unit), **(more or {})},
         config=WHOLE,
-        overwrite=True,  # a reduction, when a run goes on
+        overwrite=True,  # a reduction of a resumed run may exist
     )
 
 
 def as_stored(array: Array) -> Array:
-    """Texts of any length instead of numpy's of one length."""
+    """Return texts in NumPy's variable-length dtype, and other arrays unchanged."""
     return array.astype(np.dtypes.StringDType()) if array.dtype.kind == "U" else array
 
 
@@ -276,7 +276,7 @@ def with_room(item: Labelled, results: Outputs) -> tuple[int, ...]:
 
 
 def _chunks(shape: tuple[int, ...], itemsize: int, axis: int, rows: int | None) -> tuple[int, ...]:
-    """Whole rows: about `CHUNK` bytes; for rows to come some times `rows`, if they are small."""
+    """Return the chunk shape: rows of about `CHUNK` bytes in total, or a multiple of `rows` that may grow."""
     if not shape:
         return ()
     full = [max(1, extent) for extent in shape]
@@ -313,7 +313,7 @@ def open_array(place: Path, mode: Literal["r", "r+"] = "r") -> zarr.Array[Any]:
 
 
 def root_of(documents: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of the whole store with those of all arrays, which change in one step."""
+    """Return the metadata of the whole store, which include the metadata of all arrays."""
     return {
         "zarr_format": 3,
         "node_type": "group",
@@ -327,7 +327,7 @@ def root_of(documents: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict
 
 
 def write_json(folder: Path, document: Mapping[str, Any]) -> None:
-    """Replace the metadata of an array, or of the whole."""
+    """Replace the metadata of an array, or of the whole store."""
     part = folder / f"{METADATA}.partial"
     try:
         part.write_text(json.dumps(document), encoding="utf-8")
