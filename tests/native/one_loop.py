@@ -1,4 +1,4 @@
-"""A program of one loop: what tests of native loops begin with."""
+"""A builder of programs with a single loop, for the tests of native loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mdf_loop.pipeline import ONNXRUNTIME, prepare
 
 
 class Sketch:
-    """A program of one loop, of which a test says what is special."""
+    """A builder of a program with one loop; a test adds the inputs, carried arrays, rows and operations."""
 
     def __init__(self) -> None:
         self.b = Builder()
@@ -35,34 +35,39 @@ class Sketch:
         self.recorded: list[Recorded] = []
         self.scanned: list[Scanned] = []
 
-    def given(self, dtype: str = "float64", shape: Shape = (), name: str = "x") -> Value:
+    def input(self, dtype: str = "float64", shape: Shape = (), name: str = "x") -> Value:
+        """Add an input of the program and return its value."""
         self.inputs.append(self.b.new(dtype, shape, name))
         return self.inputs[-1]
 
     def carry(
         self, initial: Value, step: Callable[[Value], Value], enter: Shape = None, **more: Any
     ) -> Value:
+        """Add a carried array, updated by `step` in each iteration, and return its final value."""
         inner = self.inside.new(initial.dtype, enter or initial.shape, "enter")
         final = self.b.new(initial.dtype, more.get("final", inner.shape), "final")
         self.carried.append(Carried(initial, inner, step(inner), final))
         return final
 
     def record(self, row: Value, extent: int | str = 3) -> Value:
+        """Record `row` in each iteration and return the stacked rows."""
         stack = self.b.new(row.dtype, (extent, *(row.shape or ())), "stack")
         self.recorded.append(Recorded(row, stack))
         return stack
 
     def varied(self, x: Value) -> Value:
-        """Other numbers in each iteration."""
+        """Return `x` plus the iteration number, so that no pass hoists the value out of the loop."""
         code = {"float64": 11, "int64": 7}[x.dtype]
         return self.inside.op("Add", x, self.inside.op("Cast", self.i, to=code))
 
     def scan(self, rows: Value, shape: Shape = (), axis: int = 0) -> Value:
+        """Scan `rows` along `axis` and return the row of the current iteration."""
         row = self.inside.new(rows.dtype, shape, "row")
         self.scanned.append(Scanned(rows, row, axis))
         return row
 
-    def program(self, *made: Value, **more: Any) -> Program:
+    def program(self, *output_values: Value, **more: Any) -> Program:
+        """Return the prepared program with outputs `y0`, `y1`, ...; `more` overrides fields of the loop."""
         trip = self.b.constant(np.array(3))
         parts = (tuple(self.carried), tuple(self.recorded), tuple(self.inside.ops))
         plain = {"condition": None, "condition_out": None, "trip_count": trip, **more}
@@ -74,6 +79,6 @@ class Sketch:
             )
         )
         inputs = tuple(map(Input, self.inputs))
-        outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(made))
+        outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(output_values))
         raw = Program("p", inputs, tuple(self.b.ops), outputs)
         return prepare(raw, ONNXRUNTIME)

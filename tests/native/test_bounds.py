@@ -1,4 +1,4 @@
-"""Kernels whose accesses are checked: a wrong one fails with a sentence, and checks change nothing else."""
+"""Bounds checks of native kernels: an access out of bounds raises an error, and checks change nothing else."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tests.strategies.native_loops import EXACT, Case, native_loops
 from tests.strategies.native_steps import native_steps
 
 
-def adding(shape: Shape) -> Program:
-    """Each of three rows is added to what is carried, which is turned around if it is a matrix."""
+def adding_loop(shape: Shape) -> Program:
+    """Return a loop that adds each scanned row to the carried array, transposing a carried matrix first."""
     b = Builder()
     b.where = "$.model"
     assert shape is not None
@@ -40,9 +40,9 @@ def adding(shape: Shape) -> Program:
     i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
     enter, row = inside.new("float64", shape, "enter"), inside.new("float64", shape, "row")
     turned = inside.op("Transpose", enter, perm=(1, 0)) if len(shape) == 2 else enter
-    made = inside.op("Add", turned, row)
+    leave = inside.op("Add", turned, row)
     final, stack = b.new("float64", shape, "final"), b.new("float64", ("k", *shape), "stack")
-    carried, recorded = (Carried(x, enter, made, final),), (Recorded(made, stack),)
+    carried, recorded = (Carried(x, enter, leave, final),), (Recorded(leave, stack),)
     body, scanned = tuple(inside.ops), (Scanned(rows, row),)
     b.append(Loop("A.f", trip, None, i, go, None, carried, recorded, body, scanned, where="$.loop"))
     outputs = (Output("final", final), Output("stack", stack))
@@ -51,50 +51,50 @@ def adding(shape: Shape) -> Program:
     )
 
 
-def growing(shape: Shape) -> Program:
-    """Each iteration records the rows of a loop inside: `x` so many times as a number says."""
+def growing_loop(shape: Shape) -> Program:
+    """Return a loop that records the rows of an inner loop, which emits `2 * x` `count` times."""
     b = Builder()
     b.where = "$.model"
     x, count = b.new("float64", shape, "x"), b.new("int64", (), "count")
     outer, inner = b.body(), b.body()
     i, j = outer.new("int64", (), "i"), inner.new("int64", (), "j")
-    goes, go = outer.new("bool", (), "goes"), inner.new("bool", (), "go")
+    outer_go, go = outer.new("bool", (), "goes"), inner.new("bool", (), "go")
     row = inner.op("Add", x, x)
     some = outer.new("float64", ("k", *(shape or ())), "some")
     outer.append(
         Loop("A.g", count, None, j, go, None, (), (Recorded(row, some),), tuple(inner.ops))
     )
-    made = outer.op("Neg", some)
+    negated = outer.op("Neg", some)
     stack, three = b.new("float64", ("i", "k", *(shape or ())), "stack"), b.constant(np.array(3))
-    body, recorded = tuple(outer.ops), (Recorded(made, stack),)
-    b.append(Loop("A.f", three, None, i, goes, None, (), recorded, body, where="$.loop"))
+    body, recorded = tuple(outer.ops), (Recorded(negated, stack),)
+    b.append(Loop("A.f", three, None, i, outer_go, None, (), recorded, body, where="$.loop"))
     inputs, outputs = tuple(map(Input, (x, count))), (Output("stack", stack),)
     return prepare(Program("p", inputs, tuple(b.ops), outputs), ONNXRUNTIME)
 
 
-def feeds(shape: Shape, trip: int = 3) -> dict[str, np.ndarray]:
+def adding_inputs(shape: Shape, trip: int = 3) -> dict[str, np.ndarray]:
     known = tuple(100 if extent == "n" else int(extent) for extent in shape or ())
     rows = np.arange(3.0 * np.prod(known)).reshape(3, *known)
     return {"x": rows[1] / 7, "rows": rows, "trip": np.array(trip)}
 
 
-def fed(shape: Shape, count: int = 5) -> dict[str, np.ndarray]:
-    return {"x": feeds(shape)["x"], "count": np.array(count)}
+def growing_inputs(shape: Shape, count: int = 5) -> dict[str, np.ndarray]:
+    return {"x": adding_inputs(shape)["x"], "count": np.array(count)}
 
 
 KINDS = {
-    "one": (adding(()), feeds(())),
-    "lanes": (adding(("n",)), feeds(("n",))),
-    "steps": (adding((9, 9)), feeds((9, 9))),
-    "growing": (growing(("n",)), fed(("n",))),
+    "one": (adding_loop(()), adding_inputs(())),
+    "lanes": (adding_loop(("n",)), adding_inputs(("n",))),
+    "steps": (adding_loop((9, 9)), adding_inputs((9, 9))),
+    "growing": (growing_loop(("n",)), growing_inputs(("n",))),
 }
 
 
-def fault(kind: str, **other: np.ndarray) -> str:
-    """What a checked run fails with; the place and the advice are always the same."""
-    program, given = KINDS[kind]
+def fault_message(kind: str, **other: np.ndarray) -> str:
+    """Return the specific part of the error of a checked run, after checks of its location and hint."""
+    program, inputs = KINDS[kind]
     with kernels_checked(), pytest.raises(RunError) as error:
-        Session(program, REQUIRED).run(given | other)
+        Session(program, REQUIRED).run(inputs | other)
     (finding,) = error.value.findings
     assert finding.where == "$.loop"
     assert finding.hint == "native='off' computes it without machine code"
@@ -104,37 +104,37 @@ def fault(kind: str, **other: np.ndarray) -> str:
     return finding.what.removeprefix(begin).removesuffix(end)
 
 
-# --- kernels that are right -----------------------------------------------------------------------
+# --- correct kernels ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [("n",), (9, 9), (0,), (1,), ()])
 @pytest.mark.parametrize("trip", [0, 1, 3])
-def test_nothing_fails_that_is_right(shape: Shape, trip: int) -> None:
-    """Without lanes, or without rows, there is no memory at all."""
-    program, given = adding(shape), feeds(shape, trip)
+def test_correct_kernels_pass_the_checks(shape: Shape, trip: int) -> None:
+    """Run correct kernels with checks, including empty arrays, which have no memory at all."""
+    program, inputs = adding_loop(shape), adding_inputs(shape, trip)
     with kernels_checked():
-        made = Session(program, REQUIRED).run(given)
-    expected = Session(program, STANDARD).run(given)
+        outputs = Session(program, REQUIRED).run(inputs)
+    expected = Session(program, STANDARD).run(inputs)
     for name in expected if trip else ["final"]:  # no rows have any shape
-        np.testing.assert_array_equal(made[name], expected[name])
+        np.testing.assert_array_equal(outputs[name], expected[name])
 
 
 @pytest.mark.parametrize("shape", [(), ("n",), (2, 3)])
 @pytest.mark.parametrize("count", [0, 1, 1000])
-def test_nothing_fails_that_grows(shape: Shape, count: int) -> None:
-    given = fed(shape, count)
+def test_correct_kernels_with_growing_arrays_pass_the_checks(shape: Shape, count: int) -> None:
+    inputs = growing_inputs(shape, count)
     with kernels_checked():
-        made = Session(growing(shape), REQUIRED).run(given)["stack"]
-    expected = np.broadcast_to(-2 * given["x"], (3, count, *given["x"].shape))
-    assert made.shape[:2] == (3, count)
-    assert made.tobytes() == expected.tobytes()
+        stack = Session(growing_loop(shape), REQUIRED).run(inputs)["stack"]
+    expected = np.broadcast_to(-2 * inputs["x"], (3, count, *inputs["x"].shape))
+    assert stack.shape[:2] == (3, count)
+    assert stack.tobytes() == expected.tobytes()
 
 
-# --- arrays that begin anywhere -------------------------------------------------------------------
+# --- unaligned arrays -----------------------------------------------------------------------------
 
 
-def elsewhere(array: np.ndarray) -> np.ndarray:
-    """The same numbers, where no number of their dtype should begin."""
+def unaligned_copy(array: np.ndarray) -> np.ndarray:
+    """Return a copy of the array at a memory address that is not aligned for its dtype."""
     memory = np.zeros(array.nbytes + 1, np.uint8)
     moved = np.frombuffer(memory.data, array.dtype, array.size, 1).reshape(array.shape)
     moved[...] = array
@@ -143,30 +143,30 @@ def elsewhere(array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_given_may_begin_anywhere(kind: str) -> None:
-    program, given = KINDS[kind]
+def test_inputs_may_be_unaligned(kind: str) -> None:
+    program, inputs = KINDS[kind]
     with kernels_checked():
         session = Session(program, REQUIRED)
-    expected = session.run(given)
-    made = session.run({name: elsewhere(array) for name, array in given.items()})
+    expected = session.run(inputs)
+    outputs = session.run({name: unaligned_copy(array) for name, array in inputs.items()})
     for name, array in expected.items():
-        np.testing.assert_array_equal(made[name], array)
+        np.testing.assert_array_equal(outputs[name], array)
 
 
-def test_room_may_begin_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preallocated_outputs_may_be_unaligned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "ENOUGH", 0)
-    program, given = KINDS["lanes"]
+    program, inputs = KINDS["lanes"]
     with kernels_checked():
         session = Session(program, REQUIRED)
-    expected = session.run(given)["stack"]
-    made = session.run(given, room={"stack": elsewhere(np.zeros_like(expected))})["stack"]
-    np.testing.assert_array_equal(made, expected)
+    expected = session.run(inputs)["stack"]
+    stack = session.run(inputs, room={"stack": unaligned_copy(np.zeros_like(expected))})["stack"]
+    np.testing.assert_array_equal(stack, expected)
 
 
-# --- kernels that are wrong -----------------------------------------------------------------------
+# --- incorrect kernels ----------------------------------------------------------------------------
 
 FAR = 1 << 40
-"""Elements: where a process has no memory."""
+"""An offset in elements that lies outside of the memory of the process."""
 
 PLACES = [
     *(("lanes", name) for name in ("x", "rows", "final", "stack")),
@@ -185,8 +185,10 @@ def memory_of(pointer: str) -> str:
 
 @pytest.mark.parametrize(("kind", "name"), PLACES)
 @pytest.mark.parametrize("by", [1, -1, FAR, -FAR])
-def test_a_wrong_place(monkeypatch: pytest.MonkeyPatch, kind: str, name: str, by: int) -> None:
-    """Every element of an array is looked for beside where it is."""
+def test_an_access_out_of_bounds_is_reported(
+    monkeypatch: pytest.MonkeyPatch, kind: str, name: str, by: int
+) -> None:
+    """Shift the address of every element access of one array by `by` elements."""
     far = FormWriter.far
 
     def wrong(self: FormWriter, pointer: str, number: Extent, kind: str = "i8") -> str:
@@ -195,13 +197,15 @@ def test_a_wrong_place(monkeypatch: pytest.MonkeyPatch, kind: str, name: str, by
         return far(self, pointer, number, kind)
 
     monkeypatch.setattr(FormWriter, "far", wrong)
-    assert fault(kind) == f"reach outside of the memory of '{name}'"
+    assert fault_message(kind) == f"reach outside of the memory of '{name}'"
 
 
 @pytest.mark.parametrize(("kind", "name"), COPIES)
 @pytest.mark.parametrize("by", [1, -1, FAR, -FAR])
-def test_a_wrong_copy(monkeypatch: pytest.MonkeyPatch, kind: str, name: str, by: int) -> None:
-    """All of an array is copied from or to beside where it is."""
+def test_a_copy_out_of_bounds_is_reported(
+    monkeypatch: pytest.MonkeyPatch, kind: str, name: str, by: int
+) -> None:
+    """Shift the source or the target of every copy of one array by `by` elements."""
     copy = KernelWriter.copy
 
     def wrong(self: KernelWriter, target: str, source: str, size: Extent) -> None:
@@ -211,34 +215,40 @@ def test_a_wrong_copy(monkeypatch: pytest.MonkeyPatch, kind: str, name: str, by:
         copy(self, *ends, size)
 
     monkeypatch.setattr(KernelWriter, "copy", wrong)
-    assert fault(kind) == f"reach outside of the memory of '{name}'"
+    assert fault_message(kind) == f"reach outside of the memory of '{name}'"
 
 
 @pytest.mark.parametrize(("kind", "name"), [("steps", "x"), ("growing", "Add")])
-def test_a_copy_that_is_too_long(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None:
+def test_a_copy_that_is_too_long_is_reported(
+    monkeypatch: pytest.MonkeyPatch, kind: str, name: str
+) -> None:
     copy = KernelWriter.copy
 
     def wrong(self: KernelWriter, target: str, source: str, size: Extent) -> None:
         copy(self, target, source, self.one.put(f"add i64 {size}, 1"))
 
     monkeypatch.setattr(KernelWriter, "copy", wrong)
-    assert fault(kind) == f"reach outside of the memory of '{name}'"
+    assert fault_message(kind) == f"reach outside of the memory of '{name}'"
 
 
 @pytest.mark.parametrize("kind", ["lanes", "steps"])
-def test_more_iterations_than_rows(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """A row is a part of an array, and inside of it."""
+def test_reading_past_the_last_scanned_row_is_reported(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Disable the check of the row count, so that the loop reads past the last scanned row."""
     monkeypatch.setattr(FormWriter, "_check_rows", lambda *_: None)
-    assert fault(kind, trip=np.array(4)) == "reach outside of the memory of 'rows'"
+    assert fault_message(kind, trip=np.array(4)) == "reach outside of the memory of 'rows'"
 
 
-def test_more_rows_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_more_rows_than_allocated_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LaneBlocks, "_trip", lambda *_: "4")
-    assert fault("one", rows=np.arange(9.0)) == "reach outside of the memory of 'stack'"
+    assert fault_message("one", rows=np.arange(9.0)) == "reach outside of the memory of 'stack'"
 
 
-def test_a_room_that_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was in it before is gone."""
+def test_a_stale_address_of_a_reallocated_buffer_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Return the address of a buffer before a reallocation, which has freed the memory."""
     grown = StackSpace.grown
 
     def wrong(self: StackSpace, room: int, factors: Sequence[Extent]) -> str:
@@ -247,27 +257,30 @@ def test_a_room_that_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
         return before
 
     monkeypatch.setattr(StackSpace, "grown", wrong)
-    assert fault("growing") == "reach outside of the memory of 'some'"
+    assert fault_message("growing") == "reach outside of the memory of 'some'"
 
 
-def test_a_room_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_that_is_too_small_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     grown = StackSpace.grown
     monkeypatch.setattr(
         StackSpace, "grown", lambda self, room, factors: grown(self, room, factors[1:])
     )
-    assert fault("growing") == "reach outside of the memory of 'some'"
+    assert fault_message("growing") == "reach outside of the memory of 'some'"
 
 
-def test_a_line_that_begins_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of 100 numbers are no lines of the cache."""
+def test_an_unaligned_streaming_store_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Force streaming stores for rows of 100 numbers, which are not aligned to cache lines."""
     monkeypatch.setattr(machine, "width", lambda: 8)
     monkeypatch.setattr(LaneBlocks, "_streams", lambda *_: "true")
-    assert fault("lanes") == "take what is no multiple of 64 bytes for one in the memory of 'stack'"
+    assert (
+        fault_message("lanes")
+        == "take what is no multiple of 64 bytes for one in the memory of 'stack'"
+    )
 
 
-def test_a_pointer_from_nowhere() -> None:
-    """It is no kernel: who writes one learns it at once."""
-    (loop,) = (op for op in adding(()).ops if isinstance(op, Loop))
+def test_a_pointer_into_no_array_is_an_assertion_error() -> None:
+    """Check that the writer of a kernel gets an error for a pointer that belongs to no array."""
+    (loop,) = (op for op in adding_loop(()).ops if isinstance(op, Loop))
     with kernels_checked():
         checks = bounds.bounds_of(Code(), loop, str)
     with pytest.raises(AssertionError, match="nobody knows into which array %v1 points"):
@@ -282,21 +295,21 @@ random = settings(
 )
 
 
-def forms(program: Program) -> Iterator[KernelSignature]:
+def loop_signatures(program: Program) -> Iterator[KernelSignature]:
     known = constants_in(program)
     return (form_of(op, known) for op in program.ops if isinstance(op, Loop))
 
 
-def texts(form: KernelSignature) -> tuple[LoopText, LoopText]:
-    """Without and with checks."""
+def texts_without_and_with_checks(form: KernelSignature) -> tuple[LoopText, LoopText]:
+    """Return the LLVM text of a loop without and with bounds checks."""
     with kernels_checked(False):
         plain = text_of(form, 8)
     with kernels_checked():
         return plain, text_of(form, 8)
 
 
-def without_checks(text: str) -> Iterable[str]:
-    """The lines that are not between the comments around checks."""
+def lines_without_checks(text: str) -> Iterable[str]:
+    """Yield the lines that are not between the comments around checks."""
     inside = False
     for line in text.splitlines():
         if line.strip().startswith(bounds.BEGUN):
@@ -305,43 +318,45 @@ def without_checks(text: str) -> Iterable[str]:
             yield line
 
 
-def renumbered(lines: Iterable[str], made: LoopText) -> list[str]:
-    """The same text, with names by their order and failures by their sentences."""
-    found = []
+def normalize_names(lines: Iterable[str], loop_text: LoopText) -> list[str]:
+    """Return the lines with names numbered by first use, and error codes replaced by their messages."""
+    renumbered_lines = []
     names: dict[str, str] = {}
     for line in lines:
         if line.startswith("define"):
             names.clear()
-        said = re.sub(r"(?<=ret i64 -)\d+", lambda m: reason(made, int(m[0])), line)
-        parts = re.split(r"((?<=%)[a-z_]+\d+\b|^[a-z_]+\d+(?=:))", said)
-        found.append(
+        line_with_reasons = re.sub(
+            r"(?<=ret i64 -)\d+", lambda m: failure_message(loop_text, int(m[0])), line
+        )
+        parts = re.split(r"((?<=%)[a-z_]+\d+\b|^[a-z_]+\d+(?=:))", line_with_reasons)
+        renumbered_lines.append(
             "".join(
                 names.setdefault(part, f"n{len(names)}") if k % 2 else part
                 for k, part in enumerate(parts)
             )
         )
-    return found
+    return renumbered_lines
 
 
-def reason(made: LoopText, number: int) -> str:
+def failure_message(loop_text: LoopText, number: int) -> str:
     others = {STOPPED: "stopped", NO_MEMORY: "no memory"}
-    return others.get(number) or str(made.failures[number - 1])
+    return others.get(number) or str(loop_text.failures[number - 1])
 
 
-def touched(text: str) -> Iterator[tuple[str, bool]]:
-    """The memory of each access that is not the function's own, and whether it was checked just before."""
+def memory_accesses(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the array of each access to memory of the caller, and True if a check precedes the access."""
     own, checked, skips = set[str](), set[str](), False
     for line in map(str.strip, text.splitlines()):
-        made, *rest = re.findall(r"[%@][\w.]+", line) or [""]
+        first_name, *rest = re.findall(r"[%@][\w.]+", line) or [""]
         if line.startswith("define"):
             own, skips = {"%extents", "%in", "%out", "%call"}, TAKEN not in line
         elif line.startswith(bounds.BEGUN):
             skips = not line.startswith(bounds.ENDED)
-            checked |= {made} - ({made} if skips else set())
+            checked |= {first_name} - ({first_name} if skips else set())
         elif skips:
             continue
         elif " = getelementptr " in line:
-            own |= {made} if own & set(rest) else set()
+            own |= {first_name} if own & set(rest) else set()
         elif re.match(r"store |call void @llvm.memmove|.* = load (?!volatile)", line):
             for pointer in re.findall(r"[,(] ?ptr ([%@]\w+)", line):
                 if pointer not in own and not pointer.startswith("%place"):
@@ -350,22 +365,22 @@ def touched(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def assert_only_checks_are_added(program: Program) -> None:
-    for form in forms(program):
+    for form in loop_signatures(program):
         try:
-            plain, checked = texts(form)
+            plain, checked = texts_without_and_with_checks(form)
         except NotNative:
             continue
         assert bounds.BEGUN not in plain.text
-        left = renumbered(without_checks(checked.text), checked)
-        assert left == renumbered(plain.text.splitlines(), plain)
-        accesses = list(touched(checked.text))
+        left = normalize_names(lines_without_checks(checked.text), checked)
+        assert left == normalize_names(plain.text.splitlines(), plain)
+        accesses = list(memory_accesses(checked.text))
         assert accesses
         assert all(is_checked for _, is_checked in accesses)
-        assert not any(is_checked for _, is_checked in touched(plain.text))
+        assert not any(is_checked for _, is_checked in memory_accesses(plain.text))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_texts(kind: str) -> None:
+def test_checks_are_the_only_change_of_the_text(kind: str) -> None:
     assert_only_checks_are_added(KINDS[kind][0])
 
 
@@ -373,7 +388,7 @@ def test_texts(kind: str) -> None:
 @pytest.mark.soak
 @random
 @given(native_loops(EXACT))
-def test_texts_of_lanes(case: Case) -> None:
+def test_checks_are_the_only_change_of_the_text_of_vectorized_loops(case: Case) -> None:
     assert_only_checks_are_added(prepare(case.program, ONNXRUNTIME))
 
 
@@ -381,5 +396,5 @@ def test_texts_of_lanes(case: Case) -> None:
 @pytest.mark.soak
 @random
 @given(native_steps())
-def test_texts_of_steps(case: Case) -> None:
+def test_checks_are_the_only_change_of_the_text_of_loops_in_steps(case: Case) -> None:
     assert_only_checks_are_added(prepare(case.program, ONNXRUNTIME))

@@ -1,4 +1,4 @@
-"""`native="auto"` takes the form that is faster, by the loop and its extents alone."""
+"""`native="auto"` selects the faster form by the loop and its extents alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RNG = np.random.default_rng(4)
 
 
 def source(shape: str, body: str, weights: dict[str, tuple[int, ...]], dtype: str = "float"):
-    """An ONNX model of one loop, whose body makes `w` of `v`."""
+    """Return an ONNX model of one loop whose body computes `w` from `v`."""
     kind = f"{dtype}{shape}"
     model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
         f (int64 n, {kind} x) => ({kind} y) {{
@@ -35,7 +35,7 @@ def source(shape: str, body: str, weights: dict[str, tuple[int, ...]], dtype: st
 
 
 def form_of(model) -> str:
-    """The form of a model's one loop, if a run takes long; nothing is run."""
+    """Return the form of the only loop of a model for a long run, without running the model."""
     program = mdf_loop.compile(mdf_loop.from_onnx(model)).prepared.of_own_values(over_time=False)
     (form,) = said_before(prepare(prepare(program, ONNXRUNTIME), LOADED)).values()
     return form
@@ -92,7 +92,7 @@ def test_functions_of_float64_are_machine_code(name: str) -> None:
 TANH = source("[8192]", "w = Tanh (v)", {})
 
 
-def test_extents_that_are_known_only_when_it_runs_leave_a_loop_native() -> None:
+def test_a_loop_of_unknown_extents_is_native() -> None:
     compiled = mdf_loop.compile(mdf_loop.from_onnx(TANH))
     members = np.zeros((2, 8192), np.float32)
     results = compiled.run({"n": 300}, sweep={"x": members})
@@ -109,7 +109,7 @@ def test_the_form_does_not_depend_on_the_number_of_iterations(iterations: int) -
 
 
 def cells(dtype: str) -> dict[str, object]:
-    """Decaying numbers over time."""
+    """Return a model over time of 8192 decaying numbers."""
     parameters = {
         "x": {"default_initial_value": [1.0] * 8192, "time_derivative": "-numpy.tanh(x)"},
         "far": {"value": "x * 2"},
@@ -123,20 +123,20 @@ def cells(dtype: str) -> dict[str, object]:
     [{}, {"every": 10}, {"steps": 3}, {"record": ["A.far"]}, {"reduce": {"A.y": "mean"}}],
     ids=str,
 )
-def test_the_form_of_a_model_over_time_does_not_depend_on_what_is_asked_of_a_run(words) -> None:
+def test_the_form_of_a_model_over_time_does_not_depend_on_run_options(words) -> None:
     compiled = mdf_loop.compile(cells("float32"), precision="float32")
     results = compiled.run(**{"steps": 41, "dt": 0.1, **words})
     assert set(results.native.values()) == {SLOWER}
 
 
-def test_a_loop_that_must_be_native_is() -> None:
+def test_require_overrides_the_cost() -> None:
     compiled = mdf_loop.compile(mdf_loop.from_onnx(TANH), native="require")
     inputs = {"n": 3, "x": np.full(8192, 0.5, np.float32)}
     assert list(compiled.run(inputs).native.values()) == ["native"]
 
 
 @pytest.mark.parametrize("inner", [3, 3000])
-def test_loops_inside_count_as_often_as_they_run(inner: int) -> None:
+def test_the_cost_of_an_inner_loop_counts_all_its_iterations(inner: int) -> None:
     model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
         f (int64 n, float[300] x) => (float[300] y) {{
           t = Constant <value = bool {{1}}> ()

@@ -1,4 +1,4 @@
-"""Small arrays of members that stop each for itself: taken apart, each element is a lane's number."""
+"""Per-member early exit of loops with small arrays: the kernel holds each element in a lane of its own."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tests.soak import times
 VECTOR = [3.0, -1.0, 2.0]
 MATRIX = [[1.0, -2.0, 3.0], [0.0, 4.0, -1.0]]
 CUBE = [[[1.0, 2.0], [-3.0, 4.0]], [[0.0, 1.0], [5.0, -2.0]]]
-MANY = [float(k % 7 - 3) for k in range(15)]
+FIFTEEN_ELEMENTS = [float(k % 7 - 3) for k in range(15)]
 
 
 def model(initial: Any, following: str, go: str = "k < last", **parameters: Any) -> dict[str, Any]:
-    """An array of each member, and a count that ends it."""
-    made = loop_model(
+    """Return a loop that updates `x` by the expression `following`, and counts `k` up to `last`."""
+    source = loop_model(
         {"cond": True, "v_initial": f"({initial}, 0)"},
         {"x_next": following, "k_next": "k + 1"},
         port_values={"last": 4, "step": 1.0},
         carried="x k",
         go=go,
     )
-    made["model"]["graphs"]["graph"]["nodes"]["A"]["parameters"] = {
+    source["model"]["graphs"]["graph"]["nodes"]["A"]["parameters"] = {
         name: {"value": value} for name, value in parameters.items()
     }
-    return made
+    return source
 
 
 SWEEP: dict[str, Any] = {"last": [0, 5, 2, 9, 1, 3, 3, 7, 4], "step": np.arange(9.0) - 3}
@@ -58,24 +58,24 @@ EXACT = {
     "the middle": (CUBE, "x + numpy.max(x, axis=1, keepdims=True)"),
     "the number of the iteration": (VECTOR, "x + i"),
     "an array of iterations": (VECTOR, "numpy.array([i, k, 2.0 * i]) - x"),
-    "many": (MANY, "numpy.sum(x) - 2 * x"),
+    "many": (FIFTEEN_ELEMENTS, "numpy.sum(x) - 2 * x"),
     "one alone": ([2.0], "x * step + 1"),
     "two axes of one": ([[2.0]], "x - step"),
     "nothing": (VECTOR, "x"),
 }
-"""Of small whole numbers, so that sums are exact in any order."""
+"""Initial arrays and update expressions of small integers, so that sums are exact in any order."""
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_bits_are_those_of_the_standard_loop(name: str) -> None:
+def test_results_equal_the_standard_loop_bit_by_bit(name: str) -> None:
     initial, following = EXACT[name]
     source = model(initial, following)
     with kernels_checked(len(name) % 2 == 0):
-        made = mdf_loop.compile(source, device="cpu", native="require").run(sweep=SWEEP)
-    wanted = mdf_loop.compile(source, device="cpu", native="off").run(sweep=SWEEP)
-    assert set(made.native.values()) == {"native"}
-    same_results(made, wanted)
-    assert made["r0"].shape == (9, *np.shape(initial))
+        results = mdf_loop.compile(source, device="cpu", native="require").run(sweep=SWEEP)
+    expected = mdf_loop.compile(source, device="cpu", native="off").run(sweep=SWEEP)
+    assert set(results.native.values()) == {"native"}
+    same_results(results, expected)
+    assert results["r0"].shape == (9, *np.shape(initial))
 
 
 PARTS = (
@@ -96,14 +96,14 @@ PARTS = (
 
 
 def random_model(rng: np.random.Generator) -> dict[str, Any]:
-    """A body that goes through two ways of moving and joining whole numbers."""
-    initial = [VECTOR, MATRIX, CUBE, MANY, [2.0]][rng.integers(5)]
+    """Return a loop whose body applies two random expressions of `PARTS` to small integers."""
+    initial = [VECTOR, MATRIX, CUBE, FIFTEEN_ELEMENTS, [2.0]][rng.integers(5)]
     shape, text = np.shape(initial), "x"
     for _ in range(2):
         k = int(rng.integers(len(shape)))
         part = str(rng.choice(PARTS[k > 0 :]))
-        made = part.format(v=text, k=k, n=shape[0], size=np.size(initial), shape=shape)
-        text = f"numpy.clip({made}, -40, 40)"
+        expression = part.format(v=text, k=k, n=shape[0], size=np.size(initial), shape=shape)
+        text = f"numpy.clip({expression}, -40, 40)"
     return loop_model(
         {"cond": True, "v_initial": "(initial, 0)"},
         {"x_next": text, "k_next": "k + 1"},
@@ -116,21 +116,21 @@ def random_model(rng: np.random.Generator) -> dict[str, Any]:
 @pytest.mark.soak
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_random_bodies(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The numbers of the standard loop; signs of zeros are another matter there."""
+    """Compare random bodies with the standard loop; the signs of zeros may differ."""
     monkeypatch.setattr(machine, "width", lambda: width)
     for seed in range(width, times(32, 2000), 8):
         source = random_model(np.random.default_rng(seed))
         words = {"sweep": {"last": SWEEP["last"], "step": SWEEP["step"]}}
         with kernels_checked(seed % 2 == 0):
-            made = mdf_loop.compile(source, device="cpu", native="require").run(**words)
+            results = mdf_loop.compile(source, device="cpu", native="require").run(**words)
         plain = mdf_loop.compile(source, device="cpu", native="off").run(**words)
         for name in plain:
-            np.testing.assert_array_equal(made[name], plain[name])
+            np.testing.assert_array_equal(results[name], plain[name])
 
 
 @pytest.mark.parametrize("word", ["sum", "prod", "mean", "max"])
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 19, 32])
-def test_a_member_has_the_bits_that_it_has_alone(word: str, size: int) -> None:
+def test_a_member_has_the_same_bits_in_a_sweep_and_alone(word: str, size: int) -> None:
     rng = np.random.default_rng(size)
     initial = rng.normal(size=size).tolist()
     compiled = mdf_loop.compile(
@@ -143,19 +143,19 @@ def test_a_member_has_the_bits_that_it_has_alone(word: str, size: int) -> None:
         assert row.tobytes() == alone.tobytes()
 
 
-def test_noise_of_each_element() -> None:
+def test_each_element_has_noise_of_its_own() -> None:
     source = model(
         "zeros", "x + numpy.random.normal(size=3)", "numpy.max(x) < 2.0", zeros=[0.0] * 3
     )
     compiled = mdf_loop.compile(source, device="cpu", native="require")
-    made = compiled.run(trials=50)
-    same_results(made, mdf_loop.compile(source, device="cpu", native="off").run(trials=50))
-    assert len(np.unique(made["n"])) > 3
+    results = compiled.run(trials=50)
+    same_results(results, mdf_loop.compile(source, device="cpu", native="off").run(trials=50))
+    assert len(np.unique(results["n"])) > 3
     some = compiled.run(trials=[41, 3])
-    np.testing.assert_array_equal(some["r0"], made["r0"][[41, 3]])
+    np.testing.assert_array_equal(some["r0"], results["r0"][[41, 3]])
 
 
-def test_arrays_that_the_model_is_given() -> None:
+def test_swept_input_arrays() -> None:
     source = loop_model(
         {"cond": True, "v_initial": "x0"},
         {"x_next": "x + drift"},
@@ -166,8 +166,8 @@ def test_arrays_that_the_model_is_given() -> None:
     compiled = mdf_loop.compile(source, device="cpu", native="require")
     rows = np.array([[0.5, 0.25], [1.0, 2.0], [4.0, 0.125]])
     for sweep in ({"drift": rows}, {"x0": rows}, {"x0": rows, "drift": rows}, {"last": [1.0, 9.0]}):
-        made = compiled.run(sweep=sweep)
-        same_results(made, mdf_loop.compile(source, device="cpu", native="off").run(sweep=sweep))
+        results = compiled.run(sweep=sweep)
+        same_results(results, mdf_loop.compile(source, device="cpu", native="off").run(sweep=sweep))
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_arrays_that_the_model_is_given() -> None:
         (VECTOR, "x + numpy.cumsum(x)", "it has onnx::CumSum of arrays"),
     ],
 )
-def test_what_is_not_native(initial: Any, following: str, why: str) -> None:
+def test_unsupported_bodies_are_standard(initial: Any, following: str, why: str) -> None:
     source = model(initial, following)
     with pytest.raises(UnsupportedError, match=why):
         mdf_loop.compile(source, device="cpu", native="require").run(sweep=SWEEP)
-    made = mdf_loop.compile(source, device="cpu").run(sweep=SWEEP)
-    assert made.loops["A.loop"].iterations.shape == (9,)
+    results = mdf_loop.compile(source, device="cpu").run(sweep=SWEEP)
+    assert results.loops["A.loop"].iterations.shape == (9,)

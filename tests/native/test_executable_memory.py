@@ -1,4 +1,4 @@
-"""Systems that do not let a process execute memory that it has written: loops are standard there."""
+"""Systems that forbid a process to execute memory that it has written: loops are standard there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ import ctypes, sys
 if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) != 0:  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN
     sys.exit(77)
 """
-RUNS = """
+NATIVE_RUNS = """
 import mdf_loop
 from tests.models.timed import NEURON
 
@@ -44,7 +44,7 @@ DOCTOR = """
 from mdf_loop.cli import main
 main(["doctor"])
 """
-LATE = """
+HARDENED_AFTER_A_RUN = """
 results = mdf_loop.compile(NEURON, native="require").run(steps=3, dt=0.1)
 print(results.native["time"])
 if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) != 0:
@@ -60,7 +60,7 @@ def refuse() -> None:
 
 @pytest.fixture
 def hardened(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A system that refuses to make a written page executable."""
+    """Simulate a system that refuses to make a written page executable."""
     monkeypatch.setattr(executable_memory, "_make_page_executable", refuse)
     for cached in (loop_decisions.unavailable, machine.problem):
         cached.cache_clear()
@@ -70,7 +70,7 @@ def hardened(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def printed_lines(script: str) -> list[str]:
-    """Return the lines that a script prints in a process of its own; skip where Linux is older than 6.3."""
+    """Return the lines that a script prints in a new process; skip on Linux before 6.3."""
     if sys.platform != "linux":
         pytest.skip("prctl is a function of Linux")
     done = subprocess.run(
@@ -83,13 +83,13 @@ def printed_lines(script: str) -> list[str]:
 
 
 def test_memory_can_be_executed_here() -> None:
-    """The machines of the tests allow it; the check leaves no page behind."""
+    """Check that this machine allows executable memory, 100 times, since a check could leak a page."""
     for _ in range(100):
         assert executable_memory_problem() is None
 
 
-def test_the_address_of_the_page_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The result of the system's call is checked."""
+def test_a_failing_mprotect_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a failing `mprotect` call is reported."""
 
     class System:
         @staticmethod
@@ -102,7 +102,7 @@ def test_the_address_of_the_page_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("hardened")
-def test_loops_are_standard() -> None:
+def test_loops_are_standard_without_executable_memory() -> None:
     results = mdf_loop.compile(NEURON, device="cpu").run(steps=LONG, dt=0.1)
     assert results.native == {"time": f"standard: {REASON}"}
     expected = mdf_loop.compile(NEURON, device="cpu", native="off").run(steps=LONG, dt=0.1)
@@ -127,14 +127,14 @@ def test_doctor_says_why(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("hardened")
-def test_no_code_is_made_after_a_process_has_given_up_the_right() -> None:
+def test_compilation_fails_without_executable_memory() -> None:
     with pytest.raises(NotNative, match="memory that can be executed"):
         machine.compiled(machine.SAMPLE, ("sample",))
 
 
 @pytest.mark.slow
-def test_a_hardened_process_runs() -> None:
-    native, required, *doctor = printed_lines(HARDENED + RUNS + DOCTOR)
+def test_a_hardened_process_runs_standard_loops() -> None:
+    native, required, *doctor = printed_lines(HARDENED + NATIVE_RUNS + DOCTOR)
     assert native == f"standard: {REASON}"
     assert required == f"1 the loop 'time' cannot be native: {REASON}"
     assert f"native loops     off: {REASON}" in doctor
@@ -144,4 +144,4 @@ def test_a_hardened_process_runs() -> None:
 @pytest.mark.slow
 def test_a_process_is_hardened_after_its_first_native_run() -> None:
     imports = "import ctypes, sys, mdf_loop\nfrom tests.models.timed import NEURON, PAIR\n"
-    assert printed_lines(imports + LATE) == ["native", f"standard: {REASON}"]
+    assert printed_lines(imports + HARDENED_AFTER_A_RUN) == ["native", f"standard: {REASON}"]

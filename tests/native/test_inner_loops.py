@@ -1,4 +1,4 @@
-"""Loops inside of native ones: the rows that they are given, and those that they give."""
+"""Inner loops of native loops: the rows that they scan and the rows that they record."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from tests.native.one_loop import Sketch
 from tests.placements import REQUIRED, STANDARD
 
 
-def feeds(program: Program, **given: object) -> dict[str, np.ndarray]:
-    return {e.value.name: np.asarray(given[e.value.name]) for e in program.inputs}
+def feeds(program: Program, **arrays: object) -> dict[str, np.ndarray]:
+    return {e.value.name: np.asarray(arrays[e.value.name]) for e in program.inputs}
 
 
-def same(program: Program, **given: object) -> Mapping[str, Any]:
-    """What both ways give."""
-    made, expected = (
-        Session(program, where).run(feeds(program, **given)) for where in (REQUIRED, STANDARD)
+def run_native_and_compare(program: Program, **arrays: object) -> Mapping[str, Any]:
+    """Return the outputs of the native loop, after a check that they equal the standard ones."""
+    outputs, expected = (
+        Session(program, where).run(feeds(program, **arrays)) for where in (REQUIRED, STANDARD)
     )
     for name, array in expected.items():
-        np.testing.assert_array_equal(made[name], array, strict=True)
-    return made
+        np.testing.assert_array_equal(outputs[name], array, strict=True)
+    return outputs
 
 
 # --- rows that are scanned ------------------------------------------------------------------------
 
 
-def summing(*, waits: bool) -> Program:
-    """The sum of the first rows, inside of a loop: as many as a number or a condition says."""
+def summing(*, has_condition: bool) -> Program:
+    """Return a loop whose inner loop sums the first `trip` rows, ended by a trip count or a condition."""
     s = Sketch()
-    rows, trip, flag = s.given("float64", (4,), "rows"), s.given("int64", (), "trip"), None
+    rows, trip, flag = s.input("float64", (4,), "rows"), s.input("int64", (), "trip"), None
     inner = s.inside.body()
     j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
     enter, row = inner.new("float64", (), "enter"), inner.new("float64", (), "row")
     leave, final = inner.op("Add", enter, row), s.inside.new("float64", (), "final")
-    if waits:
-        flag, one = s.given("bool", (), "flag"), s.b.constant(np.array(1))
+    if has_condition:
+        flag, one = s.input("bool", (), "flag"), s.b.constant(np.array(1))
         more = inner.op("Less", inner.op("Add", j, one), trip)
     zero = s.b.constant(np.array(0.0))
     s.inside.append(
         Loop(
-            *("A.g", None if waits else trip, flag, j, go, more if waits else None),
+            *("A.g", None if has_condition else trip, flag, j, go, more if has_condition else None),
             *((Carried(zero, enter, leave, final),), (), tuple(inner.ops)),
             scanned=(Scanned(rows, row),),
         )
@@ -57,64 +57,66 @@ def summing(*, waits: bool) -> Program:
     return s.program(s.record(final))
 
 
-@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("has_condition", [False, True])
 @pytest.mark.parametrize("trip", [1, 3, 4, 5, 2**62])
-def test_as_many_rows_as_there_are(waits: bool, trip: int) -> None:
-    program = summing(waits=waits)
-    given = {"rows": np.arange(1.0, 5.0), "trip": trip, "flag": True}
+def test_more_iterations_than_scanned_rows_are_an_error(has_condition: bool, trip: int) -> None:
+    program = summing(has_condition=has_condition)
+    arrays = {"rows": np.arange(1.0, 5.0), "trip": trip, "flag": True}
     if trip <= 4:
-        same(program, **given)
+        run_native_and_compare(program, **arrays)
         return
     with pytest.raises(RunError, match="the loop has more iterations than 'rows' has rows"):
-        Session(program, REQUIRED).run(feeds(program, **given))
+        Session(program, REQUIRED).run(feeds(program, **arrays))
     with pytest.raises(LoopError):
-        Session(program, STANDARD).run(feeds(program, **given))
+        Session(program, STANDARD).run(feeds(program, **arrays))
 
 
-def test_rows_around_are_no_concern_of_a_loop_inside() -> None:
-    """It may have more iterations than the loop around it has rows."""
+def test_an_inner_loop_may_outlast_the_rows_of_the_outer_loop() -> None:
+    """Run an inner loop with more iterations than the outer loop has rows."""
     s = Sketch()
-    row, flag = s.scan(s.given("float64", (3,), "rows")), s.given("bool", (), "flag")
+    row, flag = s.scan(s.input("float64", (3,), "rows")), s.input("bool", (), "flag")
     inner = s.inside.body()
     j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
     enter, final = inner.new("float64", (), "enter"), s.inside.new("float64", (), "final")
     leave, more = inner.op("Add", enter, row), inner.op("Less", j, s.b.constant(np.array(9)))
     carried = (Carried(s.b.constant(np.array(0.5)), enter, leave, final),)
     s.inside.append(Loop("A.g", None, flag, j, go, more, carried, (), tuple(inner.ops)))
-    same(s.program(s.record(final)), rows=np.arange(3.0), flag=True)
+    run_native_and_compare(s.program(s.record(final)), rows=np.arange(3.0), flag=True)
 
 
 # --- rows that are recorded -----------------------------------------------------------------------
 
 
 class Rows:
-    """A program of a loop of `trip` iterations, in which another one records `rows[i]` rows.
+    """A program of a loop of `trip` iterations, whose inner loop records `rows[i]` rows.
 
-    They are squares, of the shape of `x`; the outer loop gives all of them on.
+    The rows are squares times `x`. The outer loop records the rows of all inner loops.
     """
 
     def __init__(
-        self, shape: Shape = (), *, waits: bool = False, outer_waits: bool = False
+        self, shape: Shape = (), *, has_condition: bool = False, outer_has_condition: bool = False
     ) -> None:
         s = self.sketch = Sketch()
-        self.x = s.given("float64", shape, "x")
-        self.trip = s.given("int64", (), "trip")
-        self.rows = s.scan(s.given("int64", (8,), "rows"))
-        self.flag = s.given("bool", (), "flag") if waits or outer_waits else None
-        self.stack = self.inside(waits=waits)
-        self.outer_waits = outer_waits
+        self.x = s.input("float64", shape, "x")
+        self.trip = s.input("int64", (), "trip")
+        self.rows = s.scan(s.input("int64", (8,), "rows"))
+        self.flag = s.input("bool", (), "flag") if has_condition or outer_has_condition else None
+        self.stack = self.inside(has_condition=has_condition)
+        self.outer_has_condition = outer_has_condition
 
-    def inside(self, *, waits: bool) -> Value:
+    def inside(self, *, has_condition: bool) -> Value:
         s, one = self.sketch, self.sketch.b.constant(np.array(1))
         inner = s.inside.body()
         j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
         row = inner.op("Mul", self.x, inner.op("Cast", inner.op("Mul", j, j), to=11))
-        more = inner.op("Less", inner.op("Add", j, one), self.rows) if waits else None
-        begins = s.inside.op("Greater", self.rows, s.b.constant(np.array(0))) if waits else None
+        more = inner.op("Less", inner.op("Add", j, one), self.rows) if has_condition else None
+        begins = (
+            s.inside.op("Greater", self.rows, s.b.constant(np.array(0))) if has_condition else None
+        )
         stack = s.inside.new("float64", ("k", *(row.shape or ())), "stack")
         s.inside.append(
             Loop(
-                *("A.g", None if waits else self.rows, begins, j, go, more, ()),
+                *("A.g", None if has_condition else self.rows, begins, j, go, more, ()),
                 *((Recorded(row, stack, "squares"),), tuple(inner.ops)),
                 where="$.inner",
             )
@@ -124,11 +126,11 @@ class Rows:
     def program(self, *rows: Value) -> Program:
         s = self.sketch
         stacks = [s.record(row, "time") for row in rows or (self.stack,)]
-        if not self.outer_waits:
+        if not self.outer_has_condition:
             return s.program(*stacks, trip_count=self.trip, where="$.outer")
         more = s.inside.op("Less", s.inside.op("Add", s.i, s.b.constant(np.array(1))), self.trip)
-        waits = {"trip_count": None, "condition": self.flag, "condition_out": more}
-        return s.program(*stacks, **waits, where="$.outer")
+        conditions = {"trip_count": None, "condition": self.flag, "condition_out": more}
+        return s.program(*stacks, **conditions, where="$.outer")
 
 
 def squares(rows: Sequence[int], x: object = 1.5) -> dict[str, Any]:
@@ -138,73 +140,73 @@ def squares(rows: Sequence[int], x: object = 1.5) -> dict[str, Any]:
 
 KINDS = {
     "counted": Rows,
-    "waits": partial(Rows, waits=True),
-    "outer waits": partial(Rows, outer_waits=True),
-    "both wait": partial(Rows, waits=True, outer_waits=True),
+    "condition": partial(Rows, has_condition=True),
+    "outer condition": partial(Rows, outer_has_condition=True),
+    "both conditions": partial(Rows, has_condition=True, outer_has_condition=True),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [0, 1, 3, 8, 1000])
-def test_as_many_rows_as_it_has_iterations(kind: str, count: int) -> None:
-    made = same(KINDS[kind]().program(), **squares([count] * 3))
-    assert made["y0"].shape == (3, count)
+def test_an_inner_loop_records_one_row_per_iteration(kind: str, count: int) -> None:
+    outputs = run_native_and_compare(KINDS[kind]().program(), **squares([count] * 3))
+    assert outputs["y0"].shape == (3, count)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(3,), (2, 3), ("n",), ("n", 2)])
-def test_rows_that_are_arrays(kind: str, shape: Shape) -> None:
+def test_an_inner_loop_records_arrays(kind: str, shape: Shape) -> None:
     x = np.arange(1.0, 7.0)[: 3 if len(shape or ()) == 1 else 6].reshape(-1, *(shape or ())[1:])
-    same(KINDS[kind](shape).program(), **squares([17] * 4, x))
+    run_native_and_compare(KINDS[kind](shape).program(), **squares([17] * 4, x))
 
 
-@pytest.mark.parametrize("kind", ["counted", "waits"])
-def test_no_iterations_give_no_rows(kind: str) -> None:
-    assert same(KINDS[kind]().program(), **squares([]))["y0"].shape == (0, 0)
+@pytest.mark.parametrize("kind", ["counted", "condition"])
+def test_no_outer_iterations_give_no_rows(kind: str) -> None:
+    assert run_native_and_compare(KINDS[kind]().program(), **squares([]))["y0"].shape == (0, 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("counts", [(2, 3), (3, 2), (0, 1), (1, 0), (4, 4, 4, 5), (9, 9, 1000)])
-def test_rows_that_differ_in_number(kind: str, counts: Sequence[int]) -> None:
-    """Both ways say the same."""
+def test_different_numbers_of_inner_rows_are_an_error(kind: str, counts: Sequence[int]) -> None:
+    """Check that the native and the standard loop report the same error."""
     program = KINDS[kind]().program()
-    said = []
+    findings = []
     for where in (REQUIRED, STANDARD):
         with pytest.raises(RecordShapeError) as error:
             Session(program, where).run(feeds(program, **squares(counts)))
-        said.append(error.value.findings)
-    assert said[0] == said[1]
+        findings.append(error.value.findings)
+    assert findings[0] == findings[1]
 
 
-def test_rows_in_rows() -> None:
-    """A loop that records what one inside of it has recorded."""
+def test_rows_of_three_nested_loops() -> None:
+    """Run three nested loops, in which each loop records the rows of the loop inside."""
     s = Sketch()
-    rows = s.given("int64", (2,), "rows")
+    rows = s.input("int64", (2,), "rows")
     deep = s.inside.body()
     deepest = deep.body()
     j, go = deep.new("int64", (), "j"), deep.new("bool", (), "go")
-    k, goes = deepest.new("int64", (), "k"), deepest.new("bool", (), "goes")
+    k, deepest_go = deepest.new("int64", (), "k"), deepest.new("bool", (), "goes")
     number = deepest.op("Add", deepest.op("Mul", j, s.b.constant(np.array(10))), k)
     lines, table = deep.new("int64", ("b",), "lines"), s.inside.new("int64", ("a", "b"), "table")
     counts = [s.b.op("Gather", rows, s.b.constant(np.array(place)), axis=0) for place in (0, 1)]
     ops, inner = tuple(deepest.ops), (Recorded(number, lines),)
-    deep.append(Loop("A.h", counts[1], None, k, goes, None, (), inner, ops))
+    deep.append(Loop("A.h", counts[1], None, k, deepest_go, None, (), inner, ops))
     outer = (Recorded(lines, table),)
     s.inside.append(Loop("A.g", counts[0], None, j, go, None, (), outer, tuple(deep.ops)))
     program = s.program(s.record(table, "time"))
-    for given in ([3, 4], [1, 1], [0, 4], [3, 0], [100, 70]):
-        same(program, rows=np.array(given))
+    for row_counts in ([3, 4], [1, 1], [0, 4], [3, 0], [100, 70]):
+        run_native_and_compare(program, rows=np.array(row_counts))
 
 
-def test_rows_are_counted_anew_each_time() -> None:
-    """What one iteration has recorded is no part of what the next one has."""
-    same(Rows().program(), **squares([0, 0, 0]))
+def test_inner_rows_start_empty_in_each_outer_iteration() -> None:
+    """Check that an inner loop starts without the rows of the previous outer iteration."""
+    run_native_and_compare(Rows().program(), **squares([0, 0, 0]))
     rows = Rows()
     total = rows.sketch.inside.op("Identity", rows.rows)
-    same(rows.program(rows.stack, total), **squares([5, 5]))
+    run_native_and_compare(rows.program(rows.stack, total), **squares([5, 5]))
 
 
-def test_what_is_recorded_takes_no_memory_that_stays() -> None:
+def test_recorded_rows_leak_no_memory() -> None:
     program = Rows().program()
     session = Session(program, REQUIRED)
     good, bad = (feeds(program, **squares(counts)) for counts in ([9000] * 4, [9000] * 3 + [9001]))
@@ -222,9 +224,9 @@ def test_what_is_recorded_takes_no_memory_that_stays() -> None:
 
 
 def test_single_numbers_have_the_functions_of_the_system() -> None:
-    """Rows that are only given on are no arrays that are computed with."""
+    """Check that recorded rows of single numbers do not make the loop use vectorized functions."""
     s = Sketch()
-    count, x = s.given("int64", (), "count"), s.given("float64", (5,), "x")
+    count, x = s.input("int64", (), "count"), s.input("float64", (5,), "x")
     number = s.scan(x)
     inner = s.inside.body()
     j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
@@ -234,14 +236,14 @@ def test_single_numbers_have_the_functions_of_the_system() -> None:
     s.inside.append(Loop("A.g", count, None, j, go, None, (), (Recorded(rows[0], stack),), ops))
     five = s.b.constant(np.array(5))
     program = s.program(s.record(stack, "time"), trip_count=five)
-    same(program, count=20, x=np.random.default_rng(3).standard_normal(5))
+    run_native_and_compare(program, count=20, x=np.random.default_rng(3).standard_normal(5))
 
 
 # --- models over time -----------------------------------------------------------------------------
 
 
 def counting(count: str) -> dict[str, Any]:
-    """Squares of so many numbers in each step, and the first of them."""
+    """Return a model over time whose loop records `count` squares in each step."""
     body = {
         "metadata": {"inputs": ["i", "go", "z"], "outputs": ["goes_on", "more", "square"]},
         "nodes": {
@@ -275,18 +277,18 @@ def counting(count: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("count", ["5", "3 + (k > 10)", "k % 3", "0 * k", "1 + (k > 1) + (k > 30)"])
-def test_rows_over_time(count: str) -> None:
-    """Those that differ in number are alike for some steps, or in one only."""
-    made, expected = (
+def test_rows_of_a_model_over_time(count: str) -> None:
+    """Compare native and standard rows whose number changes between steps of a model over time."""
+    results, expected = (
         mdf_loop.compile(counting(count), device="cpu", native=native).run(
             steps=50, dt=0.1, progress=False
         )
         for native in ("require", "off")
     )
-    assert set(made.native.values()) == {"native"}
-    assert list(made) == list(expected)
+    assert set(results.native.values()) == {"native"}
+    assert list(results) == list(expected)
     for name in expected:
-        np.testing.assert_array_equal(made[name], expected[name], strict=True)
-    assert list(made.lengths) == list(expected.lengths)
+        np.testing.assert_array_equal(results[name], expected[name], strict=True)
+    assert list(results.lengths) == list(expected.lengths)
     for name, lengths in expected.lengths.items():
-        np.testing.assert_array_equal(made.lengths[name], lengths)
+        np.testing.assert_array_equal(results.lengths[name], lengths)

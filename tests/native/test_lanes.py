@@ -1,4 +1,4 @@
-"""Lanes: as many as there are, none too."""
+"""Vectorized loops over any number of lanes, also none, in one or several parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.placements import REQUIRED, STANDARD
 
 
 def doubled(shape: Shape) -> Program:
-    """Lanes and a single number, both doubled in each of some iterations."""
+    """Return a loop that doubles an array of lanes and a single number in each iteration."""
     b = Builder()
     x, s, trip = b.new("float64", shape, "x"), b.new("float64", (), "s"), b.new("int64", (), "trip")
     inside = b.body()
@@ -34,8 +34,8 @@ def doubled(shape: Shape) -> Program:
     count = b.new("int64", (), "count")
     ops = tuple(inside.ops)
     b.append(Loop("A.f", trip, None, i, go, None, carried, tuple(rows), ops, count=count))
-    made = [*finals, *(each.stack for each in rows), count]
-    outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(made))
+    output_values = [*finals, *(each.stack for each in rows), count]
+    outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(output_values))
     program = Program("p", tuple(map(Input, (x, s, trip))), tuple(b.ops), outputs)
     return prepare(program, ONNXRUNTIME)
 
@@ -43,14 +43,14 @@ def doubled(shape: Shape) -> Program:
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 15, 31, 32, 33, 1000])
 @pytest.mark.parametrize("known", [True, False])
 def test_any_number_of_lanes(count: int, known: bool) -> None:
-    """Of no lanes single numbers are left."""
+    """Compare native and standard loops for any number of lanes; none leaves only single numbers."""
     program = doubled((count if known else "n",))
-    given = {"x": np.arange(count) - 2.5, "s": np.array(0.75), "trip": np.array(3)}
-    made = Session(program, REQUIRED).run(given)
-    expected = Session(program, STANDARD).run(given)
+    inputs = {"x": np.arange(count) - 2.5, "s": np.array(0.75), "trip": np.array(3)}
+    outputs = Session(program, REQUIRED).run(inputs)
+    expected = Session(program, STANDARD).run(inputs)
     for name, array in expected.items():
-        np.testing.assert_array_equal(made[name], array, strict=True)
-    assert made["y1"] == 6.0
+        np.testing.assert_array_equal(outputs[name], array, strict=True)
+    assert outputs["y1"] == 6.0
 
 
 @pytest.mark.parametrize("count", [1, 7, 95, 96, 97, 1000, 5003])
@@ -59,20 +59,20 @@ def test_any_number_of_lanes(count: int, known: bool) -> None:
 def test_parts_have_the_same_bits(
     count: int, known: bool, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many parts there are, and whoever computes them."""
+    """Check that the bits depend on neither the number of parts nor the number of threads."""
     program = doubled((count if known else "n",))
-    given = {"x": np.arange(count) / 3, "s": np.array(0.75), "trip": np.array(5)}
-    expected = Session(program, REQUIRED).run(given)
+    inputs = {"x": np.arange(count) / 3, "s": np.array(0.75), "trip": np.array(5)}
+    expected = Session(program, REQUIRED).run(inputs)
     monkeypatch.setattr(lanes, "PART", 1)
     monkeypatch.setattr(session, "THREADS", threads)
-    apart = Session(program, REQUIRED)
+    in_parts = Session(program, REQUIRED)
     for _ in range(20):
-        made = apart.run(given)
+        outputs = in_parts.run(inputs)
         for name, array in expected.items():
-            np.testing.assert_array_equal(made[name], array, strict=True)
+            np.testing.assert_array_equal(outputs[name], array, strict=True)
 
 
-def test_there_are_as_many_parts_as_there_is_work_for() -> None:
+def test_the_number_of_parts_grows_with_the_work() -> None:
     form = form_of(next(op for op in doubled(("n",)).ops if isinstance(op, Loop)), {})
     kernel = kernel_of(form)
     assert kernel.shares is not None
@@ -104,10 +104,10 @@ def test_a_failure_of_any_part_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> 
     carried, ops = (Carried(k, enter, leave, final),), tuple(inside.ops)
     b.append(Loop("A.f", trip, None, i, go, None, carried, (), ops))
     program = Program("p", tuple(map(Input, (k, trip))), tuple(b.ops), (Output("y", final),))
-    apart = Session(prepare(program, ONNXRUNTIME), REQUIRED)
-    given = {"k": np.full(900, 100), "trip": np.array(3)}
-    assert (apart.run(given)["y"] == 97).all()
-    given["k"][613] = 1
+    in_parts = Session(prepare(program, ONNXRUNTIME), REQUIRED)
+    inputs = {"k": np.full(900, 100), "trip": np.array(3)}
+    assert (in_parts.run(inputs)["y"] == 97).all()
+    inputs["k"][613] = 1
     with pytest.raises(RunError, match="divided by zero") as caught:
-        apart.run(given)
+        in_parts.run(inputs)
     assert caught.value.findings[0].where == "$.here"

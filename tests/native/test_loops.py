@@ -1,4 +1,4 @@
-"""Random native loops give what standard ones give, and what they mean."""
+"""Random native loops: the results equal those of standard loops and of the interpreter."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from tests.strategies.native_steps import native_steps
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 TRAP = "onnx::Identity cannot be computed of what it was given"
-"""What ONNX Runtime says where a loop gives on what was cast there and back outside of it."""
+"""Error of ONNX Runtime for a loop that returns an array cast there and back outside of the loop."""
 
 DIVIDED = "a whole number was divided by zero"
-"""Where numpy gives 0."""
+"""Error of a native integer division by zero, for which NumPy returns 0."""
 
 REFUSED = ("that runtimes compute differently", "that cannot be computed")
-"""Why steps that are drawn may be standard: seldom."""
+"""Parts of the rare reasons why a random loop in steps is standard."""
 
-Made = dict[str, np.ndarray] | str
+OutputsOrError = dict[str, np.ndarray] | str
 random = settings(
     max_examples=times(30, 12_500),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
-def ready(case: Case) -> Program:
+def prepared_program(case: Case) -> Program:
     assert check(case.program) == ()
     return prepare(case.program, ONNXRUNTIME)
 
@@ -51,28 +51,28 @@ def feeds(program: Program, case: Case) -> Mapping[str, Any]:
     return {entry.value.name: case.arrays[entry.value.name] for entry in program.inputs}
 
 
-def loaded(program: Program, case: Case, placement: Placement) -> Session:
-    """The program, ready; its kernels check their accesses if the case wants that."""
+def open_session(program: Program, case: Case, placement: Placement) -> Session:
+    """Return a session of the program; its kernels check their accesses if `case.checked` is set."""
     with kernels_checked(case.checked):
         return Session(program, placement)
 
 
-def run(program: Program, case: Case, placement: Placement) -> Made:
-    """The outputs, or the sentence of the error; no kernel leaves its arrays."""
+def run(program: Program, case: Case, placement: Placement) -> OutputsOrError:
+    """Return the outputs or the error message, after a check that no access was out of bounds."""
     try:
-        session = loaded(program, case, placement)
+        session = open_session(program, case, placement)
     except RunError:  # ONNX Runtime divides constants by zero when it loads them
         assert placement is STANDARD
-        return meant(program, case)
+        return interpreted(program, case)
     try:
         return session.run(feeds(program, case))
     except (RunError, RecordShapeError) as error:
         what = error.findings[0].what
         assert FAULT not in what, what
-        return meant(program, case) if what == TRAP else what
+        return interpreted(program, case) if what == TRAP else what
 
 
-def meant(program: Program, case: Case) -> Made:
+def interpreted(program: Program, case: Case) -> OutputsOrError:
     with np.errstate(all="ignore"):
         try:
             return interpret(program, feeds(program, case))
@@ -80,92 +80,92 @@ def meant(program: Program, case: Case) -> Made:
             return error.findings[0].what
 
 
-def agree(made: Made, expected: Made) -> None:
-    """The same bits, or an error: which of several checks fails first is open.
+def assert_equal_bits(outputs: OutputsOrError, expected: OutputsOrError) -> None:
+    """Check that both runs have equal bits or that both failed; the first of several errors may differ.
 
-    No rows are nothing, of whatever extents.
+    Arrays without elements may differ in their extents.
     """
-    if isinstance(made, str) or isinstance(expected, str):
-        assert isinstance(made, str) == isinstance(expected, str), (made, expected)
+    if isinstance(outputs, str) or isinstance(expected, str):
+        assert isinstance(outputs, str) == isinstance(expected, str), (outputs, expected)
         return
-    assert list(made) == list(expected)
+    assert list(outputs) == list(expected)
     for name, array in expected.items():
-        if array.size or made[name].size:
-            assert same_bits(made[name], array), (name, made[name], array)
-        assert made[name].ndim == array.ndim
+        if array.size or outputs[name].size:
+            assert same_bits(outputs[name], array), (name, outputs[name], array)
+        assert outputs[name].ndim == array.ndim
 
 
-def near(made: Made, expected: Made) -> None:
-    assert not isinstance(made, str)
+def assert_close(outputs: OutputsOrError, expected: OutputsOrError) -> None:
+    assert not isinstance(outputs, str)
     assert not isinstance(expected, str)
     for name, array in expected.items():
-        if array.shape[:1] != (0,) or made[name].shape[:1] != (0,):
-            np.testing.assert_allclose(made[name], array, rtol=1e-12, atol=1e-12, strict=True)
+        if array.shape[:1] != (0,) or outputs[name].shape[:1] != (0,):
+            np.testing.assert_allclose(outputs[name], array, rtol=1e-12, atol=1e-12, strict=True)
 
 
 @random
 @given(native_loops(EXACT))
-def test_exact_operations(case: Case) -> None:
-    program = ready(case)
-    agree(run(program, case, REQUIRED), run(program, case, STANDARD))
+def test_exact_operations_equal_the_standard_loop(case: Case) -> None:
+    program = prepared_program(case)
+    assert_equal_bits(run(program, case, REQUIRED), run(program, case, STANDARD))
 
 
 @random
 @given(native_loops(FIXED_BITS))
-def test_what_they_mean(case: Case) -> None:
-    program = ready(case)
-    made = run(program, case, REQUIRED)
-    if made != DIVIDED:
-        agree(made, meant(program, case))
+def test_fixed_bits_equal_the_interpreter(case: Case) -> None:
+    program = prepared_program(case)
+    outputs = run(program, case, REQUIRED)
+    if outputs != DIVIDED:
+        assert_equal_bits(outputs, interpreted(program, case))
 
 
 @random
 @given(native_loops(SINGLE))
-def test_single_numbers(case: Case) -> None:
-    program = ready(case)
-    agree(run(program, case, REQUIRED), run(program, case, STANDARD))
+def test_single_numbers_equal_the_standard_loop(case: Case) -> None:
+    program = prepared_program(case)
+    assert_equal_bits(run(program, case, REQUIRED), run(program, case, STANDARD))
 
 
 @random
 @given(native_loops(SMOOTH))
-def test_functions(case: Case) -> None:
-    program = ready(case)
-    near(run(program, case, REQUIRED), run(program, case, STANDARD))
-    native = loaded(program, case, REQUIRED).native
-    assert all(said == "native" for said in native.values())
+def test_functions_are_close_to_the_standard_loop(case: Case) -> None:
+    program = prepared_program(case)
+    assert_close(run(program, case, REQUIRED), run(program, case, STANDARD))
+    native = open_session(program, case, REQUIRED).native
+    assert all(report == "native" for report in native.values())
     assert len(list(loops(program))) <= len(native)
 
 
 @random
 @given(native_steps())
-def test_steps(case: Case) -> None:
-    program = ready(case)
+def test_loops_in_steps_equal_the_standard_loop(case: Case) -> None:
+    program = prepared_program(case)
     try:
-        loaded(program, case, REQUIRED)
+        open_session(program, case, REQUIRED)
     except UnsupportedError as error:
         reason = error.findings[0].what.partition(": ")[2]
         event(reason)
         assert any(words in reason for words in REFUSED), reason
         return
-    agree(run(program, case, REQUIRED), run(program, case, STANDARD))
+    assert_equal_bits(run(program, case, REQUIRED), run(program, case, STANDARD))
 
 
-UNKNOWN = (
+UNKNOWN_EXTENTS = (
     *REFUSED,
     *("may differ", "known only when it runs", "of what is computed", "may change its shape"),
 )
-"""Why loops with such extents may be standard."""
+"""Parts of the reasons why a random loop with unknown extents is standard."""
 
 
 @random
 @given(native_extents())
-def test_extents_that_are_known_when_it_runs(case: Case) -> None:
-    program = ready(case)
+def test_unknown_extents_equal_the_standard_loop(case: Case) -> None:
+    program = prepared_program(case)
     try:
-        loaded(program, case, REQUIRED)
+        open_session(program, case, REQUIRED)
     except UnsupportedError as error:
         reason = error.findings[0].what.partition(": ")[2]
         event(reason)
-        assert any(words in reason for words in UNKNOWN), reason
+        assert any(words in reason for words in UNKNOWN_EXTENTS), reason
         return
-    agree(run(program, case, REQUIRED), run(program, case, STANDARD))
+    assert_equal_bits(run(program, case, REQUIRED), run(program, case, STANDARD))

@@ -1,4 +1,4 @@
-"""Loops whose members stop each for itself: lanes that take the next member, beside the standard form."""
+"""Per-member early exit: a lane takes the next member when its own has finished."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ SEEDS = times(15, 3000)
 
 
 @pytest.fixture(autouse=True)
-def even_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops are native even if there is little to do."""
+def native_for_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make loops native even if they have little work."""
     monkeypatch.setattr(loop_decisions, "LITTLE", 0.0)
 
 
-def without_reasons(results: mdf_loop.Results) -> mdf_loop.Results:
+def without_native_report(results: mdf_loop.Results) -> mdf_loop.Results:
     results.native = {}
     return results
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("width", [2, 4, 8])
-def test_random_noisy_loops(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_noisy_loops_equal_the_standard_loop(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(machine, "width", lambda: width)
     native = 0
     for seed in range(width, SEEDS, 3):
@@ -42,16 +44,16 @@ def test_random_noisy_loops(width: int, monkeypatch: pytest.MonkeyPatch) -> None
         )
         with kernels_checked(seed % 2 == 0):
             fast = mdf_loop.compile(model, device="cpu")
-            made = unbroken(Case(model, words), fast)
-            native += made.native["A.loop"] == "native"
-            wanted = unbroken(Case(model, words, {"native": "off"}))
-            same_results(made, wanted)
-            same_results(chunked(Case(model, words), seed, fast)[0], wanted)
+            results = unbroken(Case(model, words), fast)
+            native += results.native["A.loop"] == "native"
+            expected = unbroken(Case(model, words, {"native": "off"}))
+            same_results(results, expected)
+            same_results(chunked(Case(model, words), seed, fast)[0], expected)
     assert native > SEEDS / 3 / 2
 
 
-def counting(**given: Any) -> dict[str, Any]:
-    """x goes up by `step` until it is at `last`; a number of all, and one of each."""
+def counting(**inputs: Any) -> dict[str, Any]:
+    """Return a loop that adds `step` to `x` until `x` reaches `last`."""
     return loop_model(
         {"cond": "begins", "v_initial": "(x0, 0, True)", "M": 40},
         {
@@ -59,7 +61,7 @@ def counting(**given: Any) -> dict[str, Any]:
             "k_next": "k + i * 2",
             "odd_next": "not odd",
         },
-        port_values={"x0": 0.0, "step": 1.0, "last": 5.0, "begins": True, **given},
+        port_values={"x0": 0.0, "step": 1.0, "last": 5.0, "begins": True, **inputs},
         carried="x k odd",
         go="x + step < last",
     )
@@ -75,21 +77,21 @@ def test_any_number_of_members(members: int, checked: bool) -> None:
         "begins": rng.random(members) < 0.8,
     }
     with kernels_checked(checked):
-        made = mdf_loop.compile(counting(), device="cpu", native="require").run(sweep=sweep)
-        wanted = mdf_loop.compile(counting(), device="cpu", native="off").run(sweep=sweep)
-    same_results(made, wanted)
+        results = mdf_loop.compile(counting(), device="cpu", native="require").run(sweep=sweep)
+        expected = mdf_loop.compile(counting(), device="cpu", native="off").run(sweep=sweep)
+    same_results(results, expected)
     steps = np.clip(np.maximum(np.ceil(sweep["last"] - sweep["x0"]), 1), 1, 40) * sweep["begins"]
-    assert made.loops["A.loop"].iterations.tolist() == steps.tolist()
-    assert made["r0"].tolist() == (sweep["x0"] + steps).tolist()
-    assert made["r1"].tolist() == (steps * (steps - 1)).tolist()
-    assert made["r2"].tolist() == (steps % 2 == 0).tolist()
+    assert results.loops["A.loop"].iterations.tolist() == steps.tolist()
+    assert results["r0"].tolist() == (sweep["x0"] + steps).tolist()
+    assert results["r1"].tolist() == (steps * (steps - 1)).tolist()
+    assert results["r2"].tolist() == (steps % 2 == 0).tolist()
 
 
-def test_no_member_begins() -> None:
+def test_members_whose_condition_is_false_at_first() -> None:
     compiled = mdf_loop.compile(counting(), device="cpu", native="require")
-    made = compiled.run(sweep={"begins": [False] * 20, "x0": np.arange(20.0)})
-    assert made["r0"].tolist() == list(range(20))
-    assert not made.loops["A.loop"].iterations.any()
+    results = compiled.run(sweep={"begins": [False] * 20, "x0": np.arange(20.0)})
+    assert results["r0"].tolist() == list(range(20))
+    assert not results.loops["A.loop"].iterations.any()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_no_member_begins() -> None:
         ({"x_next": "x + int(8 // x)"}, "", "it has onnx::Size of arrays"),
     ],
 )
-def test_what_is_not_native(body: dict[str, str], recorded: str, why: str) -> None:
+def test_unsupported_loops_are_standard(body: dict[str, str], recorded: str, why: str) -> None:
     model = loop_model(
         {"cond": True, "v_initial": "(1,)"},
         body,
@@ -110,16 +112,16 @@ def test_what_is_not_native(body: dict[str, str], recorded: str, why: str) -> No
     )
     with pytest.raises(UnsupportedError, match=why):
         mdf_loop.compile(model, device="cpu", native="require").run(sweep={"last": [3, 9]})
-    made = mdf_loop.compile(model, device="cpu").run(sweep={"last": [3, 9]})
-    assert made.loops["A.loop"].iterations.shape == (2,)
+    results = mdf_loop.compile(model, device="cpu").run(sweep={"last": [3, 9]})
+    assert results.loops["A.loop"].iterations.shape == (2,)
 
 
-def test_it_can_be_stopped() -> None:
+def test_a_time_limit_stops_an_endless_member() -> None:
     model = counting()
     del model["model"]["graphs"]["graph"]["nodes"]["A"]["functions"]["loop"]["args"]["M"]
     compiled = mdf_loop.compile(model, device="cpu", native="require")
-    # What the limit holds for is the loop, not making its kernel.
+    # The first run compiles the kernel, so that the time limit of the next run covers only the loop.
     compiled.run(sweep={"last": [3.0, 5.0, 7.0]})
-    made = compiled.run(sweep={"last": [3.0, np.inf, 7.0]}, time_limit=1)
-    assert made["r0"][[0, 2]].tolist() == [3.0, 7.0]
-    assert made.loops["A.loop"].iterations[1] > 1000
+    results = compiled.run(sweep={"last": [3.0, np.inf, 7.0]}, time_limit=1)
+    assert results["r0"][[0, 2]].tolist() == [3.0, 7.0]
+    assert results.loops["A.loop"].iterations[1] > 1000

@@ -1,4 +1,4 @@
-"""Native loops as operators of ONNX Runtime: nothing crashes, waits or stays behind."""
+"""Native loops as operators of ONNX Runtime: shape errors, stopping, threads and memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MB = 1 << 20
 
 
 def adding(shape: Shape = ("n",), by: float = 1.0, *, endless: bool = False) -> Program:
-    """`x + by`, `trip` times; or as long as `x[...] < 0.5` holds for a number that never changes."""
+    """Return a loop that adds `by` to `x` `trip` times, or endlessly while the input `f` is true."""
     b = Builder()
     x, trip, flag = b.new("float64", shape, "x"), b.new("int64", (), "trip"), b.new("bool", (), "f")
     inside = b.body()
@@ -59,13 +59,13 @@ def adding(shape: Shape = ("n",), by: float = 1.0, *, endless: bool = False) -> 
             where="$.loop",
         )
     )
-    return whole(b, [x, trip, flag], final)
+    return prepared_program(b, [x, trip, flag], final)
 
 
 def scanning(rows: Shape) -> Program:
-    """The last of `trip` rows."""
+    """Return a loop whose final value is the last of `trip` scanned rows."""
     b = Builder()
-    given, trip = b.new("float64", rows, "rows"), b.new("int64", (), "trip")
+    all_rows, trip = b.new("float64", rows, "rows"), b.new("int64", (), "trip")
     x = b.new("float64", (rows or ())[1:], "x")
     inside = b.body()
     i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
@@ -73,25 +73,25 @@ def scanning(rows: Shape) -> Program:
     leave = inside.op("Add", inside.op("Mul", enter, b.constant(np.array(0.0))), row)
     final = b.new("float64", x.shape, "final")
     carried, ops = (Carried(x, enter, leave, final),), tuple(inside.ops)
-    b.append(Loop("A.f", trip, None, i, go, None, carried, (), ops, (Scanned(given, row),)))
-    return whole(b, [given, trip, x], final)
+    b.append(Loop("A.f", trip, None, i, go, None, carried, (), ops, (Scanned(all_rows, row),)))
+    return prepared_program(b, [all_rows, trip, x], final)
 
 
-def whole(b: Builder, inputs: list[Value], final: Value) -> Program:
+def prepared_program(b: Builder, inputs: list[Value], final: Value) -> Program:
     raw = Program("p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", final),))
     return prepare(raw, ONNXRUNTIME)
 
 
-def feeds(program: Program, **given: object) -> dict[str, np.ndarray]:
-    plain = {"x": np.zeros(3), "trip": 2, "f": True, **given}
+def feeds(program: Program, **arrays: object) -> dict[str, np.ndarray]:
+    plain = {"x": np.zeros(3), "trip": 2, "f": True, **arrays}
     return {e.value.name: np.asarray(plain[e.value.name]) for e in program.inputs}
 
 
-# --- arrays of another shape ----------------------------------------------------------------------
+# --- arrays of wrong shapes -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("program", "given"),
+    ("program", "arrays"),
     [
         (adding((3,)), {"x": np.zeros(2)}),
         (adding((3,)), {"x": np.zeros(1)}),
@@ -104,18 +104,20 @@ def feeds(program: Program, **given: object) -> dict[str, np.ndarray]:
         (scanning(("t", "n")), {"rows": np.zeros((2, 2, 2)), "x": np.zeros(2)}),
     ],
 )
-def test_another_shape_than_declared(program: Program, given: dict[str, np.ndarray]) -> None:
+def test_arrays_of_an_undeclared_shape_are_refused(
+    program: Program, arrays: dict[str, np.ndarray]
+) -> None:
     session = Session(program, REQUIRED)
     with pytest.raises(LoopError):
-        session.run(feeds(program, **given))
+        session.run(feeds(program, **arrays))
 
 
 @pytest.mark.parametrize("rows", [(4,), (4, 3), ("t", "n")])
 @pytest.mark.parametrize("trip", [0, 3, 4, 5, 100, LONG])
-def test_as_many_rows_as_there_are(rows: Shape, trip: int) -> None:
+def test_more_iterations_than_rows_are_an_error(rows: Shape, trip: int) -> None:
     program = scanning(rows)
     shape = (4, 3)[: len(rows or ())]
-    given = feeds(
+    inputs = feeds(
         program,
         rows=np.arange(12.0)[: np.prod(shape)].reshape(shape),
         trip=trip,
@@ -124,53 +126,55 @@ def test_as_many_rows_as_there_are(rows: Shape, trip: int) -> None:
     native, standard = Session(program, REQUIRED), Session(program, STANDARD)
     if trip > 4:
         with pytest.raises(RunError, match="the loop has more iterations than 'rows' has rows"):
-            native.run(given)
+            native.run(inputs)
         with pytest.raises(LoopError):
-            standard.run(given)
+            standard.run(inputs)
     else:
-        np.testing.assert_array_equal(native.run(given)["y"], standard.run(given)["y"], strict=True)
+        np.testing.assert_array_equal(
+            native.run(inputs)["y"], standard.run(inputs)["y"], strict=True
+        )
 
 
 @pytest.mark.parametrize("trip", [-1, -(2**63)])
-def test_a_trip_count_below_zero(trip: int) -> None:
+def test_a_negative_trip_count_runs_no_iteration(trip: int) -> None:
     program = adding()
-    given = feeds(program, x=np.array([1.0, 2.0]), trip=trip)
-    np.testing.assert_array_equal(Session(program, REQUIRED).run(given)["y"], given["x"])
+    inputs = feeds(program, x=np.array([1.0, 2.0]), trip=trip)
+    np.testing.assert_array_equal(Session(program, REQUIRED).run(inputs)["y"], inputs["x"])
 
 
 # --- stopping -------------------------------------------------------------------------------------
 
 
-def seconds_to_stop(session: Session, given: dict[str, np.ndarray]) -> float:
-    """From the word that a run is to end to its end."""
-    asked = [0.0]
+def seconds_to_stop(session: Session, inputs: dict[str, np.ndarray]) -> float:
+    """Return the seconds between the request to stop a run and its end."""
+    request_time = [0.0]
 
     def ask() -> None:
-        asked[0] = time.monotonic()
+        request_time[0] = time.monotonic()
         stopping.ask(StopReason.INTERRUPTED)
 
     with Stopping() as stopping:
         timer = threading.Timer(0.02, ask)
         timer.start()
         with pytest.raises(Stopped):
-            session.run(given, stopping)
+            session.run(inputs, stopping)
         ended = time.monotonic()
         timer.join()
-    return ended - asked[0]
+    return ended - request_time[0]
 
 
 @pytest.mark.parametrize("endless", [False, True])
 @pytest.mark.parametrize("lanes", [(), (1000,), (100_003,)])
-def test_it_is_stopped(endless: bool, lanes: tuple[int, ...]) -> None:
-    """At once; one of three times, for the machine may have other things to do."""
+def test_a_long_run_stops_on_request(endless: bool, lanes: tuple[int, ...]) -> None:
+    """Check that a run stops within 0.2 s; one of three attempts suffices on a busy machine."""
     program = adding(lanes, endless=endless)
     session = Session(program, REQUIRED)
-    given = feeds(program, x=np.zeros(lanes), trip=LONG)
-    assert any(seconds_to_stop(session, given) < 0.2 for _ in range(3))
+    inputs = feeds(program, x=np.zeros(lanes), trip=LONG)
+    assert any(seconds_to_stop(session, inputs) < 0.2 for _ in range(3))
     assert session.run(feeds(program, x=np.zeros(lanes), trip=2, f=False)) is not None
 
 
-def test_only_the_one_that_is_asked_stops() -> None:
+def test_a_stop_request_ends_only_its_own_run() -> None:
     program = adding()
     session = Session(program, REQUIRED)
     with ThreadPoolExecutor(2) as pool, Stopping() as first, Stopping() as second:
@@ -184,7 +188,7 @@ def test_only_the_one_that_is_asked_stops() -> None:
         np.testing.assert_array_equal(runs[1].result()["y"], np.full(3, 2e7))
 
 
-# --- many at once ---------------------------------------------------------------------------------
+# --- threads --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -193,8 +197,8 @@ def test_threads_compile_and_run() -> None:
         program = adding(by=float(number))
         session = Session(program, REQUIRED)
         for trip in range(5):
-            made = session.run(feeds(program, trip=trip))["y"]
-            np.testing.assert_array_equal(made, np.full(3, float(number * trip)))
+            y = session.run(feeds(program, trip=trip))["y"]
+            np.testing.assert_array_equal(y, np.full(3, float(number * trip)))
 
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(one, [*range(40), *range(40)]):
@@ -208,15 +212,15 @@ def test_threads_run_one_session() -> None:
 
     def one(trip: int) -> None:
         lanes = trip % 50
-        made = session.run(feeds(program, x=np.full(lanes, 0.5), trip=trip))["y"]
-        np.testing.assert_array_equal(made, np.full(lanes, trip + 0.5))
+        y = session.run(feeds(program, x=np.full(lanes, 0.5), trip=trip))["y"]
+        np.testing.assert_array_equal(y, np.full(lanes, trip + 0.5))
 
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(one, range(500)):
             pass
 
 
-# --- nothing stays --------------------------------------------------------------------------------
+# --- memory leaks ---------------------------------------------------------------------------------
 
 
 def open_and_close(number: float) -> None:
@@ -226,7 +230,7 @@ def open_and_close(number: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_sessions_leave_nothing() -> None:
+def test_sessions_leak_no_memory() -> None:
     for _ in range(50):
         open_and_close(1.0)
     gc.collect()
@@ -240,8 +244,11 @@ def test_sessions_leave_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_code_leaves_little() -> None:
-    """The last 256 texts keep their code, 90 kB each; llvmlite keeps 2 to 4 kB of each compilation."""
+def test_the_memory_of_compiled_code_is_bounded() -> None:
+    """Bound the memory of compiled code.
+
+    The cache holds the code of the last 256 texts, 90 kB each. llvmlite keeps 2 to 4 kB per compilation.
+    """
     for number in range(10):
         open_and_close(float(number))
     gc.collect()
@@ -253,8 +260,8 @@ def test_code_leaves_little() -> None:
     assert len(operator._RELEASED) <= 1
 
 
-def test_code_that_is_dropped_leaves_next_to_nothing() -> None:
-    """llvmlite kept 50 kB of each compilation."""
+def test_released_code_frees_its_memory() -> None:
+    """Check for a leak of compiled code; llvmlite used to keep 50 kB of each compilation."""
     count = 60
     for number in range(2 * count):
         if number == count:
@@ -265,7 +272,7 @@ def test_code_that_is_dropped_leaves_next_to_nothing() -> None:
     assert resident() - before < count * 10_000
 
 
-def test_a_session_that_fails_to_open_leaves_nothing() -> None:
+def test_a_session_that_fails_to_open_leaks_no_operator() -> None:
     gc.collect()
     program = adding()
     with pytest.raises(LoopError):

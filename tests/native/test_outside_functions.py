@@ -1,4 +1,4 @@
-"""Functions outside of native loops with arrays: the numbers do not depend on where in an array a member is."""
+"""Functions hoisted out of native loops: the results do not depend on the position of a member in a block."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_no_function_depends_on_the_block(expression: str, precision: str) -> No
 
 
 def loop_node(step: str) -> dict[str, Any]:
-    """Return a model of one evaluation with a loop, functions before it and after it."""
+    """Return a model of one evaluation with a loop, and functions before and after the loop."""
     body = {
         "step": {
             "metadata": {"inputs": ["i", "go", "v"], "outputs": ["go", "v_next"]},
@@ -109,11 +109,11 @@ def test_members_of_one_evaluation_do_not_depend_on_their_block(step: str) -> No
     assert_independent_of_blocks(mdf_loop.compile(loop_node(step)))
 
 
-# --- what is chosen -------------------------------------------------------------------------------
+# --- choice of form -------------------------------------------------------------------------------
 
 
-def test_short_and_long_runs_have_the_same_form() -> None:
-    """A loop without functions whose hoisted function is its own is never left standard for being short."""
+def test_short_and_long_runs_are_both_native() -> None:
+    """Check that a loop with a hoisted function is native even if the run is short."""
     node = {
         "parameters": {
             "tau": {"value": 2.0},
@@ -132,16 +132,16 @@ def test_short_and_long_runs_have_the_same_form() -> None:
 
 
 def hoisted(shape: tuple[int, ...], *, inside: str = "$.loop.body") -> Program:
-    """Return a loop that adds `Exp(x)`, which stands before it; `inside` is where that was written."""
+    """Return a loop that adds the hoisted `Exp(x)`; `inside` is the source location of `Exp`."""
     s = Sketch()
-    x, start = s.given("float64", shape, "x"), s.given("float64", shape, "start")
+    x, start = s.input("float64", shape, "x"), s.input("float64", shape, "start")
     with s.b.at(inside):
         e = s.b.op("Exp", x)
     return s.program(s.carry(start, lambda v: s.inside.op("Add", v, e)), where="$.loop")
 
 
 def loops_and_functions(program: Program, **more: Any) -> tuple[int, int]:
-    """Return the number of native loops, with those of functions, and of functions that are left."""
+    """Return the number of native loops, and the number of functions outside of them."""
     natives = natives_of(program, "require", **more)
     left = [op for op in natives.program.ops if isinstance(op, Op) and op.op_type == "Exp"]
     return len(natives.loops), len(left)
@@ -156,15 +156,17 @@ def test_a_hoisted_function_becomes_a_loop() -> None:
     assert natives.said == {"A.f": "native"}
 
 
-def test_what_stays_as_it_is() -> None:
+def test_scalar_and_unrelated_functions_stay_outside_of_loops() -> None:
     single = hoisted(())
-    assert loops_and_functions(single) == (1, 1), "single numbers have the system's functions"
-    assert loops_and_functions(hoisted((5,), inside="$.other")) == (1, 1), "it was never inside"
+    assert loops_and_functions(single) == (1, 1), "scalar functions stay outside of loops"
+    assert loops_and_functions(hoisted((5,), inside="$.other")) == (1, 1), (
+        "the function was not hoisted from the loop"
+    )
     program = hoisted((5,))
     assert natives_of(program, "off").program is program
 
 
-def test_a_part_is_judged_by_the_whole() -> None:
+def test_a_part_of_a_program_follows_the_whole_program() -> None:
     whole = hoisted((5,))
     straight = Program("p", whole.inputs[:1], whole.ops[:-1], ())
     assert outside_of(straight).functions
@@ -178,11 +180,13 @@ def test_a_part_is_judged_by_the_whole() -> None:
 def test_functions_as_loops_keep_shapes_and_dtypes(shape: tuple[int, ...]) -> None:
     """Functions of arrays and of single numbers, with operands that are broadcast."""
     s = Sketch()
-    x, start = s.given("float64", shape, "x"), s.given("float64", (7,), "start")
+    x, start = s.input("float64", shape, "x"), s.input("float64", (7,), "start")
     narrow = s.b.op("Cast", x, to=1)
     with s.b.at("$.loop.body"):
-        made = [s.b.op("Tanh", narrow), s.b.op("Pow", s.b.op("Abs", x), s.b.constant([1.5]))]
-    program = s.program(s.carry(start, lambda v: s.inside.op("Add", v, v)), *made, where="$.loop")
+        functions = [s.b.op("Tanh", narrow), s.b.op("Pow", s.b.op("Abs", x), s.b.constant([1.5]))]
+    program = s.program(
+        s.carry(start, lambda v: s.inside.op("Add", v, v)), *functions, where="$.loop"
+    )
     feeds = {"x": np.linspace(-1, 1, int(np.prod(shape))).reshape(shape), "start": np.ones(7)}
     results = Session(program, REQUIRED).run(feeds)
     expected = np.tanh(feeds["x"].astype(np.float32)), abs(feeds["x"]) ** np.array([1.5])
@@ -219,7 +223,7 @@ def test_the_first_evaluation_has_the_functions_of_the_loop_over_the_others(name
             np.testing.assert_array_equal(np.asarray(members[output])[member], alone[output])
 
 
-def test_numbers_that_stay_the_same_are_the_same_in_the_first_row() -> None:
+def test_constant_functions_are_equal_in_the_first_and_later_rows() -> None:
     node = {
         "parameters": {
             "s": {"default_initial_value": [0.5, 1.0], "value": "0.5 * s"},

@@ -1,4 +1,4 @@
-"""Products of matrices in native loops: the bits depend on the terms alone, not on shapes or spelling."""
+"""Products of matrices in native loops: the bits depend on neither shapes nor spelling."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PRODUCTS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [7, 20, 150])
-def test_members_have_the_products_of_runs_of_their_own(n: int) -> None:
+def test_products_of_a_member_equal_those_of_a_single_run(n: int) -> None:
     compiled = over_time(n, **{f"o{k}": text for k, text in enumerate(PRODUCTS)})
     inputs = {"U": np.random.default_rng(0).normal(size=(n, n))}
     values = [0.1, 0.25, 0.5, 0.75, 1.0]
@@ -66,7 +66,7 @@ def test_members_have_the_products_of_runs_of_their_own(n: int) -> None:
 
 
 @pytest.mark.parametrize("native", ["off", "require"])
-def test_products_of_two_vectors_are_sums_in_one_order(native: str) -> None:
+def test_dot_products_have_the_summation_order_of_sums(native: str) -> None:
     rng = np.random.default_rng(1)
     node = {
         "parameters": {

@@ -1,4 +1,4 @@
-"""Operands that are the same value: machine code reads each of them as its position in the operation asks."""
+"""Operations that read one value as several operands, for example as the data and as the indices."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ CALLS = [
 ]
 
 
-def in_a_loop(call: SameOperands) -> Program:
-    """Return a loop of three iterations that records what a call gives, or its shape and sum."""
+def loop_of_call(call: SameOperands) -> Program:
+    """Return a loop of three iterations that records the outputs of a call, or their shapes and sums."""
     sketch, shape = Sketch(), call.shared.shape
-    rows = sketch.given(str(call.shared.dtype), (3, *shape))
+    rows = sketch.input(str(call.shared.dtype), (3, *shape))
     b = sketch.inside
     stacks = []
     for output in call.call(b, sketch.scan(rows, shape)):
@@ -53,13 +53,13 @@ def in_a_loop(call: SameOperands) -> Program:
 
 
 def assert_as_standard(call: SameOperands) -> None:
-    """Check that machine code gives what the standard loop gives, or is refused."""
+    """Check that the native loop equals the standard loop, unless it is unsupported."""
     arrays = {"x": np.stack([call.shared] * 3)}
     try:
-        program = in_a_loop(call)
+        program = loop_of_call(call)
         expected = Session(program, STANDARD).run(arrays)
     except LoopError:
-        return  # operands that only the reference takes
+        return  # only the interpreter supports these operands
     try:
         with kernels_checked():
             results = Session(program, REQUIRED).run(arrays)
@@ -72,10 +72,10 @@ def assert_as_standard(call: SameOperands) -> None:
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.op_type}{call.arrays[0].tolist()}")
-def test_an_operand_that_is_also_its_own_positions(call: SameOperands) -> None:
-    wanted = interpret(in_a_loop(call), arrays := {"x": np.stack([call.shared] * 3)})
-    standard = Session(in_a_loop(call), STANDARD).run(arrays)
-    for name, array in wanted.items():
+def test_one_value_as_data_and_as_indices(call: SameOperands) -> None:
+    expected = interpret(loop_of_call(call), arrays := {"x": np.stack([call.shared] * 3)})
+    standard = Session(loop_of_call(call), STANDARD).run(arrays)
+    for name, array in expected.items():
         np.testing.assert_array_equal(standard[name], array, strict=True)
     assert_as_standard(call)
 
@@ -83,16 +83,14 @@ def test_an_operand_that_is_also_its_own_positions(call: SameOperands) -> None:
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("op_type", some(OPERATORS, 4))
-def test_every_operator_with_the_same_value_at_several_positions(op_type: str) -> None:
+def test_every_operator_with_one_value_as_several_operands(op_type: str) -> None:
     for dtype in ("float64", "int64", "bool"):
         for call in sample_calls(op_type, dtype):
             assert_as_standard(call)
 
 
 @pytest.mark.parametrize(("op_type", "array"), [("Compress", MASK), ("Tile", I(2))])
-def test_positions_are_unknown_where_the_moved_array_holds_them(
-    op_type: str, array: np.ndarray
-) -> None:
+def test_indices_equal_to_the_moved_array_are_not_constant(op_type: str, array: np.ndarray) -> None:
     x, y = Value("x", str(array.dtype), array.shape), Value("y", str(array.dtype), ("n",))
     op = Op(op_type, (x, x), (y,))
     assert not says_places(op, lambda _: None)
@@ -100,7 +98,7 @@ def test_positions_are_unknown_where_the_moved_array_holds_them(
         places_of(op, lambda _: array.shape, lambda _: None)
 
 
-def test_an_array_that_is_its_own_mask_in_a_model_over_time() -> None:
+def test_an_array_masked_by_itself_in_a_model_over_time() -> None:
     node = {
         "parameters": {
             "x": {"default_initial_value": [False, True, False], "value": "numpy.logical_not(x)"}
@@ -123,4 +121,4 @@ def test_an_array_that_is_its_own_mask_in_a_model_over_time() -> None:
 )
 def test_operands_whose_shapes_do_not_fit_have_no_machine_code(call: SameOperands) -> None:
     with pytest.raises(UnsupportedError, match="operands whose shapes do not fit"):
-        Session(in_a_loop(call), REQUIRED)
+        Session(loop_of_call(call), REQUIRED)

@@ -1,4 +1,4 @@
-"""Loops in steps: arrays in memory, read by each other."""
+"""Native loops that compute whole arrays in steps: carried arrays may read each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Step = Callable[[Builder, list[Value]], list[Value]]
 
 
 def carried_by(step: Step, *shapes: tuple[int, ...]) -> Program:
-    """Three iterations over arrays of these shapes."""
+    """Return a loop of three iterations that carries arrays of these shapes."""
     b = Builder()
     inputs = [b.new("float64", shape, f"x{k}") for k, shape in enumerate(shapes)]
     inside = b.body()
@@ -32,23 +32,23 @@ def carried_by(step: Step, *shapes: tuple[int, ...]) -> Program:
     return prepare(Program("p", tuple(map(Input, inputs)), tuple(b.ops), outputs), ONNXRUNTIME)
 
 
-def whole(b: Builder, *numbers: int) -> Value:
+def integers(b: Builder, *numbers: int) -> Value:
     return b.constant(np.array(numbers))
 
 
-def part_of_another(b: Builder, values: list[Value]) -> list[Value]:
+def first_half_of_another(b: Builder, values: list[Value]) -> list[Value]:
     a, _ = values
-    return [b.op("Add", a, a), b.op("Slice", a, whole(b, 0), whole(b, 2))]
+    return [b.op("Add", a, a), b.op("Slice", a, integers(b, 0), integers(b, 2))]
 
 
-def end_of_another(b: Builder, values: list[Value]) -> list[Value]:
+def second_half_of_another(b: Builder, values: list[Value]) -> list[Value]:
     a, _ = values
-    return [b.op("Add", a, a), b.op("Slice", a, whole(b, 2), whole(b, 4))]
+    return [b.op("Add", a, a), b.op("Slice", a, integers(b, 2), integers(b, 4))]
 
 
 def shape_of_another(b: Builder, values: list[Value]) -> list[Value]:
     a, c = values
-    return [b.op("Reshape", c, whole(b, 4)), b.op("Reshape", a, whole(b, 2, 2))]
+    return [b.op("Reshape", c, integers(b, 4)), b.op("Reshape", a, integers(b, 2, 2))]
 
 
 def row_of_another(b: Builder, values: list[Value]) -> list[Value]:
@@ -57,12 +57,12 @@ def row_of_another(b: Builder, values: list[Value]) -> list[Value]:
     return [b.op("Transpose", a, perm=(1, 0)), row]
 
 
-def moved_along(b: Builder, values: list[Value]) -> list[Value]:
-    """A delay line: the newest in front."""
+def shifted(b: Builder, values: list[Value]) -> list[Value]:
+    """Shift a delay line by one element and insert the newest element at the front."""
     (a,) = values
     newest = b.op("ReduceMax", a, axes=(0,), keepdims=1)
-    kept = b.op("Slice", a, whole(b, 0), whole(b, 3))
-    return [b.op("Concat", b.op("Mul", newest, b.constant(np.array(0.5))), kept, axis=0)]
+    older = b.op("Slice", a, integers(b, 0), integers(b, 3))
+    return [b.op("Concat", b.op("Mul", newest, b.constant(np.array(0.5))), older, axis=0)]
 
 
 def lower_part(b: Builder, values: list[Value]) -> list[Value]:
@@ -70,40 +70,46 @@ def lower_part(b: Builder, values: list[Value]) -> list[Value]:
     return [b.op("Trilu", a, upper=0)]
 
 
-def framed(b: Builder, values: list[Value]) -> list[Value]:
+def zero_border(b: Builder, values: list[Value]) -> list[Value]:
     (a,) = values
-    less = b.op("Slice", a, whole(b, 1, 1), whole(b, -1, -1))
-    return [b.op("Pad", less, whole(b, 1, 1, 1, 1))]
+    less = b.op("Slice", a, integers(b, 1, 1), integers(b, -1, -1))
+    return [b.op("Pad", less, integers(b, 1, 1, 1, 1))]
 
 
-def nothing(b: Builder, values: list[Value]) -> list[Value]:
+def unchanged(b: Builder, values: list[Value]) -> list[Value]:
     (a,) = values
     return [b.op("Trilu", a, b.constant(np.array(9)))]
 
 
 STEPS = [
-    *((step, shape) for step in (lower_part, framed, nothing) for shape in ((3, 3), (70, 70))),
-    (part_of_another, (4,), (2,)),
-    (end_of_another, (4,), (2,)),
+    *(
+        (step, shape)
+        for step in (lower_part, zero_border, unchanged)
+        for shape in ((3, 3), (70, 70))
+    ),
+    (first_half_of_another, (4,), (2,)),
+    (second_half_of_another, (4,), (2,)),
     (shape_of_another, (4,), (2, 2)),
     (row_of_another, (2, 2), (2,)),
-    (moved_along, (4,)),
+    (shifted, (4,)),
 ]
 
 
 @pytest.mark.parametrize(("step", "shapes"), [(s, shapes) for s, *shapes in STEPS])
-def test_all_leave_at_once(step: Step, shapes: list[tuple[int, ...]]) -> None:
-    """What leaves may lie in the place of another that leaves."""
+def test_carried_arrays_are_updated_simultaneously(
+    step: Step, shapes: list[tuple[int, ...]]
+) -> None:
+    """Check that an updated carried array does not overwrite memory that another update still reads."""
     program = carried_by(step, *shapes)
-    given = {
+    inputs = {
         f"x{k}": np.arange(1.0 + k, 1 + k + np.prod(s)).reshape(s) for k, s in enumerate(shapes)
     }
-    made, expected = (Session(program, where).run(given) for where in (REQUIRED, STANDARD))
+    outputs, expected = (Session(program, where).run(inputs) for where in (REQUIRED, STANDARD))
     for name, array in expected.items():
-        np.testing.assert_array_equal(made[name], array, strict=True)
+        np.testing.assert_array_equal(outputs[name], array, strict=True)
 
 
-def many_kept(b: Builder, values: list[Value]) -> list[Value]:
+def many_live_arrays(b: Builder, values: list[Value]) -> list[Value]:
     (a,) = values
     parts = [b.op("Mul", a, b.constant(np.array(1.0 + k))) for k in range(8)]
     ends = [b.op("ReduceMax", part, axes=(0,), keepdims=1) for part in parts]
@@ -111,18 +117,18 @@ def many_kept(b: Builder, values: list[Value]) -> list[Value]:
     return [b.op("Concat", *(b.op("Add", part, joined) for part in parts[:1]), axis=0)]
 
 
-def test_equal_programs_have_one_code() -> None:
-    """The text says nothing of where in memory Python keeps its objects."""
-    Session(carried_by(many_kept, (8,)), REQUIRED)
+def test_equal_programs_share_compiled_code() -> None:
+    """Check that equal programs share compiled code, so the text contains no memory addresses of Python."""
+    Session(carried_by(many_live_arrays, (8,)), REQUIRED)
     before = kernel._MADE.values()
     for _ in range(5):
-        Session(carried_by(many_kept, (8,)), REQUIRED)
+        Session(carried_by(many_live_arrays, (8,)), REQUIRED)
     assert set(map(id, kernel._MADE.values())) == set(map(id, before))
 
 
 @pytest.mark.parametrize("rows", range(1, 9))
-def test_each_function_has_its_own_tables(rows: int) -> None:
-    """The one that counts the iterations had tables by the same names, of other arrays."""
+def test_each_kernel_function_has_index_tables_of_its_own(rows: int) -> None:
+    """Check a loop whose counting function and main function have index tables with equal names."""
     b = Builder()
     inputs = [b.new("float64", shape, "x") for shape in ((9, 9), (10, 10))]
     go_on = b.new("bool", (), "go_on")
@@ -135,12 +141,12 @@ def test_each_function_has_its_own_tables(rows: int) -> None:
     more = inside.op("Less", i, b.constant(np.array(2)))
     carried, ops = tuple(map(Carried, inputs, enters, leaves, finals)), tuple(inside.ops)
     b.append(Loop("A.f", None, go_on, i, go, more, carried, tuple(stacks), ops))
-    told = [*finals, *(each.stack for each in stacks)]
-    outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(told))
-    given = tuple(map(Input, (*inputs, go_on)))
-    program = prepare(Program("p", given, tuple(b.ops), outputs), ONNXRUNTIME)
+    output_values = [*finals, *(each.stack for each in stacks)]
+    outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(output_values))
+    program_inputs = tuple(map(Input, (*inputs, go_on)))
+    program = prepare(Program("p", program_inputs, tuple(b.ops), outputs), ONNXRUNTIME)
     names = [entry.value.name for entry in program.inputs]
     arrays = [np.arange(81.0).reshape(9, 9), np.arange(100.0).reshape(10, 10), np.array(True)]
-    made = Session(program, REQUIRED).run(dict(zip(names, arrays, strict=True)))
+    native_outputs = Session(program, REQUIRED).run(dict(zip(names, arrays, strict=True)))
     for k, array in enumerate(arrays[:2]):
-        np.testing.assert_array_equal(made[f"y{k}"], array.T)
+        np.testing.assert_array_equal(native_outputs[f"y{k}"], array.T)

@@ -1,4 +1,4 @@
-"""The files by which ONNX Runtime takes native loops: made of the source beside them, for each system."""
+"""The trampoline libraries that register native loops in ONNX Runtime, one for each system."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STARTS = {
     "windows-arm64.dll": b"MZ",
 }
 MACHINES = {"linux-x86_64.so": 62, "linux-arm64.so": 183}
-"""What ELF calls the processors."""
+"""ELF machine numbers of the processors."""
 
 EXPORTED = ("mdf_loop_operators", "mdf_loop_count", "mdf_loop_name", "mdf_loop_domain")
 
 
 @pytest.fixture(scope="module")
 def maker() -> ModuleType:
-    """The script that makes them."""
+    """Load the script that builds the trampoline libraries."""
     spec = importlib.util.spec_from_file_location("trampolines", CI)
     assert spec is not None
     assert spec.loader is not None
@@ -41,21 +41,21 @@ def content(name: str) -> bytes:
     return (files("mdf_loop.native") / "trampolines" / name).read_bytes()
 
 
-def test_there_is_one_for_each_system(maker: ModuleType) -> None:
+def test_every_target_system_has_a_library(maker: ModuleType) -> None:
     assert set(maker.TARGETS) == set(STARTS)
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_they_are_what_they_are_called(name: str) -> None:
-    made = content(name)
-    assert made.startswith(STARTS[name])
+def test_each_library_has_the_format_of_its_system(name: str) -> None:
+    library = content(name)
+    assert library.startswith(STARTS[name])
     if name in MACHINES:
-        assert int.from_bytes(made[18:20], "little") == MACHINES[name]
+        assert int.from_bytes(library[18:20], "little") == MACHINES[name]
     for each in (*EXPORTED, "RegisterCustomOps", "mdf_loop_release"):
-        assert each.encode() in made
+        assert each.encode() in library
 
 
-def test_the_one_for_macos_has_no_path_of_the_machine_that_made_it() -> None:
+def test_the_macos_library_has_a_relative_install_name() -> None:
     assert b"\0@rpath/macos-arm64.dylib\0" in content("macos-arm64.dylib")
 
 
@@ -73,18 +73,18 @@ def test_the_one_for_macos_has_no_path_of_the_machine_that_made_it() -> None:
         ("emscripten", "wasm32", None),
     ],
 )
-def test_each_system_finds_its_own(
+def test_each_system_selects_its_library(
     system: str, processor: str, name: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr("platform.machine", lambda: processor)
-    found = trampoline()
-    assert (None if found is None else found.name) == name
+    library = trampoline()
+    assert (None if library is None else library.name) == name
 
 
 @pytest.mark.slow
-def test_it_is_made_of_its_source(maker: ModuleType, tmp_path: Path) -> None:
+def test_the_library_is_reproducible_from_its_source(maker: ModuleType, tmp_path: Path) -> None:
     pytest.importorskip("ziglang")
-    made = maker.make("linux-x86_64.so", tmp_path)
-    assert made.read_bytes() == content("linux-x86_64.so")
-    assert [path.name for path in tmp_path.iterdir()] == [made.name]
+    library = maker.make("linux-x86_64.so", tmp_path)
+    assert library.read_bytes() == content("linux-x86_64.so")
+    assert [path.name for path in tmp_path.iterdir()] == [library.name]

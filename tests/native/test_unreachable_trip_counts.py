@@ -1,4 +1,4 @@
-"""Native loops with trip counts that no run can reach, and runs that are refused before their first step."""
+"""Native loops with trip counts that no run can reach, and errors before the first step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.models.loops import loop_model
 
 
 def halving(start: Any) -> dict[str, Any]:
-    """A loop that records a row in each iteration; its trip count is computed."""
+    """Return a loop that records a row in each iteration and has the trip count `m`."""
     return loop_model(
         {"M": "m", "v_initial": "(x,)"},
         {"x_next": "x * 0.5 + 1.0", "y": "x * 2.0"},
@@ -26,7 +26,7 @@ def halving(start: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("native", ["off", "auto", "require"])
 @pytest.mark.parametrize("trip", [2**62, 2**60, 2**40])
-def test_it_ends_by_its_time_limit_with_what_it_has(
+def test_a_time_limit_ends_the_loop_with_the_rows_so_far(
     native: str, trip: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     compiled = mdf_loop.compile(halving(8.0), device="cpu", native=native)
@@ -38,12 +38,12 @@ def test_it_ends_by_its_time_limit_with_what_it_has(
     assert capfd.readouterr().err == ""
 
 
-def test_rows_whose_size_is_known_when_they_are_computed() -> None:
+def test_a_time_limit_ends_a_loop_with_rows_of_unknown_size() -> None:
     source = halving([8.0] * 1000)
     source["model"]["graphs"]["graph"]["nodes"]["A"]["input_ports"]["x"] = {"shape": [-1]}
     compiled = mdf_loop.compile(source, device="cpu", native="require")
-    given = {"m": 2**62, "x": np.full(1000, 8.0)}
-    results = compiled.run(given, time_limit=0.2, progress=False)
+    inputs = {"m": 2**62, "x": np.full(1000, 8.0)}
+    results = compiled.run(inputs, time_limit=0.2, progress=False)
     assert results.stopped_by is StopReason.TIME_LIMIT
     (rows,) = (value for value in map(results.__getitem__, results) if np.ndim(value) == 2)
     assert len(rows) == results.loops["A.loop"].iterations

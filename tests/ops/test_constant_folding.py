@@ -104,14 +104,14 @@ def assert_equal(name: str, group: Sequence[Call]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_constants_and_inputs_give_the_same(name: str) -> None:
+def test_constants_equal_inputs(name: str) -> None:
     for dtype in dtypes_of(name):
         assert_equal(name, calls(name, dtype))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MORE_CALLS)
-def test_constants_and_inputs_give_the_same_in_other_calls(name: str) -> None:
+def test_constants_equal_inputs_in_further_calls(name: str) -> None:
     assert_equal(name, MORE_CALLS[name])
 
 
@@ -126,35 +126,35 @@ def test_constants_and_inputs_give_the_same_in_other_calls(name: str) -> None:
         ("Range", (np.array(0.1), np.array(5.0), np.array(0.1)), {}),
     ],
 )
-def test_single_calls(name: str, operands: Any, attributes: Any) -> None:
+def test_constants_equal_inputs_in_special_calls(name: str, operands: Any, attributes: Any) -> None:
     assert_equal(name, [Call(operands, attributes)])
 
 
-# --- what is folded, and what is not --------------------------------------------------------------
+# --- limits of constant folding ------------------------------------------------------------------
 
 
-def folded(name: str, *operands: Any, **attributes: Any) -> bool:
+def is_folded(name: str, *operands: Any, **attributes: Any) -> bool:
     b = Builder()
     values = [b.constant(np.array(operand)) for operand in operands]
     return b.constant_of(b.op(name, *values, **attributes)) is not None
 
 
 def test_exact_operations_are_folded() -> None:
-    assert folded("Add", 0.1, 0.2)
-    assert folded("Sqrt", 2.0)
-    assert folded("Cast", 2.5, to=7)
-    assert folded("Gather", [1.5, 2.5], 1)
-    assert folded("ReduceSum", [1, 2])
-    assert folded("Pow", 2, 70)
+    assert is_folded("Add", 0.1, 0.2)
+    assert is_folded("Sqrt", 2.0)
+    assert is_folded("Cast", 2.5, to=7)
+    assert is_folded("Gather", [1.5, 2.5], 1)
+    assert is_folded("ReduceSum", [1, 2])
+    assert is_folded("Pow", 2, 70)
 
 
 def test_operations_that_runtimes_round_differently_are_left_to_the_run() -> None:
-    assert not folded("Exp", 0.1)
-    assert not folded("Pow", 2.0, 0.5)
-    assert not folded("ReduceSum", [0.1, 0.2])
-    assert not folded("ReduceMean", [1, 2])
-    assert not folded("Max", 0.0, -0.0)
-    assert not folded("Cast", 0.1, to=8)
+    assert not is_folded("Exp", 0.1)
+    assert not is_folded("Pow", 2.0, 0.5)
+    assert not is_folded("ReduceSum", [0.1, 0.2])
+    assert not is_folded("ReduceMean", [1, 2])
+    assert not is_folded("Max", 0.0, -0.0)
+    assert not is_folded("Cast", 0.1, to=8)
 
 
 def test_required_constants_are_computed_at_compile_time() -> None:
@@ -174,7 +174,7 @@ def test_constants_that_no_kernel_takes_are_computed_by_numpy() -> None:
     assert outcome("ArgMax", [call], "onnxruntime", are_constants=True)["y0_0"] == 1
 
 
-def test_constants_that_an_operation_fails_for_are_an_error_of_the_run() -> None:
+def test_an_error_of_constant_operands_is_raised_at_run_time() -> None:
     call = Call((np.arange(3.0), np.array(5)), {})
     for form in FORMS:
         errors = [

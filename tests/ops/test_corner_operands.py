@@ -19,10 +19,12 @@ from tests.placements import NATIVE, STANDARD
 from tests.random_programs.agreement import same_bits
 from tests.random_programs.single_operations import one_operation
 
-HARD = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.0, 5e-324]
+SPECIAL = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.0, 5e-324]
 
 
-def agree(op_type: str, operands: list[Any], expected: Any = None, **attributes: Any) -> Any:
+def assert_all_forms_equal(
+    op_type: str, operands: list[Any], expected: Any = None, **attributes: Any
+) -> Any:
     """Return the interpreter's results of an operation in a loop, after a bitwise comparison of all forms."""
     program = one_operation(op_type, operands, attributes)
     feeds = {f"x{k}": np.asarray(a)[np.newaxis] for k, a in enumerate(operands)}
@@ -41,29 +43,29 @@ def agree(op_type: str, operands: list[Any], expected: Any = None, **attributes:
 @pytest.mark.parametrize("high", [None, -np.inf, np.inf, np.nan, 1.0])
 def test_clip(low: float | None, high: float | None, dtype: str) -> None:
     """A missing bound is the last finite number, and a bound of nan has no effect."""
-    x, limits = np.array(HARD, dtype), np.finfo(dtype)
+    x, limits = np.array(SPECIAL, dtype), np.finfo(dtype)
     least = limits.min if low is None else np.array(low, dtype)
     most = limits.max if high is None else np.array(high, dtype)
     ends = [] if low is None and high is None else [least] if high is None else [least, most]
     expected = np.where(x < least, least, x)
     expected = np.where(expected > most, most, expected)
-    assert same_bits(agree("Clip", [x, *ends]), expected)
+    assert same_bits(assert_all_forms_equal("Clip", [x, *ends]), expected)
 
 
 @pytest.mark.parametrize("low", [None, "a number"])
 def test_clip_by_bounds_of_members(low: str | None) -> None:
-    """Each member has the numbers of its own run."""
+    """Check that each member equals its single run."""
     b = Builder()
-    x, high = b.new("float64", (len(HARD),), "x"), b.new("float64", (), "high")
+    x, high = b.new("float64", (len(SPECIAL),), "x"), b.new("float64", (), "high")
     least = None if low is None else b.constant(np.array(-0.5))
     result = b.op("Clip", x, least, high)
     single = Program("p", (Input(x), Input(high)), tuple(b.ops), (Output("y", result),))
     highs = np.array([np.inf, -np.inf, np.nan, 1.0])
     backend = PROGRAM_BACKENDS["onnxruntime"]
     swept = backend.load(prepare(batch(single, ("high",)), backend.order), STANDARD)
-    rows = swept.run({"x": np.array(HARD), "high": highs})["y"]
+    rows = swept.run({"x": np.array(SPECIAL), "high": highs})["y"]
     for row, number in zip(rows, highs, strict=True):
-        feeds = {"x": np.array(HARD), "high": np.array(number)}
+        feeds = {"x": np.array(SPECIAL), "high": np.array(number)}
         alone = backend.load(prepare(single, backend.order), STANDARD).run(feeds)["y"]
         assert same_bits(row, alone)
         assert same_bits(interpret(single, feeds)["y"], alone)
@@ -78,18 +80,18 @@ def test_clip_by_bounds_of_members(low: str | None) -> None:
 @pytest.mark.parametrize(
     ("op_type", "number"), [("ReduceMaximum", -np.inf), ("ReduceMinimum", np.inf)]
 )
-def test_the_extreme_of_nothing_is_infinite(
+def test_the_extreme_of_an_empty_axis_is_infinite(
     op_type: str, number: float, shape: tuple[int, ...], axes: Any, keepdims: int, dtype: str
 ) -> None:
     options = {"keepdims": keepdims} | ({"axes": axes} if axes else {})
-    extreme = agree(op_type, [np.zeros(shape, dtype)], **options)
+    extreme = assert_all_forms_equal(op_type, [np.zeros(shape, dtype)], **options)
     assert np.all(extreme == number)
     assert extreme.shape == np.sum(np.zeros(shape), axes, keepdims=bool(keepdims)).shape
 
 
 @pytest.mark.parametrize("op_type", ["ArgMin", "ArgMax", "ArgMinimum", "ArgMaximum"])
 @pytest.mark.parametrize(("keepdims", "expected"), [(0, (0, 5)), (1, (0, 1, 5))])
-def test_the_place_of_an_extreme_in_no_rows(
+def test_argmax_of_an_array_without_rows(
     op_type: str, keepdims: int, expected: tuple[int, ...]
 ) -> None:
     x = np.zeros((0, 0, 5))
@@ -97,13 +99,13 @@ def test_the_place_of_an_extreme_in_no_rows(
     (place,) = run(program, [x])
     assert place.shape == expected
     if "imum" in op_type:
-        assert agree(op_type, [x], axis=1, keepdims=keepdims).shape == expected
+        assert assert_all_forms_equal(op_type, [x], axis=1, keepdims=keepdims).shape == expected
 
 
 @pytest.mark.parametrize("op_type", ["ArgMin", "ArgMax", "ArgMinimum", "ArgMaximum"])
 @pytest.mark.parametrize("extent", [0, "n"])
-def test_a_loop_that_does_not_run_chooses_nothing(op_type: str, extent: int | str) -> None:
-    """The axis is empty, but no iteration computes its extreme."""
+def test_argmax_of_an_empty_axis_without_iterations(op_type: str, extent: int | str) -> None:
+    """Check that `ArgMax` of an empty axis in a loop without iterations is no error."""
     b = Builder()
     inside = b.body()
     x, trips = b.new("float64", (extent,), "x"), b.new("int64", (), "trips")
@@ -134,7 +136,7 @@ def test_hardmax_has_its_one_at_the_first_nan(
     if x.size:
         places = np.expand_dims(np.argmax(x, axis), axis)
         np.put_along_axis(expected, places, 1, axis)
-    assert same_bits(agree("Hardmax", [x], axis=axis), expected)
+    assert same_bits(assert_all_forms_equal("Hardmax", [x], axis=axis), expected)
 
 
 @pytest.mark.parametrize("extents", [(0,), (3,)])
@@ -157,12 +159,12 @@ def test_the_logarithm_of_a_softmax_that_underflows_is_finite(row: list[float]) 
     with np.errstate(all="ignore"):
         less = x - x.max()
         expected = less - np.log(np.sum(np.exp(less)))
-    assert same_bits(agree("LogSoftmax", [x], axis=0), expected)
+    assert same_bits(assert_all_forms_equal("LogSoftmax", [x], axis=0), expected)
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (0, 0), (3, 0)])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_position_outside_is_an_error_of_parts_without_elements(
+def test_an_index_out_of_range_of_an_empty_array_is_an_error(
     shape: tuple[int, int], axis: int
 ) -> None:
     program = one_operation("Gather", [np.zeros(shape), np.array([5])], {"axis": axis})

@@ -66,11 +66,11 @@ def expected(op_type, arrays, attributes, n_outputs):
 
 @pytest.mark.parametrize("op_type", sorted(SAMPLES))
 def test_float64_is_run_decomposed_or_refused_by_name(op_type):
-    given_ = sample(op_type, "float64")
-    if given_ is None:  # ONNX defines no float64.
+    case = sample(op_type, "float64")
+    if case is None:  # ONNX defines no float64.
         assert op_type in {"BitShift", "Celu", "QuantizeLinear"}
         return
-    program, arrays, attributes = given_
+    program, arrays, attributes = case
     if op_type == "Constant":  # Constant has no inputs.
         return
     op = only_op(program, op_type)
@@ -93,10 +93,10 @@ def test_float64_is_run_decomposed_or_refused_by_name(op_type):
 
 @pytest.mark.parametrize("op_type", sorted(SAMPLES))
 def test_float32_lacks_nothing_but_what_onnx_runtime_refuses_itself(op_type):
-    given_ = sample(op_type, "float32")
-    if given_ is None:
+    case = sample(op_type, "float32")
+    if case is None:
         return
-    program = given_[0]
+    program = case[0]
     if op_type in DECOMPOSED_IN_FLOAT32 and row_of(op_type).not_decomposed:
         return  # Float64 is tested above.
     assert (prepare(program, LEGAL) is program) is (op_type not in DECOMPOSED_IN_FLOAT32)
@@ -107,10 +107,10 @@ def test_float32_lacks_nothing_but_what_onnx_runtime_refuses_itself(op_type):
 def test_other_dtypes_wrap_as_in_numpy(dtype):
     n_compared = 0
     for op_type in SAMPLES:
-        given_ = sample(op_type, dtype)
-        if given_ is None:
+        case = sample(op_type, dtype)
+        if case is None:
             continue
-        program, arrays, attributes = given_
+        program, arrays, attributes = case
         if op_type in NOT_FOR_INTEGERS and dtype == "int32":
             with pytest.raises(UnsupportedError, match=f"no int32 kernel for onnx::{op_type}"):
                 prepare(program, LEGAL)
@@ -136,7 +136,7 @@ def test_other_dtypes_wrap_as_in_numpy(dtype):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", SMALL[:4])
 @given(data=st.data())
-def test_small_whole_numbers(dtype, data):
+def test_arithmetic_of_small_integers_wraps(dtype, data):
     elements = hnp.arrays(dtype, 4, elements=hnp.from_dtype(np.dtype(dtype)))
     x, y = data.draw(elements), data.draw(elements)
     functions = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum}
@@ -144,13 +144,13 @@ def test_small_whole_numbers(dtype, data):
     np.testing.assert_array_equal(legal_run(op_type, [x, y])[0], functions[op_type](x, y))
 
 
-def test_unsigned_64_bits_by_the_same_bits():
+def test_uint64_is_computed_as_int64():
     x = np.array([2**63 + 1, 5], np.uint64)
     chosen = legal_run("Where", [np.array([True, False]), x, x[::-1].copy()])[0]
     assert chosen.tolist() == [2**63 + 1, 2**63 + 1]
 
 
-# --- parameters as they are given -------------------------------------------------------------
+# --- exact parameters ------------------------------------------------------------------------
 
 X = np.array([-3.0, -0.7, -0.0, 0.05, 0.3, 4.0])
 THIRD = 1 / 3  # The number is not a float32.
@@ -172,7 +172,7 @@ EXACT = {
 
 
 @pytest.mark.parametrize("op_type", EXACT)
-def test_parameters_are_used_as_given(op_type):
+def test_parameters_are_not_rounded_to_float32(op_type):
     attributes, expected = EXACT[op_type]
     (got,) = legal_run(op_type, [X], **attributes)
     np.testing.assert_allclose(got, expected, rtol=1e-15, atol=1e-17)
@@ -188,21 +188,21 @@ def test_a_kernel_is_kept_where_float32_holds_the_parameter():
     assert prepare(in_float32, LEGAL) is in_float32
 
 
-def test_parameters_not_given_are_those_of_onnx():
+def test_default_parameters_are_those_of_onnx():
     got = legal_run("HardSigmoid", [X])[0]
     expected = evaluate("HardSigmoid", [X], {}, 1)[0]
     np.testing.assert_allclose(got, expected, rtol=1e-15, atol=1e-17)
 
 
 def test_gelu_by_tanh():
-    """ONNX Runtime's own kernel has constants of float32."""
+    """Check `Gelu` in float64 against exact constants; the kernel of ONNX Runtime rounds them to float32."""
     (got,) = legal_run("Gelu", [X], approximate="tanh")
     part = np.tanh(math.sqrt(2 / math.pi) * (X + 0.044715 * X**3))
     np.testing.assert_allclose(got, 0.5 * X * (1 + part), rtol=1e-15, atol=1e-15)
 
 
 def test_functions_expanded_in_old_opsets_are_decomposed():
-    """BitCast needs a new opset, and so does the whole model."""
+    """Combine a decomposed function with `BitCast`, which raises the opset of the whole model."""
     b = Builder()
     x, slope = b.new("float64", (3,), "x0"), b.new("float64", (), "x1")
     results = [b.op("LeakyRelu", x, alpha=0.25), b.op("PRelu", x, slope), b.op("BitCast", x, to=7)]
@@ -215,8 +215,8 @@ def test_functions_expanded_in_old_opsets_are_decomposed():
     np.testing.assert_array_equal(bits, arrays[0].view(np.int64))
 
 
-def test_mish_far_below():
-    """By ONNX's definition the result is 0 there."""
+def test_mish_of_large_negative_numbers():
+    """Check that `Mish` of a large negative number is 0, as ONNX defines."""
     (got,) = legal_run("Mish", [np.array([-40.0])])
     np.testing.assert_allclose(got, -40 * np.exp(-40.0), rtol=1e-15)
 
@@ -238,7 +238,7 @@ NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_mod_is_numpys(dtype):
+def test_mod_equals_numpy(dtype):
     x = np.array([5.5, -5.5, 5.5, -5.5, 6.0, -6.0, 0.3, 5.0, -5.0], dtype)
     y = np.array([2.0, 2.0, -2.0, -2.0, 2.0, 2.0, 0.1, np.inf, np.inf], dtype)
     np.testing.assert_array_equal(legal_run("Mod", [x, y])[0], np.mod(x, y))
@@ -277,7 +277,7 @@ def test_gemm(trans_a, trans_b):
     np.testing.assert_allclose(got, 0.1 * (a @ b), rtol=1e-14)
 
 
-def test_whole_numbers_take_no_fractions():
+def test_fractional_parameters_of_integers_are_refused():
     x = np.eye(2, dtype=np.int64)
     with pytest.raises(UnsupportedError, match=r"Gemm of whole numbers cannot have alpha=0\.5"):
         legal_run("Gemm", [x, x], alpha=0.5)
@@ -301,7 +301,7 @@ def test_determinants_of_singular_matrices():
     assert legal_run("Det", [x])[0].tolist() == [0.0, 0.0, -1.0]
 
 
-def test_determinants_that_are_too_large():
+def test_determinants_of_large_matrices_are_refused():
     with pytest.raises(UnsupportedError, match="matrices up to 32 x 32, not 40 x 40"):
         legal_run("Det", [np.eye(40)])
     with pytest.raises(UnsupportedError, match="known extents"):

@@ -71,7 +71,7 @@ def ulps(op_type: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op_type", FUNCTIONS)
-def test_within_four_ulp(op_type):
+def test_errors_are_within_four_ulp(op_type):
     x = points(op_type)
     (y,) = legal_run(op_type, [x])
     errors = ulps(op_type, x, y)
@@ -138,7 +138,7 @@ def test_one_element_and_no_axes_give_the_same_as_many(op_type):
 
 
 @pytest.mark.parametrize("op_type", FUNCTIONS)
-def test_inside_a_loop(op_type):
+def test_elementary_functions_inside_a_loop(op_type):
     x = np.array([1.25, 2.0]) if op_type == "Acosh" else np.array([-0.5, 0.75])
     program = prepare(in_a_loop(op_type, x), LEGAL)
     assert any(isinstance(op, Constant) for op in program.ops[:-1])

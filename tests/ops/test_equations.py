@@ -14,14 +14,22 @@ from mdf_loop.importing.onnx_file import checked_onnx
 from mdf_loop.ops.einsum_equation import equation_fault
 from tests.ops.op_running import program_of
 
-HANGING = ("...a...->a", "....a->a", "a-b->a", "......->...", "...a...", "a.b->", "... ...->a")
+NONTERMINATING = (
+    "...a...->a",
+    "....a->a",
+    "a-b->a",
+    "......->...",
+    "...a...",
+    "a.b->",
+    "... ...->a",
+)
 """Equations of one operand for which onnx 1.23.2 does not return."""
 
 
 @pytest.mark.parametrize(
-    "equation", [*HANGING, "ab->...a...", "a1->a", "a->b->c", "a\tb->a", "é->"]
+    "equation", [*NONTERMINATING, "ab->...a...", "a1->a", "a->b->c", "a\tb->a", "é->"]
 )
-def test_other_equations_have_a_fault(equation: str) -> None:
+def test_nonterminating_equations_are_detected(equation: str) -> None:
     assert repr(equation)[1:-1] in repr(equation_fault({"equation": equation}))
 
 
@@ -29,13 +37,13 @@ def test_other_equations_have_a_fault(equation: str) -> None:
     "equation",
     ["ij,jk->ik", "i...,...->...", " ... a -> a", "...", "", "->", ",,->", "aB,Bc", "a...b->ab..."],
 )
-def test_equations_that_onnx_defines_have_none(equation: str) -> None:
+def test_valid_equations_are_accepted(equation: str) -> None:
     assert equation_fault({"equation": equation}) == ""
     assert equation_fault({"equation": equation.encode()}) == ""
 
 
-@pytest.mark.parametrize("equation", HANGING)
-def test_they_are_refused_by_the_inference_of_one_operation(equation: str) -> None:
+@pytest.mark.parametrize("equation", NONTERMINATING)
+def test_the_inference_of_one_operation_refuses_nonterminating_equations(equation: str) -> None:
     with pytest.raises(OperandError, match="equation"):
         program_of("Einsum", [np.ones((2, 3, 4))], equation=equation)
 
@@ -51,7 +59,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("nodes", BODIES.values(), ids=BODIES)
-def test_they_are_refused_in_a_file(nodes: str) -> None:
+def test_a_file_with_a_nonterminating_equation_is_refused(nodes: str) -> None:
     head = '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3, 4] x) => (float[N] y)'
     text = nodes.replace("EQUATION", '"...a...->a"')
     with pytest.raises(ModelError, match="more than one ellipsis") as refusal:
@@ -81,7 +89,7 @@ def mdf_model(function: dict[str, Any], port: str = "f") -> dict[str, Any]:
     return {"m": {"graphs": {"g": {"nodes": {"n": node}}}}}
 
 
-def test_they_are_refused_in_an_mdf_model() -> None:
+def test_an_mdf_model_with_a_nonterminating_equation_is_refused() -> None:
     function = {"function": "onnx::Einsum", "args": {"Inputs": "[x]", "equation": "'...a...->a'"}}
     written = {"value": "numpy.einsum('...a...->a', x)"}
     for definition in (function, written):

@@ -56,7 +56,7 @@ def test_a_constant_exponent_becomes_products(n: int) -> None:
     np.testing.assert_array_equal(powers, wrapped_power(x, exponent), strict=True)
 
 
-def test_bases_and_exponents_by_chance() -> None:
+def test_random_bases_and_exponents() -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(-(2**63), 2**63 - 1, 500)
     n = rng.integers(0, 2**63 - 1, 500) >> rng.integers(0, 63, 500)
@@ -65,7 +65,7 @@ def test_bases_and_exponents_by_chance() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
-def test_powers_of_nothing(shape: tuple[int, ...]) -> None:
+def test_powers_of_empty_arrays(shape: tuple[int, ...]) -> None:
     x = np.zeros(shape, np.int64)
     assert legal_run("Pow", [x, x])[0].shape == shape
 

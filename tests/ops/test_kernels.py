@@ -55,7 +55,7 @@ KNOWN = sorted(WITH_KNOWN_KERNEL - DOMAIN_OPERATIONS - {"Constant"})
 
 
 @pytest.mark.parametrize("op_type", KNOWN)
-def test_kernels_of_rows_exist(op_type):
+def test_kernels_of_the_table_exist(op_type):
     checked = 0
     for dtype in DTYPES:
         op = sample_op(op_type, dtype)
@@ -99,7 +99,7 @@ def test_sums_of_float16_have_no_kernel(op_type):
 
 
 @pytest.mark.parametrize("fmod", [0, 1])
-def test_attributes_count(fmod):
+def test_kernels_depend_on_attributes(fmod):
     x = np.array([5.5, -5.5])
     op = only_op(program_of("Mod", [x, x], fmod=fmod), "Mod")
     assert has_kernel(op) is bool(fmod)

@@ -57,7 +57,7 @@ def opset(program: Program) -> int:
 @pytest.mark.parametrize(
     ("version", "op_type", "arrays", "attributes"), NEWER, ids=[f"{n[1]}-{n[0]}" for n in NEWER]
 )
-def test_numbers_are_those_of_onnx(
+def test_results_equal_the_onnx_reference(
     version: int, op_type: str, arrays: list[Any], attributes: dict[str, Any], dtype: str
 ) -> None:
     operands = cast(arrays, dtype)
@@ -86,7 +86,7 @@ GRID = np.array([[[[0.1, -0.3], [-1.0, 0.6]]]])
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int32", "uint32"])
-def test_whole_numbers_are_picked_from_a_grid(dtype: str) -> None:
+def test_integers_are_sampled_from_a_grid(dtype: str) -> None:
     image = np.round(8 * np.abs(IMAGE)).astype(dtype)
     legal = prepare(program_of("GridSample", [image, GRID], mode="nearest"), LEGAL)
     (picked,) = run(legal, [image, GRID])
@@ -121,7 +121,7 @@ def test_a_grid_of_whole_numbers_without_a_kernel_is_refused(dtype: str, mode: s
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_norm_of_windows_that_end_outside(dtype: str) -> None:
+def test_lp_pool_of_windows_beyond_the_border(dtype: str) -> None:
     image = IMAGE.astype(dtype)
     about = {"kernel_shape": (2, 3), "ceil_mode": 1, "strides": (3, 3)}
     legal = prepare(program_of("LpPool", [image], **about), LEGAL)
@@ -130,7 +130,7 @@ def test_a_norm_of_windows_that_end_outside(dtype: str) -> None:
     np.testing.assert_allclose(run(legal, [image])[0][0, 0], want, rtol=1e-6)
 
 
-# --- what stands beside them ----------------------------------------------------------------------
+# --- other operations -----------------------------------------------------------------------------
 
 UNCHANGED = [
     ("ReduceLogSumExp", [ROWS], {"axes": (1,)}, 1),
@@ -147,7 +147,7 @@ UNCHANGED = [
 
 
 @pytest.mark.parametrize(("op_type", "arrays", "attributes", "count"), UNCHANGED)
-def test_others_mean_the_same_in_a_newer_opset(
+def test_other_operations_are_unchanged_in_a_newer_opset(
     op_type: str, arrays: list[Any], attributes: dict[str, Any], count: int
 ) -> None:
     arrays = [a if a is None or a.dtype.kind != "f" else a.astype(np.float32) for a in arrays]
@@ -192,7 +192,7 @@ def _is_extended(before: defs.OpSchema, now: defs.OpSchema) -> bool:
     return has_all_attributes and same and now.min_input <= before.min_input
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def test_operations_without_kernel_are_refused_by_name() -> None:
@@ -202,7 +202,7 @@ def test_operations_without_kernel_are_refused_by_name() -> None:
         prepare(program, LEGAL)
 
 
-def test_a_kept_ratio_in_float64_is_refused_by_name() -> None:
+def test_a_preserved_aspect_ratio_in_float64_is_refused_by_name() -> None:
     about = {"axes": (2, 3), "keep_aspect_ratio_policy": "not_larger"}
     program = program_of("Resize", [IMAGE, None, None, np.array([7, 8])], constant=(3,), **about)
     with pytest.raises(UnsupportedError, match="in float64 does not take 'axes'"):

@@ -38,7 +38,7 @@ def model(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("engine", ["onnxruntime", "interpreter"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_everywhere_the_same_bits(
+def test_random_numbers_have_the_same_bits_in_all_engines(
     name: str, engine: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled = mdf_loop.compile(model(name), device="cpu")
@@ -54,7 +54,7 @@ def test_everywhere_the_same_bits(
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_plain_onnx_runtime_has_them(name: str) -> None:
+def test_plain_onnx_runtime_draws_the_same_numbers(name: str) -> None:
     feeds = {"counter": COUNTERS, "key": KEY[1]}
     saved = mdf_loop.compile(model(name)).to_onnx(feeds).SerializeToString()
     session = onnxruntime.InferenceSession(saved, providers=["CPUExecutionProvider"])
@@ -62,7 +62,7 @@ def test_plain_onnx_runtime_has_them(name: str) -> None:
     np.testing.assert_array_equal(numbers, NUMBERS[name](COUNTERS, KEY[1]), strict=True)
 
 
-def test_a_sweep_over_keys_has_the_numbers_of_each() -> None:
+def test_a_sweep_over_keys_equals_single_runs() -> None:
     compiled = mdf_loop.compile(model("Normal"), device="cpu")
     swept = compiled.run({"counter": COUNTERS}, sweep={"key": KEY})["y"]
     for row, key in zip(swept, KEY, strict=True):

@@ -69,14 +69,14 @@ def _row() -> Iterator[None]:
         yield
 
 
-def test_it_is_interpreted() -> None:
+def test_the_interpreter_runs_a_registered_operation() -> None:
     program = mdf_loop.read(MODEL, {"x": X})
     assert "Cube(%x)" in str(program)
     (cubes,) = (interpret(program, {"x": X})[name] for name in [program.outputs[0].name])
     np.testing.assert_array_equal(cubes, X * X * X)
 
 
-def test_it_is_decomposed_for_the_runtime() -> None:
+def test_a_registered_operation_is_decomposed_for_the_runtime() -> None:
     compiled = mdf_loop.compile(MODEL)
     np.testing.assert_array_equal(compiled.run({"x": X})["cell.y"], X * X * X)
     over_time = compiled.run({"x": X}, steps=4)
@@ -86,7 +86,7 @@ def test_it_is_decomposed_for_the_runtime() -> None:
     assert "Mul" in nodes
 
 
-def test_it_is_computed_for_many_values_at_once() -> None:
+def test_a_registered_operation_in_a_sweep() -> None:
     rows = np.array([X, 2 * X, 3 * X])
     swept = mdf_loop.compile(MODEL).run(sweep={"x": rows})
     np.testing.assert_array_equal(swept["cell.y"], rows * rows * rows)
@@ -98,13 +98,13 @@ def test_constants_are_computed_at_compile_time() -> None:
     assert b.evaluated(cube) == 8.0
 
 
-def test_it_is_drawn_and_explained(tmp_path: Path) -> None:
+def test_a_registered_operation_is_drawn_and_explained(tmp_path: Path) -> None:
     mdf_loop.draw(MODEL, tmp_path / "cubes.dot", level=3)
     assert "Cube(" in (tmp_path / "cubes.dot").read_text()
     assert "Cube(" in str(mdf_loop.explain(MODEL))
 
 
-def test_errors_of_a_call_have_its_name() -> None:
+def test_errors_of_a_call_name_the_operation() -> None:
     with pytest.raises(OperandError, match="no argument 'Q'"):
         _with_function({"function": "tests::Cube", "args": {"Q": "x"}})
     with pytest.raises(UnknownFunctionError, match="Cube"):
@@ -144,7 +144,7 @@ def _with_function(function: dict[str, Any]) -> None:
     mdf_loop.read({"cubes": {"nodes": {"cell": cell}}}, {"x": X})
 
 
-def test_without_a_decomposition_it_is_refused_by_name() -> None:
+def test_an_operation_without_a_decomposition_is_refused_by_name() -> None:
     alone = Row(name="Alone", schema=_schema("Alone"), types=CUBE.types, meaning=CUBE.meaning)
     with registered(alone):
         cell = MODEL["cubes"]["nodes"]["cell"]
@@ -161,7 +161,7 @@ def _schema(name: str) -> defs.OpSchema:
     )  # fmt: skip
 
 
-def test_its_row_tells_when_it_fails() -> None:
+def test_the_row_of_an_operation_defines_its_errors() -> None:
     x = Value("x", "float64", ("n",))
     fails = Row(
         name="Open", schema=_schema("Open"), types=CUBE.types, may_fail=may_mismatch_unknown_extent

@@ -94,7 +94,7 @@ def test_float64_decomposes_to_the_same_numbers(op_type: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op_type", GATES)
-def test_verify_calls_them_equal(op_type: str) -> None:
+def test_verify_reports_no_difference(op_type: str) -> None:
     verification = mdf_loop.verify(
         mdf_loop.from_onnx(model(op_type, "bidirectional", {})), inputs(), device="cpu"
     )

@@ -61,7 +61,7 @@ def model(name: str, word: str, form: str, axes: list[int], options: dict[str, i
 
 
 @pytest.mark.parametrize(("name", "word"), CASES)
-def test_axes_in_every_form(name: str, word: str) -> None:
+def test_reductions_equal_numpy_for_every_form_of_axes(name: str, word: str) -> None:
     x = numbers(word)
     for form, axes, keepdims in itertools.product(("constant", "operand"), AXES, (0, 1)):
         compiled = model(name, word, form, axes, {"keepdims": keepdims})
@@ -79,7 +79,7 @@ def test_axes_in_every_form(name: str, word: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"])
-def test_no_axes_may_mean_that_nothing_is_reduced(name: str) -> None:
+def test_empty_axes_with_noop_reduce_nothing(name: str) -> None:
     word = "int64" if name == "ReduceProd" else "double"
     x = numbers(word)
     expected = x * x if name == "ReduceSumSquare" else x
@@ -92,7 +92,7 @@ def test_no_axes_may_mean_that_nothing_is_reduced(name: str) -> None:
             )
 
 
-# --- constants give what inputs give --------------------------------------------------------------
+# --- constants equal inputs -----------------------------------------------------------------------
 
 NAN = np.array([[1.0, np.nan, 3.0]])
 
@@ -109,7 +109,7 @@ NAN = np.array([[1.0, np.nan, 3.0]])
         ("ArgMin", [NAN], {"axis": 1}),
     ],
 )
-def test_constants_and_inputs_give_the_same(
+def test_constants_equal_inputs(
     name: str, arrays: list[np.ndarray], options: dict[str, int]
 ) -> None:
     names = [f"x{k}" for k in range(len(arrays))]

@@ -125,7 +125,7 @@ def op_of(name: str, dtype: str) -> tuple[Op, dict[Value, Array]]:
     return Op(name, tuple(values), outputs, sample.attributes), known
 
 
-# --- which rows there are -------------------------------------------------------------------------
+# --- registered rows ------------------------------------------------------------------------------
 
 
 def test_every_operator_has_a_row() -> None:
@@ -165,7 +165,7 @@ def test_random_operations_are_those_onnx_calls_nondeterministic() -> None:
     }  # Draw exists only while a model is read.
 
 
-# --- what they do to numbers ----------------------------------------------------------------------
+# --- numerical traits -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", operations_with(lambda row: row.elementwise))
@@ -210,7 +210,7 @@ def test_moving_operations_return_elements_of_operands_or_zero(name: str) -> Non
 
 @pytest.mark.parametrize("name", operations_with(lambda row: row.bits is not Bits.OPEN))
 def test_results_rounded_once_are_the_rounded_exact_result(name: str) -> None:
-    """float64 has more than twice the digits of float32, so its rounded result is right."""
+    """Compare with rounded float64 results, exact since float64 has more than twice the digits of float32."""
     for seed in range(4):
         arrays = operands(SAMPLES[name], "float32", seed)
         wide = [a.astype(np.float64) if a is not None and a.dtype == "f4" else a for a in arrays]

@@ -24,7 +24,7 @@ from tests.placements import STANDARD
 BFLOAT16 = ml_dtypes.bfloat16
 HALVES = {"bfloat16": BFLOAT16, "float16": np.float16}
 
-CHOSEN = """
+CHOICE_MODEL = """
 nodes:
   n:
     input_ports:
@@ -61,42 +61,42 @@ nodes:
                   output_ports: {none: {value: f}}
     output_ports: {rows: {value: "grown[0]"}, kept: {value: "grown[1]"}, either: {value: either}}
 """
-GIVEN = {"s": [[1.0], [2.0, 3.0]], "o": [[4.0]], "k": 3}
+INPUTS = {"s": [[1.0], [2.0, 3.0]], "o": [[4.0]], "k": 3}
 
 
 @pytest.fixture(scope="module")
 def model(mdf):
-    return mdf_loop.compile(mdf(CHOSEN)).to_onnx(GIVEN)
+    return mdf_loop.compile(mdf(CHOICE_MODEL)).to_onnx(INPUTS)
 
 
-def words(values):
+def type_names(values):
     return {value.name: type_of(value.type)[0] for value in values}
 
 
-def test_inputs_and_outputs_have_their_types(model):
+def test_inputs_and_outputs_keep_their_types(model):
     input_types = {"s": "sequence(float32)", "o": "optional(sequence(float32))", "k": "int64"}
-    assert words(model.graph.input) == input_types
-    assert words(model.graph.output) == {
+    assert type_names(model.graph.input) == input_types
+    assert type_names(model.graph.output) == {
         "n.rows": "sequence(float32)",
         "n.kept": "optional(sequence(float32))",
         "n.either": "sequence(float32)",
     }
 
 
-def test_bodies_have_their_types(model):
+def test_bodies_keep_their_types(model):
     bodies = {
         node.op_type: [attribute.g for attribute in node.attribute if attribute.HasField("g")]
         for node in model.graph.node
     }
     (body,) = bodies["Loop"]
     carried = ["sequence(float32)", "optional(sequence(float32))"]
-    assert [*words(body.input).values()][2:4] == carried
+    assert [*type_names(body.input).values()][2:4] == carried
     assert [type_of(value.type)[0] for value in body.output[1:3]] == carried
     for branch in bodies["If"]:
-        assert [*words(branch.output).values()] == ["sequence(float32)"]
+        assert [*type_names(branch.output).values()] == ["sequence(float32)"]
 
 
-def test_the_file_is_right_and_runs_elsewhere(model):
+def test_the_exported_file_is_valid_and_runs_on_onnx_runtime(model):
     onnx.checker.check_model(model, full_check=True)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     feeds = {"s": [np.float32([1.0])], "o": None, "k": np.array(1)}
@@ -106,20 +106,20 @@ def test_the_file_is_right_and_runs_elsewhere(model):
 
 
 def test_results_are_those_of_the_interpreter(run_everywhere, mdf):
-    results = run_everywhere(CHOSEN, GIVEN, engine=False)
+    results = run_everywhere(CHOICE_MODEL, INPUTS, engine=False)
     assert [row.tolist() for row in results["rows"]] == [[1], [2, 3], [1], [1], [1]]
     assert [row.tolist() for row in results["kept"]] == [[4]]
-    assert run_everywhere(CHOSEN, {"s": GIVEN["s"]}, engine=False)["kept"] is None
+    assert run_everywhere(CHOICE_MODEL, {"s": INPUTS["s"]}, engine=False)["kept"] is None
 
 
-def test_portable_and_legal_forms_leave_them_alone(model, mdf):
-    program = mdf_loop.read(mdf(CHOSEN), GIVEN)
+def test_passes_keep_sequences_and_optional_values(model, mdf):
+    program = mdf_loop.read(mdf(CHOICE_MODEL), INPUTS)
     assert prepare(program, LEGAL) is program
     again = portable(model)
-    assert words(again.graph.output) == words(model.graph.output)
+    assert type_names(again.graph.output) == type_names(model.graph.output)
 
 
-def test_a_type_is_an_attribute():
+def test_a_type_is_written_as_an_attribute():
     b = Builder()
     absent = b.op("Optional", type=TypeAttribute("sequence(int64)"))
     program = Program("p", (), tuple(b.ops), (Output("y", absent),))
@@ -129,7 +129,7 @@ def test_a_type_is_an_attribute():
     assert Session(program, STANDARD).run({})["y"] is interpret(program, {})["y"] is None
 
 
-def test_constant_text():
+def test_constants_may_be_text():
     b = Builder()
     x = b.new("int64", (), "x")
     words_ = b.constant(np.array([["ä", "b"], ["", "d e"]], object))
@@ -164,7 +164,7 @@ MOVES = [
 
 @pytest.mark.parametrize(("op_type", "arrays", "attributes"), MOVES)
 def test_text_is_moved_as_onnx_says(op_type, arrays, attributes):
-    """ONNX Runtime's own Gather copies only the first text of each row."""
+    """Move texts without the Gather of ONNX Runtime, which copies only the first text of each row."""
     program = program_of(op_type, arrays, **attributes)
     feeds = {f"x{k}": array for k, array in enumerate(arrays)}
     moved_text = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
@@ -177,7 +177,7 @@ def test_text_of_an_unknown_number_of_axes_is_refused():
         prepare(program, LEGAL)
 
 
-# --- parts of small whole numbers -----------------------------------------------------------------
+# --- split of small integers ----------------------------------------------------------------------
 
 NUMBERS = np.arange(-5, 7).reshape(3, 4)
 
@@ -195,7 +195,7 @@ NUMBERS = np.arange(-5, 7).reshape(3, 4)
         (np.array([1, 2], np.int32), {}),
     ],
 )
-def test_parts_of_every_kind(dtype, known, split, attributes):
+def test_split_of_small_integers(dtype, known, split, attributes):
     arrays = [NUMBERS.astype(dtype)] + ([] if split is None else [split])
     known = known if split is not None else ()
     program = program_of("SplitToSequence", arrays, constant=known, **attributes)
@@ -206,7 +206,7 @@ def test_parts_of_every_kind(dtype, known, split, attributes):
     assert {part.dtype for part in parts} == {np.dtype(dtype)}
 
 
-def test_parts_that_do_not_fit_fail():
+def test_a_split_of_another_total_fails():
     arrays = [NUMBERS.astype(np.int8), np.array([1, 1])]
     session = Session(prepare(program_of("SplitToSequence", arrays), ONNXRUNTIME), STANDARD)
     with pytest.raises(
@@ -249,7 +249,7 @@ def _check_rounded_once(program, arrays):
         np.testing.assert_array_equal(rounded.astype(np.float64), meant.astype(np.float64))
 
 
-def test_sums_of_bfloat16_are_right_beyond_doubt():
+def test_sums_of_bfloat16_are_correctly_rounded():
     """Compare with exact arithmetic: the nearest bfloat16, also for ties."""
     rng = np.random.default_rng(4)
     x, y = (rng.normal(size=5000).astype(BFLOAT16) for _ in range(2))

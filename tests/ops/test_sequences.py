@@ -14,7 +14,7 @@ from mdf_loop.run.interpret import interpret
 from mdf_loop.run.states import load_state, save_state
 from mdf_loop.verification.comparison import compare_members
 
-PASSED = """
+PASSED_MODEL = """
 nodes:
   n:
     input_ports:
@@ -27,12 +27,12 @@ nodes:
 
 
 @pytest.fixture(scope="module")
-def passed(mdf):
-    return mdf_loop.compile(mdf(PASSED), device="cpu")
+def passed_model(mdf):
+    return mdf_loop.compile(mdf(PASSED_MODEL), device="cpu")
 
 
-def test_results_are_lists_and_none(passed):
-    results = passed.run({"s": [[1.0, 2.0], 3.0], "o": None})
+def test_results_are_lists_and_none(passed_model):
+    results = passed_model.run({"s": [[1.0, 2.0], 3.0], "o": None})
     assert [row.tolist() for row in results["s"]] == [[1.0, 2.0], 3.0]
     assert results["n.o"] is None
     assert results["p"] is None
@@ -41,14 +41,16 @@ def test_results_are_lists_and_none(passed):
     )
 
 
-def test_optional_values_that_are_there(passed):
-    results = passed.run({"o": 2, "p": [[1, 2]]})
+def test_present_optional_values(passed_model):
+    results = passed_model.run({"o": 2, "p": [[1, 2]]})
     assert (results["o"].dtype, float(results["o"])) == (np.dtype("float32"), 2.0)
     assert [row.tolist() for row in results["p"]] == [[1, 2]]
 
 
-def test_json_distinguishes_sequences_and_absent_values(passed):
-    written = json.loads(passed.run({"s": [[1.0, float("nan")]], "p": []}).to_json())["outputs"]
+def test_json_distinguishes_sequences_and_absent_values(passed_model):
+    written = json.loads(passed_model.run({"s": [[1.0, float("nan")]], "p": []}).to_json())[
+        "outputs"
+    ]
     assert written["n.s"] == {
         "dtype": "sequence(float32)",
         "data": [{"dtype": "float32", "shape": [2], "data": [1.0, "nan"]}],
@@ -58,16 +60,16 @@ def test_json_distinguishes_sequences_and_absent_values(passed):
     assert written["n.x"] == {"dtype": "float32", "shape": [], "data": 1.5}
 
 
-def test_text_shows_members(passed):
-    text = results_as_text(passed.run({"s": [[1.0, 2.0], 3.0], "p": []}), "asked for")
+def test_printed_results_show_the_members_of_sequences(passed_model):
+    text = results_as_text(passed_model.run({"s": [[1.0, 2.0], 3.0], "p": []}), "asked for")
     assert "n.s: sequence(float32) of 2 members" in text
     assert "  n.s[0]: float32[2]\n    [1., 2.]\n  n.s[1]: float32[]\n    3." in text
     assert "n.o: optional(float32), absent" in text
     assert "n.p: sequence(int64) of 0 members" in text
 
 
-def test_long_sequences_are_shown_in_short(passed):
-    text = results_as_text(passed.run({"s": [[float(k)] for k in range(100)]}), "asked for")
+def test_printed_long_sequences_are_abbreviated(passed_model):
+    text = results_as_text(passed_model.run({"s": [[float(k)] for k in range(100)]}), "asked for")
     assert "n.s: sequence(float32) of 100 members" in text
     assert "n.s[0]" in text
     assert "n.s[99]" in text
@@ -76,8 +78,8 @@ def test_long_sequences_are_shown_in_short(passed):
 
 
 @pytest.mark.parametrize("suffix", ["npz", "csv", "h5", "nc"])
-def test_only_json_can_hold_them(passed, tmp_path, suffix):
-    results = passed.run({"s": [[1.0]]})
+def test_other_formats_than_json_refuse_sequences(passed_model, tmp_path, suffix):
+    results = passed_model.run({"s": [[1.0]]})
     with pytest.raises(InputError) as caught:
         results.save(tmp_path / f"results.{suffix}")
     assert "the output 'n.s' is a sequence of arrays, which only JSON can hold" in str(caught.value)
@@ -88,14 +90,14 @@ def test_only_json_can_hold_them(passed, tmp_path, suffix):
     assert json.loads((tmp_path / "results.json").read_text()) == results.to_dict()
 
 
-def test_a_session_is_for_types_not_for_lengths(passed):
-    first = passed.prepare({"s": [[1.0]]})[2]
-    assert passed.prepare({"s": [[1.0, 2.0], [3.0]], "o": 1.0})[2] is first
+def test_one_session_serves_all_lengths(passed_model):
+    first = passed_model.prepare({"s": [[1.0]]})[2]
+    assert passed_model.prepare({"s": [[1.0, 2.0], [3.0]], "o": 1.0})[2] is first
 
 
-def test_input_lists_are_not_modified(passed):
+def test_input_lists_are_not_modified(passed_model):
     members = [np.ones(2, np.float32)]
-    passed.run({"s": members})
+    passed_model.run({"s": members})
     assert len(members) == 1
     assert members[0].tolist() == [1, 1]
 
@@ -106,7 +108,7 @@ DTYPES = [
     *("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32"),
     *("uint16", "uint8", "bool", "string"),
 ]
-EVERY = """
+EVERY_DTYPE = """
 nodes:
   n:
     input_ports: {{s: {{type: sequence({dtype})}}, o: {{type: optional({dtype})}}, k: {{type: int}}}}
@@ -125,7 +127,7 @@ def test_sequences_of_every_dtype(run_everywhere, dtype):
     numbers = np.array([0, 1, 1, 0, 1])
     data = numbers.astype(str).astype(object) if dtype == "string" else numbers.astype(dtype)
     inputs = {"s": [data[:3], data[3:]], "k": 1, "o": data[0]}
-    results = run_everywhere(EVERY.format(dtype=dtype), inputs, engine=False)
+    results = run_everywhere(EVERY_DTYPE.format(dtype=dtype), inputs, engine=False)
     assert results["joined"].tolist() == data.tolist()
     expected = [data[:2], data[4:], data[:3]]
     assert [row.tolist() for row in results["grown"]] == [row.tolist() for row in expected]
@@ -183,9 +185,9 @@ def test_files_keep_bfloat16(mdf):
     assert {value.type.tensor_type.elem_type for value in model.graph.output} == {16}
 
 
-# --- where they cannot be -------------------------------------------------------------------------
+# --- refused uses ---------------------------------------------------------------------------------
 
-KEPT = """
+STORED_OVER_TIME = """
 nodes:
   a:
     input_ports: {x: {type: float32}}
@@ -208,11 +210,11 @@ nodes:
         ("g", "", "the recorded value 'a.n' is a sequence, which cannot be recorded"),
     ],
 )
-def test_over_time_they_are_refused_by_name(mdf, value, recording, sentence):
+def test_sequences_over_time_are_refused_by_name(mdf, value, recording, sentence):
     with pytest.raises(UnsupportedError) as caught:
-        mdf_loop.compile(mdf(KEPT.replace("KEPT", value).replace("PARAMETER", recording))).run(
-            {"x": 1.0}, steps=3
-        )
+        mdf_loop.compile(
+            mdf(STORED_OVER_TIME.replace("KEPT", value).replace("PARAMETER", recording))
+        ).run({"x": 1.0}, steps=3)
     assert sentence in str(caught.value)
 
 
@@ -224,13 +226,13 @@ def test_a_sequence_may_be_read_in_every_step(mdf):
 
 
 @pytest.mark.parametrize("swept", [{"s": [[[1.0]], [[2.0]]]}, {"x": [1.0, 2.0]}])
-def test_a_sweep_of_them_is_refused(mdf, swept):
-    text = PASSED.replace("x: {value: x}", "x: {value: x}, y: {value: 's[0] + x'}")
+def test_a_sweep_of_sequences_is_refused(mdf, swept):
+    text = PASSED_MODEL.replace("x: {value: x}", "x: {value: x}, y: {value: 's[0] + x'}")
     with pytest.raises(LoopError):
         mdf_loop.compile(mdf(text)).run({"s": [[1.0]]} if "x" in swept else {}, sweep=swept)
 
 
-CONDITIONED = """
+CONDITIONAL_NODE = """
 nodes:
   a:
     input_ports: {x: {type: float32, default_value: 2}}
@@ -248,8 +250,8 @@ conditions:
 
 
 def test_a_port_without_a_value_holds_an_empty_sequence(run_everywhere):
-    """`b` runs twice before `a` sends its first value."""
-    assert run_everywhere(CONDITIONED, {}, engine=False)["count"] == 0
+    """Run `b` twice before `a` sends its first value."""
+    assert run_everywhere(CONDITIONAL_NODE, {}, engine=False)["count"] == 0
 
 
 # --- the interpreter's own operators ---------------------------------------------------------------
@@ -305,7 +307,7 @@ nodes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 2])
-def test_verify_compares_members(mdf, count):
+def test_verify_compares_members_of_sequences(mdf, count):
     report = mdf_loop.verify(mdf(DOUBLED), {"s": [[1.0, 2.0]] * count}, device="cpu")
     names = [comparison.name for comparison in report.comparisons]
     assert report.equal
@@ -348,7 +350,7 @@ def test_files_hold_bfloat16_exactly(mdf, tmp_path, suffix):
             assert saved["n.y"].tolist() == results["y"].astype(float).tolist()
 
 
-def test_a_state_of_bfloat16_goes_on_from_a_file(mdf, tmp_path):
+def test_a_state_of_bfloat16_is_resumed_from_a_file(mdf, tmp_path):
     compiled = mdf_loop.compile(mdf(STATE))
     whole = compiled.run({}, steps=5)["y"]
     save_state(tmp_path / "s.npz", compiled.run({}, steps=3).state)

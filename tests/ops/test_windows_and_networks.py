@@ -14,10 +14,10 @@ from mdf_loop.errors import UnsupportedError
 from tests.ops.op_running import float32_run, legal_run
 from tests.strategies.layers import GATES, networks, whole, windows
 
-FEW = settings(max_examples=40)
+FEW_EXAMPLES = settings(max_examples=40)
 
 
-def same(op_type, arrays, n_outputs=1, tolerance=0.0, **attributes):
+def assert_equal_to_float32(op_type, arrays, n_outputs=1, tolerance=0.0, **attributes):
     # For some windows (ceil_mode, output_padding) onnx infers wrong lengths.
     got = legal_run(op_type, arrays, n_outputs, inferred=False, **attributes)
     expected = float32_run(op_type, arrays, n_outputs, **attributes)
@@ -28,7 +28,7 @@ def same(op_type, arrays, n_outputs=1, tolerance=0.0, **attributes):
 
 
 @pytest.mark.slow
-@FEW
+@FEW_EXAMPLES
 @given(data=st.data(), drawn=windows(), group=st.integers(1, 2), bias=st.booleans())
 def test_convolutions(data, drawn, group, bias):
     lengths, kernel, attributes = drawn
@@ -36,11 +36,11 @@ def test_convolutions(data, drawn, group, bias):
     x = whole(data.draw, 2, group * channels, *lengths)
     w = whole(data.draw, group * maps, channels, *kernel)
     rest = [whole(data.draw, group * maps)] if bias else []
-    same("Conv", [x, w, *rest], group=group, **attributes)
+    assert_equal_to_float32("Conv", [x, w, *rest], group=group, **attributes)
 
 
 @pytest.mark.slow
-@FEW
+@FEW_EXAMPLES
 @given(data=st.data(), drawn=windows(), group=st.integers(1, 2), bias=st.booleans())
 def test_transposed_convolutions(data, drawn, group, bias):
     lengths, kernel, attributes = drawn
@@ -51,20 +51,22 @@ def test_transposed_convolutions(data, drawn, group, bias):
     if data.draw(st.booleans()):
         longer = [data.draw(st.integers(0, s - 1)) for s in attributes["strides"]]
         attributes["output_padding"] = tuple(longer)
-    same("ConvTranspose", [x, w, *rest], group=group, **attributes)
+    assert_equal_to_float32("ConvTranspose", [x, w, *rest], group=group, **attributes)
 
 
 @pytest.mark.parametrize("auto_pad", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize("output_shape", [(8, 15), (9, 14), (10, 16)])
-def test_transposed_convolutions_of_a_wanted_shape(auto_pad, output_shape):
+def test_transposed_convolutions_with_an_output_shape(auto_pad, output_shape):
     rng = np.random.default_rng(0)
     x = rng.integers(-4, 5, (1, 2, 4, 5)).astype(float)
     w = rng.integers(-4, 5, (2, 3, 3, 2)).astype(float)
-    same("ConvTranspose", [x, w], strides=(2, 3), output_shape=output_shape, auto_pad=auto_pad)
+    assert_equal_to_float32(
+        "ConvTranspose", [x, w], strides=(2, 3), output_shape=output_shape, auto_pad=auto_pad
+    )
 
 
 @pytest.mark.slow
-@FEW
+@FEW_EXAMPLES
 @given(data=st.data(), drawn=windows(), include=st.integers(0, 1), ceil=st.integers(0, 1))
 def test_average_pools(data, drawn, include, ceil):
     lengths, kernel, attributes = drawn
@@ -73,17 +75,21 @@ def test_average_pools(data, drawn, include, ceil):
     if ceil and "pads" in attributes:
         attributes["ceil_mode"] = 1
     x = whole(data.draw, 2, 3, *lengths)
-    same("AveragePool", [x], tolerance=1e-6, count_include_pad=include, **attributes)
+    assert_equal_to_float32(
+        "AveragePool", [x], tolerance=1e-6, count_include_pad=include, **attributes
+    )
 
 
 @pytest.mark.slow
-@FEW
+@FEW_EXAMPLES
 @given(data=st.data(), drawn=windows(), p=st.integers(1, 3))
 def test_p_norm_pools(data, drawn, p):
     lengths, kernel, attributes = drawn
     attributes.pop("dilations", None)
     _fitting(kernel, attributes)
-    same("LpPool", [whole(data.draw, 1, 2, *lengths)], tolerance=1e-5, p=p, **attributes)
+    assert_equal_to_float32(
+        "LpPool", [whole(data.draw, 1, 2, *lengths)], tolerance=1e-5, p=p, **attributes
+    )
 
 
 def _fitting(kernel, attributes):
@@ -107,7 +113,7 @@ def test_batch_and_lengths_may_be_unknown():
     np.testing.assert_array_equal(got, legal_run("AveragePool", [x], **pool)[0])
 
 
-def test_lengths_that_must_be_known_are_asked_for():
+def test_an_unknown_length_that_must_be_known_is_an_error():
     x, w = np.ones((1, 1, 6)), np.ones((1, 1, 3))
     with pytest.raises(
         UnsupportedError, match=r"known spatial extents here, but got float64\[1, 1, L\]"
@@ -119,7 +125,7 @@ def test_lengths_that_must_be_known_are_asked_for():
         legal_run("Conv", [x, w], shapes=[x.shape, (1, 1, "k")])
 
 
-def test_windows_that_hold_infinity_spoil_only_themselves():
+def test_infinity_affects_only_its_own_windows():
     x = np.array([[[1.0, 2.0, np.inf, 4.0, 5.0]]])
     (got,) = legal_run("AveragePool", [x], kernel_shape=(2,))
     assert got.ravel().tolist() == [1.5, np.inf, np.inf, 4.5]
@@ -130,11 +136,11 @@ def test_windows_that_hold_infinity_spoil_only_themselves():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op_type", GATES)
-@FEW
+@FEW_EXAMPLES
 @given(data=st.data())
 def test_recurrent_networks(op_type, data):
     arrays, attributes = data.draw(networks(op_type))
-    same(op_type, arrays, 3 if op_type == "LSTM" else 2, 2e-4, **attributes)
+    assert_equal_to_float32(op_type, arrays, 3 if op_type == "LSTM" else 2, 2e-4, **attributes)
 
 
 @pytest.mark.parametrize("op_type", GATES)
@@ -153,7 +159,7 @@ def test_batch_first(op_type):
         np.testing.assert_array_equal(one, two.transpose(1, 0, 2))
 
 
-def test_a_network_in_float64_is_one():
+def test_a_recurrent_network_in_float64():
     """Compare with h = tanh(w x + r h + b) in Python."""
     x = np.array([0.3, -0.7, 0.9]).reshape(3, 1, 1)
     w, r, bias = np.array([[[0.8]]]), np.array([[[-0.4]]]), np.array([[0.1, 0.05]])

@@ -67,15 +67,15 @@ def cases() -> dict[str, Any]:
     return {name.removeprefix("test_"): case for name, case in node_cases().items()}
 
 
-def assert_same(given: Any, expected: Any, rtol: float, atol: float) -> None:
+def assert_same(actual: Any, expected: Any, rtol: float, atol: float) -> None:
     if isinstance(expected, list):
-        assert len(given) == len(expected)
-        for ours, theirs in zip(given, expected, strict=True):
+        assert len(actual) == len(expected)
+        for ours, theirs in zip(actual, expected, strict=True):
             assert_same(ours, theirs, rtol, atol)
         return
     expected = np.asarray(expected)
-    assert (given.dtype, given.shape) == (expected.dtype, expected.shape)
-    ours, theirs = (np.asarray(a, np.float64) for a in (given, expected))
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    ours, theirs = (np.asarray(a, np.float64) for a in (actual, expected))
     np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
 
 
@@ -98,8 +98,10 @@ def test_r1_35_onnx_s_own_tests(name: str, tmp_path: Path) -> None:
 def test_r1_35_the_list_is_complete() -> None:
     """All tests of the installed onnx that hold control flow are in the list."""
     owners = {"Loop", "If", "Scan", "SequenceMap"}
-    found = {name for name, case in cases().items() if owners & set(operators(case.model.graph))}
-    assert found <= set(NAMES)
+    case_names = {
+        name for name, case in cases().items() if owners & set(operators(case.model.graph))
+    }
+    assert case_names <= set(NAMES)
 
 
 def operators(graph: onnx.GraphProto) -> list[str]:

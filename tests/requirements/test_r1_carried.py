@@ -224,8 +224,8 @@ nodes:
 def test_r1_13_the_dtype_stated_by_the_port_is_kept(run_everywhere, dtype, x, update, expected):
     model = DTYPED.replace("DTYPE", dtype).replace("UPDATE", update)
     results = run_everywhere(model, {"x": x})
-    wanted = {"double": "float64", "tensor(float16)": "float16"}.get(dtype, dtype)
-    assert results["x"].dtype == results["seen"].dtype == wanted
+    expected_dtype = {"double": "float64", "tensor(float16)": "float16"}.get(dtype, dtype)
+    assert results["x"].dtype == results["seen"].dtype == expected_dtype
     assert results["x"] == expected
     assert results["seen"].shape == (3,)
 
@@ -300,7 +300,7 @@ def test_r1_14_unread_results_are_not_computed(mdf):
 
 
 @pytest.mark.parametrize(
-    ("given", "update", "before", "after"),
+    ("x", "update", "before", "after"),
     [
         (np.float32(1.0), "i + 0", "float32", "int64"),
         (np.float32(1.0), "numpy.float64(v)", "float32", "float64"),
@@ -310,13 +310,13 @@ def test_r1_14_unread_results_are_not_computed(mdf):
         (True, "v + 1", "bool", "int64"),
     ],
 )
-def test_r1_27_a_carried_value_that_changes_its_dtype(run_everywhere, given, update, before, after):
+def test_r1_27_a_carried_value_that_changes_its_dtype(run_everywhere, x, update, before, after):
     model = (
         DTYPED.replace("DTYPE", "''").replace("UPDATE", update).replace("{v: {}}", "{v: {}, i: {}}")
     )
     sentence = f"'v': {before}\\[\\] becomes 'w': {after}\\[\\] \\(body output 1\\)"
     with pytest.raises(CarryTypeError, match=sentence) as caught:
-        run_everywhere(model, {"x": given})
+        run_everywhere(model, {"x": x})
     (finding,) = caught.value.findings
     assert finding.where.endswith(".functions['run']")
     assert finding.hint

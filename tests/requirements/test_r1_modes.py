@@ -241,10 +241,10 @@ def test_r1_01_an_endless_run_can_be_cancelled_from_another_thread(mdf):
     thread.start()
     time.sleep(0.2)
     assert thread.is_alive(), "an endless loop ended by itself"
-    asked = time.perf_counter()
+    request_time = time.perf_counter()
     stopping.ask(StopReason.INTERRUPTED)
     thread.join(10)
-    assert outcome["interrupted"] - asked < 5
+    assert outcome["interrupted"] - request_time < 5
 
 
 # --- stored numbers -----------------------------------------------------------------------------

@@ -265,9 +265,9 @@ nodes:
 
 
 def network_inputs(steps=6, dtype=np.float64):
-    made = np.random.default_rng(7)
+    rng = np.random.default_rng(7)
     shapes = {"X": (steps, 3), "W1": (3, 4), "U1": (4, 4), "W2": (4, 4), "U2": (4, 4)}
-    return {name: made.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
+    return {name: rng.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
 
 
 def wavefront(X, W1, U1, W2, U2):  # noqa: N803

@@ -70,10 +70,12 @@ def c_program(a, b, most, keepgoing):
     return b, vals, bool(keepgoing)
 
 
-@pytest.mark.parametrize(("given", "b_final", "vals", "keepgoing"), POINTS)
-def test_r1_20_all_points_by_hand(run_everywhere, given, b_final, vals, keepgoing):
-    assert c_program(*given) == (b_final, vals, keepgoing)
-    results = run_everywhere(TYPED, dict(zip(("a", "b", "most", "keepgoing"), given, strict=True)))
+@pytest.mark.parametrize(("arguments", "b_final", "vals", "keepgoing"), POINTS)
+def test_r1_20_all_points_by_hand(run_everywhere, arguments, b_final, vals, keepgoing):
+    assert c_program(*arguments) == (b_final, vals, keepgoing)
+    results = run_everywhere(
+        TYPED, dict(zip(("a", "b", "most", "keepgoing"), arguments, strict=True))
+    )
     assert results["b_final"] == b_final
     assert results["vals"].tolist() == vals
     assert results["vals"].dtype == results["b_final"].dtype == np.int64
@@ -98,11 +100,13 @@ def test_r1_20_the_shared_sample(run_everywhere, shared):
     assert results["loop_node.user_defined_vals"].tolist() == [12, -6]
 
 
-@pytest.mark.parametrize(("given", "b_final", "vals", "keepgoing"), POINTS)
+@pytest.mark.parametrize(("arguments", "b_final", "vals", "keepgoing"), POINTS)
 def test_r1_21_the_condition_is_available_after_the_loop(
-    run_everywhere, given, b_final, vals, keepgoing
+    run_everywhere, arguments, b_final, vals, keepgoing
 ):
-    results = run_everywhere(TYPED, dict(zip(("a", "b", "most", "keepgoing"), given, strict=True)))
+    results = run_everywhere(
+        TYPED, dict(zip(("a", "b", "most", "keepgoing"), arguments, strict=True))
+    )
     assert results["keepgoing_out"].dtype == np.bool_
     assert results["keepgoing_out"] == keepgoing
 
@@ -127,10 +131,10 @@ def test_r1_22_a_body_that_declares_its_iteration_number(run_everywhere, word):
     model = TYPED.replace(
         "{a: {}, b_in: {}}", f"{{a: {{}}, b_in: {{}}, i: {{type: {word}}}}}"
     ).replace("difference: {value: a - b_in}", "difference: {value: a - b_in + 0 * i}")
-    given = {name: np.int32(value) for name, value in (("a", 3), ("b", 6))}
+    arguments = {name: np.int32(value) for name, value in (("a", 3), ("b", 6))}
     if word in ("int", "int64"):
-        given = {name: int(value) for name, value in given.items()}
-    results = run_everywhere(model, {**given, "most": 10, "keepgoing": 1})
+        arguments = {name: int(value) for name, value in arguments.items()}
+    results = run_everywhere(model, {**arguments, "most": 10, "keepgoing": 1})
     assert results["b_final"] == 6
     assert results["vals"].tolist() == [12, -6]
 

@@ -89,8 +89,8 @@ nodes:
                   output_ports: {more: {value: inner}}
     output_ports: {y: {value: outer}}
 """
-    made = run_everywhere(text, {"n": 3}, engine=False)["y"]
-    assert [int(k) for k in made] == [0, 110, 111, 320, 321, 322]
+    members = run_everywhere(text, {"n": 3}, engine=False)["y"]
+    assert [int(k) for k in members] == [0, 110, 111, 320, 321, 322]
 
 
 OPTIONAL = """
@@ -145,8 +145,8 @@ nodes:
     [(None, 2, [0, 1]), ([], 2, [0, 1]), ([[5, 6]], 1, [[5, 6], 0]), ([[5]], 0, [[5]])],
 )
 def test_r1_31_a_history_that_may_be_absent_at_first(run_everywhere, start, n, expected):
-    made = run_everywhere(OPTIONAL, {"n": n, "start": start}, engine=False)["rows"]
-    assert [row.tolist() for row in made] == expected
+    rows = run_everywhere(OPTIONAL, {"n": n, "start": start}, engine=False)["rows"]
+    assert [row.tolist() for row in rows] == expected
 
 
 def test_r1_31_what_never_was_there_fails(mdf):

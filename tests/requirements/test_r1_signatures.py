@@ -33,7 +33,7 @@ def counted(initial, inputs, outputs, results='x: {value: "work[0]"}'):
 
 
 @pytest.mark.parametrize(
-    ("initial", "inputs", "count", "given"),
+    ("initial", "inputs", "count", "reported_count"),
     [
         ("(x, y)", "i, c, u", "2 + 2", "3"),
         ("x", "i, u", "2 + 1", "2"),
@@ -42,20 +42,22 @@ def counted(initial, inputs, outputs, results='x: {value: "work[0]"}'):
         ("(x,)", "", "2 + 1", "0"),
     ],
 )
-def test_r1_25_wrong_number_of_body_inputs(run_everywhere, initial, inputs, count, given):
+def test_r1_25_wrong_number_of_body_inputs(run_everywhere, initial, inputs, count, reported_count):
     n = count[-1]
-    sentence = rf"has {n} initial values?, .* needs {count[0]} \+ {n} inputs .* names {given}"
+    sentence = (
+        rf"has {n} initial values?, .* needs {count[0]} \+ {n} inputs .* names {reported_count}"
+    )
     with pytest.raises(ArityError, match=sentence) as caught:
         run_everywhere(counted(initial, inputs, "going, more"))
     assert ".args.body" in caught.value.findings[0].where
 
 
 @pytest.mark.parametrize(
-    ("initial", "inputs", "outputs", "given"),
+    ("initial", "inputs", "outputs", "reported_count"),
     [("(x, y)", "i, c, u, v", "going, more", 2), ("x", "i, c, u", "going", 1)],
 )
-def test_r1_25_too_few_body_outputs(run_everywhere, initial, inputs, outputs, given):
-    sentence = rf"needs at least 1 \+ \d outputs .* but it has {given}: "
+def test_r1_25_too_few_body_outputs(run_everywhere, initial, inputs, outputs, reported_count):
+    sentence = rf"needs at least 1 \+ \d outputs .* but it has {reported_count}: "
     with pytest.raises(ArityError, match=sentence):
         run_everywhere(counted(initial, inputs, outputs))
 
@@ -85,14 +87,16 @@ def test_r1_25_as_many_ports_as_results_by_position(run_everywhere):
 
 
 @pytest.mark.parametrize(
-    ("condition", "shown"),
+    ("condition", "reported_type"),
     [("more", r"float64\[\]"), ("i", r"int64\[\]"), ("mask", r"bool\[3\]")],
 )
-def test_r1_26_the_body_condition_is_one_truth_value(run_everywhere, condition, shown):
+def test_r1_26_the_body_condition_is_one_truth_value(run_everywhere, condition, reported_type):
     model = counted("x", "i, c, u", f"{condition}, more").replace(
         "row: {value: u}", "mask: {value: 'u > numpy.array([1, 2, 3])'}"
     )
-    sentence = rf"the body's condition '{condition}' must be (a|one) truth value, not {shown}"
+    sentence = (
+        rf"the body's condition '{condition}' must be (a|one) truth value, not {reported_type}"
+    )
     with pytest.raises(ConditionError, match=sentence):
         run_everywhere(model)
 

@@ -123,8 +123,8 @@ def test_r2_04_a_trip_count_and_the_current_iteration(run_everywhere, stored):
 )
 def test_r2_05_a_trip_count_and_a_condition(run_everywhere, count, condition, limit, result):
     model = doubling(M="M0", cond="cond0")
-    given = {"M0": count, "cond0": condition, "limit": float(limit)}
-    assert run_everywhere(model, given)["r0"].tolist() == [result]
+    inputs = {"M0": count, "cond0": condition, "limit": float(limit)}
+    assert run_everywhere(model, inputs)["r0"].tolist() == [result]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -137,9 +137,9 @@ def test_r2_06_dtypes_and_shapes_of_what_controls_the_loop(run_everywhere, dtype
         carried="s",
         go="numpy.array([i < 100])",
     )
-    given = {"M": np.full(shape, 4, dtype), "cond": np.full(shape, True)}
-    assert run_everywhere(model, given)["r0"].tolist() == [7.0]
-    assert run_everywhere(model, {**given, "cond": np.full(shape, False)})["r0"].tolist() == [1.0]
+    inputs = {"M": np.full(shape, 4, dtype), "cond": np.full(shape, True)}
+    assert run_everywhere(model, inputs)["r0"].tolist() == [7.0]
+    assert run_everywhere(model, {**inputs, "cond": np.full(shape, False)})["r0"].tolist() == [1.0]
 
 
 def test_r2_06_stored_numbers(run_everywhere, stored):

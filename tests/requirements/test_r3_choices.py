@@ -26,9 +26,9 @@ def run(run_everywhere):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_r3_09_piecewise(run, x: float, expected: float, dtype: str) -> None:
     m = model({"z": "pick"}, which=WHICH, pick=case("which", PIECES))
-    for given in (np.array(x, dtype), np.array([x], dtype)):
-        z = run(m, x=given)
-        assert (z.shape, z.dtype) == (given.shape, dtype)
+    for operand in (np.array(x, dtype), np.array([x], dtype)):
+        z = run(m, x=operand)
+        assert (z.shape, z.dtype) == (operand.shape, dtype)
         np.testing.assert_allclose(z.item(), expected, rtol=1e-6)
 
 

@@ -28,9 +28,9 @@ def test_r3_01_parameter_map_and_a_condition_over_a_counter() -> None:
         },
         *("start.one -> scale.z", "start.zero -> count.k", "scale.z1 -> out.z"),
     )
-    made = run_to_lists(counted({"scale.z1": "scale.z"}, ["scale"], flat), x=0.34, y=1.11)
-    assert made["result"] == pytest.approx(0.34 * 1.11**5, rel=1e-15)
-    assert made["k1"] == 5
+    outputs = run_to_lists(counted({"scale.z1": "scale.z"}, ["scale"], flat), x=0.34, y=1.11)
+    assert outputs["result"] == pytest.approx(0.34 * 1.11**5, rel=1e-15)
+    assert outputs["k1"] == 5
 
 
 @pytest.mark.parametrize(("x", "y", "expected"), [(0.32, 2.8, 55.0731776), (0.47, 5.5, 2365.43656)])
@@ -46,8 +46,8 @@ def test_r3_03_what_follows_reads_the_result() -> None:
         "power.z1 -> out.z",
     )
     model = counted({"power.z1": "power.z"}, ["power"], flat)
-    made = mdf_loop.compile(model).run({"loop.z": 1.0, "k": 0, "x": 0.92, "y": 3.2})
-    assert made["out.result"] == pytest.approx(2.10906087, rel=1e-8)
+    results = mdf_loop.compile(model).run({"loop.z": 1.0, "k": 0, "x": 0.92, "y": 3.2})
+    assert results["out.result"] == pytest.approx(2.10906087, rel=1e-8)
 
 
 def test_r3_04_the_initial_value_is_read_after_the_loop() -> None:
@@ -75,20 +75,20 @@ def test_r3_08_a_chain_of_carried_values_all_readable_after() -> None:
         *("start.a -> step.x0", "start.b -> step.x1", "start.c -> step.x2"),
     )
     carry = {"step.x3": "x2", "step.x2": "x1", "step.x1": "x0"}
-    made = run_to_lists(mdf_loop.fold(flat, ["step"], carry, trip_count=5))
+    outputs = run_to_lists(mdf_loop.fold(flat, ["step"], carry, trip_count=5))
     x0, x1, x2 = 0.1, 0.2, 0.3
     for _ in range(5):
         old = x1
         x0, x1, x2 = x1, x2, float(np.tanh(x0 - 2 * x1 + 0.5 * x2))
-    assert made == {"x3": pytest.approx(x2), "old": pytest.approx(old)}
+    assert outputs == {"x3": pytest.approx(x2), "old": pytest.approx(old)}
 
 
 def test_r3_08_two_values_swap() -> None:
     flat = graph({"pair": node("x y", a="x * 1", b="y * 1")})
     for rounds, expected in ((3, (2.0, 1.0)), (4, (1.0, 2.0))):
         folded = mdf_loop.fold(flat, ["pair"], {"a": "pair.y", "b": "pair.x"}, trip_count=rounds)
-        made = run_to_lists(folded, x=1.0, y=2.0)
-        assert (made["b"], made["a"]) == expected
+        outputs = run_to_lists(folded, x=1.0, y=2.0)
+        assert (outputs["b"], outputs["a"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -108,5 +108,5 @@ def test_r3_11_exit_in_mid_body(x: float, limit: float, expected: tuple[float, .
     folded = mdf_loop.fold(
         flat, ["before", "after"], {"s1": "before.s", "n1": "after.n"}, while_="before.go"
     )
-    made = run_to_lists(folded, x=x, limit=limit)
-    assert (made["p"], made["s1"], made["n1"]) == expected
+    outputs = run_to_lists(folded, x=x, limit=limit)
+    assert (outputs["p"], outputs["s1"], outputs["n1"]) == expected

@@ -18,20 +18,20 @@ from tests.models.timed import NEURON
 def test_r3_20_by_what_a_loop_starts_from_and_what_it_reads() -> None:
     """z = x0 y^5: 0.34 * 1.11^5; by x0 y^5, by y 5 x0 y^4."""
     step = body("i go z", {"more": "i < 4", "next": "y * z"})
-    made = derivatives(
+    gradient = derivatives(
         model({"z": "loop"}, loop=repeat(step, ["x0"], cond=True)), {"x0": 0.34, "y": 1.11}
     )
-    assert made["x0"] == pytest.approx(1.68505816, rel=1e-8)
-    assert made["y"] == pytest.approx(5 * 0.34 * 1.11**4, rel=1e-12)
+    assert gradient["x0"] == pytest.approx(1.68505816, rel=1e-8)
+    assert gradient["y"] == pytest.approx(5 * 0.34 * 1.11**4, rel=1e-12)
 
 
 def test_r3_21_through_a_nonlinear_body_and_what_follows() -> None:
     """z = log(z y) five times, then u = v z; at x = 1, y = 3.2, v = 0.22."""
     step = body("i go z", {"more": "i < 4", "next": "numpy.log(z * y)"})
     m = model({"z": "v * loop"}, loop=repeat(step, ["x"], cond=True))
-    made = derivatives(m, {"x": 1.0, "y": 3.2, "v": 0.22})
-    assert made["y"] == pytest.approx(0.189600602, rel=1e-8)
-    assert 0.22 * made["v"] == pytest.approx(0.348778129, rel=1e-6)
+    gradient = derivatives(m, {"x": 1.0, "y": 3.2, "v": 0.22})
+    assert gradient["y"] == pytest.approx(0.189600602, rel=1e-8)
+    assert 0.22 * gradient["v"] == pytest.approx(0.348778129, rel=1e-6)
 
 
 WHICH = "(x >= 0) * 1 + (x >= 1) * 1 + (x >= 2) * 1"
@@ -49,16 +49,16 @@ def test_r3_22_in_a_loop(x: float, by_x: float, by_a: float) -> None:
     """while count < 4: x = piecewise(x); z = a x."""
     step = body("count go x", {"go": "go", "y": "pick"}, which=WHICH, pick=case("which", PIECES))
     m = model({"z": "a * loop"}, loop=repeat(step, ["x"], M=4))
-    made = derivatives(m, {"x": x, "a": 0.3})
-    assert made == {"x": pytest.approx(by_x, rel=1e-12), "a": pytest.approx(by_a, rel=1e-12)}
+    gradient = derivatives(m, {"x": x, "a": 0.3})
+    assert gradient == {"x": pytest.approx(by_x, rel=1e-12), "a": pytest.approx(by_a, rel=1e-12)}
 
 
 def test_r3_23_weights_add_up_through_the_recordings_of_two_loops() -> None:
     """Two tanh layers, the second on 0.5 S1 + 1; the number is sum(S2^2 + S1)."""
-    given = np.random.default_rng(5)
-    rows = given.normal(size=(5, 3))
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(5, 3))
     sizes = {"W": (3, 4), "U": (4, 4), "W2": (4, 4), "U2": (4, 4)}
-    weights = {name: given.normal(size=size) * 0.5 for name, size in sizes.items()}
+    weights = {name: rng.normal(size=size) * 0.5 for name, size in sizes.items()}
 
     def layer(w: str, u: str, rows: str) -> Any:
         step = body(
@@ -74,10 +74,10 @@ def test_r3_23_weights_add_up_through_the_recordings_of_two_loops() -> None:
         between="0.5 * first[1] + 1",
         second=layer("W2", "U2", "between"),
     )
-    made = derivatives(m, {"x": rows, "h0": np.zeros(4), **weights})
+    gradient = derivatives(m, {"x": rows, "h0": np.zeros(4), **weights})
     expected = _two_layers_backward(rows, *weights.values())
     for name, array in expected.items():
-        np.testing.assert_allclose(made[name], array, rtol=1e-11, atol=1e-13, err_msg=name)
+        np.testing.assert_allclose(gradient[name], array, rtol=1e-11, atol=1e-13, err_msg=name)
 
 
 def _two_layers_backward(x: Any, w1: Any, u1: Any, w2: Any, u2: Any) -> dict[str, Any]:
@@ -110,12 +110,14 @@ def test_r3_24_nested_loops() -> None:
     """for i in range(n): for j in range(i): s = sin(k s); the inner loop runs 0, 1, 2, ... times."""
     inner = body("j go_in s", {"go": "go_in", "n": "numpy.sin(k * s)"})
     outer = body("i go s", {"go": "go", "n": "again"}, again=repeat(inner, ["s"], M="i"))
-    made = derivatives(model({"z": "loop"}, loop=repeat(outer, ["s0"], M=5)), {"s0": 0.6, "k": 1.5})
+    gradient = derivatives(
+        model({"z": "loop"}, loop=repeat(outer, ["s0"], M=5)), {"s0": 0.6, "k": 1.5}
+    )
     s, by_s, by_k = 0.6, 1.0, 0.0
     for _ in range(10):
         slope = np.cos(1.5 * s)
         by_s, by_k, s = slope * 1.5 * by_s, slope * (s + 1.5 * by_k), np.sin(1.5 * s)
-    assert made == {"s0": pytest.approx(by_s, rel=1e-12), "k": pytest.approx(by_k, rel=1e-12)}
+    assert gradient == {"s0": pytest.approx(by_s, rel=1e-12), "k": pytest.approx(by_k, rel=1e-12)}
 
 
 def test_r3_25_a_while_loop_with_its_count_held() -> None:
@@ -152,8 +154,8 @@ def _fn_step(steps: Any) -> Any:
 
 def test_r3_26_parameters_of_a_neuron() -> None:
     m = model({"z": "loop[0] + loop[2]"}, s0="0 * v0", loop=_fn_step(200))
-    made = derivatives(m, FN)
-    assert made == {name: pytest.approx(g, rel=1e-9) for name, g in FN_GRADIENT.items()}
+    gradient = derivatives(m, FN)
+    assert gradient == {name: pytest.approx(g, rel=1e-9) for name, g in FN_GRADIENT.items()}
 
 
 def test_r3_27_blocks_of_steps_give_the_same_and_hold_less() -> None:
@@ -167,8 +169,8 @@ def test_r3_27_blocks_of_steps_give_the_same_and_hold_less() -> None:
         steps=repeat(inner, ["v", "w", "s"], M=10),
     )
     m = model({"z": "loop[0] + loop[2]"}, s0="0 * v0", loop=repeat(block, ["v0", "w0", "s0"], M=20))
-    made = derivatives(m, FN)
-    assert made == {name: pytest.approx(g, rel=1e-9) for name, g in FN_GRADIENT.items()}
+    gradient = derivatives(m, FN)
+    assert gradient == {name: pytest.approx(g, rel=1e-9) for name, g in FN_GRADIENT.items()}
 
 
 @pytest.mark.parametrize("native", ["auto", "off"])
@@ -186,8 +188,8 @@ def test_r3_27_so_do_blocks_of_a_run_over_time(native: str, monkeypatch) -> None
 def test_r3_28_no_iteration_passes_it_through() -> None:
     step = body("i go z", {"go": "go", "n": "z * y", "row": "z * y"})
     m = model({"z": "loop[0] + numpy.sum(loop[1])"}, loop=repeat(step, ["z0"], M="m"))
-    made = derivatives(m, {"z0": [2.0, 3.0], "y": 1.3, "m": 0})
-    assert made == {"z0": [1.0, 1.0], "y": 0.0}
+    gradient = derivatives(m, {"z0": [2.0, 3.0], "y": 1.3, "m": 0})
+    assert gradient == {"z0": [1.0, 1.0], "y": 0.0}
 
 
 def test_r3_29_the_gradient_has_the_random_numbers_of_the_run() -> None:
@@ -209,7 +211,7 @@ def test_r3_29_the_gradient_has_the_random_numbers_of_the_run() -> None:
         x, by_a = 0.5, 0.0
         for z in drawn:
             x, by_a = x * 0.8 + z, x + 0.8 * by_a
-        made = compiled.gradient({"A.r0": "sum"}, ["a", "x"], seed=seed)
-        assert made.value == pytest.approx(x, rel=1e-12)
-        assert made["a"] == pytest.approx(by_a, rel=1e-12)
-        assert made["x"] == pytest.approx(0.8**6, rel=1e-12)
+        gradient = compiled.gradient({"A.r0": "sum"}, ["a", "x"], seed=seed)
+        assert gradient.value == pytest.approx(x, rel=1e-12)
+        assert gradient["a"] == pytest.approx(by_a, rel=1e-12)
+        assert gradient["x"] == pytest.approx(0.8**6, rel=1e-12)

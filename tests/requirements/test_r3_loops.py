@@ -39,12 +39,12 @@ def node_of(model):
     return model["model"]["graphs"]["graph"]["nodes"]["A"]
 
 
-def five_times(update, result, **given):
+def five_times(update, result, **initial_values):
     """while count < 5: z = update; the output `out` is `result`, read after the loop."""
     model = loop_model(
         {"cond": "0 < 5", "v_initial": "(z0,)"},
         {"z_next": update},
-        port_values=given,
+        port_values=initial_values,
         carried="z",
         go="i + 1 < 5",
     )
@@ -123,8 +123,8 @@ def conv_loop(outputs, carried="x", initial="(x0,)", functions=None, count=5, bo
     return model
 
 
-def near(given, expected):
-    np.testing.assert_allclose(given, expected, rtol=1e-4)
+def near(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-4)
 
 
 def test_r3_05_convolutions_in_the_body(run_everywhere, stored):
@@ -134,12 +134,12 @@ def test_r3_05_convolutions_in_the_body(run_everywhere, stored):
         expected = conv(expected)
     near(run_everywhere(model)["r0"], expected)
     for inputs, (final,) in stored("while_conv5"):
-        given = {
+        arguments = {
             "x0": inputs["x"].transpose(0, 3, 1, 2),
             "w": inputs["w"].transpose(0, 3, 1, 2),
             "b": inputs["b"],
         }
-        near(run_everywhere(model, given)["r0"].transpose(0, 2, 3, 1), final)
+        near(run_everywhere(model, arguments)["r0"].transpose(0, 2, 3, 1), final)
 
 
 def test_r3_05_convolution_and_pooling(run_everywhere):
@@ -192,12 +192,12 @@ def test_r3_08_maps_that_chain_over_two_steps(run_everywhere, stored):
     near(results["r0"], a)
     near(results["r1"], x)
     for inputs, (final,) in stored("while_two_step_recurrence"):
-        given = {
+        arguments = {
             "x0": inputs["x"].transpose(0, 3, 1, 2),
             "w": inputs["w"].transpose(0, 3, 1, 2),
             "b": inputs["b"],
         }
-        near(run_everywhere(model, given)["r1"].transpose(0, 2, 3, 1), final)
+        near(run_everywhere(model, arguments)["r1"].transpose(0, 2, 3, 1), final)
 
 
 def test_r3_08_maps_that_chain_over_three_steps(run_everywhere):

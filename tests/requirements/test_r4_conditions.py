@@ -70,9 +70,9 @@ def test_r4_01_constant_and_variable(expression: str, cond: Any, inputs: Any, ki
     node = m["graph"]["nodes"]["m"]
     node["parameters"] = {"flag": {"value": True}, "limit": {"value": 7}}
     node["input_ports"] = {name: {} for name in inputs}
-    (found,) = classify(m, inputs)
-    assert found.kind == kind
-    assert ("depends on input" in found.why) == (kind == "variable")
+    (condition,) = classify(m, inputs)
+    assert condition.kind == kind
+    assert ("depends on input" in condition.why) == (kind == "variable")
 
 
 # --- R4.02: for and while under constant conditions -------------------------------------------------
@@ -145,8 +145,8 @@ Z = np.array([1, 2], np.int32)
 
 
 def test_r4_04_shapes_that_do_not_join_are_refused() -> None:
-    said = refusal(SINGLE_IF, JoinError, {**INT, "z": Z})
-    assert said == (
+    message = refusal(SINGLE_IF, JoinError, {**INT, "z": Z})
+    assert message == (
         "Cannot join the values of 'm.picked' from the then branch of 'm.picked' (int32[]) and the "
         "else branch of 'm.picked' (int32[2]): Shape Join Failed: shape1 = (), shape2 = (2)"
     )
@@ -203,8 +203,8 @@ def growing() -> dict[str, Any]:
 
 
 def test_r4_07_a_changing_shape_names_both() -> None:
-    said = refusal(growing(), CarryShapeError, {"i": 0, "x": np.array([0], np.int32)})
-    assert said.endswith("Shape Join Failed: shape1 = (1), shape2 = (1, 1)")
+    message = refusal(growing(), CarryShapeError, {"i": 0, "x": np.array([0], np.int32)})
+    assert message.endswith("Shape Join Failed: shape1 = (1), shape2 = (1, 1)")
 
 
 def test_r4_07_or_grows(run) -> None:
@@ -233,8 +233,8 @@ def test_r4_08_shapes_join_by_the_rules(first: Any, second: Any, joined: Any) ->
 def test_r4_08_a_choice_joins_by_the_rules(run) -> None:
     m = model({"out": "picked"}, picked=choose("x < y", give("x"), give("z")))
     for x, expected in ((0, [0]), (5, [7])):
-        given = {"x": np.int32(x), "y": np.int32(1), "z": np.array([7], np.int32)}
-        assert run(m, given)["out"].tolist() == expected
+        inputs = {"x": np.int32(x), "y": np.int32(1), "z": np.array([7], np.int32)}
+        assert run(m, inputs)["out"].tolist() == expected
 
 
 # --- R4.09: the messages ----------------------------------------------------------------------------------
@@ -242,22 +242,22 @@ def test_r4_08_a_choice_joins_by_the_rules(run) -> None:
 
 def test_r4_09_dtypes_that_do_not_join() -> None:
     m = model({"out": "picked"}, picked=choose("x < y", give("x"), give("z")))
-    said = refusal(m, JoinError, {**INT, "z": np.float32(1)})
-    assert said.endswith("Type Join Failed: dtype1 = int32, dtype2 = float32")
+    message = refusal(m, JoinError, {**INT, "z": np.float32(1)})
+    assert message.endswith("Type Join Failed: dtype1 = int32, dtype2 = float32")
 
 
 def test_r4_09_a_value_of_one_branch_only() -> None:
     m = model({"out": "picked[0]"}, picked=choose("x < y", give(out="x", more="x"), give(out="y")))
-    said = refusal(m, ArityError, INT)
-    assert said.startswith(
+    message = refusal(m, ArityError, INT)
+    assert message.startswith(
         "'more' is not defined in the else branch of 'm.picked', but defined in the then branch"
     )
 
 
 def test_r4_09_a_condition_of_more_than_one_element() -> None:
     m = model({"out": "picked"}, picked=choose("z > 1", give("x"), give("y")))
-    said = refusal(m, ConditionError, {**INT, "z": Z})
-    assert said == (
+    message = refusal(m, ConditionError, {**INT, "z": Z})
+    assert message == (
         "the condition of 'm.picked' must be one value, not bool[2]: the truth value of an array "
         "with more than one element is ambiguous"
     )

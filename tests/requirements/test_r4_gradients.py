@@ -43,8 +43,8 @@ def test_r4_21_what_every_iteration_multiplies_by() -> None:
     """while idx < 3: out = out * p; then out + p: 3 p^2 + 1."""
     step = body("idx go out", {"more": "idx + 1 < end", "n": "out * p"})
     m = model({"z": "loop + p"}, loop=repeat(step, ["0 * p + 1"], cond="end > 0"))
-    made = np.array(derivatives(m, {"p": P, "end": 3})["p"])
-    assert made.ravel().tolist() == [1, 4, 13, 28, 49, 76, 109, 148]
+    gradient = np.array(derivatives(m, {"p": P, "end": 3})["p"])
+    assert gradient.ravel().tolist() == [1, 4, 13, 28, 49, 76, 109, 148]
 
 
 def test_r4_22_a_for_loop() -> None:
@@ -66,8 +66,8 @@ def test_r4_23_a_choice_in_a_while_loop() -> None:
     pick = choose("numpy.max(out) < numpy.max(x)", give(r="out + 2 * p"), give(r="out + p"))
     step = body("idx go out", {"more": "idx < 2", "n": "pick"}, pick=pick)
     m = model({"z": "loop + p"}, loop=repeat(step, ["0 * p"], cond=True))
-    made = derivatives(m, {"p": P, "x": np.full((2, 2, 2), 3.0)})
-    assert made == {"p": np.full((2, 2, 2), 5.0).tolist(), "x": np.zeros((2, 2, 2)).tolist()}
+    gradient = derivatives(m, {"p": P, "x": np.full((2, 2, 2), 3.0)})
+    assert gradient == {"p": np.full((2, 2, 2), 5.0).tolist(), "x": np.zeros((2, 2, 2)).tolist()}
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_r4_24_one_choice_after_the_other(a: int, b: int, by_p: float, by_x: flo
         first=choose("a < b", give(r="zero + x + 4 * p"), give("zero")),
         second=choose("a == b", give(r="first + 3 * x + 3 * p"), give("first")),
     )
-    made = derivatives(m, {"a": a, "b": b, "x": P + 1, "p": P})
-    assert made == {n: np.full((2, 2, 2), v).tolist() for n, v in (("x", by_x), ("p", by_p))}
+    gradient = derivatives(m, {"a": a, "b": b, "x": P + 1, "p": P})
+    assert gradient == {n: np.full((2, 2, 2), v).tolist() for n, v in (("x", by_x), ("p", by_p))}
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_r4_24_return_inside_of_choices(a: int, b: int, expected: tuple[float, f
     """if a < b: return x + p; if a == b: return 2 p; return 3 p."""
     rest = Graph({"r": "inner"}, {"inner": choose("a == b", give(r="2 * p"), give(r="3 * p"))})
     m = model({"z": "first"}, first=choose("a < b", give(r="x + p"), rest))
-    made = derivatives(m, {"a": a, "b": b, "x": 1.5, "p": 2.5})
-    assert (made["x"], made["p"]) == expected
+    gradient = derivatives(m, {"a": a, "b": b, "x": 1.5, "p": 2.5})
+    assert (gradient["x"], gradient["p"]) == expected
 
 
 def test_r4_25_break() -> None:
@@ -105,18 +105,18 @@ def test_r4_25_break() -> None:
 
 def test_r4_25_break_before_the_update() -> None:
     """while True: if x * p > 100: break; x = x * p; from 3, p = 2: five times."""
-    kept = choose("new <= 100", give("new"), give("x"))
-    step = body("i go x", {"more": "new <= 100", "n": "kept"}, new="x * p", kept=kept)
+    choice = choose("new <= 100", give("new"), give("x"))
+    step = body("i go x", {"more": "new <= 100", "n": "kept"}, new="x * p", kept=choice)
     m = model({"z": "loop"}, loop=repeat(step, ["x0"], cond=True))
     assert derivatives(m, {"p": 2.0, "x0": 3.0}) == {"p": 3 * 5 * 2.0**4, "x0": 32.0}
 
 
 def test_r4_26_continue() -> None:
     """for i in range(10): if i % 2: continue; s = s + i x * x: 20 * 2 x."""
-    kept = choose("i % 2", give("s"), give(r="s + i * x * x"))
+    choice = choose("i % 2", give("s"), give(r="s + i * x * x"))
     m = model(
         {"z": "loop"},
-        loop=repeat(body("i go s", {"go": "go", "n": "kept"}, kept=kept), ["0.0"], M=10),
+        loop=repeat(body("i go s", {"go": "go", "n": "kept"}, kept=choice), ["0.0"], M=10),
     )
     assert derivatives(m, {"x": 3.0}) == {"x": pytest.approx(120.0)}
 
@@ -127,8 +127,8 @@ def test_r4_27_a_while_loop_in_a_for_loop(outer: int, inner: int, times: int) ->
     turn = body("j go_in out", {"more": "j + 1 < inner", "n": "out + p"})
     turns = body("i go out", {"go": "go", "n": "all"}, all=repeat(turn, ["out"], cond="inner > 0"))
     m = model({"z": "loop"}, loop=repeat(turns, ["0 * p"], M="outer"))
-    made = derivatives(m, {"p": P, "outer": outer, "inner": inner})
-    assert made["p"] == np.full((2, 2, 2), float(times)).tolist()
+    gradient = derivatives(m, {"p": P, "outer": outer, "inner": inner})
+    assert gradient["p"] == np.full((2, 2, 2), float(times)).tolist()
 
 
 def test_r4_27_three_deep_with_a_choice() -> None:
@@ -137,7 +137,7 @@ def test_r4_27_three_deep_with_a_choice() -> None:
     third = body("k g3 x", {"go": "g3", "n": "pick"}, pick=pick)
     second = body("j g2 x", {"go": "g2", "n": "c"}, c=repeat(third, ["x"], M=2))
     first = body("i g1 x", {"go": "g1", "n": "b"}, b=repeat(second, ["x"], M=3))
-    made = derivatives(
+    gradient = derivatives(
         model({"z": "a"}, a=repeat(first, ["x"], M=2)), {"x": 0.5, "p": 0.75, "q": 1.1}
     )
     x, by = 0.5, np.array([1.0, 0.0, 0.0])
@@ -146,7 +146,7 @@ def test_r4_27_three_deep_with_a_choice() -> None:
             x, by = x + 0.75, by + np.array([0, 1, 0])
         else:
             x, by = x * 1.1, by * 1.1 + np.array([0, 0, x])
-    np.testing.assert_allclose([made["x"], made["p"], made["q"]], by, rtol=1e-12)
+    np.testing.assert_allclose([gradient["x"], gradient["p"], gradient["q"]], by, rtol=1e-12)
 
 
 IN_PLACE = """
@@ -176,15 +176,15 @@ def test_r4_28_writing_in_place(tmp_path: Path) -> None:
     path = tmp_path / "in_place.onnx"
     onnx.save(onnx.parser.parse_model(IN_PLACE), path)
     (z,) = mdf_loop.compile(path).program.outputs
-    made = derivatives(path, {"x": P, "y": np.zeros((2, 2, 1))}, of=z.name)
-    assert made["x"] == [[[0.0, 0.0], [0.0, 4.0]], [[0.0, 0.0], [0.0, 4.0]]]
-    assert made["y"] == np.full((2, 2, 1), 2.0).tolist()
+    gradient = derivatives(path, {"x": P, "y": np.zeros((2, 2, 1))}, of=z.name)
+    assert gradient["x"] == [[[0.0, 0.0], [0.0, 4.0]], [[0.0, 0.0], [0.0, 4.0]]]
+    assert gradient["y"] == np.full((2, 2, 1), 2.0).tolist()
 
 
 def test_r4_29_loops_and_branches_that_are_not_entered() -> None:
     """while idx < end, with end <= idx: only what follows counts: out + p gives 1; by what is inside 0."""
     step = body("idx go out", {"more": "idx < end", "n": "out * q + p"})
     m = model({"z": "loop + p"}, loop=repeat(step, ["x"], cond="end > 0"))
-    made: dict[str, Any] = derivatives(m, {"p": P, "x": P, "q": 2.0, "end": 0})
+    gradient: dict[str, Any] = derivatives(m, {"p": P, "x": P, "q": 2.0, "end": 0})
     ones = np.ones((2, 2, 2)).tolist()
-    assert made == {"p": ones, "x": ones, "q": 0.0}
+    assert gradient == {"p": ones, "x": ones, "q": 0.0}

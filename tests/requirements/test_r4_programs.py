@@ -118,8 +118,8 @@ def if_elif_else() -> Program:
     third = of(choose("x > 0", give(r="x + 100"), give(r="-x")))
     second = of(choose("x > 5", give(r="x * 2"), third))
     m = model({"y": "pick"}, pick=choose("x > 10", give(r="x - 10"), second))
-    given: list[dict[str, Any]] = [{"x": x} for x in (12.0, 7.0, 2.0, -3.0)]
-    return m, python, given, [2, 14, 102, 3]
+    arguments: list[dict[str, Any]] = [{"x": x} for x in (12.0, 7.0, 2.0, -3.0)]
+    return m, python, arguments, [2, 14, 102, 3]
 
 
 def elif_in_a_for() -> Program:
@@ -200,12 +200,12 @@ def break_of_the_inner_loop_only() -> Program:
 
 
 def break_of_both_loops() -> Program:
-    """Search i * j == wanted; both loops end when it is found, the pair is kept."""
+    """Search i * j == product; both loops end when it is found, the pair is kept."""
 
-    def python(wanted: int) -> Any:
+    def python(product: int) -> Any:
         for i in range(1, 8):
             for j in range(1, 8):
-                if i * j == wanted:
+                if i * j == product:
                     return 10 * i + j
         return 0
 
@@ -213,7 +213,7 @@ def break_of_both_loops() -> Program:
         body(
             "b go pair",
             {"more": "found == 0", "p": "found"},
-            found=choose("a * (b + 1) == wanted", give(r="10 * a + b + 1"), give("pair")),
+            found=choose("a * (b + 1) == product", give(r="10 * a + b + 1"), give("pair")),
         ),
         ["pair"],
         M=7,
@@ -221,7 +221,7 @@ def break_of_both_loops() -> Program:
     )
     step = body("i go pair", {"more": "inner == 0", "p": "inner"}, a="i + 1", inner=inner)
     m = model({"y": "loop"}, loop=repeat(step, [0], M=7, cond=True))
-    return m, python, [{"wanted": 12}, {"wanted": 49}, {"wanted": 50}], [26, 77, 0]
+    return m, python, [{"product": 12}, {"product": 49}, {"product": 50}], [26, 77, 0]
 
 
 def while_in_if() -> Program:
@@ -241,8 +241,8 @@ def while_in_if() -> Program:
         body("i go x", {"more": "n > step", "y": "n"}, n="x - step"), ["x"], cond="x > step"
     )
     m = model({"y": "pick"}, pick=choose("x < 0", of(up), of(down)))
-    given: list[dict[str, Any]] = [{"x": x, "step": 2.0} for x in (-5.0, 5.0, 1.0)]
-    return m, python, given, [1, 1, 1]
+    arguments: list[dict[str, Any]] = [{"x": x, "step": 2.0} for x in (-5.0, 5.0, 1.0)]
+    return m, python, arguments, [1, 1, 1]
 
 
 def early_return() -> Program:
@@ -266,21 +266,21 @@ def early_return() -> Program:
 
 
 def a_flag_decides_later() -> Program:
-    """seen = False; for i in range(n): if seen: s += i; elif i * i > limit: seen = True."""
+    """flag = False; for i in range(n): if flag: s += i; elif i * i > limit: flag = True."""
 
     def python(n: int, limit: int) -> Any:
-        s, seen = 0, False
+        s, flag = 0, False
         for i in range(n):
-            if seen:
+            if flag:
                 s += i
             elif i * i > limit:
-                seen = True
+                flag = True
         return s
 
     step = body(
-        "i go s seen",
+        "i go s flag",
         {"go": "go", "t": "kept[0]", "saw": "kept[1]"},
-        kept=choose("seen", give(t="s + i", saw="seen"), give(t="s", saw="i * i > limit")),
+        kept=choose("flag", give(t="s + i", saw="flag"), give(t="s", saw="i * i > limit")),
     )
     m = model({"y": "loop[0]"}, loop=repeat(step, [0, False], M="n"))
     return m, python, [{"n": 8, "limit": 10}, {"n": 3, "limit": 10}], [18, 0]
@@ -341,6 +341,6 @@ PROGRAMS = (
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_r4_30_break_continue_and_nested_control_flow(run_everywhere, program: Any) -> None:
     m, python, inputs, expected = program()
-    for given, result in zip(inputs, expected, strict=True):
-        assert python(**given) == result
-        assert run_everywhere(m, given)["m.y"] == result
+    for arguments, result in zip(inputs, expected, strict=True):
+        assert python(**arguments) == result
+        assert run_everywhere(m, arguments)["m.y"] == result

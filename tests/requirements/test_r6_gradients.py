@@ -19,8 +19,8 @@ from tests.models.powers import CUT, PLAIN
 def test_r6_08_derivatives_of_the_last_iterations(native, truncate, by_w, by_one):
     """Theano: the last two of five give 32, all 80."""
     model = mdf_loop.compile(PLAIN, native=native)
-    made = model.gradient({"n.s": "sum"}, ["n.w", "n.one"], truncate=truncate)
-    assert (made.value, made["n.w"], made["n.one"]) == (32, by_w, by_one)
+    gradient = model.gradient({"n.s": "sum"}, ["n.w", "n.one"], truncate=truncate)
+    assert (gradient.value, gradient["n.w"], gradient["n.one"]) == (32, by_w, by_one)
 
 
 @pytest.mark.parametrize("native", ["auto", "off"])

@@ -45,9 +45,9 @@ def test_r6_01_own_values_some_iterations_back(run_everywhere):
 
 def test_r6_01_two_taps_of_one_value(run_everywhere, stored):
     delays = {"a": {"of": "x", "back": 2, "initial": "(p2, p1)"}, "b": {"of": "x", "back": 1}}
-    given = {"M": 8, "p2": 0.0, "p1": 1.0}
+    initial_values = {"M": 8, "p2": 0.0, "p1": 1.0}
     model = loop_model(
-        {"M": "M", "delays": delays}, {"x": "a + b"}, port_values=given, recorded="x"
+        {"M": "M", "delays": delays}, {"x": "a + b"}, port_values=initial_values, recorded="x"
     )
     assert run_everywhere(model)["r0"].tolist() == [1, 2, 3, 5, 8, 13, 21, 34]
     for inputs, (expected,) in stored("theano_output_taps_fibonacci"):
@@ -61,9 +61,9 @@ def test_r6_02_a_window_over_a_sequence(run_everywhere):
         "now": {"of": "x", "start": 1},
         "after": {"of": "x", "start": 2},
     }
-    given = {"x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    inputs = {"x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
     model = loop_model(
-        {"slices": slices}, {"y": "before + now + after"}, port_values=given, recorded="y"
+        {"slices": slices}, {"y": "before + now + after"}, port_values=inputs, recorded="y"
     )
     assert run_everywhere(model)["r0"].tolist() == [6, 9, 12, 15]
 
@@ -113,9 +113,9 @@ def test_r6_04_until_a_power_is_large_enough(run_everywhere):
 
 
 def test_r6_05_the_shortest_sequence_decides(run_everywhere):
-    given = {"x": [1.0, 2.0, 3.0, 4.0, 5.0], "y": [1.0, 2.0, 3.0]}
+    inputs = {"x": [1.0, 2.0, 3.0, 4.0, 5.0], "y": [1.0, 2.0, 3.0]}
     args = {"slices": {"x_t": "x", "y_t": "y"}}
-    model = loop_model(args, {"z": "x_t * y_t"}, port_values=given, recorded="z")
+    model = loop_model(args, {"z": "x_t * y_t"}, port_values=inputs, recorded="z")
     assert run_everywhere(model)["r0"].tolist() == [1, 4, 9]
 
 

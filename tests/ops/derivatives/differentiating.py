@@ -19,10 +19,10 @@ Arrays = Mapping[str, np.ndarray]
 STEP = 6e-6
 
 
-def spelled_out(program: Program) -> Program:
+def decompose_operations(program: Program) -> Program:
     """Return the program with decompositions of the operations that are differentiated through them."""
     while True:
-        active = active_in(program)
+        active = active_values(program)
 
         def rule(
             b: Builder, op: Op, active: set[Value] = active
@@ -43,7 +43,7 @@ def spelled_out(program: Program) -> Program:
         program = rewritten
 
 
-def active_in(program: Program) -> set[Value]:
+def active_values(program: Program) -> set[Value]:
     """Return the values that depend on inputs of floats."""
     active = {entry.value for entry in program.inputs if is_float(entry.value)}
     for operation in program.ops:
@@ -60,12 +60,12 @@ def differentiated(program: Program, order: str = "") -> Program:
 
     `order` is a prefix of these names, for a program that has some of them already.
     """
-    program = spelled_out(program)
+    program = decompose_operations(program)
     floats = [entry.value for entry in program.inputs if is_float(entry.value)]
     b = Builder.resume(program)
     tangents = {v: b.new(v.dtype, v.shape, f"{order}t {v.name}") for v in floats}
     tangent_inputs = [Input(t) for t in tangents.values()]
-    active = active_in(program)
+    active = active_values(program)
     for operation in program.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)
@@ -76,8 +76,8 @@ def differentiated(program: Program, order: str = "") -> Program:
             operation.outputs
         ):
             known = [tangents.get(v) for v in operation.inputs]
-            changes = rule_of(operation).tangents(b, operation, known)
-            pairs = zip(operation.outputs, changes, strict=True)
+            random_tangents_and_cotangents = rule_of(operation).tangents(b, operation, known)
+            pairs = zip(operation.outputs, random_tangents_and_cotangents, strict=True)
             tangents.update((v, t) for v, t in pairs if t is not None)
     float_outputs = [output for output in program.outputs if is_float(output.value)]
     outputs = [
@@ -96,12 +96,14 @@ def differentiated(program: Program, order: str = "") -> Program:
     return Program("d", (*program.inputs, *tangent_inputs), tuple(b.ops), tuple(outputs))
 
 
-def only(program: Program, names: Callable[[str], bool]) -> Program:
+def select_outputs(program: Program, names: Callable[[str], bool]) -> Program:
     """Return the program with some of its outputs."""
     return replace(program, outputs=tuple(o for o in program.outputs if names(o.name)))
 
 
-def changes(program: Program, arrays: Arrays, order: str = "") -> dict[str, np.ndarray]:
+def random_tangents_and_cotangents(
+    program: Program, arrays: Arrays, order: str = ""
+) -> dict[str, np.ndarray]:
     """Return random tangents and cotangents for a program."""
     rng = np.random.default_rng(0)
     results = interpret(program, arrays)
@@ -140,7 +142,7 @@ def by_differences(
     return derivatives
 
 
-def assert_right(
+def assert_equal_to_differences(
     program: Program, arrays: Arrays, *, reference: Program | None = None, order: str = ""
 ) -> Program:
     """Compare both directions with central differences and return the differentiated program.
@@ -148,7 +150,7 @@ def assert_right(
     `reference` computes the numbers where the interpreter lacks the program's operation.
     """
     numbers = reference or program
-    change = changes(numbers, arrays, order)
+    change = random_tangents_and_cotangents(numbers, arrays, order)
     derived = differentiated(program, order)
     actual = interpret(derived, {**arrays, **change})
     expected = by_differences(numbers, arrays, change, order)

@@ -9,7 +9,12 @@ from mdf_loop.ir.check import check
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.run.interpret import interpret
 from tests.ops.derivatives.derivative_cases import CASES, Case, call
-from tests.ops.derivatives.differentiating import changes, differentiated, only, spelled_out
+from tests.ops.derivatives.differentiating import (
+    decompose_operations,
+    differentiated,
+    random_tangents_and_cotangents,
+    select_outputs,
+)
 from tests.passes.batch_running import RUNS, batched_outputs_of, single_run_inputs
 
 
@@ -31,9 +36,9 @@ BATCHED = [case for case in CASES if case.op_type not in NOT_BATCHED and not has
 @pytest.mark.parametrize("case", BATCHED, ids=str)
 def test_batched_derivatives_equal_those_of_each_run(case: Case) -> None:
     program, arrays = call(case)
-    program = spelled_out(program)
-    derived = only(differentiated(program), lambda name: name[0] in "tg")
-    feeds = {**arrays, **changes(program, arrays)}
+    program = decompose_operations(program)
+    derived = select_outputs(differentiated(program), lambda name: name[0] in "tg")
+    feeds = {**arrays, **random_tangents_and_cotangents(program, arrays)}
     names = {name for name, array in feeds.items() if array.dtype == np.float64}
     factors = 1 - 0.125 * np.arange(RUNS)
     many = {k: np.stack([a * f for f in factors]) if k in names else a for k, a in feeds.items()}

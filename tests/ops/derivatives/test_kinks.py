@@ -43,7 +43,9 @@ KINKS: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     KINKS,
     ids=[f"{op}-{feeds[0]}" for op, feeds, *_ in KINKS],
 )
-def test_at_a_kink(op_type: str, operands: Any, attributes: Any, expected: Any) -> None:
+def test_the_cotangent_at_a_kink(
+    op_type: str, operands: Any, attributes: Any, expected: Any
+) -> None:
     """Check the cotangent of the first operand for cotangents of 1.
 
     The tangent for a tangent of ones has the same sum.

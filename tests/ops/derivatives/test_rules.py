@@ -17,7 +17,7 @@ from mdf_loop.pipeline import LEGAL, prepare
 from mdf_loop.run.interpret import interpret
 from tests.ops.derivatives.derivative_cases import CASES, Case, P, call
 from tests.ops.derivatives.differentiating import (
-    assert_right,
+    assert_equal_to_differences,
     changes,
     differentiated,
     only,
@@ -54,7 +54,7 @@ def operation_of(case: Case) -> Op:
 def test_rules_agree_with_central_differences(case: Case) -> None:
     program, arrays = call(case)
     reference = spelled_out(program) if case.op_type in NOT_IN_REFERENCE else None
-    assert_right(program, arrays, reference=reference)
+    assert_equal_to_differences(program, arrays, reference=reference)
 
 
 def test_every_operation_with_a_derivative_has_a_case() -> None:
@@ -71,7 +71,7 @@ DECOMPOSED = [
 
 
 @pytest.mark.parametrize("case", DECOMPOSED, ids=str)
-def test_decompositions_for_derivatives_give_the_same(case: Case) -> None:
+def test_decompositions_for_derivatives_keep_the_outputs(case: Case) -> None:
     program, arrays = call(case)
     actual = interpret(spelled_out(program), arrays)
     if case.op_type in NOT_IN_REFERENCE:
@@ -98,7 +98,7 @@ def test_derivatives_run_on_onnxruntime(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_derivatives_of_float32_are_float32(case: Case) -> None:
-    arrays = [narrowed(array) for array in case.arrays]
+    arrays = [to_float32(array) for array in case.arrays]
     program, _ = call(replace(case, arrays=tuple(arrays)), variable="float32")
     derived = differentiated(program)
     assert not check(derived)
@@ -110,7 +110,7 @@ def test_derivatives_of_float32_are_float32(case: Case) -> None:
     )
 
 
-def narrowed(array: Any) -> Any:
+def to_float32(array: Any) -> Any:
     return array.astype(np.float32) if np.asarray(array).dtype == np.float64 else array
 
 
@@ -138,10 +138,10 @@ SAME = [
 
 @pytest.mark.parametrize("call", SAME, ids=lambda call: f"{call.op_type}{call.positions}")
 def test_the_derivative_of_the_same_value_at_several_positions(call: SameOperands) -> None:
-    assert_right(call.program(), {"x0": call.shared})
+    assert_equal_to_differences(call.program(), {"x0": call.shared})
 
 
-def test_a_power_may_be_of_another_dtype() -> None:
+def test_an_exponent_may_have_another_dtype() -> None:
     arrays = [np.array([0.5, 2.0]), np.array(1.5, np.float32)]
     derived = differentiated(program_of("Pow", arrays))
     assert not check(derived)

@@ -1,4 +1,4 @@
-"""Own functions of loops as functions of arrays, at any width; and how far numbers are from true ones."""
+"""Run the vectorized functions of native loops over arrays at any vector width, and measure errors in ulp."""
 
 from __future__ import annotations
 
@@ -22,34 +22,39 @@ MP.prec = 120
 def over_arrays(
     own: Own, width: int, operands: int = 1, dtype: str = "float64"
 ) -> Callable[..., np.ndarray]:
-    """The function of arrays that own code becomes when it computes so many lanes at once."""
+    """Compile a vectorized function for `width` lanes and return the function over arrays."""
     code = Code(Text(), width, many=True)
-    made = machine.compiled(_text(code, own, operands, dtype), ["over_arrays"])
+    machine_code = machine.compiled(_text(code, own, operands, dtype), ["over_arrays"])
     kinds = (ctypes.c_int64, *[ctypes.c_void_p] * (1 + operands))
-    function = ctypes.CFUNCTYPE(None, *kinds)(*made.addresses)
+    function = ctypes.CFUNCTYPE(None, *kinds)(*machine_code.addresses)
 
-    def computed(*arrays: np.ndarray) -> np.ndarray:
+    def call_compiled(*arrays: np.ndarray) -> np.ndarray:
         count = arrays[0].size
         padded = [np.resize(array, -(-count // width) * width) for array in arrays]
         out = np.empty_like(padded[0])
         function(out.size, out.ctypes.data, *(array.ctypes.data for array in padded))
         return out[:count]
 
-    computed.machine = made  # type: ignore[attr-defined]  # as long as the function
-    return computed
+    call_compiled.machine = machine_code  # type: ignore[attr-defined]  # keeps the code alive as long as the function
+    return call_compiled
 
 
 def _text(code: Code, own: Own, operands: int, dtype: str) -> str:
-    """`for i in range(0, n, width): out[i : i + width] = own(in0[i : i + width], ...)`."""
+    """Return the LLVM text of a function that applies `own` to blocks of arrays.
+
+    `for i in range(0, n, width): out[i : i + width] = own(in0[i : i + width], ...)`.
+    """
     names = ["%out", *(f"%in{k}" for k in range(operands))]
     code.line("br label %again\nagain:")
     code.line("%i = phi i64 [0, %entry], [%next, %stored]")
     code.line("%more = icmp slt i64 %i, %n")
     code.line("br i1 %more, label %some, label %done\nsome:")
     places = [code.put(f"getelementptr {TYPES[dtype]}, ptr {name}, i64 %i") for name in names]
-    given = [code.put(f"load {code.type(dtype)}, ptr {at}, align 4") for at in places[1:]]
-    made = of_many(code, dtype, own, *given)
-    code.line(f"store {code.type(dtype)} {made}, ptr {places[0]}, align 4")
+    operand_registers = [
+        code.put(f"load {code.type(dtype)}, ptr {at}, align 4") for at in places[1:]
+    ]
+    computed_register = of_many(code, dtype, own, *operand_registers)
+    code.line(f"store {code.type(dtype)} {computed_register}, ptr {places[0]}, align 4")
     code.line("br label %stored\nstored:")
     code.line(f"%next = add i64 %i, {code.width}")
     code.line("br label %again\ndone:\n  ret void")
@@ -59,20 +64,20 @@ def _text(code: Code, own: Own, operands: int, dtype: str) -> str:
 
 
 def bits(y: np.ndarray) -> np.ndarray:
-    """The numbers bit by bit; every nan is one."""
+    """Return the bit patterns of numbers as integers, with one pattern for every nan."""
     return np.where(np.isnan(y), np.nan, y).view(f"uint{8 * y.itemsize}")
 
 
 def ulps(exact: Callable[..., mpmath.mpf], y: np.ndarray, *x: np.ndarray) -> np.ndarray:
-    """How far each y is from the true value; infinite where it is not even of its kind."""
+    """Return the error of each y in ulp, or infinity if only one of y and the true value is finite."""
 
-    def one(given: float, *at: float) -> float:
+    def one(approximation: float, *at: float) -> float:
         true = exact(*map(MP.mpf, at))
         nearest = float(true)
         if not np.isfinite(nearest):
-            return 0.0 if given == nearest else np.inf
-        if not np.isfinite(given):
+            return 0.0 if approximation == nearest else np.inf
+        if not np.isfinite(approximation):
             return np.inf
-        return float(abs(MP.mpf(given) - true) / MP.mpf(float(np.spacing(abs(nearest)))))
+        return float(abs(MP.mpf(approximation) - true) / MP.mpf(float(np.spacing(abs(nearest)))))
 
     return np.array([one(*each) for each in zip(y.tolist(), *(a.tolist() for a in x), strict=True)])

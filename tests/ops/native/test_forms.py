@@ -1,6 +1,6 @@
-"""Every form of an operation in machine code, of every dtype: what ONNX Runtime's own kernel gives.
+"""Compare every native form of an operation, in every dtype, with the kernel of ONNX Runtime.
 
-A form that is added to a row is tried here without being named.
+The tests find new forms in the registry of operations.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tests.soak import some
 from tests.strategies.native_operations import Call, calls, combined, hard, same_bits
 
 CLOSE = {"float64": 1e-12, "float32": 2e-6}
-"""Relative difference of functions that libraries round apart."""
+"""Relative tolerance of functions that libraries round differently."""
 
 
-LOST = {"Gelu": 1e-6}
-"""How far from a small number ONNX Runtime's kernel of float32 is, where terms cancel out."""
+CANCELLATION_ERROR = {"Gelu": 1e-6}
+"""Absolute error of the float32 kernel of ONNX Runtime where terms cancel."""
 
 WITH_FORM = calls()
 
 
-def each(found: Iterable[Call]) -> pytest.MarkDecorator:
-    """A test of each call; of unusual dtypes, which are many, only of some."""
-    every, rare = list(found), [pytest.mark.slow, pytest.mark.soak]
+def parametrize_calls(cases: Iterable[Call]) -> pytest.MarkDecorator:
+    """Parametrize a test by all calls of usual dtypes and a sample of the others."""
+    every, rare = list(cases), [pytest.mark.slow, pytest.mark.soak]
     usual = [pytest.param(c, id=str(c)) for c in every if c.is_usual]
     others = some([c for c in every if not c.is_usual], 10)
     return pytest.mark.parametrize(
@@ -41,56 +41,57 @@ def each(found: Iterable[Call]) -> pytest.MarkDecorator:
     )
 
 
-def rows_of(call: Call, given: list[np.ndarray]) -> Program:
-    """A loop that scans operands of a call, and records what it gives."""
+def loop_over_rows(call: Call, arrays: list[np.ndarray]) -> Program:
+    """Return a loop that applies a call to one row of each array per iteration."""
     b = Builder()
     inputs = [
         b.new(dtype, array.shape, f"x{k}")
-        for k, (dtype, array) in enumerate(zip(call.dtypes, given, strict=True))
+        for k, (dtype, array) in enumerate(zip(call.dtypes, arrays, strict=True))
     ]
-    count = given[0].shape[0]
+    count = arrays[0].shape[0]
     inside = b.body()
     i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
     scanned = tuple(Scanned(v, inside.new(v.dtype, v.shape[1:], "row")) for v in inputs)
     with inside.at("$.here"):
-        row = call.made(inside, *(each.row for each in scanned))
+        row = call.made(inside, *(parametrize_calls.row for parametrize_calls in scanned))
     stack = b.new(row.dtype, (count, *(row.shape or ())), "stack")
     trip = b.constant(np.array(count))
     ops = tuple(inside.ops)
     b.append(
         Loop("loop", trip, None, i, go, None, (), (Recorded(row, stack),), ops, scanned, where="$")
     )
-    return program(b, inputs, stack)
+    return prepared_program(b, inputs, stack)
 
 
-def program(b: Builder, inputs: list[Value], made: Value) -> Program:
-    raw = Program("p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", made),))
+def prepared_program(b: Builder, inputs: list[Value], stack: Value) -> Program:
+    raw = Program("p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", stack),))
     return prepare(raw, ONNXRUNTIME)
 
 
-def native_and_standard(call: Call, given: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """What machine code and ONNX Runtime's kernels give."""
-    ready = rows_of(call, given)
-    feeds = {f"x{k}": array for k, array in enumerate(given)}
-    feeds = {entry.value.name: feeds[entry.value.name] for entry in ready.inputs}
-    made = Session(ready, REQUIRED).run(feeds)["y"]
-    return made, Session(ready, STANDARD).run(feeds)["y"]
+def native_and_standard(call: Call, arrays: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of the native loop and of the standard loop."""
+    program_of_call = loop_over_rows(call, arrays)
+    feeds = {f"x{k}": array for k, array in enumerate(arrays)}
+    feeds = {entry.value.name: feeds[entry.value.name] for entry in program_of_call.inputs}
+    native = Session(program_of_call, REQUIRED).run(feeds)["y"]
+    return native, Session(program_of_call, STANDARD).run(feeds)["y"]
 
 
 def operands(call: Call) -> list[np.ndarray]:
-    given = combined(call.dtypes)
-    kept = np.ones(given[0].shape, bool)
+    """Return combinations of special numbers that the call accepts, one array per operand."""
+    arrays = combined(call.dtypes)
+    mask = np.ones(arrays[0].shape, bool)
     if call.divides:
-        kept = given[1] != 0
+        mask = arrays[1] != 0
     elif call.raises_integers:
-        kept = given[1] >= 0
+        mask = arrays[1] >= 0
     elif call.is_open:
-        kept = abs(given[0]) < 2.0**31
-    return [array[kept] for array in given]
+        mask = abs(arrays[0]) < 2.0**31
+    return [array[mask] for array in arrays]
 
 
-def of_arrays(call: Call) -> list[np.ndarray]:
-    """Hard numbers in rows, each with each; what is a single number always is one for each row."""
+def array_operands(call: Call) -> list[np.ndarray]:
+    """Return all combinations of special numbers in rows; an operand that must be scalar has one per row."""
     if not any(map(call.is_single, range(len(call.dtypes)))):
         return [array[np.newaxis] for array in operands(call)]
     first, *others = call.dtypes
@@ -99,29 +100,31 @@ def of_arrays(call: Call) -> list[np.ndarray]:
     return [np.tile(hard(first), (count, 1)), *numbers]
 
 
-def compare(call: Call, made: np.ndarray, expected: np.ndarray, *, exact: bool) -> None:
+def compare(call: Call, native: np.ndarray, expected: np.ndarray, *, exact: bool) -> None:
     if call.loses_signs:
-        made, expected = made + 0, expected + 0
-    if exact or made.dtype.kind != "f":
-        assert same_bits(made, expected)
+        native, expected = native + 0, expected + 0
+    if exact or native.dtype.kind != "f":
+        assert same_bits(native, expected)
         return
-    near = CLOSE[str(made.dtype)]
+    near = CLOSE[str(native.dtype)]
     with np.errstate(all="ignore"):
-        np.testing.assert_allclose(made, expected, rtol=near, atol=LOST.get(call.name, 1e-37))
+        np.testing.assert_allclose(
+            native, expected, rtol=near, atol=CANCELLATION_ERROR.get(call.name, 1e-37)
+        )
 
 
-@each(WITH_FORM)
-def test_of_arrays(call: Call) -> None:
-    made, expected = native_and_standard(call, of_arrays(call))
-    compare(call, made, expected, exact=call.is_exact)
+@parametrize_calls(WITH_FORM)
+def test_calls_with_arrays(call: Call) -> None:
+    native, expected = native_and_standard(call, array_operands(call))
+    compare(call, native, expected, exact=call.is_exact)
 
 
 SEVERAL = [call for call in WITH_FORM if len(call.dtypes) > 1 and call.is_exact]
 
 
-@each(SEVERAL)
-def test_of_arrays_and_single_numbers(call: Call) -> None:
-    """Each operand once a single number, and once an array among single numbers."""
+@parametrize_calls(SEVERAL)
+def test_calls_with_arrays_and_scalars(call: Call) -> None:
+    """Make each operand the only scalar among arrays, and the only array among scalars."""
     pools = [hard(dtype) for dtype in call.dtypes]
     if call.divides:
         pools[1] = pools[1][pools[1] != 0]
@@ -133,20 +136,20 @@ def test_of_arrays_and_single_numbers(call: Call) -> None:
                 continue
             if call.is_shaped_by_first and lone[0]:
                 continue
-            given = [
+            arrays = [
                 rng.choice(pool, count if one else (count, len(pool)))
                 for pool, one in zip(pools, lone, strict=True)
             ]
-            width = min(a.shape[1] for a, one in zip(given, lone, strict=True) if not one)
-            given = [a if one else a[:, :width] for a, one in zip(given, lone, strict=True)]
-            made, expected = native_and_standard(call, given)
-            compare(call, made, expected, exact=True)
+            width = min(a.shape[1] for a, one in zip(arrays, lone, strict=True) if not one)
+            arrays = [a if one else a[:, :width] for a, one in zip(arrays, lone, strict=True)]
+            native, expected = native_and_standard(call, arrays)
+            compare(call, native, expected, exact=True)
 
 
-@each(WITH_FORM)
-def test_of_single_numbers(call: Call) -> None:
-    made, expected = native_and_standard(call, operands(call))
-    compare(call, made, expected, exact=call.is_exact or "float32" not in call.dtypes)
+@parametrize_calls(WITH_FORM)
+def test_calls_with_scalars(call: Call) -> None:
+    native, expected = native_and_standard(call, operands(call))
+    compare(call, native, expected, exact=call.is_exact or "float32" not in call.dtypes)
 
 
 TRUE = {
@@ -167,34 +170,34 @@ def test_functions_of_float32_are_rounded_once(name: str, lanes: bool) -> None:
     low, high = (1, 30) if name == "Acosh" else (-1, 1) if name[0] == "A" else (-8, 8)
     x = rng.uniform(low, high, 500).astype(np.float32)
     call = Call(name, ("float32",), places=(0,))
-    given = [x[np.newaxis] if lanes else x]
-    made = Session(rows_of(call, given), REQUIRED).run({"x0": given[0]})["y"].reshape(-1)
+    arrays = [x[np.newaxis] if lanes else x]
+    native = Session(loop_over_rows(call, arrays), REQUIRED).run({"x0": arrays[0]})["y"].reshape(-1)
     expected = TRUE[name](x.astype(np.float64))
-    assert np.all(abs(made - expected) <= 0.501 * np.spacing(abs(expected.astype(np.float32))))
+    assert np.all(abs(native - expected) <= 0.501 * np.spacing(abs(expected.astype(np.float32))))
 
 
-@each(calls(lambda call: call.divides))
+@parametrize_calls(calls(lambda call: call.divides))
 @pytest.mark.parametrize("shape", [(3,), (1, 3)])
-def test_division_by_zero(call: Call, shape: tuple[int, ...]) -> None:
-    given = [np.ones(shape, dtype) for dtype in call.dtypes]
-    given[1][..., -1] = 0
-    ready = rows_of(call, given)
-    feeds = {f"x{k}": array for k, array in enumerate(given)}
-    said = []
+def test_division_by_zero_is_the_standard_outcome(call: Call, shape: tuple[int, ...]) -> None:
+    arrays = [np.ones(shape, dtype) for dtype in call.dtypes]
+    arrays[1][..., -1] = 0
+    program_of_call = loop_over_rows(call, arrays)
+    feeds = {f"x{k}": array for k, array in enumerate(arrays)}
+    outcomes = []
     for placement in (REQUIRED, STANDARD):
         try:
-            said.append(Session(ready, placement).run(feeds)["y"].tolist())
+            outcomes.append(Session(program_of_call, placement).run(feeds)["y"].tolist())
         except RunError as error:
-            said.append(error.findings)
-    assert said[0] == said[1]
+            outcomes.append(error.findings)
+    assert outcomes[0] == outcomes[1]
 
 
-@each(call for call in WITH_FORM if call.is_fixed)
-def test_what_it_means(call: Call) -> None:
-    given = of_arrays(call)
-    ready = rows_of(call, given)
-    feeds = {f"x{k}": array for k, array in enumerate(given)}
+@parametrize_calls(call for call in WITH_FORM if call.is_fixed)
+def test_fixed_bits_equal_the_interpreter(call: Call) -> None:
+    arrays = array_operands(call)
+    program_of_call = loop_over_rows(call, arrays)
+    feeds = {f"x{k}": array for k, array in enumerate(arrays)}
     with np.errstate(all="ignore"):
-        meant = interpret(ready, feeds)["y"]
-    made = Session(ready, REQUIRED).run(feeds)["y"]
-    assert same_bits(made, meant)
+        expected = interpret(program_of_call, feeds)["y"]
+    native = Session(program_of_call, REQUIRED).run(feeds)["y"]
+    assert same_bits(native, expected)

@@ -1,4 +1,4 @@
-"""Own functions of many lanes: the same bits at every width, close to the true value, right at the ends."""
+"""Vectorized functions of native loops: accuracy, special arguments, and equal bits at every width."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ OWN = {
     "sin": (trigonometric.sin, MP.sin, 0.85),
     "cos": (trigonometric.cos, MP.cos, 0.85),
 }
-"""The function, the true one, and how many units in the last place it is wrong at most."""
+"""The vectorized function, the exact function and the largest error in ulp."""
 
 SIZES = (1e-323, 2e-308, 1e-20, 1e-8, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e5, 1e9, 1e22, 1e308)
-"""Each pair of neighbours is a region of both signs, in which all magnitudes are tried."""
+"""Bounds of the magnitudes of arguments; each pair of neighbours is a region of both signs."""
 
 NEAR = {
     "exp": [(-746, -707), (707, 710), (-0.5, 0.5)],
@@ -45,23 +45,23 @@ NEAR = {
     "sin": [(-0.8, 0.8), (-10, 10), (2.0**24 - 5, 2.0**24 + 5)],
     "cos": [(-0.8, 0.8), (-10, 10), (2.0**24 - 5, 2.0**24 + 5)],
 }
-"""Regions in which the way of computing changes, or the error is largest."""
+"""Regions in which the algorithm changes or the error is largest."""
 
 
 def regions(name: str, count: int) -> list[np.ndarray]:
-    """Arguments by region."""
+    """Return random arguments of a function, one array for each region."""
     rng = np.random.default_rng(11)
     near = [rng.uniform(low, high, count) for low, high in NEAR[name]]
-    made = []
+    by_size = []
     for low, high in itertools.pairwise(SIZES):
         size = np.exp(rng.uniform(np.log(low), np.log(high), count))
-        made.append(size if name == "log" else size * rng.choice([-1, 1], count))
+        by_size.append(size if name == "log" else size * rng.choice([-1, 1], count))
     if name in ("sin", "cos"):
         whole = rng.integers(1, 2**40, count) * (np.pi / 2)
         near += [whole, np.rint(whole) * 2.0**200]
     if name == "log1p":
-        made = [x[x > -1] for x in made]
-    return near + made
+        by_size = [x[x > -1] for x in by_size]
+    return near + by_size
 
 
 SPECIAL = np.array(
@@ -78,7 +78,7 @@ AT_SPECIAL = {
     "cos": [1, 1, NAN, NAN, NAN, *[np.cos(1)] * 2, 1, 1, 1, 1, *[MP.cos(HUGE)] * 2],
 }
 EXACT = (0.0, 0.5, 1.0, TINY, LEAST_NORMAL)
-"""Sizes of results that are met bit for bit."""
+"""Magnitudes of function values that must be exact."""
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -103,7 +103,7 @@ def test_a_lane_has_the_same_bits_at_every_width(name):
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_lanes_that_are_rare_change_nothing_in_others(name):
+def test_special_lanes_do_not_change_other_lanes(name):
     own, _, _ = OWN[name]
     usual = np.random.default_rng(5).uniform(0.1, 5, 1000)
     among = np.repeat(usual, 2)
@@ -113,18 +113,19 @@ def test_lanes_that_are_rare_change_nothing_in_others(name):
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_close_to_the_true_value(name):
-    _close(name, 40)
+def test_errors_are_within_the_bound(name):
+    _check_error(name, 40)
 
 
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("name", OWN)
-def test_close_to_the_true_value_everywhere(name):
-    _close(name, times(800, 100_000))
+def test_errors_are_within_the_bound_at_many_arguments(name):
+    _check_error(name, times(800, 100_000))
 
 
-def _close(name: str, count: int) -> None:
+def _check_error(name: str, count: int) -> None:
+    """Check the error of a function at `count` arguments in each region."""
     own, exact, most = OWN[name]
     for x in regions(name, count):
         y = over_arrays(own, 8)(x)
@@ -137,7 +138,7 @@ def _close(name: str, count: int) -> None:
 
 
 def powers(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Bases and exponents by region: what is common, every size, every size of results."""
+    """Return pairs of bases and exponents: common numbers, all magnitudes, and all magnitudes of powers."""
     rng = np.random.default_rng(13)
     sizes = np.exp(rng.uniform(-740, 709, (2, count)))
     close = rng.uniform(0.5, 2.0, count)
@@ -155,7 +156,7 @@ def powers(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def special_powers() -> tuple[np.ndarray, np.ndarray]:
-    """Each special number to the power of each."""
+    """Return all pairs of special bases and exponents."""
     more = [0.5, 2, 3, 4, 2.0**53 - 1, 2.0**53, 2.0**53 + 2]
     some = np.concatenate([SPECIAL, more, np.negative(more)])
     return tuple(each.ravel() for each in np.meshgrid(some, some))
@@ -163,17 +164,17 @@ def special_powers() -> tuple[np.ndarray, np.ndarray]:
 
 @np.errstate(all="ignore")
 def test_special_powers():
-    """As C has them: the library's, rounded otherwise."""
+    """Compare with the powers of the C library within rounding."""
     x, y = special_powers()
     expected = np.array([_power(*pair) for pair in zip(x.tolist(), y.tolist(), strict=True)])
     for width in WIDTHS:
-        made = over_arrays(power, width, 2)(x, y)
-        np.testing.assert_allclose(made, expected, rtol=3e-16, atol=0)
-        np.testing.assert_array_equal(np.signbit(made), np.signbit(expected))
+        native = over_arrays(power, width, 2)(x, y)
+        np.testing.assert_allclose(native, expected, rtol=3e-16, atol=0)
+        np.testing.assert_array_equal(np.signbit(native), np.signbit(expected))
 
 
 def _power(x: float, y: float) -> float:
-    """Python's power is that of C, but for its errors."""
+    """Return the power as in C, where Python would raise an exception."""
     try:
         return math.pow(x, y)
     except OverflowError:
@@ -190,38 +191,38 @@ def test_powers_have_the_same_bits_at_every_width():
         np.testing.assert_array_equal(bits(over_arrays(power, width, 2)(x, y)), alone)
 
 
-def test_powers_are_close_to_the_true_value():
-    _powers_are_close(40)
+def test_errors_of_powers_are_within_the_bound():
+    _check_error_of_powers(40)
 
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_powers_are_close_to_the_true_value_everywhere():
-    _powers_are_close(times(800, 100_000))
+def test_errors_of_powers_are_within_the_bound_at_many_arguments():
+    _check_error_of_powers(times(800, 100_000))
 
 
-def _powers_are_close(count: int) -> None:
+def _check_error_of_powers(count: int) -> None:
     for x, y in powers(count):
-        made = over_arrays(power, 8, 2)(x, y)
-        errors = ulps(MP.power, made, x, y)
+        native = over_arrays(power, 8, 2)(x, y)
+        errors = ulps(MP.power, native, x, y)
         worst = int(np.argmax(errors))
-        said = f"{x[worst]!r} ** {y[worst]!r} = {made[worst]!r}: {errors[worst]} ulp"
-        assert errors[worst] <= 1.05, said
+        message = f"{x[worst]!r} ** {y[worst]!r} = {native[worst]!r}: {errors[worst]} ulp"
+        assert errors[worst] <= 1.05, message
 
 
-def test_a_power_that_is_a_whole_number_is_met():
+def test_powers_that_are_integers_are_exact():
     x, y = (each.ravel() for each in np.meshgrid(np.arange(-30.0, 31), np.arange(11.0)))
     exact = np.array([float(int(a) ** int(b)) for a, b in zip(x, y, strict=True)])
     met = np.abs(exact) < 2.0**53
     np.testing.assert_array_equal(over_arrays(power, 8, 2)(x, y)[met], exact[met])
 
 
-def test_a_square_is_a_product():
+def test_a_square_has_the_bits_of_a_product():
     x = np.concatenate([*regions("sin", 1000), SPECIAL])
     with np.errstate(all="ignore"):
         expected = x * x
-    made = over_arrays(power, 8, 2)(x, np.full_like(x, 2.0))
-    np.testing.assert_array_equal(bits(made), bits(expected))
+    native = over_arrays(power, 8, 2)(x, np.full_like(x, 2.0))
+    np.testing.assert_array_equal(bits(native), bits(expected))
 
 
 @pytest.mark.parametrize("n", [2.0, 3.0, 4.0, 2.5])
@@ -241,7 +242,7 @@ def test_an_exponent_that_is_a_constant_changes_no_bit(n):
 @pytest.mark.parametrize("processor", ["x86-64", "haswell", "znver4"])
 @pytest.mark.parametrize("name", [*OWN, "power"])
 def test_the_same_bits_on_every_processor(name, processor, monkeypatch):
-    """Also on one without fma."""
+    """Compare the bits with those of older and newer processors, including one without fma."""
     if name == "power":
         own, x = power, [np.concatenate(each) for each in zip(*powers(3_000), strict=True)]
     else:
@@ -257,14 +258,14 @@ def test_the_same_bits_on_every_processor(name, processor, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "sign"), [("tanh", -1), ("sin", -1), ("cos", 1)])
-def test_odd_and_even(name, sign):
+def test_odd_and_even_functions_are_symmetric(name, sign):
     x = np.concatenate(regions(name, 100))
     y, mirrored = (over_arrays(OWN[name][0], 8)(side) for side in (x, -x))
     np.testing.assert_array_equal(bits(y), bits(sign * mirrored))
 
 
 CLOSEST = 6381956970095103 * 2.0**797
-"""Of all float64 the one closest to a multiple of pi / 2 (Muller, Elementary Functions, 2016)."""
+"""The float64 that is closest to a multiple of pi / 2 (Muller, Elementary Functions, 2016)."""
 
 
 def test_the_angle_closest_to_a_multiple_of_half_pi():
@@ -281,5 +282,5 @@ def test_float32_is_rounded_from_float64(name):
         narrow = x.astype(np.float32)
         expected = over_arrays(own, 8)(narrow.astype(np.float64)).astype(np.float32)
     for width in WIDTHS:
-        given = over_arrays(own, width, dtype="float32")(narrow)
-        np.testing.assert_array_equal(bits(given), bits(expected))
+        native = over_arrays(own, width, dtype="float32")(narrow)
+        np.testing.assert_array_equal(bits(native), bits(expected))

@@ -1,4 +1,4 @@
-"""Quotients by a number that is known: the bits of the divider, for every number."""
+"""Division by a constant as a product with corrections: the bits equal those of a division."""
 
 from __future__ import annotations
 
@@ -25,57 +25,57 @@ DIVISORS = (
     0.25,
     np.pi,
 )
-"""Some that need one correction, some two, some none since they are divided."""
+"""Divisors that need one correction, two corrections, or a division."""
 
 LANES = 203
 
 
 def rounded(numbers: np.ndarray, precision: int) -> np.ndarray:
-    """To the nearest number of so many bits."""
+    """Round numbers to `precision` significant bits."""
     part, exponent = np.frexp(numbers)
     return np.ldexp(np.rint(np.ldexp(part, precision)), exponent - precision)
 
 
 @pytest.mark.parametrize("precision", [5, 6, 8, 10, 11])
-def test_corrections_suffice_for_all_numbers_of_few_bits(precision: int) -> None:
+def test_corrections_are_exact_for_all_numbers_of_few_bits(precision: int) -> None:
     once = []
     x = 1 + np.arange(2 ** (precision - 1)) / 2 ** (precision - 1)
     for c in x[1:].tolist():
         r = float(rounded(np.array(1 / c), precision))
         q = rounded(x * r, precision)
-        made = []
+        corrected = []
         for _ in range(2):
             q = rounded(q - rounded(q * c - x, precision) * r, precision)
-            made.append(q)
+            corrected.append(q)
         exact = rounded(x / c, precision)
-        np.testing.assert_array_equal(made[1], exact)
+        np.testing.assert_array_equal(corrected[1], exact)
         if suffices(c, r, precision):
-            np.testing.assert_array_equal(made[0], exact)
+            np.testing.assert_array_equal(corrected[0], exact)
             once.append(c)
     assert len(once) > 0.6 * x.size
 
 
 def quotients(rows: np.ndarray, c: float) -> np.ndarray:
-    """Each row divided by a number, by a native loop."""
+    """Return the rows divided by `c` in a native loop."""
     b = Builder()
     dtype = str(rows.dtype)
-    given = b.new(dtype, rows.shape, "x")
+    numbers = b.new(dtype, rows.shape, "x")
     inside = b.body()
     i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
     row = inside.new(dtype, rows.shape[1:], "row")
     with inside.at("$.here"):
-        made = inside.op("Div", row, inside.constant(np.array(c, dtype)))
+        quotient = inside.op("Div", row, inside.constant(np.array(c, dtype)))
     stack = b.new(dtype, rows.shape, "stack")
     trip, ops = b.constant(np.array(len(rows))), tuple(inside.ops)
-    scanned, recorded = (Scanned(given, row),), (Recorded(made, stack),)
+    scanned, recorded = (Scanned(numbers, row),), (Recorded(quotient, stack),)
     b.append(Loop("loop", trip, None, i, go, None, (), recorded, ops, scanned, where="$"))
-    program = Program("made", (Input(given),), tuple(b.ops), (Output("y", stack),))
-    found: np.ndarray = Session(program, REQUIRED).run({"x": rows})["y"]
-    return found
+    program = Program("quotients", (Input(numbers),), tuple(b.ops), (Output("y", stack),))
+    quotient_rows: np.ndarray = Session(program, REQUIRED).run({"x": rows})["y"]
+    return quotient_rows
 
 
 def hard(dtype: str, c: float, rng: np.random.Generator) -> np.ndarray:
-    """Numbers of all sizes, multiples of the divisor and their neighbours, ends, zeros, infinities, nan."""
+    """Return numbers of all magnitudes, multiples of `c` and their neighbours, and special numbers."""
     whole = f"uint{8 * np.dtype(dtype).itemsize}"
     any_bits = rng.integers(0, np.iinfo(whole).max, 20 * LANES, dtype=whole, endpoint=True)
     usual = rng.normal(size=20 * LANES).astype(dtype)
@@ -90,21 +90,21 @@ def hard(dtype: str, c: float, rng: np.random.Generator) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def _without_the_divider(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the divider, however quick this processor's is."""
+    """Disable division instructions, also on processors with a fast divider."""
     assert machine.width() * 8 <= LANES
     monkeypatch.setattr(machine, "divides_quickly", lambda lanes: False)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("c", DIVISORS)
-def test_quotients_are_those_of_the_divider(dtype: str, c: float) -> None:
+def test_quotients_have_the_bits_of_a_division(dtype: str, c: float) -> None:
     with np.errstate(all="ignore"):
         if not np.isfinite(np.asarray(c, dtype)) or not np.asarray(c, dtype):
             pytest.skip("no number of this dtype")
         rows = hard(dtype, c, np.random.default_rng(5))
         exact = rows / np.asarray(c, dtype)
-    made = quotients(rows, c)
-    np.testing.assert_array_equal(made, exact)
+    native = quotients(rows, c)
+    np.testing.assert_array_equal(native, exact)
     np.testing.assert_array_equal(
-        np.signbit(made), np.signbit(exact) | np.isnan(made) * np.signbit(made)
+        np.signbit(native), np.signbit(exact) | np.isnan(native) * np.signbit(native)
     )

@@ -1,4 +1,4 @@
-"""Every operator in a loop: machine code gives what the standard loop gives, or the loop says why it has none."""
+"""Every operator in a loop: the native loop equals the standard loop, or names the reason for no machine code."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tests.placements import REQUIRED, STANDARD, kernels_checked
 from tests.soak import some
 
 CLOSE = {"float64": 1e-12, "float32": 3e-6}
-"""Relative difference of sums and functions that are rounded apart."""
+"""Relative tolerance of sums and functions that are rounded differently."""
 
 DTYPES = ("float64", "float32", "int64", "int32", "bool")
-OF_TEXTS = {"RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"}
+TEXT_OPERATORS = {"RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"}
 
 
-Made: TypeAlias = Mapping[str, np.ndarray] | tuple[Finding, ...]
+OutputsOrFindings: TypeAlias = Mapping[str, np.ndarray] | tuple[Finding, ...]
 
 
 class Sample:
-    """A loop of two iterations that records what an operator gives, of its sample and of that backward.
+    """A loop of two iterations that applies an operator to its sample and to the reversed sample.
 
-    Positions, shapes and the like are constants, unless they are `computed`.
+    Indices, shapes and similar operands are constants, unless `computed` is set.
     """
 
     def __init__(self, name: str, dtype: str, *, computed: bool = False) -> None:
@@ -46,8 +46,8 @@ class Sample:
         self.arrays: dict[str, np.ndarray] = {}
         operands = [self._operand(each, dtype, computed) for each in entry.inputs]
         with self.inside.at("$.here"):
-            made = self.inside.multi(name, *operands, n_outputs=entry.n_outputs, **attributes)
-        self.program = prepare(self._program(made), ONNXRUNTIME)
+            values = self.inside.multi(name, *operands, n_outputs=entry.n_outputs, **attributes)
+        self.program = prepare(self._program(values), ONNXRUNTIME)
 
     def _operand(self, entry: object, dtype: str, computed: bool) -> Value | None:
         if entry is None:
@@ -62,12 +62,12 @@ class Sample:
         self.scanned.append(Scanned(rows, row))
         return row
 
-    def _program(self, made: tuple[Value, ...]) -> Program:
+    def _program(self, values: tuple[Value, ...]) -> Program:
         b, inside = self.b, self.inside
         i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
         rows = tuple(
             Recorded(v, b.new(v.dtype, None if v.shape is None else (2, *v.shape), "stack"))
-            for v in made
+            for v in values
         )
         two, ops = b.constant(np.array(2)), tuple(inside.ops)
         b.append(
@@ -77,8 +77,8 @@ class Sample:
         outputs = tuple(Output(f"y{k}", each.stack) for k, each in enumerate(rows))
         return Program("p", inputs, tuple(b.ops), outputs)
 
-    def run(self, placement: Placement) -> Made:
-        """What it gives, or why it fails."""
+    def run(self, placement: Placement) -> OutputsOrFindings:
+        """Return the outputs of the loop, or the findings of its error."""
         try:
             return Session(self.program, placement).run(self.arrays)
         except RunError as error:
@@ -86,18 +86,18 @@ class Sample:
 
 
 def samples() -> Iterator[object]:
-    """What there is to try: some of it, of unusual dtypes few."""
+    """Yield test parameters: a sample of the operators, with few of other dtypes than float64."""
     usual = some([each for each in _all() if each[1] == "float64"], 2)
     others = some([each for each in _all() if each[1] != "float64"], 12)
     for name, dtype, computed in (*usual, *others):
         marks = [pytest.mark.soak] if dtype == "float64" else [pytest.mark.slow, pytest.mark.soak]
-        given = "computed" if computed else "known"
-        yield pytest.param(name, dtype, computed, id=f"{name}-{dtype}-{given}", marks=marks)
+        kind = "computed" if computed else "known"
+        yield pytest.param(name, dtype, computed, id=f"{name}-{dtype}-{kind}", marks=marks)
 
 
 def _all() -> Iterator[tuple[str, str, bool]]:
     for name, dtype, computed in itertools.product(sorted(SAMPLES), DTYPES, (False, True)):
-        if row_of(name).random or name in OF_TEXTS:
+        if row_of(name).random or name in TEXT_OPERATORS:
             continue
         own = [
             each for each in SAMPLES[name].inputs if each is not None and not isinstance(each, F)
@@ -107,26 +107,26 @@ def _all() -> Iterator[tuple[str, str, bool]]:
 
 
 @pytest.mark.parametrize(("name", "dtype", "computed"), [*samples()])
-def test_samples(name: str, dtype: str, computed: bool) -> None:
+def test_operators_equal_the_standard_loop(name: str, dtype: str, computed: bool) -> None:
     try:
         sample = Sample(name, dtype, computed=computed)
     except (OperandError, UnsupportedError):
-        return  # there is none of this dtype
+        return  # the operator does not exist in this dtype
     try:
         with kernels_checked():
-            made = sample.run(REQUIRED)
+            native = sample.run(REQUIRED)
     except UnsupportedError as error:
         reason = error.findings[0].what.partition("native: ")[2]
         assert name in STANDARD_ONLY, reason
         return
     expected = sample.run(STANDARD)
     if not isinstance(expected, Mapping):
-        assert made == expected
+        assert native == expected
         return
     exact = row_of(name).bits is not Bits.OPEN
     for key, array in expected.items():
         close = 0 if exact or array.dtype.kind != "f" else CLOSE[str(array.dtype)]
-        np.testing.assert_allclose(made[key], array, close, close, strict=True)
+        np.testing.assert_allclose(native[key], array, close, close, strict=True)
 
 
 STANDARD_ONLY = {
@@ -185,4 +185,4 @@ STANDARD_ONLY = {
         "Unsqueeze",
     ]
 }
-"""Operators of which some have no machine code: shapes and numbers of results that are computed, and others."""
+"""Operators without machine code for some operands, such as computed shapes or numbers of elements."""
