@@ -1,4 +1,4 @@
-"""What M, cond and v_initial may be, and what the body is told (R1.06 to R1.08)."""
+"""Types of M, cond and v_initial, and the arguments of the body (R1.06 to R1.08)."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_r1_06_false_in_every_type(run_everywhere, alive):
 
 
 @pytest.mark.parametrize("hours", [9, [9], 9.0])
-def test_r1_06_the_condition_stops_it_first(run_everywhere, hours):
+def test_r1_06_the_condition_ends_the_loop_before_the_trip_count(run_everywhere, hours):
     results = run_everywhere(GROWTH, {"hours": hours, "alive": [True]})
     assert results["history"].tolist() == FIVE
     assert results["cells"] == 32.0
@@ -100,7 +100,7 @@ def test_r1_06_trip_count_written_in_the_document(run_everywhere, written):
 
 
 @pytest.mark.parametrize("alive", [True, None])
-def test_r1_06_minus_one_at_run_time_leaves_the_bound(run_everywhere, alive):
+def test_r1_06_minus_one_at_run_time_keeps_the_iteration_bound(run_everywhere, alive):
     model = GROWTH if alive else GROWTH.replace("cond: alive", "cond:")
     inputs = {"hours": -1, "alive": True, "room": 1e9}
     results = run_everywhere(model, inputs, max_iterations=6, engine=False)
@@ -114,7 +114,7 @@ def test_r1_06_a_trip_count_beyond_63_bits_is_refused(mdf, hours):
 
 
 @pytest.mark.parametrize("written", ["-1", "'-1'", "-1.0", "0 - 1"])
-def test_r1_06_minus_one_written_is_no_trip_count(run_everywhere, written):
+def test_r1_06_minus_one_in_the_document_is_no_trip_count(run_everywhere, written):
     model = GROWTH.replace("M: hours", f"M: {written}")
     assert run_everywhere(model, {"alive": True, "hours": 0})["history"].tolist() == FIVE
 
@@ -131,7 +131,7 @@ def test_r1_06_a_condition_of_several_elements_is_refused(run_everywhere, alive)
         run_everywhere(GROWTH, {"hours": 3, "alive": alive})
 
 
-# --- what the body is told ----------------------------------------------------------------------
+# --- arguments of the body ----------------------------------------------------------------------
 
 ITERATION_ONLY = """
 nodes:
@@ -154,7 +154,7 @@ nodes:
 
 
 @pytest.mark.parametrize("n", [4, 1, 0])
-def test_r1_07_iteration_number_with_nothing_carried(run_everywhere, n):
+def test_r1_07_iteration_number_without_carried_values(run_everywhere, n):
     results = run_everywhere(ITERATION_ONLY, {"n": n})
     assert results["numbers"].dtype == np.int64
     assert results["numbers"].tolist() == list(range(n))
@@ -190,8 +190,8 @@ def test_r1_07_iteration_number_in_arithmetic(run_everywhere):
 @pytest.mark.parametrize(
     "x", [0.5, np.float32(0.5), 2, np.int32(2)], ids=lambda x: type(x).__name__
 )
-def test_r1_07_iteration_number_meets_other_types(run_everywhere, x):
-    """int64 with float32 widens as numpy says, never silently narrows."""
+def test_r1_07_iteration_number_with_operands_of_other_dtypes(run_everywhere, x):
+    """Check that int64 and float32 are promoted as in NumPy, never silently narrowed."""
     model = """
     nodes:
       ramp:
@@ -213,7 +213,7 @@ def test_r1_07_iteration_number_meets_other_types(run_everywhere, x):
     assert results["ys"].dtype == expected.dtype
 
 
-COND_SEEN = """
+CONDITION_ARGUMENT = """
 nodes:
   watch:
     input_ports: {limit: {default_value: 3}}
@@ -234,15 +234,15 @@ nodes:
 """
 
 
-def test_r1_08_the_body_is_told_the_previous_condition(run_everywhere):
-    results = run_everywhere(COND_SEEN)
+def test_r1_08_the_body_receives_the_previous_condition(run_everywhere):
+    results = run_everywhere(CONDITION_ARGUMENT)
     assert results["seen"].tolist() == [True] * 4
     assert results["told"].tolist() == [True, True, True, False]
     assert results["seen"].dtype == np.bool_
 
 
-def test_r1_08_without_a_condition_the_body_is_told_true(run_everywhere):
-    results = run_everywhere(COND_SEEN.replace("cond: true", "cond: null"))
+def test_r1_08_without_a_condition_the_body_receives_true(run_everywhere):
+    results = run_everywhere(CONDITION_ARGUMENT.replace("cond: true", "cond: null"))
     assert results["seen"].tolist() == [True] * 10
     assert results["told"].tolist() == [k < 3 for k in range(10)]
 

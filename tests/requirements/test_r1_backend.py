@@ -1,4 +1,4 @@
-"""ONNX's own tests with control flow, through MDF: import, YAML, compile, run (R1.35)."""
+"""The backend tests of ONNX with control flow, imported to MDF, written as YAML and run (R1.35)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ NAMES = [
 
 
 def cases() -> dict[str, Any]:
-    """onnx's own tests by name, those that the installed version has."""
+    """Return the backend tests of the installed onnx version by name."""
     return {name.removeprefix("test_"): case for name, case in node_cases().items()}
 
 
@@ -96,15 +96,15 @@ def test_r1_35_onnx_s_own_tests(name: str, tmp_path: Path) -> None:
 
 
 def test_r1_35_the_list_is_complete() -> None:
-    """All tests of the installed onnx that hold control flow are in the list."""
+    """Check that the list has all backend tests of the installed onnx with control flow."""
     owners = {"Loop", "If", "Scan", "SequenceMap"}
     case_names = {
-        name for name, case in cases().items() if owners & set(operators(case.model.graph))
+        name for name, case in cases().items() if owners & set(operator_names(case.model.graph))
     }
     assert case_names <= set(NAMES)
 
 
-def operators(graph: onnx.GraphProto) -> list[str]:
+def operator_names(graph: onnx.GraphProto) -> list[str]:
     names = [node.op_type for node in graph.node]
     inner = [a.g for n in graph.node for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
-    return names + [name for body in inner for name in operators(body)]
+    return names + [name for body in inner for name in operator_names(body)]

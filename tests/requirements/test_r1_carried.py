@@ -1,4 +1,4 @@
-"""Carried values: in pairs, untouched, of every dtype, in one shape (R1.10 to R1.14, R1.27)."""
+"""Carried values: number, initial values, dtypes and shapes (R1.10 to R1.14, R1.27)."""
 
 import numpy as np
 import pytest
@@ -75,7 +75,7 @@ def test_r1_10_a_body_that_only_swaps(run_everywhere, n):
     assert results["right"].tolist() == right
 
 
-PASSED = """
+PASSED_THROUGH = """
 nodes:
   constant:
     input_ports: {n: {type: int}, p: {default_value: [1.0, 2.0]}}
@@ -94,12 +94,12 @@ nodes:
 
 
 def test_r1_10_a_carried_value_passed_through(run_everywhere):
-    results = run_everywhere(PASSED, {"n": 2})
+    results = run_everywhere(PASSED_THROUGH, {"n": 2})
     assert results["p"].tolist() == [1.0, 2.0]
     assert results["twice"].tolist() == [[2.0, 4.0], [2.0, 4.0]]
 
 
-KEPT = """
+KEPT_INITIAL_VALUES = """
 nodes:
   source: {input_ports: {y: {default_value: [1.0, 2.0]}}, output_ports: {y: {value: y}, again: {value: y}}}
   work:
@@ -130,15 +130,15 @@ edges: {e: {sender: source, sender_port: y, receiver: work, receiver_port: y}}
 """
 
 
-def test_r1_11_initial_values_stay_as_they_are(run_everywhere):
+def test_r1_11_initial_values_are_not_modified(run_everywhere):
     y = np.array([1.0, 2.0])
-    results = run_everywhere(KEPT, {"source.y": y})
+    results = run_everywhere(KEPT_INITIAL_VALUES, {"source.y": y})
     assert results["u"].tolist() == [1e4, 2e4]
     assert results["work.y"].tolist() == results["again"].tolist() == y.tolist() == [1.0, 2.0]
 
 
 def test_r1_11_two_carried_values_from_one_initial_value(run_everywhere):
-    results = run_everywhere(KEPT)
+    results = run_everywhere(KEPT_INITIAL_VALUES)
     assert (results["p"], results["q"], results["z"]) == (40.0, 4.0, 0.0)
 
 
@@ -173,7 +173,7 @@ def test_r1_12_the_rank_may_change_where_allowed(run_everywhere, n, way):
     ("model", "before", "after"),
     [(CONCAT, r"float64\[2\]", r"float64\[4\]"), (RANK, r"float64\[2\]", r"float64\[2, 1\]")],
 )
-def test_r1_12_strictly_the_shape_stays(run_everywhere, model, before, after):
+def test_r1_12_a_changing_shape_is_refused_by_default(run_everywhere, model, before, after):
     sentence = (
         f"'v': {before} becomes 'w': {after} \\(body output 1\\)[^$]*[$].*functions\\['grow'\\]"
     )
@@ -233,7 +233,7 @@ def test_r1_13_the_dtype_stated_by_the_port_is_kept(run_everywhere, dtype, x, up
 @pytest.mark.parametrize(
     "x", [np.float16(1.5), np.float32(1.5), np.int8(3), np.uint8(200), np.bool_(1)]
 )
-def test_r1_13_the_dtype_of_the_given_value_is_kept(run_everywhere, x):
+def test_r1_13_the_dtype_of_the_input_is_kept(run_everywhere, x):
     update = "not v" if x.dtype == bool else "v + v"
     results = run_everywhere(DTYPED.replace("DTYPE", "''").replace("UPDATE", update), {"x": x})
     with np.errstate(all="ignore"):
@@ -243,14 +243,14 @@ def test_r1_13_the_dtype_of_the_given_value_is_kept(run_everywhere, x):
 
 
 def test_r1_13_text_may_be_carried(run_everywhere):
-    """modeci_mdf's engine knows no text."""
+    """Carry a text, without a comparison with the engine of modeci_mdf, which has no text."""
     results = run_everywhere(
         SWAP, {"n": 3, "left": np.array(["a", "b"]), "right": np.array(["c", "d"])}, engine=False
     )
     assert results["left"].tolist() == ["c", "d"]
 
 
-# --- outputs that nobody reads --------------------------------------------------------------------
+# --- unread outputs ------------------------------------------------------------------------------
 
 UNREAD = """
 nodes:
@@ -278,7 +278,7 @@ nodes:
 
 
 @pytest.mark.parametrize(("port", "expected"), [("0", 7.0), ("1", 8.0), ("2", [0.0, 1.0, 3.0])])
-def test_r1_14_one_output_of_many(run_everywhere, mdf, port, expected):
+def test_r1_14_one_of_many_outputs_is_read(run_everywhere, mdf, port, expected):
     model = mdf(UNREAD.replace("OUTPUTS", f'out: {{value: "work[{port}]"}}'))
     results = run_everywhere(model, {"n": 3, "x": 0.0, "y": 1.0})
     assert results["out"].tolist() == expected
@@ -329,7 +329,7 @@ def test_r1_27_a_carried_value_that_changes_its_dtype(run_everywhere, x, update,
     ("case", "model", "names", "outputs"),
     [
         ("carried_fibonacci", FIBONACCI, {"M": "months"}, ["now", "next", "series"]),
-        ("carried_passthrough_input", PASSED, {"M": "n"}, ["p", "twice"]),
+        ("carried_passthrough_input", PASSED_THROUGH, {"M": "n"}, ["p", "twice"]),
         ("carried_shape_grows", marked_dynamic(CONCAT), {"M": "n"}, ["x"]),
         (
             "outputs_omitted_empty_name",
@@ -344,5 +344,5 @@ def test_stored_numbers(check_stored, case, model, names, outputs):
 
 
 def test_stored_numbers_of_two_values_from_one(check_stored):
-    model = KEPT.replace("M: 4", "M: m").replace("{y: {}, z", "{m: {}, y: {}, z")
+    model = KEPT_INITIAL_VALUES.replace("M: 4", "M: m").replace("{y: {}, z", "{m: {}, y: {}, z")
     check_stored("carried_same_initial_value", model, ["p", "q"], {"M": "m", "x": "z"})

@@ -43,11 +43,11 @@ nodes:
       last: {value: "doubling[0]"}
       history: {value: "doubling[1]"}
 """
-"""while/for: value = 2 * value, as long as the doubled value is below the limit."""
+"""A model that doubles a value as long as the doubled value is below the limit."""
 
 
 def doubling(**limits):
-    """The model with `M` and `cond` written as given."""
+    """Return the model with the given texts of `M` and `cond`."""
     lines = [f"{key}: {value}" for key, value in limits.items()] or ["# neither M nor cond"]
     return DOUBLING.replace("LIMITS", "\n          ".join(lines))
 
@@ -64,7 +64,7 @@ POWERS = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
         (True, 1.0, 2.0, [2.0]),
     ],
 )
-def test_r1_02_while_decides_the_first_iteration_too(
+def test_r1_02_while_tests_the_condition_before_the_first_iteration(
     run_everywhere, absent, go, x, limit, expected
 ):
     arguments = {"cond": "go"} if absent == "omitted" else {"M": absent or "''", "cond": "go"}
@@ -192,13 +192,13 @@ def test_r1_05_iterations_counted_in_the_body(run_everywhere, most, limit, x_fin
 # --- endless ------------------------------------------------------------------------------------
 
 
-def test_r1_01_endless_needs_a_bound(mdf):
+def test_r1_01_an_endless_loop_needs_a_bound(mdf):
     with pytest.raises(EndlessLoopError, match=r"neither a trip count .* nor a condition"):
         mdf_loop.read(mdf(doubling()))
 
 
 @pytest.mark.parametrize("bound", [0, 1, 7, 40])
-def test_r1_01_the_bound_ends_it_and_the_body_condition_does_not(run_everywhere, bound):
+def test_r1_01_only_the_bound_ends_an_endless_loop(run_everywhere, bound):
     inputs = {"x": 1.0, "limit": 5.0}
     results = run_everywhere(doubling(), inputs, engine=False, max_iterations=bound)
     assert results["last"] == 2.0**bound
@@ -226,7 +226,7 @@ nodes:
 
 
 def test_r1_01_an_endless_run_can_be_cancelled_from_another_thread(mdf):
-    """The session's way of stopping; Ctrl-C is tested with a real signal in tests/traps."""
+    """Stop a run from another thread; `tests/traps` tests Ctrl-C with a real signal."""
     compiled = mdf_loop.compile(mdf(ENDLESS), device="cpu", max_iterations=2**62)
     _, _, session = compiled.prepare({})
     outcome = {}

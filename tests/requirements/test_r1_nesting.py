@@ -75,13 +75,13 @@ nodes:
 """
 
 
-def test_r1_28_histories_of_inner_loops_are_tables(run_everywhere):
+def test_r1_28_recordings_of_inner_loops_have_two_axes(run_everywhere):
     results = run_everywhere(RAGGED.replace("INNER", "3"), {"n": 2})
     assert results["table"].tolist() == [[0, 1, 2], [0, 1, 2]]
 
 
 def test_r1_31_ragged_rows_cannot_be_recorded(run_everywhere):
-    """A recording is a table: rows of growing length are an error; a sequence can hold them."""
+    """Check that recorded rows of growing length are an error; a sequence can hold such rows."""
     with pytest.raises(LoopError, match=r"'numbers' has shape \[0\] at first, but \[1\]"):
         run_everywhere(RAGGED.replace("INNER", "i"), {"n": 3})
     assert run_everywhere(RAGGED.replace("INNER", "i + 1"), {"n": 1})["table"].tolist() == [[0]]
@@ -333,7 +333,7 @@ edges: {e: {sender: counter, sender_port: times, receiver: lister, receiver_port
 
 
 @pytest.mark.parametrize(("limit", "squares"), [(50, [0, 1, 4, 9, 16, 25]), (0, []), (2, [0])])
-def test_r1_32_one_loop_says_how_often_the_next_runs(run_everywhere, limit, squares):
+def test_r1_32_a_loop_computes_the_trip_count_of_the_next(run_everywhere, limit, squares):
     results = run_everywhere(CHAIN, {"limit": limit})
     assert results["squares"].tolist() == squares
 

@@ -24,7 +24,7 @@ def test_r1_15_rows_are_stacked_in_order(run_everywhere):
     assert results["rank3"].tolist() == [[[[7.0]]], [[[6.0]]], [[[5.0]]]]
 
 
-def test_r1_15_no_iteration_keeps_the_rows_shape_and_dtype(run_everywhere):
+def test_r1_15_without_iterations_the_row_shape_and_dtype_are_kept(run_everywhere):
     inputs = {"n": 0, "table": np.zeros((4, 5), np.float32)}
     results = run_everywhere(RANKS.replace("i + table", "table"), inputs)
     assert results["rank2"].shape == (0, 4, 5)
@@ -116,7 +116,7 @@ def test_r1_16_one_value_recorded_twice(run_everywhere):
     assert results["c"].tolist() == [[2, 6], [4, 12]]
 
 
-def test_r1_17_one_row_has_one_shape(run_everywhere):
+def test_r1_17_all_rows_have_one_shape(run_everywhere):
     results = run_everywhere(GROWING_ROW, {"n": 1})
     assert results["xs"].tolist() == [[1.0, 1.0]]
 
@@ -138,7 +138,7 @@ def test_r1_17_rows_of_changing_shape_name_the_output_and_both_shapes(mdf):
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_r1_17_rows_of_equal_size_but_other_shape_are_refused_too(mdf, n):
-    """ONNX Runtime compares bytes only: it would stack (2, 3) and (3, 2) without a word."""
+    """Check that (2, 3) and (3, 2) are not stacked; ONNX Runtime compares only the number of bytes."""
     import mdf_loop
 
     model = mdf(

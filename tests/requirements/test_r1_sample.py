@@ -56,11 +56,11 @@ POINTS = [
     ((0, 0, 10, 1), 0, [0], False),
     ((3, 6, 2, 1), 6, [12, -6], False),
 ]
-"""(a, b, M, keepgoing) -> b_final, vals, the last condition: section 1.1 of the requirements."""
+"""Inputs (a, b, M, keepgoing) with b_final, vals and the last condition (section 1.1 of the requirements)."""
 
 
 def c_program(a, b, most, keepgoing):
-    """The sample's C code."""
+    """Compute the sample as its C code does."""
     vals, i = [], 0
     while i < most and keepgoing:
         my, difference = a + b, a - b
@@ -111,8 +111,8 @@ def test_r1_21_the_condition_is_available_after_the_loop(
     assert results["keepgoing_out"] == keepgoing
 
 
-def test_r1_21_carried_a_second_time(run_everywhere):
-    """The other way to get it: the condition is a carried value, too."""
+def test_r1_21_the_condition_is_carried_a_second_time(run_everywhere):
+    """Carry the condition a second time, so that its last value is an output."""
     model = (
         TYPED.replace("v_initial: b\n", "v_initial: (keepgoing == 1, b)\n")
         .replace("[i, going, b_in]", "[i, going, kept, b_in]")
@@ -170,7 +170,7 @@ nodes:
 """
 
 
-def test_r1_23_everything_constant(run_everywhere):
+def test_r1_23_all_arguments_are_constant(run_everywhere):
     results = run_everywhere(CONSTANT)
     assert results["b"] == 6
     assert results["vals"].tolist() == [12, -6]
@@ -178,7 +178,7 @@ def test_r1_23_everything_constant(run_everywhere):
 
 
 def test_r1_23_a_static_trip_count_fixes_the_shape(mdf):
-    """A `for` loop with a constant trip count has a known number of rows."""
+    """Check that a `for` loop with a constant trip count has a known number of rows."""
     program = mdf_loop.read(mdf(CONSTANT.replace("cond: keepgoing", "cond:")))
     shapes = {o.name: o.value.shape for o in program.outputs}
     assert shapes["predict.vals"] == (10,)

@@ -1,4 +1,4 @@
-"""What a body sees, and what does not leave it (R1.09, R1.18, R1.19, R1.24)."""
+"""Names in scope inside of a body, and names that are local to it (R1.09, R1.18, R1.19, R1.24)."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ edges:
 """
 
 
-def test_r1_09_inputs_and_computed_values_of_the_node(run_everywhere):
+def test_r1_09_a_body_reads_inputs_and_computed_values_of_the_node(run_everywhere):
     assert run_everywhere(WEIGHTS)["y"].tolist() == [12.0, 120.0]
 
 
@@ -64,7 +64,7 @@ def test_r1_09_captures_without_carried_values(run_everywhere):
     assert results["ys"].tolist() == [0, 2.5, 5, 7.5]
 
 
-RETURNED = """
+RETURNED_OUTER_VALUE = """
 nodes:
   echo:
     input_ports: {n: {type: int}, x: {}}
@@ -82,8 +82,8 @@ nodes:
 
 
 def test_r1_09_an_outer_value_may_be_an_output_of_the_body(run_everywhere):
-    assert run_everywhere(RETURNED, {"n": 3, "x": 2.5})["xs"].tolist() == [2.5] * 3
-    assert run_everywhere(RETURNED, {"n": 0, "x": [2.5, 1.0]})["xs"].shape == (0, 2)
+    assert run_everywhere(RETURNED_OUTER_VALUE, {"n": 3, "x": 2.5})["xs"].tolist() == [2.5] * 3
+    assert run_everywhere(RETURNED_OUTER_VALUE, {"n": 0, "x": [2.5, 1.0]})["xs"].shape == (0, 2)
 
 
 OUTER_CONDITION = """
@@ -108,7 +108,7 @@ nodes:
 
 @pytest.mark.parametrize(("stay", "x"), [("false", 2.0), ("true", 32.0)])
 def test_r1_09_an_outer_value_may_be_the_condition(run_everywhere, stay, x):
-    """A false one still lets the first iteration run."""
+    """Check that a false condition output still lets the first iteration run."""
     assert run_everywhere(OUTER_CONDITION.replace("STAY", stay))["x"] == x
 
 
@@ -188,14 +188,14 @@ nodes:
 
 
 def test_r1_18_the_same_names_inside_and_outside(run_everywhere):
-    """The body's `n`, `x`, `double` and node `same` are its own; the outer ones keep theirs."""
+    """Check that equal names inside and outside of the body refer to different values."""
     results = run_everywhere(NESTED_NAMES, {"n": 2, "x": 1.0})
     assert results["same.y"] == 4.0
     assert results["same.x"] == 5.0
     assert results["same.n"] == 2
 
 
-ORDER = """
+ARGUMENT_ORDER = """
 nodes:
   crossed:
     input_ports: {trips: {type: int}, p: {}, q: {}}
@@ -216,34 +216,34 @@ nodes:
 """
 
 
-def test_r1_19_matched_by_order_not_by_name(run_everywhere):
-    """The body calls the first carried value q and the second p: the outer names mean nothing."""
-    results = run_everywhere(ORDER, {"trips": 2, "p": 1.0, "q": 10.0})
+def test_r1_19_arguments_are_matched_by_order_not_by_name(run_everywhere):
+    """Name the first carried value q and the second p in the body, the reverse of the outer names."""
+    results = run_everywhere(ARGUMENT_ORDER, {"trips": 2, "p": 1.0, "q": 10.0})
     assert (results["r1"], results["r2"]) == (4.0, 7.0)
     assert results["r3"].tolist() == [10.0, 9.0]
 
 
-# --- what does not leave a body -------------------------------------------------------------------
+# --- local names of a body ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("written", "error"),
     [("twice_w_x", UnknownNameError), ("y + 1", UnknownNameError), ("i", UnknownNameError)],
 )
-def test_r1_24_a_body_value_used_outside(run_everywhere, written, error):
+def test_r1_24_a_local_body_value_used_outside_is_refused(run_everywhere, written, error):
     model = WEIGHTS.replace("y: {value: charge}", f"y: {{value: '{written}'}}")
     name = written.split()[0]
     with pytest.raises(error, match=f"unknown name '{name}'.*\n.*output_ports\\['y'\\]"):
         run_everywhere(model)
 
 
-def test_r1_24_the_doc_sample_names_my_local(run_everywhere, shared):
+def test_r1_24_the_documented_sample_refuses_my_local(run_everywhere, shared):
     text = (shared / "models" / "doc_sample.yaml").read_text()
     with pytest.raises(UnknownNameError, match="unknown name 'my_local'"):
         run_everywhere(text.replace("value: loop_1[0]", "value: my_local"))
 
 
-def test_r1_09_a_port_bound_to_nothing_is_never_zero(run_everywhere):
+def test_r1_09_an_unconnected_port_is_an_error(run_everywhere):
     model = WEIGHTS.replace("y: {}, twice_w: {}, x: {}", "y: {}, twice_w: {}, x: {}, z: {}")
     with pytest.raises(
         ScopeError, match="input port 'z' of node 'add' in the body of the loop is bound to nothing"
@@ -253,7 +253,7 @@ def test_r1_09_a_port_bound_to_nothing_is_never_zero(run_everywhere):
 
 WEIGHTS_32 = WEIGHTS.replace("[0.0, 0.0]", "0 * w")
 CAPTURE_32 = CAPTURE_ONLY.replace("slope * i", "slope * numpy.float32(i)")
-"""A list in the document is float64 and so is int64 * float32: the cases stay in float32."""
+"""Stored cases in float32. A list in a document and int64 * float32 would be float64."""
 
 
 # --- stored numbers -----------------------------------------------------------------------------
@@ -264,9 +264,9 @@ CAPTURE_32 = CAPTURE_ONLY.replace("slope * i", "slope * numpy.float32(i)")
     [
         ("outer_scope_capture", WEIGHTS_32, {"M": "n", "W": "source.w"}, ["y"]),
         ("outer_scope_capture_only", CAPTURE_32, {"M": "n", "x": "slope"}, ["ys"]),
-        ("outer_value_returned_directly", RETURNED, {"M": "n"}, ["xs"]),
+        ("outer_value_returned_directly", RETURNED_OUTER_VALUE, {"M": "n"}, ["xs"]),
         ("shadowing_body_name_equals_outer", NESTED_NAMES, {"M": "n"}, ["same.y", "same.x"]),
-        ("order_not_name", ORDER, {"M": "trips"}, ["r1", "r2", "r3"]),
+        ("order_not_name", ARGUMENT_ORDER, {"M": "trips"}, ["r1", "r2", "r3"]),
     ],
 )
 def test_stored_numbers(check_stored, case, model, names, outputs):
@@ -275,5 +275,5 @@ def test_stored_numbers(check_stored, case, model, names, outputs):
 
 def test_r1_09_dtypes_of_captures_are_kept(run_everywhere):
     for dtype in (np.float32, np.float64, np.float16, np.int32):
-        results = run_everywhere(RETURNED, {"n": 2, "x": dtype(3)})
+        results = run_everywhere(RETURNED_OUTER_VALUE, {"n": 2, "x": dtype(3)})
         assert results["xs"].dtype == dtype

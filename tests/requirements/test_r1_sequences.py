@@ -44,14 +44,14 @@ def test_r1_31_a_ragged_history_is_a_sequence(run_everywhere, n):
     assert results["count"] == n
 
 
-def test_r1_31_it_goes_on_from_a_sequence_that_is_given(run_everywhere):
+def test_r1_31_an_initial_sequence_is_extended(run_everywhere):
     results = run_everywhere(RAGGED, {"n": 1, "start": [[7, 8], 9]}, engine=False)
     assert [row.tolist() for row in results["rows"]] == [[7, 8], 9, [1]]
     assert {row.dtype for row in results["rows"]} == {np.dtype("float32")}
 
 
 def test_r1_31_a_sequence_in_a_nested_loop(run_everywhere):
-    """The sequence of an inner loop is captured there, carried by both."""
+    """Carry a sequence through an inner and an outer loop."""
     text = """
 nodes:
   rows:
@@ -149,7 +149,7 @@ def test_r1_31_a_history_that_may_be_absent_at_first(run_everywhere, start, n, e
     assert [row.tolist() for row in rows] == expected
 
 
-def test_r1_31_what_never_was_there_fails(mdf):
+def test_r1_31_reading_an_absent_optional_value_fails(mdf):
     with pytest.raises(mdf_loop.LoopError, match="ask onnx::OptionalHasElement before"):
         mdf_loop.compile(mdf(OPTIONAL)).run({"n": 0})
 
@@ -172,7 +172,7 @@ def test_r1_31_a_carried_sequence_keeps_its_dtype(mdf):
 
 @pytest.mark.parametrize("case", ["test_loop16_seq_none", "test_sequence_map_add_2_sequences"])
 def test_r1_31_stored_cases(shared, case):
-    """ONNX's own tests, through the import."""
+    """Import and run the backend tests of ONNX with sequences."""
     onnx_graph = pytest.importorskip("mdf_loop.importing.onnx_graph")
     import onnx
 
@@ -189,7 +189,7 @@ def test_r1_31_stored_cases(shared, case):
 
 # --- text -----------------------------------------------------------------------------------------
 
-WORDS = """
+TEXTS = """
 nodes:
   words:
     input_ports: {n: {type: int}, pair: {type: string, shape: [2]}}
@@ -225,7 +225,7 @@ nodes:
     ("n", "pair"), [(0, ["x", "y"]), (1, ["y", "a"]), (2, ["a", "b"]), (3, ["b", "c"])]
 )
 def test_r1_13_text_is_carried_captured_and_compared(run_everywhere, n, pair):
-    results = run_everywhere(document_of(WORDS), {"n": n, "pair": ["x", "y"]}, engine=False)
+    results = run_everywhere(document_of(TEXTS), {"n": n, "pair": ["x", "y"]}, engine=False)
     assert results["pair"].tolist() == pair
     assert results["equal"].tolist() == [n == 0, n == 0]
     assert results["is_b"].tolist() == [word != "b" for word in pair]
@@ -234,6 +234,6 @@ def test_r1_13_text_is_carried_captured_and_compared(run_everywhere, n, pair):
 
 def test_r1_13_text_is_no_number():
     with pytest.raises(mdf_loop.LoopError, match="must be text or a list of texts, not"):
-        mdf_loop.read(document_of(WORDS), {"n": 1, "pair": [1, 2]})
+        mdf_loop.read(document_of(TEXTS), {"n": 1, "pair": [1, 2]})
     with pytest.raises(mdf_loop.LoopError, match="text cannot take part in arithmetic"):
-        mdf_loop.read(document_of(WORDS.replace("shift == pair", "shift + 1")), {"n": 1})
+        mdf_loop.read(document_of(TEXTS.replace("shift == pair", "shift + 1")), {"n": 1})

@@ -5,7 +5,7 @@ import pytest
 
 from mdf_loop.errors import ArityError, ConditionError, SignatureError
 
-COUNTED = """
+COUNTED_MODEL = """
 nodes:
   worker:
     input_ports: {x: {default_value: 1.0}, y: {default_value: 2.0}}
@@ -28,7 +28,7 @@ nodes:
 
 
 def counted(initial, inputs, outputs, results='x: {value: "work[0]"}'):
-    model = COUNTED.replace("INITIAL", initial).replace("INPUTS", inputs)
+    model = COUNTED_MODEL.replace("INITIAL", initial).replace("INPUTS", inputs)
     return model.replace("OUTPUTS", outputs).replace("RESULTS", results)
 
 
@@ -73,13 +73,13 @@ def test_r1_25_too_few_body_outputs(run_everywhere, initial, inputs, outputs, re
         ("p: {value: work}", r"'worker.p' is 3 results, an output is one"),
     ],
 )
-def test_r1_25_results_that_do_not_exist(run_everywhere, results, sentence):
+def test_r1_25_reading_a_missing_output_is_an_error(run_everywhere, results, sentence):
     model = counted("x", "i, c, u", "going, more, row, row", results)
     with pytest.raises(ArityError, match=sentence):
         run_everywhere(model)
 
 
-def test_r1_25_as_many_ports_as_results_by_position(run_everywhere):
+def test_r1_25_ports_read_outputs_by_position(run_everywhere):
     model = counted("x", "i, c, u", "going, more, row", "p: {value: work}, q: {value: work}")
     results = run_everywhere(model)
     assert results["p"] == 4.0
@@ -113,7 +113,7 @@ def test_r1_26_a_condition_of_one_element_is_one_truth_value(run_everywhere):
     assert run_everywhere(model)["x"] == 2.0
 
 
-# --- documents of upstream's importer -------------------------------------------------------------
+# --- documents of the importer of modeci_mdf -------------------------------------------------------------
 
 
 def abc(shared, count):
@@ -165,7 +165,7 @@ nodes:
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
-def test_r1_33_a_document_of_the_importer_runs_as_it_is(run_everywhere, n):
+def test_r1_33_a_document_of_the_importer_runs_unchanged(run_everywhere, n):
     results = run_everywhere(IMPORTED, {"n": n})
     assert results["Loop_6.x.3"].tolist() == [8.0 / 2**n, 4.0 / 2**n]
 
@@ -184,9 +184,7 @@ def test_r1_33_a_document_of_the_importer_runs_as_it_is(run_everywhere, n):
         ),
     ],
 )
-def test_r1_34_where_several_orders_are_possible_metadata_is_asked_for(
-    run_everywhere, change, what
-):
+def test_r1_34_an_ambiguous_order_needs_metadata(run_everywhere, change, what):
     with pytest.raises(SignatureError, match=f"cannot be inferred.*{what} is missing") as caught:
         run_everywhere(IMPORTED.replace(*change), {"n": 2})
     assert "metadata: {inputs: [" in str(caught.value)

@@ -1,4 +1,4 @@
-"""OpenVINO's own file format through MDF: import, YAML, run (R2.17)."""
+"""Models in the file format of OpenVINO, imported to MDF, written as YAML and run (R2.17)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def array(tensor: dict[str, Any]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.xml")), ids=lambda p: p.stem)
-def test_r2_17_an_ir_written_as_yaml_gives_openvino_s_numbers(path: Path, tmp_path: Path) -> None:
+def test_r2_17_an_imported_ir_equals_openvino(path: Path, tmp_path: Path) -> None:
     model, *_ = write_model(read_foreign(path), tmp_path / "model.yaml")
     names = [port.name for port in open_ports(open_document(model))]
     compiled = mdf_loop.compile(model, device="cpu")
@@ -35,7 +35,7 @@ def test_r2_17_an_ir_written_as_yaml_gives_openvino_s_numbers(path: Path, tmp_pa
             np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6)
 
 
-def test_r2_17_loops_of_an_ir_are_loop_nodes() -> None:
+def test_r2_17_loops_of_an_ir_become_loop_nodes() -> None:
     document = open_document(MODELS / "slices_backwards.xml")
     functions = [function for node in document.graph.nodes for function in node.functions]
     (loop,) = (function for function in functions if function.function == "onnx::Loop")

@@ -1,4 +1,4 @@
-"""What OpenVINO's Loop-5 can do, in MDF's canonical form (R2.01 to R2.16).
+"""The features of OpenVINO's Loop-5 in the canonical form of MDF (R2.01 to R2.16).
 
 Where a case is stored, its numbers are those of OpenVINO's own runtime.
 """
@@ -17,7 +17,7 @@ from tests.models.loops import loop_model
 
 @pytest.fixture
 def stored(shared):
-    """`stored(case)`: inputs and expected outputs of each run of a case of OpenVINO."""
+    """Return a function of a case name that yields inputs and expected outputs of runs in OpenVINO."""
 
     def runs(case):
         path = shared / "cases" / "openvino" / f"{case}.json"
@@ -44,7 +44,7 @@ def check(run_everywhere, model, runs):
             np.testing.assert_allclose(results[f"r{k}"], array, rtol=1e-5)
 
 
-# --- how often ----------------------------------------------------------------------------------
+# --- trip count and condition ----------------------------------------------------------------------------------
 
 DOUBLING = {"x_next": "x + x"}
 
@@ -60,7 +60,7 @@ def doubling(**args):
     )
 
 
-def test_r2_01_no_iteration_gives_length_zero_and_nothing_stale(run_everywhere, stored):
+def test_r2_01_without_iterations_outputs_have_length_zero(run_everywhere, stored):
     model = loop_model(
         {"M": "M", "v_initial": "(x,)", "recordings": {"s_next": {"concat": True}}},
         {"s_next": "s + s"},
@@ -88,7 +88,7 @@ def test_r2_02_a_trip_count_of_minus_one_at_run_time(run_everywhere):
     assert run_everywhere(model, {"M0": -1})["n"] == 5
 
 
-def test_r2_03_no_trip_count_and_true(run_everywhere):
+def test_r2_03_no_trip_count_and_a_condition_that_is_true(run_everywhere):
     model = doubling(M=-1, cond=True)
     assert run_everywhere(model)["r0"].tolist() == [32.0]
     results = run_everywhere(model, {"x0": [50.0]})
@@ -129,7 +129,7 @@ def test_r2_05_a_trip_count_and_a_condition(run_everywhere, count, condition, li
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("shape", [(), (1,)])
-def test_r2_06_dtypes_and_shapes_of_what_controls_the_loop(run_everywhere, dtype, shape):
+def test_r2_06_dtypes_and_shapes_of_trip_count_and_condition(run_everywhere, dtype, shape):
     model = loop_model(
         {"M": "M", "cond": "cond", "v_initial": "(x,)"},
         {"s_next": "s + i"},
@@ -154,10 +154,10 @@ def test_r2_06_stored_numbers(run_everywhere, stored):
     check(run_everywhere, model, stored("trip_1d_int32"))
 
 
-# --- what the body sees ---------------------------------------------------------------------------
+# --- scope of the body -----------------------------------------------------------------------------
 
 
-def test_r2_07_a_strict_body_reads_what_is_named_only(run_everywhere):
+def test_r2_07_a_strict_body_reads_only_declared_inputs(run_everywhere):
     def model(args):
         return loop_model(
             {"M": 2, "v_initial": "(1.0,)", **args},
@@ -178,7 +178,7 @@ X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
 def digits(description, *, axis=0, **args):
-    """s = 10 s + x_t for every part x_t: the digits of s are the parts."""
+    """Return a loop `s = 10 s + x_t` over slices x_t, so that the digits of s are the slices."""
     return loop_model(
         {
             "v_initial": "(0 * w,)",
@@ -203,7 +203,7 @@ def digits(description, *, axis=0, **args):
         ({"axis": 1, "start": -1, "end": 0, "stride": -1}, {}, "sliced_reverse", 1),
     ],
 )
-def test_r2_08_slices_on_any_axis_backwards_and_fewer(
+def test_r2_08_slices_on_any_axis_in_both_directions_and_ranges(
     run_everywhere, shared, description, args, case, axis
 ):
     model = digits(description, axis=axis, **args)
@@ -223,7 +223,7 @@ def test_r2_08_slices_on_any_axis_backwards_and_fewer(
         np.testing.assert_array_equal(results["r1"], recorded)
 
 
-def test_r2_08_parts_of_two(run_everywhere):
+def test_r2_08_slices_of_two_elements(run_everywhere):
     model = loop_model(
         {
             "slices": {"x_t": {"of": "x", "axis": 2, "part_size": 2, "stride": 2}},
@@ -236,14 +236,14 @@ def test_r2_08_parts_of_two(run_everywhere):
     np.testing.assert_array_equal(run_everywhere(model)["r0"], X[..., [2, 3, 0, 1]])
 
 
-def test_r2_09_the_slices_give_the_trip_count(run_everywhere, stored):
+def test_r2_09_the_number_of_slices_is_the_trip_count(run_everywhere, stored):
     for count in (None, -1):
         check(
             run_everywhere, digits({"axis": 1}, axis=1, M=count), stored("sliced_trip_from_slices")
         )
 
 
-def test_r2_09_together_with_a_condition(run_everywhere):
+def test_r2_09_slices_with_a_condition(run_everywhere):
     model = digits({"axis": 1}, axis=1, M=-1, cond="True")
     body = model["model"]["graphs"]["graph"]["nodes"]["A"]["functions"]["loop"]["args"]["body"]["b"]
     step = body["nodes"]["step"]
@@ -301,13 +301,13 @@ def test_r2_11_concatenated_on_another_axis_than_sliced(run_everywhere, stored):
     check(run_everywhere, model, stored("slice0_concat1"))
 
 
-def test_r2_11_in_reverse_order(run_everywhere):
+def test_r2_11_outputs_in_reverse_order(run_everywhere):
     args = {"M": 3, "recordings": {"y": {"concat": True, "reverse": True}}}
     model = loop_model(args, {"y": "i + w"}, port_values={"w": [[0, 10]]}, recorded="y")
     assert run_everywhere(model)["r0"].tolist() == [[2, 12], [1, 11], [0, 10]]
 
 
-def test_r2_11_the_last_value(run_everywhere):
+def test_r2_11_the_last_value_as_an_output(run_everywhere):
     args = {"M": "M", "recordings": {"y": {"keep": "last"}}}
     model = loop_model(args, {"y": "i * w"}, port_values={"M": 4, "w": [1, 10]}, recorded="y")
     assert run_everywhere(model)["r0"].tolist() == [3, 30]
@@ -316,7 +316,7 @@ def test_r2_11_the_last_value(run_everywhere):
 
 
 def test_r2_12_a_recurrent_network_over_a_batch(run_everywhere, stored):
-    """Weights are invariant; the length of the sequence is that of what is given."""
+    """Run a recurrent layer whose number of steps is the length of the input."""
     body = {"h_next": "numpy.tanh(x_t @ w + h @ u + b)"}
     model = loop_model(
         {
@@ -384,7 +384,7 @@ def test_r2_14_loops_in_loops(run_everywhere):
     assert (results["r0"], results["r1"].tolist()) == (total, rows)
 
 
-def test_r2_15_the_body_must_give_a_condition():
+def test_r2_15_the_body_must_compute_a_condition():
     model = loop_model({"M": 2, "v_initial": "(1.0,)"}, {"s_next": "2 * s"}, carried="s")
     body = model["model"]["graphs"]["graph"]["nodes"]["A"]["functions"]["loop"]["args"]["body"]["b"]
     body["metadata"]["outputs"] = ["s_next"]
@@ -396,7 +396,7 @@ def test_r2_15_the_body_must_give_a_condition():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32"])
-def test_r2_16_the_iteration_number_in_any_dtype_or_not_at_all(run_everywhere, dtype):
+def test_r2_16_the_iteration_number_in_any_dtype_or_omitted(run_everywhere, dtype):
     def model(update, count):
         return loop_model(
             {"M": count, "v_initial": "(x,)"},

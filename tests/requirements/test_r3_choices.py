@@ -11,7 +11,7 @@ from tests.models.control import body, case, give, model, repeat
 
 WHICH = "(x >= 0) * 1 + (x >= 1) * 1 + (x >= 2) * 1"
 PIECES = [give(r="0 * x"), give("x"), give(r="0.5 * x + 0.5"), give(r="0 * x + 1.5")]
-"""0 below 0, x below 1, x/2 + 1/2 below 2, then 1.5."""
+"""A piecewise linear function: 0 for x < 0, x for x < 1, x/2 + 1/2 for x < 2, else 1.5."""
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def run(run_everywhere):
 
 @pytest.mark.parametrize(("x", "expected"), [(-1.0, 0.0), (0.76, 0.76), (1.226, 1.113), (2.1, 1.5)])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_r3_09_piecewise(run, x: float, expected: float, dtype: str) -> None:
+def test_r3_09_a_piecewise_function(run, x: float, expected: float, dtype: str) -> None:
     m = model({"z": "pick"}, which=WHICH, pick=case("which", PIECES))
     for operand in (np.array(x, dtype), np.array([x], dtype)):
         z = run(m, x=operand)
@@ -44,20 +44,20 @@ def test_r3_09_four_branches_and_a_default(run, x: float, expected: float) -> No
     np.testing.assert_allclose(run(m, x=x), expected, rtol=1e-12)
 
 
-def test_r3_09_a_default_passes_through(run) -> None:
+def test_r3_09_a_default_branch_returns_its_input(run) -> None:
     m = model({"z": "pick"}, pick=case("k", [give(r="x + 1")], "x"))
     assert [float(run(m, k=k, x=5.0)) for k in (-1, 0, 1)] == [5, 6, 5]
 
 
 @pytest.mark.parametrize(("x", "expected"), [(1.226, 0.3042375), (0.8, 0.24)])
-def test_r3_10_in_a_loop(run, x: float, expected: float) -> None:
+def test_r3_10_a_piecewise_function_in_a_loop(run, x: float, expected: float) -> None:
     """while count < 4: x = piecewise(x); then 0.3 x."""
     step = body("count go x", {"go": "go", "y": "pick"}, which=WHICH, pick=case("which", PIECES))
     m = model({"z": "0.3 * loop"}, loop=repeat(step, ["x"], M=4))
     np.testing.assert_allclose(run(m, x=x), expected, rtol=1e-12)
 
 
-def test_r3_10_in_a_while_with_more_around_it(run) -> None:
+def test_r3_10_a_piecewise_function_in_a_while_loop_with_other_operations(run) -> None:
     """while count < 4: x = 0.8 b; b = piecewise(x); then 0.3 b."""
     step = body(
         "n go count b",

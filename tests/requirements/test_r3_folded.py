@@ -1,4 +1,4 @@
-"""NNC's while, written as a flat graph that is folded (R3.01 to R3.04, R3.08, R3.11)."""
+"""The while loops of NNC, folded from flat graphs (R3.01 to R3.04, R3.08, R3.11)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COUNT = node("k", k1="k + 1", go="k < 5")
 
 
 def counted(carry: dict[str, str], nodes: list[str], flat: dict) -> object:
-    """Folded with a counter: a while of five rounds."""
+    """Fold nodes of a flat graph to a loop of five iterations."""
     return mdf_loop.fold(
         flat, [*nodes, "count"], {**carry, "count.k1": "count.k"}, while_="count.go"
     )
@@ -34,13 +34,15 @@ def test_r3_01_parameter_map_and_a_condition_over_a_counter() -> None:
 
 
 @pytest.mark.parametrize(("x", "y", "expected"), [(0.32, 2.8, 55.0731776), (0.47, 5.5, 2365.43656)])
-def test_r3_02_the_value_itself_is_carried(x: float, y: float, expected: float) -> None:
+def test_r3_02_the_output_of_an_iteration_is_the_next_input(
+    x: float, y: float, expected: float
+) -> None:
     flat = graph({"scale": node("x y", z="x * y")})
     folded = mdf_loop.fold(flat, ["scale"], {"z": "x"}, trip_count=5)
     assert run_to_lists(folded, x=x, y=y)["z"] == pytest.approx(expected, rel=1e-8)
 
 
-def test_r3_03_what_follows_reads_the_result() -> None:
+def test_r3_03_a_node_after_the_loop_reads_the_final_value() -> None:
     flat = graph(
         {"power": node("z x", z1="z * x"), "count": COUNT, "out": node("z y", result="z * y")},
         "power.z1 -> out.z",
@@ -66,7 +68,7 @@ def test_r3_04_the_initial_value_is_read_after_the_loop() -> None:
     )
 
 
-def test_r3_08_a_chain_of_carried_values_all_readable_after() -> None:
+def test_r3_08_a_chain_of_carried_values_is_readable_after_the_loop() -> None:
     flat = graph(
         {
             "start": node(a="0.1", b="0.2", c="0.3"),

@@ -15,7 +15,7 @@ from tests.models.loops import loop_model
 from tests.models.timed import NEURON
 
 
-def test_r3_20_by_what_a_loop_starts_from_and_what_it_reads() -> None:
+def test_r3_20_gradient_by_the_initial_value_and_an_outer_value() -> None:
     """z = x0 y^5: 0.34 * 1.11^5; by x0 y^5, by y 5 x0 y^4."""
     step = body("i go z", {"more": "i < 4", "next": "y * z"})
     gradient = derivatives(
@@ -25,7 +25,7 @@ def test_r3_20_by_what_a_loop_starts_from_and_what_it_reads() -> None:
     assert gradient["y"] == pytest.approx(5 * 0.34 * 1.11**4, rel=1e-12)
 
 
-def test_r3_21_through_a_nonlinear_body_and_what_follows() -> None:
+def test_r3_21_gradient_through_a_nonlinear_body_and_a_later_product() -> None:
     """z = log(z y) five times, then u = v z; at x = 1, y = 3.2, v = 0.22."""
     step = body("i go z", {"more": "i < 4", "next": "numpy.log(z * y)"})
     m = model({"z": "v * loop"}, loop=repeat(step, ["x"], cond=True))
@@ -39,13 +39,13 @@ PIECES = [give(r="0 * x"), give("x"), give(r="0.5 * x + 0.5"), give(r="0 * x + 1
 
 
 @pytest.mark.parametrize(("x", "slope"), [(-1.0, 0.0), (0.76, 1.0), (1.226, 0.5), (2.1, 0.0)])
-def test_r3_22_of_the_branch_that_is_taken(x: float, slope: float) -> None:
+def test_r3_22_gradient_of_the_selected_branch(x: float, slope: float) -> None:
     m = model({"z": "pick"}, which=WHICH, pick=case("which", PIECES))
     assert derivatives(m, {"x": x}) == {"x": slope}
 
 
 @pytest.mark.parametrize(("x", "by_x", "by_a"), [(1.226, 0.01875, 1.014125), (0.8, 0.3, 0.8)])
-def test_r3_22_in_a_loop(x: float, by_x: float, by_a: float) -> None:
+def test_r3_22_gradient_of_branches_in_a_loop(x: float, by_x: float, by_a: float) -> None:
     """while count < 4: x = piecewise(x); z = a x."""
     step = body("count go x", {"go": "go", "y": "pick"}, which=WHICH, pick=case("which", PIECES))
     m = model({"z": "a * loop"}, loop=repeat(step, ["x"], M=4))
@@ -53,7 +53,7 @@ def test_r3_22_in_a_loop(x: float, by_x: float, by_a: float) -> None:
     assert gradient == {"x": pytest.approx(by_x, rel=1e-12), "a": pytest.approx(by_a, rel=1e-12)}
 
 
-def test_r3_23_weights_add_up_through_the_recordings_of_two_loops() -> None:
+def test_r3_23_gradient_through_the_recordings_of_two_loops() -> None:
     """Two tanh layers, the second on 0.5 S1 + 1; the number is sum(S2^2 + S1)."""
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(5, 3))
@@ -81,7 +81,7 @@ def test_r3_23_weights_add_up_through_the_recordings_of_two_loops() -> None:
 
 
 def _two_layers_backward(x: Any, w1: Any, u1: Any, w2: Any, u2: Any) -> dict[str, Any]:
-    """Backpropagation by hand."""
+    """Compute the gradient of two recurrent layers by backpropagation in NumPy."""
 
     def forward(rows: Any, w: Any, u: Any) -> Any:
         h = [np.zeros(4)]
@@ -106,7 +106,7 @@ def _two_layers_backward(x: Any, w1: Any, u1: Any, w2: Any, u2: Any) -> dict[str
     return {"W": by_w1, "U": by_u1, "W2": by_w2, "U2": by_u2, "x": by_x}
 
 
-def test_r3_24_nested_loops() -> None:
+def test_r3_24_gradient_of_nested_loops() -> None:
     """for i in range(n): for j in range(i): s = sin(k s); the inner loop runs 0, 1, 2, ... times."""
     inner = body("j go_in s", {"go": "go_in", "n": "numpy.sin(k * s)"})
     outer = body("i go s", {"go": "go", "n": "again"}, again=repeat(inner, ["s"], M="i"))
@@ -120,7 +120,7 @@ def test_r3_24_nested_loops() -> None:
     assert gradient == {"s0": pytest.approx(by_s, rel=1e-12), "k": pytest.approx(by_k, rel=1e-12)}
 
 
-def test_r3_25_a_while_loop_with_its_count_held() -> None:
+def test_r3_25_gradient_of_a_while_loop_with_a_fixed_count() -> None:
     """Newton's root of 7 from 1, four iterations: nearly 1 / (2 sqrt(7)) = 0.188982."""
     step = body(
         "i go x", {"more": "abs(new * new - a) >= 0.0001", "n": "new"}, new="(x + a / x) / 2"
@@ -137,7 +137,7 @@ FN_GRADIENT = {
     "c7": -99.46255182979559,
     "c8": -25.700886820440388,
 }
-"""Of the sum of V^2 after each of 200 steps of 0.05 ms, and V at the end, by JAX."""
+"""Gradient by JAX of the sum of V^2 over 200 steps of 0.05 ms plus the final V."""
 
 STEP = {
     "dv": "(v * v * v * k3 + v + 1 - w) / 0.001",
@@ -152,14 +152,14 @@ def _fn_step(steps: Any) -> Any:
     return repeat(body("i go v w s", outputs, **STEP), ["v0", "w0", "s0"], M=steps)
 
 
-def test_r3_26_parameters_of_a_neuron() -> None:
+def test_r3_26_gradient_by_the_parameters_of_a_neuron() -> None:
     m = model({"z": "loop[0] + loop[2]"}, s0="0 * v0", loop=_fn_step(200))
     gradient = derivatives(m, FN)
     assert gradient == {name: pytest.approx(g, rel=1e-9) for name, g in FN_GRADIENT.items()}
 
 
-def test_r3_27_blocks_of_steps_give_the_same_and_hold_less() -> None:
-    """20 blocks of 10 steps: a loop in a loop, of which the inner one is run once more, block by block."""
+def test_r3_27_blocks_of_steps_have_the_same_gradient_and_use_less_memory() -> None:
+    """Differentiate 20 blocks of 10 steps, where the backward pass recomputes one block at a time."""
     inner = body(
         "i go_in v w s", {"go": "go_in", "vn": "v2", "wn": "w2", "sn": "s + v2 * v2"}, **STEP
     )
@@ -174,7 +174,7 @@ def test_r3_27_blocks_of_steps_give_the_same_and_hold_less() -> None:
 
 
 @pytest.mark.parametrize("native", ["auto", "off"])
-def test_r3_27_so_do_blocks_of_a_run_over_time(native: str, monkeypatch) -> None:
+def test_r3_27_blocks_of_a_run_over_time_have_the_same_gradient(native: str, monkeypatch) -> None:
     names = ["fn.a", "fn.b", "fn.start"]
     neuron = mdf_loop.compile({"m": {"graphs": NEURON}}, native=native, device="cpu")
     whole = neuron.gradient({"fn.v": "mean"}, names, steps=200, dt=0.1)
@@ -185,7 +185,7 @@ def test_r3_27_so_do_blocks_of_a_run_over_time(native: str, monkeypatch) -> None
         assert blocks[name] == pytest.approx(whole[name], rel=1e-11)
 
 
-def test_r3_28_no_iteration_passes_it_through() -> None:
+def test_r3_28_without_iterations_the_gradient_passes_through() -> None:
     step = body("i go z", {"go": "go", "n": "z * y", "row": "z * y"})
     m = model({"z": "loop[0] + numpy.sum(loop[1])"}, loop=repeat(step, ["z0"], M="m"))
     gradient = derivatives(m, {"z0": [2.0, 3.0], "y": 1.3, "m": 0})
@@ -193,7 +193,7 @@ def test_r3_28_no_iteration_passes_it_through() -> None:
 
 
 def test_r3_29_the_gradient_has_the_random_numbers_of_the_run() -> None:
-    """x = x a + z_t, z_t drawn: by a it is what the numbers that were drawn say."""
+    """Check the derivative of x = x a + z_t by a, which depends on the random numbers z_t."""
     m = loop_model(
         {"M": 6, "v_initial": "x"},
         {"x_next": "x * a + z", "drawn": "x_next - x * a", "z": "numpy.random.normal()"},

@@ -17,7 +17,7 @@ from tests.models.loops import loop_model
 
 @pytest.fixture
 def stored(shared):
-    """`stored(case)`: inputs and expected outputs of the runs of a case of NNC."""
+    """Return a function of a case name that yields inputs and expected outputs of runs in NNC."""
 
     def runs(case):
         path = shared / "cases" / "nnc" / f"{case}.json"
@@ -40,7 +40,7 @@ def node_of(model):
 
 
 def five_times(update, result, **initial_values):
-    """while count < 5: z = update; the output `out` is `result`, read after the loop."""
+    """Return a loop of five iterations `z = update`, with the output `out` computed as `result`."""
     model = loop_model(
         {"cond": "0 < 5", "v_initial": "(z0,)"},
         {"z_next": update},
@@ -61,7 +61,7 @@ def test_r3_01_a_parameter_map_and_a_count(run_everywhere):
 
 
 @pytest.mark.parametrize(("x", "y", "out"), [(0.32, 2.8, 55.0731776), (0.47, 5.5, 2365.43656)])
-def test_r3_02_the_result_of_a_round_is_the_input_of_the_next(run_everywhere, stored, x, y, out):
+def test_r3_02_the_output_of_an_iteration_is_the_next_input(run_everywhere, stored, x, y, out):
     model = five_times("z * y", "loop", z0=x, y=y)
     assert math.isclose(run_everywhere(model)["out"], out, rel_tol=1e-8)
     for inputs, (expected,) in stored("while_pow_reuse"):
@@ -80,7 +80,7 @@ def test_r3_02_two_carried_values_with_initial_values_of_their_own(run_everywher
     np.testing.assert_allclose([results["r0"], results["r1"]], [z, w], rtol=1e-12)
 
 
-def test_r3_03_what_comes_after_reads_the_results(run_everywhere, stored):
+def test_r3_03_nodes_after_the_loop_read_its_outputs(run_everywhere, stored):
     model = five_times("z * x", "loop * y", x=0.92, y=3.2, z0=1.0)
     assert math.isclose(run_everywhere(model)["out"], 2.10906087, rel_tol=1e-8)
     for inputs, (expected,) in stored("while_pow_then_mul"):
@@ -110,7 +110,7 @@ def conv(x, w=KERNEL, b=BIAS):
 
 
 def conv_loop(outputs, carried="x", initial="(x0,)", functions=None, count=5, body="conv"):
-    """A loop whose body convolves `x`; `outputs` are its carried outputs."""
+    """Return a loop whose body convolves `x`; `outputs` are the carried outputs."""
     model = loop_model(
         {"M": count, "v_initial": initial},
         outputs,
@@ -123,7 +123,7 @@ def conv_loop(outputs, carried="x", initial="(x0,)", functions=None, count=5, bo
     return model
 
 
-def near(actual, expected):
+def assert_close(actual, expected):
     np.testing.assert_allclose(actual, expected, rtol=1e-4)
 
 
@@ -132,14 +132,14 @@ def test_r3_05_convolutions_in_the_body(run_everywhere, stored):
     expected = IMAGE
     for _ in range(5):
         expected = conv(expected)
-    near(run_everywhere(model)["r0"], expected)
+    assert_close(run_everywhere(model)["r0"], expected)
     for inputs, (final,) in stored("while_conv5"):
         arguments = {
             "x0": inputs["x"].transpose(0, 3, 1, 2),
             "w": inputs["w"].transpose(0, 3, 1, 2),
             "b": inputs["b"],
         }
-        near(run_everywhere(model, arguments)["r0"].transpose(0, 2, 3, 1), final)
+        assert_close(run_everywhere(model, arguments)["r0"].transpose(0, 2, 3, 1), final)
 
 
 def test_r3_05_convolution_and_pooling(run_everywhere):
@@ -151,7 +151,7 @@ def test_r3_05_convolution_and_pooling(run_everywhere):
     expected, ninth = IMAGE, np.eye(4)[:, :, None, None] * np.full((3, 3), 1 / 9)
     for _ in range(5):
         expected = conv(conv(expected), ninth, np.zeros(4))
-    near(run_everywhere(model)["r0"], expected)
+    assert_close(run_everywhere(model)["r0"], expected)
 
 
 def test_r3_06_a_residual_connection_around_the_loop(run_everywhere):
@@ -160,7 +160,7 @@ def test_r3_06_a_residual_connection_around_the_loop(run_everywhere):
     expected = IMAGE
     for _ in range(5):
         expected = conv(expected)
-    near(run_everywhere(model)["out"], expected + IMAGE)
+    assert_close(run_everywhere(model)["out"], expected + IMAGE)
 
 
 def test_r3_07_nested_loops_with_convolutions(run_everywhere):
@@ -179,7 +179,7 @@ def test_r3_07_nested_loops_with_convolutions(run_everywhere):
     expected = IMAGE
     for _ in range(6):
         expected = conv(expected)
-    near(run_everywhere(model)["r0"], expected)
+    assert_close(run_everywhere(model)["r0"], expected)
 
 
 def test_r3_08_maps_that_chain_over_two_steps(run_everywhere, stored):
@@ -189,15 +189,15 @@ def test_r3_08_maps_that_chain_over_two_steps(run_everywhere, stored):
     for _ in range(5):
         a, x = x, a + conv(x)
     results = run_everywhere(model)
-    near(results["r0"], a)
-    near(results["r1"], x)
+    assert_close(results["r0"], a)
+    assert_close(results["r1"], x)
     for inputs, (final,) in stored("while_two_step_recurrence"):
         arguments = {
             "x0": inputs["x"].transpose(0, 3, 1, 2),
             "w": inputs["w"].transpose(0, 3, 1, 2),
             "b": inputs["b"],
         }
-        near(run_everywhere(model, arguments)["r1"].transpose(0, 2, 3, 1), final)
+        assert_close(run_everywhere(model, arguments)["r1"].transpose(0, 2, 3, 1), final)
 
 
 def test_r3_08_maps_that_chain_over_three_steps(run_everywhere):
@@ -256,7 +256,7 @@ MIDDLE = {
     ("x", "limit", "p", "s", "n"),
     [(1.0, 20.0, 31.0, 30.0, 4), (3.0, 2.0, 3.0, 0.0, 0), (0.5, 100.0, 127.5, 127.0, 7)],
 )
-def test_r3_11_what_comes_before_the_exit_runs_once_more(run_everywhere, x, limit, p, s, n):
+def test_r3_11_operations_before_the_exit_run_once_more(run_everywhere, x, limit, p, s, n):
     args = {"exit": "middle", "v_initial": "(0.0,)", "recordings": {"p": {"keep": "last"}}}
     model = loop_model(args, {}, port_values={"x": x, "limit": limit}, carried="s", recorded="p")
     node_of(model)["functions"]["loop"]["args"]["body"] = {"b": MIDDLE}
@@ -265,7 +265,7 @@ def test_r3_11_what_comes_before_the_exit_runs_once_more(run_everywhere, x, limi
 
 
 def test_r3_11_counters_of_enclosing_loops(run_everywhere):
-    """The condition of the inner loop looks at the outer iteration number."""
+    """Read the outer iteration number in the condition of the inner loop."""
     inner = loop_model({"exit": "middle", "v_initial": "(0,)"}, {}, carried="k")
     node = node_of(inner)
     node["functions"]["loop"]["args"]["body"] = {
@@ -290,8 +290,8 @@ def test_r3_11_counters_of_enclosing_loops(run_everywhere):
     assert run_everywhere(outer)["r0"].tolist() == [0, 0, 1, 3, 6]
 
 
-def test_r3_12_histories_are_addressed_by_outer_and_inner_iteration(run_everywhere):
-    """value[i][j]; rows of different lengths are filled up, `n` says how many are real."""
+def test_r3_12_recordings_are_indexed_by_outer_and_inner_iteration(run_everywhere):
+    """Check the recordings of a nested loop; rows are padded to one length, and `n` counts the real ones."""
     inner = loop_model({"M": "i + 1", "recordings": {"value": {"length": 4}}}, {}, recorded="value")
     node = node_of(inner)
     node["functions"]["loop"]["args"]["body"] = {

@@ -88,7 +88,7 @@ def test_r4_30_break_and_continue_together(run_everywhere):
 
 
 def test_r4_30_continue_as_a_branch_that_passes_through(run_everywhere):
-    """A branch that is expensive, or that would fail, is not computed in skipped iterations."""
+    """Check that skipped iterations do not compute a branch that would fail."""
     model = loop_model(
         {"M": 5, "v_initial": "(0.0,)"}, {}, port_values={"table": [7.0, 8.0]}, carried="s"
     )
@@ -119,7 +119,7 @@ def test_r4_30_continue_as_a_branch_that_passes_through(run_everywhere):
     assert run_everywhere(model)["r0"] == 15.0
 
 
-def test_r4_30_break_out_of_an_inner_loop_only(run_everywhere):
+def test_r4_30_break_out_of_only_the_inner_loop(run_everywhere):
     """for i in range(4): for j in range(10): if j > i: break; s += j."""
     inner = loop_model({"M": 10, "cond": True, "v_initial": "(s,)"}, {}, carried="t")
     node = node_of(inner)

@@ -31,11 +31,11 @@ def run(run_everywhere):
     return one
 
 
-def made(source: Any, kind: type, **inputs: Any) -> list[Any]:
+def operations_of_kind(source: Any, kind: type, **inputs: Any) -> list[Any]:
     return [op for op in walk(mdf_loop.read(source, inputs).ops) if isinstance(op, kind)]
 
 
-def refusal(source: Any, kind: type[LoopError], inputs: Any, **options: Any) -> str:
+def error_message(source: Any, kind: type[LoopError], inputs: Any, **options: Any) -> str:
     with pytest.raises(kind) as caught:
         mdf_loop.compile(source, device="cpu", **options).run(inputs)
     return caught.value.findings[0].what
@@ -79,7 +79,7 @@ def test_r4_01_constant_and_variable(expression: str, cond: Any, inputs: Any, ki
 
 
 def adding(cond: str = "x + i < y") -> dict[str, Any]:
-    """`out + x if x + i < y else out + y`, then one more."""
+    """Return a body that computes `out + x if x + i < y else out + y`, and adds 1."""
     return {"picked": choose(cond, give(r="out + x"), give(r="out + y"))}
 
 
@@ -90,11 +90,11 @@ def for_loop(**args: Any) -> Control:
 
 
 def int_model(outputs: Any, **functions: Any) -> dict[str, Any]:
-    """The constant 0 as MindSpore has it: of the other operands' dtype."""
+    """Return a model with a constant 0 of the dtype of the other operands, as in MindSpore."""
     return model(outputs, zero="0 * x", **functions)
 
 
-def test_r4_02_for_gives_what_the_unrolled_program_gives(run) -> None:
+def test_r4_02_a_for_loop_equals_the_unrolled_program(run) -> None:
     loop = int_model({"out": "loop"}, loop=for_loop(M=3))
     steps = {
         f"out_{k + 1}": choose(
@@ -104,11 +104,11 @@ def test_r4_02_for_gives_what_the_unrolled_program_gives(run) -> None:
     }
     unrolled = int_model({"out": "out_3"}, out_0="zero", **steps)
     assert run(loop, INT)["out"] == run(unrolled, INT)["out"] == 5
-    assert len(made(unrolled, If, **INT)) == 3
-    assert [len(made(loop, kind, **INT)) for kind in (Loop, If)] == [1, 1]
+    assert len(operations_of_kind(unrolled, If, **INT)) == 3
+    assert [len(operations_of_kind(loop, kind, **INT)) for kind in (Loop, If)] == [1, 1]
 
 
-def test_r4_02_while_of_constants_runs_as_often(run) -> None:
+def test_r4_02_a_while_loop_of_constants_equals_the_for_loop(run) -> None:
     step = body(
         "n go i out", {"more": "i + 1 < 3", "i_next": "i + 1", "next": "picked + 1"}, **adding()
     )
@@ -126,13 +126,13 @@ def test_r4_02_a_constant_false_while_does_nothing(run) -> None:
 # --- R4.03: if under a constant condition -----------------------------------------------------------
 
 
-def test_r4_03_the_branch_that_is_not_taken_is_not_checked(run) -> None:
+def test_r4_03_an_unselected_constant_branch_is_not_checked(run) -> None:
     m = model({"out": "picked + 1"}, x="0", y="1", picked=choose("x < y + 1", give("x"), give("z")))
     assert run(m, {"z": np.array([0, 1], np.int32)}) == {"out": 1}
-    assert made(m, If, z=np.array([0, 1], np.int32)) == []
+    assert operations_of_kind(m, If, z=np.array([0, 1], np.int32)) == []
 
 
-def test_r4_03_not_even_a_wrong_one(run) -> None:
+def test_r4_03_an_invalid_unselected_branch_is_ignored(run) -> None:
     m = model({"out": "picked"}, picked=choose("2 > 1", give(r="z"), give("nobody", r="z +")))
     m["graph"]["nodes"]["m"]["input_ports"] = {"z": {}}
     assert run(m, {"z": 4.0}) == {"out": 4}
@@ -145,14 +145,14 @@ Z = np.array([1, 2], np.int32)
 
 
 def test_r4_04_shapes_that_do_not_join_are_refused() -> None:
-    message = refusal(SINGLE_IF, JoinError, {**INT, "z": Z})
+    message = error_message(SINGLE_IF, JoinError, {**INT, "z": Z})
     assert message == (
         "Cannot join the values of 'm.picked' from the then branch of 'm.picked' (int32[]) and the "
         "else branch of 'm.picked' (int32[2]): Shape Join Failed: shape1 = (), shape2 = (2)"
     )
 
 
-def test_r4_04_or_are_those_of_the_branch(run) -> None:
+def test_r4_04_dynamic_shapes_are_those_of_the_branch(run) -> None:
     small = run(SINGLE_IF, {**INT, "z": Z}, shapes="dynamic")["out"]
     large = run(SINGLE_IF, {"x": np.int32(3), "y": np.int32(1), "z": Z}, shapes="dynamic")["out"]
     assert (small.tolist(), large.tolist()) == (1, [2, 3])
@@ -162,22 +162,22 @@ def test_r4_04_or_are_those_of_the_branch(run) -> None:
 # --- R4.05: while under a variable condition ----------------------------------------------------------
 
 
-def test_r4_05_a_variable_while_is_one_loop(run) -> None:
+def test_r4_05_a_while_with_a_variable_condition_is_one_loop(run) -> None:
     step = body(
         "n go i out", {"more": "i + 1 < 3", "i_next": "i + 1", "next": "picked + 1"}, **adding()
     )
     m = model({"out": "loop[1]"}, loop=repeat(step, ["i", "x"], cond="i < 3"))
     inputs = {**INT, "i": np.int32(0)}
     assert run(m, inputs)["out"] == 5
-    assert [len(made(m, kind, **inputs)) for kind in (Loop, If)] == [1, 1]
+    assert [len(operations_of_kind(m, kind, **inputs)) for kind in (Loop, If)] == [1, 1]
     assert run(m, {**INT, "i": np.int32(5)})["out"] == 0
 
 
-# --- R4.06: computation that is no tensor's -----------------------------------------------------------
+# --- R4.06: lists ---------------------------------------------------------------------------------------
 
 
-def test_r4_06_a_list_is_indexed_in_the_run(run) -> None:
-    """MindSpore's error; the value that the program means (1 + 2 + 3 and one y twice) is 8."""
+def test_r4_06_a_list_is_indexed_at_run_time(run) -> None:
+    """Index a list by the iteration number, an error in MindSpore; the expected sum is 8."""
     step = body(
         "n go i j out",
         {"more": "i + 1 < 3", "i_next": "i + 1", "j_next": "j + 1", "next": "picked + nums[j]"},
@@ -202,12 +202,12 @@ def growing() -> dict[str, Any]:
     return model({"out": "loop[1]"}, loop=repeat(step, ["i", "x"], cond="i < 3"))
 
 
-def test_r4_07_a_changing_shape_names_both() -> None:
-    message = refusal(growing(), CarryShapeError, {"i": 0, "x": np.array([0], np.int32)})
+def test_r4_07_the_error_of_a_changing_shape_names_both_shapes() -> None:
+    message = error_message(growing(), CarryShapeError, {"i": 0, "x": np.array([0], np.int32)})
     assert message.endswith("Shape Join Failed: shape1 = (1), shape2 = (1, 1)")
 
 
-def test_r4_07_or_grows(run) -> None:
+def test_r4_07_a_dynamic_shape_may_grow(run) -> None:
     out = run(growing(), {"i": 0, "x": np.array([7], np.int32)}, shapes="dynamic")["out"]
     assert out.tolist() == [[[[7]]]]
 
@@ -226,7 +226,7 @@ def test_r4_07_or_grows(run) -> None:
     ],
 )
 def test_r4_08_shapes_join_by_the_rules(first: Any, second: Any, joined: Any) -> None:
-    """The whole table is in tests/ir/test_shape_join.py."""
+    """Check examples of shape joins; `tests/ir/test_shape_join.py` has the whole table."""
     assert join_shapes(first, second) == join_shapes(second, first) == joined
 
 
@@ -242,13 +242,13 @@ def test_r4_08_a_choice_joins_by_the_rules(run) -> None:
 
 def test_r4_09_dtypes_that_do_not_join() -> None:
     m = model({"out": "picked"}, picked=choose("x < y", give("x"), give("z")))
-    message = refusal(m, JoinError, {**INT, "z": np.float32(1)})
+    message = error_message(m, JoinError, {**INT, "z": np.float32(1)})
     assert message.endswith("Type Join Failed: dtype1 = int32, dtype2 = float32")
 
 
 def test_r4_09_a_value_of_one_branch_only() -> None:
     m = model({"out": "picked[0]"}, picked=choose("x < y", give(out="x", more="x"), give(out="y")))
-    message = refusal(m, ArityError, INT)
+    message = error_message(m, ArityError, INT)
     assert message.startswith(
         "'more' is not defined in the else branch of 'm.picked', but defined in the then branch"
     )
@@ -256,7 +256,7 @@ def test_r4_09_a_value_of_one_branch_only() -> None:
 
 def test_r4_09_a_condition_of_more_than_one_element() -> None:
     m = model({"out": "picked"}, picked=choose("z > 1", give("x"), give("y")))
-    message = refusal(m, ConditionError, {**INT, "z": Z})
+    message = error_message(m, ConditionError, {**INT, "z": Z})
     assert message == (
         "the condition of 'm.picked' must be one value, not bool[2]: the truth value of an array "
         "with more than one element is ambiguous"
@@ -264,8 +264,8 @@ def test_r4_09_a_condition_of_more_than_one_element() -> None:
 
 
 @pytest.mark.slow
-def test_r4_09_no_depth_is_too_deep_that_a_document_can_have(run) -> None:
-    """MindSpore refuses more than 1000 calls: range(1000). Here a loop is one operation."""
+def test_r4_09_many_iterations_are_no_recursion(run) -> None:
+    """Run 5000 iterations and 12 nested choices; MindSpore refuses more than 1000 calls."""
     m = model(
         {"out": "loop"}, loop=repeat(body("i go n", {"go": "go", "m": "n + 1"}), ["x"], M=5000)
     )

@@ -17,7 +17,7 @@ Program = tuple[dict[str, Any], Callable[..., Any], list[dict[str, Any]], Any]
 
 
 def of(choice: Any, **functions: Any) -> Graph:
-    """A branch that gives what a function inside of it gives."""
+    """Return a branch whose output is the output of `choice`."""
     return Graph({"r": "inner"}, {**functions, "inner": choice})
 
 
@@ -200,7 +200,7 @@ def break_of_the_inner_loop_only() -> Program:
 
 
 def break_of_both_loops() -> Program:
-    """Search i * j == product; both loops end when it is found, the pair is kept."""
+    """Search i * j == product; both loops end when it is found, the pair is the result."""
 
     def python(product: int) -> Any:
         for i in range(1, 8):
@@ -300,7 +300,7 @@ def two_values_swap() -> Program:
 
 
 def collatz_peak() -> Program:
-    """while x != 1: x = x // 2 if even else 3 x + 1; the largest is kept."""
+    """while x != 1: x = x // 2 if even else 3 x + 1; the result is the largest x."""
 
     def python(x: int) -> Any:
         peak = x

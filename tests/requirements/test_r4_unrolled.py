@@ -1,4 +1,4 @@
-"""Loops written out: the same numbers, and more that is known (R4.02, R4.06, R4.07)."""
+"""Unrolled loops: equal results, and more shapes and constants that are known (R4.02, R4.06, R4.07)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ nodes:
 
 
 @pytest.mark.parametrize(("count", "condition"), [("3", "null"), ("null", "true"), ("9", "true")])
-def test_r4_02_written_out_is_the_loop(mdf: Any, count: str, condition: str) -> None:
+def test_r4_02_an_unrolled_loop_equals_the_loop(mdf: Any, count: str, condition: str) -> None:
     model = mdf(COUNT.format(count=count, condition=condition))
     loop, straight = mdf_loop.compile(model), mdf_loop.compile(model, unroll=8)
     assert loop.run()["sum"] == straight.run()["sum"] == 5
@@ -40,7 +40,7 @@ def test_r4_02_written_out_is_the_loop(mdf: Any, count: str, condition: str) -> 
     assert not loops(straight.program)
 
 
-def test_r4_02_the_count_stands_in_the_refusal(mdf: Any) -> None:
+def test_r4_02_the_error_of_unrolling_states_the_count(mdf: Any) -> None:
     model = mdf(COUNT.format(count="1000", condition="null"))
     with pytest.raises(TripCountError, match="'f' has 1000 iterations, unroll allows 100"):
         mdf_loop.compile(model, unroll=100).run()
@@ -67,7 +67,7 @@ nodes:
 """
 
 
-def test_r4_07_shapes_change_where_it_is_written_out(mdf: Any) -> None:
+def test_r4_07_shapes_may_change_in_an_unrolled_loop(mdf: Any) -> None:
     with pytest.raises(LoopError):
         mdf_loop.compile(mdf(SHAPES)).run()
     assert mdf_loop.compile(mdf(SHAPES), unroll=3).run()["out"].tolist() == [[[[1.5]]]]
@@ -94,7 +94,7 @@ nodes:
 """
 
 
-def test_r4_06_a_list_by_the_iteration_number_is_a_constant_where_it_is_written_out(
+def test_r4_06_a_list_indexed_by_the_iteration_number_is_constant_in_an_unrolled_loop(
     mdf: Any,
 ) -> None:
     assert mdf_loop.compile(mdf(SIZES), unroll=3).run()["s"] == 412

@@ -1,4 +1,4 @@
-"""What other systems' loops can do, in MDF's canonical form (R6.01 to R6.07).
+"""The features of loops in other systems in the canonical form of MDF (R6.01 to R6.07).
 
 Numbers are those that these systems gave when they were run.
 """
@@ -18,7 +18,7 @@ from tests.models.loops import loop_model
 
 @pytest.fixture
 def stored(shared):
-    """`stored(case)`: inputs and expected outputs of the runs of a case of the survey."""
+    """Return a function of a case name that yields inputs and expected outputs of stored runs."""
 
     def runs(case):
         path = shared / "cases" / "survey" / f"{case}.json"
@@ -36,8 +36,8 @@ def _array(tensor):
     return np.array(tensor["data"], tensor["dtype"]).reshape(tensor["shape"])
 
 
-def test_r6_01_own_values_some_iterations_back(run_everywhere):
-    """x[t] = 2 x[t - 4], of [1, 2, 3, 4]: Theano's taps = [-4]."""
+def test_r6_01_a_value_reads_itself_some_iterations_back(run_everywhere):
+    """Compute x[t] = 2 x[t - 4] from [1, 2, 3, 4], as with `taps = [-4]` in Theano."""
     delays = {"x_4": {"of": "x", "back": 4, "initial": [1.0, 2.0, 3.0, 4.0]}}
     model = loop_model({"M": 6, "delays": delays}, {"x": "2 * x_4"}, recorded="x")
     assert run_everywhere(model)["r0"].tolist() == [2.0, 4.0, 6.0, 8.0, 4.0, 8.0]
@@ -55,7 +55,7 @@ def test_r6_01_two_taps_of_one_value(run_everywhere, stored):
 
 
 def test_r6_02_a_window_over_a_sequence(run_everywhere):
-    """Taps [-1, 0, 1]: three slices of one array, of which the shortest decides."""
+    """Read taps [-1, 0, 1] as three slices of one array; the shortest slice determines the trip count."""
     slices = {
         "before": "x",
         "now": {"of": "x", "start": 1},
@@ -69,8 +69,8 @@ def test_r6_02_a_window_over_a_sequence(run_everywhere):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_r6_03_backwards_in_either_order(run_everywhere, reverse):
-    """s = 10 s + x_t from the last element on: Theano's go_backwards; `reverse` is JAX's order."""
+def test_r6_03_reversed_scans_with_outputs_in_either_order(run_everywhere, reverse):
+    """Compute s = 10 s + x_t from the last element, as `go_backwards` in Theano and `reverse` in JAX."""
     model = loop_model(
         {
             "v_initial": "(0.0,)",
@@ -86,7 +86,7 @@ def test_r6_03_backwards_in_either_order(run_everywhere, reverse):
     assert run_everywhere(model)["r1"].tolist() == (rows[::-1] if reverse else rows)
 
 
-def test_r6_04_until_keeps_the_deciding_row(run_everywhere, stored):
+def test_r6_04_until_keeps_the_row_that_ends_the_loop(run_everywhere, stored):
     model = loop_model(
         {"M": 1024, "cond": True, "v_initial": "(1.0,)"},
         {"p_next": "p + p"},
@@ -112,14 +112,14 @@ def test_r6_04_until_a_power_is_large_enough(run_everywhere):
     assert derivatives(model, {"p": 3.0}, of="A.r0") == {"p": 108.0}
 
 
-def test_r6_05_the_shortest_sequence_decides(run_everywhere):
+def test_r6_05_the_shortest_sequence_is_the_trip_count(run_everywhere):
     inputs = {"x": [1.0, 2.0, 3.0, 4.0, 5.0], "y": [1.0, 2.0, 3.0]}
     args = {"slices": {"x_t": "x", "y_t": "y"}}
     model = loop_model(args, {"z": "x_t * y_t"}, port_values=inputs, recorded="z")
     assert run_everywhere(model)["r0"].tolist() == [1, 4, 9]
 
 
-def test_r6_05_a_scan_wants_equal_lengths():
+def test_r6_05_a_scan_requires_equal_lengths():
     args = {"initial_state_and_scan_inputs": ["x", "y"], "num_scan_inputs": 2}
     model = loop_model(
         args,
@@ -134,7 +134,7 @@ def test_r6_05_a_scan_wants_equal_lengths():
 
 
 def test_r6_06_a_fixed_length_with_a_count(run_everywhere, stored):
-    """MXNet's while_loop with max_iterations: always so many rows, and how many are real."""
+    """Pad rows to a fixed number and count the real ones, as `while_loop` in MXNet does."""
     model = loop_model(
         {
             "M": "maxit",
@@ -157,13 +157,13 @@ def test_r6_06_a_fixed_length_with_a_count(run_everywhere, stored):
         assert [results[k] for k in ("r0", "r1", "n")] == others
 
 
-def test_r6_06_more_rows_than_the_length(stored):
+def test_r6_06_more_rows_than_the_fixed_length(stored):
     args = {"M": 4, "recordings": {"k": {"length": 3}}}
     with pytest.raises(RecordShapeError, match="'k' has more rows than its length"):
         mdf_loop.compile(loop_model(args, {"k": "1 * i"}, recorded="k")).run()
 
 
-def test_r6_06_as_many_rows_as_iterations(run_everywhere, stored):
+def test_r6_06_the_number_of_rows_is_the_number_of_iterations(run_everywhere, stored):
     model = loop_model(
         {"M": "maxit", "cond": "i0 <= lim", "v_initial": "(i0, s0)"},
         {"k_next": "k + 1", "s_next": "s + k"},
@@ -178,8 +178,8 @@ def test_r6_06_as_many_rows_as_iterations(run_everywhere, stored):
         assert [results["r0"], results["r1"]] == finals
 
 
-def test_r6_07_writing_at_computed_positions(run_everywhere):
-    """A TensorArray of 4: at position `2 - i` write `10 (i + 1)`."""
+def test_r6_07_writing_at_computed_indices(run_everywhere):
+    """Write `10 (i + 1)` at index `2 - i` of an array of 4 elements, as in a TensorArray."""
     write = {
         "function": "onnx::ScatterND",
         "args": {"data": "t", "indices": "place", "updates": "10.0 * (i + 1)"},
@@ -196,7 +196,7 @@ def test_r6_07_writing_at_computed_positions(run_everywhere):
     assert run_everywhere(model)["r0"].tolist() == [30, 20, 10, 0]
 
 
-def test_r6_07_writing_by_choice(run_everywhere):
+def test_r6_07_writing_one_element_by_where(run_everywhere):
     """Check that `where(position == k, value, old)` writes one element of an array."""
     model = loop_model(
         {"M": 3, "v_initial": "(numpy.zeros(4),)"},
