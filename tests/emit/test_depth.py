@@ -1,4 +1,4 @@
-"""Nested loops run up to the depth that a file can be read with, and deeper ones are refused."""
+"""Nested loops run up to the largest depth of readable files; deeper nesting is refused."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def nested(depth: int) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [20, 31])
-def test_a_depth_that_can_be_read_back_runs(depth: int) -> None:
+def test_nested_loops_up_to_the_depth_limit_run(depth: int) -> None:
     assert mdf_loop.compile(nested(depth)).run()["n.y"] == 3.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [32, 40])
-def test_deeper_is_refused_in_one_sentence(depth: int) -> None:
+def test_deeper_nesting_is_refused_in_one_sentence(depth: int) -> None:
     with pytest.raises(UnsupportedError, match=r"'n\.f' is inside 31 loops and choices") as caught:
         mdf_loop.compile(nested(depth)).run()
     (finding,) = caught.value.findings

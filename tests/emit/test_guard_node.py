@@ -1,4 +1,4 @@
-"""Guards of values of every type, in every scope, fail with their sentence and their place."""
+"""Guards of values of every type and scope raise errors with their message and source location."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_constant_true_condition_needs_no_guard() -> None:
     assert b.guard(x, b.constant(np.array(False)), SENTENCE) is not x
 
 
-def test_passes_move_no_guard_out_of_its_loop_or_into_a_branch() -> None:
+def test_passes_keep_a_guard_in_its_loop_and_out_of_branches() -> None:
     s = Sketch()
     ok = s.b.op("Less", s.b.op("ReduceMax", s.a, keepdims=0), s.b.constant(np.array(9.0)))
     checked = s.body.guard(s.a, ok, SENTENCE)

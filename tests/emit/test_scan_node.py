@@ -89,7 +89,7 @@ def the_scan(proto: onnx.ModelProto) -> tuple[onnx.NodeProto, onnx.GraphProto]:
 
 
 @pytest.mark.parametrize(("most", "done"), [(0, 4), (1, 0), (1, 9), (6, 9), (6, -9)])
-def test_iteration_numbers_that_begin_later_need_no_operation(most: int, done: int) -> None:
+def test_iteration_numbers_with_an_offset_need_no_operation(most: int, done: int) -> None:
     pieces = split_into_segments(prepare(recording(), ONNXRUNTIME))
     assert pieces is not None
     program = pieces[0].program
@@ -147,7 +147,7 @@ def test_unread_iteration_numbers_are_no_input_of_the_scan() -> None:
     assert "Gather" not in op_types(body)
 
 
-def test_rows_as_many_as_iterations_are_read_without_a_copy() -> None:
+def test_rows_for_exactly_all_iterations_are_read_without_a_copy() -> None:
     s = Sketch()
     rows, row = s.b.new("float64", (4, 2), "rows"), s.body.new("float64", (2,), "row")
     leave = s.body.op("Add", s.x, row)
@@ -158,7 +158,7 @@ def test_rows_as_many_as_iterations_are_read_without_a_copy() -> None:
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_a_missing_row_fails_like_a_position_out_of_range(backward: bool) -> None:
+def test_a_missing_row_fails_like_an_index_out_of_range(backward: bool) -> None:
     program = prepare(scanning(backward=backward), ONNXRUNTIME)
     arrays = {"n": np.array(4), "x0": np.zeros(2), "rows": np.zeros((3, 2)), "a": np.zeros(2)}
     with pytest.raises(
@@ -222,7 +222,7 @@ def grows() -> Program:
 
 
 @pytest.mark.parametrize("make", [stops_early, records_nothing, grows])
-def test_other_loops_are_no_scan(make) -> None:
+def test_other_loops_are_not_scans(make) -> None:
     assert op_types(for_cpu(make()).graph).isdisjoint({"Scan", "If"})
 
 

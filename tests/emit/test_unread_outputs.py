@@ -111,7 +111,7 @@ f (int64 n, float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {
 }"""
 
 
-def test_a_file_names_no_unread_output_inside_of_a_loop_either() -> None:
+def test_a_file_names_no_unread_output_inside_of_a_loop() -> None:
     source = onnx.parser.parse_model(POOLS_IN_A_LOOP)
     model = mdf_loop.compile(mdf_loop.from_onnx(source), native="off")
     feeds = {"n": np.array(3), "x": _random(1, 2, 6, 6)}

@@ -28,13 +28,13 @@ def test_nan_is_not_counted() -> None:
     assert observe(TABLE).count == 2
 
 
-def test_without_dt_times_are_steps() -> None:
+def test_times_without_dt_are_steps() -> None:
     observed = observe({"time": [0, 5, 5], "V": [1.0, 2.0, 2.5]}, dt=None)
     assert observed.parts[0].steps.tolist() == [0, 5, 5]
     assert observed.steps == 6
 
 
-def test_rows_without_times_are_steps_or_elements() -> None:
+def test_rows_without_a_time_column() -> None:
     assert observe({"V": [1.0, 2.0]}, steps=2).steps == 2
     assert observe({"V": [1.0, 2.0]}, dt=None).steps is None
 

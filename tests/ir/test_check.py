@@ -1,4 +1,4 @@
-"""For every rule of the IR, a program that violates it; the verifier reports all violations."""
+"""The verifier of the IR: a program that violates each rule, and reports of all violations at once."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def replace_loop(program: Program, **fields: object) -> Program:
     return replace(program, ops=tuple(loop if isinstance(op, Loop) else op for op in program.ops))
 
 
-def test_a_good_program_has_no_findings() -> None:
+def test_a_valid_program_has_no_findings() -> None:
     assert check(valid_program()) == ()
 
 
@@ -133,7 +133,7 @@ def test_a_body_condition_must_be_a_bool() -> None:
     assert "body's condition" in finding.what
 
 
-def test_a_loop_must_be_able_to_end() -> None:
+def test_a_loop_without_count_and_condition_is_a_violation() -> None:
     program = valid_program()
     (neither,) = check(replace_loop(program, trip_count=None, condition=None))
     (always,) = check(replace_loop(program, trip_count=None))
@@ -166,7 +166,7 @@ def test_two_values_with_one_name() -> None:
     assert any("2 values are called 'a'" in f.what for f in findings)
 
 
-def test_all_findings_come_in_one_error() -> None:
+def test_one_error_reports_all_findings() -> None:
     program = replace_loop(program_with_leave("int64", (2,)), trip_count=None, condition=None)
     with pytest.raises(LoopError) as caught:
         raise_findings(check(program))
@@ -174,14 +174,14 @@ def test_all_findings_come_in_one_error() -> None:
     assert str(caught.value).count("hint:") == 2
 
 
-def test_findings_of_one_kind_raise_their_own_class() -> None:
+def test_findings_of_one_kind_raise_the_error_class_of_the_kind() -> None:
     with pytest.raises(CarryTypeError) as caught:
         raise_findings(check(program_with_leave("int64", (2,))))
     assert isinstance(caught.value, TypeError)
     raise_findings(())
 
 
-def test_an_error_reads_what_where_hint() -> None:
+def test_the_text_of_an_error_has_its_place_and_hint() -> None:
     error = ScopeError("the port 'x' is bound to nothing", "$.graphs[0]", "name it")
     assert error.report == (
         "ScopeError: the port 'x' is bound to nothing\n  at $.graphs[0]\n  hint: name it"
@@ -225,7 +225,7 @@ def cast_branch(program: Program, value: Value) -> Branch:
     return Branch((Op("Cast", (program.inputs[1].value,), (value,)),), (value,))
 
 
-def test_a_good_choice_has_no_findings() -> None:
+def test_a_valid_choice_has_no_findings() -> None:
     assert check(choice_program()) == ()
 
 
@@ -261,7 +261,7 @@ def test_outputs_of_a_choice_may_have_unknown_extents(shape) -> None:
     assert check(replace(program, ops=(wide,))) == ()
 
 
-def test_all_violations_of_a_choice_are_found_at_once() -> None:
+def test_all_violations_of_a_choice_are_reported() -> None:
     program = choice_program()
     x = program.inputs[1].value
     wrong = replace(
@@ -287,7 +287,7 @@ def test_a_value_of_a_branch_does_not_exist_outside_or_in_the_other() -> None:
     assert across.where == "$.graphs[0].nodes['A']"
 
 
-def test_captures_of_a_choice_are_those_of_its_branches() -> None:
+def test_captures_of_a_choice_are_the_captures_of_its_branches() -> None:
     program = choice_program()
     operation = choice_of(program)
     assert [v.name for v in captures(operation)] == ["x", "a"]
@@ -295,7 +295,7 @@ def test_captures_of_a_choice_are_those_of_its_branches() -> None:
     assert list(walk(program.ops)) == [operation, *operation.then.ops]
 
 
-def test_bodies_can_be_exchanged() -> None:
+def test_bodies_can_be_replaced() -> None:
     operation = choice_of(choice_program())
     first, second = bodies(operation)
     assert (first.inputs, second.ops) == ((), ())

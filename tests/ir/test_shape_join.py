@@ -1,4 +1,4 @@
-"""Shapes of two values for one place: MindSpore's table of joins, row by row."""
+"""The join of two shapes, according to the table of MindSpore."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def table_shape(joined: Any) -> Any:
 
 
 @pytest.mark.parametrize(("first", "second", "joined"), TABLE)
-def test_the_table(first: Any, second: Any, joined: Any) -> None:
+def test_shapes_join_as_in_the_table(first: Any, second: Any, joined: Any) -> None:
     for one, other in ((first, second), (second, first)):
         pair = ir_shape(one, "n"), ir_shape(other, "m")
         if joined is None:
@@ -63,7 +63,7 @@ def test_the_table(first: Any, second: Any, joined: Any) -> None:
             assert table_shape(join_shapes(*pair)) == joined
 
 
-def test_the_table_is_the_stored_one() -> None:
+def test_the_table_equals_the_stored_table() -> None:
     path = Path(__file__).parents[3] / "shared" / "cases" / "mindspore" / "shapejoin_table.json"
     if not path.exists():
         pytest.skip("there is no folder 'shared' beside the checkout")
@@ -76,12 +76,12 @@ def test_the_table_is_the_stored_one() -> None:
     assert stored == TABLE
 
 
-def test_an_extent_of_one_name_stays() -> None:
+def test_equal_symbolic_extents_are_kept() -> None:
     assert join_shapes(("n", 3), ("n", 3)) == ("n", 3)
     assert table_shape(join_shapes(("n", 3), ("m", 3))) == ("?", 3)
 
 
-def test_the_sentence_names_both_shapes() -> None:
+def test_the_error_names_both_shapes() -> None:
     with pytest.raises(JoinError) as caught:
         join_shapes((1,), (1, 1))
     assert caught.value.findings[0].what == "Shape Join Failed: shape1 = (1), shape2 = (1, 1)"
@@ -92,7 +92,7 @@ shapes = st.one_of(st.none(), st.lists(extents, max_size=3).map(tuple))
 
 
 @given(shapes, shapes)
-def test_joins_are_symmetric_and_hold_for_both(first: Any, second: Any) -> None:
+def test_joins_are_symmetric_and_cover_both_shapes(first: Any, second: Any) -> None:
     try:
         joined = join_shapes(first, second)
     except JoinError:

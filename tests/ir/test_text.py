@@ -12,7 +12,7 @@ from tests.models.choices import program, repeat
 from tests.passes.sketch import Sketch, text
 
 
-def test_a_choice_with_a_loop_in_a_branch() -> None:
+def test_the_text_of_a_choice_with_a_loop_in_a_branch() -> None:
     b = ModelBuilder()
     go, x = b.new("bool", (), "go"), b.new("float64", ("n",), "x")
 
@@ -37,7 +37,7 @@ def test_a_choice_with_a_loop_in_a_branch() -> None:
     ]
 
 
-def test_large_constants_are_left_out() -> None:
+def test_large_constants_are_abbreviated() -> None:
     b = ModelBuilder()
     few, many = b.constant(np.arange(6)), b.constant(np.arange(7))
     text = str(program(b, (), few=few, many=many))
@@ -45,7 +45,7 @@ def test_large_constants_are_left_out() -> None:
     assert "%const_2: int64[7] = [...]" in text
 
 
-def test_a_continued_loop_that_scans() -> None:
+def test_the_text_of_a_continued_loop_with_a_scan() -> None:
     s = Sketch()
     done = s.b.new("int64", (), "done")
     rows, row = s.b.new("float64", (2, "t"), "rows"), s.body.new("float64", (2,), "row")

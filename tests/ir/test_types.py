@@ -41,20 +41,20 @@ def test_shapes_of_tensors(shape):
     assert onnx_types.type_of(onnx_types.type_proto("int64", shape)) == ("int64", shape)
 
 
-def test_an_extent_without_a_name_is_called_after_its_axis():
+def test_an_unnamed_extent_is_named_after_its_axis():
     proto = onnx_types.type_proto("int64", (1, 2))
     proto.tensor_type.shape.dim[1].Clear()
     assert onnx_types.type_of(proto) == ("int64", (1, "?1"))
 
 
-def test_unsupported_types():
+def test_unsupported_types_are_refused():
     for proto in (onnx.TypeProto(), onnx.helper.make_map_type_proto(7, onnx.TypeProto())):
         with pytest.raises(OperandError, match="its dtype cannot be told"):
             onnx_types.type_of(proto)
 
 
 @pytest.mark.parametrize("word", onnx_types.tensor_dtypes())
-def test_arrays_have_the_dtype_of_their_name(word):
+def test_arrays_have_the_named_dtype(word):
     assert onnx_types.dtype_name(np.zeros(1, onnx_types.numpy_dtype(word))) == word
 
 

@@ -1,4 +1,4 @@
-"""A choice executes one of its branches; known conditions are decided at compile time."""
+"""A choice executes one of its branches; a constant condition is evaluated at compile time."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_known_condition_reads_one_branch(go: bool) -> None:
     assert everywhere(p, **values(not go))["chosen"].tolist() == [-1, -2]
 
 
-def test_constants_made_in_a_branch_belong_to_the_program() -> None:
+def test_constants_of_a_branch_are_added_to_the_program() -> None:
     g = ChoiceInputs()
     two = np.array([2.0, 2.0])
     (y,) = choose(
@@ -89,7 +89,7 @@ def test_constants_made_in_a_branch_belong_to_the_program() -> None:
     assert everywhere(p, **values(False))["z"].tolist() == [0, 0]
 
 
-def test_a_branch_that_is_not_taken_cannot_fail() -> None:
+def test_an_unselected_branch_cannot_fail() -> None:
     g = ChoiceInputs("int64")
     (quotient,) = choose(g.b, g.go, lambda b: [b.op("Div", g.x, g.y)], lambda b: [g.x], "quotient")
     p = g.program(quotient=quotient)
@@ -97,7 +97,7 @@ def test_a_branch_that_is_not_taken_cannot_fail() -> None:
     assert everywhere(p, **values(True, (7, 8), (2, 4)))["quotient"].tolist() == [3, 2]
 
 
-def test_a_branch_that_is_taken_fails_at_its_place() -> None:
+def test_the_error_of_the_selected_branch_states_its_place() -> None:
     g = ChoiceInputs("int64")
     index = g.b.new("int64", (), "k")
     with g.b.at("$.choice"):
@@ -148,7 +148,7 @@ def test_branches_of_different_shapes(other: object) -> None:
     assert everywhere(p, **values(False))["chosen"].tolist() == other
 
 
-def test_users_of_a_choice_do_not_know_its_shape() -> None:
+def test_an_output_of_branches_of_different_shapes_has_an_unknown_shape() -> None:
     g = ChoiceInputs()
     (chosen,) = choose(
         g.b, g.go, lambda b: [g.x], lambda b: [b.op("Concat", g.x, g.y, axis=0)], "chosen"
@@ -159,7 +159,7 @@ def test_users_of_a_choice_do_not_know_its_shape() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "string", "int32", "float32", "uint8", "float16"])
-def test_any_dtype(dtype: str) -> None:
+def test_branches_of_every_dtype(dtype: str) -> None:
     b = ModelBuilder()
     numbers = np.array([0, 1]), np.array([1, 1])
     x, y = (a.astype(str).astype(object) if dtype == "string" else a.astype(dtype) for a in numbers)
@@ -172,7 +172,7 @@ def test_any_dtype(dtype: str) -> None:
     assert everywhere(p, go=False, **feeds)["chosen"].tolist() == y.tolist()
 
 
-def test_branches_give_one_dtype() -> None:
+def test_branches_must_have_one_dtype() -> None:
     g = ChoiceInputs()
     whole = g.b.new("int64", (2,), "whole")
     with (
@@ -188,13 +188,13 @@ def test_branches_give_one_dtype() -> None:
     )
 
 
-def test_branches_give_equally_many_values() -> None:
+def test_branches_must_have_equal_numbers_of_outputs() -> None:
     g = ChoiceInputs()
     with pytest.raises(ArityError, match="the then branch gives 2, the else branch 1"):
         choose(g.b, g.go, lambda b: [g.x, g.x], lambda b: [g.x], "rate")
 
 
-def test_two_plain_numbers_give_a_plain_number() -> None:
+def test_branches_of_two_python_numbers_are_a_python_number() -> None:
     g = ChoiceInputs()
     one, two = (g.b.constant(np.array(k), weak=True) for k in (1, 2))
     strong = g.b.constant(np.array(1))
@@ -205,7 +205,7 @@ def test_two_plain_numbers_give_a_plain_number() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "uint8"])
-def test_a_plain_number_takes_the_dtype_of_the_other_side(dtype: str) -> None:
+def test_a_python_number_takes_the_dtype_of_the_other_branch(dtype: str) -> None:
     g = ChoiceInputs(dtype)
     two = g.b.constant(np.array(2), weak=True)
     x = g.b.op("ReduceMax", g.x, keepdims=0)
@@ -217,7 +217,7 @@ def test_a_plain_number_takes_the_dtype_of_the_other_side(dtype: str) -> None:
     assert everywhere(p, go=True, x=numbers, y=numbers) == {"left": 2, "right": 5}
 
 
-def test_a_plain_number_with_a_point_is_no_whole_number() -> None:
+def test_a_python_float_is_refused_beside_an_integer_branch() -> None:
     g = ChoiceInputs("int32")
     half = g.b.constant(np.array(0.5), weak=True)
     x = g.b.op("ReduceMax", g.x, keepdims=0)
@@ -228,7 +228,7 @@ def test_a_plain_number_with_a_point_is_no_whole_number() -> None:
         choose(g.b, g.go, lambda b: [x], lambda b: [large], "rate")
 
 
-def test_plain_numbers_that_are_computed_take_the_dtype_of_the_other_side() -> None:
+def test_computed_python_numbers_take_the_dtype_of_the_other_branch() -> None:
     g = ChoiceInputs("float32")
     one, two = (g.b.constant(np.array(k), weak=True) for k in (1, 2))
     x = g.b.op("ReduceMax", g.x, keepdims=0)
@@ -239,7 +239,7 @@ def test_plain_numbers_that_are_computed_take_the_dtype_of_the_other_side() -> N
     assert everywhere(g.program(chosen=chosen), go=True, x=numbers, y=numbers) == {"chosen": 1}
 
 
-def test_shapes_that_must_join() -> None:
+def test_shapes_that_do_not_join_are_refused() -> None:
     g = ChoiceInputs()
     three = g.b.constant(np.zeros(3))
     words = BranchNames(("conditions 'c1'", "'default'"), lambda k: f"p[{k}]")
@@ -251,7 +251,7 @@ def test_shapes_that_must_join() -> None:
     )
 
 
-def test_one_number_gets_the_axis_that_it_has_on_the_other_side() -> None:
+def test_a_scalar_gets_the_axis_of_the_other_branch() -> None:
     g = ChoiceInputs()
     one = g.b.op("Slice", g.x, *(g.b.constant(np.array([k])) for k in (0, 1)))
     peak = g.b.op("ReduceMax", g.x, keepdims=0)
@@ -262,7 +262,7 @@ def test_one_number_gets_the_axis_that_it_has_on_the_other_side() -> None:
     assert everywhere(p, **values(False))["chosen"].tolist() == [2]
 
 
-def test_errors_of_both_branches_are_found() -> None:
+def test_errors_of_both_branches_are_reported() -> None:
     g = ChoiceInputs()
 
     def wrong(b: ModelBuilder) -> list[Value]:
@@ -282,7 +282,7 @@ def odd(b: ModelBuilder, i: Value) -> Value:
 
 
 def test_a_choice_in_a_loop_passes_a_carried_value_through() -> None:
-    """x grows in odd iterations. In the others, y is passed on."""
+    """Increase x in odd iterations and pass y through in the others."""
     g = ChoiceInputs()
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
@@ -299,7 +299,7 @@ def test_a_choice_in_a_loop_passes_a_carried_value_through() -> None:
     assert results["numbers"].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_the_iteration_number_leaves_a_branch() -> None:
+def test_the_iteration_number_as_an_output_of_a_branch() -> None:
     g = ChoiceInputs()
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
@@ -358,7 +358,7 @@ def test_choices_in_choices_in_loops_in_choices() -> None:
     assert everywhere(p, **values(False))["chosen"].tolist() == [3, 5]
 
 
-def test_rows_of_different_shapes_are_found() -> None:
+def test_recorded_rows_of_different_shapes_are_an_error() -> None:
     g = ChoiceInputs()
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
@@ -374,7 +374,7 @@ def test_rows_of_different_shapes_are_found() -> None:
 
 
 def test_a_choice_as_condition_of_a_while_loop() -> None:
-    """x doubles until it passes 20, or 10 in an odd iteration."""
+    """Double x until x exceeds 20, or 10 in an odd iteration."""
     g = ChoiceInputs()
     body = g.b.body()
     i, go = body.new("int64", (), "i"), body.new("bool", (), "go")

@@ -70,7 +70,9 @@ def test_200_decisions(native: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=str,
 )
-def test_ends(args: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_passages_equal_the_reference(
+    args: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     time = mdf_loop.compile(model(**args)).run()["rt"]
     assert [time] == reference(monkeypatch, 1, **args)
 
@@ -99,7 +101,7 @@ def test_omitted_arguments_have_defaults() -> None:
         ({"drift": 1.0}, "has no argument 'drift'"),
     ],
 )
-def test_refused(args: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused(args: dict[str, Any], message: str) -> None:
     with pytest.raises(LoopError, match=message):
         mdf_loop.compile(model(**args)).run()
 

@@ -22,13 +22,13 @@ def test_every_family_is_imported_by_the_package() -> None:
     assert {name.strip(" ,") for name in imported.split("\n") if name.strip()} == FAMILIES
 
 
-def test_every_family_has_its_file_of_tests() -> None:
+def test_every_family_has_a_test_file() -> None:
     files = (Path(__file__).with_name(f"test_lower_{name}.py") for name in TESTS)
     docstrings = "".join(file.read_text().split('"""')[1] for file in files)
     assert not {family for family in FAMILIES if f"`{family}`" not in docstrings}
 
 
-def test_nothing_is_refused_that_can_be_compiled() -> None:
+def test_no_registered_function_is_refused() -> None:
     assert not REFUSED.keys() & FUNCTIONS.keys()
 
 

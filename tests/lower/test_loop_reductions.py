@@ -161,7 +161,7 @@ def test_extremes_propagate_nan_over_time_and_among_members(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", EXTREMES)
-def test_a_constant_is_reduced_as_a_computed_operand_is(word: str) -> None:
+def test_a_constant_is_reduced_like_a_computed_operand(word: str) -> None:
     model = in_loop(word, "k")
     model.graph.initializer.append(onnx.numpy_helper.from_array(X, "k"))
     for results in all_engines(model, {"x": X}):
@@ -169,7 +169,7 @@ def test_a_constant_is_reduced_as_a_computed_operand_is(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", EXTREMES)
-def test_outside_of_loops_the_kernel_of_the_runtime_is_kept(word: str) -> None:
+def test_reductions_outside_of_loops_keep_the_kernel_of_the_runtime(word: str) -> None:
     model = alone(word)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     extremes = mdf_loop.compile(mdf_loop.from_onnx(model)).run({"x": X})["y"]
@@ -261,7 +261,7 @@ def test_every_engine_gives_the_same_sums(expression: str) -> None:
 
 
 @pytest.mark.parametrize("expression", ["numpy.sum(I)", "numpy.mean(I)", "numpy.std(I)"])
-def test_a_member_has_the_bits_of_a_run_of_its_own(expression: str) -> None:
+def test_a_member_has_the_bits_of_a_single_run(expression: str) -> None:
     rows = np.random.default_rng(5).normal(size=(6, 21))
     for native in ("off", "auto"):
         compiled = mdf_loop.compile(model_of(expression, 21), native=native)
@@ -305,7 +305,7 @@ def test_one_evaluation_of_an_imported_graph_keeps_the_kernels() -> None:
         assert f"{word}(" in program
 
 
-def test_axes_that_are_computed_are_left_to_the_operator() -> None:
+def test_computed_axes_keep_the_operator() -> None:
     model = parsed("""m (double[2,3] x, int64[1] a) => (double[2,3] last, double[t,k] ys) {
         M = Constant <value = int64 {2}> ()
         last, ys = Loop (M, "", x) <body = b (int64 i, bool go, double[2,3] c)

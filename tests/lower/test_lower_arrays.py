@@ -90,7 +90,7 @@ def test_reductions(name):
         "numpy.sum(z)",
     ],
 )
-def test_nan_goes_through(text):
+def test_nan_propagates(text):
     assert_like_python(text, **INPUTS)
 
 
@@ -140,7 +140,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("text", [row for row in ROWS if "c * 0 + 1" not in row])
-def test_rows(text):
+def test_array_functions_equal_numpy(text):
     assert_like_python(text, **INPUTS)
 
 
@@ -158,7 +158,7 @@ NEED_EXTENTS = (
 
 
 @pytest.mark.parametrize("text", [row for row in ROWS if "c * 0 + 1" not in row])
-def test_rows_for_extents_known_only_at_run_time(text):
+def test_array_functions_for_extents_known_only_at_run_time(text):
     program = lowered_unless(NEED_EXTENTS, text, dynamic=True, **INPUTS)
     if program is not None:
         assert_same(program.interpret(), flat(python_value(text, INPUTS)), hint=text)
@@ -247,7 +247,7 @@ def test_rows_for_extents_known_only_at_run_time(text):
         ("int(1e300)", "does not fit into 64 bits"),
     ],
 )
-def test_what_is_refused(text, sentence):
+def test_unsupported_calls_are_refused(text, sentence):
     with pytest.raises(LoopError) as caught:
         lowered(text, **INPUTS)
     assert sentence in str(caught.value)
@@ -281,7 +281,7 @@ def test_all_elements_of_unknown_axes():
         _with_unknown_axes("numpy.transpose(free)")
 
 
-def test_the_table_of_functions():
+def test_the_registry_lists_all_functions_by_module():
     known = function_names()
     assert len(known) > 250
     assert {name.split(".")[0] for name in known if "." in name} == {"numpy", "math", "random"}

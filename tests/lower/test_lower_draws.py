@@ -23,7 +23,7 @@ def draw(expression: str, precision: str = "float64", **parameters: Any) -> Any:
 
 
 @pytest.mark.parametrize("expression", EXPECTED)
-def test_numbers(expression: str) -> None:
+def test_draws_equal_their_formulas(expression: str) -> None:
     known = {"means": [0, 1, 2, 3, 4], "list": [5.0, 6.0, 7.0, 8.0], "weights": P}
     numbers = draw(expression, **known)
     np.testing.assert_array_equal(numbers, EXPECTED[expression])
@@ -58,7 +58,7 @@ def test_in_float32_they_are_rounded() -> None:
         ("numpy.random.normall(0)", "did you mean 'numpy.random.normal'?"),
     ],
 )
-def test_refused(expression: str, message: str) -> None:
+def test_invalid_parameters_are_refused(expression: str, message: str) -> None:
     node = {
         "input_ports": {"x": {"default_value": 3}},
         "output_ports": {"y": {"value": expression}},

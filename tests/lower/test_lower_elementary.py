@@ -140,7 +140,7 @@ def test_rounding_and_signs(name):
 
 
 @pytest.mark.parametrize("name", [*UNARY, *ROUNDING])
-def test_functions_of_whole_numbers(name):
+def test_functions_of_integers(name):
     x = np.array([1, 2, 7]) if name == "reciprocal" else WHOLE
     assert_like_python(f"numpy.{name}(x)", x=x)
 
@@ -156,7 +156,7 @@ def test_functions_of_two_numbers(name):
     assert_like_python(f"numpy.{name}(7, x)", x=np.array([-3, -1, 2, 5]))
 
 
-def test_logarithms_of_whole_powers_are_whole():
+def test_logarithms_of_exact_powers_are_integers():
     twos, tens = (
         2.0 ** np.arange(-1070, 1024),
         np.array([float(f"1e{k}") for k in range(-300, 309)]),
@@ -167,7 +167,7 @@ def test_logarithms_of_whole_powers_are_whole():
         np.testing.assert_array_equal(logarithms, python_value(text, {"x": x}))
 
 
-def test_signed_zeros_have_angles():
+def test_angles_of_signed_zeros():
     x, y = np.array([0.0, -0.0, 0.0, -0.0]), np.array([0.0, 0.0, -0.0, -0.0])
     for text in ("numpy.arctan2(y, x)", "numpy.copysign(2.0, x)", "numpy.signbit(x)"):
         (results,) = lowered(text, x=x, y=y).interpret()
@@ -208,7 +208,7 @@ def test_signed_zeros_have_angles():
         "numpy.maximum(x, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])",
     ],
 )
-def test_functions_with_options(text):
+def test_functions_with_keyword_arguments(text):
     assert_like_python(
         text, x=HALF, y=HALF[::-1].copy(), n=np.array([-3, 0, 1, 2, 4, 5, 6, 7, 8, 9])
     )
@@ -250,7 +250,7 @@ MATH_TWO = ["pow", "atan2", "copysign", "fmod", "hypot", "isclose", "log"]
 
 
 @pytest.mark.parametrize("name", [n for n in MATH_ONE if n != "exp2"])
-def test_math_of_one_number(name):
+def test_math_functions_of_one_number(name):
     assert_like_python(f"math.{name}(x)", x=np.float64(0.625))
     assert_like_python(f"math.{name}(0.5)")
     if name != "trunc":  # numpy's float32 has none
@@ -258,7 +258,7 @@ def test_math_of_one_number(name):
 
 
 @pytest.mark.parametrize("name", MATH_TWO)
-def test_math_of_two_numbers(name):
+def test_math_functions_of_two_numbers(name):
     assert_like_python(f"math.{name}(x, y)", x=np.float64(2.5), y=np.float64(7.25))
     assert_like_python(f"math.{name}(2.5, 3)")
 
@@ -287,7 +287,7 @@ def test_math_of_two_numbers(name):
         "small * int(x)",
     ],
 )
-def test_math_gives_plain_numbers(text):
+def test_math_functions_return_python_numbers(text):
     assert_like_python(
         text,
         x=np.float64(1.75),
@@ -343,7 +343,7 @@ def test_math_gives_plain_numbers(text):
         ),
     ],
 )
-def test_what_is_refused(text, kind, sentence):
+def test_unsupported_calls_are_refused(text, kind, sentence):
     with pytest.raises(kind) as caught:
         lowered(text, x=1.5, v=np.ones(2), n=np.array([1, 2]))
     assert sentence in str(caught.value)
@@ -358,14 +358,14 @@ def test_erf_rounds_in_onnx_reference_only():
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int32", "int64", "uint64"])
-def test_whole_numbers_become_numbers_of_the_precision(dtype):
+def test_integers_are_converted_to_the_precision(dtype):
     for precision in ("float64", "float32"):
         (powers,) = lowered("numpy.exp(n)", precision, n=np.array([0, 1], dtype)).interpret()
         assert powers.dtype == precision
         np.testing.assert_allclose(powers, [1, math.e], rtol=1e-7)
 
 
-def test_precision_of_plain_numbers():
+def test_the_precision_of_python_numbers():
     program = lowered("numpy.exp(n) + 0.1 * math.sin(1.0) + 1 / n", "float32", n=np.array([1, 2]))
     (sums,) = program.interpret()
     assert sums.dtype == np.float32

@@ -144,7 +144,7 @@ def rows(table):
 
 
 @pytest.mark.parametrize("text", [*rows(SCALARS), *rows(PLAIN), *rows(ARRAYS), *rows(SUBSCRIPTS)])
-def test_means_what_python_means(text):
+def test_expressions_equal_python(text):
     assert_like_python(text, **X)
 
 
@@ -155,12 +155,12 @@ def test_subscripts_for_extents_known_only_at_run_time(text):
     )
 
 
-def test_bits_of_truth_values_and_plain_numbers():
+def test_bitwise_operators_of_booleans_and_python_numbers():
     for text in ("(x > 0)|(y > 0)", "c|~c", "5|2", "(f > 0)|(g > 0)"):
         assert_like_python(text, **X)
 
 
-def test_documents_hold_numbers_lists_and_texts():
+def test_documents_may_contain_numbers_lists_and_texts():
     b, scope = ModelBuilder(), Scope()
     for value, expected in [
         (5, 5),
@@ -185,7 +185,7 @@ def test_documents_hold_numbers_lists_and_texts():
     assert parse_number("e") is None
 
 
-def test_exact_names_come_first():
+def test_exact_names_have_precedence():
     b = ModelBuilder()
     scope = Scope(
         {"x.3": b.constant(3), "5": b.constant(4), "a/b": b.constant(5), "lambda": b.constant(6)}
@@ -194,7 +194,7 @@ def test_exact_names_come_first():
         assert b.constant_of(lower_expression(b, name, scope)) == number
 
 
-def test_names_in_an_expression():
+def test_the_names_of_an_expression_are_listed():
     assert names_in("a + b[c] * numpy.exp(x.y)") >= {"a", "b", "c", "x", "numpy.exp"}
     assert names_in("5") == set()
     assert names_in(5) == set()
@@ -203,7 +203,7 @@ def test_names_in_an_expression():
     assert names_in(None) == set()
 
 
-def test_long_sums_are_no_deep_nesting():
+def test_long_sums_do_not_exceed_the_nesting_limit():
     text = " + ".join(["x"] * 900)
     assert lowered(text, x=np.float64(0.5)).interpret()[0] == 450.0
     text = "abs(" * 100 + "x" + ")" * 100
@@ -294,7 +294,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("text", "sentence"), HOSTILE, ids=[text[:30] for text, _ in HOSTILE])
-def test_hostile_and_mistaken_expressions(text, sentence):
+def test_malicious_and_invalid_expressions_are_refused(text, sentence):
     with pytest.raises(LoopError) as caught:
         lowered(text, x=np.float64(2), v=np.array([1, 2]), gain=1.0)
     assert sentence in str(caught.value)
@@ -376,14 +376,14 @@ def test_hostile_and_mistaken_expressions(text, sentence):
         ("[[1], [2, 3]]", LoopError, "rows have different lengths"),
     ],
 )
-def test_what_is_refused(text, kind, sentence):
+def test_unsupported_expressions_are_refused(text, kind, sentence):
     with pytest.raises(kind) as caught:
         lowered(text, **X)
     assert sentence in str(caught.value)
     assert len(caught.value.findings) == 1
 
 
-def test_documents_that_are_no_values():
+def test_invalid_document_values_are_refused():
     b = ModelBuilder()
     nested = [1.0]
     for _ in range(3000):
@@ -413,12 +413,12 @@ def test_a_run_time_power_is_guarded():
     assert_like_python("v ** q", v=np.array([2, 3], np.int8), q=np.array([2, 4], np.uint8))
 
 
-def test_unknown_names_are_an_error_of_names():
+def test_unknown_names_raise_an_unknown_name_error():
     with pytest.raises(UnknownNameError, match="known here: 'a', 'b'"):
         lowered("zz", a=1, b=2)
 
 
-def test_without_a_near_name_the_first_of_many_are_listed():
+def test_without_a_similar_name_some_names_are_listed():
     many = {f"p{k}": k for k in range(20)}
     with pytest.raises(UnknownNameError, match=r"known here: 'p0', 'p1', .*'p7', \.\.\.$"):
         lowered("tau_w + 1", **many)

@@ -119,7 +119,7 @@ def _expected_count(name):
     return special.get(name, len(onnx_schema.schema(name).outputs))
 
 
-def test_the_rest_is_refused_with_a_reason():
+def test_other_operators_are_refused_with_a_reason():
     assert set(CALLABLE) <= set(SAMPLES)
     for name, (why, hint) in REFUSED.items():
         assert name in onnx_schema.operator_names()
@@ -174,7 +174,7 @@ RESULTS = [
 
 
 @pytest.mark.parametrize(("name", "args", "inputs", "count"), RESULTS)
-def test_as_many_results_as_the_engine_of_mdf_gives(name, args, inputs, count):
+def test_the_number_of_results_is_that_of_the_mdf_engine(name, args, inputs, count):
     parts = np.array([1, 2, 3])
     inputs = {**inputs, "parts": parts} if "parts" in args.values() else inputs
     program = called(f"onnx::{name}", args, **inputs)
@@ -197,7 +197,7 @@ def test_as_many_results_as_the_engine_of_mdf_gives(name, args, inputs, count):
         )  # the engine computes in float32
 
 
-def test_the_first_of_optional_results_stands_for_all():
+def test_a_call_returns_the_first_of_optional_results():
     pool = called("onnx::MaxPool", {"X": "x", "kernel_shape": [2, 2]}, x=IMAGE)
     assert isinstance(pool.term, OperatorResults)
     relu = Lowered(
@@ -271,7 +271,7 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize(("name", "args", "expected"), WRITTEN, ids=lambda v: str(v)[:40])
-def test_how_arguments_can_be_written(name, args, expected):
+def test_spellings_of_arguments(name, args, expected):
     def lower(b, scope):
         terms = {"zero": b.constant(np.array(0)), "slope": b.constant(np.array(0.5))}
         if name == "Sub":
@@ -299,7 +299,7 @@ def test_texts_and_lists_of_texts():
         assert op.attributes["activations"] == ("Tanh",)
 
 
-def test_attributes_come_from_values_of_the_node():
+def test_attributes_may_be_values_of_the_node():
     def lower(b, scope):
         attributes = {
             "kernel_shape": b.constant(np.array([2, 2])),
@@ -380,7 +380,7 @@ def test_attributes_come_from_values_of_the_node():
         ("Split", {"input": "a", "split": "a > 0"}, LoopError, "onnx::Split cannot take"),
     ],
 )
-def test_what_is_refused(name, args, kind, sentence):
+def test_invalid_calls_are_refused(name, args, kind, sentence):
     with pytest.raises(kind) as caught:
         called(f"onnx::{name}", args, a=A, b=B, n=np.array([1, 2]), m=np.ones(3))
     assert sentence in str(caught.value)

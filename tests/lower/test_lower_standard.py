@@ -1,4 +1,4 @@
-"""MDF's own functions, compared with MDF's own engine."""
+"""The standard functions of MDF compared with the engine of modeci_mdf."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def _lowered(name, args, inputs):
 
 @pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("operands", [VALUES, ARRAYS], ids=["numbers", "arrays"])
-def test_functions_of_mdf(name, operands):
+def test_standard_functions_equal_the_mdf_engine(name, operands):
     if name == "MatMul" and operands is VALUES:
         pytest.skip("matrices have no numbers")
     names = mdf_functions[name]["arguments"]
@@ -62,20 +62,20 @@ def test_functions_of_mdf(name, operands):
     assert_same(program.interpret(), [expected])
 
 
-def test_there_are_formulas_and_code():
+def test_the_registry_has_formulas_and_python_code():
     assert set(FORMULAS) >= {"linear", "logistic", "exponential", "MatMul", "Relu", "arctan"}
     assert set(CODE_FUNCTIONS) >= {"change_goal", "retrieve_chunk"}
 
 
 @pytest.mark.parametrize("name", CODE_FUNCTIONS)
-def test_code_of_the_engine_is_refused_by_name(name):
+def test_functions_with_python_code_are_refused_by_name(name):
     with pytest.raises(UnsupportedError) as caught:
         _lowered(name, {}, {})
     assert f"the function '{name}' is Python code of MDF's engine" in str(caught.value)
     assert "hint: run this model with modeci_mdf.execution_engine" in str(caught.value)
 
 
-def test_later_arguments_see_earlier_ones_and_the_node_the_rest():
+def test_arguments_may_read_earlier_arguments_and_values_of_the_node():
     args = {"variable0": "x", "slope": "variable0 + 1"}
     program = _lowered("linear", args, {"x": 2.0, "intercept": 10.0})
     assert program.interpret()[0] == 16.0
@@ -100,7 +100,7 @@ def test_later_arguments_see_earlier_ones_and_the_node_the_rest():
         ("relu", {}, UnknownFunctionError, "hint: did you mean"),
     ],
 )
-def test_what_is_refused(name, args, kind, sentence):
+def test_invalid_calls_are_refused(name, args, kind, sentence):
     with pytest.raises(kind) as caught:
         _lowered(name, args, {"x": 2.0})
     assert sentence in str(caught.value)

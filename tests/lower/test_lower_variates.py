@@ -83,7 +83,7 @@ def reference(expression: str, turn: int = 0) -> Any:
     return eval(f"call({rest}", {"call": call, "a": np.array([0.1, 2.0, 9.0]), "p": 0.25})
 
 
-def test_all_are_called() -> None:
+def test_all_distributions_are_tested() -> None:
     assert {call.partition("(")[0] for call in CALLS} == VARIATES.keys()
 
 
@@ -162,7 +162,7 @@ ANSWERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("expression", ANSWERS)
-def test_numbers(expression: str) -> None:
+def test_draws_equal_their_formulas(expression: str) -> None:
     np.testing.assert_allclose(draw(expression), ANSWERS[expression], rtol=1e-11, atol=1e-13)
 
 
@@ -192,7 +192,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("expression", REFUSED)
-def test_refused(expression: str) -> None:
+def test_invalid_parameters_are_refused(expression: str) -> None:
     node = {
         "input_ports": {"x": {"default_value": -0.5}},
         "output_ports": {"y": {"value": expression}},
@@ -203,6 +203,6 @@ def test_refused(expression: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gamma", "weibull"])
-def test_the_reference_refuses_them_too(name: str) -> None:
+def test_the_reference_refuses_invalid_parameters(name: str) -> None:
     with pytest.raises(LoopError, match="must be"):
         FUNCTIONS[f"numpy.random.{name}"](SiteTurn(SITE), -1.0)

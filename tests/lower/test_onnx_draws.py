@@ -48,7 +48,7 @@ def uniform(site: str, count: int = 3, seed: int = 0) -> np.ndarray:
     return streams.uniform(streams.squares(np.arange(count), key))
 
 
-def test_the_list_has_all_that_onnx_calls_random() -> None:
+def test_the_list_has_all_random_operators_of_onnx() -> None:
     schemas = [schema_at(name, OPSET) for name in operator_names()]
     with_graphs = {
         s.name
@@ -62,7 +62,7 @@ def test_the_list_has_all_that_onnx_calls_random() -> None:
 
 
 @pytest.mark.parametrize("op_type", sorted(RANDOM_OPS))
-def test_each_draws_over_time_in_trials_and_with_a_seed(op_type: str) -> None:
+def test_each_operator_draws_over_time_in_trials_and_with_a_seed(op_type: str) -> None:
     compiled = drawing(op_type)
     numbers = compiled.run(steps=20, trials=5)["y"]
     assert (
@@ -80,7 +80,7 @@ def test_each_draws_over_time_in_trials_and_with_a_seed(op_type: str) -> None:
 SITE = "g.A.f#0"
 
 
-def test_numbers_of_a_range_and_of_a_mean() -> None:
+def test_draws_have_their_range_and_mean() -> None:
     u = uniform(SITE)
     numbers = drawing("RandomUniform", shape=[3], low=-1.0, high=3.0, dtype=11).run()["y"]
     np.testing.assert_array_equal(numbers, -1.0 + 4.0 * u)
@@ -90,7 +90,7 @@ def test_numbers_of_a_range_and_of_a_mean() -> None:
     np.testing.assert_array_equal(narrow, numbers.astype(np.float32))
 
 
-def test_choices() -> None:
+def test_bernoulli_and_multinomial_draws() -> None:
     u = uniform(SITE)
     hits = drawing("Bernoulli", input="x").run()["y"]
     np.testing.assert_array_equal(hits, [(u < np.float32([0.2, 0.3, 0.5])).astype(np.float32)])
@@ -145,7 +145,7 @@ g (int64 n) => (float[k, 1] rows) {
 """
 
 
-def test_each_iteration_of_a_loop_draws_its_own(tmp_path: Path) -> None:
+def test_each_iteration_of_a_loop_draws_new_numbers(tmp_path: Path) -> None:
     onnx.save(parser.parse_model(LOOP), tmp_path / "loop.onnx")
     compiled = mdf_loop.compile(tmp_path / "loop.onnx")
     rows = compiled.run({"n": 200_000})["rows"]  # in chunks
@@ -184,7 +184,7 @@ def test_a_skipped_branch_consumes_its_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "more", [{}, {"ratio": 0.5}, {"ratio": 0.5, "training_mode": False}], ids=str
 )
-def test_dropout_out_of_training_draws_nothing(more: dict[str, Any]) -> None:
+def test_dropout_in_inference_draws_no_numbers(more: dict[str, Any]) -> None:
     compiled = drawing("Dropout", data="x", **more)
     rows = np.array([[[0.1, 0.2, 0.3]], [[0.4, 0.5, 0.6]]], np.float32)
     assert np.array_equal(compiled.run({"x": rows[0]})["y"], rows[0])
@@ -192,7 +192,7 @@ def test_dropout_out_of_training_draws_nothing(more: dict[str, Any]) -> None:
     assert np.array_equal(compiled.run(sweep={"x": rows})["y"], rows)
 
 
-def test_dropout_in_training_scales_what_it_keeps() -> None:
+def test_dropout_in_training_scales_the_kept_elements() -> None:
     scaled = drawing("Dropout", data="x", ratio=0.25, training_mode=True).run()["y"]
     mask = uniform(SITE) >= 0.25
     np.testing.assert_allclose(
@@ -200,7 +200,7 @@ def test_dropout_in_training_scales_what_it_keeps() -> None:
     )
 
 
-def test_dropout_whose_training_is_computed() -> None:
+def test_dropout_with_a_computed_training_mode() -> None:
     node = {
         "input_ports": {
             "x": {"default_value": [0.5, 0.5, 0.5]},
@@ -222,7 +222,7 @@ def test_dropout_whose_training_is_computed() -> None:
     assert results["kept"].tolist() == mask.tolist()
 
 
-def test_the_mask_of_a_dropout_out_of_training_keeps_all() -> None:
+def test_the_mask_of_dropout_in_inference_is_true() -> None:
     node = {
         "input_ports": {"x": {"default_value": [0.5, 0.25]}},
         "functions": {"f": {"function": "onnx::Dropout", "args": {"data": "x"}}},

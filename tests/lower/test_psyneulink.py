@@ -1,4 +1,4 @@
-"""Functions that PsyNeuLink writes beside those of MDF, and its noise of strength 0."""
+"""Functions of PsyNeuLink that MDF does not define, and noise of strength 0."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("name", "metadata", "formula"), ROWS)
-def test_functions(name, metadata, formula):
+def test_psyneulink_functions_equal_their_formulas(name, metadata, formula):
     assert_same(lowered(name, metadata, **NUMBERS).interpret(), [formula(X)])
 
 
-def test_all_are_tested():
+def test_all_psyneulink_functions_are_tested():
     options = [{k: v for k, v in metadata.items() if k != "type"} for _, metadata, _ in ROWS]
     still = [formula for formula in FORMULAS if not draws_numbers(formula.text)]
     elsewhere = [formula.name for formula in still if formula.parts]
@@ -73,7 +73,7 @@ def test_all_are_tested():
     )
 
 
-def test_an_argument_is_missing():
+def test_a_missing_argument_is_refused():
     with pytest.raises(OperandError, match="the function 'relu' needs the argument 'gain'"):
         lowered("relu", {"type": "ReLU"})
 
@@ -89,7 +89,7 @@ def test_an_argument_is_missing():
         ("doubled", "UserDefinedFunction", {}),
     ],
 )
-def test_python_is_refused_by_name(name, kind, more):
+def test_python_functions_are_refused_by_name(name, kind, more):
     with pytest.raises(UnknownFunctionError) as caught:
         lowered(name, {"type": kind, **more}, **NUMBERS)
     (finding,) = caught.value.findings
@@ -123,6 +123,6 @@ def test_noise_of_strength_0_is_none(operator, strength):
     assert not [op for op in ops if isinstance(op, ir.Op) and op.op_type.startswith("Random")]
 
 
-def test_other_noise_is_drawn():
+def test_noise_of_another_strength_is_drawn():
     values = mdf_loop.compile(noisy(0.5)).run({"x": [1.5, 2.5]})["y"]
     assert not np.any(values == [1.5, 2.5])

@@ -95,7 +95,7 @@ def test_functions_of_sequences_as_in_onnx(apply, function, args, inputs, expect
     assert_equal_data(apply(function, args, s=MEMBERS, **inputs), expected)
 
 
-def test_every_such_operator_has_a_row():
+def test_every_sequence_operator_has_a_row():
     operators = {name for name in operator_names() if "Sequence" in name or "Optional" in name}
     assert operators - set(REFUSED) - {"ReverseSequence"} == {row[0] for row in ROWS} - {"Identity"}
 
@@ -106,7 +106,7 @@ def test_an_optional_value_may_be_absent(apply, word):
 
 
 @pytest.mark.parametrize(("value", "expected"), [("s[k]", [3.0]), ("len(s)", 2)])
-def test_positions_and_lengths_are_written_as_in_python(run_everywhere, value, expected):
+def test_indices_and_lengths_are_written_as_in_python(run_everywhere, value, expected):
     text = MODEL.format(function="Identity", args="{input: s}").replace(
         "value: f", f'value: "{value}"'
     )
@@ -250,7 +250,7 @@ PORTS = [
 
 
 @pytest.mark.parametrize(("word", "value", "error", "sentence"), PORTS)
-def test_a_port_takes_only_what_its_type_says(mdf, word, value, error, sentence):
+def test_a_port_refuses_values_of_another_type(mdf, word, value, error, sentence):
     text = MODEL.format(function="Identity", args="{input: s}")
     with pytest.raises(error) as caught:
         mdf_loop.read(mdf(text.replace("type: sequence(float32)", f"type: {word}")), {"s": value})

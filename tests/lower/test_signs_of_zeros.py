@@ -54,7 +54,7 @@ def assert_same_signs(results: np.ndarray, expected: np.ndarray, digits: int) ->
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("expression", REMAINDERS + QUOTIENTS + ROUNDED + SIGNS)
-def test_as_in_numpy(expression: str, dtype: str) -> None:
+def test_signs_of_zeros_equal_numpy(expression: str, dtype: str) -> None:
     x, y = number_pairs(dtype)
     with np.errstate(all="ignore"):
         expected = eval(expression, {"numpy": np, "x": x, "y": y})

@@ -1,4 +1,4 @@
-"""Slices, compared with Python for all ends and steps: known or computed, on any axis, in every form."""
+"""Slices compared with Python for all ends and steps, constant or computed, on any axis and engine."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_all_ends_of_all_lengths(step: int, axis: int, form: dict[str, Any]) -> 
 @pytest.mark.soak
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("is_known", [True, False])
-def test_known_ends(step: int, is_known: bool) -> None:
+def test_constant_ends(step: int, is_known: bool) -> None:
     """Slice arrays of every length, with known or unknown extents, by numbers in the expression."""
     pairs = list(itertools.product([None, *ENDS[1:]], repeat=2))
     for length in some(range(9), 3):

@@ -73,7 +73,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("node", "expected"), CASES.values(), ids=CASES)
-def test_a_parameter_may_hold_the_text(node: Node, expected: Any) -> None:
+def test_a_parameter_may_contain_the_text(node: Node, expected: Any) -> None:
     assert run(node).tolist() == expected
 
 
@@ -86,7 +86,7 @@ def test_several_texts() -> None:
     assert run(one).reshape(-1).tolist() == [6, 0]
 
 
-def test_in_functions_bodies_sweeps_and_over_time() -> None:
+def test_text_attributes_in_bodies_sweeps_and_models_over_time() -> None:
     one = node("Pad", PADDED, {"p": [1, 0], "mode": "edge"})
     call = one["parameters"].pop("y")
     one["functions"] = {"y": call}

@@ -20,7 +20,7 @@ SIGMAS = 5.0
 DT = 1e-3
 
 CASES = [(1.0, 1.0), (0.5, 0.8), (2.0, 0.6)]
-"""Drift and threshold; the noise is 1."""
+"""Pairs of drift and threshold, for noise of strength 1."""
 
 
 def error_rate(v: float, a: float) -> float:
@@ -50,7 +50,7 @@ def compiled() -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("v", "a"), CASES)
-def test_closed_forms(compiled: Any, v: float, a: float) -> None:
+def test_first_passages_equal_closed_forms(compiled: Any, v: float, a: float) -> None:
     passages = compiled.run(trials=TRIALS, set={"ddm.drift": v, "ddm.threshold": a}, seed=1)
     times, correct = passages["rt"], passages["choice"]
     reach = a + 0.5826 * np.sqrt(DT)
@@ -70,7 +70,7 @@ def test_closed_forms(compiled: Any, v: float, a: float) -> None:
     assert (np.abs(below - share) < SIGMAS * np.sqrt(share * (1 - share) / TRIALS) + 1e-3).all()
 
 
-def test_few_trials_are_those_of_many(compiled: Any) -> None:
+def test_a_few_trials_equal_the_same_trials_among_many(compiled: Any) -> None:
     many = compiled.run(trials=2000)
     for some in ([1999], range(500, 507), range(100)):
         passages = compiled.run(trials=some)
@@ -82,7 +82,7 @@ def test_few_trials_are_those_of_many(compiled: Any) -> None:
     np.testing.assert_allclose(report.iterations * DT, many["rt"], rtol=1e-12)
 
 
-def test_statistics_of_batches(compiled: Any) -> None:
+def test_statistics_over_batches(compiled: Any) -> None:
     each = compiled.run(trials=3000)
     statistics = compiled.run(
         trials=3000, over_trials={"rt": ["mean", {"quantiles": [0.1, 0.9]}]}, by="choice"

@@ -76,7 +76,7 @@ def model(expression: str, x: float = 1.0) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("expression", "x", "sentence"), CASES)
-def test_a_constant_is_refused_when_the_model_is_compiled(
+def test_an_invalid_constant_is_refused_at_compile_time(
     expression: str, x: float, sentence: str
 ) -> None:
     node = {"parameters": {"x": {"value": x}}, "output_ports": {"y": {"value": expression}}}
@@ -90,7 +90,7 @@ ENGINES += [(e, *case) for e in ("interpreter", "modeci") for case in CASES[::6]
 
 
 @pytest.mark.parametrize(("engine", "expression", "x", "sentence"), ENGINES)
-def test_a_value_is_refused_by_each_engine(
+def test_an_invalid_input_is_refused_by_each_engine(
     engine: str, expression: str, x: float, sentence: str
 ) -> None:
     with pytest.raises(LoopError, match=sentence) as caught:
@@ -121,7 +121,7 @@ COMPUTED = [
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("expression", "good", "bad"), COMPUTED)
-def test_each_form_refuses_a_computed_value(
+def test_each_form_refuses_an_invalid_computed_value(
     form: str, expression: str, good: float, bad: float
 ) -> None:
     words = dict(FORMS[form])
@@ -138,7 +138,7 @@ def test_each_form_refuses_a_computed_value(
     assert "nodes['A'].output_ports['y']" in str(caught.value)
 
 
-def test_an_exported_file_refuses_it() -> None:
+def test_an_exported_file_refuses_an_invalid_parameter() -> None:
     proto = mdf_loop.compile(model("numpy.random.normal(0.0, x)")).to_onnx()
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     session.run(None, {"x": np.array(1.0)})
@@ -147,7 +147,7 @@ def test_an_exported_file_refuses_it() -> None:
 
 
 @pytest.mark.parametrize(("expression", "x"), [(e, x) for e, xs in VALID.items() for x in xs])
-def test_parameters_at_an_edge_are_valid(expression: str, x: float) -> None:
+def test_parameters_at_the_edge_of_the_domain_are_valid(expression: str, x: float) -> None:
     compiled = mdf_loop.compile(model(expression))
     draws = compiled.run({"x": x}, nan="ignore")["y"]
     interpreted = compiled.run({"x": x}, engine="interpreter", nan="ignore")
@@ -156,7 +156,7 @@ def test_parameters_at_an_edge_are_valid(expression: str, x: float) -> None:
     np.testing.assert_array_equal(draws, mdf_loop.compile(of_node(node)).run(nan="ignore")["y"])
 
 
-def test_a_value_that_is_not_drawn_is_no_error() -> None:
+def test_an_invalid_parameter_of_an_unused_draw_is_no_error() -> None:
     expression = "numpy.random.normal(0.0, x) if x >= 0 else 7.0"
     compiled = mdf_loop.compile(model(expression))
     assert compiled.run({"x": -1.0})["y"] == 7.0
@@ -173,7 +173,9 @@ def test_a_value_that_is_not_drawn_is_no_error() -> None:
         ("onnx::Dropout", {"data": [1.0], "ratio": -0.1, "training_mode": True}, "ratio of"),
     ],
 )
-def test_operators_that_draw(function: str, args: dict[str, Any], sentence: str) -> None:
+def test_invalid_parameters_of_onnx_operators_are_refused(
+    function: str, args: dict[str, Any], sentence: str
+) -> None:
     node = {
         "functions": {"f": {"function": function, "args": args}},
         "output_ports": {"y": {"value": "f"}},
@@ -182,7 +184,7 @@ def test_operators_that_draw(function: str, args: dict[str, Any], sentence: str)
         mdf_loop.compile(of_node(node)).run()
 
 
-def test_means_of_no_covariance() -> None:
+def test_an_invalid_covariance_is_refused() -> None:
     for cov in ("[[1, 2], [0, 1]]", "[[1, 2], [2, 1]]"):
         with pytest.raises(LoopError, match="not symmetric, or not positive definite"):
             mdf_loop.compile(model(f"numpy.random.multivariate_normal([1, 2], {cov})")).run()
@@ -200,7 +202,7 @@ def expected(rate: Any, turn: int = 0) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("native", ["off", "auto"])
-def test_rates_of_any_size_have_one_behaviour(native: str) -> None:
+def test_rates_of_any_size_are_drawn_alike(native: str) -> None:
     compiled = mdf_loop.compile(model("numpy.random.poisson(x)"), native=native)
     whole = expected(RATES)
     np.testing.assert_array_equal(compiled.run({"x": RATES})["y"], whole)
@@ -215,7 +217,7 @@ def test_rates_of_any_size_have_one_behaviour(native: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", RATES)
-def test_known_rates_are_drawn_as_computed_ones(rate: float) -> None:
+def test_constant_rates_are_drawn_like_computed_rates(rate: float) -> None:
     known = mdf_loop.compile(
         of_node({"output_ports": {"y": {"value": f"numpy.random.poisson({rate}, 3)"}}})
     )
@@ -223,8 +225,8 @@ def test_known_rates_are_drawn_as_computed_ones(rate: float) -> None:
     np.testing.assert_array_equal(known.run()["y"], computed.run({"x": rate})["y"])
 
 
-def test_bits_of_rates_that_are_summed_stay() -> None:
-    """The bits were stored before rates above 32 were supported."""
+def test_stored_poisson_draws_are_reproduced() -> None:
+    """Compare with draws that an earlier version stored."""
     stored = {5.0: [7, 7, 6, 10, 5, 9, 10], 100.0: [108, 109, 107, 122, 101, 118, 121]}
     for rate, numbers in stored.items():
         draws = FUNCTIONS["numpy.random.poisson"](SiteTurn("g.A.y#0"), rate, 7)
@@ -232,7 +234,7 @@ def test_bits_of_rates_that_are_summed_stay() -> None:
 
 
 @pytest.mark.parametrize("rate", [40.0, 300.5, 709.0, 1234.5, 1e6])
-def test_the_distribution_is_that_of_scipy(rate: float) -> None:
+def test_the_distribution_equals_that_of_scipy(rate: float) -> None:
     u = np.concatenate([np.linspace(0.0005, 0.9995, 1000), 2.0 ** -np.arange(12, 40)])
     law = scipy.stats.poisson(rate)
     if rate <= poisson.LARGEST_SUMMED:

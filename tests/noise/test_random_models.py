@@ -39,77 +39,87 @@ def native() -> Iterator[None]:
         yield
 
 
-def same(one: Any, other: Any, place: Any = ...) -> None:
+def assert_equal_outputs(one: Any, other: Any, place: Any = ...) -> None:
     """Compare all outputs with those of another run, or with one of its members."""
     assert list(one) == list(other)
     for name in one:
         np.testing.assert_array_equal(one[name], np.asarray(other[name])[place], err_msg=name)
 
 
-def forms(model: dict[str, Any], seed: int) -> None:
+def check_forms(model: dict[str, Any], seed: int) -> None:
     expected = mdf_loop.compile(model, native="off").run(steps=STEPS, seed=seed)
-    same(mdf_loop.compile(model).run(steps=STEPS, seed=seed, engine="interpreter"), expected)
+    assert_equal_outputs(
+        mdf_loop.compile(model).run(steps=STEPS, seed=seed, engine="interpreter"), expected
+    )
     with native():
-        same(mdf_loop.compile(model).run(steps=STEPS, seed=seed), expected)
+        assert_equal_outputs(mdf_loop.compile(model).run(steps=STEPS, seed=seed), expected)
 
 
 @SOME
 @given(noisy_models(), SEEDS)
-def test_forms(model: dict[str, Any], seed: int) -> None:
-    forms(model, seed)
+def test_all_forms_have_the_same_bits(model: dict[str, Any], seed: int) -> None:
+    check_forms(model, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.soak
 @MANY
 @given(noisy_models(), SEEDS)
-def test_many_forms(model: dict[str, Any], seed: int) -> None:
-    forms(model, seed)
+def test_all_forms_of_many_models_have_the_same_bits(model: dict[str, Any], seed: int) -> None:
+    check_forms(model, seed)
 
 
-def batches(model: dict[str, Any], seed: int, form: str) -> None:
+def check_batches(model: dict[str, Any], seed: int, form: str) -> None:
     with native():
         compiled = mdf_loop.compile(model, native=form)
         options = {"steps": 5, "seed": seed}
         many = compiled.run(**options, trials=70)
-        same(compiled.run(**options), many, 0)
-        same(compiled.run(**options, trials=[69]), many, slice(69, 70))
-        same(compiled.run(**options, trials=7), many, slice(7))
-        same(compiled.run(**options, trials=range(30, 61)), many, slice(30, 61))
+        assert_equal_outputs(compiled.run(**options), many, 0)
+        assert_equal_outputs(compiled.run(**options, trials=[69]), many, slice(69, 70))
+        assert_equal_outputs(compiled.run(**options, trials=7), many, slice(7))
+        assert_equal_outputs(compiled.run(**options, trials=range(30, 61)), many, slice(30, 61))
         begun = compiled.run(steps=2, seed=seed, trials=70)
         rest = compiled.run(steps=3, seed=seed, trials=70, state=begun.state)
-        same(rest, many, (slice(None), slice(2, None)))
+        assert_equal_outputs(rest, many, (slice(None), slice(2, None)))
 
 
 @SOME
 @given(noisy_models(), SEEDS, st.sampled_from(["auto", "off"]))
-def test_batches(model: dict[str, Any], seed: int, form: str) -> None:
-    batches(model, seed, form)
+def test_trials_have_the_same_bits_in_any_batch(
+    model: dict[str, Any], seed: int, form: str
+) -> None:
+    check_batches(model, seed, form)
 
 
 @pytest.mark.slow
 @pytest.mark.soak
 @MANY
 @given(noisy_models(), SEEDS, st.sampled_from(["auto", "off"]))
-def test_many_batches(model: dict[str, Any], seed: int, form: str) -> None:
-    batches(model, seed, form)
+def test_trials_of_many_models_have_the_same_bits_in_any_batch(
+    model: dict[str, Any], seed: int, form: str
+) -> None:
+    check_batches(model, seed, form)
 
 
 @pytest.mark.slow
 @pytest.mark.soak
 @settings(MANY, max_examples=times(2, 200))
 @given(noisy_models(), SEEDS)
-def test_ten_thousand_trials(model: dict[str, Any], seed: int) -> None:
+def test_ten_thousand_trials_have_the_same_bits(model: dict[str, Any], seed: int) -> None:
     with native():
         compiled = mdf_loop.compile(model)
         many = compiled.run(steps=2, seed=seed, trials=10_000)
         for trial in (0, 1, 4097, 9999):
-            same(compiled.run(steps=2, seed=seed, trials=[trial]), many, slice(trial, trial + 1))
+            assert_equal_outputs(
+                compiled.run(steps=2, seed=seed, trials=[trial]), many, slice(trial, trial + 1)
+            )
         with patch.object(session, "THREADS", 2):
-            same(mdf_loop.compile(model).run(steps=2, seed=seed, trials=10_000), many)
+            assert_equal_outputs(
+                mdf_loop.compile(model).run(steps=2, seed=seed, trials=10_000), many
+            )
 
 
-def cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> None:
+def check_cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> None:
     with native(), TemporaryDirectory() as folder:
         options = {"steps": 60, "seed": seed, "trials": trials}
         case = Case(model, options, {"native": form})
@@ -121,21 +131,25 @@ def cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> Non
 
 @SOME
 @given(noisy_models(), SEEDS, st.sampled_from(["auto", "off"]), st.sampled_from([None, 3]))
-def test_cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> None:
-    cuts(model, seed, form, trials)
+def test_chunked_and_resumed_runs_have_the_same_bits(
+    model: dict[str, Any], seed: int, form: str, trials: int | None
+) -> None:
+    check_cuts(model, seed, form, trials)
 
 
 @pytest.mark.slow
 @pytest.mark.soak
 @settings(MANY, max_examples=times(3, 1000))  # Each model is compiled and run about five times.
 @given(noisy_models(), SEEDS, st.sampled_from(["auto", "off"]), st.sampled_from([None, 3]))
-def test_many_cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> None:
-    cuts(model, seed, form, trials)
+def test_chunked_and_resumed_runs_of_many_models_have_the_same_bits(
+    model: dict[str, Any], seed: int, form: str, trials: int | None
+) -> None:
+    check_cuts(model, seed, form, trials)
 
 
 @SOME
 @given(noisy_models(), SEEDS)
-def test_exported_files(model: dict[str, Any], seed: int) -> None:
+def test_exported_files_have_the_same_bits(model: dict[str, Any], seed: int) -> None:
     compiled = mdf_loop.compile(model)
     ours = compiled.run(seed=seed, trials=[5])
     proto = compiled.to_onnx()
@@ -149,6 +163,6 @@ def test_exported_files(model: dict[str, Any], seed: int) -> None:
 
 @settings(SOME, max_examples=times(2, 100))
 @given(noisy_models(), SEEDS)
-def test_the_engine_draws_the_same(model: dict[str, Any], seed: int) -> None:
+def test_the_mdf_engine_draws_the_same_numbers(model: dict[str, Any], seed: int) -> None:
     report = mdf_loop.verify(model, steps=6, seed=seed)
     assert report.equal, str(report)

@@ -68,7 +68,7 @@ def passages(draw: st.DrawFn) -> dict[str, Any]:
     )
 
 
-def same(one: Any, other: Any, place: Any = ...) -> None:
+def assert_equal_outputs(one: Any, other: Any, place: Any = ...) -> None:
     for name in one:
         mine, theirs = one[name], np.asarray(other[name])[place]
         if mine.ndim > 1:  # Rows end with the longest member of the run.
@@ -80,19 +80,23 @@ def same(one: Any, other: Any, place: Any = ...) -> None:
 @pytest.mark.soak
 @SETTINGS
 @given(passages(), st.sampled_from([0, 1, 2**64 - 1]), st.sampled_from([64, 500, 1 << 16]))
-def test_any_form_and_batch(model: dict[str, Any], seed: int, elements: int) -> None:
+def test_random_passages_have_the_same_bits_in_any_form_and_batch(
+    model: dict[str, Any], seed: int, elements: int
+) -> None:
     standard = mdf_loop.compile(model, native="off", device="cpu")
     options = {"seed": seed}
     many = standard.run(trials=TRIALS, **options)
     by_meaning = standard.run(trials=TRIALS, engine="interpreter", **options)
-    same(by_meaning, many)
+    assert_equal_outputs(by_meaning, many)
     assert by_meaning.loops == many.loops
     with patch.object(loop_decisions, "LITTLE", 0.0):
-        same(mdf_loop.compile(model, device="cpu").run(trials=TRIALS, **options), many)
+        assert_equal_outputs(
+            mdf_loop.compile(model, device="cpu").run(trials=TRIALS, **options), many
+        )
     with patch.object(members_stepper, "ELEMENTS", elements):
-        same(standard.run(trials=TRIALS, **options), many)
-        same(standard.run(trials=7, **options), many, slice(7))
-        same(standard.run(trials=range(30, 51), **options), many, slice(30, 51))
+        assert_equal_outputs(standard.run(trials=TRIALS, **options), many)
+        assert_equal_outputs(standard.run(trials=7, **options), many, slice(7))
+        assert_equal_outputs(standard.run(trials=range(30, 51), **options), many, slice(30, 51))
     alone = standard.run(**options)
     for name in ("r0", "r1", "n"):
         np.testing.assert_array_equal(alone[name], many[name][0])

@@ -26,14 +26,14 @@ def run(parameters: dict[str, Any], **options: Any) -> Any:
     return mdf_loop.compile({"g": {"nodes": {"A": node}}}).run(**options)
 
 
-def near(actual: Any, expected: Any, deviation: Any) -> None:
+def assert_near(actual: Any, expected: Any, deviation: Any) -> None:
     """Check that a statistic is within `SIGMAS` standard deviations of its expectation."""
     apart = np.abs(np.asarray(actual) - expected) / deviation
     assert np.max(apart) < SIGMAS
 
 
-def mean_near(values: np.ndarray, expected: float, variance: float) -> None:
-    near(values.mean(axis=0), expected, np.sqrt(variance / len(values)))
+def assert_mean_near(values: np.ndarray, expected: float, variance: float) -> None:
+    assert_near(values.mean(axis=0), expected, np.sqrt(variance / len(values)))
 
 
 DISTRIBUTIONS: dict[str, Any] = {
@@ -92,53 +92,55 @@ WHOLE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("expression", DISTRIBUTIONS)
-def test_distributions(expression: str) -> None:
+def test_samples_fit_their_distribution(expression: str) -> None:
     true = DISTRIBUTIONS[expression]
     draws = run({"x": expression}, trials=TRIALS)["x"]
-    mean_near(draws, true.mean(), true.var())
+    assert_mean_near(draws, true.mean(), true.var())
     fourth = float(true.stats(moments="k")) + 3.0
-    near(draws.var(), true.var(), true.var() * np.sqrt((fourth - 1) / TRIALS))
+    assert_near(draws.var(), true.var(), true.var() * np.sqrt((fourth - 1) / TRIALS))
     assert stats.kstest(draws, true.cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("expression", WITHOUT_MOMENTS)
-def test_distributions_without_moments(expression: str) -> None:
+def test_samples_without_moments_fit_their_distribution(expression: str) -> None:
     draws = run({"x": expression}, trials=TRIALS)["x"]
     assert stats.kstest(draws, WITHOUT_MOMENTS[expression].cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("alpha", [[0.1, 0.4, 0.2], [0.5, 8.0, 20.0], [7.0, 6.0, 9.0]])
-def test_shares(alpha: list[float]) -> None:
+def test_dirichlet_samples_fit_their_distribution(alpha: list[float]) -> None:
     true = stats.dirichlet(alpha)
     draws = run({"x": f"numpy.random.dirichlet({alpha})"}, trials=TRIALS)["x"]
     np.testing.assert_allclose(draws.sum(axis=1), 1.0, rtol=1e-15)
-    near(draws.mean(axis=0), true.mean(), np.sqrt(true.var() / TRIALS))
+    assert_near(draws.mean(axis=0), true.mean(), np.sqrt(true.var() / TRIALS))
     for k, a in enumerate(alpha):
         assert stats.kstest(draws[:, k], stats.beta(a, sum(alpha) - a).cdf).pvalue > 1e-4
-    near(np.cov(draws.T), true.cov(), 2.0 * np.sqrt(np.outer(true.var(), true.var()) / TRIALS))
+    assert_near(
+        np.cov(draws.T), true.cov(), 2.0 * np.sqrt(np.outer(true.var(), true.var()) / TRIALS)
+    )
 
 
 @pytest.mark.parametrize("expression", WHOLE)
-def test_whole_numbers(expression: str) -> None:
+def test_frequencies_of_discrete_draws(expression: str) -> None:
     true = WHOLE[expression]
     draws = run({"x": expression}, trials=TRIALS)["x"]
-    mean_near(draws, true.mean(), true.var())
+    assert_mean_near(draws, true.mean(), true.var())
     values, counts = np.unique(draws, return_counts=True)
     share = true.pmf(values)
     often = share > 20 / TRIALS
     spread = np.sqrt(share * (1 - share) / TRIALS) + 1e-12
-    near((counts / TRIALS)[often], share[often], spread[often])
+    assert_near((counts / TRIALS)[often], share[often], spread[often])
 
 
-def test_covariances() -> None:
+def test_covariances_of_multivariate_draws() -> None:
     square = np.array([[4.0, 2.0, 0.5], [2.0, 5.0, -1.0], [0.5, -1.0, 1.0]])
     draws = run(
         {"x": f"numpy.random.multivariate_normal([1, 2, 3], {square.tolist()})"}, trials=TRIALS
     )["x"]
     variances = np.diag(square)
-    near(draws.mean(axis=0), [1.0, 2.0, 3.0], np.sqrt(variances / TRIALS))
+    assert_near(draws.mean(axis=0), [1.0, 2.0, 3.0], np.sqrt(variances / TRIALS))
     spread = np.sqrt((np.outer(variances, variances) + square**2) / TRIALS)
-    near(np.cov(draws.T), square, spread)
+    assert_near(np.cov(draws.T), square, spread)
 
 
 def correlations(rows: np.ndarray) -> np.ndarray:
@@ -146,7 +148,7 @@ def correlations(rows: np.ndarray) -> np.ndarray:
     return np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
 
 
-def test_nothing_is_correlated() -> None:
+def test_independent_draws_are_uncorrelated() -> None:
     parameters = {"x": "numpy.random.normal(size=4)", "y": "numpy.random.normal(size=4)"}
     steps, trials = 40, 2500
     draws_by_seed = {
@@ -165,7 +167,7 @@ def test_nothing_is_correlated() -> None:
     assert np.abs(correlations(by_trial)).max() < 1.1 * SIGMAS / np.sqrt(by_trial.shape[1])
 
 
-def test_an_ornstein_uhlenbeck_process() -> None:
+def test_the_statistics_of_an_ornstein_uhlenbeck_process() -> None:
     tau, sigma, steps, dt = 2.0, 0.8, 60, 0.1
     walk = {
         "default_initial_value": 0.0,
@@ -176,21 +178,21 @@ def test_an_ornstein_uhlenbeck_process() -> None:
     noise = sigma**2 * 2 * dt / tau
     ages = np.arange(1, steps + 1)
     variance = noise * (1 - decay ** (2 * ages)) / (1 - decay**2)
-    near(paths.mean(axis=0), 0.0, np.sqrt(variance / len(paths)))
-    near(paths.var(axis=0), variance, variance * np.sqrt(2 / len(paths)))
+    assert_near(paths.mean(axis=0), 0.0, np.sqrt(variance / len(paths)))
+    assert_near(paths.var(axis=0), variance, variance * np.sqrt(2 / len(paths)))
     lag = (paths[:, -1] * paths[:, -11]).mean()
     true = variance[-11] * decay**10
-    near(lag, true, np.sqrt((variance[-1] * variance[-11] + true**2) / len(paths)))
+    assert_near(lag, true, np.sqrt((variance[-1] * variance[-11] + true**2) / len(paths)))
 
 
-def test_poisson_spikes() -> None:
+def test_the_statistics_of_poisson_spikes() -> None:
     rate, dt, steps = 40.0, 1e-3, 500
     spikes = run({"spikes": f"numpy.random.rand(10) < {rate * dt}"}, steps=steps, trials=1000)[
         "spikes"
     ]
     counts = spikes.sum(axis=1).ravel()
     share = rate * dt
-    mean_near(counts, steps * share, steps * share * (1 - share))
+    assert_mean_near(counts, steps * share, steps * share * (1 - share))
     true = stats.binom(steps, share)
-    near(counts.var(), true.var(), true.var() * np.sqrt(2.2 / counts.size))
+    assert_near(counts.var(), true.var(), true.var() * np.sqrt(2.2 / counts.size))
     assert (np.diff(np.flatnonzero(spikes[0, :, 0])) > 0).all()

@@ -62,7 +62,7 @@ def text(program: Program) -> list[str]:
 
 
 SPECIAL = np.array([0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan, 5e-324])
-"""Numbers that careless arithmetic gets wrong."""
+"""Special numbers: zeros of both signs, infinities, nan and subnormal numbers."""
 
 
 def straight(b: Builder, inputs: tuple[Value, ...], /, **outputs: Value) -> Program:

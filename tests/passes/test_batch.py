@@ -46,7 +46,7 @@ def simple() -> Program:
     return m.program(trace=loop.recorded[0].stack, port=m.w)
 
 
-def test_golden() -> None:
+def test_a_batched_program() -> None:
     before = simple()
     inputs = "%w: float64[2], %s: float64[], %n: int64[]"
     assert text(before) == [
@@ -71,7 +71,7 @@ def test_golden() -> None:
     ]
 
 
-def test_no_names_leave_the_program_alone() -> None:
+def test_a_program_without_batched_names_is_unchanged() -> None:
     program = simple()
     assert batch(program, []) is program
 
@@ -133,7 +133,7 @@ def test_a_carried_value_with_a_common_initial_value() -> None:
     assert inside.where.endswith("['f']")
 
 
-def test_a_carried_value_that_is_set_back() -> None:
+def test_a_carried_value_that_is_reset() -> None:
     m = Model()
     loop = LoopBuilder(m.b, m.n)
     x, y = loop.carry(m.v, "x"), loop.carry(m.v, "y")
@@ -179,7 +179,7 @@ def test_a_loop_in_a_loop() -> None:
         checked_batch(program, *names, n=np.array(0))
 
 
-def test_a_condition_that_is_alike_for_all() -> None:
+def test_a_condition_common_to_all_members() -> None:
     m = Model()
     loop = LoopBuilder(m.b, m.n)
     x, k = loop.carry(m.v, "x"), loop.carry(m.w, "k")
@@ -256,7 +256,7 @@ def test_expanded_invariants_are_computed_before_the_loop() -> None:
             assert all(shape[1:] != (1,) for shape in shapes), op
 
 
-def test_optimising_before_or_after_is_the_same() -> None:
+def test_optimizing_before_or_after_batching_is_the_same() -> None:
     program = simple()
     for first in (program, prepare(program, SIMPLIFY)):
         assert check(prepare(batch(first, ["v", "s"]), SIMPLIFY)) == ()

@@ -60,25 +60,25 @@ def one_branch(op_type: str, *operands: str, **attributes: Any) -> Program:
     with then.at("$.branch"):
         quotient = then.op(op_type, *(table[name] for name in operands), **attributes)
     otherwise = m.b.body()
-    other = otherwise.op("Mul", made_like(otherwise, quotient), made_like(otherwise, quotient))
+    other = otherwise.op("Mul", zeros_like(otherwise, quotient), zeros_like(otherwise, quotient))
     out = m.b.new(quotient.dtype, quotient.shape, "out")
     branches = Branch(tuple(then.ops), (quotient,)), Branch(tuple(otherwise.ops), (other,))
     m.b.append(If("A", condition, *branches, (out,), "$.graphs[0].nodes['A']"))
     return m.program(out=out)
 
 
-def made_like(b: Builder, value: Value) -> Value:
+def zeros_like(b: Builder, value: Value) -> Value:
     return b.constant(np.full(tuple(int(d) for d in value.shape or ()), 3).astype(value.dtype))
 
 
-def test_a_branch_that_may_fail_is_computed_for_those_that_choose_it() -> None:
+def test_a_branch_that_may_fail_runs_only_for_runs_that_choose_it() -> None:
     """Check that other runs, which would index outside of the array or divide by 0, do not fail."""
     for op_type, first, n in (("Gather", "v", [1, 5, 0]), ("Div", "seven", [2, 0, 3])):
         feeds = arrays(s=np.array([0.3, -0.7, 1.1]), n=np.array(n))
         assert_same(one_branch(op_type, first, "n"), feeds, ("s", "n"))
 
 
-def test_a_loop_that_would_never_end_is_run_for_those_that_choose_it() -> None:
+def test_an_endless_loop_runs_only_for_runs_that_choose_it() -> None:
     """Use a loop that ends if it starts from 0, but never ends if it starts from 1."""
     m = Model()
     then = m.b.body()
@@ -112,7 +112,7 @@ def test_a_branch_that_may_fail_is_refused_if_its_shape_is_unknown() -> None:
     )
 
 
-def test_a_branch_that_cannot_fail_may_have_such_a_shape() -> None:
+def test_a_branch_that_cannot_fail_may_have_an_unknown_shape() -> None:
     checked_batch(one_branch("Div", "n", "seven"), "s")
     checked_batch(one_branch("Reshape", "v", "shape"), "s", "v")
     checked_batch(one_branch("Div", "s", "s"), "s")

@@ -121,7 +121,7 @@ def test_a_condition_that_is_false_at_first(trip: int | None) -> None:
     checked_batch(m.program(**outputs), "s", n=np.array(3))
 
 
-def test_a_first_condition_alone() -> None:
+def test_an_initial_condition_without_a_body_condition() -> None:
     """Without a condition in the body, members that start run all iterations."""
     m = Model()
     loop = LoopBuilder(m.b, m.n)
@@ -133,14 +133,14 @@ def test_a_first_condition_alone() -> None:
     checked_batch(m.program(x=loop.carried[0].final, count=count), "s")
 
 
-def test_a_last_condition_that_ends_nothing() -> None:
+def test_a_body_condition_after_the_last_iteration() -> None:
     m = Model()
     _, outputs = stopping(m, first=None, bound=3.5, trip=m.n)
     checked_batch(m.program(**outputs), "s", n=np.array(3))
     checked_batch(m.program(**outputs), "s", n=np.array(0))
 
 
-def test_the_bound_holds_for_each_member() -> None:
+def test_the_iteration_bound_applies_to_each_member() -> None:
     m = Model()
     _, outputs = stopping(m, bound=3.5, most=3)
     checked_batch(m.program(**outputs), "s")
@@ -235,7 +235,7 @@ def test_a_loop_in_a_loop(names: tuple[str, ...]) -> None:
         checked_batch(program, *names, **({} if "n" in names else {"n": np.array(n)}))
 
 
-def test_a_body_that_fails_behind_the_last_iteration() -> None:
+def test_a_body_that_fails_after_the_last_iteration() -> None:
     """Let each member divide by a number that is 0 only after its last iteration."""
     m = Model()
     loop = LoopBuilder(m.b, None)
@@ -253,7 +253,7 @@ def test_a_body_that_fails_behind_the_last_iteration() -> None:
     checked_batch(m.program(**{carried.name: carried.final for carried in loop.carried}), "n")
 
 
-def test_a_loop_inside_that_would_never_end_for_one_that_has_stopped() -> None:
+def test_an_inner_loop_that_would_be_endless_for_a_finished_member() -> None:
     m = Model()
     outer = LoopBuilder(m.b, None)
     x = outer.carry(m.s, "x")
@@ -271,7 +271,7 @@ def test_a_loop_inside_that_would_never_end_for_one_that_has_stopped() -> None:
     checked_batch(m.program(x=outer.carried[0].final, y=outer.carried[0].final), "s")
 
 
-def test_each_member_chooses_in_the_body() -> None:
+def test_each_member_chooses_a_branch_in_the_body() -> None:
     m = Model()
     loop = LoopBuilder(m.b, None)
     x, v = loop.carry(m.s, "x"), loop.carry(m.v, "y")

@@ -26,7 +26,7 @@ RULES = {row.name for row in rows() if row.batched is not None}
 WEIGHTS = np.array([1.0, -0.5, 0.25])
 
 
-def many(array: np.ndarray) -> np.ndarray:
+def array_per_run(array: np.ndarray) -> np.ndarray:
     """Return an array for each run; the first one is the given array."""
     if array.dtype.kind == "f":
         return np.stack([array * (1 - 0.11 * run) for run in range(RUNS)])
@@ -34,7 +34,7 @@ def many(array: np.ndarray) -> np.ndarray:
 
 
 NOT_IN_REFERENCE = frozenset({"GlobalLpPool", "LRN", "MaxPool", "OneHot"})
-"""Operators that onnx's reference lacks, or gets wrong for these operands."""
+"""Operators that the onnx reference lacks, or computes incorrectly for these operands."""
 
 
 def check_rows(
@@ -44,7 +44,7 @@ def check_rows(
     program = program_of(op_type, arrays, **rest)
     feeds = {f"x{k}": a for k, a in enumerate(arrays) if a is not None}
     names = {f"x{k}" for k in batched}
-    batched_feeds = {k: many(a) if k in names else a for k, a in feeds.items()}
+    batched_feeds = {k: array_per_run(a) if k in names else a for k, a in feeds.items()}
     interpreted = op_type not in NOT_IN_REFERENCE
     assert_same(program, batched_feeds, names, exact=exact, interpreted=interpreted)
 
@@ -93,9 +93,9 @@ def test_an_operator_with_a_rule_accepts_zero_runs(op_type: str) -> None:
         f"x{k}": np.asarray(a) for k, a in enumerate(arrays) if a is not None and k not in fixed
     }
     alone = on_runtime(prepare(program, LEGAL), feeds)
-    many = prepare(batch(program, ["x0"]), ONNXRUNTIME)
-    together = on_runtime(many, {**feeds, "x0": feeds["x0"][None][:0]})
-    for output in many.outputs:
+    array_per_run = prepare(batch(program, ["x0"]), ONNXRUNTIME)
+    together = on_runtime(array_per_run, {**feeds, "x0": feeds["x0"][None][:0]})
+    for output in array_per_run.outputs:
         axis = output.members
         if axis is not None:
             assert np.moveaxis(together[output.name], axis, 0).shape == (
@@ -130,10 +130,10 @@ def test_an_operator_without_a_rule_is_refused_by_name(op_type: str) -> None:
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("op_type", some(sorted(RULES & set(OPERATORS)), 4))
-def test_the_same_value_at_several_positions(op_type: str) -> None:
+def test_one_value_as_several_operands(op_type: str) -> None:
     for dtype in ("float64", "int64", "bool"):
         for call in sample_calls(op_type, dtype):
-            program, rows = call.program(), many(call.shared)
+            program, rows = call.program(), array_per_run(call.shared)
             try:
                 alone = [interpret(program, {"x0": row}) for row in rows]
                 [on_runtime(prepare(program, LEGAL), {"x0": row}) for row in rows]
@@ -161,7 +161,7 @@ def test_broadcasting(shapes: Any, batched: Any) -> None:
 
 
 @pytest.mark.parametrize("batched", subsets(0, 1))
-def test_broadcasting_of_extents_known_only_when_run(batched: Any) -> None:
+def test_broadcasting_of_unknown_extents(batched: Any) -> None:
     arrays = [np.ones((2, 3)) / 3, WEIGHTS]
     check_rows("Mul", arrays, batched, shapes=[("m", "n"), ("n",)])
 
@@ -180,7 +180,7 @@ def test_booleans(op_type: str) -> None:
 
 
 @pytest.mark.parametrize("batched", subsets(0, 1, 2))
-def test_clip_to_ends_of_each_run(batched: Any) -> None:
+def test_clip_to_bounds_of_each_run(batched: Any) -> None:
     arrays = [np.array([[-1.0, 0.2, 3.0], [np.nan, 1.0, 0.1]]), np.array(0.1), np.array(0.9)]
     check_rows("Clip", arrays, batched)
     if 1 not in batched:
@@ -257,7 +257,7 @@ def test_reductions_of_a_number() -> None:
         check_rows(op_type, [np.array(1.7)], (0,))
 
 
-def test_an_empty_list_of_axes_may_mean_none() -> None:
+def test_empty_axes_with_noop_reduce_nothing() -> None:
     none = np.array([], np.int64)
     for noop in (0, 1):
         check_rows("ReduceSum", [MATRIX, none], (0,), constant=(1,), noop_with_empty_axes=noop)
@@ -265,7 +265,7 @@ def test_an_empty_list_of_axes_may_mean_none() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("axis", [0, 1, -1, -3])
-def test_axes_from_both_ends(axis: int) -> None:
+def test_negative_and_positive_axes(axis: int) -> None:
     for op_type in ("Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin"):
         check_rows(op_type, [STACK], (0,), axis=axis)
     check_rows("TopK", [STACK, np.array([1])], (0,), n_outputs=2, axis=axis)
@@ -278,7 +278,7 @@ def test_axes_from_both_ends(axis: int) -> None:
         check_rows("Concat", [STACK, STACK + 1], batched, axis=axis)
 
 
-def test_defaults_of_axes() -> None:
+def test_default_axes() -> None:
     check_rows("ArgMax", [STACK], (0,))
     check_rows("Compress", [STACK, np.array([True, False, True])], (0,))
     check_rows("LayerNormalization", [STACK, VECTOR, VECTOR], (0,))
@@ -372,7 +372,7 @@ def test_scatter_nd(batched: Any, reduction: str) -> None:
 
 
 @pytest.mark.parametrize("batched", subsets(0, 2))
-def test_pads_of_a_number_of_its_own(batched: Any) -> None:
+def test_pad_with_a_constant_of_each_run(batched: Any) -> None:
     pads, number = np.array([0, 1, 1, -1]), np.array(0.5)
     check_rows("Pad", [MATRIX, pads, number], batched, constant=[1])
     check_rows("Pad", [MATRIX, pads, number], batched)
@@ -402,7 +402,7 @@ def test_center_crop_pad() -> None:
         ("Bernoulli", [VECTOR], 0, "each of them would draw other random numbers"),
     ],
 )
-def test_refusals(op_type: str, arrays: Any, batched: int, sentence: str) -> None:
+def test_refused_operands_are_named(op_type: str, arrays: Any, batched: int, sentence: str) -> None:
     arrays = [np.asarray(a) for a in arrays]
     outputs = 2 if op_type == "TopK" else 1
     with pytest.raises(UnsupportedError, match=sentence):

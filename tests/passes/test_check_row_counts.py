@@ -1,4 +1,4 @@
-"""`check_row_counts`: a program fails if an input has another number of rows than there are steps."""
+"""`check_row_counts` adds an error for inputs whose number of rows differs from the number of steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def summed() -> Program:
     return straight(b, (x, steps), y=b.op("ReduceSum", x, keepdims=0))
 
 
-def test_golden() -> None:
+def test_the_number_of_rows_is_checked() -> None:
     checked = check_row_counts(summed(), {"x": "net.x"}, "steps")
     assert not check(checked)
     assert text(checked) == [
@@ -36,7 +36,7 @@ def test_golden() -> None:
     ]
 
 
-def test_a_program_without_rows_stays() -> None:
+def test_a_program_without_rows_is_unchanged() -> None:
     assert text(check_row_counts(summed(), {}, "steps")) == text(summed())
 
 

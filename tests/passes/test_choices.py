@@ -69,7 +69,7 @@ def test_dead_code_elimination_of_choices_and_operations_of_branches() -> None:
     assert not any(word in line for line in after for word in ("Exp", "Abs", "unread"))
 
 
-def test_dead_code_elimination_leaves_a_choice_in_use() -> None:
+def test_dead_code_elimination_keeps_a_choice_in_use() -> None:
     g = Given()
     absolute = g.b.op("Abs", g.a)
     (y,) = choose(g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [absolute], "y")
@@ -91,7 +91,7 @@ def test_dead_code_elimination_keeps_a_carried_value_that_only_a_branch_reads() 
     assert "Abs" not in after
 
 
-def test_hoist_leaves_branches_lazy_and_the_choice_in_its_loop() -> None:
+def test_hoisting_keeps_branches_lazy_and_the_choice_in_its_loop() -> None:
     g = Given()
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
@@ -119,7 +119,7 @@ def test_hoist_leaves_branches_lazy_and_the_choice_in_its_loop() -> None:
     assert hoist_invariants(after) is after
 
 
-def test_hoist_out_of_a_loop_stays_in_the_branch() -> None:
+def test_hoisting_out_of_a_loop_stays_in_the_branch() -> None:
     g = Given()
 
     def looping(b: ModelBuilder) -> list[Value]:

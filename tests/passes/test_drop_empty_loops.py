@@ -1,4 +1,4 @@
-"""Loops that never run: before and after, loops that stay, equal numbers."""
+"""Removal of loops that never run, and loops that are kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def empty(**fields: object) -> tuple[Sketch, Loop]:
 
 
 def program_of_results(s: Sketch, loop: Loop) -> Program:
-    """The program of everything that the loop gives."""
+    """Return a program whose outputs are all results of the loop."""
     final, rows = loop.carried[0].final, loop.recorded[0].stack
     return s.program(y=final, rows=rows, count=loop.count, last=loop.last_condition)
 
@@ -88,7 +88,7 @@ def test_an_empty_loop_inside_another_loop() -> None:
     same_bits(drop_empty_loops, program, **GIVEN)
 
 
-def test_loops_that_may_run_and_rows_of_unknown_shape_stay() -> None:
+def test_loops_that_may_run_or_have_rows_of_unknown_shape_are_kept() -> None:
     s = Sketch()
     may_run = s.program(y=s.loop(s.body.op("Add", s.x, s.a)).carried[0].final)
     assert drop_empty_loops(may_run) is may_run

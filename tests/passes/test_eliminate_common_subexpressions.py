@@ -25,7 +25,7 @@ def test_the_second_of_two_equal_operations_is_removed() -> None:
     same_bits(eliminate_common_subexpressions, program, v=SPECIAL)
 
 
-def test_chains_of_equal_operations_and_outputs_follow() -> None:
+def test_chains_of_equal_operations_are_merged() -> None:
     b = Builder()
     v = b.new("float64", (8,), "v")
     twice = [b.op("Exp", b.op("Neg", v)) for _ in range(2)]
@@ -41,7 +41,7 @@ def test_chains_of_equal_operations_and_outputs_follow() -> None:
     same_bits(eliminate_common_subexpressions, program, v=SPECIAL)
 
 
-def test_a_body_reads_an_equal_operation_outside() -> None:
+def test_an_operation_of_a_body_is_replaced_by_an_outer_one() -> None:
     s = Sketch()
     outside = s.b.op("Mul", s.a, s.a)
     drive = s.body.op("Mul", s.a, s.a)
@@ -67,7 +67,7 @@ def test_an_operation_of_a_body_is_not_reused_outside() -> None:
     assert eliminate_common_subexpressions(program) is program
 
 
-def test_other_attributes_and_other_types_stay() -> None:
+def test_operations_with_other_attributes_or_types_are_kept() -> None:
     b = Builder()
     v = b.new("float64", (2, 2), "v")
     values = [b.op("Cast", v, to=to) for to in (6, 7)]

@@ -1,4 +1,4 @@
-"""Products of a matrix and a vector: the fast form gives the same bits."""
+"""The fast form of matrix-vector products has the same bits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def product(rows: int, length: int, *, constant: bool) -> Program:
     return straight(b, (w, r), y=b.op("MatMul", w, r))
 
 
-def test_golden() -> None:
+def test_a_matrix_vector_product_is_rewritten() -> None:
     assert text(fast_matrix_vector_products(product(5, 3, constant=True)))[2:] == [
         "  %W.T: float64[3, 5] = [...]",
         "  %MatMul: float64[5] = MatMul(%r, %W.T)",
@@ -73,7 +73,7 @@ def vector_first(b: Builder) -> tuple[Value, Value]:
 
 
 @pytest.mark.parametrize("operands", [few_rows, in_float32, two_matrices, vector_first])
-def test_other_products_stay(operands) -> None:
+def test_other_products_are_unchanged(operands) -> None:
     b = Builder()
     left, right = operands(b)
     inputs = tuple(v for v in (left, right) if b.constant_of(v) is None)

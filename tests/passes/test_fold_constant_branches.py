@@ -25,7 +25,7 @@ def chosen(b: Builder, truth: Value, x: Value, y: Value) -> Value:
     return selected
 
 
-def test_golden() -> None:
+def test_a_constant_condition_is_folded() -> None:
     b = Builder()
     x, y = b.new("float64", (2,), "x"), b.new("float64", (2,), "y")
     first = chosen(b, b.constant(np.array(True)), x, y)
@@ -43,7 +43,7 @@ def test_golden() -> None:
     same_bits(fold_constant_branches, program, x=np.array([0.5, 1.0]), y=np.array([-0.0, np.nan]))
 
 
-def test_a_variable_condition_stays() -> None:
+def test_a_variable_condition_is_not_folded() -> None:
     b = Builder()
     truth, x = b.new("bool", (), "truth"), b.new("float64", (2,), "x")
     program = straight(b, (truth, x), made=chosen(b, truth, x, x))
@@ -79,7 +79,7 @@ def test_the_runtime_keeps_a_choice_whose_shape_is_read() -> None:
 
 
 def test_the_entering_condition_is_true_in_a_loop_without_a_condition() -> None:
-    """ONNX Runtime knows the condition when it loads the model, and divides by the zero in the chosen branch."""
+    """Fold a condition that is always true, so that loading the model divides by zero in the chosen branch."""
     b = Builder()
     x, trips = b.new("int64", (1,), "x"), b.new("int64", (), "trips")
     inside = b.body()

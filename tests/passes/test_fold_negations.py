@@ -33,7 +33,7 @@ class _Case:
         return [line.split(" = ")[1] for line in lines[1:] if "(" in line]
 
 
-def test_golden() -> None:
+def test_negations_are_folded_into_readers() -> None:
     case = _Case()
     tau, e = case.number(10.0), case.number(-70.0)
     leak = case.b.op("Div", case.minus(case.b.op("Sub", case.x, e)), tau)
@@ -82,12 +82,12 @@ def test_a_factor_minus_one_is_a_negation() -> None:
         ),
     ],
 )
-def test_neighbours_absorb_the_negation(make, left: list[str]) -> None:
+def test_a_negation_is_folded_into_its_reader(make, left: list[str]) -> None:
     case = _Case()
     assert case.becomes(make(case)) == left
 
 
-def test_a_product_that_is_read_twice_stays() -> None:
+def test_a_product_with_two_readers_is_unchanged() -> None:
     case = _Case()
     product = case.b.op("Mul", case.b.op("Neg", case.x), case.y)
     both = case.b.op("Mul", case.b.op("Add", case.x, product), product)
@@ -99,7 +99,7 @@ def test_a_product_that_is_read_twice_stays() -> None:
     ]
 
 
-def test_other_factors_shapes_and_whole_numbers_stay() -> None:
+def test_other_factors_shapes_and_integers_are_unchanged() -> None:
     case = _Case()
     n = case.b.new("int64", (), "n")
     outputs = {

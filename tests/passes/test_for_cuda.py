@@ -26,7 +26,7 @@ def guards(program: Program) -> list[str]:
     return [op.sentence for op in walk(for_cuda(program).ops) if isinstance(op, Guard)]
 
 
-def same_or_failing(program: Program, arrays: dict[str, Any], sentence: str = "") -> None:
+def assert_same_or_both_fail(program: Program, arrays: dict[str, Any], sentence: str = "") -> None:
     """Check that the rewritten program gives the same results, or that both fail, the rewritten one with this message."""
     rewritten = for_cuda(program)
     assert not check(rewritten)
@@ -101,13 +101,13 @@ def test_a_guard_fails_where_the_cpu_kernel_fails(name: str, extents: bool) -> N
     program = program_of(op_type, arrays, shapes=shapes, **attributes)
     sentence = DIVIDED_BY_ZERO if op_type in ("Div", "Mod") else INDEX_OUTSIDE
     assert guards(program) == [sentence]
-    same_or_failing(program, {f"x{k}": a for k, a in enumerate(arrays)})
+    assert_same_or_both_fail(program, {f"x{k}": a for k, a in enumerate(arrays)})
     for second in wrong:
         arrays = [arrays[0], second, *arrays[2:]]
-        same_or_failing(program, {f"x{k}": a for k, a in enumerate(arrays)}, sentence)
+        assert_same_or_both_fail(program, {f"x{k}": a for k, a in enumerate(arrays)}, sentence)
 
 
-def test_checks_that_always_hold_are_left_out() -> None:
+def test_checks_that_always_hold_are_omitted() -> None:
     known = program_of("Gather", [ROWS, np.array([1, -2])], constant=(1,))
     assert for_cuda(known).ops == known.ops
     assert not guards(program_of("Div", [np.array([7]), np.array([2])], constant=(1,)))
@@ -171,7 +171,7 @@ def test_a_sum_of_arrays_of_any_rank(array: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", ["float64 as int64", "signs", "a sum of nothing", "shares"])
-def test_operations_are_rewritten(name: str) -> None:
+def test_each_operation_is_rewritten(name: str) -> None:
     op_type, arrays, attributes = WRITTEN[name]
     program = program_of(op_type, arrays, **attributes)
     assert len(for_cuda(program).ops) > len(program.ops)
@@ -212,27 +212,27 @@ def scanning(
     return s.program(rows, x=loop.carried[0].final)
 
 
-def given(count: int, rows: int) -> dict[str, np.ndarray]:
+def scan_inputs(count: int, rows: int) -> dict[str, np.ndarray]:
     numbers = np.arange(2.0 * rows).reshape(rows, 2)
     return {"n": np.array(count), "x0": np.zeros(2), "a": np.ones(2), "rows": numbers}
 
 
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("is_conditional", [False, True])
-def test_rows_of_a_loop(is_conditional: bool, backward: bool) -> None:
+def test_scanned_rows_of_a_loop_are_checked(is_conditional: bool, backward: bool) -> None:
     program = scanning(is_conditional=is_conditional, backward=backward)
     assert guards(program) == [INDEX_OUTSIDE]
     for count, rows in ((3, 3), (2, 3), (0, 0), (-1, 0)):
-        same_or_failing(program, given(count, rows))
+        assert_same_or_both_fail(program, scan_inputs(count, rows))
     if (
         not is_conditional
     ):  # else what reads the row fails before the guard does, but for a kernel of CUDA
-        same_or_failing(program, given(4, 3), INDEX_OUTSIDE)
+        assert_same_or_both_fail(program, scan_inputs(4, 3), INDEX_OUTSIDE)
 
 
-def test_rows_behind_the_last_iteration_may_be_missing() -> None:
-    same_or_failing(scanning(is_conditional=True), given(100, 6))
-    same_or_failing(scanning(is_conditional=False), given(100, 6), INDEX_OUTSIDE)
+def test_rows_after_the_last_iteration_may_be_missing() -> None:
+    assert_same_or_both_fail(scanning(is_conditional=True), scan_inputs(100, 6))
+    assert_same_or_both_fail(scanning(is_conditional=False), scan_inputs(100, 6), INDEX_OUTSIDE)
 
 
 def test_rows_that_always_exist_are_not_checked() -> None:

@@ -21,7 +21,7 @@ def _chain(b: Builder, source: Value, op_type: str, *axes: tuple[int, ...]) -> V
     return source
 
 
-def test_golden() -> None:
+def test_consecutive_axis_changes_are_fused() -> None:
     b = Builder()
     v = b.new("float64", (3,), "v")
     program = straight(b, (v,), y=_chain(b, v, "Unsqueeze", (0,), (0,), (-1,)))
@@ -42,7 +42,7 @@ INSERTIONS = [
 
 
 @pytest.mark.parametrize(("first", "second"), INSERTIONS)
-def test_all_insertions(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+def test_fused_insertions_of_axes(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     b = Builder()
     v = b.new("float64", (2, 3), "v")
     program = straight(b, (v,), y=_chain(b, v, "Unsqueeze", first, second))
@@ -60,7 +60,7 @@ REMOVALS = [
 
 
 @pytest.mark.parametrize(("first", "second"), REMOVALS)
-def test_all_removals(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+def test_fused_removals_of_axes(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     b = Builder()
     v = b.new("float64", EXTENTS, "v")
     program = straight(b, (v,), y=_chain(b, v, "Squeeze", first, second))
@@ -68,7 +68,7 @@ def test_all_removals(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     assert str(text(eliminate_dead_code(fuse_axis_changes(program)))).count("= Squeeze(") == 1
 
 
-def test_other_chains_stay() -> None:
+def test_other_chains_are_unchanged() -> None:
     b = Builder()
     v = b.new("float64", (3,), "v")
     unknown = b.new("int64", (1,), "axes")

@@ -1,4 +1,4 @@
-"""Integers divided by -1: ONNX Runtime's own kernels crash for the smallest integer."""
+"""Guards of integer division by -1, where the kernels of ONNX Runtime crash for the smallest integer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRAPPING = ("int32", "int64")
 DIVISIONS = ("Div", "Mod")
 
 
-def used(program: Program) -> list[str]:
+def operator_names(program: Program) -> list[str]:
     return [op.op_type for op in walk(program.ops) if isinstance(op, Op)]
 
 
@@ -43,8 +43,8 @@ def lowest(dtype: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("expression", ["x // k", "x % k", "numpy.floor_divide(x, k)"])
-def test_the_smallest_number_divided_by_minus_one_ends_no_process(expression: str) -> None:
-    """Divide in a process of its own, which a failure would end."""
+def test_the_smallest_integer_divided_by_minus_one_is_no_crash(expression: str) -> None:
+    """Divide in a separate process, which a crash would end."""
     script = textwrap.dedent(f"""
         import mdf_loop, numpy as np
         ports = {{name: {{"shape": [3], "type": "int64"}} for name in ("x", "k")}}
@@ -81,7 +81,7 @@ def test_overflow_wraps_as_in_numpy(op_type: str, dtype: str) -> None:
 def test_small_dtypes_need_no_guard(op_type: str, dtype: str) -> None:
     x, y = np.array([lowest(dtype), 7], dtype), np.array([-1, -1], dtype)
     program = program_of(op_type, [x, y])
-    assert "Where" not in used(prepare(program, LEGAL))
+    assert "Where" not in operator_names(prepare(program, LEGAL))
     (quotient,) = run(prepare(program, LEGAL), [x, y])
     assert quotient.tolist() == ([lowest(dtype), -7] if op_type == "Div" else [0, 0])
 
@@ -137,7 +137,7 @@ def test_a_divisor_known_to_be_minus_one(op_type: str, *, scalar: bool) -> None:
     (quotient,) = run(legal, [x, y])
     np.testing.assert_array_equal(quotient, *interpret(program, {"x0": x}).values())
     if scalar:
-        assert used(legal) == ["Neg" if op_type == "Div" else "Mod"]
+        assert operator_names(legal) == ["Neg" if op_type == "Div" else "Mod"]
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_a_constant_that_excludes_the_case_leaves_the_division(op_type, constant
 )
 def test_divisions_that_cannot_trap_stay(op_type, dtype, attributes) -> None:
     x = np.array([5, 6], dtype)
-    assert "Where" not in used(prepare(program_of(op_type, [x, x], **attributes), LEGAL))
+    assert "Where" not in operator_names(prepare(program_of(op_type, [x, x], **attributes), LEGAL))
 
 
 def _div_lines(build) -> list[str]:
@@ -191,10 +191,10 @@ def _div_lines(build) -> list[str]:
     with b.at("$.here", "op"):
         y = b.op("Div", *build(b, x, k))
     program = Program("p", (Input(x), Input(k)), tuple(b.ops), (Output("y", y),))
-    return used(guard_integer_division(program))
+    return operator_names(guard_integer_division(program))
 
 
-def test_counts_are_never_minus_one() -> None:
+def test_sizes_need_no_guard_since_they_are_never_minus_one() -> None:
     assert "Mul" not in _div_lines(lambda b, x, _: (x, b.op("Size", x)))
     assert "Mul" not in _div_lines(lambda b, x, _: (b.op("Shape", x), x))
     assert "Mul" not in _div_lines(
@@ -202,7 +202,7 @@ def test_counts_are_never_minus_one() -> None:
     )
 
 
-def test_wider_dtypes_hold_no_smallest_number() -> None:
+def test_integers_cast_to_a_wider_dtype_need_no_guard() -> None:
     def cast(b, value, dtype):
         return b.op("Cast", value, to=element_type(dtype))
 
@@ -213,7 +213,7 @@ def test_wider_dtypes_hold_no_smallest_number() -> None:
     assert "Mul" in _div_lines(lambda b, x, k: (x, cast(b, cast(b, k, "float64"), "int64")))
 
 
-def test_a_choice_of_other_numbers() -> None:
+def test_a_selection_of_constants_other_than_minus_one_needs_no_guard() -> None:
     two = np.array(2)
 
     def chosen(b, x, k):
@@ -297,7 +297,7 @@ INTEGERS = st.one_of(
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(INTEGERS, INTEGERS.filter(bool)), min_size=1, max_size=8))
-def test_all_numbers_divide_as_in_numpy(pairs) -> None:
+def test_random_integers_divide_as_in_numpy(pairs) -> None:
     x, y = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
     for op_type in DIVISIONS:
         expected = interpret(program_of(op_type, [x, y]), {"x0": x, "x1": y})["y0"]

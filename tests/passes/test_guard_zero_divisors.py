@@ -1,4 +1,4 @@
-"""Integers divided by zero: an error of the run in every form, for constants as for computed numbers."""
+"""Integer division by zero: a run-time error in every engine, for constant and computed divisors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def divided(divisor: Any, shape: tuple[Any, ...] = (2,)) -> Program:
     return straight(b, (x,), q=b.op("Div", x, b.constant(np.array(divisor))))
 
 
-def test_before_and_after() -> None:
+def test_a_divisor_with_zeros_gets_a_guard() -> None:
     assert text(guard_zero_divisors(divided([0, 4])))[3:-1] == [
         "  %Div:Div: int64[2] = Div(%x, %Div_2)",
         "  %const_2: bool[] = False",
@@ -44,7 +44,7 @@ def test_before_and_after() -> None:
     ]
 
 
-def test_a_divisor_without_zeros_is_left_alone() -> None:
+def test_a_constant_divisor_without_zeros_gets_no_guard() -> None:
     program = divided([3, 4])
     assert guard_zero_divisors(program) is program
 
@@ -52,7 +52,7 @@ def test_a_divisor_without_zeros_is_left_alone() -> None:
 @pytest.mark.parametrize("op_type", ["Div", "Mod"])
 @pytest.mark.parametrize("extents", [(0, 2), ("n", 2), (0,), ("n",), (1, 0), (1, "n")], ids=str)
 @pytest.mark.parametrize("divisor", [[0, 4], [0], 0], ids=str)
-def test_nothing_is_divided_by_a_computed_zero(
+def test_a_zero_divisor_is_an_error_unless_the_array_is_empty(
     op_type: str, extents: tuple[Any, ...], divisor: Any
 ) -> None:
     b, k = Builder(), np.array(divisor)
@@ -82,7 +82,7 @@ def test_a_guarded_division_is_not_guarded_again(op_type: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])
 @pytest.mark.parametrize("expression", QUOTIENTS)
-def test_a_parameter_that_is_zero_fails_as_one_that_is_set(expression: str, dtype: str) -> None:
+def test_a_zero_parameter_fails_as_default_and_when_set(expression: str, dtype: str) -> None:
     ports = {
         "z": {"type": "int64", "shape": [], "default_value": 1},
         "a": {"type": dtype, "shape": [3], "default_value": [7, 8, 9]},
@@ -105,7 +105,7 @@ def test_a_parameter_that_is_zero_fails_as_one_that_is_set(expression: str, dtyp
 
 
 @pytest.mark.parametrize(("engine", "native"), [*ENGINES, ("onnxruntime", "require")])
-def test_a_loop_that_does_not_run_divides_nothing(engine: str, native: str) -> None:
+def test_division_by_zero_without_iterations_is_no_error(engine: str, native: str) -> None:
     source = loop_model(
         {"M": "count", "v_initial": "(x0,)"},
         {"x_next": "x + x // (0 * 1)"},
@@ -119,7 +119,7 @@ def test_a_loop_that_does_not_run_divides_nothing(engine: str, native: str) -> N
 
 
 @pytest.mark.parametrize(("engine", "native"), ENGINES)
-def test_nothing_is_divided_where_there_are_no_elements(engine: str, native: str) -> None:
+def test_division_of_empty_arrays_by_zero_is_no_error(engine: str, native: str) -> None:
     node = {
         "input_ports": {"a": {"type": "int64"}},
         "output_ports": {"q": {"value": "a // 0"}},

@@ -1,4 +1,4 @@
-"""Casts of casts: before and after, casts that stay, equal numbers in files too."""
+"""Protection of consecutive casts from the optimizer of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def chain(source: str, between: str, target: str) -> Program:
     return straight(b, (x,), y=b.op("Cast", once, to=element_type(target)))
 
 
-def test_before_and_after() -> None:
+def test_consecutive_casts_are_protected() -> None:
     assert text(keep_double_casts(chain("float64", "int64", "int32")))[1:-1] == [
         "  %Cast: int64[n] = Cast(%x, to=7)",
         "  %Cast_2:Max: int64[n] = Max(%Cast)",
@@ -50,7 +50,7 @@ def test_before_and_after() -> None:
     ],
     ids=" to ".join,
 )
-def test_other_casts_stay(dtypes: tuple[str, str, str]) -> None:
+def test_other_casts_are_unchanged(dtypes: tuple[str, str, str]) -> None:
     program = chain(*dtypes)
     assert keep_double_casts(program) is program
 
@@ -72,9 +72,9 @@ def between_casts(*middle: str) -> Program:
     [("Identity",), ("Slice",), ("Expand",), ("Add",), ("Mul",), ("Identity", "Slice", "Identity")],
     ids=" ".join,
 )
-def test_operations_that_change_nothing_do_not_join_casts(middle: tuple[str, ...]) -> None:
+def test_operations_without_effect_between_casts(middle: tuple[str, ...]) -> None:
     program, x = between_casts(*middle), numbers("float64")
-    actual = computed(keep_double_casts(program), x)
+    actual = run_program(keep_double_casts(program), x)
     with np.errstate(all="ignore"):
         assert actual.tobytes() == x.astype(np.int64).astype(np.int32).tobytes()
         same_bits(keep_double_casts, program, x=x)
@@ -88,7 +88,7 @@ BACK = [
 
 
 @pytest.mark.parametrize("middle", [None, "Identity", "Slice"], ids=str)
-def test_a_cast_back_is_its_source(middle: str | None) -> None:
+def test_a_cast_back_is_removed(middle: str | None) -> None:
     for source, between in BACK:
         b = Builder()
         x = b.new(source, ("n",), "x")
@@ -107,15 +107,15 @@ def test_a_cast_back_is_its_source(middle: str | None) -> None:
             same_bits(keep_double_casts, program, x=numbers(source))
 
 
-def test_numbers_are_the_same_in_onnx_runtime() -> None:
+def test_onnx_runtime_computes_the_same_numbers() -> None:
     def cast(array: np.ndarray, dtype: str) -> np.ndarray:
         b = Builder()
         x = b.new(str(array.dtype), ("n",), "x")
-        return computed(straight(b, (x,), y=b.op("Cast", x, to=element_type(dtype))), array)
+        return run_program(straight(b, (x,), y=b.op("Cast", x, to=element_type(dtype))), array)
 
     for source, between, target in CHAINS:
         program, x = chain(source, between, target), numbers(source)
-        actual = computed(keep_double_casts(program), x)
+        actual = run_program(keep_double_casts(program), x)
         assert actual.tobytes() == cast(cast(x, between), target).tobytes(), (
             source,
             between,
@@ -136,7 +136,7 @@ def numbers(dtype: str) -> np.ndarray:
         return np.concatenate([hard(dtype), some.astype(dtype)])
 
 
-def computed(program: Program, x: np.ndarray) -> np.ndarray:
+def run_program(program: Program, x: np.ndarray) -> np.ndarray:
     session = inference_session(to_onnx(program).SerializeToString(), None)
     (array,) = session.run(None, {"x": x})
     return np.asarray(array)

@@ -18,7 +18,7 @@ from tests.ops.op_running import in_a_loop, legal_run, only_op, program_of, run
 X = np.array([0.5, -0.25])
 
 
-def test_golden():
+def test_an_operation_without_a_kernel_is_decomposed():
     program = program_of("Cosh", [X], shapes=[("n",)])
     assert print_program(prepare(program, LEGAL)).splitlines() == [
         "program(%x0: float64[n])",
@@ -37,7 +37,7 @@ def test_golden():
     ]
 
 
-def test_golden_of_a_small_dtype():
+def test_an_operation_of_a_small_dtype_is_promoted():
     x = np.array([300, -300], np.int16)
     program = program_of("Max", [x, x])
     assert print_program(prepare(program, LEGAL)).splitlines() == [
@@ -51,7 +51,7 @@ def test_golden_of_a_small_dtype():
 
 
 @pytest.mark.parametrize("op_type", ["Exp", "Tanh", "Softmax", "Relu"])
-def test_operations_with_kernels_stay_the_same_object(op_type):
+def test_a_program_with_kernels_is_returned_unchanged(op_type):
     program = program_of(op_type, [X])
     assert prepare(program, LEGAL) is program
     inside = in_a_loop(op_type, X)
@@ -64,7 +64,7 @@ def test_the_passes_are_idempotent():
 
 
 @pytest.mark.parametrize("op_type", ["Tan", "Erf", "Selu", "Softplus", "Hardmax", "Shrink"])
-def test_bodies_are_legal_and_sound(op_type):
+def test_bodies_are_legalized(op_type):
     legal = prepare(in_a_loop(op_type, X), LEGAL)
     assert check(legal) == ()
     assert all(has_kernel(op) for op in walk(legal.ops) if isinstance(op, Op))

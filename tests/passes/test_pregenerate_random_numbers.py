@@ -1,4 +1,4 @@
-"""Values that depend only on the iteration number are computed for many iterations at once."""
+"""Pregeneration of random numbers: values of the iteration number alone are computed for many iterations."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ def test_results_are_bit_identical(step: str) -> None:
             feeds[value.name] = np.zeros(shape, value.dtype)
     for most in (0, 1, 7):
         feeds[segment.max_iterations.name] = np.array(most)
-        for engine in (interpret, by_runtime):
+        for engine in (interpret, run_on_onnx_runtime):
             expected, actual = engine(segment.program, feeds), engine(rewritten, feeds)
             for name, array in expected.items():
                 assert actual[name].tobytes() == array.tobytes(), name
 
 
-def by_runtime(program: Program, feeds: dict[str, Any]) -> dict[str, Any]:
+def run_on_onnx_runtime(program: Program, feeds: dict[str, Any]) -> dict[str, Any]:
     names = [output.name for output in program.outputs]
     return dict(zip(names, session_of(program).run(names, feeds), strict=True))
 
 
-def test_a_few_operations_stay() -> None:
+def test_a_counter_read_by_few_operations_stays_in_the_loop() -> None:
     """Use a counter of each member that few operations read."""
     source = loop_model(
         {"cond": True, "v_initial": "(0, 0.0)"},

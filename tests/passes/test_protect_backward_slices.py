@@ -1,4 +1,4 @@
-"""Ends of backward slices: before and after, slices that stay, and the same numbers."""
+"""Replacement of the ends of backward slices that ONNX Runtime would misread."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sliced(end: int | None, step: int | None, *, dtype: str = "int64") -> Progra
     return straight(b, tuple(inputs), y=part)
 
 
-def test_before_and_after() -> None:
+def test_the_end_of_a_backward_slice_is_replaced() -> None:
     assert text(protect_backward_slices(sliced(None, -1)))[-3:-1] == [
         "  %Slice:Min: int64[1] = Min(%end, %const_3)",
         "  %Slice: float64[d] = Slice(%x, %const, %Slice:Min, %const_2, %const)",
@@ -52,14 +52,14 @@ def test_a_constant_special_end_is_replaced(end: int) -> None:
 @pytest.mark.parametrize(
     ("end", "step"), [(None, 2), (2**63 - 1, 1), (2, -1), (-(2**63), -1), (5, None)]
 )
-def test_other_slices_stay(end: int | None, step: int | None) -> None:
+def test_other_slices_are_unchanged(end: int | None, step: int | None) -> None:
     program = sliced(end, step)
     assert protect_backward_slices(program) is program
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32"])
 @pytest.mark.parametrize("step", [2, -2])
-def test_steps_that_are_computed(dtype: str, step: int) -> None:
+def test_computed_steps(dtype: str, step: int) -> None:
     program = sliced(None, None, dtype=dtype)
     for end in (-9, 0, 2, 9):
         arrays = {"end": np.array([end], dtype), "step": np.array([step], dtype)}

@@ -1,4 +1,4 @@
-"""A Clip that reads a Relu: before and after, what stays, and programs that ONNX Runtime loads."""
+"""Protection of a `Clip` that reads a `Relu` from a faulty fusion in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def clipped(dtype: str = "float64", *, between: str = "", has_bound: bool = True
     return straight(b, (x,), y=b.op("Clip", read, low if has_bound else None, high))
 
 
-def test_before_and_after() -> None:
+def test_a_clip_of_a_relu_is_protected() -> None:
     lines = text(protect_clips(clipped()))
     assert "  %Relu: float64[n] = Relu(%x)" in lines
     assert lines[-3:-1] == [
@@ -36,14 +36,14 @@ def test_before_and_after() -> None:
     same_bits(protect_clips, clipped(), x=X)
 
 
-def test_a_relu_is_seen_through_operations_without_effect() -> None:
+def test_a_relu_behind_operations_without_effect_is_protected() -> None:
     assert "Max(%Identity)" in "".join(text(protect_clips(clipped(between="Identity"))))
 
 
 @pytest.mark.parametrize(
     "program", [clipped("float32"), clipped(between="Neg"), clipped(has_bound=False)]
 )
-def test_programs_that_the_fusion_leaves_alone_or_knows_are_kept(program: Program) -> None:
+def test_programs_without_the_faulty_fusion_are_unchanged(program: Program) -> None:
     assert protect_clips(program) is program
 
 

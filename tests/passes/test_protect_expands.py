@@ -1,4 +1,4 @@
-"""Expansions to no elements: before and after, operations that stay, equal numbers in ONNX Runtime too."""
+"""Protection of expansions to empty arrays from errors of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.passes.legalize.protect_expands import protect_expands
 from tests.passes.sketch import same_bits, straight, text
 
 
-def spread(own: Shape, *extents: int, known: bool = True) -> Program:
+def expanded(own: Shape, *extents: int, known: bool = True) -> Program:
     """Expand elements to extents that are known, or to those of an input."""
     b = Builder()
     x = b.new("float64", own, "x")
@@ -23,7 +23,7 @@ def spread(own: Shape, *extents: int, known: bool = True) -> Program:
 
 
 def test_the_new_axis_is_squeezed() -> None:
-    program = spread((1, 3), 0, 3)
+    program = expanded((1, 3), 0, 3)
     assert text(protect_expands(program))[4:-2] == [
         "  %Expand_2: int64[3] = [1, 0, 3]",
         "  %Expand:Expand: float64[1, 0, 3] = Expand(%Neg, %Expand_2)",
@@ -43,24 +43,24 @@ def test_the_new_axis_is_squeezed() -> None:
         (("n",), (0,)),
     ],
 )
-def test_onnx_runtime_returns_no_elements_either(
+def test_onnx_runtime_returns_an_empty_array(
     own: tuple[int | str, ...], extents: tuple[int, ...]
 ) -> None:
-    program = spread(own, *extents)
+    program = expanded(own, *extents)
     x = np.ones([1 if isinstance(extent, str) else extent for extent in own])
     same_bits(protect_expands, program, x=x)
     session = inference_session(to_onnx(protect_expands(program)).SerializeToString(), None)
     assert session.run(None, {"x": x})[0].shape == np.broadcast_shapes(x.shape, extents)
 
 
-def test_extents_that_are_computed() -> None:
-    program = spread((1, 3), 5, 3, known=False)
+def test_computed_extents() -> None:
+    program = expanded((1, 3), 5, 3, known=False)
     for rows in (0, 1, 5):
         same_bits(protect_expands, program, x=np.ones((1, 3)), s=np.array([rows, 3]))
 
 
 @pytest.mark.parametrize(
-    "program", [spread((1, 3), 4, 3), spread((3,), 0, 3), spread((), 0), spread((0,), 1, 0)]
+    "program", [expanded((1, 3), 4, 3), expanded((3,), 0, 3), expanded((), 0), expanded((0,), 1, 0)]
 )
-def test_other_expands_stay(program: Program) -> None:
+def test_other_expands_are_unchanged(program: Program) -> None:
     assert protect_expands(program) is program

@@ -1,4 +1,4 @@
-"""Constants that are neutral only in float32: before and after, constants that stay, equal numbers in files too."""
+"""Protection of constants that are neutral only in float32 from the optimizer of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_constant(
     return straight(b, (x,), y=b.op("Neg", computed))
 
 
-def test_before_and_after() -> None:
+def test_a_constant_neutral_in_float32_is_protected() -> None:
     assert text(protect_identities(with_constant("Mul", 1 - 1e-8)))[3:-2] == [
         "  %const_2: float64[] = -0.99999999",
         "  %Mul:Mul: float64[n] = Mul(%Neg, %const_2)",
@@ -48,7 +48,7 @@ def test_before_and_after() -> None:
         ("Sub", 1e-300, True),
     ],
 )
-def test_other_operations_stay(op_type: str, number: float, first: bool) -> None:
+def test_other_operations_are_unchanged(op_type: str, number: float, first: bool) -> None:
     program = with_constant(op_type, number, first=first)
     assert protect_identities(program) is program
     assert protect_identities(with_constant(op_type, number, dtype="float32")).ops
@@ -56,7 +56,7 @@ def test_other_operations_stay(op_type: str, number: float, first: bool) -> None
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("op_type", ["Mul", "Div", "Add", "Sub"])
-def test_numbers_are_the_same_in_onnx_runtime(op_type: str, first: bool) -> None:
+def test_onnx_runtime_computes_the_same_numbers(op_type: str, first: bool) -> None:
     numbers = (1 - 1e-8, 1 + 1e-8, 1 - 2.0**-53) if op_type in ("Mul", "Div") else (1e-46, -1e-300)
     for number in numbers:
         program = with_constant(op_type, number, first=first)

@@ -1,4 +1,4 @@
-"""Computed shapes of a Reshape: before and after, what stays, and the errors that they keep."""
+"""Protection of computed `Reshape` shapes from the optimizer of ONNX Runtime, and the errors of shapes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reshaped(**attributes: int) -> Program:
     return straight(b, (x, n), y=b.op("Reshape", x, shape, **attributes))
 
 
-def test_before_and_after() -> None:
+def test_a_computed_shape_is_protected() -> None:
     assert text(protect_reshapes(reshaped()))[2:-1] == [
         "  %Concat: int64[2] = Concat(%const, %n, axis=0)",
         "  %Reshape:Max: int64[2] = Max(%Concat)",
@@ -33,7 +33,7 @@ def test_before_and_after() -> None:
     same_bits(protect_reshapes, reshaped(), x=np.arange(24.0).reshape(2, 3, 4), n=np.array([12]))
 
 
-def test_a_shape_is_seen_through_operations_without_effect() -> None:
+def test_a_shape_behind_operations_without_effect_is_protected() -> None:
     b = Builder()
     x, n = b.new("float64", ("a",), "x"), b.new("int64", (1,), "n")
     copy = b.op("Identity", b.op("Concat", ints(b, 2), n, axis=0))
@@ -41,7 +41,7 @@ def test_a_shape_is_seen_through_operations_without_effect() -> None:
     assert "Max(%Identity)" in "".join(text(protect_reshapes(program)))
 
 
-def test_a_reshape_with_allowzero_stays() -> None:
+def test_a_reshape_with_allowzero_is_unchanged() -> None:
     program = reshaped(allowzero=1)
     assert protect_reshapes(program) is program
 
@@ -64,7 +64,7 @@ def model(value: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("value", ["(2, n)", "(n, 2)", "(n,)", "(n, len(x) // 2, 1)"])
 @pytest.mark.parametrize("n", [5, 0, 7])
-def test_an_extent_that_does_not_fit_is_an_error(value: str, n: int) -> None:
+def test_an_incompatible_extent_is_an_error(value: str, n: int) -> None:
     compiled = mdf_loop.compile(model(f"numpy.reshape(x, {value})"))
     with pytest.raises(RunError, match=r"an array of shape \[6\] cannot become one of shape"):
         compiled.run({"x": np.arange(6.0), "n": n})
@@ -74,7 +74,7 @@ def test_an_extent_that_does_not_fit_is_an_error(value: str, n: int) -> None:
     ("value", "n", "shape"),
     [("(2, n)", 3, (2, 3)), ("(n, 3, 1)", -1, (2, 3, 1)), ("(n,)", 6, (6,))],
 )
-def test_an_extent_that_fits(value: str, n: int, shape: tuple[int, ...]) -> None:
+def test_a_compatible_extent(value: str, n: int, shape: tuple[int, ...]) -> None:
     x = np.arange(6.0)
     y = mdf_loop.compile(model(f"numpy.reshape(x, {value})")).run({"x": x, "n": n})["y"]
     np.testing.assert_array_equal(y, x.reshape(shape))

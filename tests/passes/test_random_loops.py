@@ -1,5 +1,7 @@
-"""Random loops through every engine: Python itself, the interpreter, every back end, with and
-without passes. Expressions are generated as text, so Python's own evaluation is the judge."""
+"""Random loops in the interpreter and in every back end, with and without passes, compared with Python.
+
+The expressions are generated as text, which Python evaluates for the expected results.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from tests.strategies.loops import by_python, graph, loops
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 
-def agree(left: np.ndarray, right: np.ndarray) -> None:
+def assert_equal_numbers(left: np.ndarray, right: np.ndarray) -> None:
     if right.size == 0:
         assert left.size == 0
         return
@@ -39,7 +41,7 @@ def test_all_engines_agree(loop: dict[str, object]) -> None:
     program = read(document)
     plain = interpret(program, arrays)
     for left, right in zip(plain.values(), expected, strict=True):
-        agree(left, right)
+        assert_equal_numbers(left, right)
     optimised = prepare(report_loops(program), SIMPLIFY)
     after = interpret(optimised, arrays)
     for name, array in plain.items():
@@ -48,14 +50,14 @@ def test_all_engines_agree(loop: dict[str, object]) -> None:
     for load, order in (*ready, (Session, LEGAL)):
         outputs = load(prepare(report_loops(program), order), STANDARD).run(arrays)
         for name, array in plain.items():
-            agree(outputs[name], array)
+            assert_equal_numbers(outputs[name], array)
             assert outputs[name].dtype == array.dtype
 
 
 @settings(max_examples=times(6, 600), suppress_health_check=[HealthCheck.too_slow])
 @given(loops())
 @pytest.mark.parametrize("apply", SIMPLIFY, ids=lambda p: p.__name__)
-def test_each_pass_keeps_results_and_rests(apply, loop) -> None:
+def test_each_pass_keeps_results_and_is_idempotent(apply, loop) -> None:
     document = open_document(graph(loop))
     program = read(document)
     once = apply(program)

@@ -74,7 +74,7 @@ def all_ops(ops):
             yield operation
 
 
-def test_golden():
+def test_a_rule_replaces_operations():
     b = ModelBuilder()
     x = b.new("float64", ("n",), "x")
     with b.at("$.y", "y"):
@@ -93,23 +93,23 @@ def test_golden():
     ]
 
 
-def test_the_same_object_if_nothing_changes():
+def test_an_unchanged_program_is_the_same_object():
     program = nested("Tan")
     assert rewrite(program, keep) is program
 
 
-def test_untouched_operations_stay_the_same_objects():
+def test_unchanged_operations_are_the_same_objects():
     program = nested("Tan")
     after = rewrite(program, tan_by_sin_and_cos)
     assert only(program, "Add") == only(after, "Add")
 
 
-def test_new_operations_know_where_they_come_from():
+def test_new_operations_keep_the_source_location():
     after = rewrite(nested("Tan"), tan_by_sin_and_cos)
     assert [op.where for op in only(after, "Sin")] == ["$.inner"]
 
 
-def test_at_any_depth_names_stay_and_numbers_too():
+def test_rewriting_nested_bodies_keeps_names_and_results():
     program = nested("Tan")
     after = rewrite(program, tan_by_sin_and_cos)
     assert not only(after, "Tan")
@@ -127,7 +127,7 @@ def run_x0(program, x):
     return session_of(program).run(None, {"x0": x})
 
 
-def test_an_existing_value_replaces_the_result():
+def test_a_rule_may_return_an_existing_value():
     program = nested("Identity")
     after = rewrite(program, without_identity)
     assert not only(after, "Identity")
@@ -147,7 +147,7 @@ def test_an_output_may_become_an_input():
     assert after.outputs == (Output("y", x),)
 
 
-def test_constants_of_a_rule_come_before_the_loop_and_are_one():
+def test_constants_of_a_rule_are_shared_and_hoisted():
     after = rewrite(nested("Neg"), negative_as_product)
     constants = [o for o in after.ops if isinstance(o, Constant) and o.array == -1.0]
     assert len(constants) == 1
@@ -155,7 +155,7 @@ def test_constants_of_a_rule_come_before_the_loop_and_are_one():
     assert after.ops.index(constants[0]) < len(after.ops) - 1
 
 
-def test_existing_constants_are_reused_and_known():
+def test_existing_constants_are_reused():
     b = ModelBuilder()
     x = b.new("float64", ("n",), "x0")
     minus = b.constant(np.array(-1.0))
@@ -172,7 +172,7 @@ def test_existing_constants_are_reused_and_known():
     assert arrays == [None, np.array(-1.0), None]
 
 
-def test_new_names_are_free():
+def test_new_names_are_unique():
     after = rewrite(nested("Tan"), tan_by_sin_and_cos)
     names = [v.name for op in all_ops(after.ops) for v in op.outputs]
     assert len(set(names)) == len(names)
@@ -194,7 +194,7 @@ def test_repeated_and_unused_outputs():
     assert [g.tolist() for g in got] == [[0.0], [0.0]]
 
 
-def test_errors_of_a_rule_tell_the_place():
+def test_errors_of_a_rule_state_the_place():
     def rule(b, op):
         raise UnsupportedError("cannot")
 
@@ -202,7 +202,7 @@ def test_errors_of_a_rule_tell_the_place():
         rewrite(nested("Tan"), rule)
 
 
-def test_substitute_keeps_the_object_without_a_hit():
+def test_substitute_without_a_match_keeps_the_object():
     program = nested("Tan")
     other = ModelBuilder().new("float64", ())
     inner = program.ops[-1]
@@ -249,7 +249,7 @@ def test_a_leaf_may_become_an_outer_value_or_a_constant() -> None:
     )
 
 
-def test_a_choice_that_keeps_its_branches_is_kept() -> None:
+def test_a_choice_with_unchanged_branches_is_the_same_object() -> None:
     before = choosing("Neg")
     assert rewrite(before, keep) is before
     assert rewrite(before, tan_by_sin_and_cos) is before

@@ -1,4 +1,4 @@
-"""Members of a loop run past their termination, and get the values that they had when they stopped."""
+"""Loops that run all members to the end and select for each member the values of its last iteration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def model(
     return loop_model(arguments, body, carried="x y", go=go, **others)
 
 
-def drawn(source: Any) -> tuple[Program, LoopSegment]:
+def loop_of_trials(source: Any) -> tuple[Program, LoopSegment]:
     """Return the loop of trials as a program of some iterations, with pregenerated random numbers."""
     program = read(open_document(source), options=Options())
     segments = split_into_segments(prepare(program, ONNXRUNTIME, evaluation({"random_keys"})))
@@ -67,7 +67,7 @@ AFTER = """\
 
 
 def test_the_loop_has_no_condition_and_last_values_are_selected_after_it() -> None:
-    before, segment = drawn(model(more="y * 0.5"))
+    before, segment = loop_of_trials(model(more="y * 0.5"))
     assert "while %condition_before for each batch" in str(before)
     rewritten = run_past_termination(before, segment.max_iterations)
     assert not check(rewritten)
@@ -88,7 +88,7 @@ SUMS = """\
 
 
 def test_a_loop_that_only_adds_becomes_prefix_sums() -> None:
-    before, segment = drawn(model())
+    before, segment = loop_of_trials(model())
     rewritten = run_past_termination(before, segment.max_iterations)
     assert not check(rewritten)
     assert not any(isinstance(op, Loop) for op in rewritten.ops)
@@ -100,8 +100,8 @@ def test_a_loop_that_only_adds_becomes_prefix_sums() -> None:
     [{"leak": "* 0.5"}, {"more": "y + x"}, {"more": "y + y"}, {"more": "y - 1.0"}],
     ids=["it is scaled", "it adds what is carried", "it doubles", "it takes away"],
 )
-def test_other_bodies_stay_a_loop(changed: dict[str, Any]) -> None:
-    before, segment = drawn(model(**changed))
+def test_other_bodies_remain_a_loop(changed: dict[str, Any]) -> None:
+    before, segment = loop_of_trials(model(**changed))
     assert loop_of(run_past_termination(before, segment.max_iterations)).condition is None
 
 
@@ -113,12 +113,12 @@ def test_other_bodies_stay_a_loop(changed: dict[str, Any]) -> None:
     ],
     ids=["it may fail", "it records"],
 )
-def test_other_loops_stay(changed: dict[str, Any]) -> None:
-    before, segment = drawn(model(**changed))
+def test_other_loops_are_unchanged(changed: dict[str, Any]) -> None:
+    before, segment = loop_of_trials(model(**changed))
     assert run_past_termination(before, segment.max_iterations) is before
 
 
-def test_loops_with_a_large_state_stay() -> None:
+def test_loops_with_a_large_state_are_unchanged() -> None:
     source = loop_model(
         {"cond": True, "v_initial": "start"},
         {"x_next": "x + numpy.random.normal(0.0, 0.5)"},
@@ -126,7 +126,7 @@ def test_loops_with_a_large_state_stay() -> None:
         carried="x",
         go="abs(x[0]) < 1.0",
     )
-    before, segment = drawn(source)
+    before, segment = loop_of_trials(source)
     assert loop_of(before).scanned
     assert run_past_termination(before, segment.max_iterations) is before
 
@@ -157,8 +157,8 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_numbers_are_the_same(name: str) -> None:
-    before, segment = drawn(MODELS[name])
+def test_results_are_bit_identical(name: str) -> None:
+    before, segment = loop_of_trials(MODELS[name])
     rewritten = run_past_termination(before, segment.max_iterations)
     assert rewritten is not before
     assert not check(rewritten)
@@ -175,12 +175,12 @@ def test_numbers_are_the_same(name: str) -> None:
     for most in (0, 1, 2, 40):
         feeds[segment.max_iterations.name] = np.array(most)
         expected = interpret(before, feeds)
-        for engine in (interpret, by_runtime):
+        for engine in (interpret, run_on_onnx_runtime):
             actual = engine(rewritten, feeds)
             for output, array in expected.items():
                 assert actual[output].tobytes() == array.tobytes(), (output, most)
 
 
-def by_runtime(program: Program, feeds: dict[str, Any]) -> dict[str, Any]:
+def run_on_onnx_runtime(program: Program, feeds: dict[str, Any]) -> dict[str, Any]:
     names = [output.name for output in program.outputs]
     return dict(zip(names, session_of(program).run(names, feeds), strict=True))

@@ -1,4 +1,4 @@
-"""Scans along other axes: before and after, scans that stay, equal numbers."""
+"""Transposition of scanned arrays, so that every scan reads the first axis."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def test_transposed_scans_are_native(axis: int, shape: tuple[int, ...], backward
         np.testing.assert_array_equal(actual[name], array, strict=True)
 
 
-def test_first_axes_stay() -> None:
+def test_scans_of_the_first_axis_are_unchanged() -> None:
     program = scanning(0, (4, 2))
     assert scan_axis_first(program) is program

@@ -38,7 +38,7 @@ def test_the_condition_may_be_the_only_element(values: list[bool]) -> None:
     same_bits(select_to_logic, program, a=np.array(values[:1]), c=np.array(values[1:]))
 
 
-def test_other_choices_stay() -> None:
+def test_other_selections_are_unchanged() -> None:
     b = Builder()
     a, c, x = b.new("bool", (4,), "a"), b.new("bool", (4,), "c"), b.new("float64", (4,), "x")
     outputs = {

@@ -1,4 +1,4 @@
-"""Sequences in sweeps and gradients: like any other value if their members are known, else refused."""
+"""Sequences in sweeps and gradients: supported if their members are known, else refused."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def compiled(nodes: str, more: str = "", result: str = "float[2] y") -> Any:
 
 
 @pytest.mark.parametrize(("nodes", "members", "gradient"), CASES.values(), ids=CASES)
-def test_members_are_swept_and_differentiated(
+def test_known_members_are_swept_and_differentiated(
     nodes: str, members: list[list[float]], gradient: list[float]
 ) -> None:
     model = compiled(nodes)

@@ -1,4 +1,4 @@
-"""Each pass: a golden before and after, and a program that it does not change. (Random programs compare the numbers.)"""
+"""Text of a program before and after each simplification, and programs that each pass leaves unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.pipeline import SIMPLIFY, prepare
 from tests.passes.sketch import Sketch, text
 
 
-def test_hoist_moves_loop_invariants() -> None:
+def test_loop_invariants_are_hoisted() -> None:
     s = Sketch()
     drive = s.body.op("Mul", s.a, s.a)
     leave = s.body.op("Add", s.x, drive)
@@ -39,14 +39,14 @@ def test_hoist_moves_loop_invariants() -> None:
     ]
 
 
-def test_hoist_leaves_operations_that_read_a_carried_value() -> None:
+def test_operations_that_read_a_carried_value_are_not_hoisted() -> None:
     s = Sketch()
     leave = s.body.op("Mul", s.x, s.x)
     program = s.program(y=s.loop(leave).carried[0].final)
     assert hoist_invariants(program) is program
 
 
-def test_hoist_leaves_operations_that_can_fail() -> None:
+def test_operations_that_can_fail_are_not_hoisted() -> None:
     s = Sketch()
     quotient = s.body.op("Div", s.n, s.n)  # a whole number divided by zero fails
     leave = s.body.op("Add", s.x, s.body.op("Cast", quotient, to=11))
@@ -95,7 +95,7 @@ def test_a_condition_that_is_always_true_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"trip_count": None, "bound": 5}, {}])
-def test_passing_the_condition_on_is_always_true(fields: dict[str, object]) -> None:
+def test_a_condition_passed_through_is_always_true(fields: dict[str, object]) -> None:
     s = Sketch()
     leave = s.body.op("Add", s.x, s.a)
     loop = s.loop(leave, condition=s.true, condition_out=s.go_in, **fields)
@@ -103,7 +103,7 @@ def test_passing_the_condition_on_is_always_true(fields: dict[str, object]) -> N
     assert " while " not in str(program)
 
 
-def test_a_condition_that_is_computed_stays() -> None:
+def test_a_computed_condition_is_kept() -> None:
     s = Sketch()
     leave = s.body.op("Add", s.x, s.a)
     zero = s.b.constant(np.array(0))
@@ -112,7 +112,7 @@ def test_a_condition_that_is_computed_stays() -> None:
     assert drop_true_conditions(program) is program
 
 
-def test_reports_are_the_count_and_a_condition_that_is_not_known() -> None:
+def test_a_loop_reports_its_count_and_an_unknown_condition() -> None:
     s = Sketch()
     leave = s.body.op("Add", s.x, s.a)
     for_loop = report_loops(s.program(y=s.loop(leave).carried[0].final))
@@ -123,7 +123,7 @@ def test_reports_are_the_count_and_a_condition_that_is_not_known() -> None:
     assert [output.name for output in both.outputs] == ["y", "A.f.iterations", "A.f.condition"]
 
 
-def test_report_leaves_a_program_without_loops_alone() -> None:
+def test_a_program_without_loops_has_no_report() -> None:
     s = Sketch()
     program = s.program(y=s.a)
     assert report_loops(program) is program

@@ -32,7 +32,7 @@ class _Case:
         ]
 
 
-def test_golden() -> None:
+def test_identities_are_removed() -> None:
     case = _Case()
     scaled = case.b.op("Mul", case.number(1.0), case.v)
     moved = case.b.op("Add", case.b.op("Exp", scaled), case.number(0.0))
@@ -63,7 +63,9 @@ def test_golden() -> None:
         ("Mul", np.ones(8), False),
     ],
 )
-def test_neutral_for_all_numbers(op_type: str, number: object, first: bool) -> None:
+def test_operations_with_a_neutral_constant_are_removed(
+    op_type: str, number: object, first: bool
+) -> None:
     case = _Case()
     operands = (case.number(number), case.v) if first else (case.v, case.number(number))
     assert case.ends_as(case.b.op(op_type, *operands)) == ["%v"]
@@ -81,7 +83,9 @@ def test_neutral_for_all_numbers(op_type: str, number: object, first: bool) -> N
         ("Mul", np.ones((2, 8)), False),  # another shape
     ],
 )
-def test_not_neutral(op_type: str, number: object, first: bool) -> None:
+def test_operations_with_other_constants_are_kept(
+    op_type: str, number: object, first: bool
+) -> None:
     case = _Case()
     operands = (case.number(number), case.v) if first else (case.v, case.number(number))
     assert case.ends_as(case.b.op(op_type, *operands)) == [f"%{op_type}"]
@@ -99,7 +103,7 @@ def test_not_neutral(op_type: str, number: object, first: bool) -> None:
         lambda c: c.b.op("Cast", c.b.op("Cast", c.b.op("Sign", c.v), to=9), to=11),
     ],
 )
-def test_zero_is_neutral_for_values_that_are_never_negative_zero(make) -> None:
+def test_adding_zero_is_removed_for_values_that_are_never_negative_zero(make) -> None:
     case = _Case()
     operand = make(case)
     zero = case.number(0.0)
@@ -110,14 +114,14 @@ def test_zero_is_neutral_for_values_that_are_never_negative_zero(make) -> None:
     )
 
 
-def test_zero_stays_for_values_that_can_be_negative_zero() -> None:
+def test_adding_zero_is_kept_for_values_that_can_be_negative_zero() -> None:
     case = _Case()
     difference = case.b.op("Sub", case.v, case.number(0.5))
     difference = case.b.op("Mul", difference, case.number(1e-300))
     assert case.ends_as(case.b.op("Add", difference, case.number(0.0))) == ["%Add"]
 
 
-def test_integers_have_one_zero() -> None:
+def test_adding_zero_to_integers_is_removed() -> None:
     case = _Case("int64")
     parts = [case.b.op(op, case.v, case.number(0)) for op in ("Add", "Sub")]
     parts += [case.b.op(op, case.v, case.number(1)) for op in ("Mul", "Div")]

@@ -1,4 +1,4 @@
-"""Choices compute only the side that is wanted, where that is expensive.
+"""Selections with expensive operands become branches, which compute only the selected operand.
 
 The operations here round alike everywhere, so numbers are equal bit for bit in all engines.
 """
@@ -45,7 +45,7 @@ class Segments:
         return straight(self.b, (self.go, self.x), **outputs)
 
 
-def test_golden() -> None:
+def test_an_expensive_operand_moves_into_a_branch() -> None:
     p = Segments()
     program = p.program(y=p.choose(p.expensive(p.expensive()), p.b.op("Neg", p.x)))
     assert text(sink_into_branches(program))[1:] == [
@@ -83,7 +83,7 @@ def test_dependent_selections_move_alone() -> None:
         everywhere(program, go=go, x=X)
 
 
-def test_a_selection_within_a_side() -> None:
+def test_a_selection_within_an_operand() -> None:
     p = Segments()
     other = p.b.op("Less", p.b.op("ReduceMax", p.x, keepdims=0), p.b.constant(np.array(1.0)))
     inner = p.choose(p.expensive(p.expensive()), p.x, other)
@@ -115,7 +115,7 @@ def test_loop_invariants_stay_outside_of_the_branch() -> None:
     assert [op.op_type for op in choice.then.ops] == ["Add", "Sqrt"]
 
 
-def test_a_loop_of_known_length_moves() -> None:
+def test_a_loop_of_known_length_moves_into_a_branch() -> None:
     b = ModelBuilder()
     go, x = b.new("bool", (), "go"), b.new("float64", (2,), "x")
     finals, _ = repeat(b, 50, [x], lambda b, i, enters: [b.op("Abs", enters[0])])
@@ -125,27 +125,27 @@ def test_a_loop_of_known_length_moves() -> None:
         everywhere(program, go=value, x=np.array([1.0, -2.0]))
 
 
-def stays(program: Program) -> bool:
+def is_unchanged(program: Program) -> bool:
     return sink_into_branches(program) is program
 
 
-def test_cheap_sides_stay() -> None:
+def test_cheap_operands_are_not_moved() -> None:
     p = Segments(3)
-    assert stays(p.program(y=p.choose(p.expensive(), p.b.op("Neg", p.x))))
+    assert is_unchanged(p.program(y=p.choose(p.expensive(), p.b.op("Neg", p.x))))
 
 
-def test_unknown_sizes_stay() -> None:
+def test_operands_of_unknown_size_are_not_moved() -> None:
     p = Segments("n")
-    assert stays(p.program(y=p.choose(p.expensive(), p.x)))
+    assert is_unchanged(p.program(y=p.choose(p.expensive(), p.x)))
 
 
-def test_operations_with_other_readers_stay() -> None:
+def test_operations_with_other_readers_are_not_moved() -> None:
     p = Segments()
     t = p.expensive()
-    assert stays(p.program(y=p.choose(t, p.x), t=t))
+    assert is_unchanged(p.program(y=p.choose(t, p.x), t=t))
     p = Segments()
     t = p.expensive()
-    assert stays(p.program(y=p.choose(t, p.x), z=p.b.op("Neg", t)))
+    assert is_unchanged(p.program(y=p.choose(t, p.x), z=p.b.op("Neg", t)))
     p = Segments()
     t = p.expensive()
     program = p.program(y=p.choose(t, p.b.op("Neg", t)))
@@ -154,21 +154,21 @@ def test_operations_with_other_readers_stay() -> None:
     assert [op.op_type for op in choice.otherwise.ops] == ["Neg"]
 
 
-def test_elementwise_selections_stay() -> None:
+def test_elementwise_selections_are_unchanged() -> None:
     p = Segments()
     mask = p.b.op("Less", p.x, p.b.constant(np.array(0.0)))
-    assert stays(p.program(y=p.choose(p.expensive(), p.x, mask)))
+    assert is_unchanged(p.program(y=p.choose(p.expensive(), p.x, mask)))
 
 
-def test_broadcasting_selections_stay() -> None:
+def test_broadcasting_selections_are_unchanged() -> None:
     p = Segments()
-    assert stays(p.program(y=p.choose(p.expensive(), p.b.constant(np.array(0.0)))))
+    assert is_unchanged(p.program(y=p.choose(p.expensive(), p.b.constant(np.array(0.0)))))
 
 
-def test_random_numbers_guards_and_failing_operations_stay() -> None:
+def test_random_numbers_guards_and_failing_operations_are_not_moved() -> None:
     p = Segments()
     drawn = p.b.op("RandomUniformLike", p.x)
-    assert stays(p.program(y=p.choose(drawn, p.x)))
+    assert is_unchanged(p.program(y=p.choose(drawn, p.x)))
     p = Segments()
     ok = p.b.op("Less", p.b.op("ReduceMax", p.x, keepdims=0), p.b.constant(np.array(9.0)))
     program = p.program(y=p.choose(p.expensive(guard_value(p.b, p.x, ok, "too large")), p.x))
@@ -178,10 +178,10 @@ def test_random_numbers_guards_and_failing_operations_stay() -> None:
     index = p.b.new("int64", (N,), "index")
     element = p.b.op("Gather", p.x, index, axis=0)
     program = straight(p.b, (p.go, p.x, index), y=p.choose(element, p.x))
-    assert stays(program)
+    assert is_unchanged(program)
 
 
-def test_endless_loops_stay() -> None:
+def test_endless_loops_are_not_moved() -> None:
     b = ModelBuilder()
     go, x = b.new("bool", (), "go"), b.new("float64", (N,), "x")
     finals, _ = repeat(b, 50, [x], lambda b, i, enters: [b.op("Sqrt", enters[0])])
@@ -192,7 +192,7 @@ def test_endless_loops_stay() -> None:
     b.ops[:] = [
         replace(op, trip_count=None, bound=9) if isinstance(op, Loop) else op for op in b.ops
     ]
-    assert stays(straight(b, (go, x), y=b.op("Where", go, finals[0], x)))
+    assert is_unchanged(straight(b, (go, x), y=b.op("Where", go, finals[0], x)))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_endless_loops_stay() -> None:
         ("Tanh", [("n", 1000)], 3.2),
     ],
 )
-def test_costs(op_type: str, shapes: list[tuple[int | str, ...]], least: float) -> None:
+def test_estimated_costs(op_type: str, shapes: list[tuple[int | str, ...]], least: float) -> None:
     b = ModelBuilder()
     b.op(op_type, *(b.new("float64", shape, "x") for shape in shapes))
     assert estimate_cost(b, b.ops) == pytest.approx(least, rel=0.02)

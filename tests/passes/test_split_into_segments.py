@@ -1,4 +1,4 @@
-"""Programs are cut at their outermost loops; other loops stay whole."""
+"""Programs are split into segments at their outermost loops; inner loops are not split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.run.segment_running import by_chance, cut, opened, ready, run, same, 
 # --- what the segments are --------------------------------------------------------------------------
 
 
-def test_golden() -> None:
+def test_a_program_is_split_at_its_loop() -> None:
     s = Sketch()
     step = s.body.op("Mul", s.a, s.body.op("Cast", s.i, to=11))
     loop = s.loop(s.body.op("Add", s.x, step), s.x)
@@ -72,12 +72,12 @@ def test_the_condition_is_an_input_and_an_output() -> None:
     assert [output.name for output in segment.program.outputs][-2:] == ["count", "last_condition"]
 
 
-def test_a_program_without_loops_is_not_cut() -> None:
+def test_a_program_without_loops_is_not_split() -> None:
     s = Sketch()
     assert split_into_segments(s.program(y=s.b.op("Neg", s.a))) is None
 
 
-def test_a_loop_that_only_counts_stays_whole() -> None:
+def test_a_loop_that_only_counts_is_not_split() -> None:
     program, arrays = opened(loop_model({"M": 3}, {"y": "1.5 * i"}, recorded="y"))
     (loop,) = loops(program)
     s = Sketch()
@@ -114,7 +114,7 @@ nodes:
 """
 
 
-def test_a_loop_that_carries_a_sequence_stays_whole() -> None:
+def test_a_loop_that_carries_a_sequence_is_not_split() -> None:
     program, _ = opened(SEQUENCE)
     assert loops(program)
     assert split_into_segments(program) is None
@@ -135,7 +135,7 @@ CROSSING = """
 """
 
 
-def test_a_loop_is_cut_if_no_sequence_crosses_it() -> None:
+def test_a_loop_is_split_if_no_sequence_crosses_it() -> None:
     source = SEQUENCE.replace("    parameters:", AGAIN + "    parameters:")
     source = source.replace("z: {", "a: {value: again}, z: {")
     program, arrays = opened(source)

@@ -1,4 +1,4 @@
-"""The forms of a random model: standard, native, chosen by the package, interpreted, a file in plain ONNX Runtime."""
+"""The forms of a random model: standard, native, automatic, interpreted, and a file in plain ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STANDARD, REQUIRED, AUTO = "off", "require", "auto"
 
 @dataclass
 class Form:
-    """A model that is compiled in one way; its first run is that of the case.
+    """A model compiled in one form, with the results of its first run.
 
     `has_arrays` is True if the native loop over time of that run computes arrays: its functions are the
     package's own, as those of members that are run together.
@@ -35,14 +35,14 @@ class Form:
     has_arrays: bool | None = None
 
     def run(self, **more: Any) -> Results:
-        """Run the model; words in `more` replace those of the case."""
+        """Run the model; arguments in `more` replace those of the case."""
         words = {**self.case.asked, "nan": "ignore", "progress": False, **more}
         if self.has_arrays is None:
             return self._first(words)
         return self.compiled.run(**words)
 
     def in_lanes(self, results: Results) -> bool:
-        """Return True if all of a run was computed by native loops with lanes or arrays."""
+        """Return True if native loops with lanes or arrays computed the whole run."""
         is_native = all(word == NATIVE for word in results.native.values())
         return is_native and (len(results.axes) > 1 or bool(self.has_arrays))
 
@@ -62,7 +62,7 @@ class Form:
 
 
 def form_of_model(model: RandomModel, native: str, **options: Any) -> Form:
-    """Return a model compiled in one way."""
+    """Compile a random model in one form."""
     case = Case(model.source, model.run, {**model.options, "native": native, **options})
     return Form(case, case.compiled())
 
@@ -79,11 +79,11 @@ class Forms:
 
     @cached_property
     def auto(self) -> Form:
-        """The form that the package chooses."""
+        """The automatically selected form."""
         return form_of_model(self.model, AUTO)
 
     def native(self, words: Mapping[str, Any]) -> Form:
-        """Return the form with native loops for a run with these words; all loops, if that is possible."""
+        """Return the form with native loops for these run arguments, or the automatic form if unsupported."""
         try:
             self.required.run(**words)
         except LoopError as error:
@@ -94,7 +94,7 @@ class Forms:
 
 
 def file_outputs(model: RandomModel, compiled: CompiledModel) -> Arrays:
-    """Return what plain ONNX Runtime computes of the exported run; rows of nodes that have not run are nan."""
+    """Return the outputs of the exported run in plain ONNX Runtime, with nan in rows of nodes that did not run."""
     run = {word: model.run[word] for word in ("steps", "dt")}
     file = compiled.to_onnx(model.run["inputs"], **run, origin=False)
     dtype = model.options.get("precision", "float64")

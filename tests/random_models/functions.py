@@ -7,17 +7,17 @@ from typing import Any
 from tests.random_models.nodes import Drawing, Names
 
 Drawn = tuple[dict[str, str], dict[str, Any]]
-"""The kinds of what a function gives by what stands behind its name, and the function."""
+"""Kinds of the outputs of a function by the suffix of the name, and the function."""
 
 
 def expression(d: Drawing, names: Names) -> Drawn:
-    """Return a function that an expression computes."""
+    """Return a random function with an expression as its value."""
     kind = d.kind()
     return {"": kind}, {"value": d.expression(kind, names)}
 
 
 def standard(d: Drawing, names: Names) -> Drawn:
-    """Return a standard function of MDF."""
+    """Return a call of a random standard function of MDF."""
     kind = d.kind(least="f")
     x = d.simple(kind, names)
     if not d.profile.rounds or d.chance(0.3):
@@ -35,7 +35,7 @@ def standard(d: Drawing, names: Names) -> Drawn:
 
 
 def of_onnx(d: Drawing, names: Names) -> Drawn:
-    """Return a function of ONNX."""
+    """Return a call of a random ONNX operator."""
     kind = d.kind(least="f")
     x = d.simple(kind, names)
     if kind[1] == "n" or not d.profile.rounds:
@@ -71,7 +71,7 @@ def _onnx(name: str, **args: Any) -> dict[str, Any]:
 
 
 def _captured(d: Drawing, names: Names) -> Names:
-    """Return some values of the node that a graph inside reads."""
+    """Return random values of the node that an inner graph reads."""
     values = sorted((name, kind) for name, kind in names.items() if name.isidentifier())
     return dict(d.rng.sample(values, min(3, len(values))))
 

@@ -1,4 +1,4 @@
-"""Random models over time: `random_model(seed)` is always the same model with the same run."""
+"""Random models over time: `random_model(seed)` returns the same model and run for equal seeds."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _edge(d: Drawing, nodes: list[Node]) -> dict[str, Any] | None:
 
 
 def _free_ports(d: Drawing, node: Node) -> None:
-    """Add ports that no edge leads to."""
+    """Add input ports without an edge."""
     for _ in range(d.rng.choice((0, 0, 1, 2))):
         kind = d.kind(least="f")
         name = f"i{len(node.input_ports)}"
@@ -118,7 +118,7 @@ def _free_ports(d: Drawing, node: Node) -> None:
 
 
 def _inputs(d: Drawing, nodes: list[Node], steps: int) -> dict[str, Any]:
-    """Return values of the ports that no edge leads to, constant ones or a row for each step."""
+    """Return values of the ports without an edge, constant or with a row for each step."""
     inputs: dict[str, Any] = {}
     for node in nodes:
         for name in node.free:
@@ -136,7 +136,7 @@ def _defaults(nodes: list[Node]) -> dict[str, Any]:
 
 
 def _schedule(d: Drawing, nodes: list[Node]) -> dict[str, Any]:
-    """Return conditions of some nodes."""
+    """Return random conditions of some nodes."""
     conditions = {}
     for node, other in zip(nodes[1:], nodes, strict=False):
         form = d.rng.random()
@@ -154,7 +154,7 @@ def _schedule(d: Drawing, nodes: list[Node]) -> dict[str, Any]:
 
 
 def _recorded(d: Drawing, nodes: list[Node]) -> list[str]:
-    """Return names of parameters and functions."""
+    """Return random names of parameters and functions to record."""
     names = [
         f"{node.id}.{name}"
         for node in nodes
@@ -167,7 +167,7 @@ def _recorded(d: Drawing, nodes: list[Node]) -> list[str]:
 def _sweep(
     d: Drawing, nodes: list[Node], rows: frozenset[str], steps: int
 ) -> dict[str, np.ndarray]:
-    """Return values of one or two parameters, initial values or inputs."""
+    """Return values to sweep of one or two parameters, initial values or inputs."""
     kinds = {f"{n.id}.{name}": kind for n in nodes for name, kind in n.settable.items()}
     kinds |= {f"{n.id}.{name}": n.input_kinds[name] for n in nodes for name in n.free}
     if not kinds:

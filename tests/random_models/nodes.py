@@ -22,12 +22,12 @@ from tests.random_models.patterns import (
 from tests.random_programs.expression_programs import Patterns, Writer
 
 MOST_OF_TABLES = 40
-"""Tables of more rows are not drawn."""
+"""Maximum number of rows of a random table."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Constructs that a random model has many of.
+    """Weights of the constructs in a random model.
 
     `length` is the length of lists and tables, `kinds` the kinds of values.
     """
@@ -40,7 +40,7 @@ class Profile:
 
 
 def random_profile(rng: random.Random) -> Profile:
-    """Return what a model is rich in."""
+    """Return random weights of the constructs in a model."""
     length = rng.choice((*range(1, 10), 2, 3, 4, 8, 16, 17, 33, 1000, 1000))
     form = rng.random()
     if form < 0.25:
@@ -54,7 +54,7 @@ def random_profile(rng: random.Random) -> Profile:
 
 
 def writer_of(rng: random.Random, profile: Profile) -> Writer:
-    """Return what writes the expressions of a model."""
+    """Return a random writer of expressions for a model."""
     exact, rounding = dict(EXACT), dict(ROUNDING)
     if "ft" in profile.kinds:
         exact = _joined(exact, FROM_TABLES)
@@ -70,12 +70,12 @@ def _joined(one: Patterns, other: Patterns) -> dict[str, tuple[str, ...]]:
 
 
 Names = dict[str, str]
-"""Kinds by name."""
+"""Kinds of values by name."""
 
 
 @dataclass
 class Node:
-    """A node while it is drawn: its ports, those that no edge leads to, its parameters, its names."""
+    """A node under construction: its ports, its ports without an edge, its parameters and its names."""
 
     id: str
     input_ports: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Node:
 
 
 class Drawing:
-    """A model while it is drawn; every choice comes from one seeded source."""
+    """A model under construction, with one seeded source for all random choices."""
 
     def __init__(self, rng: random.Random, profile: Profile) -> None:
         self.rng = rng
@@ -96,11 +96,11 @@ class Drawing:
         self.numbers = np.random.default_rng(rng.getrandbits(64))
 
     def chance(self, probability: float) -> bool:
-        """Return True so often."""
+        """Return True with the given probability."""
         return self.rng.random() < probability
 
     def kind(self, *, least: str = "") -> str:
-        """Return a kind of values, one that begins with `least`."""
+        """Return a random kind of values whose name begins with `least`."""
         return self.rng.choice([kind for kind in self.profile.kinds if kind.startswith(least)])
 
     def shape(self, kind: str) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ class Drawing:
         return {"n": (), "l": (n,), "t": (n, n)}[kind[1]]
 
     def array(self, kind: str, *front: int) -> np.ndarray:
-        """Return random numbers of a kind, with axes in front."""
+        """Return random numbers of a kind, with additional leading axes `front`."""
         shape = (*front, *self.shape(kind))
         if kind[0] == "b":
             return self.numbers.random(shape) < 0.5
@@ -118,7 +118,7 @@ class Drawing:
         return self.numbers.normal(0.0, self.rng.choice((0.5, 1.0, 2.0)), shape).round(3)
 
     def constant(self, kind: str) -> Any:
-        """Return random numbers as a document has them."""
+        """Return random numbers in the notation of a document."""
         return self.array(kind).tolist()
 
     def expression(self, kind: str, names: Names) -> str:

@@ -38,7 +38,7 @@ EXACT = {
     ),
     **{kind: ALL_EXACT[kind] for kind in ("in", "bn", "il", "bl")},
 }
-"""Patterns of which all forms have equal bits; sums and `dot` of lists are among them: they have one order."""
+"""Patterns with equal bits in all forms, including sums and `dot` of lists, which have one order."""
 
 FROM_TABLES = {
     "fn": ("numpy.sum({ft})", "numpy.mean({ft})", "{ft}[{in} % @, -1]", "numpy.std({ft})"),

@@ -1,4 +1,4 @@
-"""Random models over time: the same form has the same bits, and its forms agree."""
+"""Random models over time: each form is reproducible bit by bit, and all forms agree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.random_programs.verdicts import judge_programs
 from tests.soak import times
 
 PART = 10
-"""Models of one test, so that tests can run beside each other."""
+"""Number of models in one test, small enough to run the tests in parallel."""
 
 
 @pytest.mark.slow

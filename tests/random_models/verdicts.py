@@ -1,4 +1,4 @@
-"""The verdict on a random model: one form has the same bits, two forms agree, members agree with single runs."""
+"""The verdict on a random model: equal bits within one form, agreement of forms and of members with single runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.random_programs.forms import Failure, Outcome, outcome
 from tests.random_programs.verdicts import Tally
 
 Part = Callable[[list[int]], Mapping[str, Any]]
-"""Returns the words of a run of some members."""
+"""Function that returns the run arguments for some members of a sweep."""
 
 
 def verdict(model: RandomModel, tally: Tally, seed: int) -> list[str]:
-    """Run a model in all forms and ways, count the verdict and return what differs."""
+    """Run a model in all forms and ways, count the verdict and return descriptions of the differences."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             examination = _Examination(model, seed, Path(folder))
@@ -42,7 +42,7 @@ def verdict(model: RandomModel, tally: Tally, seed: int) -> list[str]:
 
 
 class _Examination:
-    """One model in its forms, each of which has run once."""
+    """A random model with its forms, each of which has run once."""
 
     def __init__(self, model: RandomModel, seed: int, folder: Path) -> None:
         self.model = model
@@ -52,7 +52,7 @@ class _Examination:
         self.counts: set[str] = set()
 
     def differences(self) -> Iterator[str]:
-        """Yield what differs."""
+        """Yield descriptions of all differences."""
         yield from self._one_run()
         if self.model.sweep:
             yield from self._members(
@@ -62,7 +62,7 @@ class _Examination:
             yield from self._members("trials", lambda trials: {"trials": trials}, 5)
 
     def _one_run(self) -> Iterator[str]:
-        """Yield what differs between forms of one run, and between ways to run one form."""
+        """Yield differences between the forms of one run, and between ways to run one form."""
         wholes = {}
         for word in ("standard", "native"):
             form = self._form(word, {})
@@ -84,7 +84,7 @@ class _Examination:
             yield f"file beside standard: {text}"
 
     def _chosen(self, native: Results) -> Iterator[str]:
-        """Yield what differs between the form that the package chooses and the native one."""
+        """Yield differences between the automatically selected form and the native form."""
         form = self.forms.auto
         ways = self._ways(form, {})
         results = form.run()
@@ -100,7 +100,7 @@ class _Examination:
         return {"sweep": sweep, "inputs": inputs}
 
     def _single(self, member: int) -> dict[str, Any]:
-        """Return the words of the run of one member of a sweep alone."""
+        """Return the run arguments for one member of a sweep alone."""
         values = {name: array[member] for name, array in self.model.sweep.items()}
         inputs = self.model.run["inputs"]
         return {
@@ -109,7 +109,7 @@ class _Examination:
         }
 
     def _members(self, word: str, part: Part, count: int) -> Iterator[str]:
-        """Yield what differs among members that are run together, in blocks and alone."""
+        """Yield differences among members that run together, in blocks and alone."""
         every = part(list(range(count)))
         outputs: dict[str, Outcome] = {}
         for name in ("standard", "native"):
@@ -139,13 +139,13 @@ class _Examination:
             yield f"{word}, native beside standard: {text}"
 
     def _form(self, name: str, more: Mapping[str, Any]) -> Form:
-        """Return a form that can run with these words."""
+        """Return a form that supports these run arguments."""
         return self.forms.standard if name == "standard" else self.forms.native(more)
 
     def _beside_alone(
         self, word: str, name: str, in_lanes: bool, results: Results
     ) -> Iterator[str]:
-        """Yield what differs between a random member, or the first trial, and the run of it alone."""
+        """Yield differences between a random member, or the first trial, and its single run."""
         member = 0 if word == "trials" else self.rng.randrange(results.axes[0].length)
         words = {} if word == "trials" else self._single(member)
         form = self._form(name, words)
@@ -173,7 +173,7 @@ class _Examination:
         return lambda actual, expected: self._far(actual, expected, more)
 
     def _far(self, actual: Outcome, expected: Outcome, more: Mapping[str, Any]) -> list[str]:
-        """Return what differs by more than two forms may; a model that amplifies is counted instead."""
+        """Return differences above the tolerance between two forms, or count a model that amplifies errors."""
         if self.model.is_exact:
             return differences(actual, expected)
         sizes = largest_of({"given": actual, "expected": expected})

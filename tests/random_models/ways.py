@@ -1,4 +1,4 @@
-"""Ways to run a model over time that must give the same bits: again, in chunks, cut, resumed, thinned, streamed."""
+"""Ways to run a model over time with equal bits: repeated, chunked, split, resumed, subsampled and streamed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.strategies.addresses import shifted
 
 
 def arrays_of(results: Results) -> dict[str, np.ndarray]:
-    """Return the outputs of a run and the state that it ends in."""
+    """Return the outputs and the final state of a run."""
     state = {f"state {name}": np.asarray(array) for name, array in (results.state or {}).items()}
     return {name: np.asarray(results[name][...]) for name in results} | state
 
 
 class Ways:
-    """Ways to run one case, whose inputs in `rows` have a row for each step."""
+    """Ways to run one case; the inputs named in `rows` have a row for each step."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Ways:
         self.folder = folder
 
     def whole(self) -> Results:
-        """Return the run in one."""
+        """Return the results of one uninterrupted run."""
         return unbroken(self.case, self.compiled)
 
     def differences(self, whole: Results) -> Iterator[str]:
-        """Yield what differs between the run in one and the same run in other ways."""
+        """Yield differences between the uninterrupted run and the same run in other ways."""
         expected = arrays_of(whole)
         ways: dict[str, Callable[[], Arrays]] = {
             "again": self.again,
@@ -68,32 +68,32 @@ class Ways:
             yield from (f"every {every}: {text}" for text in differences(rows, expected_rows))
 
     def again(self) -> Arrays:
-        """Return the same run, with inputs at other addresses."""
+        """Return the outputs of a repeated run with inputs at other memory addresses."""
         inputs = self.case.asked.get("inputs", {})
         copies = {n: shifted(np.asarray(a), self.rng.randrange(8)) for n, a in inputs.items()}
         return arrays_of(self.compiled.run(**{**self.case.asked, "inputs": copies}, progress=False))
 
     def in_chunks(self) -> Arrays:
-        """Return the run in chunks of random lengths."""
+        """Return the outputs of a run in chunks of random lengths."""
         return arrays_of(chunked(self.case, self.rng.getrandbits(32), self.compiled)[0])
 
     def resumed(self) -> Arrays:
-        """Return the run, stopped and resumed from checkpoints, each time compiled anew."""
+        """Return the outputs of a run that is stopped, recompiled and resumed from checkpoints."""
         file = self.folder / "run.checkpoint"
         return arrays_of(resumed(self.case, self.rng.getrandbits(32), file, 2)[0])
 
     def streamed(self) -> Arrays:
-        """Return the run with its rows in a store."""
+        """Return the outputs of a run that streams its rows to a store."""
         store = {"output": self.folder / "rows.zarr", "overwrite": True}
         case = replace(self.case, asked={**self.case.asked, **store})
         return arrays_of(chunked(case, self.rng.getrandbits(32), self.compiled)[0])
 
     def thinned(self, every: int) -> Arrays:
-        """Return the run with only some of its rows."""
+        """Return the outputs of a run that records every `every`-th row."""
         return arrays_of(self.compiled.run(**self.case.asked, every=every, progress=False))
 
     def cut(self) -> Arrays:
-        """Return the run as runs of a few steps, each of which goes on where the last has ended."""
+        """Return the outputs of consecutive short runs, each started from the state of the previous one."""
         steps = self.case.asked["steps"]
         count = min(steps - 1, self.rng.randint(1, 3))
         ends = sorted((*self.rng.sample(range(1, steps), count), steps))

@@ -1,4 +1,4 @@
-"""The definition of equal numbers: what two forms of a program, or of one operation, may differ by."""
+"""Tolerances of the comparison between two forms of a program or of one operation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.random_programs.forms import Failure, Outcome
 Numbers = NDArray[Any]
 
 SHARES = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-1, "bfloat16": 1e-1}
-"""By how much of the largest absolute value in a program a number may differ between two forms."""
+"""Tolerance between two forms relative to the largest absolute value in a program."""
 
 
 def differences(actual: Outcome, expected: Outcome, largest: float | None = None) -> list[str]:
-    """Return sentences about what differs between two outcomes; none if they agree.
+    """Return descriptions of the differences between two outcomes; none if they agree.
 
     Without `largest`, the largest absolute value in the program, bits must be equal.
     """
@@ -37,7 +37,7 @@ def differences(actual: Outcome, expected: Outcome, largest: float | None = None
 
 
 def array_differences(actual: Numbers, expected: Numbers, largest: float | None) -> Iterator[str]:
-    """Yield what differs between two arrays, as `differences` says it."""
+    """Yield descriptions of the differences between two arrays, in the wording of `differences`."""
     types = dtype_name(actual), dtype_name(expected)
     if types[0] != types[1] or actual.shape != expected.shape:
         yield f"{types[0]}{actual.shape}, not {types[1]}{expected.shape}"
@@ -84,7 +84,7 @@ def _shown(actual: Numbers, expected: Numbers, wrong: NDArray[np.bool_]) -> str:
 
 
 def close_by_ulps(actual: Numbers, expected: Numbers, ulps: float) -> bool:
-    """Return True if numbers differ by so many units in the last place at most."""
+    """Return True if numbers differ by at most `ulps` units in the last place."""
     with np.errstate(all="ignore"):
         unit = np.spacing(np.maximum(np.abs(actual), np.abs(expected)))
         return bool(

@@ -1,4 +1,4 @@
-"""How far rounding errors go in a program: the interpreter with each rounding operation off by what is allowed."""
+"""Amplification of rounding errors, measured by the interpreter with perturbed rounding operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ELEMENTARY = frozenset(
         *("Pow",),
     )
 )
-"""Functions of which two forms may differ by 4 units in the last place."""
+"""Functions whose forms may differ by 4 units in the last place."""
 
 KNOWN_ERRORS = {
     "Sin": (4.0, 4.0),
@@ -32,7 +32,7 @@ KNOWN_ERRORS = {
     "Sigmoid": (4.0, 1.0),
     "Tanh": (8.0, 0.0),
 }
-"""What the runtime's own functions may be off by: in units in the last place, and in `eps` of 1.
+"""Tolerance of the functions of ONNX Runtime in units in the last place, and in `eps` of 1.
 
 Near their zeros `Sin` and `Cos` are close to units of 1, not of the result, and so is `Sigmoid` of
 negative numbers: `tests/traps/test_function_traps.py`.
@@ -45,7 +45,7 @@ COMPOSED = frozenset(
         *("Gelu", "HardSwish", "ThresholdedRelu", "Shrink", "Reciprocal", "PRelu"),
     )
 )
-"""Functions that are made of others."""
+"""Functions that are composed of other functions."""
 
 LINEAR = frozenset(
     (
@@ -62,12 +62,12 @@ LINEAR = frozenset(
         *("ScatterND", "ScatterElements", "Einsum", "Gemm"),
     )
 )
-"""Sums of terms: of absolute values they give the sum of the absolute values of their terms."""
+"""Sums of terms, whose error bound is the same sum over the absolute values."""
 
 EXTREMES = frozenset(
     ("Max", "Min", "ReduceMax", "ReduceMin", "ReduceMaximum", "ReduceMinimum", *LINEAR)
 )
-"""Operations whose result may be 0.0 or -0.0 where their operands hold zeros of both signs, or no others."""
+"""Operations that may return 0.0 or -0.0 for operands with zeros of both signs."""
 
 TOTALS = frozenset(
     ("ReduceProd", "ReduceL2", "ReduceLogSumExp", "ReduceLogSum", "Softmax", "LogSoftmax")
@@ -94,11 +94,11 @@ def _evaluating(instead: Evaluate) -> Iterator[None]:
 
 
 Compute = Callable[[], Mapping[str, Any]]
-"""Computes the outputs of a program by the interpreter."""
+"""Function that computes the outputs of a program in the interpreter."""
 
 
 def traced(compute: Compute, arrays: Mapping[str, Any]) -> Trace:
-    """Compute a program by the interpreter and return what its operations were."""
+    """Run a program in the interpreter and return the trace of its operations."""
     trace = Trace(max([1e-300, *(largest_in(np.asarray(a)) for a in arrays.values())]))
 
     def remembering(op_type: str, operands: Any, attributes: Any, count: int) -> list[Any]:
@@ -117,7 +117,7 @@ def traced(compute: Compute, arrays: Mapping[str, Any]) -> Trace:
 def allowed_error(
     op_type: str, operands: Sequence[Any], attributes: Mapping[str, Any], result: NDArray[Any]
 ) -> NDArray[Any] | None:
-    """Return how far one operation of two forms may differ, or None if its bits are equal."""
+    """Return the tolerance of one operation between two forms, or None if its bits must be equal."""
     if dtype_name(result) not in SHARES:
         return None
     eps = float(np.finfo(result.dtype).eps)
@@ -143,7 +143,7 @@ def allowed_error(
 def _with_other_zeros(
     op_type: str, operands: Sequence[Any], result: Any, rng: np.random.Generator
 ) -> Any:
-    """Return the result with random signs of those zeros whose sign an operation leaves open.
+    """Return the result with random signs of the zeros whose sign is undefined.
 
     `maximum` and `minimum` of 0.0 and -0.0 may give either, as in numpy, and so may a sum of -0.0.
     """
@@ -158,7 +158,7 @@ def _with_other_zeros(
 
 
 def perturbed(compute: Compute, seed: int) -> Outcome:
-    """Compute a program by the interpreter, each rounding operation off by what is allowed.
+    """Run a program in the interpreter with a permitted perturbation of each rounding operation.
 
     Zeros whose sign is open have a random one.
     """
@@ -192,7 +192,7 @@ def perturbed(compute: Compute, seed: int) -> Outcome:
 
 
 def amplifies(compute: Compute, expected: Outcome, largest: float | None) -> bool:
-    """Return True if errors that are allowed become differences that are not.
+    """Return True if permitted rounding errors grow to differences beyond the tolerance.
 
     Without `largest` any other bit is a difference, with 0 any other number.
     """

@@ -1,4 +1,4 @@
-"""Random loops, choices and scans, in each other."""
+"""Random nested loops, choices and scans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Add = Callable[[Drawing, Scope], None]
 
 
 def fill(d: Drawing, s: Scope, count: int) -> None:
-    """Append so many random operations, or fewer if few are possible."""
+    """Append up to `count` random operations."""
     kinds, weights = list(TABLE), [d.profile.weights[kind.__name__] for kind in TABLE]
     left = count
     for _ in range(count * 8):
@@ -31,12 +31,12 @@ def fill(d: Drawing, s: Scope, count: int) -> None:
 
 
 def copied(d: Drawing, s: Scope, value: Known) -> Known:
-    """Return a copy of a value that may be an output of the scope's graph."""
+    """Return a copy of a value as a possible output of the graph."""
     return d.one(s, "Identity", [value], value.dtype, value.shape)
 
 
 def _result(d: Drawing, s: Scope, dtype: str, shape: Extents) -> Known | None:
-    """Return a value of the scope, else a visible one, of this dtype and shape."""
+    """Return a value of the dtype and shape, from the scope if possible, else an outer value."""
 
     def fits(v: Known) -> bool:
         return (v.dtype, v.shape) == (dtype, shape)
@@ -81,7 +81,7 @@ def choice(d: Drawing, s: Scope) -> None:
 
 
 def _leave(d: Drawing, body: Scope, initial: Known, enter: Known) -> Known:
-    """Return the next value of a carried one; its shape may be another one where that is allowed."""
+    """Return the next value of a carried value; its shape may differ where the loop permits."""
 
     def other(v: Known) -> bool:
         return v.dtype == initial.dtype and v.name != enter.name
@@ -99,7 +99,7 @@ def _leave(d: Drawing, body: Scope, initial: Known, enter: Known) -> Known:
 def loop_of(
     d: Drawing, s: Scope, trip: Known | None, test: Known | None, size: tuple[int, int, int]
 ) -> list[Known]:
-    """Append a Loop with carried values, recorded values and operations, as many as `size` says."""
+    """Append a Loop with carried values, recorded values and `size` operations."""
     n_carried, n_recorded, n_operations = size
     body = s.inner()
     iteration, going = Known(d.name(), "int64", ()), Known(d.name(), "bool", ())
@@ -130,7 +130,7 @@ def loop_of(
 
 
 def _unread(d: Drawing, body: Scope, least: int) -> list[Known]:
-    """Return values to record: mostly those that no operation reads, of fixed extents mostly."""
+    """Return values to record, mostly unread values of fixed extents."""
     read = {name for node in body.nodes for name in node.input}
     last = [v for v in body.own if v.name not in read and is_fixed(v.shape)]
     count = max(least, len(last)) if d.chance(0.7) else least
@@ -192,11 +192,11 @@ TABLE: dict[Add, float] = {
     inner_loop: 0.7,
     scan: 0.4,
 }
-"""Every kind of operation that programs draw, and how often."""
+"""Kinds of operations in random programs, with their weights."""
 
 
 def random_weights(rng: random.Random) -> dict[str, float]:
-    """Return weights by the name of a kind: some kinds are drawn often in a program, others never."""
+    """Return random weights by kind of operation; some kinds are frequent, others absent."""
     weights = {}
     for kind, weight in TABLE.items():
         form = rng.random()

@@ -1,4 +1,4 @@
-"""The state of a random ONNX model while it is drawn: scopes, visible values, nodes, dtypes and shapes."""
+"""Builder of a random ONNX model: scopes, visible values, nodes, dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdf_loop.ir.types import element_type
 from tests.random_programs.values import Extents, is_fixed, random_array
 
 MOST_ELEMENTS = 4000
-"""Values of more elements are not drawn."""
+"""Maximum number of elements of a random value."""
 
 
 class Known(NamedTuple):
@@ -28,12 +28,12 @@ class Known(NamedTuple):
 
 
 class NotPossibleError(Exception):
-    """No value in reach fits the operation that was to be added."""
+    """No visible value is a valid operand of the operation."""
 
 
 @dataclass
 class Scope:
-    """One graph while it is drawn: the values outside of it, its own values, its nodes."""
+    """A graph under construction: outer values, own values and nodes."""
 
     outer: list[Known] = field(default_factory=list)
     own: list[Known] = field(default_factory=list)
@@ -42,13 +42,13 @@ class Scope:
     in_loop: bool = False
 
     def inner(self, *, in_loop: bool = True) -> Scope:
-        """Return an empty scope inside of this one."""
+        """Return an empty scope nested in this scope."""
         return Scope(self.outer + self.own, depth=self.depth + 1, in_loop=in_loop or self.in_loop)
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The dtypes and shapes that a program is rich in, how deep it nests, which operations it draws."""
+    """Weights of the dtypes, shapes and operations of a program, and its maximum nesting depth."""
 
     dtypes: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -58,7 +58,7 @@ class Profile:
 
 
 class Drawing:
-    """A model while it is drawn; every choice comes from one seeded source."""
+    """A model under construction, with one seeded source for all random choices."""
 
     def __init__(self, rng: random.Random, profile: Profile) -> None:
         self.rng = rng
@@ -72,12 +72,12 @@ class Drawing:
     # --- names and values ----------------------------------------------------------------------
 
     def name(self) -> str:
-        """Return a name that no value has."""
+        """Return an unused name."""
         self._names += 1
         return f"v{self._names}"
 
     def extent(self) -> str:
-        """Return an extent that only a run knows."""
+        """Return a new symbolic extent, which is known only at run time."""
         self._extents += 1
         return f"d{self._extents}"
 
@@ -115,7 +115,7 @@ class Drawing:
         return self.node(scope, op_type, inputs, (dtype, shape), **attributes)[0]
 
     def constant(self, scope: Scope, array: ArrayLike, dtype: str = "int64") -> Known:
-        """Append a constant of numbers that are written here."""
+        """Append a constant with the numbers of an array."""
         tensor = numpy_helper.from_array(np.asarray(array, dtype))
         return self.one(scope, "Constant", [], dtype, tuple(tensor.dims), value=tensor)
 
@@ -134,11 +134,11 @@ class Drawing:
     # --- choices -------------------------------------------------------------------------------
 
     def chance(self, probability: float) -> bool:
-        """Return True so often."""
+        """Return True with the given probability."""
         return self.rng.random() < probability
 
     def maybe(self, scope: Scope, fits: Callable[[Known], bool]) -> Known | None:
-        """Return a visible value that fits, one of the scope's own and late ones first."""
+        """Return a visible value that passes a test, with preference for recent values of the scope, or None."""
         own = [value for value in scope.own if fits(value)]
         if own and self.chance(0.75):
             return own[-1 - int(len(own) * self.rng.random() ** 2)]
@@ -146,7 +146,7 @@ class Drawing:
         return self.rng.choice(visible) if visible else None
 
     def pick(self, scope: Scope, fits: Callable[[Known], bool] = lambda _: True) -> Known:
-        """Return a visible value that fits; raise NotPossibleError if there is none."""
+        """Return a visible value that passes a test; raise NotPossibleError if no value passes."""
         value = self.maybe(scope, fits)
         if value is None:
             raise NotPossibleError

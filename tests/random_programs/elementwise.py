@@ -1,4 +1,4 @@
-"""Random nodes that compute element by element: arithmetic, functions, comparisons, casts, choices of values."""
+"""Random elementwise nodes: arithmetic, functions, comparisons, casts and selections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPARISONS = ("Less", "Greater", "Equal", "LessOrEqual", "GreaterOrEqual")
 
 
 def pair(d: Drawing, s: Scope, *dtypes: str) -> tuple[Known, Known, Extents]:
-    """Return two values of one dtype that broadcast, often the same twice, and their joint shape."""
+    """Return two values of one dtype that broadcast, often one value twice, and their broadcast shape."""
     left = d.of(s, *dtypes)
     if d.chance(0.1):
         return left, left, left.shape
@@ -135,7 +135,7 @@ def logic(d: Drawing, s: Scope) -> None:
 
 
 def where(d: Drawing, s: Scope) -> None:
-    """Add a choice between the elements of two values; sometimes the test is one of them."""
+    """Add a `Where` of two values, sometimes with one of them as the condition."""
     test = d.of(s, "bool")
     if d.chance(0.05):
         d.one(s, "Where", [test, test, test], "bool", test.shape)
@@ -148,7 +148,7 @@ def where(d: Drawing, s: Scope) -> None:
 
 
 def cast(d: Drawing, s: Scope) -> None:
-    """Add a cast, sometimes there and back, sometimes by way of a float of 16 bits."""
+    """Add a cast, sometimes with a cast back, sometimes through float16."""
     x = d.pick(s)
     target = d.rng.choice(d.profile.dtypes)
     if x.dtype in FLOATS and d.chance(0.1):
@@ -163,7 +163,7 @@ def cast(d: Drawing, s: Scope) -> None:
 
 
 def clip(d: Drawing, s: Scope) -> None:
-    """Add limits to a value."""
+    """Add a `Clip` of a value."""
     x = d.of(s, *FLOATS, "int64", "int32", "uint64", "int8")
     low, high = (d.random_constant(s, x.dtype, ()) if d.chance(0.9) else None for _ in range(2))
     d.one(s, "Clip", [x, low, high], x.dtype, x.shape)

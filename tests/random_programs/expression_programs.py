@@ -1,4 +1,4 @@
-"""Random MDF loops of expressions: `expression_program(seed)` is always the same model and inputs.
+"""Random MDF loops of expressions: `expression_program(seed)` is equal for equal seeds.
 
 The placeholders of a pattern state dtype and shape. The first letter is the dtype: `f` is a float, `i` an
 integer and `b` a boolean. The second letter is the shape: `n` is a single number, `l` a list of the program's
@@ -95,7 +95,7 @@ EXACT = {
         ),
     ),
 }
-"""Patterns of which all forms must have equal bits."""
+"""Patterns with equal bits in all forms."""
 
 ROUNDING = {
     "fn": (
@@ -144,17 +144,17 @@ CAST = {
 
 _HOLE = re.compile(r"\{(\w\w)\}")
 _LENGTH = re.compile(r"@(?! )")
-"""The length of lists; with a space behind it is a product of matrices."""
+"""The length of lists, with a trailing space in a product of matrices."""
 
 _READS_ELEMENT = re.compile(r"% @\]|\[-1\]|\[0\]|max|min|ptp|take|mean|std|var|roll")
 
 
 Patterns = Mapping[str, tuple[str, ...]]
-"""Patterns by what they give."""
+"""Patterns by the kind of their value."""
 
 
 class Writer:
-    """Writes the expressions of one program."""
+    """Writer of the random expressions of one program."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class Writer:
         self.constants = constants
 
     def expression(self, kind: str, names: Mapping[str, str], depth: int) -> str:
-        """Return an expression of a kind that reads names of known kinds."""
+        """Return a random expression of a kind that reads names of known kinds."""
         known = [name for name, other in names.items() if other == kind]
         if depth == 0 or (known and self.rng.random() < 0.25):
             return self._leaf(kind, known)

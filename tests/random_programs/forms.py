@@ -25,7 +25,7 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 @dataclass(frozen=True)
 class Failure:
-    """A form that gave no numbers, and the reason."""
+    """A failed form, with the error message."""
 
     reason: str
 
@@ -50,7 +50,7 @@ class RefusedError(Exception):
 def all_forms(
     source: Any, inputs: Mapping[str, Any], *, shapes: str = "strict", checked: bool = False
 ) -> Forms:
-    """Compute a program in all four forms; `checked` lets native loops check each access.
+    """Run a program in all four forms; `checked` enables bounds checks in native loops.
 
     Raises:
         RefusedError: the program is refused before it runs.
@@ -77,7 +77,7 @@ def all_forms(
 
 
 def outcome(compute: Callable[[], Mapping[str, Any]]) -> Outcome:
-    """Return the arrays that a form computes, or why it has none."""
+    """Return the outputs of a form, or its failure."""
     try:
         return {name: np.asarray(array) for name, array in compute().items()}
     except Exception as error:  # noqa: BLE001 - the runtime raises classes of its own
@@ -96,7 +96,7 @@ def _native(
 
 
 def in_plain_runtime(file: onnx.ModelProto, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what ONNX Runtime computes of a file; inputs with a default need no array."""
+    """Return the outputs of a file in plain ONNX Runtime; inputs with a default need no array."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1

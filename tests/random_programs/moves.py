@@ -1,4 +1,4 @@
-"""Random nodes that move, choose, repeat and replace elements, by constant and by computed positions."""
+"""Random nodes that move, select, repeat and replace elements at constant and computed indices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _ints(d: Drawing, s: Scope, numbers: Sequence[int]) -> Known:
 
 
 def _axis(d: Drawing, x: Known) -> tuple[int, int]:
-    """Return an axis, and the same as an attribute says it, from the end sometimes."""
+    """Return a random axis, and the axis as an attribute, which may be negative."""
     axis = d.rng.randrange(len(x.shape))
     return axis, axis - len(x.shape) if d.chance(0.25) else axis
 
@@ -28,7 +28,7 @@ def _with(shape: Extents, axis: int, *extents: int | str) -> Extents:
 
 
 def _positions(d: Drawing, s: Scope, extent: int | str, fits: Extents | None = None) -> Known:
-    """Return positions along an axis, mostly computed and nearly always inside of it."""
+    """Return indices along an axis, mostly computed and nearly always in range."""
 
     def usable(v: Known) -> bool:
         return v.dtype in INTEGERS and (len(v.shape) < 2 if fits is None else v.shape == fits)
@@ -50,7 +50,7 @@ def _positions(d: Drawing, s: Scope, extent: int | str, fits: Extents | None = N
 
 
 def gather(d: Drawing, s: Scope) -> None:
-    """Add a gather of whole parts along an axis."""
+    """Add a gather of slices along an axis."""
     x = d.pick(s, lambda v: len(v.shape) > 0)
     axis, axis_attribute = _axis(d, x)
     if d.chance(0.08) and x.dtype in INTEGERS and len(x.shape) == 1 and x.shape[0]:
@@ -70,7 +70,7 @@ def gather(d: Drawing, s: Scope) -> None:
 
 
 def gather_elements(d: Drawing, s: Scope) -> None:
-    """Add a gather of single elements along an axis, sometimes of an array by itself."""
+    """Add a gather of elements along an axis, sometimes with one array as data and indices."""
     x = d.pick(s, lambda v: len(v.shape) > 0 and is_fixed(v.shape))
     axis, axis_attribute = _axis(d, x)
     positions = _positions(d, s, x.shape[axis], x.shape)
@@ -149,7 +149,7 @@ def _end(d: Drawing, s: Scope) -> Known:
 
 
 def window(d: Drawing, s: Scope) -> None:
-    """Add a slice of a known length that begins at a computed position."""
+    """Add a slice of constant length from a computed index."""
     x = d.pick(s, lambda v: len(v.shape) > 0)
     axis, axis_attribute = _axis(d, x)
     first = d.one(*(s, "Unsqueeze", [d.zero_or_more(s, 4), _ints(d, s, (0,))], "int64", (1,)))
@@ -181,7 +181,7 @@ def transpose(d: Drawing, s: Scope) -> None:
 
 
 def axes(d: Drawing, s: Scope) -> None:
-    """Add an axis, leave one out, or make one axis of all."""
+    """Add an insertion or a removal of an axis, or flatten the array."""
     x = d.pick(s)
     if d.chance(0.45) and len(x.shape) < 3:
         axis = d.rng.randrange(len(x.shape) + 1)
@@ -242,7 +242,7 @@ def lengths(d: Drawing, s: Scope) -> None:
 
 
 def pad(d: Drawing, s: Scope) -> None:
-    """Add elements before and after, or take some away."""
+    """Add a padding, or a negative padding that removes elements."""
     x = d.pick(s, lambda v: v.dtype in (*FLOATS, *INTEGERS) and len(v.shape) == 1)
     extent = x.shape[0]
     least = -1 if isinstance(extent, int) and extent > 3 else 0
@@ -253,7 +253,7 @@ def pad(d: Drawing, s: Scope) -> None:
 
 
 def others(d: Drawing, s: Scope) -> None:
-    """Add a triangle, the largest elements, or a code of ones."""
+    """Add a `Trilu`, a `TopK` or a `OneHot`."""
     form = d.rng.random()
     if form < 0.35:
         x = d.pick(s, lambda v: len(v.shape) == 2 and v.dtype in (*FLOATS, "int64", "bool"))

@@ -1,4 +1,4 @@
-"""Random ONNX models of loops: `onnx_program(seed)` is always the same model with the same inputs."""
+"""Random ONNX models of loops: `onnx_program(seed)` returns equal models and inputs for equal seeds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def onnx_program(seed: int) -> RandomProgram:
 
 
 def random_profile(rng: random.Random) -> Profile:
-    """Return what a program is rich in."""
+    """Return random weights of the constructs in a program."""
     weights = random_weights(rng)
     first, second = (rng.choice((*range(10), 1000 if rng.random() < 0.3 else 3)) for _ in range(2))
     shapes: tuple[tuple[int, ...], ...] = ((), (first,), (second,), (first, second), (1, second))

@@ -22,7 +22,7 @@ BLOCK = 20
 
 
 def main(description: str, kinds: Mapping[str, Draw], judge: Judge = verdict) -> int:
-    """Try the range that the command line names; the exit code says whether all agree."""
+    """Judge the seeds on the command line and return the exit code, 0 if all programs agree."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawTextHelpFormatter
     )

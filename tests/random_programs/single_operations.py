@@ -1,4 +1,4 @@
-"""One operation, as machine code and in ONNX Runtime, on the operands that the interpreter had."""
+"""Comparison of single operations in machine code and in ONNX Runtime, on operands of the interpreter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.random_programs.amplification import ELEMENTARY, KNOWN_ERRORS, Trace,
 
 
 def one_operation(op_type: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Program:
-    """Return a loop of one iteration that computes the operation of rows that it scans."""
+    """Return a loop of one iteration that applies the operation to scanned rows."""
     b = Builder()
     inside = b.body()
     rows = [b.new(dtype_name(a), (1, *a.shape), f"x{k}") for k, a in enumerate(operands)]
@@ -42,7 +42,7 @@ def _says_axes(op_type: str, position: int) -> bool:
 
 
 def operation_differences(trace: Trace, most: int = 6) -> list[str]:
-    """Return sentences about operations of a trace that two forms compute too differently."""
+    """Return descriptions of the operations in a trace whose forms differ beyond the tolerance."""
     backend = PROGRAM_BACKENDS["onnxruntime"]
     sentences = []
     for op_type, operands, attributes, results in _distinct(trace, most):

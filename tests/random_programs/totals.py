@@ -1,4 +1,4 @@
-"""Random nodes that combine many elements: sums, extremes, positions of extremes, products of matrices."""
+"""Random nodes that combine elements: reductions, `ArgMax`, cumulative sums and matrix products."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def product(d: Drawing, s: Scope) -> None:
 
 
 def normalized(d: Drawing, s: Scope) -> None:
-    """Add numbers that are divided by what they sum to."""
+    """Add a normalization of numbers by their sum."""
     if not d.profile.functions:
         return
     x = d.of(s, *FLOATS, least_rank=1)

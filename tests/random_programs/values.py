@@ -1,4 +1,4 @@
-"""Arrays of random numbers, hard ones among them, of every dtype that random programs compute with."""
+"""Random arrays of every dtype in random programs, with special numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mdf_loop.ir.types import numpy_dtype
 
 Extents = tuple[int | str, ...]
-"""A shape; a text is an extent that only a run knows."""
+"""A shape; a string is a symbolic extent, known only at run time."""
 
 FLOATS = ("float64", "float32")
 SIGNED = ("int64", "int32", "int16", "int8")
@@ -27,7 +27,7 @@ _HARD_FLOATS = (
 
 
 def random_array(rng: random.Random, dtype: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """Return an array of ordinary numbers, of small integers, or of hard numbers."""
+    """Return an array of ordinary numbers, small integers, or special numbers."""
     size = int(np.prod(shape))
     form = rng.random()
     numbers: list[float] | list[int]

@@ -1,4 +1,4 @@
-"""Try random programs one after the other: which agree, which differ, which amplify, which are refused."""
+"""Verdicts on random programs: the forms agree or differ, or the program amplifies errors or is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Draw = Callable[[int], Any]
 
 @dataclass
 class Tally:
-    """Counts of verdicts, and sentences about programs that differ."""
+    """Counts of verdicts, and descriptions of the programs whose forms differ."""
 
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     failures: list[str] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Tally:
 
 
 def verdict(program: RandomProgram, tally: Tally, seed: int) -> list[str]:
-    """Compute a program in all forms, count the verdict and return what differs."""
+    """Run a program in all forms, count the verdict and return descriptions of the differences."""
     try:
         forms = all_forms(
             program.source, program.inputs, shapes=program.shapes, checked=seed % 2 == 1
@@ -68,7 +68,7 @@ def verdict(program: RandomProgram, tally: Tally, seed: int) -> list[str]:
 
 
 def _but_open_zeros(forms: Forms, compute: Compute, tally: Tally) -> list[str]:
-    """Return what differs in an exact program besides zeros whose sign is left open."""
+    """Return the differences in an exact program, without zeros whose sign is undefined."""
     expected = forms.outcomes["interpreter"]
     if not amplifies(compute, expected, None):
         return _differences(forms, expected, None)
@@ -90,11 +90,11 @@ def _differences(forms: Forms, expected: Outcome, largest: float | None) -> list
 
 
 Judge = Callable[[Any, Tally, int], list[str]]
-"""Counts the verdict on a program of a seed, and returns what differs."""
+"""Function that counts the verdict on the program of a seed, and returns the differences."""
 
 
 def judge_programs(draw: Draw, first: int, count: int, judge: Judge = verdict) -> Tally:
-    """Try the programs of so many seeds."""
+    """Judge the programs of `count` seeds from `first`."""
     tally = Tally()
     for seed in range(first, first + count):
         judgement = judge(draw(seed), tally, seed)

@@ -1,4 +1,4 @@
-"""What `make fuzz` found, each as the smallest model that shows it."""
+"""Regression tests of defects that `make fuzz` found, each with a minimal model."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_documents_that_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+def test_invalid_documents_are_refused_with_a_message(name: str, tmp_path: Path) -> None:
     text, says = TABLE[name]
     path = tmp_path / "model.yaml"
     path.write_text(text)
@@ -65,7 +65,7 @@ def test_documents_that_are_refused_in_a_sentence(name: str, tmp_path: Path) -> 
     assert says in str(caught.value)
 
 
-def test_a_sentence_has_an_end() -> None:
+def test_the_length_of_a_message_is_bounded() -> None:
     error = mdf_loop.LoopError("begin " + "x" * 10**6 + " end")
     assert len(str(error)) < 2_000
     assert error.report.startswith("LoopError: begin xxx")
@@ -81,7 +81,7 @@ def test_a_sentence_has_an_end() -> None:
     ],
     ids=["an array in a function", "conditions as modeci_mdf writes them", "a date and bytes"],
 )
-def test_what_modeci_mdf_cannot_write_is_exported(part: str, tmp_path: Path) -> None:
+def test_values_that_modeci_mdf_cannot_write_are_exported(part: str, tmp_path: Path) -> None:
     path = tmp_path / "model.yaml"
     path.write_text(NODE % part)
     compiled = mdf_loop.compile(path, device="cpu")
@@ -117,7 +117,7 @@ def test_a_constant_without_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["seq(int64)", "int64[k]"])
-def test_an_iteration_number_of_another_kind(kind: str, tmp_path: Path) -> None:
+def test_an_iteration_number_of_another_type(kind: str, tmp_path: Path) -> None:
     text = """
     g (float x) => (float y) {
         m = Constant<value = int64 {2}>()
@@ -133,7 +133,7 @@ def test_an_iteration_number_of_another_kind(kind: str, tmp_path: Path) -> None:
             mdf_loop.read(path)
 
 
-def test_a_tensor_of_no_elements_and_an_extent_beyond_memory(tmp_path: Path) -> None:
+def test_an_empty_tensor_with_an_extent_beyond_memory(tmp_path: Path) -> None:
     model, path = _onnx("g (float x) => (float y) { y = Neg(x) }", tmp_path)
     model.graph.initializer.add(name="w", data_type=1, dims=[0, 2**62, 2**30], raw_data=b"")
     path.write_bytes(model.SerializeToString())

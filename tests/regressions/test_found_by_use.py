@@ -1,4 +1,4 @@
-"""Defects that people met while they used the library, one test each."""
+"""Regression tests of defects that users of the library reported."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ BODY = (
         ),
     ],
 )
-def test_another_skeleton_than_mdf_has_is_named_and_placed(
+def test_an_invalid_document_structure_is_reported_with_its_place(
     tmp_path: Path, text: str, what: str, where: str
 ) -> None:
     path = tmp_path / "model.yaml"
@@ -80,16 +80,14 @@ def test_another_skeleton_than_mdf_has_is_named_and_placed(
         ("m.json", '{"m": {"graphs": {"g": {"nodes": {}}, "g": {"nodes": {}}}}}'),
     ],
 )
-def test_a_name_written_twice_is_not_silently_the_last(
-    tmp_path: Path, name: str, text: str
-) -> None:
+def test_a_duplicate_key_is_refused(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(ModelError, match="'g' is written twice in one mapping"):
         mdf_loop.read(str(path))
 
 
-def test_yaml_anchors_and_merged_mappings_are_no_repetition(tmp_path: Path) -> None:
+def test_yaml_anchors_and_merged_mappings_are_no_duplicate_keys(tmp_path: Path) -> None:
     path = tmp_path / "model.yaml"
     path.write_text(
         "m: {graphs: {g: {nodes: {n: {parameters: {a: &a {value: 3}, b: {<<: *a}, c: "
@@ -107,7 +105,7 @@ def test_a_list_of_text_as_a_value_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["[0] * 10**12", "[0] * -(2)", "(1 + 1) * [0, 1]"])
-def test_python_would_repeat_the_list_also_by_a_computed_number(tmp_path: Path, value: str) -> None:
+def test_a_list_repeated_by_multiplication_is_refused(tmp_path: Path, value: str) -> None:
     path = tmp_path / "model.yaml"
     path.write_text(NODE % (f"output_ports: {{o: {{value: '{value}'}}}}", ""))
     with pytest.raises(ExpressionError, match="join or repeat the list"):

@@ -1,4 +1,4 @@
-"""Random arrays: any bits in any dtype and layout, and texts."""
+"""Random arrays of arbitrary bits in every dtype and memory layout, and arrays of text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL_FLOATS = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
 
 @st.composite
 def arrays(draw: Any) -> Any:
-    """Any bits in any dtype and layout; texts with anything in them."""
+    """Draw an array of arbitrary bits in any dtype and memory layout, or of arbitrary texts."""
     shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
     size = int(np.prod(shape, dtype=int))
     kind = draw(st.sampled_from([*NUMBERS, *SMALL_FLOATS, "texts", "U"]))

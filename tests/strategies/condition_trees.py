@@ -27,7 +27,7 @@ PLAIN = [
 
 @st.composite
 def trees(draw: st.DrawFn, ids: str, owner: str | None, depth: int = 3) -> Model:
-    """A condition of a node, or (`owner` None) one that ends an evaluation."""
+    """Draw a condition of the node `owner`, or a termination condition if `owner` is None."""
     inner = trees(ids, owner, depth - 1) if depth else leaves(ids, owner)
     match draw(st.integers(0, 9 if depth else 3)):
         case 4 | 5:
@@ -44,7 +44,7 @@ def trees(draw: st.DrawFn, ids: str, owner: str | None, depth: int = 3) -> Model
 
 @st.composite
 def leaves(draw: st.DrawFn, ids: str, owner: str | None) -> Model:
-    """A condition that is made of no others."""
+    """Draw a condition that contains no other conditions."""
     node, n = draw(st.sampled_from(ids)), draw(COUNTS)
     scale = draw(st.sampled_from([None, *SCALES]))
     scaled = {"time_scale": f"TimeScale.{scale}"} if scale else {}
@@ -85,12 +85,12 @@ VALUES = [
     {"time_derivative": "1 + {x} - v", "default_initial_value": 0.25},
     {"value": "c % 3 > 1"},
 ]
-"""What `v` of a node is; `{x}` is the sum of its ports."""
+"""Expressions of the value `v` of a node; `{x}` stands for the sum of its input ports."""
 
 
 @st.composite
 def graphs(draw: st.DrawFn, ids: str) -> Model:
-    """Nodes with counters `c`, values `v`, and edges forward and (into defaults) anywhere."""
+    """Draw nodes with counters `c` and values `v`, with forward edges and edges to ports with defaults."""
     nodes, edges = {}, {}
     order = draw(st.permutations(ids))
     for place, receiver in enumerate(order):
@@ -129,7 +129,7 @@ def _node(draw: st.DrawFn, ports: Model) -> Model:
 
 @st.composite
 def models(draw: st.DrawFn) -> Model:
-    """A random graph with random conditions."""
+    """Draw a random graph with random conditions."""
     ids = "ABCDE"[: draw(st.integers(1, 5))]
     governed = draw(st.lists(st.sampled_from(ids), max_size=3, unique=True))
     nodes: dict[str, Any] = {i: draw(trees(ids, i)) for i in governed}
@@ -151,7 +151,7 @@ def models(draw: st.DrawFn) -> Model:
 
 @st.composite
 def times(draw: st.DrawFn, ids: str) -> Model:
-    """A condition of a node on absolute time, alone or together with another."""
+    """Draw a condition of a node on absolute time, alone or combined with another condition."""
     written: Model = {"repeat": draw(st.sampled_from([1, 2, 3, "2 ms"]))}
     if draw(st.booleans()):
         written["start"] = draw(st.integers(0, 3))
@@ -165,7 +165,7 @@ def times(draw: st.DrawFn, ids: str) -> Model:
 
 @st.composite
 def timed_models(draw: st.DrawFn) -> Model:
-    """Nodes side by side, or two in a row, with conditions on absolute time.
+    """Draw independent nodes, or two connected nodes, with conditions on absolute time.
 
     All in milliseconds: with other units, or thirds of one, the engine's clock rounds or overflows.
     """

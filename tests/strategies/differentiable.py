@@ -1,4 +1,4 @@
-"""Random programs that can be differentiated: choices and loops in each other, on arrays of a few shapes.
+"""Random differentiable programs: nested choices and loops on arrays of a few shapes.
 
 By a seed, not by hypothesis: central differences know nothing near kinks, so examples are not searched.
 """
@@ -36,7 +36,7 @@ class _Frame:
 
 
 class ProgramBuilder(OperationBuilder):
-    """Appends what a seed says."""
+    """Builder of random differentiable operations, choices and loops from a seed."""
 
     def grow(self, s: Scope, depth: int) -> None:
         """Append a few operations, choices and loops."""
@@ -71,7 +71,7 @@ class ProgramBuilder(OperationBuilder):
     # --- loops ----------------------------------------------------------------------------------
 
     def loop(self, s: Scope, depth: int) -> None:
-        """A loop of any kind: it carries a few values, may count, scans and records."""
+        """Append a loop that carries, scans and records random values."""
         b, inside = s.b, s.b.body()
         frame = self.frame(s, inside)
         number, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
@@ -142,7 +142,7 @@ class ProgramBuilder(OperationBuilder):
         return _Frame(kind, trip, start, tuple(scanned))
 
     def scan(self, inside: ModelBuilder, rows: Value, axis: int) -> Scanned:
-        """The rows of a value, forward or backward."""
+        """Scan the rows of a value, forward or backward."""
         extents = list(rows.shape or ())
         del extents[axis]
         row = inside.new(rows.dtype, tuple(extents), "row")
@@ -152,7 +152,7 @@ class ProgramBuilder(OperationBuilder):
         return s.b.constant(np.array(True)) if self.below(4) else self.less(s)
 
     def condition(self, s: Scope, enter: Value) -> tuple[Value, Value]:
-        """Return a value that decreases in each iteration, and the condition that it is still large."""
+        """Return a value that decreases in each iteration, and the condition that the value is above a limit."""
         b = s.b
         half = b.op("Mul", enter, self.number(b, 0.5))
         size = b.op("ReduceSum", b.op("Mul", half, half), keepdims=0)
@@ -165,7 +165,7 @@ class ProgramBuilder(OperationBuilder):
         return scalar(s.b, self.below(6), "int64")
 
     def used(self, s: Scope, stack: Value) -> Value:
-        """Reduce all rows, of which there may be none, to one value."""
+        """Reduce zero or more rows to one value."""
         b, axis = s.b, ints(s.b, 0)
         way = self.one("total", "squares", "running", "last", "backward")
         if way == "squares" and len(stack.shape or ()) == 2:
@@ -182,7 +182,7 @@ class ProgramBuilder(OperationBuilder):
 
 
 def differentiable(seed: int) -> Program:
-    """A program whose output `value` is a number that depends on what is `GIVEN`."""
+    """Return a random program whose output `value` is a number that depends on the inputs `GIVEN`."""
     grower, b = ProgramBuilder(seed), ModelBuilder()
     inputs = [b.new("float64", array.shape, name) for name, array in GIVEN.items()]
     s = Scope(b, [*inputs])

@@ -17,7 +17,7 @@ from mdf_loop.ops.build_helpers import cast, ints, scalar
 SHAPES: list[tuple[int, ...]] = [(), (3,), (3,), (2, 3), (3, 3)]
 
 Stack: TypeAlias = "tuple[Value, Value]"
-"""What a loop recorded, and how many rows that are."""
+"""A recorded value and its number of rows."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class OperationBuilder:
         return s.b.op(self.one("Sin", "Tanh", "Sigmoid", "Cos", "Softplus", "Atan"), self.pick(s))
 
     def pair(self, s: Scope) -> Value:
-        """Return two values of shapes that may differ, of which one or both are broadcast."""
+        """Return two values whose shapes broadcast."""
         b, word = s.b, self.one("Add", "Sub", "Mul", "Max", "Min", "Div", "Abs", "Pow")
         x, y = self.pick(s), self.pick(s)
         if word == "Abs":

@@ -1,4 +1,4 @@
-"""Ways to damage each file of a folder: emptied, cut, one bit flipped, gone, swapped with another file."""
+"""Damages of each file of a folder: empty, truncated, bit flipped, deleted, swapped with another file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def damages(store: Path, rng: random.Random) -> Iterator[tuple[str, Callable[[],
 
 
 def swap(one: Path, other: Path) -> None:
-    """Let two files change places."""
+    """Swap two files."""
     contents = one.read_bytes(), other.read_bytes()
     other.write_bytes(contents[0])
     one.write_bytes(contents[1])

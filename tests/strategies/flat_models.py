@@ -1,4 +1,4 @@
-"""Random flat models that can be folded, with what is carried from one round to the next."""
+"""Random flat models that can be folded, with their carry maps."""
 
 from __future__ import annotations
 

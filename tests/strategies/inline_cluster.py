@@ -1,4 +1,4 @@
-"""A cluster without processes: the blocks of a run are computed in the test itself, one after another."""
+"""A cluster without processes, which computes the blocks of a run in the test process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdf_loop.stopped_by import StopReason
 
 
 class InlineTasks:
-    """`Tasks` that computes a block when it is taken; `blocks` are the numbers of all of them."""
+    """`Tasks` that computes each block on retrieval; `blocks` collects the block numbers."""
 
     blocks: ClassVar[list[int]] = []
 
@@ -24,7 +24,7 @@ class InlineTasks:
         self._job = shared
 
     def has_workers(self) -> bool:
-        """True: the test computes."""
+        """Return True, since the test process is the worker."""
         return True
 
     def outcomes(
@@ -43,20 +43,20 @@ class InlineTasks:
 
 
 class InlineConnecting:
-    """`Connecting` that is connected at once."""
+    """`Connecting` that connects immediately."""
 
     def __init__(self, cluster: Any, is_stopped: Callable[[], bool], head_start: float) -> None:
         pass
 
     def begin(self) -> None:
-        """Begin nothing."""
+        """Do nothing, since no connection is needed."""
 
     def connection(self, report: Callable[[], object]) -> Connection:
         """Return a connection without a client."""
         return Connection(None)
 
     def close(self, seconds: float) -> None:
-        """Close nothing."""
+        """Do nothing, since no connection is open."""
 
 
 def compute_inline(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -24,7 +24,7 @@ SLICES = {
     "w": ({"of": "kicks", "start": -1, "end": 0, "stride": -1}, KICKS[::-1]),
     "q": ({"of": "kicks", "start": 1}, KICKS[1:]),
 }
-"""How a loop scans the kicks, and what it reads of them in each iteration."""
+"""Scans of the input `kicks`, with the expression that reads the row of an iteration."""
 
 
 def expressions(names: tuple[str, ...]) -> st.SearchStrategy[str]:
@@ -120,7 +120,7 @@ def graph(loop: dict[str, object]) -> dict[str, object]:
 
 @np.errstate(all="ignore")
 def by_python(loop: dict[str, object]) -> list[np.ndarray]:
-    """Return the results that Python computes for the same expressions."""
+    """Compute the results of the loop in Python."""
     names = loop["names"]
     values = {k: np.array(v, dtype=float) for k, v in loop["initial"].items()}
     rows: dict[str, list[np.ndarray]] = {k: [] for k in loop["records"]}
@@ -141,7 +141,7 @@ GIVEN = ("a", "b", "x_0", "y_0", "z_0", "kicks")
 
 
 def opened(loop: dict[str, object]) -> tuple[Program, dict[str, np.ndarray]]:
-    """Return the loop with its numbers as inputs of the model, and these inputs."""
+    """Return the loop with its constants as model inputs, and the input arrays."""
     model = graph(loop)
     node = model["g"]["nodes"]["A"]
     numbers = {k: np.array(p["value"]) for k, p in node["parameters"].items() if k in GIVEN}

@@ -1,4 +1,4 @@
-"""Random noisy models with a loop that each member ends for itself: arithmetic alone, so bits are equal."""
+"""Random noisy loops with per-member early exit, of arithmetic only, so that bits are equal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDS = ("while", "do-while", "for-while", "for", "for with a condition", "exit")
 
 
 def noisy_loop(seed: int, *, records: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Draw a model, and a sweep of some of its inputs; it may be empty, so that only trials differ."""
+    """Return a random model and a sweep of some inputs; an empty sweep leaves only the trials."""
     rng = np.random.default_rng(seed)
 
     def one(*words: str) -> str:

@@ -128,7 +128,7 @@ def _weight(draw: st.DrawFn, kind: str) -> tuple[Any, str]:
 
 
 def _port(draw: st.DrawFn, interface: _Interface, kind: str, back: bool) -> str:
-    """Draw the target port of an edge, sometimes one that has an edge already."""
+    """Draw the target port of an edge, sometimes a port that already has an edge."""
     usable = [
         name
         for name, port in interface.inputs.items()
@@ -198,7 +198,7 @@ def _given(draw: st.DrawFn, port: dict[str, Any], kind: str) -> Any:
 
 @dataclass(frozen=True)
 class _Names:
-    """Names that the parts of a node may read; `kinds` and `ways` are those of the parameters.
+    """Names in scope of the parts of a node; `kinds` and `ways` describe the parameters.
 
     A parameter that has only a function or conditions holds None before its first execution: what
     comes before that does not read it.
@@ -215,7 +215,7 @@ class _Names:
         return {**self.ports, **old, **self.functions}
 
     def before(self, parameter: str) -> Names:
-        """Return the names for a value that is read first in the declared order."""
+        """Return the names for a parameter that may read only parameters declared before it."""
         ids = list(self.kinds)
         first = ids[: ids.index(parameter)]
         return {
@@ -223,7 +223,7 @@ class _Names:
         }
 
     def others(self, parameter: str) -> Names:
-        """Return the names for a parameter's new value: all but its own."""
+        """Return the names for the new value of a parameter: all except its own name."""
         ids = list(self.kinds)
         done = {name: self.kinds[name] for name in ids[: ids.index(parameter)]}
         return {name: k for name, k in {**self.early(), **done}.items() if name != parameter}
@@ -271,7 +271,7 @@ def _output(draw: st.DrawFn, names: Names, kind: str, focus: Focus) -> str:
 
 
 def _parameter(draw: st.DrawFn, name: str, names: _Names, focus: Focus) -> dict[str, Any]:
-    """Draw one of the ways in which a parameter gets its value, sometimes with conditions."""
+    """Draw a kind of parameter, such as a state or a derivative, sometimes with conditions."""
     way, kind, others = names.ways[name], names.kinds[name], names.others(name)
     parameter = _way(draw, name, names, focus)
     if way == "conditions" or draw(st.integers(0, 3)) == 0:
@@ -306,14 +306,14 @@ def _way(draw: st.DrawFn, name: str, names: _Names, focus: Focus) -> dict[str, A
 
 
 def _initial(draw: st.DrawFn, earlier: Names, kind: str) -> Any:
-    """Draw a constant, or an expression of values that are known before."""
+    """Draw a constant, or an expression of earlier values."""
     if draw(st.integers(0, 5)) == 0:
         return expression(draw, earlier, kind, 1)
     return draw(constants(kind))
 
 
 def _conditions(draw: st.DrawFn, names: Names, kind: str, focus: Focus) -> Any:
-    """Draw one or two conditions, in either of the forms that a document may have."""
+    """Draw one or two conditions, in either notation of a document."""
     written = [
         {
             "test": _test(draw, names, kind),

@@ -1,4 +1,4 @@
-"""Random programs of one loop whose arrays have extents that are known only when it runs.
+"""Random programs of one loop whose arrays have extents that are known only at run time.
 
 Extents have names, or come from what is computed: parts of arrays, rows of loops inside.
 """
@@ -24,7 +24,7 @@ SHAPES: tuple[Shape, ...] = (
 RUNTIME_EXTENTS = Kind(EXACT.calls, lanes=SHAPES)
 EXTENTS = (0, 1, 2, 3, 8, 17, 100)
 MAX_ELEMENTS = 3000
-"""Elements, about."""
+"""Approximate maximum number of elements."""
 
 
 class RuntimeExtentsBuilder(ArrayProgramBuilder):
@@ -53,7 +53,7 @@ class RuntimeExtentsBuilder(ArrayProgramBuilder):
         return self.converted(b, b.op("Expand", single, b.op("Shape", like)), dtype)
 
     def grow(self, b: Builder, around: Sequence[Value], depth: int, least: int) -> list[Value]:
-        """Append more statements while there is room."""
+        """Append more statements than the base class."""
         return super().grow(b, around, depth, least + 2 * depth)
 
     def choice(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
@@ -105,7 +105,7 @@ class RuntimeExtentsBuilder(ArrayProgramBuilder):
         return enter
 
     def leaving(self, inside: Builder, values: Sequence[Value], enter: Value) -> Value:
-        """Return a value with as many axes as the entering one, if its extents may change."""
+        """Return a value with the rank of the carried value, if its extents may change."""
         rank = len(enter.shape or ())
         fitting = [v for v in values if v.dtype == enter.dtype and len(v.shape or ()) == rank]
         if enter in self.changing and fitting:
@@ -242,5 +242,5 @@ class RuntimeExtentsBuilder(ArrayProgramBuilder):
 
 @st.composite
 def native_extents(draw: st.DrawFn) -> Case:
-    """Draw a program, and arrays for it."""
+    """Draw a program and its input arrays."""
     return RuntimeExtentsBuilder(draw).case()

@@ -1,4 +1,4 @@
-"""Random programs of one outermost loop that can be machine code, and numbers for them.
+"""Random programs of one outermost loop that machine code supports, with input arrays.
 
 A program has all features that native code supports: single numbers and lanes of any shape, and extents
 known only at run time. Loops end in all ways, and scan rows from both ends. Bodies have choices, inner
@@ -33,14 +33,14 @@ from tests.strategies.native_operations import DTYPES, Call, calls, hard
 FIXED = ((2,), (3,), (7,), (8,), (33,), (1000,), (2, 3), (1, 5), (4, 1), (0,))
 NAMED = (("n",), ("n",), ("n",), (2, "n"), ("n", "m"), (1, "n"), ("n", 1))
 EXTENTS = (0, 2, 3, 7, 8, 33, 1000)
-"""For extents that have a name; of one lane ONNX Runtime may choose another zero (`Where`)."""
+"""Number of elements of symbolic extents. `Where` in ONNX Runtime may pick another zero for one lane."""
 
 COMMON = ("float64", "float64", "float32", "int64", "int32", "bool")
-"""Dtypes that are drawn more often than others."""
+"""Dtypes with a larger probability."""
 
 LONG_EXTENT = 100_003
 MOST_ROWS = 6
-"""Iterations that the outermost loop has at most."""
+"""Maximum number of iterations of the outermost loop."""
 
 LOOP_KINDS = ("for", "for", "for", "for-while", "while", "bounded", "endless")
 
@@ -56,7 +56,7 @@ class Kind:
 
 
 class Case:
-    """A program, arrays for it, and whether its kernel checks bounds, as half of them do."""
+    """A program with input arrays; `checked` enables bounds checks in the kernel, in half of the cases."""
 
     def __init__(self, program: Program, arrays: Mapping[str, np.ndarray], checked: bool) -> None:
         self.program = program
@@ -193,19 +193,19 @@ class LoopProgramBuilder:
         return [*finals, *(r.stack for r in stacks), *reports]
 
     def entering(self, inside: Builder, initial: Value) -> Value:
-        """Return the value that enters an iteration."""
+        """Return the carried value at the start of an iteration."""
         return inside.new(initial.dtype, initial.shape, "enter")
 
     def leaving(self, inside: Builder, values: Sequence[Value], enter: Value) -> Value:
-        """Return the value that leaves an iteration."""
+        """Return the carried value at the end of an iteration."""
         return self.fit(inside, values, enter.dtype, enter.shape)
 
     def ending(self, b: Builder, enter: Value) -> Value:
-        """Return the final value of a carried one."""
+        """Return the final value of a carried value."""
         return b.new(enter.dtype, enter.shape, "final")
 
     def whole(self, b: Builder, number: int, name: str) -> Value:
-        """Return an integer that is constant or an input."""
+        """Return an integer, either a constant or a new input."""
         if self.draw(st.booleans()):
             return b.constant(np.array(number))
         return self.given(b, "int64", (), name, number)
@@ -249,7 +249,7 @@ class LoopProgramBuilder:
         return value if value.dtype == dtype else b.op("Cast", value, to=element_type(dtype))
 
     def fit(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
-        """Return a value of a dtype and shape, mostly a recent one."""
+        """Return a value of a dtype and shape, mostly a recent value."""
         alike = [value for value in pool if value.shape == shape]
         if not alike:
             return self.filled(b, pool, dtype, shape)
@@ -295,7 +295,7 @@ class LoopProgramBuilder:
         return [computed] if self.keeps(computed) else []
 
     def operands(self, b: Builder, pool: list[Value], call: Call) -> list[Value]:
-        """Draw operands for an operation: each alone, or all to fit the first one."""
+        """Draw operands for an operation, independently or to fit the first operand."""
         chosen_operands: list[Value] = []
         for place, dtype in zip(call.places, call.dtypes, strict=True):
             fits = pool
@@ -327,7 +327,7 @@ class LoopProgramBuilder:
         return [b.op("Identity", value)]
 
     def guard(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
-        """Append a guard that holds often, but not always."""
+        """Append a guard whose condition is often, but not always, true."""
         ok = self.flag(b, pool)
         if self.draw(st.integers(0, 4)):
             ok = b.op("Or", ok, b.op("Not", ok))
@@ -403,7 +403,7 @@ def tamed(b: Builder, x: Value) -> Value:
 FIXED_BITS = Kind(calls(lambda call: call.is_fixed and not call.is_open))
 EXACT = Kind(calls(lambda call: call.is_exact and not (call.is_open or call.loses_signs)))
 SINGLE = Kind(calls(lambda c: c.is_exact or "float32" not in c.dtypes), lanes=[()])
-"""Single numbers, of which functions of float64 are those of ONNX Runtime."""
+"""Loops of single numbers, whose float64 functions equal those of ONNX Runtime."""
 
 _JUMPS = ("Ceil", "Floor", "Round", "Mod", "Sign", "Where", "ThresholdedRelu", "Shrink")
 _STEEP = ("Tan", "Asin", "Acos", "Acosh", "Atanh")
@@ -416,10 +416,10 @@ SMOOTH = Kind(
     smooth=True,
     dtypes=("float64",),
 )
-"""All operations of float64 that change as little as their operands do."""
+"""Float64 operations that do not amplify differences of their operands."""
 
 
 @st.composite
 def native_loops(draw: st.DrawFn, kind: Kind) -> Case:
-    """Draw a program of a kind, and arrays for it."""
+    """Draw a program of a kind and its input arrays."""
     return LoopProgramBuilder(draw, kind).case()

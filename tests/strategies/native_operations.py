@@ -1,4 +1,4 @@
-"""Operations that machine code has a form of: in which dtypes they can be called, and with what numbers.
+"""Operations that machine code supports, with their operand dtypes and special numbers.
 
 What ONNX's schemas say is enough, so a new form is found here without being named.
 """
@@ -21,15 +21,15 @@ from mdf_loop.ops.onnx_schema import schema
 from mdf_loop.ops.registry import Bits, rows
 
 DTYPES = tuple(TYPES)
-"""The dtypes of machine code."""
+"""Dtypes that machine code supports."""
 
 COMMON_DTYPES = ("float64", "float32", "int64", "int32", "bool")
-"""Those that models have."""
+"""Dtypes that occur in models."""
 
 UINT32 = element_type("uint32")
 
 MAX_VARIADIC_OPERANDS = 3
-"""Operands that an operation of any number of them is given."""
+"""Maximum number of operands of a variadic operation."""
 
 _ONNX = {"double": "float64", "float": "float32"}
 
@@ -121,7 +121,7 @@ def _words(formal: Any, constraints: Mapping[str, list[str]]) -> list[str]:
 
 
 def _operand_types(name: str) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """Return the operand dtypes of the schema with their positions; a variadic operand is given one to `MOST` times."""
+    """Yield operand dtypes of the schema with their positions; variadic operands repeat 1 to `MOST` times."""
     op_schema = schema(name)
     constraints = {c.type_param_str: c.allowed_type_strs for c in op_schema.type_constraints}
     formals = list(op_schema.inputs)
@@ -173,7 +173,7 @@ _SLOPES = {
     "Gelu": [("approximate", "tanh")],
     "Shrink": [("bias", 0.1), ("lambd", 0.1)],
 }
-"""Attributes that are not the default."""
+"""Attributes with other values than the default."""
 
 
 def calls(is_included: Callable[[Call], bool] = lambda call: True) -> list[Call]:

@@ -1,4 +1,4 @@
-"""Random programs of one loop whose arrays read each other: reductions, moved and broadcast elements."""
+"""Random programs of one loop over whole arrays: reductions, movement and broadcasting of elements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ArrayProgramBuilder(LoopProgramBuilder):
         return super().outermost(b, [*pool, *more])
 
     def op(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
-        """Append an elementwise operation, or one on whole arrays."""
+        """Append an elementwise operation or an operation on whole arrays."""
         if self.draw(st.integers(0, 3)):
             return self.whole_array(b, pool)
         shape = self.pick(pool).shape or ()
@@ -99,12 +99,12 @@ class ArrayProgramBuilder(LoopProgramBuilder):
 
 
 def fits(one: tuple[int | str, ...], other: tuple[int | str, ...]) -> bool:
-    """Return True if an array can be broadcast to the shape of another one."""
+    """Return True if one shape can be broadcast to the other shape."""
     pairs = zip(reversed(one), reversed(other), strict=False)
     return len(one) <= len(other) and all(a in (1, b) for a, b in pairs)
 
 
 @st.composite
 def native_steps(draw: st.DrawFn) -> Case:
-    """Draw a program, and arrays for it."""
+    """Draw a program and its input arrays."""
     return ArrayProgramBuilder(draw).case()

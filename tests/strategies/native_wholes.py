@@ -1,4 +1,4 @@
-"""Operations on whole arrays, drawn for loops in steps: of x along an axis, with exact results."""
+"""Random operations on whole arrays along an axis, with exact results, for native loops in steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.ir import Value, is_fixed
 
 Draw = st.DrawFn
 Whole = Callable[[Draw, Builder, Value, int], Value]
-"""`made(draw, b, x, axis)`."""
+"""Function `(draw, b, x, axis)` that appends an operation on `x` along `axis`."""
 
 
 def numbers(b: Builder, *integers: int) -> Value:
@@ -26,7 +26,7 @@ def _shape(x: Value) -> tuple[int, ...]:
 
 
 def positions(draw: Draw, b: Builder, x: Value, extent: int) -> Value:
-    """Return integers that depend on x, of its shape; few of them are outside of an axis."""
+    """Return integers of the shape of x that depend on x; few of them are out of range."""
     whole = b.op("Cast", x, to=draw(st.sampled_from([6, 7])))
     if draw(st.integers(0, 9)):
         many = b.constant(np.array(extent, whole.dtype))
@@ -60,7 +60,7 @@ def scatter_elements(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
 
 
 def _rows_of_positions(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
-    """Return a row for each element of the last axis of x, with a position for each axis before `axis`."""
+    """Return index rows for elements of the last axis of x, with an index for each axis before `axis`."""
     first = b.op("Reshape", x, numbers(b, -1))
     extents = _shape(x)[: axis + 1]
     last = _shape(x)[-1]
@@ -83,7 +83,7 @@ def scatter_nd(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
 
 
 def gather(draw: Draw, b: Builder, x: Value, axis: int) -> Value:
-    """Gather at one or several positions."""
+    """Append a gather at one or several indices."""
     flat = b.op("Reshape", x, numbers(b, -1))
     count = draw(st.integers(1, min(3, math.prod(_shape(x)))))
     some = b.op("Slice", flat, numbers(b, 0), numbers(b, count))
@@ -121,7 +121,7 @@ OF_ALL: tuple[Whole, ...] = (
     *(gather_elements, scatter_elements, gather_nd, scatter_nd, gather),
     *(lower_part, padded, tiled, split),
 )
-"""Those that only move elements: of every dtype."""
+"""Operations that only move elements, for every dtype."""
 
 OF_NUMBERS: tuple[Whole, ...] = (running_sum, place)
-"""Of floats, int64 and int32."""
+"""Operations for floats, int64 and int32."""

@@ -1,4 +1,4 @@
-"""Random nestings of loops and choices: statements, what Python makes of them, and the document."""
+"""Random nested loops and choices as statements, with a Python interpreter and an MDF document."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Case:
 
 @dataclass(frozen=True)
 class For:
-    """Loop of at most `times` iterations, which ends when its test holds."""
+    """Loop of at most `times` iterations that ends when its test is true."""
 
     times: int
     end: str | None
@@ -63,21 +63,21 @@ blocks = st.lists(st.recursive(simple, nested, max_leaves=8), min_size=1, max_si
 
 
 def execute(block: Sequence[Any], values: dict[str, int]) -> None:
-    def found(formula: str) -> Any:
+    def evaluated(formula: str) -> Any:
         return eval(formula.format(**values))
 
     for statement in block:
         if isinstance(statement, Set):
-            values[statement.name] = found(statement.formula)
+            values[statement.name] = evaluated(statement.formula)
         elif isinstance(statement, Choice):
-            execute(statement.then if found(statement.test) else statement.otherwise, values)
+            execute(statement.then if evaluated(statement.test) else statement.otherwise, values)
         elif isinstance(statement, Case):
             k = values["a"] % 5
             execute(statement.ways[k] if k < len(statement.ways) else (), values)
         else:
             for _ in range(statement.times):
                 execute(statement.block, values)
-                if statement.end is not None and found(statement.end):
+                if statement.end is not None and evaluated(statement.end):
                     break
 
 

@@ -1,4 +1,4 @@
-"""Random models that draw: states, draws of all kinds and shapes, loops that draw, nodes that are left out.
+"""Random noisy models: states, draws of all distributions and shapes, loops with draws, skipped nodes.
 
 Nothing but arithmetic and choices on what is drawn, so all ways to run one give the same bits.
 """
@@ -40,7 +40,7 @@ ONE = ("numpy.abs({0})", "(0.5 * {0})", "({0} / 4.0)", "numpy.where({0} > 0.25, 
 
 @st.composite
 def expressions(draw: st.DrawFn, names: tuple[str, ...], n: int, depth: int = 2) -> str:
-    """Draw an expression on names, which draws random numbers or not."""
+    """Draw an expression on names, with or without random numbers."""
     kind = draw(st.integers(0, 3 if depth else 1))
     if kind == 0:
         return draw(st.sampled_from((*names, "0.25", "1.5")))

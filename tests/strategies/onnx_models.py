@@ -1,4 +1,4 @@
-"""Random ONNX models of loops, branches and scans in each other, all values typed, all results finite.
+"""Random ONNX models of nested loops, branches and scans, with typed values and finite results.
 
 `random_model(seed)` is always the same model. What ONNX Runtime reads otherwise than the document
 (a condition left out) stands in no model: a body then hands its condition on.
@@ -80,7 +80,7 @@ class GraphBuilder:
         return self.add(g, "Constant", [], dtype, array.shape, value=numpy_helper.from_array(array))
 
     def pick(self, g: Graph, *dtypes: int, test: Callable[[Known], bool] = lambda _: True) -> Known:
-        """Return a visible value, recent ones first, or a new constant if there is none."""
+        """Return a visible value, preferably recent, or a new constant if no value passes."""
         candidates = [v for v in g.visible if v.dtype in (dtypes or DTYPES) and test(v)]
         if candidates:
             return candidates[-1 - min(int(self.rng.expovariate(0.4)), len(candidates) - 1)]

@@ -1,4 +1,4 @@
-"""Large ONNX graphs like those of real networks: stacks with skips, attention, loops and choices in them."""
+"""Large ONNX graphs like real networks: residual stacks, attention, and loops and choices of them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def convolutions(blocks: int) -> onnx.ModelProto:
 
 
 def attention(blocks: int) -> onnx.ModelProto:
-    """Return blocks of attention: three products, a softmax, a norm of several nodes, skips around both."""
+    """Return blocks of attention with three products, a softmax, a norm and residual connections."""
     network, value = Network(), "x"
     for k in range(blocks):
         network.scope = f"encoder/layer.{k}"
@@ -121,7 +121,7 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "control_100": lambda: with_control(4),
     "control_260": lambda: with_control(10),
 }
-"""Networks by name and about how many nodes they have."""
+"""Networks by name, with their approximate numbers of nodes."""
 
 
 def saved(name: str, folder: Path) -> Path:

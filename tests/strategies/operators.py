@@ -1,4 +1,4 @@
-"""Nodes with any operator of ONNX on ports of all kinds: most are refused, and that is the point."""
+"""Random nodes with ONNX operators on ports of arbitrary types, most of which must be refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PORTS = st.sampled_from(
 
 @st.composite
 def operators(draw: st.DrawFn) -> dict[str, Any]:
-    """A node with any operator on any ports, read by an output or by nothing."""
+    """Draw a node that calls any operator on any ports, with or without an output that reads the call."""
     schema = onnx_schema.schema(draw(st.sampled_from(onnx_schema.operator_names())))
     required = onnx.defs.OpSchema.FormalParameterOption.Optional
     formals = [formal.name for formal in schema.inputs if formal.option != required]

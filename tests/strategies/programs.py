@@ -1,4 +1,4 @@
-"""Random programs of choices and loops in each other, on vectors of three numbers.
+"""Random programs of nested choices and loops on vectors of three numbers.
 
 All operations round alike everywhere, so that results are equal bit for bit.
 """
@@ -19,7 +19,7 @@ GIVEN = {"x0": np.array([0.5, -1.0, 2.0]), "x1": np.array([3.0, 0.25, -0.75])}
 
 
 class ProgramBuilder:
-    """Builder of statements that hypothesis draws."""
+    """Builder of random statements."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
@@ -45,7 +45,7 @@ class ProgramBuilder:
         return [b.constant(np.full(3, self.draw(st.sampled_from([0.0, 1.0, -2.5]))))]
 
     def guard(self, b: ModelBuilder, pool: Sequence[Value], depth: int) -> list[Value]:
-        """Return a value that equals its operand, which no pass can know."""
+        """Return a value that equals its operand, but not provably for any pass."""
         value, other = self.pick(pool), self.pick(pool)
         ends = [b.op(op_type, other, keepdims=0) for op_type in ("ReduceMin", "ReduceMax")]
         return [b.guard(value, b.op("LessOrEqual", *ends), "never said")]
@@ -82,7 +82,7 @@ class ProgramBuilder:
         return finals + [b.op("ReduceSum", stack, axes, keepdims=0) for stack in stacks]
 
     def rows(self, b: ModelBuilder, pool: Sequence[Value]) -> tuple[Value, int, bool]:
-        """Return three rows of three numbers, along an axis, and whether the scan is backward."""
+        """Return three rows of three numbers, the scanned axis, and True for a backward scan."""
         axis = b.constant(np.array([0]))
         parts = (b.op("Unsqueeze", self.pick(pool), axis) for _ in range(3))
         return (

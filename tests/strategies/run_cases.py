@@ -39,14 +39,14 @@ MOST_STEPS = 80
 
 @contextmanager
 def few_passes() -> Iterator[None]:
-    """Lower the limits, so that schedules count as endless sooner."""
+    """Lower the limits of passes, so that schedules count as endless sooner."""
     with pytest.MonkeyPatch.context() as patch:
         short_patience(patch)
         yield
 
 
 PARTS = times(1, 75)
-"""So many tests share many random programs, so that they can run beside each other."""
+"""Number of tests that share the random programs and can run in parallel."""
 
 
 def for_each(
@@ -75,7 +75,7 @@ def for_each(
 
 @st.composite
 def loops(draw: st.DrawFn) -> Case:
-    """Draw a loop of up to 60 iterations, or of no more than it has rows, sometimes with a sweep."""
+    """Draw a loop of up to 60 iterations, or one iteration per row, sometimes with a sweep."""
     loop = draw(programs.loops())
     rng = np.random.default_rng(draw(SEEDS))
     most = int(rng.integers(0, 61))
@@ -95,7 +95,7 @@ def nested_control(draw: st.DrawFn) -> Case:
 
 
 FAMILIES = {"loops": 12, "nested control flow": 6, "models over time": 6, "schedules": 4}
-"""What random cases are of, and how many make a part."""
+"""Kinds of random cases, with the number of cases in one test."""
 
 
 def family(name: str) -> st.SearchStrategy[Case | None]:
@@ -142,7 +142,7 @@ def varied(source: Any, options: Mapping[str, Any], seed: int) -> Case | None:
 
 
 def with_each_argument(source: Any, options: Mapping[str, Any], one_in: int = 1) -> Iterator[Case]:
-    """Yield a run of a model, runs with one further argument each, and one in so many runs with several."""
+    """Yield a run of a model, runs with one further argument each, and some runs with several arguments."""
     rng = np.random.default_rng(0)
     case = whole_case(source, {**options, "steps": MOST_STEPS})
     assert case is not None
@@ -242,7 +242,7 @@ def _state(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | 
 
 
 def _rows(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | None:
-    """Give an input a row for each step."""
+    """Replace a constant input by an array with a row for each step."""
     inputs = {name: np.asarray(value) for name, value in case.asked.get("inputs", {}).items()}
     if not inputs:
         return None
@@ -283,7 +283,7 @@ def _one(**parts: Any) -> dict[str, Any]:
 
 
 _ROUNDED = ("sin", "cos", "tanh", "exp", "arctan", "sinh")
-"""What kernels compute otherwise for several elements at once than for one."""
+"""Expressions whose kernels may round differently for several elements than for one element."""
 
 _RNG = np.random.default_rng(5)
 MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -336,13 +336,13 @@ MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"dt": 0.05, "inputs": {"A.x": _RNG.normal(size=90).round(3).tolist()}},
     ),
 }
-"""Models over time, and what their runs take."""
+"""Models over time, with the arguments of their runs."""
 
 SHARED = Path(__file__).parents[3] / "shared" / "models"
 
 
 def shared_models() -> list[str]:
-    """Return the names of the models beside the checkout."""
+    """Return the names of the shared models."""
     paths = (path for path in SHARED.rglob("*.*") if path.suffix in (".yaml", ".json"))
     return sorted(path.relative_to(SHARED).as_posix() for path in paths)
 

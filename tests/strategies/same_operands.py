@@ -21,7 +21,7 @@ SHARED = (
     *(np.array([True, False, True]), I(1, 0, 2), I(2), I(2, 1), np.array(1)),
     *(np.array([[1, 0], [0, 1]]), np.array([1.5, 0.5, 2.0]), np.array([[1.5, 0.5], [2.0, 0.25]])),
 )
-"""Arrays that several operands may be, beside those of an operator's sample."""
+"""Arrays for shared operands, in addition to the arrays of the operator samples."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SameOperands:
 
     @property
     def shared(self) -> np.ndarray:
-        """Array of the operands that are the same value."""
+        """Array of the shared operands."""
         array = self.arrays[self.positions[0]]
         assert array is not None
         return array
@@ -86,7 +86,7 @@ def calls(op_type: str, arrays: tuple[Any, ...], **more: Any) -> Iterator[SameOp
 
 
 def sample_calls(op_type: str, dtype: str) -> Iterator[SameOperands]:
-    """Yield the calls that an operator's sample of a dtype allows, once if it has one of its own."""
+    """Yield calls with shared operands from the sample of an operator in a dtype."""
     sample = SAMPLES[op_type]
     if dtype != "float64" and not any(isinstance(a, F) for a in sample.inputs):
         return iter(())

@@ -1,4 +1,4 @@
-"""Random value expressions, as MDF's language has them: operators, Python's and numpy's functions.
+"""Random value expressions in the language of MDF: operators, Python functions and NumPy functions.
 
 A kind says the shape that an expression is meant to have: `number`, `list` (n numbers) or `table`
 (n rows of n). It steers towards models that run; nothing relies on it.
@@ -12,12 +12,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 N = 2
-"""The length of lists, and of tables' rows."""
+"""Length of random lists and of the rows of random tables."""
 
 KINDS = ("number", "list", "table")
 
 Names = Mapping[str, str]
-"""The names that an expression may read -> their kinds."""
+"""Kinds of the names that an expression may read, by name."""
 
 INTEGERS = st.integers(-3, 4)
 BROKEN = st.sampled_from([0.5, -0.25, 1.5, 2.0, 0.1, -1.0, 0.75, 3.25])
@@ -167,7 +167,7 @@ def _filled(draw: st.DrawFn, pattern: str, names: Names, depth: int) -> str:
 def update(
     draw: st.DrawFn, name: str, names: Names, kind: str, *, started: bool, depth: int = 1
 ) -> str:
-    """Draw the next value of a state, mostly one that does not grow without bounds.
+    """Draw the update expression of a state, mostly a bounded one.
 
     A state that is not `started` is the number 0.0 at first, and gets its kind from what is added.
     """

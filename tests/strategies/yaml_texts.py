@@ -1,4 +1,4 @@
-"""Random YAML: words that are numbers to some, quoted ones, lists and mappings of them."""
+"""Random YAML: scalars that some parsers read as numbers, quoted scalars, lists and mappings."""
 
 from __future__ import annotations
 

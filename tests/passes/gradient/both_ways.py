@@ -1,4 +1,4 @@
-"""Programs differentiated forward, backward, and forward over backward, beside central differences."""
+"""Comparison of forward mode, reverse mode and forward over reverse mode with central differences."""
 
 from __future__ import annotations
 

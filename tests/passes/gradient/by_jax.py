@@ -14,7 +14,7 @@ from mdf_loop.ops.meaning import evaluate
 Values = dict[Value, Any]
 
 
-def slopes_by_jax(
+def gradient_by_jax(
     program: Program, number: str, arrays: Mapping[str, np.ndarray], wrt: Collection[str]
 ) -> dict[str, np.ndarray]:
     """Return the gradient of a number by inputs."""

@@ -1,4 +1,4 @@
-"""Loops that a backward form once differentiated wrongly, as random programs showed."""
+"""Regression tests of reverse mode with loops that random programs found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.passes.gradient.all_forms import assert_all_forms, assert_on_runtime
 from tests.passes.gradient.written import ARRAYS, WriteOutputs, objective_program, step
 
 
-def made_beside(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+def recorded_beside_carried(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
     """Append an inner loop with two results: the outer loop carries one and only records the other."""
 
     def body(b: ModelBuilder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
@@ -27,7 +27,7 @@ def made_beside(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
     return [*finals, *stacks]
 
 
-def not_at_all(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+def without_iterations(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
     """Append an inner loop without iterations that reads a carried value."""
 
     def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
@@ -37,14 +37,14 @@ def not_at_all(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
     return repeat(b, 3, [x, x], body)[0]
 
 
-WRITTEN = [made_beside, not_at_all]
+WRITTEN = [recorded_beside_carried, without_iterations]
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
-def test_all_forms(written: WriteOutputs) -> None:
+def test_all_backward_forms_agree(written: WriteOutputs) -> None:
     assert_all_forms(objective_program(written), ARRAYS, ["x", "w"])
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
-def test_on_runtime(written: WriteOutputs) -> None:
+def test_the_gradient_on_onnx_runtime(written: WriteOutputs) -> None:
     assert_on_runtime(objective_program(written), ARRAYS, ["x", "w"])

@@ -27,7 +27,7 @@ from tests.soak import times
 from tests.strategies.differentiable import GIVEN, differentiable
 
 
-def changed(b: Builder, **fields: object) -> None:
+def replace_loop_fields(b: Builder, **fields: object) -> None:
     """Replace fields of the loop that was appended last."""
     loop = b.ops.pop()
     assert isinstance(loop, Loop)
@@ -58,7 +58,7 @@ def while_loop(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
         return [smaller]
 
     finals, _ = repeat(b, 0, [x], body, 0, b.constant(np.array(True)))
-    changed(b, trip_count=None, condition_out=conditions[0])
+    replace_loop_fields(b, trip_count=None, condition_out=conditions[0])
     return finals
 
 
@@ -94,7 +94,7 @@ def numbered(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
         return [b.op("Sin", b.op("Mul", b.op("Mul", v[0], row), cast(b, i, "float64")))]
 
     finals, _ = repeat(b, 3, [x], body)
-    changed(b, first=first)
+    replace_loop_fields(b, first=first)
     return finals
 
 
@@ -118,7 +118,7 @@ def guarded(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
     return repeat(b, 2, [b.guard(x, ok, "never said")], body)[0]
 
 
-def whole_numbers_beside(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+def with_integer_counter(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
     """Build a loop with a counter, which has no tangent, and a carried value that begins as a constant."""
     start, still = b.constant(np.array(1)), b.constant(np.ones(3))
 
@@ -139,17 +139,17 @@ WRITTEN = [
     numbered,
     choice_in_loop,
     guarded,
-    whole_numbers_beside,
+    with_integer_counter,
 ]
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
-def test_loops(written: WriteOutputs) -> None:
+def test_forward_mode_of_loops_agrees(written: WriteOutputs) -> None:
     assert_agree(objective_program(written), ARRAYS, ["x", "w"])
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
-def test_all_units_at_once(written: WriteOutputs) -> None:
+def test_the_hessian_of_loops(written: WriteOutputs) -> None:
     """Compute the Hessian by one program, on both engines."""
     names = [change_of(name) for name in ARRAYS]
     many = jacobian_forward(
@@ -171,19 +171,19 @@ def test_all_units_at_once(written: WriteOutputs) -> None:
 
 
 JUMPS = {4, 13, 31}
-"""Seeds of programs that jump where they are computed: differences know nothing there."""
+"""Seeds of programs that are discontinuous at their inputs, where central differences are no reference."""
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(times(28, 50)))
-def test_random_programs(seed: int) -> None:
+def test_forward_mode_of_random_programs_agrees(seed: int) -> None:
     assert_agree(differentiable(seed), GIVEN, list(GIVEN), smooth=seed not in JUMPS)
 
 
 # --- stored cases -----------------------------------------------------------------------------------
 
 DEAR = {"hodgkin_huxley", "fn_over_time"}
-"""They take the interpreter long, which `make soak` has; tests of stored cases by the runtime have them, too."""
+"""Stored cases that are slow in the interpreter. `make soak` and the tests of the runtime run them."""
 
 CASES = [
     pytest.param(name, marks=[pytest.mark.slow, pytest.mark.soak])
@@ -195,7 +195,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_stored_cases(name: str) -> None:
+def test_forward_mode_of_stored_cases_agrees(name: str) -> None:
     case = stored_cases.load(name)
     primal, arrays, targets = stored_cases.program_of(case)
     wrt = list(targets.values())
@@ -246,7 +246,7 @@ def test_an_unselected_operand_does_not_reach_the_tangent(word: str) -> None:
     np.testing.assert_allclose(on_runtime(derived, feeds)[tangent_of("y")], tangent)
 
 
-def test_a_slope_of_zero_has_a_second_derivative() -> None:
+def test_a_zero_gradient_has_a_second_derivative() -> None:
     """Differentiate `where(x > -1, exp(x) - 1, 0) ** 2` at 0, where it is a parabola of slope 0."""
     b = ModelBuilder()
     x = b.new("float64", (), "x")
@@ -269,7 +269,7 @@ def test_inactive_values_have_tangents_of_zero() -> None:
     assert outputs[tangent_of("u")].tolist() == [0, 0]
 
 
-def test_shapes_may_change() -> None:
+def test_forward_mode_of_a_growing_array() -> None:
     """Differentiate a list that grows in each iteration."""
     b = ModelBuilder()
     x = b.new("float64", ("n",), "x")
@@ -292,7 +292,7 @@ def test_shapes_may_change() -> None:
 # --- refused ----------------------------------------------------------------------------------------
 
 
-def test_sequences_are_refused_both_ways() -> None:
+def test_sequences_are_refused_in_both_modes() -> None:
     b = ModelBuilder()
     x = b.new("float64", (3,), "x")
     listed = b.op("SequenceConstruct", x, b.op("Sin", x))

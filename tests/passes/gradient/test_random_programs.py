@@ -20,7 +20,7 @@ def wrt_of(seed: int) -> list[str]:
     return [name for name, yes in zip(GIVEN, chosen, strict=True) if yes] or ["x0", "w"]
 
 
-def computed(seed: int) -> Program:
+def program_of_seed(seed: int) -> Program:
     """Return a random program; the few that index outside of an array are skipped."""
     case = differentiable(seed)
     try:
@@ -31,28 +31,28 @@ def computed(seed: int) -> Program:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_all_forms(seed: int) -> None:
+def test_all_backward_forms_agree(seed: int) -> None:
     with np.errstate(all="ignore"):
-        assert_all_forms(computed(seed), GIVEN, wrt_of(seed))
+        assert_all_forms(program_of_seed(seed), GIVEN, wrt_of(seed))
 
 
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(8, times(30, 3000)))
-def test_all_forms_of_many(seed: int) -> None:
+def test_all_backward_forms_of_many_programs_agree(seed: int) -> None:
     with np.errstate(all="ignore"):
-        assert_all_forms(computed(seed), GIVEN, wrt_of(seed))
+        assert_all_forms(program_of_seed(seed), GIVEN, wrt_of(seed))
 
 
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(0, times(48, 3000), 15))
-def test_on_runtime(seed: int) -> None:
+def test_the_gradient_on_onnx_runtime(seed: int) -> None:
     more = list(FORMS.values())[seed // 15 % 3], (STANDARD, NATIVE)[seed // 45 % 2]
-    assert_on_runtime(computed(seed), GIVEN, wrt_of(seed), more)
+    assert_on_runtime(program_of_seed(seed), GIVEN, wrt_of(seed), more)
 
 
-def test_inner_loops_of_no_iterations_end() -> None:
+def test_inner_loops_without_iterations_end() -> None:
     """Run an inner while loop inside an outer loop of no iterations: no member continues, so the loop ends."""
     with np.errstate(all="ignore"):
-        assert_on_runtime(computed(2265), GIVEN, wrt_of(2265), (FORMS["split"], STANDARD))
+        assert_on_runtime(program_of_seed(2265), GIVEN, wrt_of(2265), (FORMS["split"], STANDARD))
