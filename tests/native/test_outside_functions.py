@@ -153,7 +153,7 @@ def test_a_hoisted_function_becomes_a_loop() -> None:
     loops = [op for op in natives.program.ops if isinstance(op, Loop)]
     assert [[op.op_type for op in loop.ops] for loop in loops] == [["Exp"], ["Add"]]
     assert set(loops) == set(natives.loops)
-    assert natives.said == {"A.f": "native"}
+    assert natives.form_by_name == {"A.f": "native"}
 
 
 def test_scalar_and_unrelated_functions_stay_outside_of_loops() -> None:

@@ -18,10 +18,10 @@ from mdf_loop.run.interpret import interpret
 from tests.ops.derivatives.derivative_cases import CASES, Case, P, call
 from tests.ops.derivatives.differentiating import (
     assert_equal_to_differences,
-    changes,
+    decompose_operations,
     differentiated,
-    only,
-    spelled_out,
+    random_tangents_and_cotangents,
+    select_outputs,
 )
 from tests.ops.op_running import float32_run, only_op, program_of
 from tests.passes.batch_running import on_runtime
@@ -53,7 +53,7 @@ def operation_of(case: Case) -> Op:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_rules_agree_with_central_differences(case: Case) -> None:
     program, arrays = call(case)
-    reference = spelled_out(program) if case.op_type in NOT_IN_REFERENCE else None
+    reference = decompose_operations(program) if case.op_type in NOT_IN_REFERENCE else None
     assert_equal_to_differences(program, arrays, reference=reference)
 
 
@@ -73,7 +73,7 @@ DECOMPOSED = [
 @pytest.mark.parametrize("case", DECOMPOSED, ids=str)
 def test_decompositions_for_derivatives_keep_the_outputs(case: Case) -> None:
     program, arrays = call(case)
-    actual = interpret(spelled_out(program), arrays)
+    actual = interpret(decompose_operations(program), arrays)
     if case.op_type in NOT_IN_REFERENCE:
         known = [None if a is None else np.asarray(a) for a in case.arrays]
         numbers = float32_run(case.op_type, known, case.n_outputs, **case.attributes)
@@ -87,9 +87,9 @@ def test_decompositions_for_derivatives_keep_the_outputs(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_derivatives_run_on_onnxruntime(case: Case) -> None:
     program, arrays = call(case)
-    numbers = spelled_out(program) if case.op_type in NOT_IN_REFERENCE else program
-    derived = only(differentiated(program), lambda name: name[0] in "tg")
-    feeds = {**arrays, **changes(numbers, arrays)}
+    numbers = decompose_operations(program) if case.op_type in NOT_IN_REFERENCE else program
+    derived = select_outputs(differentiated(program), lambda name: name[0] in "tg")
+    feeds = {**arrays, **random_tangents_and_cotangents(numbers, arrays)}
     expected = interpret(derived, feeds)
     actual = on_runtime(prepare(derived, LEGAL), feeds)
     for name, array in expected.items():
@@ -146,8 +146,12 @@ def test_an_exponent_may_have_another_dtype() -> None:
     derived = differentiated(program_of("Pow", arrays))
     assert not check(derived)
     feeds = {f"x{k}": a for k, a in enumerate(arrays)}
-    changes = {"t x0": np.zeros(2), "t x1": np.array(1, np.float32), "g y0": np.ones(2)}
-    numbers = interpret(derived, {**feeds, **changes})
+    random_tangents_and_cotangents = {
+        "t x0": np.zeros(2),
+        "t x1": np.array(1, np.float32),
+        "g y0": np.ones(2),
+    }
+    numbers = interpret(derived, {**feeds, **random_tangents_and_cotangents})
     slopes = arrays[0] ** 1.5 * np.log(arrays[0])
     np.testing.assert_allclose(numbers["t y0"], slopes, rtol=1e-15)
     np.testing.assert_allclose(numbers["g x1"], np.float32(slopes.sum()), rtol=1e-7)
