@@ -209,21 +209,23 @@ def test_metadata_of_an_array(
 # --- damaged files --------------------------------------------------------------------------------
 
 
-def check_resumed(model: CompiledModel, given: Any, expected: mdf_loop.Results, store: Path) -> str:
+def check_resumed(
+    model: CompiledModel, options: Any, expected: mdf_loop.Results, store: Path
+) -> str:
     """Check that a run that continues a store has the expected numbers, or is one error."""
     try:
-        results = model.run(**given, output=store, resume=True)
+        results = model.run(**options, output=store, resume=True)
     except mdf_loop.LoopError as error:
         return str(error)
     for name in expected:
         assert np.asarray(results[name]).tobytes() == np.asarray(expected[name]).tobytes()
-    found, wanted = results.to_xarray(), expected.to_xarray()
-    for name, coordinate in wanted.coords.items():
-        np.testing.assert_array_equal(found.coords[name].values, coordinate.values)
+    dataset, expected_dataset = results.to_xarray(), expected.to_xarray()
+    for name, coordinate in expected_dataset.coords.items():
+        np.testing.assert_array_equal(dataset.coords[name].values, coordinate.values)
     with xarray.open_zarr(store, chunks=None) as stored:
         assert (stored["computed"].values == 1).all()
-        for name in wanted.variables:
-            assert stored[name].values.tobytes() == wanted[name].values.tobytes()
+        for name in expected_dataset.variables:
+            assert stored[name].values.tobytes() == expected_dataset[name].values.tobytes()
     return ""
 
 
@@ -240,17 +242,17 @@ GRID = {
 def test_damaged_files_give_exact_numbers_or_one_error(
     model: CompiledModel, tmp_path: Path, blocks: list[int], words: dict[str, Any], seed: int
 ) -> None:
-    given = {**words, "cluster": 1, "block": 3}
+    options = {**words, "cluster": 1, "block": 3}
     expected = model.run(**words)
     original, store = tmp_path / "original.zarr", tmp_path / "s.zarr"
-    model.run(**given, output=original)
+    model.run(**options, output=original)
     shutil.copytree(original, store)
     rng = random.Random(seed)
     ways = [*damages(store, rng)]
     for what, damage in ways if soaking() else rng.sample(ways, 40):
         damage()
         blocks.clear()
-        error = check_resumed(model, given, expected, store)
+        error = check_resumed(model, options, expected, store)
         file = what.split()[0]
         assert not error or file == str(store / "zarr.json") or "with" in what, (what, error)
         shutil.rmtree(store)

@@ -61,8 +61,8 @@ def test_rows_of_curves_that_are_left_out_are_counted(cell: mdf_loop.CompiledMod
 
 def test_rows_of_decisions_that_are_left_out_are_counted() -> None:
     ddm = compiled(DECISION)
-    made = ddm.run(trials=60, seed=3)
-    data = {"rt": np.asarray(made["rt"]), "choice": np.asarray(made["choice"]).astype(float)}
+    results = ddm.run(trials=60, seed=3)
+    data = {"rt": np.asarray(results["rt"]), "choice": np.asarray(results["choice"]).astype(float)}
     data["rt"][[0, 1]] = np.nan, -np.inf
     data["choice"][[1, 2]] = np.nan
     fit = ddm.fit(data, DRIFT, likelihood=OF, trials=60, points=8)

@@ -156,8 +156,8 @@ def test_the_trial_is_named_by_its_number() -> None:
     results = warned(compiled, trials=range(7, 20))
     first = 7 + int(np.flatnonzero(np.isnan(results["x"]))[0])
     assert results.notes[0].startswith(f"'c.x' of trial {first} is nan")
-    told = warned(compiled, trials=range(7, 20), over_trials={"c.x": "mean"})
-    assert told.notes == results.notes
+    statistics = warned(compiled, trials=range(7, 20), over_trials={"c.x": "mean"})
+    assert statistics.notes == results.notes
 
 
 # --- what is missing, and may be ------------------------------------------------------------------
@@ -175,12 +175,12 @@ def late(value: str) -> dict[str, Any]:
         "output_ports": {"y": {"value": "y"}},
     }
     edge = {"sender": "fast", "sender_port": "n", "receiver": "slow", "receiver_port": "n"}
-    reached = {"dependency": "fast", "parameter": "n", "threshold": 4, "comparator": ">="}
+    threshold = {"dependency": "fast", "parameter": "n", "threshold": 4, "comparator": ">="}
     return model(
         {"fast": counting, "slow": waiting},
         edges={"e": edge},
         conditions={
-            "node_specific": {"slow": {"type": "Threshold", "kwargs": reached}},
+            "node_specific": {"slow": {"type": "Threshold", "kwargs": threshold}},
             "termination": {
                 "environment_state_update": {"type": "AfterNPasses", "kwargs": {"n": 1}}
             },
@@ -205,10 +205,10 @@ def test_rows_before_the_first_run_are_counted_for_each_member_and_trial() -> No
     compiled = mdf_loop.compile(
         late("numpy.log(n * by - n) * numpy.random.uniform()"), device="cpu"
     )
-    given: dict[str, Any] = {"steps": 9, "trials": 2}
-    results = silent(compiled, **given, sweep={"slow.by": [2.0, 3.0]})
+    options: dict[str, Any] = {"steps": 9, "trials": 2}
+    results = silent(compiled, **options, sweep={"slow.by": [2.0, 3.0]})
     missing = int(np.isnan(results["slow.y"][0, 0]).sum())
-    notes = warned(compiled, **given, sweep={"slow.by": [2.0, 1.0]}).notes
+    notes = warned(compiled, **options, sweep={"slow.by": [2.0, 1.0]}).notes
     first = f"'slow.y' of member 1, trial 0 became infinite in row {missing} "
     assert notes[0].startswith(first)
 

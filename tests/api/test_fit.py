@@ -100,7 +100,7 @@ def test_rows_left_out_and_repeated(
 
 
 def test_vectors_inputs_and_initial_values(cell: mdf_loop.CompiledModel) -> None:
-    made = cell.run(
+    results = cell.run(
         set={"cell.w": [0.7, -1.2], "cell.v": 0.4},
         inputs={"drive": 0.8},
         steps=STEPS,
@@ -108,14 +108,17 @@ def test_vectors_inputs_and_initial_values(cell: mdf_loop.CompiledModel) -> None
         progress=False,
     )
     free = {"cell.w": (-2.0, 2.0), "cell.v": (-1.0, 1.0), "drive": (0.1, 2.0)}
-    columns = {"cell.V": np.asarray(made["cell.V"]), "cell.both": np.asarray(made["cell.both"])}
+    columns = {
+        "cell.V": np.asarray(results["cell.V"]),
+        "cell.both": np.asarray(results["cell.both"]),
+    }
     fit = cell.fit(columns, free, ["cell.V", "both"], steps=STEPS, dt=DT)
     np.testing.assert_allclose(fit.estimates["cell.w"], [0.7, -1.2], rtol=1e-7)
     assert fit.estimates["cell.v"] == pytest.approx(0.4)
     assert fit.estimates["drive"] == pytest.approx(0.8)
     assert fit.parameters == ("cell.w[0]", "cell.w[1]", "cell.v", "drive")
     again = fit.model.run(steps=STEPS, dt=DT, progress=False)
-    np.testing.assert_allclose(again["cell.both"], made["cell.both"], rtol=1e-7)
+    np.testing.assert_allclose(again["cell.both"], results["cell.both"], rtol=1e-7)
 
 
 def test_what_cannot_be_told_apart(
@@ -154,8 +157,8 @@ def test_the_fitted_model_is_written(
 ) -> None:
     fit = cell.fit(data, FREE, "cell.V", dt=DT)
     fit.model.write(tmp_path / "fitted.yaml")
-    made = mdf_loop.compile(tmp_path / "fitted.yaml").run(steps=STEPS, dt=DT, progress=False)
-    np.testing.assert_array_equal(made["cell.V"], fit.curves[0].fitted)
+    results = mdf_loop.compile(tmp_path / "fitted.yaml").run(steps=STEPS, dt=DT, progress=False)
+    np.testing.assert_array_equal(results["cell.V"], fit.curves[0].fitted)
 
 
 def test_files(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray], tmp_path: Path) -> None:
@@ -174,17 +177,17 @@ def test_files(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray], tmp_pa
 def test_a_callback_is_told_the_best_and_may_end_it(
     cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
 ) -> None:
-    told = []
+    reports = []
 
     def tell(progress: mdf_loop.FitProgress) -> bool:
-        told.append(progress)
+        reports.append(progress)
         return progress.evaluations < 270
 
     fit = cell.fit(data, FREE, "cell.V", dt=DT, progress=tell)
     assert fit.stopped_by is mdf_loop.StopReason.INTERRUPTED
     assert not fit.converged
-    assert fit.cost == told[-1].best == min(each.best for each in told)
-    assert fit.evaluations == told[-1].evaluations >= 270
+    assert fit.cost == reports[-1].best == min(each.best for each in reports)
+    assert fit.evaluations == reports[-1].evaluations >= 270
 
 
 def test_a_time_limit_gives_the_best_so_far(
@@ -214,7 +217,7 @@ def test_ctrl_c_gives_the_best_so_far(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ({"free": {"cell.unread": (0.0, 1.0)}}, "'cell.unread' changes nothing"),
         ({"free": {"cell.tau": (1.0, 1.0)}}, "leave nothing between them"),
@@ -237,15 +240,18 @@ def test_ctrl_c_gives_the_best_so_far(
     ],
 )
 def test_what_is_refused(
-    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray], words: dict[str, object], said: str
+    cell: mdf_loop.CompiledModel,
+    data: dict[str, np.ndarray],
+    words: dict[str, object],
+    message: str,
 ) -> None:
-    given = {"data": data, "free": FREE, "against": "cell.V", "dt": DT, **words}
-    with pytest.raises(LoopError, match=said):
-        cell.fit(given.pop("data"), given.pop("free"), **given)
+    options = {"data": data, "free": FREE, "against": "cell.V", "dt": DT, **words}
+    with pytest.raises(LoopError, match=message):
+        cell.fit(options.pop("data"), options.pop("free"), **options)
 
 
 @pytest.mark.parametrize(
-    ("data", "words", "said"),
+    ("data", "words", "message"),
     [
         (
             {"cell.V": np.ones(9)},
@@ -261,9 +267,12 @@ def test_what_is_refused(
     ],
 )
 def test_rows_that_an_output_does_not_have(
-    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray], words: dict[str, object], said: str
+    cell: mdf_loop.CompiledModel,
+    data: dict[str, np.ndarray],
+    words: dict[str, object],
+    message: str,
 ) -> None:
-    with pytest.raises(LoopError, match=said):
+    with pytest.raises(LoopError, match=message):
         cell.fit(data, FREE, **words)
 
 

@@ -24,8 +24,8 @@ def observed(
     ddm: mdf_loop.CompiledModel, count: int = 1000, seed: int = 77, **other: float
 ) -> dict[str, np.ndarray]:
     true = {**TRUE, **{f"ddm.{name}": value for name, value in other.items()}}
-    made = ddm.run(set=true, trials=count, seed=seed, progress=False)
-    return {name: np.asarray(made[output]).astype(float) for name, output in OF.items()}
+    results = ddm.run(set=true, trials=count, seed=seed, progress=False)
+    return {name: np.asarray(results[output]).astype(float) for name, output in OF.items()}
 
 
 @pytest.mark.slow
@@ -44,9 +44,9 @@ def test_drift_and_threshold_are_found(ddm: mdf_loop.CompiledModel) -> None:
     assert sum(int(each.observed.sum()) for each in fit.distributions) == 1000
     assert sum(each.expected.sum() for each in fit.distributions) == pytest.approx(1000)
     assert fit.sse is None
-    told = fit.to_dict()
-    assert [told["trials"], told["steps"], told["dt"]] == [400, None, None]
-    assert [len(each["expected"]) for each in told["bins"]] == [8, 10]
+    summary = fit.to_dict()
+    assert [summary["trials"], summary["steps"], summary["dt"]] == [400, None, None]
+    assert [len(each["expected"]) for each in summary["bins"]] == [8, 10]
     assert "trials          400" in str(fit).splitlines()
 
 
@@ -134,7 +134,7 @@ def test_an_error_names_the_condition(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ({"trials": None}, "a likelihood needs trials"),
         ({"likelihood": {"choice": "ddm.choice"}}, "a likelihood is of 'rt'"),
@@ -154,8 +154,10 @@ def test_an_error_names_the_condition(
         ({"shared": ["ddm.drift"]}, "the data are of one"),
     ],
 )
-def test_what_is_refused(ddm: mdf_loop.CompiledModel, words: dict[str, object], said: str) -> None:
+def test_what_is_refused(
+    ddm: mdf_loop.CompiledModel, words: dict[str, object], message: str
+) -> None:
     data = {"rt": [0.5, 0.7, 0.9], "choice": [1, 0, 1]}
-    given = {"data": data, "free": FREE, "likelihood": OF, **FEW, **words}
-    with pytest.raises(LoopError, match=said):
-        ddm.fit(given.pop("data"), given.pop("free"), **given)
+    options = {"data": data, "free": FREE, "likelihood": OF, **FEW, **words}
+    with pytest.raises(LoopError, match=message):
+        ddm.fit(options.pop("data"), options.pop("free"), **options)

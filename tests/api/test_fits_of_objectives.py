@@ -37,8 +37,8 @@ def test_a_function_of_outputs(cell: mdf_loop.CompiledModel) -> None:
         return float((outputs["cell.V"][-1] - 3.0) ** 2)
 
     fit = cell.fit(None, {"cell.gain": (1.0, 6.0)}, objective=off, steps=STEPS, dt=DT)
-    made = fit.model.run(steps=STEPS, dt=DT, progress=False)
-    assert made["cell.V"][-1] == pytest.approx(3.0, abs=1e-3)
+    results = fit.model.run(steps=STEPS, dt=DT, progress=False)
+    assert results["cell.V"][-1] == pytest.approx(3.0, abs=1e-3)
     assert fit.method == "differential evolution"
 
 
@@ -48,7 +48,7 @@ def test_a_function_that_gives_no_number(cell: mdf_loop.CompiledModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ({"objective": 3.0}, "an objective is a function of outputs, or words"),
         ({"method": "least_squares"}, "cannot be fitted by least_squares"),
@@ -56,7 +56,9 @@ def test_a_function_that_gives_no_number(cell: mdf_loop.CompiledModel) -> None:
         ({"free": {"cell.unread": (0.0, 1.0)}}, "'cell.unread' changes nothing"),
     ],
 )
-def test_what_is_refused(cell: mdf_loop.CompiledModel, words: dict[str, object], said: str) -> None:
-    given = {"data": None, "free": FREE, "objective": {"cell.V": "mean"}, **words}
-    with pytest.raises(LoopError, match=said):
-        cell.fit(given.pop("data"), given.pop("free"), steps=STEPS, dt=DT, **given)
+def test_what_is_refused(
+    cell: mdf_loop.CompiledModel, words: dict[str, object], message: str
+) -> None:
+    options = {"data": None, "free": FREE, "objective": {"cell.V": "mean"}, **words}
+    with pytest.raises(LoopError, match=message):
+        cell.fit(options.pop("data"), options.pop("free"), steps=STEPS, dt=DT, **options)

@@ -66,7 +66,7 @@ def test_all_shared_is_one_fit_of_all_rows(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ({"start": {"cell.tau": 1.0, "cell.gain": 2.0}}, "takes neither start nor method"),
         ({"method": "differential_evolution"}, "takes neither start nor method"),
@@ -76,9 +76,9 @@ def test_what_is_refused_of_shared(
     cell: mdf_loop.CompiledModel,
     subjects: dict[str, dict[str, np.ndarray]],
     words: dict[str, object],
-    said: str,
+    message: str,
 ) -> None:
-    with pytest.raises(LoopError, match=said):
+    with pytest.raises(LoopError, match=message):
         cell.fit(subjects, FREE, "cell.V", dt=DT, shared=["cell.tau"], **words)
 
 
@@ -100,14 +100,14 @@ def test_an_error_of_shared_fits_names_the_subject(
 def test_what_ends_one_subjects_search_ends_the_shared_fit(
     cell: mdf_loop.CompiledModel, subjects: dict[str, dict[str, np.ndarray]]
 ) -> None:
-    seen: list[int] = []
+    evaluation_counts: list[int] = []
 
     def told(progress: mdf_loop.FitProgress) -> bool:
-        seen.append(progress.evaluations)
-        return len(seen) != 3
+        evaluation_counts.append(progress.evaluations)
+        return len(evaluation_counts) != 3
 
     fits = cell.fit(subjects, FREE, "cell.V", dt=DT, shared=["cell.tau"], progress=told)
-    assert len(seen) == 3
+    assert len(evaluation_counts) == 3
     assert list(fits) == list(subjects)
     for fit in fits.values():
         assert not fit.converged

@@ -50,10 +50,10 @@ def cell(native: str = "auto") -> mdf_loop.CompiledModel:
 
 def rows(a: float = 0.5, current: Any = 0.5, start: Any = START) -> np.ndarray:
     """V, by hand."""
-    made, given = [], np.broadcast_to(current, STEPS)
+    states, currents = [], np.broadcast_to(current, STEPS)
     for t in range(STEPS):
-        made.append((made[-1] if made else np.asarray(start)) * a + given[t])
-    return np.array(made)
+        states.append((states[-1] if states else np.asarray(start)) * a + currents[t])
+    return np.array(states)
 
 
 def by_a(weights: Any, a: float = 0.5) -> float:
@@ -93,8 +93,8 @@ WORDS = {
 @pytest.mark.parametrize("native", ["auto", "off"])
 @pytest.mark.parametrize("word", WORDS)
 def test_words(word: str, native: str) -> None:
-    said, value, weights = WORDS[word]
-    gradient = cell(native).gradient({"cell.V": said}, ["cell.a"], steps=STEPS)
+    reduction, value, weights = WORDS[word]
+    gradient = cell(native).gradient({"cell.V": reduction}, ["cell.a"], steps=STEPS)
     assert gradient.value == pytest.approx(value, rel=1e-12)
     assert gradient["cell.a"] == pytest.approx(by_a(weights), rel=1e-11)
 
@@ -171,9 +171,11 @@ def test_an_input_over_time_has_rows() -> None:
 
 @pytest.mark.usefixtures("however_cut")
 def test_an_input_that_stays_has_the_sum_of_its_rows() -> None:
-    asked = ({"cell.V": "sum"}, ["current"])
-    one = cell().gradient(*asked, steps=STEPS)["current"]
-    each = cell().gradient(*asked, steps=STEPS, inputs={"current": np.full(STEPS, 0.5)})["current"]
+    arguments = ({"cell.V": "sum"}, ["current"])
+    one = cell().gradient(*arguments, steps=STEPS)["current"]
+    each = cell().gradient(*arguments, steps=STEPS, inputs={"current": np.full(STEPS, 0.5)})[
+        "current"
+    ]
     assert one.shape == ()
     assert one == pytest.approx(each.sum(), rel=1e-12)
 
@@ -189,27 +191,27 @@ def test_what_a_state_starts_from() -> None:
 @pytest.mark.usefixtures("however_cut")
 @pytest.mark.parametrize("steps", [None, STEPS])
 def test_what_is_not_used_has_zeros(steps: int | None) -> None:
-    made = cell().gradient({"cell.V": "sum"}, ["cell.unused", "idle", "cell.a"], steps=steps)
-    assert made["cell.unused"].tolist() == [[0.0, 0.0]]
-    assert made["idle"].tolist() == 0.0
-    assert made["cell.a"] != 0
+    gradient = cell().gradient({"cell.V": "sum"}, ["cell.unused", "idle", "cell.a"], steps=steps)
+    assert gradient["cell.unused"].tolist() == [[0.0, 0.0]]
+    assert gradient["idle"].tolist() == 0.0
+    assert gradient["cell.a"] != 0
 
 
 def test_other_values_and_shapes_of_what_was_made_once() -> None:
-    made = cell().differentiate({"cell.V": "sum"}, ["cell.a", "cell.start"])
-    assert made.run({"cell.a": 0.25})["cell.start"].tolist() == [0.25, 0.25]
-    assert made.run({"cell.start": [1.0, 2.0, 3.0]})["cell.a"] == 6.0
-    assert made.run(inputs={"current": 1.0}).value == 3.5
-    assert made.run()["cell.start"].tolist() == [0.5, 0.5]
+    gradient = cell().differentiate({"cell.V": "sum"}, ["cell.a", "cell.start"])
+    assert gradient.run({"cell.a": 0.25})["cell.start"].tolist() == [0.25, 0.25]
+    assert gradient.run({"cell.start": [1.0, 2.0, 3.0]})["cell.a"] == 6.0
+    assert gradient.run(inputs={"current": 1.0}).value == 3.5
+    assert gradient.run()["cell.start"].tolist() == [0.5, 0.5]
 
 
 def test_results_are_nobody_elses() -> None:
-    made = cell().differentiate({"cell.V": "sum"}, ["cell.unused", "cell.start"])
-    first = made.run()
+    gradient = cell().differentiate({"cell.V": "sum"}, ["cell.unused", "cell.start"])
+    first = gradient.run()
     for array in first.values():
         array[...] = 7
-    assert made.run()["cell.start"].tolist() == [0.5, 0.5]
-    assert made.run()["cell.unused"].tolist() == [[0.0, 0.0]]
+    assert gradient.run()["cell.start"].tolist() == [0.5, 0.5]
+    assert gradient.run()["cell.unused"].tolist() == [[0.0, 0.0]]
 
 
 # --- many at once -------------------------------------------------------------------------------------
@@ -219,8 +221,8 @@ def assert_members(together: Any, alone: list[Any]) -> None:
     """Each member is as it is alone."""
     np.testing.assert_allclose(together.value, [one.value for one in alone], rtol=1e-12)
     for name, array in together.items():
-        wanted = np.stack([one[name] for one in alone])
-        np.testing.assert_allclose(array, wanted, rtol=1e-11, atol=1e-13, err_msg=name)
+        stacked = np.stack([one[name] for one in alone])
+        np.testing.assert_allclose(array, stacked, rtol=1e-11, atol=1e-13, err_msg=name)
 
 
 SWEEPS: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {
@@ -237,26 +239,26 @@ SWEEPS: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {
 @pytest.mark.parametrize(("what", "native"), some(product(SWEEPS, ["auto", "off"]), 2))
 def test_a_sweep_is_each_member_alone(what: str, native: str) -> None:
     sweep, _ = SWEEPS[what]
-    made = cell(native).differentiate(
+    gradient = cell(native).differentiate(
         {"cell.V": ["mean", {"sse": DATA}], "cell.W": "last"},
         ["cell.a", "cell.start", "current", "cell.unused"],
         steps=STEPS,
     )
     members = [{name: values[k] for name, values in sweep.items()} for k in range(3)]
     alone = [
-        made.run(
+        gradient.run(
             {n: v for n, v in member.items() if n != "current"},
             {n: v for n, v in member.items() if n == "current"},
         )
         for member in members
     ]
-    assert_members(made.run(sweep=sweep), alone)
+    assert_members(gradient.run(sweep=sweep), alone)
 
 
 def test_a_sweep_of_one_evaluation() -> None:
-    made = cell().differentiate({"cell.W": "sum"}, ["cell.a", "cell.start"])
-    together = made.run(sweep={"cell.a": [0.1, 0.5, 0.9]})
-    assert_members(together, [made.run({"cell.a": a}) for a in (0.1, 0.5, 0.9)])
+    gradient = cell().differentiate({"cell.W": "sum"}, ["cell.a", "cell.start"])
+    together = gradient.run(sweep={"cell.a": [0.1, 0.5, 0.9]})
+    assert_members(together, [gradient.run({"cell.a": a}) for a in (0.1, 0.5, 0.9)])
 
 
 WALK = one_node(
@@ -288,24 +290,24 @@ def test_noise_is_held_as_it_was_drawn(native: str) -> None:
 )
 def test_trials_are_added_up_and_a_mean_is_over_them_too(word: Any, of_sum: float) -> None:
     model = mdf_loop.compile(WALK, device="cpu")
-    asked = ({"cell.x": word}, ["cell.sd", "cell.keep"])
-    together = model.gradient(*asked, steps=STEPS, trials=5)
-    alone = [model.gradient(*asked, steps=STEPS, trials=[k]) for k in range(5)]
+    arguments = ({"cell.x": word}, ["cell.sd", "cell.keep"])
+    together = model.gradient(*arguments, steps=STEPS, trials=5)
+    alone = [model.gradient(*arguments, steps=STEPS, trials=[k]) for k in range(5)]
     assert len({one.value for one in alone}) == 5
     assert together.value == pytest.approx(of_sum * sum(one.value for one in alone), rel=1e-12)
-    for name in asked[1]:
-        wanted = of_sum * sum(one[name] for one in alone)
+    for name in arguments[1]:
+        expected = of_sum * sum(one[name] for one in alone)
         assert together[name].shape == ()
-        assert together[name] == pytest.approx(wanted, rel=1e-11)
+        assert together[name] == pytest.approx(expected, rel=1e-11)
 
 
 def test_trials_in_a_sweep() -> None:
-    made = mdf_loop.compile(WALK, device="cpu").differentiate(
+    gradient = mdf_loop.compile(WALK, device="cpu").differentiate(
         {"cell.x": "mean"}, ["cell.sd", "cell.keep"], steps=STEPS, trials=3
     )
-    together = made.run(sweep={"cell.keep": [0.5, 0.9]})
+    together = gradient.run(sweep={"cell.keep": [0.5, 0.9]})
     assert together["cell.sd"].shape == (2,)
-    assert_members(together, [made.run({"cell.keep": keep}) for keep in (0.5, 0.9)])
+    assert_members(together, [gradient.run({"cell.keep": keep}) for keep in (0.5, 0.9)])
 
 
 HALVING = loop_model(
@@ -342,10 +344,10 @@ def test_words_that_mean_nothing(of: Any) -> None:
     assert '{"sse": data}' in str(error.value)
 
 
-@pytest.mark.parametrize("said", [{"sse": 1, "weighted": 1}, {"what": 1}, {}])
-def test_words_with_data_that_mean_nothing(said: Any) -> None:
+@pytest.mark.parametrize("reduction", [{"sse": 1, "weighted": 1}, {"what": 1}, {}])
+def test_words_with_data_that_mean_nothing(reduction: Any) -> None:
     with pytest.raises(InputError, match=r"'cell\.V' cannot be made a number by"):
-        cell().gradient({"cell.V": said}, ["cell.a"])
+        cell().gradient({"cell.V": reduction}, ["cell.a"])
 
 
 def test_nothing_to_differentiate_by() -> None:
@@ -451,17 +453,17 @@ def test_a_check_over_time() -> None:
     model = cell()
     inputs = {"current": np.linspace(0, 1, STEPS)}
     wrt = ["cell.a", "cell.start", "current", "cell.unused"]
-    made = model.gradient(
+    gradient = model.gradient(
         {"cell.V": ["mean", "last", {"sse": DATA}]}, wrt, inputs=inputs, steps=STEPS, check=True
     )
-    assert made.check.elements == 1 + 2 + STEPS + 2
+    assert gradient.check.elements == 1 + 2 + STEPS + 2
 
 
 def test_a_check_of_trials() -> None:
     model = mdf_loop.compile(WALK)
     for of in ("mean", "sum", "last"):
-        made = model.gradient({"cell.x": of}, ["cell.keep"], steps=9, trials=4, check=True)
-        assert made.check.elements == 1
+        gradient = model.gradient({"cell.x": of}, ["cell.keep"], steps=9, trials=4, check=True)
+        assert gradient.check.elements == 1
 
 
 def test_a_check_finds_a_kink() -> None:

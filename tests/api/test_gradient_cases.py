@@ -28,8 +28,8 @@ def differentiated(case: Mapping[str, Any], native: str) -> Differentiated:
     for entry in case["of"]:
         data = entry.get("target", entry.get("weights"))
         word = entry["reduce"]
-        said = word if data is None else {word: data}
-        of.setdefault(entry["output"], []).append(said)
+        reduction = word if data is None else {word: data}
+        of.setdefault(entry["output"], []).append(reduction)
     model = mdf_loop.compile(FOLDER / case["model"], native=native, device="cpu")
     return model.differentiate(of, case["wrt"], steps=case["steps"], dt=case["dt"])
 
@@ -43,15 +43,15 @@ def given(case: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return settings, inputs | {name: at[name] for name in ports}
 
 
-def assert_expected(case: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+def assert_expected(case: Mapping[str, Any], gradient: Mapping[str, Any]) -> None:
     """The derivatives of a case, to its tolerance."""
     expected = {name: np.asarray(value, float) for name, value in case["expected"].items()}
     largest = max(np.max(np.abs(array), initial=0) for array in expected.values())
     for name, array in expected.items():
-        assert made[name].shape == array.shape
+        assert gradient[name].shape == array.shape
         scale = max(1e-3 * largest, np.max(np.abs(array), initial=0), 1e-12)
         np.testing.assert_allclose(
-            made[name], array, rtol=0, atol=case["tolerance"] * scale, err_msg=name
+            gradient[name], array, rtol=0, atol=case["tolerance"] * scale, err_msg=name
         )
 
 
@@ -71,15 +71,15 @@ def test_in_chunks(name: str, native: str, monkeypatch) -> None:
     monkeypatch.setattr(in_chunks, "AT_ONCE", 1)
     monkeypatch.setattr(in_chunks, "FEWEST", 7)
     case = load(name)
-    taken = []
+    chunk_lengths = []
     chunks = in_chunks.GradientOverTime._in_chunks
     monkeypatch.setattr(
         *(in_chunks.GradientOverTime, "_in_chunks"),
-        lambda self, bound, most: (taken.append(most), chunks(self, bound, most))[1],
+        lambda self, bound, most: (chunk_lengths.append(most), chunks(self, bound, most))[1],
     )
     gradient = differentiated(case, native).run(*given(case))
-    assert taken
-    assert taken[0] < case["steps"]
+    assert chunk_lengths
+    assert chunk_lengths[0] < case["steps"]
     assert_expected(case, gradient)
     assert gradient.value == pytest.approx(case["value"], rel=1e-9, abs=1e-12)
 
@@ -100,13 +100,13 @@ def in_file(path: Path, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    taken = {
+    arguments = {
         entry.name: np.asarray(feeds[entry.name])
         for entry in session.get_inputs()
         if entry.name in feeds
     }
     outputs = [output.name for output in session.get_outputs()]
-    return dict(zip(outputs, session.run(outputs, taken), strict=True))
+    return dict(zip(outputs, session.run(outputs, arguments), strict=True))
 
 
 def defaults(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,22 +119,22 @@ def defaults(case: Mapping[str, Any]) -> dict[str, Any]:
 def test_a_saved_file_gives_the_same_in_plain_onnxruntime(name: str, tmp_path: Path) -> None:
     case = load(name)
     settings, inputs = given(case)
-    made = differentiated(case, "auto")
-    made.save(tmp_path / "gradient.onnx", settings, inputs)
-    found = in_file(tmp_path / "gradient.onnx", {**defaults(case), **settings, **inputs})
-    assert_expected(case, {n: found[f"gradient of {n}"] for n in case["wrt"]})
-    assert float(found["value"]) == pytest.approx(case["value"], rel=1e-9, abs=1e-12)
+    gradient = differentiated(case, "auto")
+    gradient.save(tmp_path / "gradient.onnx", settings, inputs)
+    outputs = in_file(tmp_path / "gradient.onnx", {**defaults(case), **settings, **inputs})
+    assert_expected(case, {n: outputs[f"gradient of {n}"] for n in case["wrt"]})
+    assert float(outputs["value"]) == pytest.approx(case["value"], rel=1e-9, abs=1e-12)
 
 
 # --- ONNX files whose derivatives are known -----------------------------------------------------------
 
 
 def onnx_cases() -> list[tuple[str, int]]:
-    found = []
+    cases = []
     for path in sorted(GRADIENTS.glob("*.json")):
         case = json.loads(path.read_text())
-        found += [(path.stem, k) for k in range(len(case["runs"]))]
-    return found
+        cases += [(path.stem, k) for k in range(len(case["runs"]))]
+    return cases
 
 
 def array(tensor: Mapping[str, Any]) -> np.ndarray:
@@ -157,6 +157,6 @@ def test_onnx_files(name: str, number: int, native: str) -> None:
         if seed is not None
     }
     gradient = model.gradient(of, list(expected), inputs=inputs)
-    for port, wanted in expected.items():
-        assert gradient[port].dtype == wanted.dtype
-        np.testing.assert_allclose(gradient[port], wanted, rtol=case["tol"], atol=1e-12)
+    for port, derivative in expected.items():
+        assert gradient[port].dtype == derivative.dtype
+        np.testing.assert_allclose(gradient[port], derivative, rtol=case["tol"], atol=1e-12)

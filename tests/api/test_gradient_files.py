@@ -31,69 +31,69 @@ def session_of(path: Path) -> onnxruntime.InferenceSession:
 def in_file(path: Path, feeds: Mapping[str, Any]) -> dict[str, Any]:
     session = session_of(path)
     names = [output.name for output in session.get_outputs()]
-    made = session.run(names, {name: np.asarray(value) for name, value in feeds.items()})
-    return dict(zip(names, made, strict=True))
+    results = session.run(names, {name: np.asarray(value) for name, value in feeds.items()})
+    return dict(zip(names, results, strict=True))
 
 
-def assert_same(found: Mapping[str, Any], gradient: Any) -> None:
-    assert list(found) == ["value", *(f"gradient of {name}" for name in gradient)]
-    np.testing.assert_allclose(found["value"], gradient.value, rtol=1e-12)
+def assert_same(outputs: Mapping[str, Any], gradient: Any) -> None:
+    assert list(outputs) == ["value", *(f"gradient of {name}" for name in gradient)]
+    np.testing.assert_allclose(outputs["value"], gradient.value, rtol=1e-12)
     for name, array in gradient.items():
-        np.testing.assert_allclose(found[f"gradient of {name}"], array, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(outputs[f"gradient of {name}"], array, rtol=1e-10, atol=1e-14)
 
 
-def saved(tmp_path: Path, of: Any, steps: int | None = 30, **given: Any) -> tuple[Any, Path]:
+def saved(tmp_path: Path, of: Any, steps: int | None = 30, **contents: Any) -> tuple[Any, Path]:
     """A differentiated neuron and its file."""
     model = mdf_loop.compile(FN, device="cpu")
-    made = model.differentiate(of, WRT, steps=steps, dt=None if steps is None else DT)
-    made.save(tmp_path / "gradient.onnx", **given)
-    return made, tmp_path / "gradient.onnx"
+    gradient = model.differentiate(of, WRT, steps=steps, dt=None if steps is None else DT)
+    gradient.save(tmp_path / "gradient.onnx", **contents)
+    return gradient, tmp_path / "gradient.onnx"
 
 
 @pytest.mark.parametrize("word", ["sum", "mean", "last"])
 @pytest.mark.parametrize("steps", [1, 2, 30, 77])
 def test_other_steps(tmp_path: Path, word: str, steps: int) -> None:
     _, path = saved(tmp_path, {"fn.v": word})
-    asked = {"fn.v": word}
-    wanted = mdf_loop.compile(FN).gradient(asked, WRT, steps=steps, dt=DT)
-    assert_same(in_file(path, {"I": 0.5, "steps": steps}), wanted)
+    objective = {"fn.v": word}
+    expected = mdf_loop.compile(FN).gradient(objective, WRT, steps=steps, dt=DT)
+    assert_same(in_file(path, {"I": 0.5, "steps": steps}), expected)
 
 
 def test_other_values_and_another_dt(tmp_path: Path) -> None:
     _, path = saved(tmp_path, {"fn.v": "mean", "fn.w": ["sum", "last"]})
-    given = {"fn.a": 0.6, "fn.start": 0.25}
-    wanted = mdf_loop.compile(FN).gradient(
+    settings = {"fn.a": 0.6, "fn.start": 0.25}
+    expected = mdf_loop.compile(FN).gradient(
         {"fn.v": "mean", "fn.w": ["sum", "last"]},
         WRT,
-        set=given,
+        set=settings,
         inputs={"I": 0.75},
         steps=30,
         dt=0.05,
     )
-    assert_same(in_file(path, {**given, "I": 0.75, "dt": 0.05}), wanted)
+    assert_same(in_file(path, {**settings, "I": 0.75, "dt": 0.05}), expected)
 
 
 def test_of_one_evaluation(tmp_path: Path) -> None:
-    made, path = saved(tmp_path, {"fn.v": "sum"}, steps=None)
-    assert_same(in_file(path, {"I": 0.5}), made.run())
+    gradient, path = saved(tmp_path, {"fn.v": "sum"}, steps=None)
+    assert_same(in_file(path, {"I": 0.5}), gradient.run())
 
 
 def test_data_can_be_others(tmp_path: Path) -> None:
     data, others = np.linspace(-1, 1, 30), np.linspace(2, 0, 12)
-    made, path = saved(tmp_path, {"fn.v": {"sse": data}})
+    gradient, path = saved(tmp_path, {"fn.v": {"sse": data}})
     others_too = session_of(path).get_overridable_initializers()
     assert {entry.name for entry in others_too} == {
         *("fn.a", "fn.b", "fn.start", "steps", "dt", "data of fn.v")
     }
-    assert_same(in_file(path, {"I": 0.5}), made.run())
-    wanted = mdf_loop.compile(FN).gradient({"fn.v": {"sse": others}}, WRT, steps=12, dt=DT)
-    assert_same(in_file(path, {"I": 0.5, "steps": 12, "data of fn.v": others}), wanted)
+    assert_same(in_file(path, {"I": 0.5}), gradient.run())
+    expected = mdf_loop.compile(FN).gradient({"fn.v": {"sse": others}}, WRT, steps=12, dt=DT)
+    assert_same(in_file(path, {"I": 0.5, "steps": 12, "data of fn.v": others}), expected)
 
 
 def test_an_input_over_time(tmp_path: Path) -> None:
     rows = np.sin(np.arange(30.0))
-    made, path = saved(tmp_path, {"fn.v": "mean"}, inputs={"I": rows})
-    gradient = made.run(inputs={"I": rows})
+    saved_gradient, path = saved(tmp_path, {"fn.v": "mean"}, inputs={"I": rows})
+    gradient = saved_gradient.run(inputs={"I": rows})
     assert gradient["I"].shape == (30,)
     assert_same(in_file(path, {"I": rows}), gradient)
 
@@ -101,9 +101,9 @@ def test_an_input_over_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrt", [["fn.a"], WRT])
 def test_rows_that_are_not_as_many_as_steps_fail(tmp_path: Path, wrt: list[str]) -> None:
     model = mdf_loop.compile(FN, device="cpu")
-    made = model.differentiate({"fn.v": {"sse": np.zeros(30)}}, wrt, steps=30, dt=DT)
+    gradient = model.differentiate({"fn.v": {"sse": np.zeros(30)}}, wrt, steps=30, dt=DT)
     path = tmp_path / "gradient.onnx"
-    made.save(path, inputs={"I": np.zeros(30)})
+    gradient.save(path, inputs={"I": np.zeros(30)})
     for rows, steps, data, named in (
         (50, 30, 30, "'I'"),
         (20, 30, 30, "'I'"),
@@ -115,9 +115,9 @@ def test_rows_that_are_not_as_many_as_steps_fail(tmp_path: Path, wrt: list[str])
         with pytest.raises(InvalidArgument, match=f"{named} must have a row for each of the steps"):
             in_file(path, feeds)
     others = np.sin(np.arange(50.0))
-    wanted = model.gradient({"fn.v": {"sse": others}}, wrt, inputs={"I": others}, steps=50, dt=DT)
-    found = in_file(path, {"I": others, "steps": 50, "data of fn.v": others})
-    assert_same(found, wanted)
+    expected = model.gradient({"fn.v": {"sse": others}}, wrt, inputs={"I": others}, steps=50, dt=DT)
+    outputs = in_file(path, {"I": others, "steps": 50, "data of fn.v": others})
+    assert_same(outputs, expected)
 
 
 @pytest.mark.parametrize("word", ["sse", "weighted"])
@@ -126,15 +126,15 @@ def test_a_number_as_data_is_one_for_all_steps(tmp_path: Path, word: str) -> Non
     (data,) = (e for e in session_of(path).get_overridable_initializers() if "data" in e.name)
     assert data.shape == []
     for steps, number in ((30, 0.5), (12, 0.5), (12, -1.0)):
-        wanted = mdf_loop.compile(FN).gradient({"fn.v": {word: number}}, WRT, steps=steps, dt=DT)
-        found = in_file(path, {"I": 0.5, "steps": steps, "data of fn.v": number})
-        assert_same(found, wanted)
+        expected = mdf_loop.compile(FN).gradient({"fn.v": {word: number}}, WRT, steps=steps, dt=DT)
+        outputs = in_file(path, {"I": 0.5, "steps": steps, "data of fn.v": number})
+        assert_same(outputs, expected)
 
 
 def test_values_that_are_set_are_those_of_the_file(tmp_path: Path) -> None:
-    given = {"fn.a": 0.6, "fn.v": 0.25}
-    made, path = saved(tmp_path, {"fn.v": "mean"}, set=given)
-    assert_same(in_file(path, {"I": 0.5}), made.run(given))
+    settings = {"fn.a": 0.6, "fn.v": 0.25}
+    gradient, path = saved(tmp_path, {"fn.v": "mean"}, set=settings)
+    assert_same(in_file(path, {"I": 0.5}), gradient.run(settings))
 
 
 def test_random_numbers_can_be_others(tmp_path: Path) -> None:
@@ -146,10 +146,10 @@ def test_random_numbers_can_be_others(tmp_path: Path) -> None:
         "output_ports": {"x": {"value": "x"}},
     }
     model = mdf_loop.compile({"m": {"graphs": graph(cell=cell)}}, device="cpu")
-    made = model.differentiate({"cell.x": "mean"}, ["cell.sd"], steps=20, seed=3)
-    made.save(tmp_path / "g.onnx")
-    assert_same(in_file(tmp_path / "g.onnx", {}), made.run())
-    keys = streams.keys(8, streams.sites(made.program.sites))
+    gradient = model.differentiate({"cell.x": "mean"}, ["cell.sd"], steps=20, seed=3)
+    gradient.save(tmp_path / "g.onnx")
+    assert_same(in_file(tmp_path / "g.onnx", {}), gradient.run())
+    keys = streams.keys(8, streams.sites(gradient.program.sites))
     other = model.gradient({"cell.x": "mean"}, ["cell.sd"], steps=20, seed=8)
     assert_same(in_file(tmp_path / "g.onnx", {"random_keys": keys}), other)
 
@@ -162,9 +162,9 @@ def test_it_is_a_standard_file(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_a_file(tmp_path: Path) -> None:
-    made = mdf_loop.compile(FN).differentiate({"fn.v": "mean"}, ["fn.a"], steps=3, trials=4)
+    gradient = mdf_loop.compile(FN).differentiate({"fn.v": "mean"}, ["fn.a"], steps=3, trials=4)
     with pytest.raises(InputError, match="a file computes one run"):
-        made.save(tmp_path / "g.onnx")
+        gradient.save(tmp_path / "g.onnx")
     with pytest.raises(InputError, match=r"does not end in \.onnx"):
-        made.save(tmp_path / "g.txt")
+        gradient.save(tmp_path / "g.txt")
     assert not list(tmp_path.iterdir())

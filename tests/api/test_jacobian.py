@@ -48,13 +48,13 @@ def rows(model, name, change):
 def differences(model, name):
     """The Jacobian by central differences."""
     shape = np.shape(AT.get(name, CURRENTS))
-    made = np.zeros((STEPS, 2, *shape))
+    quotients = np.zeros((STEPS, 2, *shape))
     for place in np.ndindex(*shape):
         change = np.zeros(shape)
         change[place] = 1e-6
         more, less = rows(model, name, change), rows(model, name, -change)
-        made[(..., *place)] = (more - less) / 2e-6
-    return made
+        quotients[(..., *place)] = (more - less) / 2e-6
+    return quotients
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def differences(model, name):
 )
 def test_jacobian_of_all_rows(model, names, mode):
     inputs = {"current": CURRENTS}
-    made = model.jacobian(["cell.V"], names, set=AT, inputs=inputs, steps=STEPS, dt=DT)
-    assert made.mode == mode
-    assert set(made) == {("cell.V", name) for name in names}
+    jacobian = model.jacobian(["cell.V"], names, set=AT, inputs=inputs, steps=STEPS, dt=DT)
+    assert jacobian.mode == mode
+    assert set(jacobian) == {("cell.V", name) for name in names}
     for name in names:
         want = differences(model, name)
-        assert made["cell.V", name].shape == want.shape
-        assert np.allclose(made["cell.V", name], want, atol=1e-7)
+        assert jacobian["cell.V", name].shape == want.shape
+        assert np.allclose(jacobian["cell.V", name], want, atol=1e-7)
 
 
 def test_fewer_numbers_than_parameters_go_in_reverse():
@@ -79,51 +79,51 @@ def test_fewer_numbers_than_parameters_go_in_reverse():
         "output_ports": {"out": {"value": "numpy.tanh(y)"}, "first": {"value": "y"}},
     }
     model = mdf_loop.compile({"graph": {"nodes": {"n": node}}})
-    made = model.jacobian(["n.out", "n.first"], ["n.w", "x"])
-    assert made.mode == "reverse"
+    jacobian = model.jacobian(["n.out", "n.first"], ["n.w", "x"])
+    assert jacobian.mode == "reverse"
     w, x = np.array(node["parameters"]["w"]["value"]), np.array([0.1, 0.2, 0.3])
     slope = 1 - np.tanh(w @ x) ** 2
-    assert np.allclose(made["n.out", "x"], slope[:, None] * w)
-    assert np.allclose(made["n.first", "x"], w)
+    assert np.allclose(jacobian["n.out", "x"], slope[:, None] * w)
+    assert np.allclose(jacobian["n.first", "x"], w)
     by_weights = np.einsum("ij,k->ijk", np.eye(2), x)
-    assert np.allclose(made["n.first", "n.w"], by_weights)
-    assert np.allclose(made["n.out", "n.w"], slope[:, None, None] * by_weights)
+    assert np.allclose(jacobian["n.first", "n.w"], by_weights)
+    assert np.allclose(jacobian["n.out", "n.w"], slope[:, None, None] * by_weights)
     alone = model.jacobian(["n.out"], ["n.w"])
-    assert np.array_equal(alone["n.out", "n.w"], made["n.out", "n.w"])
+    assert np.array_equal(alone["n.out", "n.w"], jacobian["n.out", "n.w"])
 
 
 def test_the_rows_of_a_jacobian_add_up_to_the_gradient(model):
-    made = model.jacobian(["cell.V"], NAMES[:3], set=AT, steps=STEPS, dt=DT)
+    jacobian = model.jacobian(["cell.V"], NAMES[:3], set=AT, steps=STEPS, dt=DT)
     gradient = model.gradient({"cell.V": "sum"}, NAMES[:3], set=AT, steps=STEPS, dt=DT)
     for name in gradient:
-        assert np.allclose(made["cell.V", name].sum(axis=(0, 1)), gradient[name], rtol=1e-12)
+        assert np.allclose(jacobian["cell.V", name].sum(axis=(0, 1)), gradient[name], rtol=1e-12)
 
 
 def test_hessian(model):
     number = {"cell.V": [{"sse": np.zeros((STEPS, 2))}, "mean"]}
-    asked = {"inputs": {"current": CURRENTS}, "steps": STEPS, "dt": DT}
-    made = model.hessian(number, NAMES, set=AT, **asked)
+    options = {"inputs": {"current": CURRENTS}, "steps": STEPS, "dt": DT}
+    hessian = model.hessian(number, NAMES, set=AT, **options)
     for one in NAMES:
         for other in NAMES:
             shape = (*np.shape(AT.get(one, CURRENTS)), *np.shape(AT.get(other, CURRENTS)))
-            assert made[one, other].shape == shape
+            assert hessian[one, other].shape == shape
             turned = (
                 np.moveaxis(
-                    made[other, one],
+                    hessian[other, one],
                     range(np.ndim(AT.get(other, CURRENTS))),
                     range(-(len(shape) - np.ndim(AT.get(one, CURRENTS))), 0),
                 )
                 if len(shape) > 1
-                else made[other, one]
+                else hessian[other, one]
             )
-            assert np.allclose(made[one, other], turned, rtol=1e-9, atol=1e-11)
+            assert np.allclose(hessian[one, other], turned, rtol=1e-9, atol=1e-11)
     d = model.differentiate(number, NAMES, steps=STEPS, dt=DT)
     more, less = (
         d.run(set={**AT, "cell.a": 0.7 + h}, inputs={"current": CURRENTS}) for h in (1e-6, -1e-6)
     )
     for name in NAMES:
         want = (more[name] - less[name]) / 2e-6
-        assert np.allclose(made[name, "cell.a"], want, rtol=1e-6, atol=1e-7)
+        assert np.allclose(hessian[name, "cell.a"], want, rtol=1e-6, atol=1e-7)
 
 
 def test_what_has_no_jacobian_is_refused_by_name(model):
@@ -147,11 +147,11 @@ def test_what_has_no_jacobian_is_refused_by_name(model):
 
 def test_a_jacobian_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = mdf_loop.compile(CELL)
-    asked = {"set": {"cell.a": 0.7}, "inputs": {"current": 0.5}, "steps": STEPS, "dt": DT}
-    first = model.jacobian(["cell.V"], ["cell.a"], **asked)
+    options = {"set": {"cell.a": 0.7}, "inputs": {"current": 0.5}, "steps": STEPS, "dt": DT}
+    first = model.jacobian(["cell.V"], ["cell.a"], **options)
     with monkeypatch.context() as patch:
         patch.setattr("mdf_loop.api.jacobian.jacobian_forward", None)
-        again = model.jacobian(["cell.V"], ["cell.a"], **asked)
+        again = model.jacobian(["cell.V"], ["cell.a"], **options)
     assert np.array_equal(first["cell.V", "cell.a"], again["cell.V", "cell.a"])
-    other = model.jacobian(["cell.V"], ["cell.a"], **{**asked, "steps": STEPS + 3})
+    other = model.jacobian(["cell.V"], ["cell.a"], **{**options, "steps": STEPS + 3})
     assert other["cell.V", "cell.a"].shape == (STEPS + 3, 2)

@@ -67,15 +67,15 @@ def test_prefixes_and_parts_of_trials_are_the_same() -> None:
 
 def test_chunks_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = mdf_loop.compile(diffusion(recorded="trace steps"), device="cpu")
-    wanted = compiled.run(trials=30)
+    unbroken_results = compiled.run(trials=30)
     for elements, least in ((1, 1), (100, 2), (1 << 20, 1 << 20)):
         monkeypatch.setattr(members_stepper, "ELEMENTS", elements)
         monkeypatch.setattr(members_stepper, "LEAST", least)
-        made = compiled.run(trials=30, progress=in_chunks)
-        for name in wanted:
-            np.testing.assert_array_equal(made[name], wanted[name])
-            assert made[name].dtype == wanted[name].dtype
-        assert made.lengths["A.r2"].tolist() == wanted.lengths["A.r2"].tolist()
+        results = compiled.run(trials=30, progress=in_chunks)
+        for name in unbroken_results:
+            np.testing.assert_array_equal(results[name], unbroken_results[name])
+            assert results[name].dtype == unbroken_results[name].dtype
+        assert results.lengths["A.r2"].tolist() == unbroken_results.lengths["A.r2"].tolist()
 
 
 @pytest.mark.parametrize("followed", [None, in_chunks])
@@ -188,9 +188,9 @@ def test_how_it_is_told() -> None:
     )
     assert line.startswith(f"loop A.loop: {least} to 40 iterations; ")
     assert StopReason.CONDITION.value in line
-    said = json.loads(results.to_json())["loops"]["A.loop"]
-    assert said["iterations"] == results.loops["A.loop"].iterations.tolist()
-    assert set(said["stopped_by"]) == {"condition", "trip_count"}
+    loop_report = json.loads(results.to_json())["loops"]["A.loop"]
+    assert loop_report["iterations"] == results.loops["A.loop"].iterations.tolist()
+    assert set(loop_report["stopped_by"]) == {"condition", "trip_count"}
 
 
 def test_a_loop_that_is_alike_for_all_is_reported_once() -> None:
@@ -230,11 +230,11 @@ def test_a_time_limit_keeps_those_that_have_ended() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_going_on_from_a_checkpoint(seed: int, tmp_path: Any, monkeypatch: Any) -> None:
     case = Case(diffusion(recorded="trace steps"), {"trials": 20})
-    wanted = unbroken(case)
-    made, ends = resumed(case, seed, tmp_path / "run.ckpt")
+    expected = unbroken(case)
+    results, ends = resumed(case, seed, tmp_path / "run.ckpt")
     assert ends.all
-    same_results(made, wanted)
-    same_results(chunked(case, seed)[0], wanted)
+    same_results(results, expected)
+    same_results(chunked(case, seed)[0], expected)
 
 
 def test_a_checkpoint_behind_such_a_loop(tmp_path: Any) -> None:
@@ -245,10 +245,10 @@ def test_a_checkpoint_behind_such_a_loop(tmp_path: Any) -> None:
     node["functions"] = {"loop": node["functions"]["again"]} | node["functions"]
     node["output_ports"]["later"] = {"value": "again.iterations"}
     case = Case(model, {"trials": 12})
-    wanted = unbroken(case)
-    assert set(wanted.loops) == {"A.loop", "A.again"}
+    expected = unbroken(case)
+    assert set(expected.loops) == {"A.loop", "A.again"}
     for seed in range(6):
-        same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], wanted)
+        same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], expected)
 
 
 # --- over time ------------------------------------------------------------------------------------
@@ -303,9 +303,9 @@ def scheduled() -> dict[str, Any]:
     halves["functions"]["loop"]["args"]["cond"] = "begins"
     halves["parameters"] = {"begins": {"value": "x > 0.1"}}
     edge = {"sender": "A", "sender_port": "x", "receiver": "B", "receiver_port": "x"}
-    reached = {"dependency": "A", "parameter": "x", "comparator": ">="}
-    when = {"type": "Threshold", "kwargs": reached | {"threshold": 0.2}}
-    ends = {"type": "Threshold", "kwargs": reached | {"threshold": 2.0}}
+    threshold = {"dependency": "A", "parameter": "x", "comparator": ">="}
+    when = {"type": "Threshold", "kwargs": threshold | {"threshold": 0.2}}
+    ends = {"type": "Threshold", "kwargs": threshold | {"threshold": 2.0}}
     graph = {
         "nodes": {"A": up, "B": halves},
         "edges": {"e": edge},

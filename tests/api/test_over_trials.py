@@ -34,19 +34,21 @@ TRIALS = 3000
 
 def told(values: np.ndarray, name: str = "A.x") -> dict[str, Any]:
     """By numpy."""
-    found = {word: getattr(values, word)(axis=0) for word in ("mean", "var", "std", "min", "max")}
+    statistics = {
+        word: getattr(values, word)(axis=0) for word in ("mean", "var", "std", "min", "max")
+    }
     parts = {
         "quantiles": np.quantile(values, [0.1, 0.5, 0.9], axis=0),
         "histogram": np.apply_along_axis(lambda v: np.histogram(v, EDGES)[0], 0, values),
     }
-    found |= {"count": len(values)}
-    found |= {word: np.moveaxis(part, 0, -1) for word, part in parts.items()}
-    return {f"{name}.{word}": value for word, value in found.items()}
+    statistics |= {"count": len(values)}
+    statistics |= {word: np.moveaxis(part, 0, -1) for word, part in parts.items()}
+    return {f"{name}.{word}": value for word, value in statistics.items()}
 
 
-def compare(made: Any, expected: dict[str, Any], place: Any = ...) -> None:
+def compare(results: Any, expected: dict[str, Any], place: Any = ...) -> None:
     for name, value in expected.items():
-        np.testing.assert_allclose(made[name][place], value, rtol=1e-12, err_msg=name)
+        np.testing.assert_allclose(results[name][place], value, rtol=1e-12, err_msg=name)
 
 
 @pytest.fixture
@@ -56,32 +58,32 @@ def compiled() -> Any:
 
 def test_of_all_trials(compiled: Any) -> None:
     each = compiled.run(trials=TRIALS)
-    made = compiled.run(trials=TRIALS, over_trials={"A.x": TOLD, "A.v": TOLD})
-    compare(made, told(each["x"]))
-    compare(made, told(each["v"], "A.v"))
-    assert made.axes == ()
-    assert list(made)[:2] == ["A.x.mean", "A.x.var"]
+    results = compiled.run(trials=TRIALS, over_trials={"A.x": TOLD, "A.v": TOLD})
+    compare(results, told(each["x"]))
+    compare(results, told(each["v"], "A.v"))
+    assert results.axes == ()
+    assert list(results)[:2] == ["A.x.mean", "A.x.var"]
 
 
 def test_by_the_values_of_an_output(compiled: Any) -> None:
     each = compiled.run(trials=TRIALS)
-    made = compiled.run(trials=TRIALS, over_trials={"x": TOLD}, by="c")
-    (axis,) = made.axes
+    results = compiled.run(trials=TRIALS, over_trials={"x": TOLD}, by="c")
+    (axis,) = results.axes
     assert axis.coordinates["c"].tolist() == [0, 1, 2]
     for value in range(3):
-        compare(made, told(each["x"][each["c"] == value], "x"), value)
-    assert made["x.count"].sum() == TRIALS
+        compare(results, told(each["x"][each["c"] == value], "x"), value)
+    assert results["x.count"].sum() == TRIALS
 
 
 def test_of_a_sweep_and_over_time(compiled: Any) -> None:
-    asked = {"trials": 200, "sweep": {"A.s": [0.0, 50.0]}, "steps": 4}
-    each = compiled.run(**asked)
-    made = compiled.run(**asked, over_trials={"s": ["mean", "var", "count", TOLD[6]]})
-    assert [axis.name for axis in made.axes] == ["batch", "time"]
-    assert made.to_xarray()["s.quantiles"].dims[:2] == ("batch", "time")
-    assert made.to_xarray()["s.count"].dims == ("batch",)
-    np.testing.assert_allclose(made["s.mean"], each["s"].mean(axis=1), rtol=1e-13)
-    np.testing.assert_allclose(made["s.var"], each["s"].var(axis=1), rtol=1e-12)
+    options = {"trials": 200, "sweep": {"A.s": [0.0, 50.0]}, "steps": 4}
+    each = compiled.run(**options)
+    results = compiled.run(**options, over_trials={"s": ["mean", "var", "count", TOLD[6]]})
+    assert [axis.name for axis in results.axes] == ["batch", "time"]
+    assert results.to_xarray()["s.quantiles"].dims[:2] == ("batch", "time")
+    assert results.to_xarray()["s.count"].dims == ("batch",)
+    np.testing.assert_allclose(results["s.mean"], each["s"].mean(axis=1), rtol=1e-13)
+    np.testing.assert_allclose(results["s.var"], each["s"].var(axis=1), rtol=1e-12)
 
 
 def test_a_value_that_a_member_never_has_counts_nothing() -> None:
@@ -90,23 +92,23 @@ def test_a_value_that_a_member_never_has_counts_nothing() -> None:
         "output_ports": {"x": {"value": "x"}, "c": {"value": "x > 1"}},
     }
     compiled = mdf_loop.compile({"g": {"nodes": {"A": node}}})
-    made = compiled.run(
+    results = compiled.run(
         trials=50, sweep={"A.m": [0.0, 2.0]}, over_trials={"x": ["mean", "count"]}, by="c"
     )
-    assert made["x.count"].tolist() == [[50, 0], [0, 50]]
-    assert np.isnan(made["x.mean"][0, 1])
-    assert made["x.mean"][1, 1] > 2.0
+    assert results["x.count"].tolist() == [[50, 0], [0, 50]]
+    assert np.isnan(results["x.mean"][0, 1])
+    assert results["x.mean"][1, 1] > 2.0
 
 
 @pytest.mark.parametrize("first", [1, 7, 1000])
 def test_the_same_bits_in_any_batches(
     compiled: Any, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"trials": 700, "over_trials": {"x": TOLD, "v": TOLD}, "by": "c"}
-    whole = compiled.run(**asked)
+    options = {"trials": 700, "over_trials": {"x": TOLD, "v": TOLD}, "by": "c"}
+    whole = compiled.run(**options)
     monkeypatch.setattr(over_trials, "FIRST", first)
     monkeypatch.setattr(over_trials, "MOST", 3 * first)
-    parts = compiled.run(**asked)
+    parts = compiled.run(**options)
     for name in whole:
         np.testing.assert_array_equal(parts[name], whole[name])
 
@@ -114,16 +116,16 @@ def test_the_same_bits_in_any_batches(
 def test_what_was_reached_is_told(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(over_trials, "FIRST", 10)
     monkeypatch.setattr(over_trials, "MOST", 10)
-    seen: list[Any] = []
+    reports: list[Any] = []
 
     def stop_late(progress: Any) -> bool:
-        seen.append(progress)
-        return len(seen) < 25
+        reports.append(progress)
+        return len(reports) < 25
 
-    made = compiled.run(trials=10**6, steps=5, over_trials={"x": ["count"]}, progress=stop_late)
-    assert made.stopped_by.is_asked
-    assert 0 < made["x.count"] < 10**6
-    assert f"{made['x.count']} trials" in made.reason
+    results = compiled.run(trials=10**6, steps=5, over_trials={"x": ["count"]}, progress=stop_late)
+    assert results.stopped_by.is_asked
+    assert 0 < results["x.count"] < 10**6
+    assert f"{results['x.count']} trials" in results.reason
 
 
 def test_a_batch_that_is_stopped_tells_nothing_of_time(
@@ -137,40 +139,40 @@ def test_a_batch_that_is_stopped_tells_nothing_of_time(
         batches.extend([progress] if progress.done == 0 else [])
         return len(batches) < 2
 
-    made = compiled.run(
+    results = compiled.run(
         trials=40, steps=6, over_trials={"x": ["mean", "count"]}, progress=stop_in_the_second
     )
-    assert made.reason.startswith("10 trials; 1 of 6 steps")
+    assert results.reason.startswith("10 trials; 1 of 6 steps")
     whole = compiled.run(trials=10, steps=6, over_trials={"x": ["mean", "count"]})
-    assert made["x.count"] == 10
-    np.testing.assert_array_equal(made["x.mean"], whole["x.mean"])
-    assert made.to_xarray()["step"].values.tolist() == list(range(6))
+    assert results["x.count"] == 10
+    np.testing.assert_array_equal(results["x.mean"], whole["x.mean"])
+    assert results.to_xarray()["step"].values.tolist() == list(range(6))
 
 
 def test_of_reductions_over_time(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A number of each trial, beside outputs that have rows."""
     monkeypatch.setattr(over_trials, "FIRST", 7)
-    asked = {"reduce": {"s": ["mean", "max"]}, "steps": 6}
-    each = compiled.run(trials=40, only=["A.x", "A.c"], **asked)
+    options = {"reduce": {"s": ["mean", "max"]}, "steps": 6}
+    each = compiled.run(trials=40, only=["A.x", "A.c"], **options)
     words = {"s.mean": TOLD, "s.max": "mean", "x": ["mean", "count"]}
-    made = compiled.run(trials=40, over_trials=words, **asked)
-    compare(made, told(each["s.mean"], "s.mean"))
-    np.testing.assert_allclose(made["s.max.mean"], each["A.s.max"].mean(), rtol=1e-12)
-    np.testing.assert_allclose(made["x.mean"], each["x"].mean(axis=0), rtol=1e-12)
-    variables = made.to_xarray()
+    results = compiled.run(trials=40, over_trials=words, **options)
+    compare(results, told(each["s.mean"], "s.mean"))
+    np.testing.assert_allclose(results["s.max.mean"], each["A.s.max"].mean(), rtol=1e-12)
+    np.testing.assert_allclose(results["x.mean"], each["x"].mean(axis=0), rtol=1e-12)
+    variables = results.to_xarray()
     assert variables["s.mean.mean"].dims == ()
     assert variables["x.mean"].dims == ("time",)
 
 
 def test_of_reductions_by_the_reduction_of_a_sweep(compiled: Any) -> None:
     """`by` may be reduced, too."""
-    asked = {"reduce": {"c": "max", "x": "mean"}, "steps": 3, "sweep": {"A.s": [0.0, 1.0]}}
-    each = compiled.run(trials=50, only=[], **asked)
-    made = compiled.run(trials=50, over_trials={"x.mean": "mean"}, by="c.max", **asked)
+    options = {"reduce": {"c": "max", "x": "mean"}, "steps": 3, "sweep": {"A.s": [0.0, 1.0]}}
+    each = compiled.run(trials=50, only=[], **options)
+    results = compiled.run(trials=50, over_trials={"x.mean": "mean"}, by="c.max", **options)
     for place, value in enumerate(np.unique(each["c.max"])):
         for member in range(2):
             chosen = each["x.mean"][member][each["c.max"][member] == value]
-            assert made["x.mean.mean"][member, place] == pytest.approx(chosen.mean(), rel=1e-12)
+            assert results["x.mean.mean"][member, place] == pytest.approx(chosen.mean(), rel=1e-12)
 
 
 WRONG = {
@@ -200,10 +202,10 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_refused(compiled: Any, name: str) -> None:
-    asked, said = WRONG[name]
+    options, message = WRONG[name]
     with pytest.raises(LoopError) as caught:
-        compiled.run(**{"trials": 20, **asked})
-    assert said in str(caught.value)
+        compiled.run(**{"trials": 20, **options})
+    assert message in str(caught.value)
     assert isinstance(caught.value, InputError) or name == "no output"
 
 
@@ -211,12 +213,12 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text(json.dumps({"m": {"graphs": MODEL}}))
     words = ["run", str(tmp_path / "m.json"), "--trials", "500", "--seed", "3", "--by", "c"]
     words += ["--over-trials", "x=mean,quantiles:0.1:0.9", "--over-trials", "x=histogram:-10:14:7"]
-    made = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
-    outputs = made["outputs"]
+    document = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
+    outputs = document["outputs"]
     assert outputs["x.histogram"]["shape"] == [3, 6]
     assert outputs["x.quantiles"]["shape"] == [3, 2]
-    assert made["axes"] == {"c": [0, 1, 2]}
-    assert made["seed"] == 3
+    assert document["axes"] == {"c": [0, 1, 2]}
+    assert document["seed"] == 3
     text = CliRunner().invoke(cli, words).stdout
     assert "x.mean: float64[c=3]" in text
     assert "seed: 3" in text

@@ -18,22 +18,22 @@ SEEDS = times(12, 2000)
 
 def alone(compiled: Any, sweep: dict[str, Any], member: int, trial: int) -> Any:
     """One member in one trial, by the interpreter, without any other."""
-    given = {name: values[member] for name, values in sweep.items()}
-    return compiled.run(given, trials=[trial], engine="interpreter")
+    member_inputs = {name: values[member] for name, values in sweep.items()}
+    return compiled.run(member_inputs, trials=[trial], engine="interpreter")
 
 
-def assert_as_alone(compiled: Any, sweep: dict[str, Any], made: Any, trials: range) -> None:
+def assert_as_alone(compiled: Any, sweep: dict[str, Any], results: Any, trials: range) -> None:
     """Some members of a run are as they are alone."""
     for member in range(3 if sweep else 1):
         for place in (0, len(trials) - 1):
             one = alone(compiled, sweep, member, trials[place])
             at = (member, place) if sweep else (place,)
-            for name, array in made.items():
-                wanted, own = one[name][0], array[at]
-                if name in made.lengths:
-                    count = made.lengths[name][at]
-                    own = own[: count if np.ndim(count) == 0 else count[0]].astype(wanted.dtype)
-                same_bits(own, wanted, name)
+            for name, array in results.items():
+                expected, own = one[name][0], array[at]
+                if name in results.lengths:
+                    count = results.lengths[name][at]
+                    own = own[: count if np.ndim(count) == 0 else count[0]].astype(expected.dtype)
+                same_bits(own, expected, name)
 
 
 @pytest.mark.soak
@@ -45,13 +45,13 @@ def test_random_noisy_loops(part: int) -> None:
         words: dict[str, Any] = {"trials": trials} | ({"sweep": sweep} if sweep else {})
         case = Case(model, words, {"native": "off" if seed % 2 else "auto"})
         compiled = case.compiled()
-        made = unbroken(case, compiled)
-        assert_as_alone(compiled, sweep, made, trials)
-        same_results(chunked(case, seed, compiled)[0], made)
-        said = compiled.run(**words, engine="interpreter")
-        for name in made:
-            same_bits(said[name], made[name], name)
-        assert said.loops == made.loops
+        results = unbroken(case, compiled)
+        assert_as_alone(compiled, sweep, results, trials)
+        same_results(chunked(case, seed, compiled)[0], results)
+        interpreted = compiled.run(**words, engine="interpreter")
+        for name in results:
+            same_bits(interpreted[name], results[name], name)
+        assert interpreted.loops == results.loops
 
 
 @pytest.mark.soak

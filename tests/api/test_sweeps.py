@@ -33,13 +33,13 @@ def members(model: Any, sweep: dict[str, Any], **how: Any) -> list[Any]:
     """A run for each member."""
     compiled = mdf_loop.compile(model, device="cpu")
     parameters = {name for name in sweep if "." in name}
-    found = []
+    member_results = []
     for k in range(len(next(iter(sweep.values())))):
         values = {name: np.asarray(rows)[k] for name, rows in sweep.items()}
         inputs = {name: value for name, value in values.items() if name not in parameters}
         settings = {name: value for name, value in values.items() if name in parameters}
-        found.append(compiled.run(inputs, set=settings, **how))
-    return found
+        member_results.append(compiled.run(inputs, set=settings, **how))
+    return member_results
 
 
 def all_same(swept: Any, singles: list[Any]) -> None:
@@ -148,12 +148,12 @@ def test_an_id_of_ports_with_different_units_has_none():
 
 def test_an_id_that_several_nodes_have_means_all_of_them():
     compiled = mdf_loop.compile(SHARED_ID, device="cpu")
-    made = compiled.run(sweep={"x": [1.0, 2.0]})
-    assert (made["A.y"].tolist(), made["B.y"].tolist()) == ([2, 4], [3, 6])
-    made = compiled.run({"A.x": 5.0}, sweep={"x": [1.0, 2.0]})
-    assert (made["A.y"].tolist(), made["B.y"].tolist()) == ([10, 10], [3, 6])
-    made = compiled.run({"x": 5.0}, sweep={"A.x": [1.0, 2.0]})
-    assert (made["A.y"].tolist(), made["B.y"].tolist()) == ([2, 4], [15, 15])
+    results = compiled.run(sweep={"x": [1.0, 2.0]})
+    assert (results["A.y"].tolist(), results["B.y"].tolist()) == ([2, 4], [3, 6])
+    results = compiled.run({"A.x": 5.0}, sweep={"x": [1.0, 2.0]})
+    assert (results["A.y"].tolist(), results["B.y"].tolist()) == ([10, 10], [3, 6])
+    results = compiled.run({"x": 5.0}, sweep={"A.x": [1.0, 2.0]})
+    assert (results["A.y"].tolist(), results["B.y"].tolist()) == ([2, 4], [15, 15])
 
 
 WHOLE = graph(
@@ -165,7 +165,7 @@ WHOLE = graph(
 
 
 @pytest.mark.parametrize(
-    ("model", "asked", "sentence"),
+    ("model", "options", "sentence"),
     [
         (NEURON, {"sweep": {"fn.a": 0.5}}, "the sweep of 'fn.a' is no list of numbers: 0.5"),
         (NEURON, {"sweep": {"fn.a": []}}, "the sweep of 'fn.a' is no list of numbers"),
@@ -206,9 +206,9 @@ WHOLE = graph(
         ),
     ],
 )
-def test_what_cannot_be_swept(model, asked, sentence):
+def test_what_cannot_be_swept(model, options, sentence):
     with pytest.raises(LoopError) as caught:
-        mdf_loop.compile(model, device="cpu").run(**asked)
+        mdf_loop.compile(model, device="cpu").run(**options)
     assert sentence in str(caught.value)
     assert isinstance(caught.value, InputError)
 

@@ -21,8 +21,8 @@ def test_a_port_of_the_model_stops_derivatives():
     edges = {"e": {"sender": "a", "sender_port": "y", "receiver": "b", "receiver_port": "x"}}
     model = mdf_loop.compile({"graph": {"nodes": nodes, "edges": edges}})
     assert dict(model.gradient({"b.z": "sum"}, ["a.p", "b.q"])) == {"a.p": 12, "b.q": 9}
-    made = model.gradient({"b.z": "sum"}, ["a.p", "b.q"], stop=["a.y"])
-    assert dict(made) == {"a.p": 0, "b.q": 9}
+    gradient = model.gradient({"b.z": "sum"}, ["a.p", "b.q"], stop=["a.y"])
+    assert dict(gradient) == {"a.p": 0, "b.q": 9}
 
 
 DECAY = {
@@ -57,7 +57,7 @@ def test_over_time_the_last_steps(truncate, at_once, monkeypatch):
     if at_once is not None:
         monkeypatch.setattr(in_chunks, "AT_ONCE", at_once)
     drive = np.full(100, 0.25)
-    made = mdf_loop.compile(DECAY).gradient(
+    gradient = mdf_loop.compile(DECAY).gradient(
         {"n.y": "last"},
         ["n.k", "n.x", "drive"],
         inputs={"drive": drive},
@@ -67,12 +67,12 @@ def test_over_time_the_last_steps(truncate, at_once, monkeypatch):
     x, by_k, by_start = by_hand(100, truncate)
     if truncate >= 100:
         by_start = 0.5**100
-    assert np.isclose(made.value, x, rtol=1e-12)
-    assert np.isclose(made["n.k"], by_k, rtol=1e-12)
-    assert np.isclose(made["n.x"], by_start, rtol=1e-12)
+    assert np.isclose(gradient.value, x, rtol=1e-12)
+    assert np.isclose(gradient["n.k"], by_k, rtol=1e-12)
+    assert np.isclose(gradient["n.x"], by_start, rtol=1e-12)
     by_drive = 0.5 ** np.arange(99, -1, -1.0)
     by_drive[: max(100 - truncate, 0)] = 0
-    assert np.allclose(made["drive"], by_drive, rtol=1e-12)
+    assert np.allclose(gradient["drive"], by_drive, rtol=1e-12)
 
 
 @pytest.mark.parametrize("truncate", [0, -1, 1.5, "two", True])
@@ -88,6 +88,6 @@ def test_ports_that_are_none_are_refused(name):
 
 
 def test_a_truncated_run_over_time_is_no_file(tmp_path):
-    made = mdf_loop.compile(DECAY).differentiate({"n.y": "last"}, ["n.k"], steps=10, truncate=2)
+    gradient = mdf_loop.compile(DECAY).differentiate({"n.y": "last"}, ["n.k"], steps=10, truncate=2)
     with pytest.raises(InputError, match="no truncated derivatives"):
-        made.save(tmp_path / "g.onnx")
+        gradient.save(tmp_path / "g.onnx")

@@ -52,13 +52,13 @@ def tau(fit: Any) -> float:
 
 
 def table(columns: dict[str, Any]) -> pd.DataFrame:
-    made = pd.DataFrame(index=range(STEPS))
+    frame = pd.DataFrame(index=range(STEPS))
     for name, values in columns.items():
         objects = np.empty(STEPS, object)
         for k, value in enumerate(values):
             objects[k] = value
-        made[name] = objects if hasattr(values, "units") else values
-    return made
+        frame[name] = objects if hasattr(values, "units") else values
+    return frame
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_reaction_times_are_converted() -> None:
 
 def test_a_recovery_takes_quantities(cell: mdf_loop.CompiledModel) -> None:
     how: dict[str, Any] = {"steps": STEPS, "times": 1, **FAST}
-    found = mdf_loop.recover(
+    recovery = mdf_loop.recover(
         cell,
         FREE_SECONDS,
         against="cell.V",
@@ -250,7 +250,7 @@ def test_a_recovery_takes_quantities(cell: mdf_loop.CompiledModel) -> None:
         set={"cell.rest": -65},
         **how,
     )
-    assert found.fits[0].estimates["cell.tau"] == pytest.approx(
+    assert recovery.fits[0].estimates["cell.tau"] == pytest.approx(
         plain.fits[0].estimates["cell.tau"], rel=1e-6
     )
 

@@ -102,10 +102,10 @@ def test_a_name_of_inputs_with_different_units_is_refused() -> None:
     model = mdf_loop.compile(document_of(text))
     with pytest.raises(InputError, match=r"different units: 'A.x', 'B.x'"):
         model.run({"x": Q(1.0, "V")})
-    found = model.run({"A.x": Q(1.0, "V"), "B.x": Q(1.0, "nA")})
-    assert (float(found["A.y"]), float(found["B.y"])) == (1000.0, pico(1.0))
-    found = model.run({"A.x": Q(1.0, "V"), "x": Q(1.0, "nA")})
-    assert (float(found["A.y"]), float(found["B.y"])) == (1000.0, pico(1.0))
+    results = model.run({"A.x": Q(1.0, "V"), "B.x": Q(1.0, "nA")})
+    assert (float(results["A.y"]), float(results["B.y"])) == (1000.0, pico(1.0))
+    results = model.run({"A.x": Q(1.0, "V"), "x": Q(1.0, "nA")})
+    assert (float(results["A.y"]), float(results["B.y"])) == (1000.0, pico(1.0))
 
 
 def test_a_unit_may_be_stated_by_the_node_or_passed_on() -> None:
@@ -120,8 +120,8 @@ nodes:
     output_ports: {y: {value: a}}
 """
     model = mdf_loop.compile(document_of(text))
-    found = model.run({"x": Q(1.0, "V")}, set={"A.a": Q(2.0, "V")}, steps=2)
-    assert found["y"].tolist() == [3000.0, 4000.0]
+    results = model.run({"x": Q(1.0, "V")}, set={"A.a": Q(2.0, "V")}, steps=2)
+    assert results["y"].tolist() == [3000.0, 4000.0]
     with pytest.raises(InputError, match=r"nodes\['A'\]\.metadata\.units\['x'\]"):
         model.run({"x": Q(1.0, "A")})
     with pytest.raises(InputError, match=r"parameters\['a0'\]\.metadata\.unit\n"):
@@ -132,9 +132,9 @@ nodes:
 
 
 def test_parameters_and_states_are_converted(cell: mdf_loop.CompiledModel) -> None:
-    found = cell.run(set={"cell.R": Q(300.0, "Mohm"), "cell.v": Q(-0.06, "V")}, **RUN)
+    results = cell.run(set={"cell.R": Q(300.0, "Mohm"), "cell.v": Q(-0.06, "V")}, **RUN)
     plain = {"cell.R": Q(300.0, "Mohm").to("Gohm").magnitude, "cell.v": -60.0}
-    assert same(found, cell.run(set=plain, **RUN))
+    assert same(results, cell.run(set=plain, **RUN))
 
 
 @pytest.mark.parametrize(
@@ -174,10 +174,10 @@ def test_sweeps_are_converted(cell: mdf_loop.CompiledModel, sweep: Any) -> None:
 
 def test_a_grid_has_converted_axes(cell: mdf_loop.CompiledModel) -> None:
     grid = mdf_loop.grid({"cell.tau": Q([1.0, 2.0], "s"), "gain": [1.0, 2.0, 3.0]})
-    found = cell.run(sweep=grid, **RUN)
-    assert found.axes[0].coordinates["cell.tau"].tolist() == [1000.0, 2000.0]
+    results = cell.run(sweep=grid, **RUN)
+    assert results.axes[0].coordinates["cell.tau"].tolist() == [1000.0, 2000.0]
     plain = mdf_loop.grid({"cell.tau": [1000.0, 2000.0], "gain": [1.0, 2.0, 3.0]})
-    assert same(found, cell.run(sweep=plain, **RUN))
+    assert same(results, cell.run(sweep=plain, **RUN))
 
 
 def test_rows_of_a_paired_sweep_may_be_arrays(cell: mdf_loop.CompiledModel) -> None:
@@ -189,9 +189,9 @@ def test_rows_of_a_paired_sweep_may_be_arrays(cell: mdf_loop.CompiledModel) -> N
     "bounds", [(Q(0.1, "nA"), Q(900, "pA")), Q([0.1, 0.9], "nA"), [Q(100.0, "pA"), 900.0]]
 )
 def test_bounds_of_a_space_are_converted(cell: mdf_loop.CompiledModel, bounds: Any) -> None:
-    found = cell.run(sweep=mdf_loop.sobol({"I": bounds, "gain": (1.0, 2.0)}, 8))
+    results = cell.run(sweep=mdf_loop.sobol({"I": bounds, "gain": (1.0, 2.0)}, 8))
     plain = mdf_loop.sobol({"I": (100.0, 900.0), "gain": (1.0, 2.0)}, 8)
-    assert np.allclose(found["J"], cell.run(sweep=plain)["J"], rtol=1e-14)
+    assert np.allclose(results["J"], cell.run(sweep=plain)["J"], rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -290,8 +290,8 @@ def test_edges_of_a_histogram_are_converted() -> None:
     model = mdf_loop.compile(document_of(NOISY))
     words = [{"histogram": Q([-1e-3, 0.0, 1e-3], "s")}, {"quantiles": [0.5]}, "mean"]
     plain = [{"histogram": [-1.0, 0.0, 1.0]}, {"quantiles": [0.5]}, "mean"]
-    found = model.run(trials=50, over_trials={"ddm.rt": words})
-    assert same(found, model.run(trials=50, over_trials={"ddm.rt": plain}))
+    results = model.run(trials=50, over_trials={"ddm.rt": words})
+    assert same(results, model.run(trials=50, over_trials={"ddm.rt": plain}))
     wrong = {"ddm.rt": {"quantiles": Q([0.5], "s")}}
     with pytest.raises(InputError, match=r"quantiles over trials of 'ddm.rt' is given in second"):
         model.run(trials=50, over_trials=wrong)
@@ -301,7 +301,7 @@ def test_edges_of_a_histogram_are_converted() -> None:
 
 
 def test_derivatives_take_quantities(cell: mdf_loop.CompiledModel) -> None:
-    given: dict[str, Any] = {"set": {"cell.R": Q(300.0, "Mohm")}, "inputs": {"I": Q(0.9, "nA")}}
+    settings: dict[str, Any] = {"set": {"cell.R": Q(300.0, "Mohm")}, "inputs": {"I": Q(0.9, "nA")}}
     plain: dict[str, Any] = {
         "set": {"cell.R": Q(300.0, "Mohm").to("Gohm").magnitude},
         "inputs": {"I": Q(0.9, "nA").to("pA").magnitude},
@@ -311,18 +311,18 @@ def test_derivatives_take_quantities(cell: mdf_loop.CompiledModel) -> None:
     of, with_unit = ({"cell.V": {"sse": each}} for each in (data * 1e3, Q(data, "V")))
     wrt = ["cell.tau", "I"]
     dt = Q(500, "us")
-    first = cell.gradient(with_unit, wrt, dt=dt, **given, **how)
+    first = cell.gradient(with_unit, wrt, dt=dt, **settings, **how)
     second = cell.gradient(of, wrt, dt=0.5, **plain, **how)
     assert np.isclose(first.value, second.value, rtol=1e-12)
     assert np.allclose(first["cell.tau"], second["cell.tau"], rtol=1e-12)
     swept = cell.gradient(
-        with_unit, wrt, dt=dt, sweep={"cell.rest": Q([-0.07], "V")}, **given, **how
+        with_unit, wrt, dt=dt, sweep={"cell.rest": Q([-0.07], "V")}, **settings, **how
     )
     assert np.allclose(swept["I"], first["I"], rtol=1e-12)
     for pair in zip(
         (
-            cell.jacobian(["cell.V"], wrt, dt=dt, **given, **how),
-            cell.hessian(with_unit, wrt, dt=dt, **given, **how),
+            cell.jacobian(["cell.V"], wrt, dt=dt, **settings, **how),
+            cell.hessian(with_unit, wrt, dt=dt, **settings, **how),
         ),
         (
             cell.jacobian(["cell.V"], wrt, dt=0.5, **plain, **how),
@@ -331,8 +331,8 @@ def test_derivatives_take_quantities(cell: mdf_loop.CompiledModel) -> None:
         strict=True,
     ):
         assert all(np.allclose(pair[0][names], pair[1][names], rtol=1e-12) for names in pair[0])
-    made = cell.differentiate(with_unit, wrt, dt=dt, **how)
-    assert np.isclose(made.run(**given).value, second.value, rtol=1e-12)
+    gradient = cell.differentiate(with_unit, wrt, dt=dt, **how)
+    assert np.isclose(gradient.run(**settings).value, second.value, rtol=1e-12)
 
 
 def test_derivatives_refuse_what_does_not_fit(cell: mdf_loop.CompiledModel) -> None:
@@ -349,16 +349,16 @@ def test_derivatives_refuse_what_does_not_fit(cell: mdf_loop.CompiledModel) -> N
 
 
 def test_verify_takes_quantities(cell: mdf_loop.CompiledModel) -> None:
-    given: dict[str, Any] = {"set": {"cell.R": Q(300.0, "Mohm")}, "dt": Q(500, "us")}
-    assert mdf_loop.verify(document_of(CELL), {"I": Q(0.9, "nA")}, steps=3, **given).equal
+    settings: dict[str, Any] = {"set": {"cell.R": Q(300.0, "Mohm")}, "dt": Q(500, "us")}
+    assert mdf_loop.verify(document_of(CELL), {"I": Q(0.9, "nA")}, steps=3, **settings).equal
     with pytest.raises(InputError, match="the input 'I' is given in volt"):
         mdf_loop.verify(document_of(CELL), {"I": Q(1.0, "V")})
 
 
 def test_files_are_written_for_quantities(cell: mdf_loop.CompiledModel, tmp_path: Path) -> None:
-    made = cell.to_onnx({"I": Q(0.9, "nA")}, steps=3, dt=Q(500, "us"))
+    proto = cell.to_onnx({"I": Q(0.9, "nA")}, steps=3, dt=Q(500, "us"))
     assert (
-        made.SerializeToString() == cell.to_onnx({"I": 900.0}, steps=3, dt=0.5).SerializeToString()
+        proto.SerializeToString() == cell.to_onnx({"I": 900.0}, steps=3, dt=0.5).SerializeToString()
     )
     cell.save(tmp_path / "a.onnx", {"I": Q(0.9, "nA")})
     with pytest.raises(InputError, match="the input 'I' is given in volt"):

@@ -117,9 +117,9 @@ def test_a_web_server_waits_for_a_request(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_silent_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addresses, "SILENCE_SECONDS", 0.1)
     monkeypatch.setattr(addresses, "SCHEDULER_TIMEOUT_SECONDS", 0.3)
-    held = []
+    connections = []
     with (
-        listener(lambda connection: held.append(connection.dup())) as address,
+        listener(lambda connection: connections.append(connection.dup())) as address,
         pytest.raises(InputError, match="does not answer: it sends no greeting"),
     ):
         check_listener(address)

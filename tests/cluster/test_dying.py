@@ -65,13 +65,13 @@ def readable(store: Path, expected: np.ndarray) -> int:
 def test_workers_killed_in_turn(
     neuron: CompiledModel, expected: np.ndarray, tmp_path: Path
 ) -> None:
-    draw, store, wanted = random.Random(0), tmp_path / "s.zarr", times(4, 30)
+    draw, store, kill_count = random.Random(0), tmp_path / "s.zarr", times(4, 30)
     kills: list[int] = []
     with connect(2) as connection:
         client = connection.client
 
         def kill(progress: Any) -> None:
-            if len(kills) < wanted and (not kills or progress.done > kills[-1]):
+            if len(kills) < kill_count and (not kills or progress.done > kills[-1]):
                 workers = client.run(os.getpid, on_error="ignore")
                 if workers:
                     os.kill(draw.choice(list(workers.values())), signal.SIGKILL)
@@ -81,7 +81,7 @@ def test_workers_killed_in_turn(
 
         options = {**LONG, "cluster": client, "block": 2, "output": store, "progress": kill}
         results = neuron.run(**options)
-    assert len(kills) == wanted
+    assert len(kills) == kill_count
     np.testing.assert_array_equal(np.asarray(results["v"]), expected)
 
 

@@ -24,11 +24,11 @@ def kill_at(folder: Path, point: int | None, log: Path) -> None:
     The log says which files have been written to (`+`), forced to the disk (`-`) and renamed (`>`).
     """
     numbers = itertools.count()
-    told = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    log_file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
     place = os.path.realpath(folder)
 
     def tell(*words: str) -> None:
-        os.write(told, ("\t".join(words) + "\n").encode())
+        os.write(log_file, ("\t".join(words) + "\n").encode())
 
     def at(path: Any) -> str | None:
         """The path, if it is in the folder."""

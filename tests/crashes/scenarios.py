@@ -81,7 +81,7 @@ def files() -> None:
 
 
 SCENARIOS: Mapping[str, Callable[[], None]] = {
-    made.__name__: made for made in (streamed, in_memory, anew, saved_store, files)
+    scenario.__name__: scenario for scenario in (streamed, in_memory, anew, saved_store, files)
 }
 
 

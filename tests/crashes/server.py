@@ -50,11 +50,11 @@ class Server:
 @contextmanager
 def server() -> Iterator[Server]:
     """A `Server`, ended at the end."""
-    made = Server()
+    new_server = Server()
     try:
-        yield made
+        yield new_server
     finally:
-        made.close()
+        new_server.close()
 
 
 def _serve() -> None:
@@ -83,9 +83,9 @@ def _do(request: dict[str, Any]) -> NoReturn:
     code = 1
     folder = Path(request["folder"])
     os.chdir(folder)
-    said = os.open(folder.parent / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
+    output_file = os.open(folder.parent / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output_file, 1)
+    os.dup2(output_file, 2)
     try:
         kill_at(folder, request["point"], folder.parent / "log")
         SCENARIOS[request["scenario"]]()

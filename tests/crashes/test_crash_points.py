@@ -37,8 +37,8 @@ HDF5 = ("rows.h5", "rows.nc")
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Server]:
-    with server() as made:
-        yield made
+    with server() as process_server:
+        yield process_server
 
 
 class Scene:
@@ -129,26 +129,26 @@ def is_damaged(store: Path) -> bool:
 @pytest.mark.parametrize("power", [True, False], ids=["power lost", "killed"])
 @pytest.mark.parametrize("begun", [False, True], ids=["from the beginning", "resumed"])
 def test_a_run_that_streams(scene, begun, power):
-    made = scene("streamed")
-    rows = stored_rows(made.here / "rows.zarr", "walk.x")
-    mean = stored_rows(made.here / "rows.zarr", "walk.x.mean")
+    crash_scene = scene("streamed")
+    rows = stored_rows(crash_scene.here / "rows.zarr", "walk.x")
+    mean = stored_rows(crash_scene.here / "rows.zarr", "walk.x.mean")
     if begun:  # what is killed is a run that goes on with one that was killed
-        assert made.is_killed(made.count // 2)
-        made.goes_on_from()
-    for point in made.points(2):
-        store = made.here / "rows.zarr"
+        assert crash_scene.is_killed(crash_scene.count // 2)
+        crash_scene.goes_on_from()
+    for point in crash_scene.points(2):
+        store = crash_scene.here / "rows.zarr"
         if power:
-            lose_power(made.log)
+            lose_power(crash_scene.log)
         elif store.exists():
             there = stored_rows(store, "walk.x")
             assert there.tobytes() == rows[: len(there)].tobytes(), point
-        if power and not (made.here / "run.checkpoint").exists() and is_damaged(store):
-            assert "its metadata are damaged: zarr.json: it is empty" in made.is_refused()
+        if power and not (crash_scene.here / "run.checkpoint").exists() and is_damaged(store):
+            assert "its metadata are damaged: zarr.json: it is empty" in crash_scene.is_refused()
             shutil.rmtree(store)
-        made.ends()
+        crash_scene.ends()
         assert stored_rows(store, "walk.x").tobytes() == rows.tobytes(), point
         assert stored_rows(store, "walk.x.mean") == mean
-        assert names(made.here) == {"rows.zarr", "run.checkpoint"}, point
+        assert names(crash_scene.here) == {"rows.zarr", "run.checkpoint"}, point
         left = {file.name for file in store.rglob("*") if file.is_file()}
         assert left == {"zarr.json", "c", "0", "1", "2", "3"}, point
 
@@ -156,24 +156,26 @@ def test_a_run_that_streams(scene, begun, power):
 @pytest.mark.soak
 @pytest.mark.parametrize("power", [True, False], ids=["power lost", "killed"])
 def test_a_run_in_memory(scene, power):
-    made = scene("in_memory")
-    for point in made.points(1):
+    crash_scene = scene("in_memory")
+    for point in crash_scene.points(1):
         if power:
-            lose_power(made.log)
+            lose_power(crash_scene.log)
         for name in ("rows.npz", "state.npz"):
-            assert contents(made.here).get(name) in (None, made.new[name]), point
-        made.ends()
-        found = contents(made.here)
-        assert set(found) == set(made.new), point
-        assert all(found[name] == made.new[name] for name in ("rows.npz", "state.npz")), point
+            assert contents(crash_scene.here).get(name) in (None, crash_scene.new[name]), point
+        crash_scene.ends()
+        files = contents(crash_scene.here)
+        assert set(files) == set(crash_scene.new), point
+        assert all(files[name] == crash_scene.new[name] for name in ("rows.npz", "state.npz")), (
+            point
+        )
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
-def without_run(found: Mapping[str, bytes]) -> dict[str, Any]:
+def without_run(files: Mapping[str, bytes]) -> dict[str, Any]:
     """What is in a store but the number of the run."""
-    return {name: data for name, data in found.items() if not name.endswith("rows.zarr/zarr.json")}
+    return {name: data for name, data in files.items() if not name.endswith("rows.zarr/zarr.json")}
 
 
 @pytest.mark.soak
@@ -181,28 +183,30 @@ def without_run(found: Mapping[str, bytes]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["anew", "saved_store"])
 def test_a_store_that_replaces_another(scene, name, power):
     """What is at its place is the old one, or the new one; a run's has rows of the new one."""
-    made = scene(name)
-    old, new = without_run(made.old), without_run(made.new)
-    for point in made.points(1):
+    crash_scene = scene(name)
+    old, new = without_run(crash_scene.old), without_run(crash_scene.new)
+    for point in crash_scene.points(1):
         if power:
-            lose_power(made.log)
-        found = {n: data for n, data in contents(made.here).items() if n.startswith("rows.zarr/")}
-        there = without_run(found)
+            lose_power(crash_scene.log)
+        files = {
+            n: data for n, data in contents(crash_scene.here).items() if n.startswith("rows.zarr/")
+        }
+        there = without_run(files)
         if name == "saved_store":
             assert there in (old, new), point
         else:
             assert there == old or "rows.zarr/walk.x/zarr.json" in there, point
-        if power and is_damaged(made.here / "rows.zarr"):
-            assert "its metadata are damaged: zarr.json: it is empty" in made.is_refused()
-            shutil.rmtree(made.here / "rows.zarr")
-        made.ends()
-        assert without_run(contents(made.here)) == new, point
-        assert names(made.here) == {"rows.zarr"}, point
+        if power and is_damaged(crash_scene.here / "rows.zarr"):
+            assert "its metadata are damaged: zarr.json: it is empty" in crash_scene.is_refused()
+            shutil.rmtree(crash_scene.here / "rows.zarr")
+        crash_scene.ends()
+        assert without_run(contents(crash_scene.here)) == new, point
+        assert names(crash_scene.here) == {"rows.zarr"}, point
 
 
-def without_times(found: Mapping[str, bytes]) -> dict[str, Any]:
+def without_times(files: Mapping[str, bytes]) -> dict[str, Any]:
     """What is in files; some versions of HDF5 write into theirs when that was."""
-    return {name: _arrays(data) if name in HDF5 else data for name, data in found.items()}
+    return {name: _arrays(data) if name in HDF5 else data for name, data in files.items()}
 
 
 def _arrays(data: bytes) -> dict[str, bytes]:
@@ -213,22 +217,22 @@ def _arrays(data: bytes) -> dict[str, bytes]:
 @pytest.mark.soak
 @pytest.mark.parametrize("power", [True, False], ids=["power lost", "killed"])
 def test_files_that_replace_others(scene, power):
-    made = scene("files")
-    old, new = without_times(made.old), without_times(made.new)
-    for point in made.points(2):
+    crash_scene = scene("files")
+    old, new = without_times(crash_scene.old), without_times(crash_scene.new)
+    for point in crash_scene.points(2):
         if power:
-            lose_power(made.log)
-        found = without_times(contents(made.here))
+            lose_power(crash_scene.log)
+        files = without_times(contents(crash_scene.here))
         for name in (f"rows.{suffix}" for suffix in SUFFIXES):
-            assert found[name] in (old[name], new[name]), (point, name)
+            assert files[name] in (old[name], new[name]), (point, name)
         for name in ("model.yaml", "model.npz"):
-            assert found.get(name) in (None, new[name]), (point, name)
-        assert "model.npz" in found or "model.yaml" not in found
-        if "model.npz" in found and "model.yaml" not in found:  # it could be anybody's
-            assert "give the model another name, or remove the file" in made.is_refused()
-            (made.here / "model.npz").unlink()
-        made.ends()
-        assert without_times(contents(made.here)) == new, point
+            assert files.get(name) in (None, new[name]), (point, name)
+        assert "model.npz" in files or "model.yaml" not in files
+        if "model.npz" in files and "model.yaml" not in files:  # it could be anybody's
+            assert "give the model another name, or remove the file" in crash_scene.is_refused()
+            (crash_scene.here / "model.npz").unlink()
+        crash_scene.ends()
+        assert without_times(contents(crash_scene.here)) == new, point
 
 
 @pytest.mark.slow

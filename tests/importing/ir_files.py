@@ -118,7 +118,7 @@ def loop(
     kind: str = "Loop",
 ) -> list[Value]:
     """A Loop or TensorIterator of `outer`; `entries` are those of its port_map."""
-    found = outer.layer(kind, inputs, outputs, opset="opset5" if kind == "Loop" else "opset1")
+    layer = outer.layer(kind, inputs, outputs, opset="opset5" if kind == "Loop" else "opset1")
     element = outer.last()
     port_map = SubElement(element, "port_map")
     for tag, about in entries:
@@ -128,7 +128,7 @@ def loop(
         SubElement(group, "edge", {"from-layer": str(source), "to-layer": str(target)})
     body.root.tag = "body"
     element.append(body.root)
-    return found
+    return layer
 
 
 def plain_loop(folder: Path, trip: int = 3) -> tuple[Net, Net, Path]:

@@ -137,11 +137,11 @@ def plain(value: Any) -> Any:
 def by_us(model: onnx.ModelProto) -> Callable[[list[Any]], list[Any]]:
     compiled = mdf_loop.compile(from_onnx(model), device="cpu")
     names = [value.name for value in model.graph.input]
-    wanted = [value.name for value in model.graph.output]
+    output_names = [value.name for value in model.graph.output]
 
     def run(inputs: list[Any]) -> list[Any]:
         results = compiled.run(dict(zip(names, inputs, strict=False)))
-        assert list(results) == wanted
+        assert list(results) == output_names
         return list(results.values())
 
     return run
@@ -163,11 +163,11 @@ def passes(case: Any, make: Maker) -> bool:
     run = None
     for inputs, outputs in data_sets(case, model):
         run = run or make(model)
-        made = run(inputs)
+        arrays = run(inputs)
         if drawn and "zero_ratio" not in case.name:
             outputs = [np.broadcast_to(np.nan, np.shape(o)).astype(o.dtype) for o in outputs]
-            made = [np.broadcast_to(np.nan, np.shape(o)).astype(o.dtype) for o in made]
-        if not is_close(made, outputs, case.rtol, case.atol):
+            arrays = [np.broadcast_to(np.nan, np.shape(o)).astype(o.dtype) for o in arrays]
+        if not is_close(arrays, outputs, case.rtol, case.atol):
             return False
     return True
 
@@ -194,9 +194,9 @@ def test_every_case_passes_or_is_refused(kind: str, share: int) -> None:
     for case in some(cases(kind)[share::step], 3):
         if case.name in OF_ONNX_RUNTIME:
             continue
-        found = verdict(case)
-        if found != ("refused" if is_refused(case) else "passed"):
-            unexpected[case.name] = found
+        outcome = verdict(case)
+        if outcome != ("refused" if is_refused(case) else "passed"):
+            unexpected[case.name] = outcome
     assert not unexpected
 
 

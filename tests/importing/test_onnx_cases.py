@@ -284,8 +284,8 @@ DOCUMENTED = [MILLION if n == MILLION.values[0] else n for n in (*MODES, *CARRIE
 def test_a_loop_gives_what_the_document_says(name: str, tmp_path: Path) -> None:
     graph, runs = {**MODES, **CARRIED, **RECORDED}[name]
     for inputs, expected in runs:
-        given = {key: np.asarray(value) for key, value in inputs.items()}
-        check(parse_graph(graph), given, expected, tmp_path)
+        feeds = {key: np.asarray(value) for key, value in inputs.items()}
+        check(parse_graph(graph), feeds, expected, tmp_path)
 
 
 ENDLESS = """g (float x) => (float xf) { xf = Loop ("", "", x) <body = bd (int64 it, bool c, float a) => (bool c2, float a2) {

@@ -167,7 +167,7 @@ FORGOTTEN = {"STFT"}
 
 def test_inference_of_onnx_forgets_no_other_default() -> None:
     """`infer` states what onnx forgets; an operator that joins these must be told there."""
-    found = set()
+    op_types = set()
     for op_type in OPERATORS:
         for version, one, arrays in nodes(op_type):
             plain, stated = model(version, one, arrays), model(version, one, arrays)
@@ -179,8 +179,8 @@ def test_inference_of_onnx_forgets_no_other_default() -> None:
                 if formal.default_value.name and formal.name not in there
             )
             if contradict(plain, stated):
-                found.add(op_type)
-    assert found == FORGOTTEN
+                op_types.add(op_type)
+    assert op_types == FORGOTTEN
 
 
 def contradict(plain: onnx.ModelProto, stated: onnx.ModelProto) -> bool:
@@ -223,6 +223,6 @@ def test_defaults_of_sequences_and_scans(nodes_text: str) -> None:
         f"one = Constant <value = int64 {{1}}> ()  {nodes_text} }}"
     )
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    (wanted,) = runtime(proto, {"x": x})
-    given = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").run({"x": x})["o"]
-    assert given.tolist() == wanted.tolist()
+    (expected,) = runtime(proto, {"x": x})
+    o = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").run({"x": x})["o"]
+    assert o.tolist() == expected.tolist()

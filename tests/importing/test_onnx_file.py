@@ -124,11 +124,11 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    made = b""
+    encoded = b""
     while number > 127:
-        made += bytes([number & 127 | 128])
+        encoded += bytes([number & 127 | 128])
         number >>= 7
-    return made + bytes([number])
+    return encoded + bytes([number])
 
 
 # opsets and operators
@@ -258,8 +258,8 @@ def test_branches_and_scans_whose_counts_do_not_fit() -> None:
     two = "g () => (float[2] t, float[2] u) { t = Neg(x) u = Abs(x) }"
     nodes = f"y = If (c) <then_branch = {branch}, else_branch = {two}>"
     refused(plain(nodes, head), ArityError, "as many results in else_branch")
-    given = "g (float a) => (float t) { t = Neg(a) }"
-    nodes = f"y = If (c) <then_branch = {given}, else_branch = {branch}>"
+    branch_with_input = "g (float a) => (float t) { t = Neg(a) }"
+    nodes = f"y = If (c) <then_branch = {branch_with_input}, else_branch = {branch}>"
     refused(plain(nodes, head), ArityError, "a branch has no inputs, given 1")
     body = "b (float a) => (float t) { t = Neg(a) }"
     refused(
@@ -342,8 +342,8 @@ def external(folder: Path, location: str, **more: int) -> Path:
 
 def test_data_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(b"1234" + np.array([5, 6], np.float32).tobytes())
-    made = open_onnx(external(tmp_path, "w.bin", offset=4, length=8))
-    assert numpy_helper.to_array(made.graph.initializer[0]).tolist() == [5, 6]
+    proto = open_onnx(external(tmp_path, "w.bin", offset=4, length=8))
+    assert numpy_helper.to_array(proto.graph.initializer[0]).tolist() == [5, 6]
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,8 @@ def check(
 ) -> list[Any]:
     """`loop` and ONNX Runtime agree; the results."""
     proto = onnx.parser.parse_graph(body) if isinstance(body, str) else body
-    given = mdf_loop.loop(trip_count, None, tuple(initial), proto, **outer)
-    results = list(given) if isinstance(given, tuple) else [given]
+    final = mdf_loop.loop(trip_count, None, tuple(initial), proto, **outer)
+    results = list(final) if isinstance(final, tuple) else [final]
     expected = runtime(proto, trip_count, initial, outer)
     assert len(results) == len(expected)
     for ours, theirs in zip(results, expected, strict=True):
@@ -214,15 +214,15 @@ def test_names_that_are_no_python_names() -> None:
         node.input[:] = [names.get(name, name) for name in node.input]
         node.output[:] = [names.get(name, name) for name in node.output]
         node.name = "/n"
-    given = mdf_loop.loop(3, None, ROW, body, **{"w[0]": ROW})
+    final = mdf_loop.loop(3, None, ROW, body, **{"w[0]": ROW})
     expected = [ROW]
     rows = []
     for _ in range(3):
         x = expected[-1]
         rows.append(np.abs(x))
         expected.append(np.maximum(np.abs(x) + ROW, -x))
-    np.testing.assert_allclose(given[0], expected[-1])
-    np.testing.assert_allclose(given[1], rows)
+    np.testing.assert_allclose(final[0], expected[-1])
+    np.testing.assert_allclose(final[1], rows)
 
 
 def test_a_name_of_an_outer_value_is_hidden_by_the_bodys() -> None:
@@ -296,9 +296,9 @@ def test_initializers_keep_their_dtypes() -> None:
         body.initializer.extend(
             [numpy_helper.from_array(w, "w"), numpy_helper.from_array(w[0, 1], "s")]
         )
-        given, scalar = mdf_loop.loop(2, None, None, body)
-        assert given.dtype == scalar.dtype == dtype
-        np.testing.assert_array_equal(given, np.stack([w, w]))
+        array, scalar = mdf_loop.loop(2, None, None, body)
+        assert array.dtype == scalar.dtype == dtype
+        np.testing.assert_array_equal(array, np.stack([w, w]))
         assert scalar.shape == (2,)
 
 

@@ -102,8 +102,8 @@ def test_values_may_have_any_name(words: str, nodes: bool, tmp_path: Path) -> No
     names = dict(zip(NAMES, WORDS[words], strict=False))
     assert len(set(names.values())) == len(NAMES)
     for up in (True, False):
-        given = {names[key]: value for key, value in {**INPUTS, "up": np.array(up)}.items()}
-        check(renamed(names, nodes=nodes), given, None, tmp_path)
+        feeds = {names[key]: value for key, value in {**INPUTS, "up": np.array(up)}.items()}
+        check(renamed(names, nodes=nodes), feeds, None, tmp_path)
 
 
 def _unnamed(graph: onnx.GraphProto, node_name: str) -> None:
@@ -238,9 +238,9 @@ def test_a_function_of_the_file_with_a_loop_inside(tmp_path: Path) -> None:
         z = If (c) <then_branch = t () => (float p) { p = own.power(y, n) }, else_branch = e () => (float q) { q = own.twice(x, y) }> }"""
     x, n = np.array(2.0, np.float32), np.array(3)
     for c, z in ((True, 512.0), (False, 16.0)):
-        given = {"x": x, "n": n, "c": np.array(c)}
+        feeds = {"x": x, "n": n, "c": np.array(c)}
         expected = [np.array(8.0, np.float32), np.array(z, np.float32)]
-        check(parse_graph(graph, 15, FUNCTIONS), given, expected, tmp_path)
+        check(parse_graph(graph, 15, FUNCTIONS), feeds, expected, tmp_path)
 
 
 def test_all_results_of_a_normalization(tmp_path: Path) -> None:

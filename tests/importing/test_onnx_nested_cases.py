@@ -204,8 +204,8 @@ CASES: dict[str, tuple[str, list[tuple[dict[str, Any], list[Any] | None]]]] = {
 def test_bodies_in_bodies_give_what_the_document_says(name: str, tmp_path: Path) -> None:
     graph, runs = CASES[name]
     for inputs, expected in runs:
-        given = {k: v if isinstance(v, list) else np.asarray(v) for k, v in inputs.items()}
-        check(parse_graph(graph, 16), given, expected, tmp_path)
+        feeds = {k: v if isinstance(v, list) else np.asarray(v) for k, v in inputs.items()}
+        check(parse_graph(graph, 16), feeds, expected, tmp_path)
 
 
 REFUSED = {

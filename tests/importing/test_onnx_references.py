@@ -146,8 +146,8 @@ def test_a_function_is_given_it_or_not(call: dict[str, Any], default: Any, axis:
             node.attribute.append(AttributeProto(name=name, ref_attr_name="q", type=INT))
         else:
             node.attribute.append(helper.make_attribute(name, value))
-    found = given(model(node, functions=[function(default)]))
-    np.testing.assert_allclose(found, softmax(axis), rtol=1e-6)
+    y = given(model(node, functions=[function(default)]))
+    np.testing.assert_allclose(y, softmax(axis), rtol=1e-6)
 
 
 @pytest.mark.parametrize("field", ["attribute", "tensor"])

@@ -37,15 +37,15 @@ def run(path: Path, *inputs: np.ndarray, **named: np.ndarray) -> list[np.ndarray
     """Return the outputs of the model for inputs in order or by name."""
     nodes = graph_of(path)["nodes"]
     names = [key for key, node in nodes.items() if not {"functions", "parameters"} & node.keys()]
-    given = {**dict(zip(names, inputs, strict=False)), **named}
+    feeds = {**dict(zip(names, inputs, strict=False)), **named}
     compiled = mdf_loop.compile(Model.from_dict(read_ir(path)), device="cpu")
-    return list(compiled.run(given).values())
+    return list(compiled.run(feeds).values())
 
 
 def same(results: list[np.ndarray], expected: list[np.ndarray]) -> None:
-    for result, wanted in zip(results, expected, strict=True):
-        assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
-        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=1e-6)
+    for result, array in zip(results, expected, strict=True):
+        assert (result.dtype, result.shape) == (array.dtype, array.shape)
+        np.testing.assert_allclose(result, array, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.xml")), ids=lambda p: p.stem)
@@ -157,8 +157,8 @@ def test_slices(
     total = np.zeros((2, size), np.float32)
     for piece in pieces:
         total = 10 * total + piece
-    found = run(digits(tmp_path, about, (2, size), -1, kind), X)
-    same(found, [total, np.concatenate(pieces, axis=1)])
+    outputs = run(digits(tmp_path, about, (2, size), -1, kind), X)
+    same(outputs, [total, np.concatenate(pieces, axis=1)])
 
 
 def test_fewer_iterations_than_slices(tmp_path: Path) -> None:
@@ -196,14 +196,14 @@ def last_square(folder: Path) -> Path:
         ("output", {**condition, "purpose": "execution_condition"}),
     ]
     types: list[tuple[str, tuple[object, ...]]] = [("float32", (2,))]
-    found = loop(net, body, [count, net.const(True), x], types, entries, [(out, v.layer)])
-    net.result(found[0])
+    layers = loop(net, body, [count, net.const(True), x], types, entries, [(out, v.layer)])
+    net.result(layers[0])
     return net.save(folder)
 
 
 def test_the_last_row(tmp_path: Path) -> None:
-    found = run(last_square(tmp_path), M=np.array(3), x=np.array([0, 1], np.float32))
-    same(found, [np.array([4, 9], np.float32)])
+    outputs = run(last_square(tmp_path), M=np.array(3), x=np.array([0, 1], np.float32))
+    same(outputs, [np.array([4, 9], np.float32)])
 
 
 def test_no_iteration_has_no_last_row(tmp_path: Path) -> None:
@@ -281,12 +281,14 @@ ONE, TWO = np.array([5, 7], np.float32), np.array([1, 2], np.float32)
 
 
 @pytest.mark.parametrize(
-    "given", [("x", "y"), ("first", "second"), ("input_0", "y"), ("first", "y")], ids="-".join
+    "input_names", [("x", "y"), ("first", "second"), ("input_0", "y"), ("first", "y")], ids="-".join
 )
-def test_an_input_is_given_by_each_of_its_names(tmp_path: Path, given: tuple[str, str]) -> None:
+def test_an_input_is_given_by_each_of_its_names(
+    tmp_path: Path, input_names: tuple[str, str]
+) -> None:
     compiled = mdf_loop.compile(two_inputs(tmp_path, "x,input_0", "y"), device="cpu")
-    (made,) = compiled.run(dict(zip(given, (ONE, TWO), strict=True))).values()
-    np.testing.assert_array_equal(made, ONE - TWO)
+    (difference,) = compiled.run(dict(zip(input_names, (ONE, TWO), strict=True))).values()
+    np.testing.assert_array_equal(difference, ONE - TWO)
 
 
 def test_a_name_of_two_inputs_is_none_of_either(tmp_path: Path) -> None:

@@ -19,20 +19,20 @@ Change = Callable[[Net, Net], object]
 
 
 def layer(net: Net, kind: str, position: int = 0) -> Element:
-    found = [element for element in net.layers if element.get("type") == kind]
-    return found[position]
+    elements = [element for element in net.layers if element.get("type") == kind]
+    return elements[position]
 
 
 def data(net: Net, kind: str, position: int = 0) -> Element:
-    found = layer(net, kind, position).find("data")
-    assert found is not None
-    return found
+    element = layer(net, kind, position).find("data")
+    assert element is not None
+    return element
 
 
 def of_loop(net: Net, path: str) -> Element:
-    found = layer(net, "Loop").find(path)
-    assert found is not None
-    return found
+    element = layer(net, "Loop").find(path)
+    assert element is not None
+    return element
 
 
 def drop(net: Net, path: str) -> None:

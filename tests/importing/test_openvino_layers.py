@@ -57,7 +57,7 @@ def not_zero(*shape: int, dtype: str = "int64") -> np.ndarray:
 def run(
     folder: Path,
     kind: str,
-    given: Given,
+    operands: Given,
     about: dict[str, str],
     outputs: list[np.ndarray],
     opset: str = "opset1",
@@ -67,7 +67,7 @@ def run(
     net = Net()
     values: list[Value] = []
     inputs: dict[str, np.ndarray] = {}
-    for k, one in enumerate(given):
+    for k, one in enumerate(operands):
         if isinstance(one, Fixed):
             values.append(net.const(one.array))
             continue
@@ -403,8 +403,8 @@ ROWS: list[tuple[str, Given, dict[str, str], Expected]] = [
 ]
 
 
-def as_list(found: Any, like: Any) -> list[np.ndarray]:
-    parts = found if isinstance(found, list) else [found]
+def as_list(arrays: Any, like: Any) -> list[np.ndarray]:
+    parts = arrays if isinstance(arrays, list) else [arrays]
     return [np.asarray(part) for part in parts]
 
 
@@ -413,17 +413,17 @@ def as_list(found: Any, like: Any) -> list[np.ndarray]:
 def test_a_layer_gives_what_its_document_says(
     tmp_path: Path, row: tuple[str, Given, dict[str, str], Expected], open_shapes: bool
 ) -> None:
-    kind, given, about, function = row
-    arrays = [one for one in given if not isinstance(one, Fixed)]
+    kind, operands, about, function = row
+    arrays = [one for one in operands if not isinstance(one, Fixed)]
     floating = [one.dtype for one in arrays if one.dtype.kind == "f"]
     expected = [
         part.astype(floating[0]) if part.dtype == "float64" and kind != "Convert" else part
         for part in as_list(function(*arrays), arrays)
     ]
-    results = run(tmp_path, kind, given, about, expected, open_shapes=open_shapes)
-    for result, wanted in zip(results, expected, strict=True):
-        assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
-        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-6)
+    results = run(tmp_path, kind, operands, about, expected, open_shapes=open_shapes)
+    for result, array in zip(results, expected, strict=True):
+        assert (result.dtype, result.shape) == (array.dtype, array.shape)
+        np.testing.assert_allclose(result, array, rtol=2e-5, atol=2e-6)
 
 
 # --- StridedSlice -------------------------------------------------------------------------------
@@ -466,10 +466,10 @@ def test_strided_slice(
     known: bool,
 ) -> None:
     about = {"begin_mask": "", "end_mask": "", **masks}
-    given = [Fixed(end) if known else np.array(end) for end in ends[:2]]
-    given += [Fixed(end) for end in ends[2:]]
+    bounds = [Fixed(end) if known else np.array(end) for end in ends[:2]]
+    bounds += [Fixed(end) for end in ends[2:]]
     expected = cut(BLOCK)
-    (result,) = run(tmp_path, "StridedSlice", [BLOCK, *given], about, [expected])
+    (result,) = run(tmp_path, "StridedSlice", [BLOCK, *bounds], about, [expected])
     np.testing.assert_array_equal(result, expected)
 
 
@@ -492,11 +492,11 @@ def test_lstm_cell(tmp_path: Path, clip: float) -> None:
     f, i, c, o = np.split(bound(INPUT @ w.T + STATE @ r.T + b), 4, axis=1)
     cell = sigmoid(f) * CELL + sigmoid(i) * np.tanh(c)
     expected = [sigmoid(o) * np.tanh(cell), cell]
-    given = [INPUT, STATE, CELL, *(Fixed(part, "float32") for part in (w, r, b))]
+    operands = [INPUT, STATE, CELL, *(Fixed(part, "float32") for part in (w, r, b))]
     about = {"hidden_size": "4", "clip": str(clip)}
-    results = run(tmp_path, "LSTMCell", given, about, expected, "opset4")
-    for result, wanted in zip(results, expected, strict=True):
-        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+    results = run(tmp_path, "LSTMCell", operands, about, expected, "opset4")
+    for result, array in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, array, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("linear", [False, True])
@@ -509,18 +509,18 @@ def test_gru_cell(tmp_path: Path, linear: bool) -> None:
     reset = sigmoid(INPUT @ wr.T + STATE @ rr.T + br)
     inner = reset * (STATE @ rh.T + more[0]) if linear else (reset * STATE) @ rh.T
     expected = (1 - z) * np.tanh(INPUT @ wh.T + inner + bh) + z * STATE
-    given = [INPUT, STATE, *(Fixed(part, "float32") for part in (w, r, b))]
+    operands = [INPUT, STATE, *(Fixed(part, "float32") for part in (w, r, b))]
     about = {"hidden_size": "4", "linear_before_reset": str(linear).lower()}
-    (result,) = run(tmp_path, "GRUCell", given, about, [expected], "opset3")
+    (result,) = run(tmp_path, "GRUCell", operands, about, [expected], "opset3")
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_rnn_cell(tmp_path: Path) -> None:
     w, r, b = weights(1, 1)
     expected = np.maximum(INPUT @ w.T + STATE @ r.T + b, 0)
-    given = [INPUT, STATE, *(Fixed(part, "float32") for part in (w, r, b))]
+    operands = [INPUT, STATE, *(Fixed(part, "float32") for part in (w, r, b))]
     about = {"hidden_size": "4", "activations": "relu"}
-    (result,) = run(tmp_path, "RNNCell", given, about, [expected])
+    (result,) = run(tmp_path, "RNNCell", operands, about, [expected])
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -538,8 +538,8 @@ def test_convolution(tmp_path: Path) -> None:
     kernel = floats(3, 2, 3, 3)
     expected = np.einsum("nchwij,ocij->nohw", windows(PICTURE, 3), kernel)
     about = {**WINDOW, "dilations": "1,1"}
-    given = [PICTURE, Fixed(kernel, "float32")]
-    (result,) = run(tmp_path, "Convolution", given, about, [expected])
+    operands = [PICTURE, Fixed(kernel, "float32")]
+    (result,) = run(tmp_path, "Convolution", operands, about, [expected])
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -551,19 +551,19 @@ def test_group_convolution(tmp_path: Path) -> None:
     ]
     expected = np.concatenate(parts, axis=1)
     about = {**WINDOW, "dilations": "1,1"}
-    given = [PICTURE, Fixed(kernel, "float32")]
-    (result,) = run(tmp_path, "GroupConvolution", given, about, [expected])
+    operands = [PICTURE, Fixed(kernel, "float32")]
+    (result,) = run(tmp_path, "GroupConvolution", operands, about, [expected])
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_pools(tmp_path: Path) -> None:
-    seen = windows(PICTURE, 3)
+    picture_windows = windows(PICTURE, 3)
     about = {**WINDOW, "kernel": "3,3", "rounding_type": "floor"}
-    (most,) = run(tmp_path, "MaxPool", [PICTURE], about, [seen.max((4, 5))])
-    np.testing.assert_array_equal(most, seen.max((4, 5)))
+    (most,) = run(tmp_path, "MaxPool", [PICTURE], about, [picture_windows.max((4, 5))])
+    np.testing.assert_array_equal(most, picture_windows.max((4, 5)))
     about["exclude-pad"] = "true"
-    (mean,) = run(tmp_path, "AvgPool", [PICTURE], about, [seen.mean((4, 5))])
-    np.testing.assert_allclose(mean, seen.mean((4, 5)), rtol=1e-5, atol=1e-6)
+    (mean,) = run(tmp_path, "AvgPool", [PICTURE], about, [picture_windows.mean((4, 5))])
+    np.testing.assert_allclose(mean, picture_windows.mean((4, 5)), rtol=1e-5, atol=1e-6)
 
 
 # --- what is refused ----------------------------------------------------------------------------
@@ -586,16 +586,16 @@ REFUSED: list[tuple[str, Given, dict[str, str], str]] = [
 def test_what_cannot_be_said_is_refused(
     tmp_path: Path, row: tuple[str, Given, dict[str, str], str]
 ) -> None:
-    kind, given, about, sentence = row
+    kind, operands, about, sentence = row
     with pytest.raises(UnsupportedError) as caught:
-        run(tmp_path, kind, given, about, [np.zeros(1, "float32")])
+        run(tmp_path, kind, operands, about, [np.zeros(1, "float32")])
     (finding,) = caught.value.findings
     assert sentence in finding.what
     assert f"layer '{kind}_" in finding.where
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "about"),
+    ("kind", "operands", "about"),
     [
         ("Concat", [X], {}),
         ("Concat", [X], {"axis": "one"}),
@@ -611,7 +611,7 @@ def test_what_cannot_be_said_is_refused(
     ids=["axis", "word", "nan", "one", "alone", "split", "depth", "size", "stride", "axes"],
 )
 def test_layers_that_say_too_little(
-    tmp_path: Path, kind: str, given: Given, about: dict[str, str]
+    tmp_path: Path, kind: str, operands: Given, about: dict[str, str]
 ) -> None:
     with pytest.raises(LoopError):
-        run(tmp_path, kind, given, about, [np.zeros(1, "float32")])
+        run(tmp_path, kind, operands, about, [np.zeros(1, "float32")])

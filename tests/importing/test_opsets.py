@@ -306,13 +306,13 @@ Halved (a) => (b) {{
 
 @pytest.mark.parametrize(("version", "inner"), [(17, 17), (20, 20), (20, 17), (12, 17), (17, 12)])
 def test_functions_of_the_file(version: int, inner: int) -> None:
-    made = convert_to_package_opset(
+    converted = convert_to_package_opset(
         parser.parse_model(FUNCTION.format(version=version, inner=inner))
     )
-    assert not made.functions
+    assert not converted.functions
     axes = (0, 1) if inner == 12 else (0,)
-    assert is_close(results(made, X), [3 * (X + softmax(X, axes))])
-    assert any(name.startswith("call_") for node in made.graph.node for name in node.output)
+    assert is_close(results(converted, X), [3 * (X + softmax(X, axes))])
+    assert any(name.startswith("call_") for node in converted.graph.node for name in node.output)
 
 
 BODY = """
@@ -340,9 +340,9 @@ g (int64 n, float[2,3] x) => (float[2,3] y, float[k,2] rows) {{
 def test_bodies_are_translated_too(version: int, update: str, row: str) -> None:
     text = BODY.format(version=version, update=update, row=row)
     text = text.replace("go_on =", "axes = Constant <value_ints=[1]> () go_on =", version == 20)
-    made = convert_to_package_opset(parser.parse_model(text))
-    wanted = results(parser.parse_model(text), np.array(3), X)
-    assert is_close(results(made, np.array(3), X), wanted, 1e-6, 1e-6)
+    converted = convert_to_package_opset(parser.parse_model(text))
+    expected = results(parser.parse_model(text), np.array(3), X)
+    assert is_close(results(converted, np.array(3), X), expected, 1e-6, 1e-6)
 
 
 def test_scan_of_opset_8_has_a_batch() -> None:
@@ -356,8 +356,8 @@ def test_scan_of_opset_8_has_a_batch() -> None:
     x = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
     backward = np.cumsum(x[:, ::-1], axis=1)
     got = results(convert_to_package_opset(proto), X, x)
-    wanted = backward + X[:, None]
-    assert is_close(got, [wanted[:, -1], wanted])
+    sums = backward + X[:, None]
+    assert is_close(got, [sums[:, -1], sums])
 
 
 KEPT = [
@@ -376,9 +376,9 @@ KEPT = [
 def test_what_only_newer_opsets_have_stays_as_it_is(
     version: int, signature: str, body: str
 ) -> None:
-    given = model(version, signature, body)
-    made = convert_to_package_opset(given)
-    assert list(made.graph.node) == list(given.graph.node)
+    proto = model(version, signature, body)
+    converted = convert_to_package_opset(proto)
+    assert list(converted.graph.node) == list(proto.graph.node)
 
 
 REFUSED = [
@@ -410,9 +410,9 @@ def test_opsets_nobody_knows_are_refused() -> None:
 def test_the_given_model_stays_and_unused_domains_go() -> None:
     proto = model(20, XY, "y = Gelu(x)", ', "ai.onnx.ml" : 3')
     before = proto.SerializeToString()
-    made = convert_to_package_opset(proto)
+    converted = convert_to_package_opset(proto)
     assert proto.SerializeToString() == before
-    assert [(o.domain, o.version) for o in made.opset_import] == [("", OPSET)]
+    assert [(o.domain, o.version) for o in converted.opset_import] == [("", OPSET)]
 
 
 def test_the_long_name_of_onnx_is_its_own_domain() -> None:
@@ -427,9 +427,9 @@ def test_large_weights_come_through_unchanged() -> None:
     weights = np.random.default_rng(1).normal(size=(200, 200)).astype(np.float32)
     proto = model(20, "float[200] x => float[200] y", "t = MatMul(w, x) y = Gelu(t)")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
-    made = convert_to_package_opset(proto)
-    assert np.array_equal(onnx.numpy_helper.to_array(made.graph.initializer[0]), weights)
-    assert not made.graph.initializer[0].doc_string
+    converted = convert_to_package_opset(proto)
+    assert np.array_equal(onnx.numpy_helper.to_array(converted.graph.initializer[0]), weights)
+    assert not converted.graph.initializer[0].doc_string
 
 
 LEARNED = [
@@ -445,15 +445,17 @@ LEARNED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("signature", "body", "inputs", "wanted"), LEARNED)
+@pytest.mark.parametrize(("signature", "body", "inputs", "expected"), LEARNED)
 def test_what_our_operators_can_say_of_machine_learning(
-    signature: str, body: str, inputs: tuple[Any, ...], wanted: Any
+    signature: str, body: str, inputs: tuple[Any, ...], expected: Any
 ) -> None:
-    made = convert_to_package_opset(model(17, signature, body, ', "ai.onnx.ml" : 4'))
-    assert is_close(results(made, *inputs), [wanted])
+    converted = convert_to_package_opset(model(17, signature, body, ', "ai.onnx.ml" : 4'))
+    assert is_close(results(converted, *inputs), [expected])
 
 
 def test_a_mask_of_an_old_dropout_that_nobody_reads_is_left_out() -> None:
-    made = convert_to_package_opset(model(7, "float[2,3] x => float[2,3] y", "y, m = Dropout(x)"))
-    (node,) = (node for node in made.graph.node if node.op_type == "Dropout")
+    converted = convert_to_package_opset(
+        model(7, "float[2,3] x => float[2,3] y", "y, m = Dropout(x)")
+    )
+    (node,) = (node for node in converted.graph.node if node.op_type == "Dropout")
     assert list(node.output) == ["y"]

@@ -93,11 +93,11 @@ ARRAYS_OF_ALL_KINDS = {
 @pytest.mark.parametrize("array", ARRAYS_OF_ALL_KINDS.values(), ids=ARRAYS_OF_ALL_KINDS)
 def test_an_array_comes_back_with_every_bit(array: Any) -> None:
     proto = exported(model_with(w=array))
-    given = values_of(mdf_loop.from_onnx(proto))["w"]
-    assert (given.dtype, given.shape) == (array.dtype, array.shape)
-    assert list(given.flat) == list(array.flat) if array.dtype == object else True
-    assert array.dtype == object or given.tobytes() == array.tobytes()
-    assert given.flags.writeable
+    w = values_of(mdf_loop.from_onnx(proto))["w"]
+    assert (w.dtype, w.shape) == (array.dtype, array.shape)
+    assert list(w.flat) == list(array.flat) if array.dtype == object else True
+    assert array.dtype == object or w.tobytes() == array.tobytes()
+    assert w.flags.writeable
     assert STORED not in entries_of(proto)  # it is the initializer's
 
 
@@ -114,8 +114,8 @@ LISTS["floats"] = [float(number) for number in LISTS["floats"]]
 
 @pytest.mark.parametrize("values", LISTS.values(), ids=LISTS)
 def test_a_list_of_numbers_comes_back_as_that_list(values: list[Any]) -> None:
-    given = values_of(mdf_loop.from_onnx(exported(model_with(w=values))))["w"]
-    assert repr(given) == repr(values)
+    w = values_of(mdf_loop.from_onnx(exported(model_with(w=values))))["w"]
+    assert repr(w) == repr(values)
 
 
 @pytest.mark.parametrize("word", ["floats", "whole", "truth", "rows"])
@@ -147,10 +147,10 @@ def test_without_its_origin_a_file_is_read_from_its_graph() -> None:
 def test_equal_arrays_are_one_initializer() -> None:
     proto = exported(model_with(v=RANDOM, w=RANDOM.copy()))
     assert len(proto.graph.initializer) == 1
-    given = values_of(mdf_loop.from_onnx(proto))
-    assert given["v"].tobytes() == given["w"].tobytes() == RANDOM.tobytes()
-    given["v"][:] = 0  # each is an array of its own
-    assert given["w"].tobytes() == RANDOM.tobytes()
+    parameters = values_of(mdf_loop.from_onnx(proto))
+    assert parameters["v"].tobytes() == parameters["w"].tobytes() == RANDOM.tobytes()
+    parameters["v"][:] = 0  # each is an array of its own
+    assert parameters["w"].tobytes() == RANDOM.tobytes()
 
 
 # --- what no initializer has ------------------------------------------------------------------------
@@ -178,9 +178,9 @@ def test_what_a_pass_has_changed_comes_back_as_it_was(model: dict[str, Any]) -> 
     proto = exported(model)
     back = mdf_loop.from_onnx(proto)
     expected = values_of(open_document(model).model)
-    for name, given in values_of(back).items():
-        assert given.dtype == expected[name].dtype
-        assert given.tobytes() == expected[name].tobytes()
+    for name, parameter in values_of(back).items():
+        assert parameter.dtype == expected[name].dtype
+        assert parameter.tobytes() == expected[name].tobytes()
     assert exported(back).SerializeToString() == proto.SerializeToString()
 
 
@@ -192,17 +192,17 @@ def test_what_a_pass_has_turned_is_not_stored_again() -> None:
         (name,) = (tensor.name for tensor in proto.graph.initializer)
         assert [place for _, place, _ in json.loads(entries[ARRAYS])] == [{"turned": name}]
         assert STORED not in entries
-        given = values_of(mdf_loop.from_onnx(proto))["w"]
-        assert np.asarray(given).tobytes() == RANDOM.tobytes()
+        w = values_of(mdf_loop.from_onnx(proto))["w"]
+        assert np.asarray(w).tobytes() == RANDOM.tobytes()
 
 
 def test_what_no_initializer_has_is_stored_once() -> None:
     proto = exported(of_passes("(w + 1) @ x", v=RANDOM, w=RANDOM.tolist()))
     assert [place for _, place, _ in json.loads(entries_of(proto)[ARRAYS])] == [0, 0]
     assert len(entries_of(proto)[STORED]) < 1.4 * RANDOM.nbytes
-    given = values_of(mdf_loop.from_onnx(proto))
-    assert given["v"].tobytes() == RANDOM.tobytes()
-    assert given["w"] == RANDOM.tolist()
+    parameters = values_of(mdf_loop.from_onnx(proto))
+    assert parameters["v"].tobytes() == RANDOM.tobytes()
+    assert parameters["w"] == RANDOM.tolist()
 
 
 def test_arrays_of_every_part_come_back() -> None:
@@ -284,9 +284,9 @@ def with_entry(key: str, text: str, *, signed: bool) -> onnx.ModelProto:
     proto = exported(of_passes("w @ x", w=RANDOM, v=RANDOM + 1))
     entries = {**entries_of(proto), key: text}
     if signed:
-        said = {name: entries[name] for name in (MODEL, ARRAYS, STORED)}
+        metadata = {name: entries[name] for name in (MODEL, ARRAYS, STORED)}
         entries[DIGEST] = origin._model_digest(
-            proto, origin._initializer_digests(proto.graph), said
+            proto, origin._initializer_digests(proto.graph), metadata
         )
     del proto.metadata_props[:]
     for name, value in entries.items():
@@ -308,8 +308,8 @@ def test_metadata_that_are_broken_are_read_from_the_graph(key: str, text: str) -
     if (key, text) not in [(MODEL, '{"m": {}}'), (MODEL, "{}")]:
         assert origin_of(with_entry(key, text, signed=True)) is None
     model = mdf_loop.from_onnx(with_entry(key, text, signed=False))
-    (given,) = mdf_loop.compile(model, device="cpu").run({"x": np.ones(100)}).values()
-    np.testing.assert_allclose(given, RANDOM.sum(1), rtol=1e-12)
+    (row_sums,) = mdf_loop.compile(model, device="cpu").run({"x": np.ones(100)}).values()
+    np.testing.assert_allclose(row_sums, RANDOM.sum(1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", '{"m": 3}', '{"m": {"graphs": 3}}', '{"m": {}}'])
@@ -317,8 +317,8 @@ def test_a_document_that_is_none_is_one_clear_error(text: str) -> None:
     proto = exported(large(3))
     del proto.metadata_props[:]
     proto.metadata_props.add(key=MODEL, value=text)
-    said = origin._model_digest(proto, origin._initializer_digests(proto.graph), {MODEL: text})
-    proto.metadata_props.add(key=DIGEST, value=said)
+    digest = origin._model_digest(proto, origin._initializer_digests(proto.graph), {MODEL: text})
+    proto.metadata_props.add(key=DIGEST, value=digest)
     with pytest.raises(mdf_loop.LoopError):
         mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu")
 
@@ -354,5 +354,9 @@ def test_a_file_that_computes_in_float32_is_read_from_its_graph() -> None:
     graph = {"g": {"nodes": {"A": node}}}
     proto = mdf_loop.compile(graph, device="cpu", precision="float32").to_onnx({"x": [1.0, 2.0]})
     assert origin_of(proto) is None
-    (given,) = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").run({"x": [1, 2]}).values()
-    np.testing.assert_array_equal(given, np.array([1, 2], np.float32) / np.float32(3), strict=True)
+    (quotient,) = (
+        mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").run({"x": [1, 2]}).values()
+    )
+    np.testing.assert_array_equal(
+        quotient, np.array([1, 2], np.float32) / np.float32(3), strict=True
+    )

@@ -111,8 +111,8 @@ def test_the_numbers_are_pytorch_s(name: str, tmp_path: Path) -> None:
     expected = module(*inputs)
     expected = expected if isinstance(expected, tuple) else (expected,)
     compiled = mdf_loop.compile(path, device="cpu")
-    given = dict(zip(input_names(path), map(np.asarray, inputs), strict=True))
-    results = list(compiled.run(given).values())
+    feeds = dict(zip(input_names(path), map(np.asarray, inputs), strict=True))
+    results = list(compiled.run(feeds).values())
     assert len(results) == len(expected)
     for ours, theirs in zip(results, expected, strict=True):
         np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-6)

@@ -73,9 +73,9 @@ def test_what_an_importer_says_is_said_once(tmp_path: Path) -> None:
     ):
         with pytest.raises(ModelError, match=sentence) as caught:
             mdf_loop.compile(path)
-        said = caught.value.report
-        assert said.count("ModelError") == 1
-        assert said.count("was it copied completely?") == (path is cut)
+        report = caught.value.report
+        assert report.count("ModelError") == 1
+        assert report.count("was it copied completely?") == (path is cut)
 
 
 def test_a_file_that_nests_too_deeply(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

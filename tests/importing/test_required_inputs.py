@@ -83,8 +83,8 @@ def test_what_an_edge_brings_is_not_missing(cell: Path) -> None:
 def test_in_a_document_that_an_import_has_written_it_holds_zeros(cell: Path) -> None:
     """Check that the port holds zeros, as in modeci_mdf's engine."""
     model = mdf_loop.from_onnx(cell)
-    made = mdf_loop.compile(model).run({"x": X, "z": Z})
-    np.testing.assert_allclose(made["after"], np.tanh(X + np.array([[0.5, 0.25]])), 1e-6)
+    results = mdf_loop.compile(model).run({"x": X, "z": Z})
+    np.testing.assert_allclose(results["after"], np.tanh(X + np.array([[0.5, 0.25]])), 1e-6)
 
 
 def test_in_mdf_a_port_without_default_holds_zeros() -> None:

@@ -21,33 +21,33 @@ NOT_IN_THE_FILE = {"iter_value_first"}
 """OpenVINO's API was asked for the value of the first iteration, but its file cannot say so."""
 
 
-def assert_same(given: Any, expected: Any, tolerance: float) -> None:
+def assert_same(arrays: Any, expected: Any, tolerance: float) -> None:
     if isinstance(expected, list):
-        assert len(given) == len(expected)
-        for ours, theirs in zip(given, expected, strict=True):
+        assert len(arrays) == len(expected)
+        for ours, theirs in zip(arrays, expected, strict=True):
             assert_same(ours, theirs, tolerance)
         return
-    given = np.asarray(given)
-    same_dtype = given.dtype == expected.dtype or {given.dtype.kind, expected.dtype.kind} <= {
+    arrays = np.asarray(arrays)
+    same_dtype = arrays.dtype == expected.dtype or {arrays.dtype.kind, expected.dtype.kind} <= {
         *"OUT"
     }
-    assert same_dtype, (given.dtype, expected.dtype)
-    assert given.shape == expected.shape
+    assert same_dtype, (arrays.dtype, expected.dtype)
+    assert arrays.shape == expected.shape
     if expected.dtype.kind in "fV":
-        pair = (np.asarray(a, np.float64) for a in (given, expected))
+        pair = (np.asarray(a, np.float64) for a in (arrays, expected))
         np.testing.assert_allclose(*pair, rtol=tolerance, atol=tolerance / 100)
     else:
-        np.testing.assert_array_equal(given, expected)
+        np.testing.assert_array_equal(arrays, expected)
 
 
-def assert_near(given: Any, expected: Any) -> None:
+def assert_near(array: Any, expected: Any) -> None:
     """Check float32 outputs relative to the largest number, because terms may cancel."""
-    if getattr(given, "dtype", None) != np.float32 or given.shape != expected.shape:
-        assert_same(given, expected, 1e-6)
+    if getattr(array, "dtype", None) != np.float32 or array.shape != expected.shape:
+        assert_same(array, expected, 1e-6)
         return
     finite = np.abs(expected)[np.isfinite(expected)]
     largest = float(np.max(finite, initial=0.0))
-    np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-6 * largest, strict=True)
+    np.testing.assert_allclose(array, expected, rtol=1e-6, atol=1e-6 * largest, strict=True)
 
 
 @pytest.mark.slow
@@ -62,8 +62,8 @@ def test_a_stored_case_gives_the_expected_result(path: Path, tmp_path: Path) -> 
             with pytest.raises(mdf_loop.LoopError):
                 imported(path, tmp_path).run(inputs)
             continue
-        told = "observed" if path.stem in NOT_IN_THE_FILE else "expected"
-        expected = [value(stored) for stored in run[told]]
+        section = "observed" if path.stem in NOT_IN_THE_FILE else "expected"
+        expected = [value(stored) for stored in run[section]]
         compiled = imported(path, tmp_path)
         results = list(compiled.run(inputs).values())
         assert len(results) == len(expected)
@@ -82,13 +82,15 @@ def exported_gives_the_same(compiled: mdf_loop.CompiledModel, inputs: Any, resul
     if 16 not in types:  # ONNX Runtime has no bfloat16 in Python
         session = onnxruntime.InferenceSession(proto.SerializeToString())
         names = {entry.name for entry in session.get_inputs()}
-        given = session.run(None, {name: array for name, array in inputs.items() if name in names})
-        for theirs, ours in zip(given, results, strict=True):
+        outputs = session.run(
+            None, {name: array for name, array in inputs.items() if name in names}
+        )
+        for theirs, ours in zip(outputs, results, strict=True):
             assert_near(theirs, ours)
         standard = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu", native="off").run(
             inputs
         )
-        for theirs, ours in zip(given, standard.values(), strict=True):
+        for theirs, ours in zip(outputs, standard.values(), strict=True):
             assert_same(theirs, ours, 1e-6)
     again = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").to_onnx(inputs)
     assert again.SerializeToString(deterministic=True) == proto.SerializeToString(

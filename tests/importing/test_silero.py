@@ -27,15 +27,15 @@ def file(name: str = "silero_vad") -> Path:
     return Path(SPEC.origin).parent / "data" / f"{name}.onnx"
 
 
-def plain(path: Path, frames: Any, **given: Any) -> dict[str, Any]:
+def plain(path: Path, frames: Any, **feeds: Any) -> dict[str, Any]:
     """Return the outputs of ONNX Runtime for each frame."""
     import onnxruntime
 
-    session, state, made = onnxruntime.InferenceSession(path), STATE, []
+    session, state, pairs = onnxruntime.InferenceSession(path), STATE, []
     for frame in frames:
-        output, state = session.run(None, {"input": frame, "state": state, **given})
-        made.append((output, state))
-    outputs, states = zip(*made, strict=True)
+        output, state = session.run(None, {"input": frame, "state": state, **feeds})
+        pairs.append((output, state))
+    outputs, states = zip(*pairs, strict=True)
     return {"output": np.stack(outputs), "stateN": np.stack(states)}
 
 
@@ -46,9 +46,9 @@ def test_one_frame(tmp_path: Path, rate: int, samples: int) -> None:
     command = ["run", str(file()), "--inputs", str(tmp_path / "in.npz"), "--output", str(saved)]
     outcome = CliRunner().invoke(cli, [*command, "--device", "cpu"])
     assert outcome.exit_code == 0, outcome.output
-    made = np.load(saved)
+    arrays = np.load(saved)
     for name, expected in plain(file(), [frame], sr=np.array(rate)).items():
-        np.testing.assert_array_equal(made[name], expected[0])
+        np.testing.assert_array_equal(arrays[name], expected[0])
 
 
 @pytest.mark.parametrize(("rate", "samples"), RATES)
@@ -63,8 +63,8 @@ def test_a_stream(name: str, rate: int, samples: int) -> None:
     state.input_ports[0].default_value = STATE
     ends = {"receiver": "state", "receiver_port": "state"}
     graph.edges.append(Edge(id="feedback", sender=sender, sender_port=port, **ends))
-    given = {"sr": np.array(rate)} if name == "silero_vad" else {}
+    feeds = {"sr": np.array(rate)} if name == "silero_vad" else {}
     frames = SOUND[:, :, :samples]
-    made = mdf_loop.compile(model, device="cpu").run({"input": frames, **given}, steps=50)
-    for output, expected in plain(file(name), frames, **given).items():
-        np.testing.assert_array_equal(made[output], expected)
+    results = mdf_loop.compile(model, device="cpu").run({"input": frames, **feeds}, steps=50)
+    for output, expected in plain(file(name), frames, **feeds).items():
+        np.testing.assert_array_equal(results[output], expected)

@@ -35,7 +35,7 @@ class Case:
     """A model, how it is compiled, and what `run` is asked for."""
 
     source: Any
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def compiled(self) -> CompiledModel:
@@ -49,7 +49,7 @@ class Case:
 def unbroken(case: Case, compiled: CompiledModel | None = None) -> mdf_loop.Results:
     """The run without an end in between."""
     with lengths(lambda: ENDLESS), patch.object(once, "PATIENCE", 1e6):
-        return (compiled or case.compiled()).run(**case.asked)
+        return (compiled or case.compiled()).run(**case.arguments)
 
 
 def chunked(
@@ -59,11 +59,11 @@ def chunked(
 
     Loops of one evaluation are followed, too.
     """
-    told: list[Any] = []
+    reports: list[Any] = []
     rng = np.random.default_rng(seed)
     with lengths(_drawn(rng)), thinned_by_chance(rng), every_chunk_is_told():
-        made = (compiled or case.compiled()).run(**case.asked, progress=told.append)
-    return made, len(told)
+        results = (compiled or case.compiled()).run(**case.arguments, progress=reports.append)
+    return results, len(reports)
 
 
 class Crash(BaseException):
@@ -102,15 +102,17 @@ def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.
         ):
             ending = _Ending(rng) if ends.all < most else lambda _: None
             try:
-                made = compiled.run(**case.asked, progress=ending, checkpoint=file, resume=file)
+                results = compiled.run(
+                    **case.arguments, progress=ending, checkpoint=file, resume=file
+                )
             except Crash:
                 ends.crashed += 1
                 continue
             finally:
                 if ends.all == 0 or rng.random() < 0.2:  # making one takes long
                     compiled = case.compiled()
-        if made.stopped_by is not StopReason.INTERRUPTED:
-            return made, ends
+        if results.stopped_by is not StopReason.INTERRUPTED:
+            return results, ends
         ends.stopped += 1
 
 
@@ -175,29 +177,29 @@ def every_chunk_is_told() -> Iterator[None]:
 # --- comparing ------------------------------------------------------------------------------------
 
 
-def same_results(given: mdf_loop.Results, expected: mdf_loop.Results) -> None:
+def same_results(actual: mdf_loop.Results, expected: mdf_loop.Results) -> None:
     """Everything that a run gives is the same, bit for bit."""
-    assert list(given) == list(expected)
+    assert list(actual) == list(expected)
     for name in expected:
-        same_bits(_in_memory(given[name]), expected[name], name)
-    assert [axis.name for axis in given.axes] == [axis.name for axis in expected.axes]
-    for one, other in zip(given.axes, expected.axes, strict=True):
+        same_bits(_in_memory(actual[name]), expected[name], name)
+    assert [axis.name for axis in actual.axes] == [axis.name for axis in expected.axes]
+    for one, other in zip(actual.axes, expected.axes, strict=True):
         _same_arrays(one.coordinates, other.coordinates)
-    _same_arrays(given.lengths, expected.lengths)
-    _same_arrays(given.state, expected.state)
-    assert given.execution_list == expected.execution_list
-    assert given.loops == expected.loops
+    _same_arrays(actual.lengths, expected.lengths)
+    _same_arrays(actual.state, expected.state)
+    assert actual.execution_list == expected.execution_list
+    assert actual.loops == expected.loops
     for word in ("stopped_by", "reason", "reduced", "dtypes", "units", "device", "precision"):
-        assert getattr(given, word) == getattr(expected, word), word
+        assert getattr(actual, word) == getattr(expected, word), word
 
 
 def _in_memory(data: Any) -> Any:
     return data if data is None or isinstance(data, list) else np.asarray(data[...])
 
 
-def _same_arrays(given: Mapping[str, Any] | None, expected: Mapping[str, Any] | None) -> None:
-    assert (given is None) == (expected is None)
-    if given is not None and expected is not None:
-        assert list(given) == list(expected)
+def _same_arrays(actual: Mapping[str, Any] | None, expected: Mapping[str, Any] | None) -> None:
+    assert (actual is None) == (expected is None)
+    if actual is not None and expected is not None:
+        assert list(actual) == list(expected)
         for name in expected:
-            same_bits(np.asarray(given[name]), np.asarray(expected[name]), name)
+            same_bits(np.asarray(actual[name]), np.asarray(expected[name]), name)

@@ -98,10 +98,10 @@ class Process:
             text=True,
         )
 
-    def wait_until(self, reached: Callable[[], bool]) -> None:
+    def wait_until(self, is_reached: Callable[[], bool]) -> None:
         """Wait until the run has come so far."""
         end = time.monotonic() + PATIENCE
-        while not reached():
+        while not is_reached():
             if self._running.poll() is not None:
                 raise AssertionError(f"it ended before: {self.ended()}")
             assert time.monotonic() < end, "it does not come so far"
@@ -214,11 +214,11 @@ class Forks:
 @contextmanager
 def forks() -> Iterator[Forks]:
     """A `Forks`, ended at the end."""
-    made = Forks()
+    new_forks = Forks()
     try:
-        yield made
+        yield new_forks
     finally:
-        made.close()
+        new_forks.close()
 
 
 def ticks(folder: Path) -> list[tuple[float, int]]:
@@ -259,13 +259,13 @@ def _run(request: Any) -> NoReturn:
     code = 1
     model = Path(request["model"])
     os.chdir(model.parent)
-    said = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
-    told = os.open("ticks", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    log = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    ticks_file = os.open("ticks", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
     def tell(progress: Any) -> None:
-        os.write(told, _TICK.pack(time.monotonic(), progress.done))
+        os.write(ticks_file, _TICK.pack(time.monotonic(), progress.done))
 
     try:
         results = mdf_loop.compile(model, device="cpu", **request["options"]).run(
@@ -300,8 +300,8 @@ def stored_rows(path: Path, name: str) -> Any:
     """The rows of a Zarr store, read as a user would."""
     import xarray
 
-    with xarray.open_zarr(path) as found:
-        return found[name].to_numpy()
+    with xarray.open_zarr(path) as dataset:
+        return dataset[name].to_numpy()
 
 
 if __name__ == "__main__":

@@ -38,32 +38,34 @@ def check(case: Case, *seeds: int) -> str:
     compiled = case.compiled()
     whole = unbroken(case, compiled)
     ways = [chunked(case, seed, compiled) for seed in seeds]
-    for made, _ in ways:
-        same_results(made, whole)
+    for chunked_results, _ in ways:
+        same_results(chunked_results, whole)
     return "in chunks" if max(count for _, count in ways) > 2 else "in one"
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time(name: str) -> None:
-    seen = Counter(check(case, 1, 2, 3) for case in with_each_argument(*MODELS[name], 2))
-    assert seen["in chunks"] >= times(5, 8), seen
+    outcomes = Counter(check(case, 1, 2, 3) for case in with_each_argument(*MODELS[name], 2))
+    assert outcomes["in chunks"] >= times(5, 8), outcomes
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 18))
 def test_a_shared_model_over_time(name: str, dt: float | None) -> None:
-    asked = {"inputs": inputs_of(name), "dt": dt}
-    seen = Counter(check(case, 1, 2) for case in with_each_argument(SHARED / name, asked, 4))
-    assert seen["in chunks"] >= seen.total() / 4, seen
+    arguments = {"inputs": inputs_of(name), "dt": dt}
+    outcomes = Counter(
+        check(case, 1, 2) for case in with_each_argument(SHARED / name, arguments, 4)
+    )
+    assert outcomes["in chunks"] >= outcomes.total() / 4, outcomes
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", some(shared_models(), 10))
 def test_a_shared_model(name: str) -> None:
-    asked = {"inputs": inputs_of(name)}
-    once = whole_case(SHARED / name, asked)
-    over_time = whole_case(SHARED / name, {**asked, "steps": 150, "dt": 0.001})
+    arguments = {"inputs": inputs_of(name)}
+    once = whole_case(SHARED / name, arguments)
+    over_time = whole_case(SHARED / name, {**arguments, "steps": 150, "dt": 0.001})
     assert once is not None
     assert over_time is not None
     check(once, 1, 2, 3)
@@ -79,7 +81,7 @@ def test_random_programs(kind: str, examples: int, part: int) -> None:
 
 def law_for(kind: str, examples: int, part: int) -> None:
     """The law holds for so many programs, of which few are refused in all, but maybe many of a part."""
-    seen = for_each(family(kind), examples, check, part)
-    print(kind, dict(seen))  # noqa: T201 - shown by pytest -s
-    assert seen["refused"] <= examples * 2 / 3, seen
-    assert seen["in chunks"] >= (examples / 4 if "control" not in kind else 1), seen
+    outcomes = for_each(family(kind), examples, check, part)
+    print(kind, dict(outcomes))  # noqa: T201 - shown by pytest -s
+    assert outcomes["refused"] <= examples * 2 / 3, outcomes
+    assert outcomes["in chunks"] >= (examples / 4 if "control" not in kind else 1), outcomes

@@ -98,9 +98,9 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return arrays["walk.x"]
 
 
-def same(given: Any, expected: Any) -> None:
-    assert (given.dtype, given.shape) == (expected.dtype, expected.shape)
-    assert given.tobytes() == expected.tobytes()
+def same(actual: Any, expected: Any) -> None:
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    assert actual.tobytes() == expected.tobytes()
 
 
 def full(ended: Ended, saved_at: str) -> str:
@@ -129,8 +129,8 @@ def test_rows_that_are_streamed(disk, unbroken, saved_at, every):
     assert full(ended, saved_at) == f"DiskFullError: {reason}"
     stopped = f"stopped: {len(rows)} of {STEPS} steps; {reason.split(';')[0]}"
     assert ended.out.splitlines()[-1].startswith(stopped)
-    reached = checkpoint_parts(disk.folder.parent / saved_at)["course"]["done"]
-    assert reached == len(rows)
+    done = checkpoint_parts(disk.folder.parent / saved_at)["course"]["done"]
+    assert done == len(rows)
 
     disk.resize("20m")
     ended = disk.run(*words, "--resume", saved_at)
@@ -150,9 +150,9 @@ def test_the_checkpoint(disk, unbroken):
     same(rows, unbroken[: len(rows)])
     assert ended.json["stopped_by"] == "disk_full"
     assert ended.json["reason"] == f"{len(rows)} of {STEPS} steps; {sentence}"
-    kept = checkpoint_parts(disk.folder / "run.checkpoint")["kept"]["rows walk.x"]
-    assert 10_000 < len(kept) <= len(rows)
-    same(kept, unbroken[: len(kept)])
+    recorded = checkpoint_parts(disk.folder / "run.checkpoint")["kept"]["rows walk.x"]
+    assert 10_000 < len(recorded) <= len(rows)
+    same(recorded, unbroken[: len(recorded)])
     assert [path.name for path in disk.folder.iterdir()] == ["run.checkpoint"]
 
     disk.resize("40m")
@@ -194,8 +194,8 @@ def _h5(path: Path) -> Any:
 
 
 def _nc(path: Path) -> Any:
-    with xarray.open_dataset(path) as found:
-        return found["walk.x"].to_numpy()
+    with xarray.open_dataset(path) as dataset:
+        return dataset["walk.x"].to_numpy()
 
 
 def _csv(path: Path) -> Any:

@@ -37,8 +37,8 @@ FILES = {"model.yaml", "run.checkpoint", "said", "state.npz", "ticks"}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Forks]:
-    with forks() as made:
-        yield made
+    with forks() as process_server:
+        yield process_server
 
 
 @pytest.fixture(scope="module")
@@ -53,24 +53,24 @@ def _state(folder: Path) -> dict[str, Any]:
     return dict(np.load(folder / "state.npz"))
 
 
-def _same(given: Any, expected: Any) -> None:
-    assert (given.dtype, given.shape) == (expected.dtype, expected.shape)
-    assert given.tobytes() == expected.tobytes()
+def _same(actual: Any, expected: Any) -> None:
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    assert actual.tobytes() == expected.tobytes()
 
 
-def _lost_little(folder: Path, kept: int) -> None:
+def _lost_little(folder: Path, count: int) -> None:
     """After a save the next one was begun as soon as the interval was over.
 
     All but the last tick are of chunks that were done with. Of those that are not in the
     checkpoint none is later than the interval (or the time that a save took, if that is longer)
     after the first of them.
     """
-    told = ticks(folder)
-    later = [k for k, (_, done) in enumerate(told[:-1]) if done > kept]
+    progress = ticks(folder)
+    later = [k for k, (_, done) in enumerate(progress[:-1]) if done > count]
     if later:
         first = later[0]
-        save = told[first][0] - told[first - 1][0]
-        assert told[later[-1]][0] - told[first][0] < max(EVERY, save)
+        save = progress[first][0] - progress[first - 1][0]
+        assert progress[later[-1]][0] - progress[first][0] < max(EVERY, save)
 
 
 # --- a hundred kills ---------------------------------------------------------------------------
@@ -106,9 +106,9 @@ def _kill_and_resume(
             continue
         assert code == -9, (model.parent / "said").read_text()
         killed += 1
-        reached = look()
-        assert reached >= safe
-        safe = reached
+        saved = look()
+        assert saved >= safe
+        safe = saved
         _lost_little(model.parent, safe)
 
 
@@ -156,8 +156,8 @@ def test_kills_of_a_run_in_memory(server, unbroken, tmp_path):
     def look() -> int:
         safe = _reached(tmp_path)
         if safe:
-            kept = checkpoint_parts(tmp_path / "run.checkpoint")["kept"]["rows walk.x"]
-            _same(kept, rows[:safe])
+            recorded = checkpoint_parts(tmp_path / "run.checkpoint")["kept"]["rows walk.x"]
+            _same(recorded, rows[:safe])
         if (tmp_path / "rows.npz").exists():  # killed when all was written, or not at all
             with np.load(tmp_path / "rows.npz") as arrays:
                 _same(arrays["walk.x"], rows)

@@ -41,8 +41,8 @@ def _few_passes() -> Iterator[None]:
 def check(case: Case, seed: int, folder: Path) -> str:
     """The law of this file."""
     whole = unbroken(case)
-    made, ends = resumed(case, seed, folder / "run.checkpoint")
-    same_results(made, whole)
+    results, ends = resumed(case, seed, folder / "run.checkpoint")
+    same_results(results, whole)
     return "resumed" if ends.all else "in one"
 
 
@@ -50,9 +50,9 @@ def check_streamed(case: Case, seed: int, folder: Path) -> str:
     """The same with rows on disk."""
     whole = unbroken(case)
     streamed = {"output": folder / "rows.zarr", "overwrite": True}
-    stored = replace(case, asked={**case.asked, **streamed})
-    made, ends = resumed(stored, seed, folder / "run.checkpoint")
-    same_results(made, whole)
+    stored = replace(case, arguments={**case.arguments, **streamed})
+    results, ends = resumed(stored, seed, folder / "run.checkpoint")
+    same_results(results, whole)
     return "resumed" if ends.all else "in one"
 
 
@@ -60,33 +60,33 @@ def check_streamed(case: Case, seed: int, folder: Path) -> str:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time(name: str, tmp_path: Path) -> None:
     cases = enumerate(with_each_argument(*MODELS[name], 12))
-    seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
-    assert seen["resumed"] >= 2, seen
+    outcomes = Counter(check(case, seed, tmp_path) for seed, case in cases)
+    assert outcomes["resumed"] >= 2, outcomes
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time_that_is_streamed(name: str, tmp_path: Path) -> None:
     cases = enumerate(with_each_argument(*MODELS[name], 24))
-    seen = Counter(check_streamed(case, seed, tmp_path) for seed, case in cases)
-    assert seen["resumed"] >= 1, seen
+    outcomes = Counter(check_streamed(case, seed, tmp_path) for seed, case in cases)
+    assert outcomes["resumed"] >= 1, outcomes
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 18))
 def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -> None:
-    asked = {"inputs": inputs_of(name), "dt": dt}
-    cases = enumerate(with_each_argument(SHARED / name, asked, 6))
-    seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
-    assert seen["resumed"] >= seen.total() / 5, seen
+    arguments = {"inputs": inputs_of(name), "dt": dt}
+    cases = enumerate(with_each_argument(SHARED / name, arguments, 6))
+    outcomes = Counter(check(case, seed, tmp_path) for seed, case in cases)
+    assert outcomes["resumed"] >= outcomes.total() / 5, outcomes
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", some(shared_models(), 16))
 def test_a_shared_model(name: str, tmp_path: Path) -> None:
-    asked = {"inputs": inputs_of(name)}
-    once = whole_case(SHARED / name, asked)
-    over_time = whole_case(SHARED / name, {**asked, "steps": 150, "dt": 0.001})
+    arguments = {"inputs": inputs_of(name)}
+    once = whole_case(SHARED / name, arguments)
+    over_time = whole_case(SHARED / name, {**arguments, "steps": 150, "dt": 0.001})
     assert once is not None
     assert over_time is not None
     check(once, 1, tmp_path)
@@ -105,13 +105,13 @@ def law_for(kind: str, examples: int, folder: Path, part: int) -> None:
     """The law holds for so many programs, of which few are refused in all, but maybe many of a part."""
 
     def law(case: Case, seed: int) -> str:
-        streams = "steps" in case.asked and seed % 3 == 0
+        streams = "steps" in case.arguments and seed % 3 == 0
         return (check_streamed if streams else check)(case, seed, folder)
 
-    seen = for_each(family(kind), examples, law, part)
-    print(kind, dict(seen))  # noqa: T201 - shown by pytest -s
-    assert seen["refused"] <= examples * 2 / 3, seen
-    assert seen["resumed"] >= (examples / 4 if "control" not in kind else 1), seen
+    outcomes = for_each(family(kind), examples, law, part)
+    print(kind, dict(outcomes))  # noqa: T201 - shown by pytest -s
+    assert outcomes["refused"] <= examples * 2 / 3, outcomes
+    assert outcomes["resumed"] >= (examples / 4 if "control" not in kind else 1), outcomes
 
 
 @pytest.mark.soak
@@ -157,19 +157,19 @@ def test_time_limits_and_chunks_as_they_are(output: str | None, tmp_path: Path) 
     The last call has no limit, since a slow machine would stop the run in each of its first steps.
     """
     model, options = MODELS["neuron"]
-    asked = {
+    arguments = {
         **options,
         "steps": times(10_000_000, 20_000_000),
         "every": 1000,
         "reduce": {"fn.v": ["mean", "max"]},
     }
-    case = Case(model, asked)
+    case = Case(model, arguments)
     stored = {} if output is None else {"output": tmp_path / output}
     file = tmp_path / "run.checkpoint"
     stops = []
     for limit in (0.05, 0.05, 0.05, None):
         results = case.compiled().run(
-            **case.asked, **stored, time_limit=limit, checkpoint=file, resume=file
+            **case.arguments, **stored, time_limit=limit, checkpoint=file, resume=file
         )
         stops.append(results.stopped_by)
         if results.stopped_by is not StopReason.TIME_LIMIT:

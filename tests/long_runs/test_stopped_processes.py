@@ -58,12 +58,12 @@ def interrupted(model: Path, *words: Any) -> Ended:
     """Ctrl-C after at least two checkpoints."""
     process = Process("run", model.name, "--device", "cpu", *words, *OFTEN, cwd=model.parent)
     path = model.parent / "run.checkpoint"
-    seen: set[int] = set()
+    save_times: set[int] = set()
 
     def twice() -> bool:
         if path.exists():
-            seen.add(path.stat().st_mtime_ns)
-        return len(seen) >= 2
+            save_times.add(path.stat().st_mtime_ns)
+        return len(save_times) >= 2
 
     process.wait_until(twice)
     return process.send(signal.SIGINT)
@@ -77,16 +77,16 @@ def unbroken(model: Path, steps: int) -> Any:
 
 def said(ended: Ended) -> tuple[int, str]:
     """How far a run came, and why it ended, as it stands on the screen."""
-    found = re.search(
+    match = re.search(
         r"^stopped: (\d+) (?:of \d+ steps|iterations of A\.loop); (.*)$", ended.out, re.M
     )
-    assert found is not None, ended
-    return int(found[1]), found[2]
+    assert match is not None, ended
+    return int(match[1]), match[2]
 
 
-def same(given: Any, expected: Any) -> None:
-    assert (given.dtype, given.shape) == (expected.dtype, expected.shape)
-    assert given.tobytes() == expected.tobytes()
+def same(actual: Any, expected: Any) -> None:
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    assert actual.tobytes() == expected.tobytes()
 
 
 # --- over time --------------------------------------------------------------------------------
@@ -96,14 +96,14 @@ def same(given: Any, expected: Any) -> None:
 @pytest.mark.parametrize("output", ["rows.npz", "rows.zarr"])
 def test_ctrl_c_saves_what_was_reached(walk, output):
     ended = interrupted(walk, "--steps", FOREVER, "--output", output)
-    reached, why = said(ended)
+    count, why = said(ended)
     assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])
     rows = _rows(walk.parent / output)
-    assert len(rows) == reached
+    assert len(rows) == count
     parts = checkpoint_parts(walk.parent / "run.checkpoint")
-    assert parts["course"]["done"] == reached
-    whole = unbroken(walk, reached + 100_000)
-    same(rows, whole[:reached])
+    assert parts["course"]["done"] == count
+    whole = unbroken(walk, count + 100_000)
+    same(rows, whole[:count])
 
     on = run(walk, "--steps", len(whole), "--output", output, "--resume", "run.checkpoint")
     assert on.code == 0, on.err
@@ -120,21 +120,21 @@ def _rows(path: Path) -> Any:
 @pytest.mark.slow
 def test_a_time_limit_saves_what_was_reached(walk):
     ended = run(walk, "--steps", FOREVER, "--output", "rows.npz", "--time-limit", "500ms")
-    reached, why = said(ended)
+    count, why = said(ended)
     assert (ended.code, ended.err, why) == (0, "", SENTENCES["time_limit"])
     rows = _rows(walk.parent / "rows.npz")
-    assert len(rows) == reached > 0
-    same(rows, unbroken(walk, reached))
+    assert len(rows) == count > 0
+    same(rows, unbroken(walk, count))
 
 
 @pytest.mark.slow
 def test_the_json_says_why_and_has_the_rows(walk):
     words = ("--steps", FOREVER, "--time-limit", "100ms", "--only", "walk.x")
     ended = run(walk, *words, "--json")
-    made = ended.json
-    assert (ended.code, made["stopped_by"]) == (0, "time_limit")
-    rows = made["outputs"]["walk.x"]["data"]
-    assert made["reason"] == f"{len(rows)} of {FOREVER} steps; {SENTENCES['time_limit']}"
+    document = ended.json
+    assert (ended.code, document["stopped_by"]) == (0, "time_limit")
+    rows = document["outputs"]["walk.x"]["data"]
+    assert document["reason"] == f"{len(rows)} of {FOREVER} steps; {SENTENCES['time_limit']}"
     same(np.array(rows), unbroken(walk, len(rows)))
 
 
@@ -175,12 +175,12 @@ def test_ctrl_c_is_obeyed_at_once(walk):
 
 @pytest.mark.slow
 def test_a_value_that_is_not_finite_in_json(tmp_path):
-    made = run(saved(tmp_path, GROWING), "--steps", FOREVER, "--nan", "stop", "--json").json
-    assert made["stopped_by"] == "not_finite"
-    count = made["outputs"]["grow.x"]["shape"][0]
+    document = run(saved(tmp_path, GROWING), "--steps", FOREVER, "--nan", "stop", "--json").json
+    assert document["stopped_by"] == "not_finite"
+    count = document["outputs"]["grow.x"]["shape"][0]
     sentence = f"'grow.x' was infinite at step {count - 1}"
-    assert made["reason"] == f"{count} of {FOREVER} steps; {sentence}"
-    assert made["outputs"]["grow.x"]["data"][-1] == "inf"
+    assert document["reason"] == f"{count} of {FOREVER} steps; {sentence}"
+    assert document["outputs"]["grow.x"]["data"][-1] == "inf"
 
 
 # --- a while-loop that would never end ----------------------------------------------------------
@@ -199,10 +199,10 @@ def test_its_cap_ends_it(endless):
     assert said(ended) == (200_000, SENTENCES["max_iterations"])
     assert f"loop A.loop: 200000 iterations; {SENTENCES['max_iterations']}" in ended.out
     assert len(loop_rows(endless.parent / "rows.npz")) == 200_000
-    made = run(endless, *words, "--json").json
-    assert made["stopped_by"] == "max_iterations"
-    assert made["loops"] == {"A.loop": {"iterations": 200_000, "stopped_by": "max_iterations"}}
-    assert made["outputs"]["A.n"]["data"] == 200_000
+    document = run(endless, *words, "--json").json
+    assert document["stopped_by"] == "max_iterations"
+    assert document["loops"] == {"A.loop": {"iterations": 200_000, "stopped_by": "max_iterations"}}
+    assert document["outputs"]["A.n"]["data"] == 200_000
 
 
 @pytest.mark.slow
@@ -213,34 +213,34 @@ def test_its_cap_ends_it(endless):
 def test_a_time_limit_ends_it(endless, limit, words):
     ended = run(endless, *words, "--time-limit", limit, "--output", "rows.npz")
     assert (ended.code, ended.err) == (0, "")
-    reached, why = said(ended)
+    count, why = said(ended)
     assert why == SENTENCES["time_limit"]
-    assert f"loop A.loop: {reached} iterations; {why}" in ended.out
+    assert f"loop A.loop: {count} iterations; {why}" in ended.out
     rows = loop_rows(endless.parent / "rows.npz")
-    assert len(rows) == reached
-    words = (*words, "--max-iterations", reached)
+    assert len(rows) == count
+    words = (*words, "--max-iterations", count)
     assert run(endless, *words, "--output", "capped.npz").code == 0
     same(rows, loop_rows(endless.parent / "capped.npz"))
 
 
 @pytest.mark.slow
 def test_a_time_limit_in_json(endless):
-    made = run(endless, "--time-limit", "200ms", "--native", "off", "--json").json  # few rows
-    count = made["outputs"]["A.n"]["data"]
-    assert made["stopped_by"] == "time_limit"
-    assert made["reason"] == f"{count} iterations of A.loop; {SENTENCES['time_limit']}"
-    assert made["loops"] == {"A.loop": {"iterations": count, "stopped_by": "time_limit"}}
-    assert len(made["outputs"]["A.r1"]["data"]) == count
+    document = run(endless, "--time-limit", "200ms", "--native", "off", "--json").json  # few rows
+    count = document["outputs"]["A.n"]["data"]
+    assert document["stopped_by"] == "time_limit"
+    assert document["reason"] == f"{count} iterations of A.loop; {SENTENCES['time_limit']}"
+    assert document["loops"] == {"A.loop": {"iterations": count, "stopped_by": "time_limit"}}
+    assert len(document["outputs"]["A.r1"]["data"]) == count
 
 
 def test_ctrl_c_ends_it_and_it_goes_on(endless):
     cap = ("--max-iterations", FOREVER, "--native", "off")  # so few rows that they are soon read
     ended = interrupted(endless, *cap, "--output", "rows.npz")
-    reached, why = said(ended)
+    count, why = said(ended)
     assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])
-    assert f"loop A.loop: {reached} iterations; {why}" in ended.out
+    assert f"loop A.loop: {count} iterations; {why}" in ended.out
     rows = loop_rows(endless.parent / "rows.npz")
-    assert len(rows) == reached
+    assert len(rows) == count
 
     ended = run(
         endless,
@@ -255,17 +255,17 @@ def test_ctrl_c_ends_it_and_it_goes_on(endless):
     )
     further, why = said(ended)
     assert why == SENTENCES["time_limit"]
-    assert further > reached
+    assert further > count
     assert run(endless, "--max-iterations", further, "--output", "capped.npz").code == 0
     whole = loop_rows(endless.parent / "capped.npz")
     same(loop_rows(endless.parent / "rows.npz"), whole)
-    same(rows, whole[:reached])
+    same(rows, whole[:count])
 
 
 def test_ctrl_c_in_json(endless):
     words = ("--native", "off", "--json")  # so few rows that they are soon read
     ended = interrupted(endless, "--max-iterations", FOREVER, *words)
-    made = ended.json
-    count = made["outputs"]["A.n"]["data"]
-    assert (ended.code, made["stopped_by"]) == (130, "interrupted")
-    assert made["reason"] == f"{count} iterations of A.loop; {SENTENCES['interrupted']}"
+    document = ended.json
+    count = document["outputs"]["A.n"]["data"]
+    assert (ended.code, document["stopped_by"]) == (130, "interrupted")
+    assert document["reason"] == f"{count} iterations of A.loop; {SENTENCES['interrupted']}"

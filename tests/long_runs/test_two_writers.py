@@ -76,8 +76,8 @@ def both(
 
     def one(number: int) -> int:
         time.sleep(starts[number])
-        said = {"output": "../x.zarr", "steps": STEPS, **words[number]}
-        return servers[number].run(models[number], kills[number], **said)
+        options = {"output": "../x.zarr", "steps": STEPS, **words[number]}
+        return servers[number].run(models[number], kills[number], **options)
 
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(one, (0, 1)))
@@ -96,8 +96,8 @@ def test_the_same_command_twice(tmp_path, monkeypatch):
     owner = json.loads(Path("x.zarr.lock").read_text())["mdf_loop_lock"][0]
     second = CliRunner().invoke(cli, [*words, "--overwrite"])
     assert (second.exit_code, second.stdout) == (2, "")
-    told = f"run {owner['run']} (process {owner['process']} on {owner['host']}, since"
-    assert second.stderr.startswith(f"InputError: 'x.zarr' is being written by {told}")
+    holder = f"run {owner['run']} (process {owner['process']} on {owner['host']}, since"
+    assert second.stderr.startswith(f"InputError: 'x.zarr' is being written by {holder}")
     assert len(second.stderr.splitlines()) == 2
     assert first.send(signal.SIGINT).code == 130
     assert rows_of(tmp_path / "x.zarr", 100)[1] > 1
@@ -158,12 +158,14 @@ def test_pairs_of_runs_that_begin_and_end_at_any_moment(servers, models, tmp_pat
         starts = tuple(rng.uniform(0, 1, 2) * rng.choice([0.01, 0.5]))
         kills = [rng.uniform(0, 1) if rng.random() < 0.3 else None for _ in range(2)]
         codes = both(servers, models, tuple(words), starts, tuple(kills))
-        told = [codes, words, starts, kills, [said(model) for model in models]]
+        details = [codes, words, starts, kills, [said(model) for model in models]]
         for code, model in zip(codes, models, strict=True):
-            assert code in (0, -signal.SIGKILL) or WRITTEN in said(model) or _has_rows(model), told
+            assert code in (0, -signal.SIGKILL) or WRITTEN in said(model) or _has_rows(model), (
+                details
+            )
         if (tmp_path / "x.zarr").exists():
             _, count = rows_of(tmp_path / "x.zarr")
-            assert count == STEPS or -signal.SIGKILL in codes, told
+            assert count == STEPS or -signal.SIGKILL in codes, details
             if rng.random() < 0.7:
                 shutil.rmtree(tmp_path / "x.zarr")
 

@@ -194,7 +194,7 @@ def test_rows_on_the_disk_are_the_same(way, tmp_path):
     case = Case(with_long(), {**ASKED, **WAYS[way]})
     whole = unbroken(case)
     streamed = {"output": tmp_path / "rows.zarr", "overwrite": True}
-    stored = replace(case, asked={**case.asked, **streamed})
+    stored = replace(case, arguments={**case.arguments, **streamed})
     for seed in range(3):
         same_results(resumed(stored, seed, tmp_path / "run.ckpt")[0], whole)
     with xarray.open_zarr(tmp_path / "rows.zarr") as data:

@@ -36,7 +36,7 @@ class Form:
 
     def run(self, **more: Any) -> Results:
         """Run the model; arguments in `more` replace those of the case."""
-        words = {**self.case.asked, "nan": "ignore", "progress": False, **more}
+        words = {**self.case.arguments, "nan": "ignore", "progress": False, **more}
         if self.has_arrays is None:
             return self._first(words)
         return self.compiled.run(**words)

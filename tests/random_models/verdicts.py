@@ -164,7 +164,7 @@ class _Examination:
         return {name: np.concatenate([np.asarray(p[name]) for p in parts]) for name in parts[0]}
 
     def _ways(self, form: Form, more: Mapping[str, Any]) -> Ways:
-        case = replace(form.case, asked={**form.case.asked, **more})
+        case = replace(form.case, arguments={**form.case.arguments, **more})
         return Ways(case, form.compiled, self.model.rows, self.rng, self.folder)
 
     # --- two forms ------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class Ways:
         rng: random.Random,
         folder: Path,
     ) -> None:
-        self.case = replace(case, asked={**case.asked, "nan": "ignore"})
+        self.case = replace(case, arguments={**case.arguments, "nan": "ignore"})
         self.compiled = compiled
         self.rows = rows
         self.rng = rng
@@ -69,9 +69,11 @@ class Ways:
 
     def again(self) -> Arrays:
         """Return the outputs of a repeated run with inputs at other memory addresses."""
-        inputs = self.case.asked.get("inputs", {})
+        inputs = self.case.arguments.get("inputs", {})
         copies = {n: shifted(np.asarray(a), self.rng.randrange(8)) for n, a in inputs.items()}
-        return arrays_of(self.compiled.run(**{**self.case.asked, "inputs": copies}, progress=False))
+        return arrays_of(
+            self.compiled.run(**{**self.case.arguments, "inputs": copies}, progress=False)
+        )
 
     def in_chunks(self) -> Arrays:
         """Return the outputs of a run in chunks of random lengths."""
@@ -85,28 +87,28 @@ class Ways:
     def streamed(self) -> Arrays:
         """Return the outputs of a run that streams its rows to a store."""
         store = {"output": self.folder / "rows.zarr", "overwrite": True}
-        case = replace(self.case, asked={**self.case.asked, **store})
+        case = replace(self.case, arguments={**self.case.arguments, **store})
         return arrays_of(chunked(case, self.rng.getrandbits(32), self.compiled)[0])
 
     def thinned(self, every: int) -> Arrays:
         """Return the outputs of a run that records every `every`-th row."""
-        return arrays_of(self.compiled.run(**self.case.asked, every=every, progress=False))
+        return arrays_of(self.compiled.run(**self.case.arguments, every=every, progress=False))
 
     def cut(self) -> Arrays:
         """Return the outputs of consecutive short runs, each started from the state of the previous one."""
-        steps = self.case.asked["steps"]
+        steps = self.case.arguments["steps"]
         count = min(steps - 1, self.rng.randint(1, 3))
         ends = sorted((*self.rng.sample(range(1, steps), count), steps))
         parts: list[Results] = []
         for first, last in zip((0, *ends), ends, strict=False):
             state = {"state": parts[-1].state} if parts else {}
-            words = {**self.case.asked, **state, "steps": last - first}
+            words = {**self.case.arguments, **state, "steps": last - first}
             for word, axis in (("inputs", 0), ("sweep", 1)):
                 words[word] = {
                     name: np.asarray(array).take(range(first, last), axis)
                     if name in self.rows
                     else array
-                    for name, array in self.case.asked.get(word, {}).items()
+                    for name, array in self.case.arguments.get(word, {}).items()
                 }
             parts.append(self.compiled.run(**words, progress=False))
         axis = len(parts[0].axes) - 1

@@ -22,9 +22,9 @@ def graph(**ports: Any) -> Graph:
     node = Node("A")
     node.input_ports = [InputPort(name, **stated) for name, stated in ports.items()]
     node.output_ports = [OutputPort("sum", value=" + ".join(ports))]
-    made = Graph("g")
-    made.nodes = [node]
-    return made
+    mdf_graph = Graph("g")
+    mdf_graph.nodes = [node]
+    return mdf_graph
 
 
 class Watched:
@@ -35,9 +35,9 @@ class Watched:
         self._inputs = Inputs(open_document(source), Options())
         real = binding.bind
 
-        def counted(*given: Any) -> Any:
+        def counted(*arguments: Any) -> Any:
             self.looked += 1
-            return real(*given)
+            return real(*arguments)
 
         monkeypatch.setattr(binding, "bind", counted)
 
@@ -109,11 +109,11 @@ def test_numbers_that_are_narrowed_are_looked_at_each_time():
 def test_a_default_value_that_is_written_anew_holds_in_the_next_run(written, other):
     model = graph(x={"shape": (2,)}, y={"default_value": written})
     compiled = mdf_loop.compile(model, device="cpu")
-    given = {"x": np.array([1.0, 2.0])}
-    before = compiled.run(given)["A.sum"]
-    assert before.tolist() == compiled.run(given)["A.sum"].tolist()
+    inputs = {"x": np.array([1.0, 2.0])}
+    before = compiled.run(inputs)["A.sum"]
+    assert before.tolist() == compiled.run(inputs)["A.sum"].tolist()
     model.nodes[0].input_ports[1].default_value = other
-    assert compiled.run(given)["A.sum"].tolist() == (given["x"] + other).tolist()
+    assert compiled.run(inputs)["A.sum"].tolist() == (inputs["x"] + other).tolist()
 
 
 def test_so_it_does_in_runs_over_time_that_are_given_nothing(monkeypatch):
@@ -121,7 +121,9 @@ def test_so_it_does_in_runs_over_time_that_are_given_nothing(monkeypatch):
     compiled = mdf_loop.compile(model, device="cpu")
     looked = []
     look = Inputs._looked_at
-    monkeypatch.setattr(Inputs, "_looked_at", lambda *given: looked.append(1) or look(*given))
+    monkeypatch.setattr(
+        Inputs, "_looked_at", lambda *arguments: looked.append(1) or look(*arguments)
+    )
     for steps in (2, 3, 2):
         assert compiled.run(steps=steps)["A.sum"].tolist() == [1.5] * steps
     assert len(looked) == 1
@@ -132,17 +134,17 @@ def test_so_it_does_in_runs_over_time_that_are_given_nothing(monkeypatch):
 def test_so_does_a_list_that_is_changed():
     model = graph(x={"shape": (2,)}, y={"default_value": [1.0, 2.0]})
     compiled = mdf_loop.compile(model, device="cpu")
-    given = {"x": np.array([0.0, 0.0])}
-    assert [compiled.run(given)["A.sum"].tolist() for _ in range(2)] == [[1.0, 2.0]] * 2
+    inputs = {"x": np.array([0.0, 0.0])}
+    assert [compiled.run(inputs)["A.sum"].tolist() for _ in range(2)] == [[1.0, 2.0]] * 2
     model.nodes[0].input_ports[1].default_value[0] = 5.0
-    assert compiled.run(given)["A.sum"].tolist() == [5.0, 2.0]
+    assert compiled.run(inputs)["A.sum"].tolist() == [5.0, 2.0]
     model.nodes[0].input_ports[1].default_value[:] = [7]
-    assert compiled.run(given)["A.sum"].tolist() == [7.0, 7.0]
+    assert compiled.run(inputs)["A.sum"].tolist() == [7.0, 7.0]
 
 
 def test_the_same_arrays_over_time_and_in_one_evaluation_are_told_apart():
     compiled = mdf_loop.compile(graph(x={"shape": (2,)}), device="cpu")
-    given = {"x": np.array([[1.0, 2.0], [3.0, 4.0]])}
-    assert compiled.run(given, steps=2)["A.sum"].tolist() == given["x"].tolist()
+    inputs = {"x": np.array([[1.0, 2.0], [3.0, 4.0]])}
+    assert compiled.run(inputs, steps=2)["A.sum"].tolist() == inputs["x"].tolist()
     with pytest.raises(InputError, match="has the shape"):
-        compiled.run(given)
+        compiled.run(inputs)

@@ -63,8 +63,8 @@ def test_what_a_choice_does_not_read_cannot_fail(expression: str, trace: list[in
         "parameters": {"table": {"value": [10, 20]}},
         "output_ports": {"n_next": {"value": f"1 * ({expression})"}},
     }
-    made = mdf_loop.compile(counting(node), device="cpu").run()["trace"]
-    assert made.tolist() == [int(x) for x in trace]
+    rows = mdf_loop.compile(counting(node), device="cpu").run()["trace"]
+    assert rows.tolist() == [int(x) for x in trace]
 
 
 def test_a_misspelt_argument_of_the_loop_is_noticed() -> None:

@@ -149,21 +149,21 @@ def test_two_plain_numbers_stay_plain(run) -> None:
 
 def test_dtypes_that_do_not_join() -> None:
     m = model({"y": "choice"}, choice=choose("go", give("k"), give("x")))
-    found = refused(m, JoinError, go=True, k=np.int32(1), x=np.float32(1))
-    assert found.what == (
+    error = refused(m, JoinError, go=True, k=np.int32(1), x=np.float32(1))
+    assert error.what == (
         "Cannot join the values of 'm.choice' from the then branch of 'm.choice' (int32[]) and the "
         "else branch of 'm.choice' (float32[]): Type Join Failed: dtype1 = int32, dtype2 = float32"
     )
-    assert found.where == "$.graphs[0].nodes['m'].functions['choice']"
+    assert error.where == "$.graphs[0].nodes['m'].functions['choice']"
 
 
 VECTOR = model({"y": "choice"}, choice=choose("go", give("x"), give("z")))
 
 
 def test_shapes_that_do_not_join() -> None:
-    found = refused(VECTOR, JoinError, go=True, x=0, z=[1, 2])
-    assert "Shape Join Failed: shape1 = (), shape2 = (2)" in found.what
-    assert "shapes='dynamic'" in found.hint
+    error = refused(VECTOR, JoinError, go=True, x=0, z=[1, 2])
+    assert "Shape Join Failed: shape1 = (), shape2 = (2)" in error.what
+    assert "shapes='dynamic'" in error.hint
 
 
 @pytest.mark.parametrize("z", [[1, 2], [[3]], [4]])
@@ -255,8 +255,8 @@ def test_a_choice_reads_the_iterations_of_a_loop(run) -> None:
 
 def test_branches_that_give_different_numbers_of_values() -> None:
     m = model({"y": "choice[0]"}, choice=choose("go", give("x", out="x"), give(out="x")))
-    found = refused(m, ArityError, go=True, x=1.0)
-    assert found.what == (
+    error = refused(m, ArityError, go=True, x=1.0)
+    assert error.what == (
         "'x' is not defined in the else branch of 'm.choice', but defined in the then branch of "
         "'m.choice': all branches must give the same number of values, not 1 and 2"
     )
@@ -265,49 +265,49 @@ def test_branches_that_give_different_numbers_of_values() -> None:
 def test_a_branch_that_gives_nothing() -> None:
     m = model({"y": "choice"}, choice=choose("go", give("x"), give()))
     del m["graph"]["nodes"]["m"]["functions"]["choice"]["args"]["else_branch"]["g"]["metadata"]
-    found = refused(m, ArityError, go=True, x=1.0)
-    assert found.what == "the else branch of 'm.choice' gives nothing"
+    error = refused(m, ArityError, go=True, x=1.0)
+    assert error.what == "the else branch of 'm.choice' gives nothing"
 
 
 def test_outputs_whose_order_is_not_written() -> None:
     m = model({"y": "choice"}, choice=choose("go", give(a="x", b="x"), give("x")))
     del m["graph"]["nodes"]["m"]["functions"]["choice"]["args"]["then_branch"]["g"]["metadata"]
-    found = refused(m, SignatureError, go=True, x=1.0)
-    assert "the order of the outputs of the then branch" in found.what
+    error = refused(m, SignatureError, go=True, x=1.0)
+    assert "the order of the outputs of the then branch" in error.what
 
 
 @pytest.mark.parametrize("cond", ["x", "x > 0"])
 def test_a_condition_of_several_elements(cond: str) -> None:
     m = model({"y": "choice"}, choice=choose(cond, give(r="x"), give(r="-x")))
-    found = refused(m, ConditionError, x=[1.0, 2.0])
-    assert found.what.endswith(
+    error = refused(m, ConditionError, x=[1.0, 2.0])
+    assert error.what.endswith(
         "the truth value of an array with more than one element is ambiguous"
     )
-    assert found.where.endswith("args.cond")
+    assert error.where.endswith("args.cond")
 
 
 def test_a_condition_that_is_missing() -> None:
     m = model({"y": "choice"}, choice=choose("", give("x"), give("x")))
     assert refused(m, ConditionError, x=1.0).what == "'m.choice' has no condition"
-    found = refused(model({"y": "pick"}, pick=case("", [give("x")])), ConditionError, x=1.0)
-    assert found.what == "'m.pick' has no index"
+    error = refused(model({"y": "pick"}, pick=case("", [give("x")])), ConditionError, x=1.0)
+    assert error.what == "'m.pick' has no index"
 
 
 def test_a_branch_that_is_missing_or_misspelt() -> None:
     m = model({"y": "choice"}, choice=choose("go", give("x"), give("x")))
     args = m["graph"]["nodes"]["m"]["functions"]["choice"]["args"]
-    kept = args.pop("else_branch")
-    found = refused(m, ModelError, go=True, x=1.0)
-    assert found.what == "'m.choice' has no else branch"
-    args["else_brnch"] = kept
+    branch = args.pop("else_branch")
+    error = refused(m, ModelError, go=True, x=1.0)
+    assert error.what == "'m.choice' has no else branch"
+    args["else_brnch"] = branch
     assert refused(m, ModelError, go=True, x=1.0).hint == "did you mean 'else_branch'?"
 
 
 def test_a_name_that_means_nothing_names_the_branch() -> None:
     m = model({"y": "choice"}, choice=choose("go", give("x"), give(r="x + y")))
     del m["graph"]["nodes"]["m"]["input_ports"]["y"]
-    found = refused(m, ScopeError, go=True, x=1.0)
-    assert found.what == (
+    error = refused(m, ScopeError, go=True, x=1.0)
+    assert error.what == (
         "the input port 'y' of node 'n' in the else branch of 'm.choice' is bound to nothing"
     )
 
@@ -315,8 +315,8 @@ def test_a_name_that_means_nothing_names_the_branch() -> None:
 def test_an_output_that_does_not_exist_names_the_branch() -> None:
     m = model({"y": "choice"}, choice=choose("go", give("x"), give("z")))
     del m["graph"]["nodes"]["m"]["input_ports"]["z"]
-    found = refused(m, UnknownNameError, go=True, x=1.0)
-    assert found.what == (
+    error = refused(m, UnknownNameError, go=True, x=1.0)
+    assert error.what == (
         "the else branch of 'm.choice' has no output port 'z' (named in metadata.outputs)"
     )
 
@@ -334,8 +334,8 @@ def test_a_branch_keeps_no_state() -> None:
     m = model({"y": "choice"}, choice=choose("go", give("x"), give(r="x")))
     node = m["graph"]["nodes"]["m"]["functions"]["choice"]["args"]["else_branch"]["g"]["nodes"]["n"]
     node["parameters"] = {"level": {"value": "level + x", "default_initial_value": 0}}
-    found = refused(m, UnsupportedError, go=True, x=1.0)
-    assert found.what == (
+    error = refused(m, UnsupportedError, go=True, x=1.0)
+    assert error.what == (
         "the parameter 'level' of node 'n' in the else branch of 'm.choice' keeps a state, but a "
         "branch remembers nothing by itself"
     )
@@ -343,8 +343,8 @@ def test_a_branch_keeps_no_state() -> None:
 
 def test_a_branch_is_given_nothing() -> None:
     m = model({"y": "choice"}, choice=choose("go", Graph({"r": "x"}, inputs=["x"]), give("x")))
-    found = refused(m, SignatureError, go=True, x=1.0)
-    assert found.what.endswith("names metadata.inputs, but a branch is given nothing")
+    error = refused(m, SignatureError, go=True, x=1.0)
+    assert error.what.endswith("names metadata.inputs, but a branch is given nothing")
 
 
 def test_a_branch_that_contains_itself(mdf) -> None:

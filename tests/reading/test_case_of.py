@@ -57,12 +57,12 @@ def test_without_a_default_an_index_outside_fails_when_it_happens(run, count: in
     m = model({"y": "pick"}, pick=case("k", PIECES[:count]))
     assert run(m, {"k": 0, "x": 2.0}) == {"y": 3}
     for k in (-1, count):
-        found = refused(m, RunError, k=k, x=2.0)
-        assert found.what == (
+        error = refused(m, RunError, k=k, x=2.0)
+        assert error.what == (
             f"the index of 'm.pick' is outside: it has {count} branches, counted from 0, and no "
             "default"
         )
-        assert found.where.endswith("functions['pick'].args.index")
+        assert error.where.endswith("functions['pick'].args.index")
 
 
 def test_a_known_index_reads_one_branch_only(run) -> None:
@@ -73,21 +73,21 @@ def test_a_known_index_reads_one_branch_only(run) -> None:
     assert run(m, {"x": 4.0}) == {"y": 8}
     outside = model({"y": "pick"}, pick=case(7, PIECES, "x"))
     assert run(outside, {"x": 4.0}) == {"y": 4}
-    found = refused(model({"y": "pick"}, pick=case(3, PIECES)), ConditionError, x=1.0)
-    assert found.what.startswith("the index of 'm.pick' is 3: it has 3 branches")
+    error = refused(model({"y": "pick"}, pick=case(3, PIECES)), ConditionError, x=1.0)
+    assert error.what.startswith("the index of 'm.pick' is 3: it has 3 branches")
 
 
 def test_an_index_that_is_not_whole() -> None:
-    found = refused(model({"y": "pick"}, pick=case(0.5, PIECES)), ConditionError, x=1.0)
-    assert found.what == "the index of 'm.pick' must be a whole number, not 0.5"
+    error = refused(model({"y": "pick"}, pick=case(0.5, PIECES)), ConditionError, x=1.0)
+    assert error.what == "the index of 'm.pick' must be a whole number, not 0.5"
     m = model({"y": "pick"}, pick=case("k", PIECES))
     assert refused(m, RunError, k=0.5, x=1.0).what == "the index of 'm.pick' must be a whole number"
-    found = refused(m, ConditionError, k=[0, 1], x=1.0)
-    assert found.what == "the index of 'm.pick' must be one number, not int64[2]"
+    error = refused(m, ConditionError, k=[0, 1], x=1.0)
+    assert error.what == "the index of 'm.pick' must be one number, not int64[2]"
 
 
 def test_branches_of_a_case_join() -> None:
-    found = refused(
+    error = refused(
         model({"y": "pick"}, pick=case("k", [give("x"), give("v"), give("x")], "x")),
         JoinError,
         k=1,
@@ -95,7 +95,7 @@ def test_branches_of_a_case_join() -> None:
         v=[1.0, 2.0],
     )
     assert (
-        "from branch 1 of 'm.pick' (float64[2]) and branch 2 of 'm.pick' (float64[])" in found.what
+        "from branch 1 of 'm.pick' (float64[2]) and branch 2 of 'm.pick' (float64[])" in error.what
     )
 
 
@@ -119,5 +119,5 @@ model:
 
 
 def test_a_case_without_branches() -> None:
-    found = refused(model({"y": "pick"}, pick=case("k", [], "k")), ModelError, k=1)
-    assert found.what == "'m.pick' has no branches"
+    error = refused(model({"y": "pick"}, pick=case("k", [], "k")), ModelError, k=1)
+    assert error.what == "'m.pick' has no branches"

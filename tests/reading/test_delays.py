@@ -15,8 +15,10 @@ from mdf_loop.run.interpret import interpret
 from tests.models.loops import loop_model
 
 
-def delayed(delays, *, count=8, body="a + b", **given):
-    return loop_model({"M": count, "delays": delays}, {"x": body}, port_values=given, recorded="x")
+def delayed(delays, *, count=8, body="a + b", **constants):
+    return loop_model(
+        {"M": count, "delays": delays}, {"x": body}, port_values=constants, recorded="x"
+    )
 
 
 def test_a_recorded_value(run_everywhere):
@@ -241,8 +243,8 @@ def test_random_delays(backs, count, axes):
         values.append(0.5 * i + 0.3 * sum(values[-back] for back in backs))
     compiled = mdf_loop.compile(model)
     arrays, program, _ = compiled.prepare({})
-    for given in (compiled.run()["r0"], interpret(program, arrays)["A.r0"]):
-        np.testing.assert_allclose(given, np.array(values[max(backs) :]).reshape(count, *shape))
+    for recorded in (compiled.run()["r0"], interpret(program, arrays)["A.r0"]):
+        np.testing.assert_allclose(recorded, np.array(values[max(backs) :]).reshape(count, *shape))
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ def walk(steps: int, seed: int = 0, trial: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("engine", ["onnxruntime", "interpreter"])
 @pytest.mark.parametrize("seed", [0, 7, 2**64 - 1])
 def test_steps_take_one_number_after_the_other(engine: str, seed: int) -> None:
-    made = mdf_loop.compile(model(WALK)).run(steps=20, seed=seed, engine=engine)
-    np.testing.assert_array_equal(made["x"], walk(20, seed))
-    np.testing.assert_array_equal(made["y"].ravel(), numbers("g.A.y#0", 60, seed))
-    assert made.seed == seed
+    results = mdf_loop.compile(model(WALK)).run(steps=20, seed=seed, engine=engine)
+    np.testing.assert_array_equal(results["x"], walk(20, seed))
+    np.testing.assert_array_equal(results["y"].ravel(), numbers("g.A.y#0", 60, seed))
+    assert results.seed == seed
 
 
 def test_a_run_can_be_cut_anywhere() -> None:
@@ -85,29 +85,29 @@ def test_a_trial_has_its_numbers_whatever_stands_beside_it() -> None:
 
 def test_trials_stand_behind_a_sweep_whose_members_share_them() -> None:
     compiled = mdf_loop.compile(model(WALK))
-    made = compiled.run(steps=5, trials=3, sweep={"A.x": [1.0, 0.0]})
-    assert made["x"].shape == (2, 3, 5)
-    assert [axis.name for axis in made.axes] == ["batch", "trial", "time"]
+    results = compiled.run(steps=5, trials=3, sweep={"A.x": [1.0, 0.0]})
+    assert results["x"].shape == (2, 3, 5)
+    assert [axis.name for axis in results.axes] == ["batch", "trial", "time"]
     for trial in range(3):
-        np.testing.assert_array_equal(made["x"][0, trial], walk(5, 0, trial))
-    np.testing.assert_array_equal(made["y"][0], made["y"][1])
-    assert made.to_xarray()["A.x"].dims == ("batch", "trial", "time")
+        np.testing.assert_array_equal(results["x"][0, trial], walk(5, 0, trial))
+    np.testing.assert_array_equal(results["y"][0], results["y"][1])
+    assert results.to_xarray()["A.x"].dims == ("batch", "trial", "time")
 
 
 def test_seeds_can_be_swept() -> None:
     compiled = mdf_loop.compile(model(WALK))
-    made = compiled.run(steps=4, sweep={"seed": [3, 9]}, trials=2)
-    assert made.seed is None
+    results = compiled.run(steps=4, sweep={"seed": [3, 9]}, trials=2)
+    assert results.seed is None
     for k, seed in enumerate((3, 9)):
         for trial in range(2):
-            np.testing.assert_array_equal(made["x"][k, trial], walk(4, seed, trial))
+            np.testing.assert_array_equal(results["x"][k, trial], walk(4, seed, trial))
 
 
 def test_streamed_trials_of_a_sweep(tmp_path: Path) -> None:
     compiled = mdf_loop.compile(model(WALK))
-    asked = {"steps": 50, "trials": 3, "sweep": {"A.x": [1.0, 0.0]}}
-    stored = compiled.run(**asked, output=tmp_path / "walk.zarr")
-    np.testing.assert_array_equal(np.asarray(stored["x"]), compiled.run(**asked)["x"])
+    options = {"steps": 50, "trials": 3, "sweep": {"A.x": [1.0, 0.0]}}
+    stored = compiled.run(**options, output=tmp_path / "walk.zarr")
+    np.testing.assert_array_equal(np.asarray(stored["x"]), compiled.run(**options)["x"])
 
 
 @pytest.mark.parametrize("suffix", ["json", "h5", "nc", "zarr"])
@@ -151,8 +151,8 @@ def test_a_state_goes_on_with_its_own_random_numbers(other: dict[str, Any]) -> N
 
 def test_a_checkpoint_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
     compiled = mdf_loop.compile(model(WALK))
-    asked = {"checkpoint": tmp_path / "run.ckpt", "progress": lambda progress: progress.done < 7}
-    begun = compiled.run(steps=5000, trials=3, seed=2, **asked)
+    options = {"checkpoint": tmp_path / "run.ckpt", "progress": lambda progress: progress.done < 7}
+    begun = compiled.run(steps=5000, trials=3, seed=2, **options)
     assert begun.stopped_by.is_asked
     with pytest.raises(InputError, match="seed"):
         compiled.run(steps=5000, trials=3, seed=3, resume=tmp_path / "run.ckpt")
@@ -161,7 +161,7 @@ def test_a_checkpoint_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("options", "message"),
     [
         ({"seed": -1}, "seed must be a whole number"),
         ({"seed": 2**64}, "seed must be a whole number"),
@@ -176,16 +176,16 @@ def test_a_checkpoint_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
         ({"steps": 5, "trials": 2, "when": "A.x"}, "cannot choose rows"),
     ],
 )
-def test_refused(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        mdf_loop.compile(model(WALK)).run(**asked)
+def test_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        mdf_loop.compile(model(WALK)).run(**options)
 
 
 def test_trials_of_a_model_that_draws_nothing_are_refused() -> None:
     still = {"parameters": {"x": {"value": 1.0}}, "output_ports": {"x": {"value": "x"}}}
-    for asked in ({"trials": 3}, {"sweep": {"seed": [1, 2]}}, {"trials": 2, "steps": 4}):
+    for options in ({"trials": 3}, {"sweep": {"seed": [1, 2]}}, {"trials": 2, "steps": 4}):
         with pytest.raises(InputError, match="draws no random numbers"):
-            mdf_loop.compile(model(still)).run(**asked)
+            mdf_loop.compile(model(still)).run(**options)
 
 
 # --- places ---------------------------------------------------------------------------------------
@@ -225,12 +225,12 @@ def test_parts_of_an_item_are_sites_of_their_own() -> None:
         },
         "output_ports": {"x": {"value": "x"}, "y": {"value": "f"}},
     }
-    made = mdf_loop.compile(model(node)).run(steps=2)
+    results = mdf_loop.compile(model(node)).run(steps=2)
     begun = numbers("g.A.x.default_initial_value#0", 1)[0]
     drawn = numbers("g.A.x#0", 2)
-    np.testing.assert_array_equal(made["x"], [begun + drawn[0], begun + drawn[0] + drawn[1]])
+    np.testing.assert_array_equal(results["x"], [begun + drawn[0], begun + drawn[0] + drawn[1]])
     by = (numbers("g.A.f.slope#0", 2), numbers("g.A.f.variable0#0", 2))
-    np.testing.assert_array_equal(made["y"], by[0] * by[1] + 0.0)
+    np.testing.assert_array_equal(results["y"], by[0] * by[1] + 0.0)
 
 
 def test_a_node_that_does_not_run_uses_its_numbers_up() -> None:
@@ -238,20 +238,20 @@ def test_a_node_that_does_not_run_uses_its_numbers_up() -> None:
         "parameters": {"x": {"value": "random.random()"}},
         "output_ports": {"x": {"value": "x"}},
     }
-    made = model(draws)
-    made["m"]["graphs"]["g"]["conditions"] = {
+    document = model(draws)
+    document["m"]["graphs"]["g"]["conditions"] = {
         "node_specific": {"A": {"type": "AfterNCalls", "kwargs": {"dependency": "B", "n": 3}}},
         "termination": {"environment_state_update": {"type": "AllHaveRun", "kwargs": {}}},
     }
-    made["m"]["graphs"]["g"]["nodes"]["B"] = {
+    document["m"]["graphs"]["g"]["nodes"]["B"] = {
         "parameters": {"n": {"value": "n + 1", "default_initial_value": 0}},
         "output_ports": {"n": {"value": "n"}},
     }
-    del made["m"]["graphs"]["g"]["conditions"]["termination"]
-    ran = mdf_loop.compile(made).run(steps=3, engine="onnxruntime")
+    del document["m"]["graphs"]["g"]["conditions"]["termination"]
+    results = mdf_loop.compile(document).run(steps=3, engine="onnxruntime")
     drawn = numbers("g.A.x#0", 9)
-    assert set(ran["x"].tolist()) <= set(drawn.tolist())
-    assert len(set(ran["x"].tolist())) == 3
+    assert set(results["x"].tolist()) <= set(drawn.tolist())
+    assert len(set(results["x"].tolist())) == 3
 
 
 @pytest.mark.parametrize("unroll", [None, 8])

@@ -47,9 +47,9 @@ def port(**stated: Any) -> dict[str, Any]:
 )
 def test_what_is_over_time(stated, value, over_time, shape):
     """Check that an array with more axes than its port has a row per step; the default port is scalar."""
-    given = bind(open_document(port(**stated)), {"x": value}, Options(), 4)
-    assert given.over_time == (frozenset({"x"}) if over_time else frozenset())
-    assert given.arrays["x"].shape == shape
+    bound = bind(open_document(port(**stated)), {"x": value}, Options(), 4)
+    assert bound.over_time == (frozenset({"x"}) if over_time else frozenset())
+    assert bound.arrays["x"].shape == shape
     if stated.get("shape") and over_time:
         return  # one value of that shape is refused
     once = bind(open_document(port(**stated)), {"x": value}, Options())
@@ -69,12 +69,12 @@ def test_what_is_over_time(stated, value, over_time, shape):
     ],
 )
 def test_rows_reach_their_steps(stated, rows):
-    made = mdf_loop.compile(port(**stated), device="cpu").run({"x": rows}, steps=4)
-    np.testing.assert_array_equal(made["x"].reshape(rows.shape), rows)
-    np.testing.assert_array_equal(made["s"].reshape(rows.shape), np.cumsum(rows, axis=0))
+    results = mdf_loop.compile(port(**stated), device="cpu").run({"x": rows}, steps=4)
+    np.testing.assert_array_equal(results["x"].reshape(rows.shape), rows)
+    np.testing.assert_array_equal(results["s"].reshape(rows.shape), np.cumsum(rows, axis=0))
     for k in (2, 3):
         thinned = mdf_loop.compile(port(**stated), device="cpu").run({"x": rows}, steps=4, every=k)
-        np.testing.assert_array_equal(thinned["s"], made["s"][::k])
+        np.testing.assert_array_equal(thinned["s"], results["s"][::k])
 
 
 @pytest.mark.slow
@@ -101,9 +101,9 @@ def test_equal_to_the_engine_given_row_by_row(model, name, shape, steps):
 def test_one_number_stands_for_all_elements_of_a_stated_shape(steps):
     """A constant current for all cells; the engine is given the same."""
     stated = port(shape=[2])
-    made = mdf_loop.compile(stated, device="cpu").run({"x": 800.0}, steps=steps)["x"]
-    assert made.shape == ((2,) if steps is None else (steps, 2))
-    assert (made == 800.0).all()
+    x = mdf_loop.compile(stated, device="cpu").run({"x": 800.0}, steps=steps)["x"]
+    assert x.shape == ((2,) if steps is None else (steps, 2))
+    assert (x == 800.0).all()
     assert mdf_loop.verify(stated, {"x": 800.0}, steps=steps).equal
 
 
@@ -114,14 +114,14 @@ def test_one_number_in_place_of_a_list_is_one_number():
     assert mdf_loop.verify(stated, {"x": 800.0}).equal
 
 
-@pytest.mark.parametrize("given", [[1.0, 2.0, 3.0], [[1.0, 2.0]], [1.0]])
-def test_arrays_of_another_shape_than_the_default_are_taken_as_they_are(given):
-    made = mdf_loop.compile(port(default_value=[0.0, 0.0]), device="cpu").run({"x": given})["x"]
-    assert made.tolist() == given
+@pytest.mark.parametrize("array", [[1.0, 2.0, 3.0], [[1.0, 2.0]], [1.0]])
+def test_arrays_of_another_shape_than_the_default_are_taken_as_they_are(array):
+    x = mdf_loop.compile(port(default_value=[0.0, 0.0]), device="cpu").run({"x": array})["x"]
+    assert x.tolist() == array
 
 
 @pytest.mark.parametrize(
-    ("stated", "given"),
+    ("stated", "rows"),
     [
         ({}, [1, 2, 3]),
         ({}, np.ones((3, 4))),
@@ -130,9 +130,9 @@ def test_arrays_of_another_shape_than_the_default_are_taken_as_they_are(given):
         ({"default_value": [1.0]}, np.ones((3, 1))),
     ],
 )
-def test_rows_of_other_ports_that_do_not_match(stated, given):
-    with pytest.raises(InputError, match=rf"has {len(given)} rows over time, but the run has 4"):
-        mdf_loop.compile(port(**stated), device="cpu").run({"x": given}, steps=4)
+def test_rows_of_other_ports_that_do_not_match(stated, rows):
+    with pytest.raises(InputError, match=rf"has {len(rows)} rows over time, but the run has 4"):
+        mdf_loop.compile(port(**stated), device="cpu").run({"x": rows}, steps=4)
 
 
 def test_one_value_held_is_as_many_equal_rows():
@@ -141,15 +141,15 @@ def test_one_value_held_is_as_many_equal_rows():
     same(compiled.run({"I": rows}, steps=9, dt=0.5), compiled.run({"I": 0.25}, steps=9, dt=0.5))
 
 
-@pytest.mark.parametrize(("given", "steps"), [([1.0, 2.0, 3.0], 4), ([1.0], 2), (np.ones(5), 4)])
-def test_rows_that_do_not_match_the_steps(given, steps):
-    sentence = rf"the input 'I' has {len(given)} rows over time, but the run has {steps} steps"
+@pytest.mark.parametrize(("rows", "steps"), [([1.0, 2.0, 3.0], 4), ([1.0], 2), (np.ones(5), 4)])
+def test_rows_that_do_not_match_the_steps(rows, steps):
+    sentence = rf"the input 'I' has {len(rows)} rows over time, but the run has {steps} steps"
     with pytest.raises(InputError, match=sentence):
-        mdf_loop.compile(NEURON, device="cpu").run({"I": given}, steps=steps)
+        mdf_loop.compile(NEURON, device="cpu").run({"I": rows}, steps=steps)
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("inputs", "sentence"),
     [
         ({"z": 1}, "the model has no input 'z'"),
         ({"cell.x": 1}, "'cell.x' is fed by the edge 'e'"),
@@ -158,33 +158,33 @@ def test_rows_that_do_not_match_the_steps(given, steps):
     ],
 )
 @pytest.mark.parametrize("how", [{}, {"steps": 3}, {"steps": 3, "engine": "modeci"}])
-def test_what_cannot_be_given(given, sentence, how):
+def test_what_cannot_be_given(inputs, sentence, how):
     with pytest.raises(InputError) as caught:
-        mdf_loop.compile(PAIR, device="cpu").run(given, **how)
+        mdf_loop.compile(PAIR, device="cpu").run(inputs, **how)
     assert sentence in str(caught.value)
 
 
 def test_an_id_that_several_nodes_have():
     node = {"input_ports": {"x": {"default_value": 0}}, "output_ports": {"y": {"value": "x"}}}
     both = mdf_loop.compile(graph(A=node, B=node), device="cpu")
-    made = both.run({"x": [1, 2, 3], "B.x": 7}, steps=3)
-    assert made["A.y"].tolist() == [1, 2, 3]
-    assert made["B.y"].tolist() == [7, 7, 7]
+    results = both.run({"x": [1, 2, 3], "B.x": 7}, steps=3)
+    assert results["A.y"].tolist() == [1, 2, 3]
+    assert results["B.y"].tolist() == [7, 7, 7]
 
 
 def test_edges_beside_inputs():
     sender = {"parameters": {"n": {"value": "n + 1"}}, "output_ports": {"y": {"value": "n"}}}
     receiver = {"input_ports": {"x": {}, "z": {}}, "output_ports": {"y": {"value": "x * z"}}}
     model = graph({"e": edge("A", "y", "B", "x")}, A=sender, B=receiver)
-    made = mdf_loop.compile(model, device="cpu").run({"z": [5, 6, 7]}, steps=3)
-    assert made["y"].tolist() == [5, 12, 21]
+    results = mdf_loop.compile(model, device="cpu").run({"z": [5, 6, 7]}, steps=3)
+    assert results["y"].tolist() == [5, 12, 21]
 
 
 # --- shapes ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("stated", "given", "shape"),
+    ("stated", "array", "shape"),
     [
         ([10], np.arange(10.0), (10,)),
         ([10], 0.5, (10,)),
@@ -196,20 +196,20 @@ def test_edges_beside_inputs():
         ([-1, 2], np.ones((4, 2)), (4, 2)),
     ],
 )
-def test_one_number_stands_for_all_elements(stated, given, shape):
+def test_one_number_stands_for_all_elements(stated, array, shape):
     compiled = mdf_loop.compile(port(shape=stated), device="cpu")
-    expected = np.broadcast_to(given, shape)
-    np.testing.assert_array_equal(compiled.run({"x": given})["x"], expected, strict=True)
+    expected = np.broadcast_to(array, shape)
+    np.testing.assert_array_equal(compiled.run({"x": array})["x"], expected, strict=True)
     np.testing.assert_array_equal(
-        compiled.run({"x": given}, steps=3)["x"], np.stack([expected] * 3)
+        compiled.run({"x": array}, steps=3)["x"], np.stack([expected] * 3)
     )
     if -1 not in stated:
-        np.testing.assert_array_equal(compiled.run({"x": given}, engine="modeci")["x"], expected)
+        np.testing.assert_array_equal(compiled.run({"x": array}, engine="modeci")["x"], expected)
 
 
 @pytest.mark.parametrize("how", [{}, {"steps": 7}, {"engine": "modeci"}])
 @pytest.mark.parametrize(
-    ("stated", "given"),
+    ("stated", "array"),
     [
         ([10], [0.5]),
         ([10], [1, 2, 3]),
@@ -220,18 +220,18 @@ def test_one_number_stands_for_all_elements(stated, given, shape):
         ([-1, 2], np.ones((4, 3))),
     ],
 )
-def test_another_shape_is_refused_at_the_input(stated, given, how):
+def test_another_shape_is_refused_at_the_input(stated, array, how):
     with pytest.raises(InputError) as caught:
-        mdf_loop.compile(port(shape=stated), device="cpu").run({"x": given}, **how)
-    said = f"the input 'x' has the shape {stated}, but what is given has {list(np.shape(given))}"
-    assert said in str(caught.value)
+        mdf_loop.compile(port(shape=stated), device="cpu").run({"x": array}, **how)
+    message = f"the input 'x' has the shape {stated}, but what is given has {list(np.shape(array))}"
+    assert message in str(caught.value)
     assert "nodes['n'].input_ports['x']" in str(caught.value)
 
 
-@pytest.mark.parametrize(("stated", "given"), [([10], np.ones((3, 1))), ([1], [[0.5]])])
-def test_so_is_one_with_more_axes(stated, given):
+@pytest.mark.parametrize(("stated", "array"), [([10], np.ones((3, 1))), ([1], [[0.5]])])
+def test_so_is_one_with_more_axes(stated, array):
     with pytest.raises(InputError, match="but what is given has"):
-        mdf_loop.compile(port(shape=stated), device="cpu").run({"x": given})
+        mdf_loop.compile(port(shape=stated), device="cpu").run({"x": array})
 
 
 def test_rows_of_another_shape_are_refused():
@@ -242,17 +242,17 @@ def test_rows_of_another_shape_are_refused():
 @pytest.mark.parametrize("steps", [None, 4])
 def test_members_of_a_sweep_have_the_shape_too(steps):
     compiled = mdf_loop.compile(port(shape=[3]), device="cpu")
-    made = compiled.run(sweep={"x": [0.5, 1.5]}, steps=steps)["x"]
-    assert made.shape == (2, *([steps] if steps else []), 3)
-    assert np.unique(made[1]).tolist() == [1.5]
+    x = compiled.run(sweep={"x": [0.5, 1.5]}, steps=steps)["x"]
+    assert x.shape == (2, *([steps] if steps else []), 3)
+    assert np.unique(x[1]).tolist() == [1.5]
     with pytest.raises(InputError, match=r"has the shape \[3\], but what is given has \[2\]"):
         compiled.run(sweep={"x": np.ones((5, 2))}, steps=steps)
 
 
 @pytest.mark.parametrize(
-    ("written", "shown"), [("", "'x'"), ("type: Tensor", "'x' (type: Tensor)")]
+    ("written", "ports"), [("", "'x'"), ("type: Tensor", "'x' (type: Tensor)")]
 )
-def test_zeros_of_a_port_whose_type_says_nothing(mdf, written: str, shown: str) -> None:
+def test_zeros_of_a_port_whose_type_says_nothing(mdf, written: str, ports: str) -> None:
     text = f"""
 nodes:
     n:
@@ -263,8 +263,8 @@ nodes:
     with pytest.raises(OperandError) as caught:
         mdf_loop.read(mdf(text))
     assert caught.value.findings[0].hint == (
-        f"these ports hold whole numbers, since no type says otherwise: {shown}; "
+        f"these ports hold whole numbers, since no type says otherwise: {ports}; "
         "write type: float32, or give 1.0, not 1"
     )
-    given = mdf_loop.compile(mdf(text)).run({"x": [0.0, 0.0]})
-    assert given["y"].tolist() == [0.5, 0.5]
+    results = mdf_loop.compile(mdf(text)).run({"x": [0.0, 0.0]})
+    assert results["y"].tolist() == [0.5, 0.5]

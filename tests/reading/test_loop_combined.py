@@ -170,9 +170,9 @@ def test_all_that_is_wrong_is_said_at_once():
     )
     with pytest.raises(LoopError) as caught:
         mdf_loop.compile(model).run()
-    said = str(caught.value)
-    assert "unknown name 'xx'" in said
-    assert "axis 4 does not exist" in said
+    message = str(caught.value)
+    assert "unknown name 'xx'" in message
+    assert "axis 4 does not exist" in message
 
 
 def test_over_time():

@@ -20,8 +20,8 @@ WHERE = "$.graphs[0].nodes['N'].functions['f']"
 def form(args: dict[str, Any] | None, parameters: dict[str, Any] | None = None) -> LoopForm:
     from modeci_mdf.mdf import Function, Node, Parameter
 
-    given = {"body": {"net": BODY}, **(args or {})}
-    function = Function(id="f", function="onnx::Loop", args=given)
+    arguments = {"body": {"net": BODY}, **(args or {})}
+    function = Function(id="f", function="onnx::Loop", args=arguments)
     values = [Parameter(id=k, value=v) for k, v in (parameters or {}).items()]
     node = Node(id="N", functions=[function], parameters=values)
     other = graph_of({"other": BODY}, "$")
@@ -67,9 +67,9 @@ def test_trip_counts(written: Any, read: Any) -> None:
     ],
 )
 def test_conditions(written: Any, read: Any) -> None:
-    given = form({"cond": written}).condition
-    assert given == read
-    assert type(given) is type(read)
+    condition = form({"cond": written}).condition
+    assert condition == read
+    assert type(condition) is type(read)
 
 
 def test_a_value_called_true_is_that_value() -> None:
@@ -156,9 +156,9 @@ def test_initial_values_by_name_in_the_order_of_the_body() -> None:
     ],
 )
 def test_where_a_body_is(body: Any, parameters: dict[str, Any], where: str) -> None:
-    found = form({"body": body}, parameters)
-    assert found.body_where == where
-    assert found.owned.inputs == ("i", "go", "x", "y")
+    loop_form = form({"body": body}, parameters)
+    assert loop_form.body_where == where
+    assert loop_form.owned.inputs == ("i", "go", "x", "y")
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,17 @@ def test_what_is_no_body(body: Any, parameters: dict[str, Any], match: str) -> N
 )
 def test_signatures(written: Any, read: tuple[str, ...]) -> None:
     metadata = {"inputs": written, "outputs": ["i", "i"], "shapes": "dynamic"}
-    found = form({"body": {"net": {"metadata": metadata, "nodes": {}}}})
-    assert (found.owned.inputs, found.owned.outputs, found.shapes) == (read, ("i", "i"), "dynamic")
+    loop_form = form({"body": {"net": {"metadata": metadata, "nodes": {}}}})
+    assert (loop_form.owned.inputs, loop_form.owned.outputs, loop_form.shapes) == (
+        read,
+        ("i", "i"),
+        "dynamic",
+    )
 
 
 def test_a_signature_beside_the_body_goes_before_its_own() -> None:
-    found = form({"body": {"inputs": ["j", "on"], "outputs": None, "graph": "other"}})
-    assert (found.owned.inputs, found.owned.outputs) == (("j", "on"), ("go", "x", "y"))
+    loop_form = form({"body": {"inputs": ["j", "on"], "outputs": None, "graph": "other"}})
+    assert (loop_form.owned.inputs, loop_form.owned.outputs) == (("j", "on"), ("go", "x", "y"))
     bare = form({"body": {"net": {"nodes": {}}}})
     assert (bare.owned.inputs, bare.owned.outputs, bare.shapes) == (None, None, None)
 

@@ -33,7 +33,7 @@ EDGES = {
 }
 
 
-def model(rows=(), *, nodes=STEP, edges=EDGES, leaf="s_next", given=None, **args):
+def model(rows=(), *, nodes=STEP, edges=EDGES, leaf="s_next", constants=None, **args):
     """s = 0; while True: p = s + x; if not p < limit: break; s = 2 * p."""
     body = {
         "metadata": {"inputs": ["i", "c", "s"], "outputs": ["go", leaf, *rows]},
@@ -45,7 +45,7 @@ def model(rows=(), *, nodes=STEP, edges=EDGES, leaf="s_next", given=None, **args
     node = {
         "input_ports": {
             k: {"default_value": v}
-            for k, v in {"x": 1.0, "limit": 20.0, "s0": 0.0, **(given or {})}.items()
+            for k, v in {"x": 1.0, "limit": 20.0, "s0": 0.0, **(constants or {})}.items()
         },
         "functions": {
             "loop": {
@@ -102,12 +102,12 @@ def test_the_last_value_before_the_test(run_everywhere):
 
 def test_the_last_value_after_the_test(run_everywhere):
     described = {"q": {"keep": "last"}}
-    asked = model(["q"], recordings=described)
-    assert run_everywhere(asked)["q"] == 315.0
+    document = model(["q"], recordings=described)
+    assert run_everywhere(document)["q"] == 315.0
     with pytest.raises(
         mdf_loop.LoopError, match="last row of 'q' is asked for, but the loop had no"
     ):
-        mdf_loop.compile(asked).run({"x": 30.0})
+        mdf_loop.compile(document).run({"x": 30.0})
 
 
 def test_what_enters_the_body_is_known_before_the_test(run_everywhere):
@@ -116,9 +116,9 @@ def test_what_enters_the_body_is_known_before_the_test(run_everywhere):
 
 
 def test_a_start_condition(run_everywhere):
-    asked = model(["p", "q"], cond="x < 5")
-    assert run_everywhere(asked)["n"] == 4
-    results = run_everywhere(asked, {"x": 7.0})
+    document = model(["p", "q"], cond="x < 5")
+    assert run_everywhere(document)["n"] == 4
+    results = run_everywhere(document, {"x": 7.0})
     assert (results["n"], results["s"], results["p"].shape) == (0, 0.0, (0,))
 
 
@@ -132,8 +132,8 @@ def test_what_follows_does_not_run_in_the_round_that_is_left(run_everywhere):
         },
     }
     nodes["Q"]["input_ports"] = {"p": {}, "i": {}, "table": {}}
-    asked = model(["q"], nodes=nodes, given={"table": [1.0, 2.0, 3.0, 4.0]})
-    assert run_everywhere(asked)["q"].tolist() == [1.0, 2.0, 3.0, 4.0]
+    document = model(["q"], nodes=nodes, constants={"table": [1.0, 2.0, 3.0, 4.0]})
+    assert run_everywhere(document)["q"].tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_with_slices_and_delays(run_everywhere):
@@ -145,18 +145,18 @@ def test_with_slices_and_delays(run_everywhere):
             "output_ports": {"s_next": {"value": "1 * p"}, "q": {"value": "1 * before"}},
         },
     }
-    asked = model(
+    document = model(
         ["p", "q"],
         nodes=nodes,
-        given={"xs": [5.0, 6.0, 7.0, 8.0, 9.0]},
+        constants={"xs": [5.0, 6.0, 7.0, 8.0, 9.0]},
         slices={"x_t": "xs"},
         delays={"before": {"of": "s_next", "back": 2, "initial": [-1.0, -2.0]}},
     )
-    results = run_everywhere(asked)
+    results = run_everywhere(document)
     assert (results["s"], results["n"]) == (18.0, 3)
     assert results["p"].tolist() == [5.0, 11.0, 18.0, 26.0]
     assert results["q"].tolist() == [-1.0, -2.0, 5.0]
-    results = run_everywhere(asked, {"limit": 1000.0})
+    results = run_everywhere(document, {"limit": 1000.0})
     assert (results["s"], results["n"], results["why"]) == (35.0, 5, 0)
     assert results["p"].tolist() == [5.0, 11.0, 18.0, 26.0, 35.0]
 
@@ -175,8 +175,8 @@ def test_rows_of_an_extent_known_only_at_run_time(run_everywhere):
             "output_ports": {"s_next": {"value": "2 * p"}, "q": {"value": "p * v"}},
         },
     }
-    asked = model(["q"], nodes=nodes, given={"w": [1.0, 2.0, 3.0], "m": 2}, v="w[:m]")
-    assert run_everywhere(asked, {"limit": 5.0})["q"].tolist() == [[1.0, 2.0], [3.0, 6.0]]
+    document = model(["q"], nodes=nodes, constants={"w": [1.0, 2.0, 3.0], "m": 2}, v="w[:m]")
+    assert run_everywhere(document, {"limit": 5.0})["q"].tolist() == [[1.0, 2.0], [3.0, 6.0]]
 
 
 def test_rows_of_a_shape_that_only_the_rest_knows():
@@ -220,9 +220,9 @@ def test_random_exits(x, limit, most):
     inputs = {"x": np.float64(x), "limit": np.float64(limit)}
     s, ps, _, qs, n = meant(x, limit, most=bound)
     arrays, program, _ = compiled.prepare(inputs)
-    for given in (compiled.run(inputs), interpret(program, arrays)):
-        found = {k.removeprefix("A."): v for k, v in given.items()}
-        np.testing.assert_allclose(found["s"], s)
-        assert found["n"] == n
-        np.testing.assert_allclose(found["p"], ps)
-        np.testing.assert_allclose(found["q"], qs)
+    for outputs in (compiled.run(inputs), interpret(program, arrays)):
+        arrays_of_port = {k.removeprefix("A."): v for k, v in outputs.items()}
+        np.testing.assert_allclose(arrays_of_port["s"], s)
+        assert arrays_of_port["n"] == n
+        np.testing.assert_allclose(arrays_of_port["p"], ps)
+        np.testing.assert_allclose(arrays_of_port["q"], qs)

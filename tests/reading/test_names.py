@@ -102,10 +102,10 @@ def test_the_index_of_names_goes_with_its_document(mdf: Any) -> None:
     assert list(named_items(document, Selection(record=("A.twice",)))) == [*NAMES, "A.twice"]
     assert list(named_items(document)) == NAMES
     known = len(names._INDEXES)
-    gone = weakref.ref(document)
+    reference = weakref.ref(document)
     del document
     gc.collect()
-    assert gone() is None
+    assert reference() is None
     assert len(names._INDEXES) < known
 
 

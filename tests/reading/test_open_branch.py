@@ -78,9 +78,9 @@ def test_the_branch_stands_on_either_side(run) -> None:
 
 
 def test_reaching_it_fails_there() -> None:
-    found = refused(mdf_loop.from_onnx(either(SQUEEZE, SUM)), RunError, x=X, c=True)
-    assert "axis 1 has 3 elements and cannot be left out" in found.what
-    assert found.where.endswith("args.then_branch.nodes['Squeeze_0'].functions['result']")
+    error = refused(mdf_loop.from_onnx(either(SQUEEZE, SUM)), RunError, x=X, c=True)
+    assert "axis 1 has 3 elements and cannot be left out" in error.what
+    assert error.where.endswith("args.then_branch.nodes['Squeeze_0'].functions['result']")
 
 
 def test_other_axes_than_those_given(run) -> None:
@@ -93,8 +93,8 @@ def test_other_axes_than_those_given(run) -> None:
 
 def test_what_holds_for_every_input_is_refused() -> None:
     m = mdf_loop.from_onnx(either(SQUEEZE, SUM, "float[2, 3]"))
-    found = refused(m, OperandError, x=X, c=False)
-    assert found.what.endswith("Dimension of input 1 must be 1 instead of 3")
+    error = refused(m, OperandError, x=X, c=False)
+    assert error.what.endswith("Dimension of input 1 must be 1 instead of 3")
     m = mdf_loop.from_onnx(either("Squeeze (axes, axes)", SUM))
     assert "onnx::Squeeze cannot take" in refused(m, OperandError, x=X, c=False).what
 
@@ -190,9 +190,9 @@ def test_in_modeci_mdfs_engine(run) -> None:
 
 def test_one_of_many_branches(run) -> None:
     m = model({"y": "pick"}, pick=case("k", [give(r="x[7]"), give(r="x[1]"), give(r="x + w")], "x"))
-    given = {"x": V, "w": [1.0, 2.0]}
+    inputs = {"x": V, "w": [1.0, 2.0]}
     for k, expected in ((1, 2), (9, V)):
-        assert run(m, {"k": k, **given}, shapes="dynamic") == expected
+        assert run(m, {"k": k, **inputs}, shapes="dynamic") == expected
 
 
 def test_a_result_of_open_shape_joins(run) -> None:
@@ -269,8 +269,8 @@ def test_what_no_shape_would_mend_is_told_once() -> None:
 
 def test_dtypes_and_names_are_refused_as_ever() -> None:
     m = model({"y": "choice"}, choice=choose("c", give(r="x + text"), give(r="x")))
-    found = refused(m, OperandError, c=False, x=V, text=["a"])
-    assert found.what.startswith("text cannot take part in arithmetic")
+    error = refused(m, OperandError, c=False, x=V, text=["a"])
+    assert error.what.startswith("text cannot take part in arithmetic")
     m = model({"y": "choice"}, choice=choose("c", give(r="numpy.nope(x)"), give(r="x")))
     with pytest.raises(UnknownFunctionError):
         mdf_loop.read(m, {"c": False, "x": V})

@@ -25,7 +25,7 @@ SHARED = Path(__file__).parents[3] / "shared" / "models"
 
 
 def by_engine(
-    source: Any, steps: int, dt: float | None, names: list[str], **given: Any
+    source: Any, steps: int, dt: float | None, names: list[str], **inputs: Any
 ) -> dict[str, Any]:
     """Evaluate the model with the MDF engine; the first evaluation has no time increment."""
     from modeci_mdf.execution_engine import EvaluableGraph
@@ -34,13 +34,13 @@ def by_engine(
     with suppress_output():
         engine = EvaluableGraph(open_document(source).graph)
         for step in range(steps):
-            engine.evaluate(time_increment=dt if step else None, initializer=dict(given))
+            engine.evaluate(time_increment=dt if step else None, initializer=dict(inputs))
             for name in names:
                 node, item = name.rsplit(".", 1)
                 enode = engine.enodes[node]
-                held = enode.evaluable_outputs.get(item) or enode.evaluable_parameters[item]
-                rows[name].append(np.array(held.curr_value, dtype=float))
-    return {name: np.stack(np.broadcast_arrays(*made)) for name, made in rows.items()}
+                port = enode.evaluable_outputs.get(item) or enode.evaluable_parameters[item]
+                rows[name].append(np.array(port.curr_value, dtype=float))
+    return {name: np.stack(np.broadcast_arrays(*values)) for name, values in rows.items()}
 
 
 def graph(edges: dict[str, Any] | None = None, **nodes: Any) -> dict[str, Any]:
@@ -84,9 +84,9 @@ def test_shared_models_for_50_steps(name: str, dt: float | None) -> None:
     path = SHARED / name
     if not path.exists():
         pytest.skip("the shared models are not here")
-    made = mdf_loop.compile(path, device="cpu").run(steps=50, dt=dt)
-    expected = by_engine(path, 50, dt, list(made))
-    for output, array in made.items():
+    results = mdf_loop.compile(path, device="cpu").run(steps=50, dt=dt)
+    expected = by_engine(path, 50, dt, list(results))
+    for output, array in results.items():
         assert array.shape[0] == 50
         np.testing.assert_allclose(
             array.reshape(expected[output].shape),
@@ -208,19 +208,19 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule(rule: str) -> None:
     content, expected = RULES[rule]
-    made = mdf_loop.compile(graph(A=content), device="cpu").run(steps=4, dt=0.1)
-    engine = by_engine(graph(A=content), 4, 0.1, list(made))
+    results = mdf_loop.compile(graph(A=content), device="cpu").run(steps=4, dt=0.1)
+    engine = by_engine(graph(A=content), 4, 0.1, list(results))
     for port, rows in expected.items():
-        np.testing.assert_allclose(made[port], np.array(rows, float), rtol=1e-12)
-        np.testing.assert_allclose(made[port], engine[f"A.{port}"], rtol=1e-12)
+        np.testing.assert_allclose(results[port], np.array(rows, float), rtol=1e-12)
+        np.testing.assert_allclose(results[port], engine[f"A.{port}"], rtol=1e-12)
 
 
 def test_no_time_passes_without_dt() -> None:
     content = node(x={"default_initial_value": 5, "time_derivative": "2"}, n={"value": "n + 1"})
-    made = mdf_loop.compile(graph(A=content), device="cpu").run(steps=3)
-    assert made["o_x"].tolist() == [5, 5, 5]
-    assert made["o_n"].tolist() == [1, 2, 3]
-    assert made.time is None
+    results = mdf_loop.compile(graph(A=content), device="cpu").run(steps=3)
+    assert results["o_x"].tolist() == [5, 5, 5]
+    assert results["o_n"].tolist() == [1, 2, 3]
+    assert results.time is None
 
 
 # --- edges over time --------------------------------------------------------------------------
@@ -235,9 +235,11 @@ def test_an_edge_back_brings_the_last_output() -> None:
         "B": {"input_ports": {"b": {}}, "output_ports": {"o": {"value": "b * 2"}}},
     }
     edges = {"go": edge("A", "o", "B", "b"), "back": edge("B", "o", "A", "a")}
-    made = mdf_loop.compile(graph(edges, **nodes), device="cpu").run(steps=3, record=["A.o", "B.o"])
-    assert made["A.o"].tolist() == [1, 3, 7]
-    assert made["B.o"].tolist() == [2, 6, 14]
+    results = mdf_loop.compile(graph(edges, **nodes), device="cpu").run(
+        steps=3, record=["A.o", "B.o"]
+    )
+    assert results["A.o"].tolist() == [1, 3, 7]
+    assert results["B.o"].tolist() == [2, 6, 14]
     engine = by_engine(graph(edges, **nodes), 3, None, ["A.o", "B.o"])
     assert engine["A.o"].tolist() == [1, 3, 7]
 
@@ -248,16 +250,16 @@ def test_a_weighted_edge_to_itself() -> None:
         "output_ports": {"o": {"value": "a + 1"}},
     }
     edges = {"back": edge("A", "o", "A", "a", weight=20)}
-    made = mdf_loop.compile(graph(edges, A=content), device="cpu").run(steps=3, record=["A.o"])
-    assert made["A.o"].tolist() == [1, 21, 421]
+    results = mdf_loop.compile(graph(edges, A=content), device="cpu").run(steps=3, record=["A.o"])
+    assert results["A.o"].tolist() == [1, 21, 421]
 
 
 def test_an_input_holds_in_every_step() -> None:
     content = node({"i": {}}, x={"default_initial_value": 0, "time_derivative": "i"})
     compiled = mdf_loop.compile(graph(A=content), device="cpu")
-    made = compiled.run({"i": 2.0}, steps=4, dt=0.5)
-    assert made["o_x"].tolist() == [0, 1, 2, 3]
-    np.testing.assert_array_equal(made.time, [0, 0.5, 1.0, 1.5])
+    results = compiled.run({"i": 2.0}, steps=4, dt=0.5)
+    assert results["o_x"].tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(results.time, [0, 0.5, 1.0, 1.5])
     again = compiled.run({"i": 4.0}, steps=2, dt=0.25)
     assert again["o_x"].tolist() == [0, 1]
     assert len(compiled.prepared._over_time) == 1
@@ -283,8 +285,8 @@ def test_a_loop_inside_a_timed_model() -> None:
         },
         "output_ports": {"square": {"value": "f"}},
     }
-    made = mdf_loop.compile(graph(A=content), device="cpu").run(steps=5)
-    assert made["square"].tolist() == [0, 1, 4, 9, 16]  # functions see the old n
+    results = mdf_loop.compile(graph(A=content), device="cpu").run(steps=5)
+    assert results["square"].tolist() == [0, 1, 4, 9, 16]  # functions see the old n
 
 
 def test_one_step_is_the_first_evaluation() -> None:
@@ -334,13 +336,13 @@ def test_what_cannot_be_run_over_time_is_refused() -> None:
 
 
 def test_a_list_with_names_is_an_array() -> None:
-    made = graph(
+    document = graph(
         A={
             "parameters": {"n": {"value": "n + 1"}, "p": {"value": "[n, 2.5]"}},
             "output_ports": {"l": {"value": "[n, 1]"}, "p": {"value": "p"}},
         }
     )
-    rows = mdf_loop.compile(made).run(steps=2)
+    rows = mdf_loop.compile(document).run(steps=2)
     np.testing.assert_array_equal(rows["l"], [[1, 1], [2, 1]])
     np.testing.assert_array_equal(rows["p"], [[1, 2.5], [2, 2.5]])
 

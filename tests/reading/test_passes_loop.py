@@ -41,8 +41,8 @@ BOTH_WAYS = [
 def _run(source: Model) -> tuple[Any, dict[str, Any]]:
     names = [f"{n}.{p}" for n in source["g"]["nodes"] for p in ("a", "f", "n")]
     compiled = mdf_loop.compile(copy.deepcopy(source))
-    made = compiled.run(steps=6, record=names, execution_list=True)
-    return made.execution_list, {name: made[name] for name in names}
+    results = compiled.run(steps=6, record=names, execution_list=True)
+    return results.execution_list, {name: results[name] for name in names}
 
 
 @pytest.mark.slow
@@ -50,11 +50,11 @@ def _run(source: Model) -> tuple[Any, dict[str, Any]]:
 def test_planned_or_not(source: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     order, planned = _run(source)
     decide_while_running(monkeypatch)
-    same_order, found = _run(source)
+    same_order, unplanned_results = _run(source)
     assert same_order == order
     for name, array in planned.items():
-        np.testing.assert_array_equal(found[name], array)
-        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(unplanned_results[name], array)
+        assert unplanned_results[name].dtype == array.dtype
 
 
 def _loop_of(source: Model) -> Loop:
@@ -134,6 +134,6 @@ def test_a_threshold_on_a_state_that_is_set(start: float) -> None:
     written = yaml.safe_load(WATCHED)
     written["g"]["nodes"]["A"]["parameters"]["n"]["default_initial_value"] = start
     expected = mdf_loop.compile(written).run()
-    made = mdf_loop.compile(yaml.safe_load(WATCHED)).run(set={"A.n": start})
+    results = mdf_loop.compile(yaml.safe_load(WATCHED)).run(set={"A.n": start})
     for name in ("A.n", "B.m"):
-        np.testing.assert_array_equal(made[name], expected[name])
+        np.testing.assert_array_equal(results[name], expected[name])

@@ -30,8 +30,8 @@ def test_a_number_that_becomes_an_array_is_spread() -> None:
 
 
 def test_a_sum_of_what_already_is_an_array_is_one_number() -> None:
-    made = integrating("drive", total={"value": "numpy.sum(v)"})
-    rows = mdf_loop.compile(made).run(steps=3, dt=0.5, record=["A.total"])["A.total"]
+    document = integrating("drive", total={"value": "numpy.sum(v)"})
+    rows = mdf_loop.compile(document).run(steps=3, dt=0.5, record=["A.total"])["A.total"]
     np.testing.assert_array_equal(rows, [0.5, 2.5, 4.0])
 
 
@@ -45,9 +45,9 @@ def test_a_sum_of_what_is_one_number_at_first_is_refused(derivative: str) -> Non
 
 
 def test_the_advice_helps() -> None:
-    made = integrating("drive - numpy.sum(v)")
-    made["g"]["nodes"]["A"]["parameters"]["v"]["default_initial_value"] = [0.5, 0.5]
-    rows = mdf_loop.compile(made).run(steps=2, dt=0.5)["v"]
+    document = integrating("drive - numpy.sum(v)")
+    document["g"]["nodes"]["A"]["parameters"]["v"]["default_initial_value"] = [0.5, 0.5]
+    rows = mdf_loop.compile(document).run(steps=2, dt=0.5)["v"]
     np.testing.assert_array_equal(rows, [[0.5, 0.5], [0.5, 1.0]])
 
 
@@ -55,9 +55,9 @@ def test_a_node_that_starts_late_has_its_own_shape_at_first() -> None:
     count = {"parameters": {"n": {"value": "n + 1"}}, "output_ports": {"n": {"value": "n"}}}
     when = {"dependency": "C", "parameter": "n", "threshold": 2, "comparator": ">="}
     for derivative, refused in (("drive - v", False), ("drive - numpy.sum(v)", True)):
-        made = integrating(derivative)
-        made["g"]["nodes"]["C"] = count
-        made["g"]["conditions"] = {
+        document = integrating(derivative)
+        document["g"]["nodes"]["C"] = count
+        document["g"]["conditions"] = {
             "node_specific": {"A": {"type": "Threshold", "kwargs": when}},
             "termination": {
                 "environment_state_update": {"type": "AfterNPasses", "kwargs": {"n": 1}}
@@ -65,8 +65,8 @@ def test_a_node_that_starts_late_has_its_own_shape_at_first() -> None:
         }
         if refused:
             with pytest.raises(CarryShapeError, match="depending on the step"):
-                mdf_loop.compile(made).run(steps=4, dt=0.5)
+                mdf_loop.compile(document).run(steps=4, dt=0.5)
         else:
-            rows = mdf_loop.compile(made).run(steps=4, dt=0.5)["v"]
+            rows = mdf_loop.compile(document).run(steps=4, dt=0.5)["v"]
             assert np.isnan(rows[:2]).all()  # decisions fall before the nodes of a layer run
             np.testing.assert_array_equal(rows[2:], [[0.75, 1.25], [0.875, 1.625]])

@@ -33,5 +33,5 @@ def test_nested_control_flow(block: Sequence[Any], a: int, b: int) -> None:
     expected = {"a": a, "b": b}
     execute(block, expected)
     for results in (interpret(program, arrays), compiled.run({"a": a, "b": b})):
-        made = [int(np.asarray(results[f"m.{name}"])) for name in (x, y)]
-        assert made == [expected["a"], expected["b"]]
+        numbers = [int(np.asarray(results[f"m.{name}"])) for name in (x, y)]
+        assert numbers == [expected["a"], expected["b"]]

@@ -18,11 +18,11 @@ from tests.models.loops import loop_model
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "onnx_backend"
 
 
-def scan(args, body, *, states="", scanned="x_t", recorded="", **given):
+def scan(args, body, *, states="", scanned="x_t", recorded="", **constants):
     return loop_model(
         {"initial_state_and_scan_inputs": ["0.0", "x"], "num_scan_inputs": 1, **args},
         body,
-        port_values=given,
+        port_values=constants,
         carried=states,
         recorded=recorded,
         metadata={"scanned": scanned.split()},
@@ -89,8 +89,8 @@ def test_two_scanned_inputs_of_different_axes(run_everywhere):
         "num_scan_inputs": 2,
         "scan_input_axes": [0, 1],
     }
-    given = {"x": [[1.0, 2.0], [3.0, 4.0]], "z": [[10.0, 20.0], [30.0, 40.0]]}
-    model = scan(args, {"y": "x_t + z_t"}, scanned="x_t z_t", recorded="y", **given)
+    constants = {"x": [[1.0, 2.0], [3.0, 4.0]], "z": [[10.0, 20.0], [30.0, 40.0]]}
+    model = scan(args, {"y": "x_t + z_t"}, scanned="x_t z_t", recorded="y", **constants)
     assert run_everywhere(model)["r0"].tolist() == [[11.0, 32.0], [23.0, 44.0]]
     with pytest.raises(LoopError, match="'x_t' and 'z_t' have different lengths"):
         mdf_loop.compile(model).run({"z": np.zeros((2, 3))})
@@ -171,10 +171,10 @@ def test_stored_scans_through_yaml(path):
     compiled = mdf_loop.compile(model, device="cpu")
     arrays, program, _ = compiled.prepare(inputs)
     for results in (compiled.run(inputs), interpret(program, arrays)):
-        for given, expected in zip(results.values(), case["expected"].values(), strict=True):
-            assert given.dtype == expected["dtype"]
+        for array, expected in zip(results.values(), case["expected"].values(), strict=True):
+            assert array.dtype == expected["dtype"]
             np.testing.assert_allclose(
-                given, _array(expected), rtol=case["rtol"], atol=case["atol"]
+                array, _array(expected), rtol=case["rtol"], atol=case["atol"]
             )
 
 

@@ -82,9 +82,9 @@ ROWS = [
 
 @pytest.mark.parametrize(("changes", "expected"), ROWS)
 def test_every_member_goes_through_the_body(run_everywhere, changes, expected):
-    made = run_everywhere(model(**changes), GIVEN, engine=False)["y"]
-    assert [member.tolist() for member in made] == expected
-    assert {member.dtype for member in made} == {np.dtype("float32")}
+    y = run_everywhere(model(**changes), GIVEN, engine=False)["y"]
+    assert [member.tolist() for member in y] == expected
+    assert {member.dtype for member in y} == {np.dtype("float32")}
 
 
 def test_an_empty_sequence_gives_an_empty_one(run_everywhere):
@@ -138,8 +138,8 @@ nodes:
                   output_ports: {{next: {{value: map}}}}
     output_ports: {{y: {{value: rounds}}}}
 """
-    made = run_everywhere(text, {"xs": [[1.0], [2.0, 3.0]]}, engine=False)["y"]
-    assert [row.tolist() for row in made] == [[2.0**count], [2 * 2.0**count, 3 * 2.0**count]]
+    y = run_everywhere(text, {"xs": [[1.0], [2.0, 3.0]]}, engine=False)["y"]
+    assert [row.tolist() for row in y] == [[2.0**count], [2 * 2.0**count, 3 * 2.0**count]]
 
 
 REFUSED = [

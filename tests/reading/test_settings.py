@@ -65,28 +65,28 @@ def test_what_is_set_in_one_run_is_not_set_in_the_next():
 def test_the_document_is_left_alone():
     compiled = mdf_loop.compile(NEURON, device="cpu")
     node = compiled.document.graph.nodes[0]
-    held = [(p.id, p.value, p.default_initial_value) for p in node.parameters]
+    parameters = [(p.id, p.value, p.default_initial_value) for p in node.parameters]
     compiled.run(set={"fn.a": 2.0, "fn.v": 1.0}, steps=2, dt=0.5)
-    assert [(p.id, p.value, p.default_initial_value) for p in node.parameters] == held
+    assert [(p.id, p.value, p.default_initial_value) for p in node.parameters] == parameters
 
 
 def test_new_values_need_no_new_session(monkeypatch):
-    made = []
+    session_arguments = []
     start = Session.__init__
 
     def counted(self, *arguments):
-        made.append(arguments)
+        session_arguments.append(arguments)
         start(self, *arguments)
 
     monkeypatch.setattr(Session, "__init__", counted)
     compiled = mdf_loop.compile(NEURON, device="cpu")
     compiled.run(set={"fn.a": 0.5, "fn.v": 0.0}, steps=5, dt=0.5)
-    first = len(made)
+    first = len(session_arguments)
     for k in range(5):
         compiled.run(set={"fn.a": k / 4, "fn.v": float(k)}, steps=5 + k, dt=0.1 * (k + 1))
-    assert len(made) == first
+    assert len(session_arguments) == first
     compiled.run(set={"fn.a": [0.5, 0.25], "fn.v": 0.0}, steps=5, dt=0.5)
-    assert len(made) > first
+    assert len(session_arguments) > first
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_numbers_are_those_of_the_document(expression, there, value, x, dtype):
         "parameters": {"a": {"value": there}},
         "output_ports": {"y": {"value": expression}},
     }
-    given = mdf_loop.compile(graph(n=node)).run({"x": x}, set={"n.a": value})["y"]
+    y = mdf_loop.compile(graph(n=node)).run({"x": x}, set={"n.a": value})["y"]
     point = np.asarray(there).dtype.kind == "f" or there == "2.5"
     node["parameters"]["a"]["value"] = np.array(value, float).tolist() if point else value
     by_hand = mdf_loop.compile(graph(n=node)).run({"x": x})["y"]
-    assert given.dtype == dtype
-    assert given.dtype == by_hand.dtype
-    np.testing.assert_array_equal(given, by_hand)
+    assert y.dtype == dtype
+    assert y.dtype == by_hand.dtype
+    np.testing.assert_array_equal(y, by_hand)
 
 
 def test_ids_that_look_alike():
@@ -135,10 +135,10 @@ def test_ids_that_look_alike():
 
 def test_precision_float32():
     compiled = mdf_loop.compile(NEURON, device="cpu", precision="float32")
-    made = compiled.run(set={"fn.a": 0.1, "fn.v": 1.0}, steps=5, dt=0.5)
+    results = compiled.run(set={"fn.a": 0.1, "fn.v": 1.0}, steps=5, dt=0.5)
     by_hand = written(NEURON, {"fn.a": 0.1, "fn.v": 1.0})
-    same(made, mdf_loop.compile(by_hand, device="cpu", precision="float32").run(steps=5, dt=0.5))
-    assert made["v"].dtype == "float32"
+    same(results, mdf_loop.compile(by_hand, device="cpu", precision="float32").run(steps=5, dt=0.5))
+    assert results["v"].dtype == "float32"
 
 
 def test_verify_takes_what_is_set():

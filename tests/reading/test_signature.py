@@ -92,8 +92,8 @@ def test_inferred(
 
 def test_what_the_node_has_is_no_input() -> None:
     graph = body(["x", "a", "alpha"], {"y": "x", **TRUTH})
-    found = signature(graph, 1, inputs=["a"], args={"alpha": 2})
-    assert found.enters == ("x",)
+    body_signature = signature(graph, 1, inputs=["a"], args={"alpha": 2})
+    assert body_signature.enters == ("x",)
 
 
 def test_a_port_with_a_default_is_no_input() -> None:

@@ -26,8 +26,8 @@ def parts(x, axis=0, start=None, end=None, stride=1, part_size=None):
     length = start - end if stride < 0 else end - start
     count = max((length - size) // abs(stride) + 1, 0) if length >= size else 0
     firsts = [(start - size if stride < 0 else start) + k * stride for k in range(count)]
-    taken = [x.take(range(first, first + size), axis=axis) for first in firsts]
-    return taken if part_size else [part.squeeze(axis) for part in taken]
+    slices = [x.take(range(first, first + size), axis=axis) for first in firsts]
+    return slices if part_size else [part.squeeze(axis) for part in slices]
 
 
 def sliced(description, **more):
@@ -117,8 +117,8 @@ def test_random_slices(extent, start, end, stride, part):
     arrays, program, _ = compiled.prepare({})
     meant = interpret(program, arrays)
     shape = (part, 2) if part else (2,)
-    for given in (results["r0"], meant["A.r0"]):
-        np.testing.assert_array_equal(given, np.array(expected).reshape(len(expected), *shape))
+    for recorded in (results["r0"], meant["A.r0"]):
+        np.testing.assert_array_equal(recorded, np.array(expected).reshape(len(expected), *shape))
 
 
 SUM = {"s_next": "s + x_t"}

@@ -48,8 +48,10 @@ def test_one_value_may_widen_another(run_everywhere):
 
 
 def test_explain_says_so():
-    said = explain(adding({"v_next": "v + w"}))
-    assert "note: 'v_next' starts as one number, and is float64[3] after one iteration" in said
+    explanation = explain(adding({"v_next": "v + w"}))
+    assert (
+        "note: 'v_next' starts as one number, and is float64[3] after one iteration" in explanation
+    )
 
 
 @pytest.mark.parametrize("body", ["w + numpy.sum(v)", "w * numpy.max(v)", "w + numpy.mean(v)"])

@@ -167,28 +167,30 @@ def same(program: Program, arrays: Mapping[str, Any], seed: int, *, breaks: bool
     if segments is None:
         return False
     unbroken = Session(program, STANDARD).run(arrays)
-    reached = run(segments, arrays, by_chance(np.random.default_rng(seed), breaks=breaks))
-    assert (reached.stopped_by, reached.missing) == (None, {})
-    same_outputs(reached.outputs, unbroken)
+    partial = run(segments, arrays, by_chance(np.random.default_rng(seed), breaks=breaks))
+    assert (partial.stopped_by, partial.missing) == (None, {})
+    same_outputs(partial.outputs, unbroken)
     return True
 
 
-def same_outputs(given: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+def same_outputs(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Equal names, in order, and equal bits."""
-    assert list(given) == list(expected)
-    for name, wanted in expected.items():
-        same_bits(given[name], wanted, name)
+    assert list(actual) == list(expected)
+    for name, array in expected.items():
+        same_bits(actual[name], array, name)
 
 
-def same_bits(given: Any, wanted: Any, name: str = "") -> None:
+def same_bits(actual: Any, expected: Any, name: str = "") -> None:
     """One dtype, one shape, the same bits; of a sequence member by member."""
-    if wanted is None or isinstance(wanted, list):
-        assert type(given) is type(wanted), name
-        for one, other in zip(given or (), wanted or (), strict=True):
+    if expected is None or isinstance(expected, list):
+        assert type(actual) is type(expected), name
+        for one, other in zip(actual or (), expected or (), strict=True):
             same_bits(one, other, name)
         return
-    assert (given.dtype, given.shape) == (wanted.dtype, wanted.shape), name
-    if wanted.dtype == object:
-        assert given.tolist() == wanted.tolist(), name
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape), name
+    if expected.dtype == object:
+        assert actual.tolist() == expected.tolist(), name
     else:
-        assert np.ascontiguousarray(given).tobytes() == np.ascontiguousarray(wanted).tobytes(), name
+        assert np.ascontiguousarray(actual).tobytes() == np.ascontiguousarray(expected).tobytes(), (
+            name
+        )

@@ -47,18 +47,20 @@ def test_every_word_for_an_engine_has_its_back_end() -> None:
 
 def test_sessions_of_the_runtime_are_made_in_one_place() -> None:
     package = Path(mdf_loop.__file__).parent
-    found = {path.name for path in package.rglob("*.py") if "InferenceSession" in path.read_text()}
-    assert found == {"onnx_session.py"}
+    module_names = {
+        path.name for path in package.rglob("*.py") if "InferenceSession" in path.read_text()
+    }
+    assert module_names == {"onnx_session.py"}
 
 
 def test_back_ends_for_programs_give_the_same() -> None:
     program = in_a_loop("Neg", np.array([0.5, -0.25]))
-    made = [
+    arrays = [
         backend.load(program, STANDARD).run({"x0": np.array([0.5, -0.25])})["y0"]
         for backend in PROGRAM_BACKENDS.values()
     ]
-    for one in made[1:]:
-        np.testing.assert_array_equal(one, made[0])
+    for one in arrays[1:]:
+        np.testing.assert_array_equal(one, arrays[0])
 
 
 def same(ours: mdf_loop.Results, theirs: mdf_loop.Results) -> None:
@@ -129,16 +131,16 @@ def test_what_the_interpreter_cannot_compute_has_its_place() -> None:
     program = program_of("Gather", [np.ones(2), np.array(0)])
     with pytest.raises(
         RunError, match="onnx::Gather cannot be computed: an index is not on axis 0"
-    ) as told:
+    ) as caught:
         Interpreted(program).run({"x0": np.ones(2), "x1": np.array(5)})
-    assert told.value.findings[0].where == "$.here"
+    assert caught.value.findings[0].where == "$.here"
 
 
 def test_a_document_goes_on_from_evaluation_to_evaluation(mdf) -> None:
     document = open_document(mdf(NEURON))
     loaded = BACKENDS["modeci"].load(document, ["cell.v"], 0.25)
-    made = [loaded.run({"drive": np.array(1.0)})["cell.v"] for _ in range(3)]
-    assert made == [0.0, 1.0, 1.0]
+    results = [loaded.run({"drive": np.array(1.0)})["cell.v"] for _ in range(3)]
+    assert results == [0.0, 1.0, 1.0]
     assert loaded.device.name == "cpu"
     with Stopping() as stopping:
         stopping.ask(StopReason.INTERRUPTED)

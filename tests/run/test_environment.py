@@ -92,14 +92,14 @@ def test_a_store_of_another_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
     compute_inline(monkeypatch)
-    given = {**SWEEP, "cluster": 1, "block": 2, "output": tmp_path / "s.zarr"}
-    model().run(**given)
+    options = {**SWEEP, "cluster": 1, "block": 2, "output": tmp_path / "s.zarr"}
+    model().run(**options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model().run(**given, resume=True)
+        model().run(**options, resume=True)
     other(monkeypatch, word, "0.0")
     with pytest.raises(InputError, match=rf"s.zarr' was begun with {word} .*here: 0.0") as error:
-        model().run(**given, resume=True)
+        model().run(**options, resume=True)
     assert "overwrite=True (--overwrite)" in str(error.value)
 
 
@@ -107,8 +107,8 @@ def test_a_store_of_an_earlier_version_is_continued_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocks = compute_inline(monkeypatch)
-    given = {**SWEEP, "cluster": 1, "block": 2, "output": tmp_path / "s.zarr"}
-    model().run(**given)
+    options = {**SWEEP, "cluster": 1, "block": 2, "output": tmp_path / "s.zarr"}
+    model().run(**options)
     blocks.clear()
     root = tmp_path / "s.zarr" / "zarr.json"
     document = json.loads(root.read_text())
@@ -117,5 +117,5 @@ def test_a_store_of_an_earlier_version_is_continued_with_a_warning(
     record["run"]["mdf_loop"] = "0.0.9"
     root.write_text(json.dumps(document))
     with pytest.warns(UserWarning, match=r"s.zarr' does not record the versions"):
-        model().run(**given, resume=True)
+        model().run(**options, resume=True)
     assert not blocks

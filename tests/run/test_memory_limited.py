@@ -303,10 +303,12 @@ def test_a_run_over_time_saves_what_it_has_reached(
     looks = itertools.count()
     monkeypatch.setattr(stopping, "LOOKS", 0.02)
     monkeypatch.setattr(memory_limit, "resident", lambda: 10**12 * (next(looks) > 4))
-    made = CliRunner().invoke(cli, [*options, "--memory-limit", "100GB"])
-    assert made.exit_code == 2, made.output
-    assert "MemoryLimitError: the run took more memory than its limit of 100 GB" in made.output
-    assert f"hint: go on with --resume '{saved}' and a larger --memory-limit" in made.output
+    invocation = CliRunner().invoke(cli, [*options, "--memory-limit", "100GB"])
+    assert invocation.exit_code == 2, invocation.output
+    assert (
+        "MemoryLimitError: the run took more memory than its limit of 100 GB" in invocation.output
+    )
+    assert f"hint: go on with --resume '{saved}' and a larger --memory-limit" in invocation.output
     monkeypatch.undo()
     again = CliRunner().invoke(cli, [*options, "--resume", saved])
     assert again.exit_code == 0, again.output

@@ -40,9 +40,9 @@ def model() -> dict[str, Any]:
     return {"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": nodes}}}}
 
 
-def rows(compiled: mdf_loop.CompiledModel, **asked: Any) -> dict[str, Any]:
+def rows(compiled: mdf_loop.CompiledModel, **options: Any) -> dict[str, Any]:
     """All rows of a run."""
-    results = compiled.run(steps=STEPS, dt=0.01, progress=False, **asked)
+    results = compiled.run(steps=STEPS, dt=0.01, progress=False, **options)
     return {name: np.array(results[name]) for name in results}
 
 
@@ -53,11 +53,11 @@ def test_rows_are_the_same_whether_copied_or_not(
     native: str, every: int, sweep: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled = mdf_loop.compile(model(), device="cpu", native=native)
-    asked = {"every": every} | ({} if sweep is None else {"sweep": sweep})
+    options = {"every": every} | ({} if sweep is None else {"sweep": sweep})
     monkeypatch.setattr(session, "ENOUGH", 0)
-    there = rows(compiled, **asked)
+    there = rows(compiled, **options)
     monkeypatch.setattr(Recorder, "room", lambda self, numbers: NO_ROOM)
-    copied = rows(compiled, **asked)
+    copied = rows(compiled, **options)
     for name, array in copied.items():
         np.testing.assert_array_equal(there[name], array)
         assert there[name].dtype == array.dtype
@@ -65,19 +65,19 @@ def test_rows_are_the_same_whether_copied_or_not(
 
 @pytest.mark.native
 def test_rows_are_written_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+    is_in_room = []
     add = Rows.add
 
     def spied(self: Rows, coordinate: Any, added: Any) -> None:
         room = self.room(len(coordinate))
-        seen.append(all(is_in(part, room.get(name)) for name, part in added.items()))
+        is_in_room.append(all(is_in(part, room.get(name)) for name, part in added.items()))
         add(self, coordinate, added)
 
     monkeypatch.setattr(Rows, "add", spied)
     monkeypatch.setattr(session, "ENOUGH", 0)  # the last chunk may be short: that depends on time
     rows(mdf_loop.compile(model(), device="cpu", native="require"))
-    assert not seen[0]
-    assert all(seen[1:])
+    assert not is_in_room[0]
+    assert all(is_in_room[1:])
 
 
 @pytest.mark.parametrize(("steps", "dtype"), [(1, "int64"), (2, "float64")])
@@ -87,21 +87,21 @@ def test_the_first_row_has_the_dtype_of_all(steps: int, dtype: str) -> None:
 
 
 def test_there_is_room_only_for_rows_like_the_last_ones() -> None:
-    kept = Rows(expected=4)
-    assert kept.room(1) == {}
-    kept.add(range(1), {"a": np.zeros((1, 2)), "b": np.zeros((1, 2))})
-    assert {name: room.shape for name, room in kept.room(3).items()} == {"a": (3, 2), "b": (3, 2)}
-    assert kept.room(4) == {}
-    kept.room(1)["a"][...] = 7.0
-    kept.add(range(1), {"a": kept.room(1)["a"], "b": np.ones((1, 3))})
-    np.testing.assert_array_equal(kept.arrays()["a"], [[0, 0], [7, 7]])
-    np.testing.assert_array_equal(kept.arrays()["b"], [[0, 0, np.nan], [1, 1, 1]])
-    assert kept.room(1)["b"].shape == (1, 3)
+    rows = Rows(expected=4)
+    assert rows.room(1) == {}
+    rows.add(range(1), {"a": np.zeros((1, 2)), "b": np.zeros((1, 2))})
+    assert {name: room.shape for name, room in rows.room(3).items()} == {"a": (3, 2), "b": (3, 2)}
+    assert rows.room(4) == {}
+    rows.room(1)["a"][...] = 7.0
+    rows.add(range(1), {"a": rows.room(1)["a"], "b": np.ones((1, 3))})
+    np.testing.assert_array_equal(rows.arrays()["a"], [[0, 0], [7, 7]])
+    np.testing.assert_array_equal(rows.arrays()["b"], [[0, 0, np.nan], [1, 1, 1]])
+    assert rows.room(1)["b"].shape == (1, 3)
 
 
 def test_rows_of_members_lie_behind_each_other() -> None:
-    kept = Rows(axis=1, expected=3)
-    kept.add(range(1), {"a": np.zeros((2, 1, 5))})
-    room = kept.room(2)["a"]
+    rows = Rows(axis=1, expected=3)
+    rows.add(range(1), {"a": np.zeros((2, 1, 5))})
+    room = rows.room(2)["a"]
     assert room.shape == (2, 2, 5)
     assert np.moveaxis(room, 1, 0).flags.c_contiguous

@@ -192,14 +192,14 @@ def test_what_the_runtime_makes_one_operation_is_not_cut() -> None:
     bias = b.new("float32", (5,), "bias")
     product = b.op("MatMul", a, w)
     end = with_a_loop(b, bias, "Sqrt")
-    made = {"y": b.op("Add", product, bias), "z": b.op("Add", product, end), "end": end}
-    outputs = tuple(starmap(Output, made.items()))
+    ends = {"y": b.op("Add", product, bias), "z": b.op("Add", product, end), "end": end}
+    outputs = tuple(starmap(Output, ends.items()))
     arrays = {"a": (4, 3000), "w": (3000, 5), "bias": (5,)}
     rng = np.random.default_rng(0)
-    given = {name: rng.normal(size=shape).astype(np.float32) for name, shape in arrays.items()}
+    inputs = {name: rng.normal(size=shape).astype(np.float32) for name, shape in arrays.items()}
     for chosen in (outputs[::2], outputs[1:]):
         program = Program("p", tuple(map(Input, (a, w, bias))), tuple(b.ops), chosen)
-        assert same(ready(program), given, 0)
+        assert same(ready(program), inputs, 0)
 
 
 def test_a_piece_computes_on_as_many_threads_as_the_whole() -> None:
@@ -208,8 +208,8 @@ def test_a_piece_computes_on_as_many_threads_as_the_whole() -> None:
     end = with_a_loop(b, b.op("Mul", x, b.op("ReduceMax", large, keepdims=0)), "Log")
     program = Program("p", (Input(large), Input(x)), tuple(b.ops), (Output("y", end),))
     rng = np.random.default_rng(0)
-    given = {"large": rng.uniform(1, 2, 60_000), "x": rng.uniform(1, 9, 50_000)}
-    assert same(ready(program), given, 0)
+    inputs = {"large": rng.uniform(1, 2, 60_000), "x": rng.uniform(1, 9, 50_000)}
+    assert same(ready(program), inputs, 0)
 
 
 @pytest.mark.slow

@@ -45,10 +45,10 @@ def test_why_each_loop_has_stopped() -> None:
     program, arrays = opened(CHAIN)
     segments = cut(program)
     assert segments is not None
-    reached = run(segments, arrays, follow_loop)
-    assert reached.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
-    assert reached.loops["B.f"].stopped_by is StopReason.CONDITION
-    assert reached.loops["B.f"].iterations == int(reached.outputs["B.f.iterations"]) > 8
+    partial = run(segments, arrays, follow_loop)
+    assert partial.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
+    assert partial.loops["B.f"].stopped_by is StopReason.CONDITION
+    assert partial.loops["B.f"].iterations == int(partial.outputs["B.f.iterations"]) > 8
     bounded = reports(NEWTON, options=Options(max_iterations=3))
     assert bounded == {"A.loop": LoopReport(3, StopReason.MAX_ITERATIONS)}
     args = {"M": 3, "cond": True, "v_initial": "(1.0,)"}
@@ -70,10 +70,10 @@ def test_why_each_loop_has_stopped() -> None:
 def test_the_total_is_known_where_no_condition_decides(
     args: Any, go: str, options: Options, total: int | None
 ) -> None:
-    seen = []
+    totals = []
 
     def follower(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
-        seen.append(stepper.total)
+        totals.append(stepper.total)
         return follow_loop(stepper, stopping)
 
     args = {**args, "v_initial": "(1.0,)"}
@@ -82,7 +82,7 @@ def test_the_total_is_known_where_no_condition_decides(
     segments = cut(program)
     assert segments is not None
     run(segments, arrays, follower)
-    assert seen == [total]
+    assert totals == [total]
 
 
 # --- stopped --------------------------------------------------------------------------------------
@@ -97,44 +97,44 @@ def stopped(source: Any, follower: Any, **inputs: Any) -> Any:
 
 
 def test_stopped_what_comes_after_is_computed_with_what_was_reached() -> None:
-    reached, whole = stopped(CHAIN, after(3))
+    partial, whole = stopped(CHAIN, after(3))
     last = whole["A.rows"][2]
-    assert reached.stopped_by is StopReason.INTERRUPTED
-    assert reached.outputs["A.rows"].tolist() == whole["A.rows"][:3].tolist()
-    assert reached.outputs["A.last"] == reached.outputs["C.x"] * 1 == last
-    assert reached.loops["A.f"] == LoopReport(3, StopReason.INTERRUPTED)
+    assert partial.stopped_by is StopReason.INTERRUPTED
+    assert partial.outputs["A.rows"].tolist() == whole["A.rows"][:3].tolist()
+    assert partial.outputs["A.last"] == partial.outputs["C.x"] * 1 == last
+    assert partial.loops["A.f"] == LoopReport(3, StopReason.INTERRUPTED)
 
 
 def test_stopped_later_loops_are_not_begun() -> None:
-    reached, whole = stopped(CHAIN, after(3))
+    partial, whole = stopped(CHAIN, after(3))
     rows = whole["A.rows"][:3]
-    assert reached.loops["B.f"] == LoopReport(0, StopReason.INTERRUPTED)
-    assert reached.outputs["B.f.iterations"] == 0
-    assert reached.outputs["B.rows"].shape == (0,)
-    assert reached.outputs["B.last"] == rows[2] * rows.sum()
+    assert partial.loops["B.f"] == LoopReport(0, StopReason.INTERRUPTED)
+    assert partial.outputs["B.f.iterations"] == 0
+    assert partial.outputs["B.rows"].shape == (0,)
+    assert partial.outputs["B.last"] == rows[2] * rows.sum()
 
 
 def test_stopped_what_cannot_be_computed_is_left_out_and_the_reason_told() -> None:
-    reached, whole = stopped(CHAIN, after(3))
-    assert set(reached.missing) == {"C.z"}
-    assert "a subscript is outside of its array" in reached.missing["C.z"]
-    assert set(reached.outputs) == set(whole) - {"C.z"}
+    partial, whole = stopped(CHAIN, after(3))
+    assert set(partial.missing) == {"C.z"}
+    assert "a subscript is outside of its array" in partial.missing["C.z"]
+    assert set(partial.outputs) == set(whole) - {"C.z"}
 
 
 def test_stopped_in_the_second_loop() -> None:
-    reached, whole = stopped(CHAIN, after(10))
-    assert reached.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
-    assert reached.loops["B.f"] == LoopReport(10, StopReason.INTERRUPTED)
-    assert reached.outputs["B.rows"].tolist() == whole["B.rows"][:10].tolist()
-    assert reached.outputs["C.z"] == whole["B.rows"][0] + 10
-    assert not reached.missing
+    partial, whole = stopped(CHAIN, after(10))
+    assert partial.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
+    assert partial.loops["B.f"] == LoopReport(10, StopReason.INTERRUPTED)
+    assert partial.outputs["B.rows"].tolist() == whole["B.rows"][:10].tolist()
+    assert partial.outputs["C.z"] == whole["B.rows"][0] + 10
+    assert not partial.missing
 
 
 def test_stopped_before_the_first_iteration() -> None:
-    reached, _ = stopped(CHAIN, lambda stepper, stopping: StopReason.TIME_LIMIT)
-    assert reached.outputs["A.rows"].shape == (0,)
-    assert reached.outputs["A.last"] == 1.5
-    assert reached.loops["A.f"] == LoopReport(0, StopReason.TIME_LIMIT)
+    partial, _ = stopped(CHAIN, lambda stepper, stopping: StopReason.TIME_LIMIT)
+    assert partial.outputs["A.rows"].shape == (0,)
+    assert partial.outputs["A.last"] == 1.5
+    assert partial.loops["A.f"] == LoopReport(0, StopReason.TIME_LIMIT)
 
 
 def test_stopped_rows_that_are_all_alike_are_as_many_as_iterations() -> None:
@@ -142,8 +142,8 @@ def test_stopped_rows_that_are_all_alike_are_as_many_as_iterations() -> None:
     source = loop_model(
         args, {"x_next": "x + a", "r": "a"}, carried="x", recorded="r", port_values={"a": 0.5}
     )
-    reached, _ = stopped(source, after(7))
-    assert reached.outputs["A.r1"].tolist() == [0.5] * 7
+    partial, _ = stopped(source, after(7))
+    assert partial.outputs["A.r1"].tolist() == [0.5] * 7
 
 
 ENDLESS = loop_model(
@@ -160,10 +160,10 @@ def test_a_loop_that_never_ends_is_stopped(reason: StopReason) -> None:
     with Stopping(limit) as stopping:
         if limit is None:
             threading.Timer(0.3, stopping.ask, [reason]).start()
-        reached = run_in_segments(segments, arrays, stopping)
-    assert reached.stopped_by is reason
-    assert reached.loops["A.loop"].stopped_by is reason
-    assert reached.outputs["A.r0"] == reached.loops["A.loop"].iterations > 0
+        partial = run_in_segments(segments, arrays, stopping)
+    assert partial.stopped_by is reason
+    assert partial.loops["A.loop"].stopped_by is reason
+    assert partial.outputs["A.r0"] == partial.loops["A.loop"].iterations > 0
 
 
 def test_stopped_within_a_straight_part_what_needs_it_is_left_out() -> None:
@@ -172,17 +172,17 @@ def test_stopped_within_a_straight_part_what_needs_it_is_left_out() -> None:
     assert segments is not None
 
     def follower(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
-        made = follow_loop(stepper, Stopping())
+        reason = follow_loop(stepper, Stopping())
         stopping.ask(StopReason.TIME_LIMIT)
         while not stopping._over:
             pass
-        return made
+        return reason
 
     with Stopping(grace=0.0) as stopping:
-        reached = run_in_segments(segments, arrays, stopping, follower)
-    assert reached.stopped_by is StopReason.TIME_LIMIT
-    assert set(reached.outputs) >= {"A.rows", "A.last", "C.x"}
-    assert reached.missing["B.rows"] == StopReason.TIME_LIMIT.value
+        partial = run_in_segments(segments, arrays, stopping, follower)
+    assert partial.stopped_by is StopReason.TIME_LIMIT
+    assert set(partial.outputs) >= {"A.rows", "A.last", "C.x"}
+    assert partial.missing["B.rows"] == StopReason.TIME_LIMIT.value
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -229,12 +229,12 @@ def test_several_threads_use_the_same_pieces() -> None:
     assert segments is not None
     starts = [0.1 * k for k in range(8)]
     alone = [Session(program, STANDARD).run({**arrays, "x": np.array(x)}) for x in starts]
-    made: dict[int, Any] = {}
+    outputs: dict[int, Any] = {}
 
     def work(number: int) -> None:
-        given = {**arrays, "x": np.array(starts[number])}
+        inputs = {**arrays, "x": np.array(starts[number])}
         follower = by_chance(np.random.default_rng(number))
-        made[number] = run_in_segments(segments, given, Stopping(), follower).outputs
+        outputs[number] = run_in_segments(segments, inputs, Stopping(), follower).outputs
 
     threads = [threading.Thread(target=work, args=[number]) for number in range(len(starts))]
     for thread in threads:
@@ -242,7 +242,7 @@ def test_several_threads_use_the_same_pieces() -> None:
     for thread in threads:
         thread.join()
     for number, expected in enumerate(alone):
-        same_outputs(made[number], expected)
+        same_outputs(outputs[number], expected)
 
 
 def test_what_a_loop_gives_is_not_copied() -> None:
@@ -255,9 +255,9 @@ def test_what_a_loop_gives_is_not_copied() -> None:
         steppers.append(stepper)
         return follow_loop(stepper, stopping)
 
-    reached = run(segments, arrays, follower)
+    partial = run(segments, arrays, follower)
     (rows,) = steppers[0].rows.arrays().values()
-    assert np.shares_memory(reached.outputs["A.r0"], rows)
+    assert np.shares_memory(partial.outputs["A.r0"], rows)
     assert len(segments.segments) == 1
 
 
@@ -279,11 +279,11 @@ def test_what_rests_on_all_rows_is_not_computed_with_fewer(row: str) -> None:
         FIFTY, {"x_next": "x + a", "r": row}, carried="x", recorded="r", port_values={"a": 0.5}
     )
     more = {"mean": "numpy.mean(loop[1])", "last": "loop[1][-1]", "twice": "loop[0] * 2"}
-    reached, whole = stopped(with_outputs(source, **more), after(7))
-    assert set(reached.missing) == {"A.mean", "A.last"}
-    assert reached.missing["A.mean"] == StopReason.INTERRUPTED.value
-    assert reached.outputs["A.r1"].tolist() == whole["A.r1"][:7].tolist()
-    assert reached.outputs["A.twice"] == 2 * reached.outputs["A.r0"] == 9.0
+    partial, whole = stopped(with_outputs(source, **more), after(7))
+    assert set(partial.missing) == {"A.mean", "A.last"}
+    assert partial.missing["A.mean"] == StopReason.INTERRUPTED.value
+    assert partial.outputs["A.r1"].tolist() == whole["A.r1"][:7].tolist()
+    assert partial.outputs["A.twice"] == 2 * partial.outputs["A.r0"] == 9.0
     complete, whole = stopped(with_outputs(source, **more), follow_loop)
     same_outputs(complete.outputs, whole)
 
@@ -294,5 +294,5 @@ def test_no_last_row_is_given_before_there_is_one() -> None:
     nothing, _ = stopped(source, lambda stepper, stopping: StopReason.TIME_LIMIT)
     assert "A.r1" in nothing.missing
     assert nothing.outputs["A.r0"] == 1.0
-    reached, _ = stopped(source, after(3))
-    assert reached.outputs["A.r1"] == 6.0
+    partial, _ = stopped(source, after(3))
+    assert partial.outputs["A.r1"] == 6.0

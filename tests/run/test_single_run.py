@@ -44,12 +44,12 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
 def calls_watched(watched: list[Stopping], model: Any, *calls: Mapping[str, Any]) -> list[bool]:
     """Of each call whether it was watched."""
     compiled = mdf_loop.compile(model)
-    found = []
+    is_watched = []
     for words in calls:
         before = len(watched)
         compiled.run(**words)
-        found.append(len(watched) > before)
-    return found
+        is_watched.append(len(watched) > before)
+    return is_watched
 
 
 GIVEN = {"inputs": {"a": np.array([1.0, 2.0])}}

@@ -66,26 +66,26 @@ def test_every_keeps_each_kth_row(compiled, monkeypatch, name, dt, small):
 @pytest.mark.parametrize(("name", "dt"), CASES)
 def test_rows_before_the_last_one_need_not_be_made(compiled, monkeypatch, name, dt):
     names = [*compiled[name].run(steps=1, dt=dt)]
-    asked = {"dt": dt, "only": (), "reduce": dict.fromkeys(names, "last")}
+    options = {"dt": dt, "only": (), "reduce": dict.fromkeys(names, "last")}
     for steps in (1, 2, 3, 7, 20):
-        made = compiled[name].run(steps=steps, **asked)
+        results = compiled[name].run(steps=steps, **options)
         monkeypatch.setattr(over_time, "SMALL_ROWS", 0)
         with lengths(lambda: 3):
-            lean = compiled[name].run(steps=steps, **asked)
+            lean = compiled[name].run(steps=steps, **options)
         monkeypatch.undo()
-        same(dict(lean), dict(made))
-        same(lean.state, made.state)
+        same(dict(lean), dict(results))
+        same(lean.state, results.state)
 
 
 def test_last_rows_of_members():
     """Of a sweep, too: in chunks of any length, and where a second output is kept as it is."""
     model = mdf_loop.compile(EXAMPLES / "parameter_sweep" / "model.yaml", device="cpu")
-    asked = {"sweep": {"current": np.linspace(0, 2, 700)}, "steps": 50, "dt": 0.1}
-    full = model.run(**asked)
+    options = {"sweep": {"current": np.linspace(0, 2, 700)}, "steps": 50, "dt": 0.1}
+    full = model.run(**options)
     for length in (1, 7, 50):
         with lengths(lambda length=length: length):
-            last = model.run(**asked, reduce={"v": "last"})
-            both = model.run(**asked, reduce={"v": ["last", "max"]})
+            last = model.run(**options, reduce={"v": "last"})
+            both = model.run(**options, reduce={"v": ["last", "max"]})
         np.testing.assert_array_equal(last["fn.v.last"], full["v"][:, -1])
         np.testing.assert_array_equal(both["fn.v.last"], full["v"][:, -1])
         np.testing.assert_array_equal(both["fn.v.max"], full["v"].max(axis=1))
@@ -157,9 +157,9 @@ def test_step_by_step(compiled):
 
 def test_a_state_is_left_alone_and_may_be_used_again(compiled):
     state = compiled["neuron"].run(steps=3, dt=0.5).state
-    kept = {name: array.copy() for name, array in state.items()}
+    copies = {name: array.copy() for name, array in state.items()}
     once = compiled["neuron"].run(steps=3, dt=0.5, state=state)
-    same(state, kept)
+    same(state, copies)
     same(compiled["neuron"].run(steps=3, dt=0.5, state=state), once)
 
 
@@ -309,7 +309,7 @@ def test_sweeps_of_other_sizes(compiled):
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("options", "sentence"),
     [
         ({"state": neuron_state()}, "state needs steps"),
         ({"execution_list": True}, "execution_list needs steps"),
@@ -318,9 +318,9 @@ def test_sweeps_of_other_sizes(compiled):
         ({"steps": 2, "engine": "modeci", "state": neuron_state()}, "engine takes no state"),
     ],
 )
-def test_what_only_a_compiled_run_over_time_takes(compiled, asked, sentence):
+def test_what_only_a_compiled_run_over_time_takes(compiled, options, sentence):
     with pytest.raises(InputError, match=sentence):
-        compiled["neuron"].run(**asked)
+        compiled["neuron"].run(**options)
 
 
 @pytest.mark.parametrize(
@@ -357,8 +357,8 @@ def test_a_model_that_gives_nothing_is_refused_over_time_too():
     silent = graph(n={"functions": {"n": {"value": "1 + 1"}}})
     with pytest.raises(mdf_loop.LoopError, match="there is nothing to compute"):
         mdf_loop.compile(silent, device="cpu").run(steps=3)
-    made = mdf_loop.compile(silent, device="cpu").run(steps=3, record=["n.n"])
-    assert made["n.n"].tolist() == [2, 2, 2]
+    results = mdf_loop.compile(silent, device="cpu").run(steps=3, record=["n.n"])
+    assert results["n.n"].tolist() == [2, 2, 2]
 
 
 def test_a_model_whose_output_ports_all_feed_nodes_says_so():

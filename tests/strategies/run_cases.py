@@ -194,7 +194,7 @@ def _run_or_none(case: Case) -> mdf_loop.Results | None:
 
 
 def _with(case: Case, **changes: Any) -> Case:
-    return Case(case.source, {**case.asked, **changes}, case.options)
+    return Case(case.source, {**case.arguments, **changes}, case.options)
 
 
 def _every(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case:
@@ -230,7 +230,7 @@ def _nan(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case:
 
 
 def _float32(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case:
-    return Case(case.source, case.asked, {**case.options, "precision": "float32"})
+    return Case(case.source, case.arguments, {**case.options, "precision": "float32"})
 
 
 def _state(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | None:
@@ -243,17 +243,17 @@ def _state(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | 
 
 def _rows(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | None:
     """Replace a constant input by an array with a row for each step."""
-    inputs = {name: np.asarray(value) for name, value in case.asked.get("inputs", {}).items()}
+    inputs = {name: np.asarray(value) for name, value in case.arguments.get("inputs", {}).items()}
     if not inputs:
         return None
     name = str(rng.choice(list(inputs)))
-    factors = rng.integers(-3, 4, case.asked["steps"]).astype(inputs[name].dtype)
+    factors = rng.integers(-3, 4, case.arguments["steps"]).astype(inputs[name].dtype)
     return _with(case, inputs={**inputs, name: np.multiply.outer(factors, inputs[name])})
 
 
 def _sweep(rng: np.random.Generator, case: Case, _: mdf_loop.Results) -> Case | None:
     """Sweep a parameter or an input."""
-    inputs = dict(case.asked.get("inputs", {}))
+    inputs = dict(case.arguments.get("inputs", {}))
     names = [name for name, value in inputs.items() if np.ndim(value) == 0]
     names += [
         f"{node.id}.{parameter.id}"

@@ -99,11 +99,11 @@ def test_the_first_times_only() -> None:
     passes = TimeCount(PASS)
     counted = FirstTimes(EveryNth(passes, 2), 2, "here")
     counters = _counters([counted, passes])
-    found = []
+    truths = []
     for _ in range(6):
-        found.append(counters.holds(counted))
+        truths.append(counters.holds(counted))
         counters.pass_time(PASS, True)
-    assert found == [True, False, True, False, False, False]
+    assert truths == [True, False, True, False, False, False]
 
 
 def test_numbers_are_compared() -> None:

@@ -80,12 +80,14 @@ def test_the_table_has_every_type_of_graph_scheduler() -> None:
     from graph_scheduler import condition
 
     base = condition.ConditionBase
-    found = {n for n, t in vars(condition).items() if isinstance(t, type) and issubclass(t, base)}
+    type_names = {
+        n for n, t in vars(condition).items() if isinstance(t, type) and issubclass(t, base)
+    }
     aliases = {"And", "Or"}
-    abstract = {n for n in found if n.startswith("_")} | {
+    abstract = {n for n in type_names if n.startswith("_")} | {
         *("ConditionBase", "CompositeCondition", "GraphStructureCondition")
     }
-    assert TYPES.keys() == (found | aliases) - abstract
+    assert TYPES.keys() == (type_names | aliases) - abstract
     assert SAMPLES.keys() == COMPILED.keys()
 
 
@@ -168,9 +170,9 @@ def test_conditions_of_nodes_are_drawn_in_words(kind: str, name: str) -> None:
     arguments, words = SAMPLES[kind]
     called = {name if key == "dependency" and name else key: v for key, v in arguments.items()}
     graph, picture = drawn("node_specific", "B", of(kind, **called))
-    said = "" if kind == "Always" else words  # nobody waits here, so that it says nothing
-    assert graph.nodes[1].condition == said
-    assert all(word in picture for word in said.split())
+    label = "" if kind == "Always" else words  # nobody waits here, so that it says nothing
+    assert graph.nodes[1].condition == label
+    assert all(word in picture for word in label.split())
 
 
 @pytest.mark.parametrize("kind", sorted(SAMPLES))
@@ -183,9 +185,9 @@ def test_ends_are_drawn_in_words(kind: str) -> None:
 
 @pytest.mark.parametrize("scale", list(graph_scheduler.TimeScale.__members__))
 def test_time_scales_are_worded(scale: str) -> None:
-    said = condition_text(of("AtNCalls", dependency="A", n=2, time_scale=f"TimeScale.{scale}"))
-    assert said.startswith("at 2 calls of A")
-    assert scale not in said
+    text = condition_text(of("AtNCalls", dependency="A", n=2, time_scale=f"TimeScale.{scale}"))
+    assert text.startswith("at 2 calls of A")
+    assert scale not in text
 
 
 def test_a_condition_may_be_none_that_is_known() -> None:

@@ -107,7 +107,7 @@ def test_other_objects_are_not_pickled(tmp_path):
 
 @pytest.mark.slow
 def test_large_arrays_are_written_without_a_copy(tmp_path):
-    said = child(
+    megabytes = child(
         tmp_path,
         """
         def peak():
@@ -120,7 +120,7 @@ def test_large_arrays_are_written_without_a_copy(tmp_path):
         print(peak() - before)
         """,
     )
-    assert int(said) < 60  # of 264
+    assert int(megabytes) < 60  # of 264
 
 
 # --- crashes --------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs fork and signals")
 @posix
 def test_kill_9_leaves_the_old_file_or_the_new_one(tmp_path):
     """30 processes that do nothing but save are killed at random moments."""
-    said = child(
+    counts = child(
         tmp_path,
         """
         def state(k):
@@ -196,7 +196,7 @@ def test_kill_9_leaves_the_old_file_or_the_new_one(tmp_path):
         print(step, halves)
         """,
     )
-    steps, halves = map(int, said.split())
+    steps, halves = map(int, counts.split())
     assert steps > 3
     assert halves > 3  # it was hit in the middle of writing
 
@@ -225,14 +225,14 @@ def test_two_processes_do_not_mix_halves(tmp_path):
 
 @posix
 def test_only_what_dead_processes_left_is_removed(tmp_path):
-    seen: list[str] = []
+    temporary_names: list[str] = []
 
     def write(stream: Any) -> None:
-        seen.extend(path.name for path in tmp_path.glob("run.ckpt.*"))
+        temporary_names.extend(path.name for path in tmp_path.glob("run.ckpt.*"))
         stream.write(b"x")
 
     write_whole(tmp_path / "run.ckpt", write)
-    host, own = seen[0].removeprefix("run.ckpt.").split("-")[:2]
+    host, own = temporary_names[0].removeprefix("run.ckpt.").split("-")[:2]
     assert int(own) == os.getpid()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
@@ -257,19 +257,19 @@ def test_only_what_dead_processes_left_is_removed(tmp_path):
 
 def _may_mount() -> bool:
     try:
-        made = subprocess.run(
+        completed = subprocess.run(
             ["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True
         )
     except OSError:
         return False
-    return made.returncode == 0
+    return completed.returncode == 0
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not _may_mount(), reason="no file systems can be mounted here")
 def test_a_full_disk_leaves_the_old_file(tmp_path):
     script = f"mount -t tmpfs -o size=400k none '{tmp_path}' && cd '{tmp_path}' && exec \"$@\""
-    said = child(
+    printed = child(
         tmp_path,
         """
         checkpoints = Checkpoints("run.ckpt", 0, {})
@@ -283,7 +283,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
         ("unshare", "-Urm", "sh", "-c", script, "sh"),
     )
     full = f"DiskFullError: cannot write '{tmp_path}/run.ckpt': No space left on device"
-    assert said.splitlines() == [
+    assert printed.splitlines() == [
         "0 ['run.ckpt']",
         full,
         "0 ['run.ckpt']",
@@ -306,12 +306,12 @@ def damaged(path: Path, content: bytes) -> None:
     """The file is refused in one sentence, or what was flipped means nothing."""
     path.write_bytes(content)
     try:
-        found = load(path, {"dt": "1"})
+        parts = load(path, {"dt": "1"})
     except InputError as error:
-        said = str(error)
-        assert "'run.ckpt' is damaged: " in said or "'run.ckpt' is no checkpoint" in said
+        message = str(error)
+        assert "'run.ckpt' is damaged: " in message or "'run.ckpt' is no checkpoint" in message
     else:
-        same(found, PARTS_HERE)
+        same(parts, PARTS_HERE)
 
 
 @pytest.mark.slow
@@ -411,7 +411,7 @@ RUN = {"model": I_THEN, "dt": "5e-05", "input I": I_THEN, "kept": "FNpop.V"}
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "said"),
+    ("then", "now", "difference"),
     [
         ({}, {"dt": "0.0001"}, "of a run with dt = 5e-05, not 0.0001"),
         ({}, {"model": I_NOW, "dt": "1"}, "of another model"),
@@ -436,10 +436,10 @@ RUN = {"model": I_THEN, "dt": "5e-05", "input I": I_THEN, "kept": "FNpop.V"}
         ),
     ],
 )
-def test_the_sentence_says_what_differs(tmp_path, then, now, said):
+def test_the_sentence_says_what_differs(tmp_path, then, now, difference):
     path = saved(tmp_path / "run.ckpt", {}, {**RUN, **then})
     what, hint = refused(path, {**RUN, **now})
-    assert what.startswith(f"the checkpoint 'run.ckpt' is {said}")
+    assert what.startswith(f"the checkpoint 'run.ckpt' is {difference}")
     assert hint == f"give the same model and options as then, or {LEAVE}"
 
 
@@ -477,9 +477,9 @@ def test_digests_are_of_values_not_of_layouts():
 
 
 def test_each_model_has_a_digest_of_its_own():
-    made = [digest_of_document(open_document(model)) for model in ALL.values()]
-    assert len(set(made)) == len(made)
-    assert made == [digest_of_document(open_document(model)) for model in ALL.values()]
+    digests = [digest_of_document(open_document(model)) for model in ALL.values()]
+    assert len(set(digests)) == len(digests)
+    assert digests == [digest_of_document(open_document(model)) for model in ALL.values()]
 
 
 def test_large_arrays_are_part_of_the_digest():
@@ -493,8 +493,8 @@ def test_large_arrays_are_part_of_the_digest():
             }
         }
 
-    made = [digest_of_document(open_document(model(value))) for value in (0.0, 1.0, 0.0)]
-    assert made[0] == made[2] != made[1]
+    digests = [digest_of_document(open_document(model(value))) for value in (0.0, 1.0, 0.0)]
+    assert digests[0] == digests[2] != digests[1]
 
 
 @pytest.mark.slow

@@ -19,10 +19,10 @@ STEP = 2.0**-13
 class Steps:
     """A stepper whose steps take a known time; its value may grow."""
 
-    def __init__(self, cadence: Cadence, total: int, *, held: int = 8, grows: bool = False) -> None:
+    def __init__(self, cadence: Cadence, total: int, *, size: int = 8, grows: bool = False) -> None:
         self.cadence = cadence
         self.total = total
-        self.size = held
+        self.size = size
         self.grows = grows
         self.done = 0
         self.seconds = 0.0
@@ -37,11 +37,11 @@ class Steps:
         return self.size + 8 * self.done * self.grows
 
     def advance(self, most: int, stopping: Any) -> Block:
-        ran = min(most, self.total - self.done)
-        self.done += ran
-        self.seconds += ran * STEP
-        self.lengths.append(ran)
-        return Block(range(ran), {"x": np.zeros(ran)})
+        count = min(most, self.total - self.done)
+        self.done += count
+        self.seconds += count * STEP
+        self.lengths.append(count)
+        return Block(range(count), {"x": np.zeros(count)})
 
 
 def followed(
@@ -58,9 +58,9 @@ def followed(
 @pytest.fixture
 def cadence(monkeypatch: pytest.MonkeyPatch) -> Cadence:
     """That of a run whose chunks have found their length: 163 steps take 20 ms."""
-    found = Cadence()
-    assert followed(monkeypatch, found, 1000) == [1, 64, *[163] * 5, 120]
-    return found
+    settled = Cadence()
+    assert followed(monkeypatch, settled, 1000) == [1, 64, *[163] * 5, 120]
+    return settled
 
 
 def test_the_next_run_begins_with_half_of_it(
@@ -83,7 +83,7 @@ def test_of_other_sizes_it_says_nothing(monkeypatch: pytest.MonkeyPatch, cadence
 
 
 def test_what_grows_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Cadence()
-    first, second = (followed(monkeypatch, found, 500, grows=True) for _ in range(2))
+    cadence = Cadence()
+    first, second = (followed(monkeypatch, cadence, 500, grows=True) for _ in range(2))
     assert first == second
-    assert found.steps == 1
+    assert cadence.steps == 1

@@ -83,7 +83,7 @@ def without(part: str, name: str = "") -> Change:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (without("course"), "it has no 'course'"),
         (without("kept"), "it has no 'kept'"),
@@ -126,21 +126,21 @@ def without(part: str, name: str = "") -> Change:
         ),
     ],
 )
-def test_a_run_over_time(compiled, tmp_path, change, said):
-    assert refused(tmp_path / "run.ckpt", compiled, OVER_TIME, change).startswith(said)
+def test_a_run_over_time(compiled, tmp_path, change, message):
+    assert refused(tmp_path / "run.ckpt", compiled, OVER_TIME, change).startswith(message)
 
 
 def test_a_sweep(compiled, tmp_path):
     change = put("kept", "rows walk.x", np.zeros(50))
-    said = "'kept/rows walk.x' is float64[50], not 50 rows for each member of the sweep"
-    assert refused(tmp_path / "run.ckpt", compiled, SWEPT, change) == said
+    message = "'kept/rows walk.x' is float64[50], not 50 rows for each member of the sweep"
+    assert refused(tmp_path / "run.ckpt", compiled, SWEPT, change) == message
 
 
 MEAN, LAST = "reduction walk.v.mean/", "reduction walk.v.last/"
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (without("kept", "chosen"), "it has no 'kept/chosen'"),
         (
@@ -161,8 +161,8 @@ MEAN, LAST = "reduction walk.v.mean/", "reduction walk.v.last/"
         (put("kept", "reduction axis", 2), "'kept/reduction axis' is 2 (int64), not from 0 to 1"),
     ],
 )
-def test_rows_that_were_chosen_and_reductions(compiled, tmp_path, change, said):
-    assert refused(tmp_path / "run.ckpt", compiled, CHOSEN, change).startswith(said)
+def test_rows_that_were_chosen_and_reductions(compiled, tmp_path, change, message):
+    assert refused(tmp_path / "run.ckpt", compiled, CHOSEN, change).startswith(message)
 
 
 def test_a_reduction_that_would_be_large(compiled, tmp_path):
@@ -175,7 +175,7 @@ def test_a_reduction_that_would_be_large(compiled, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (put("course", "piece", 99), "'course/piece' is 99 (int64), not from 0 to"),
         (put("course", "piece", 0.5), "'course/piece' is 0.5 (float64), not a whole number"),
@@ -201,8 +201,8 @@ def test_a_reduction_that_would_be_large(compiled, tmp_path):
         ),
     ],
 )
-def test_a_loop(while_loop, tmp_path, change, said):
-    assert refused(tmp_path / "run.ckpt", while_loop, {}, change).startswith(said)
+def test_a_loop(while_loop, tmp_path, change, message):
+    assert refused(tmp_path / "run.ckpt", while_loop, {}, change).startswith(message)
 
 
 # --- any change -----------------------------------------------------------------------------------
@@ -254,8 +254,8 @@ def test_any_change_is_refused_or_means_something(compiled, tmp_path, words):
 # --- files ----------------------------------------------------------------------------------------
 
 
-def forged(path: Path, identity: Any, held: Any, *arrays: Any, packed: bool = False) -> None:
-    contents = {"version": checkpoint.VERSION, "identity": identity, "parts": held}
+def forged(path: Path, identity: Any, parts: Any, *arrays: Any, packed: bool = False) -> None:
+    contents = {"version": checkpoint.VERSION, "identity": identity, "parts": parts}
     text = np.frombuffer(json.dumps(contents).encode(), np.uint8)
     numbered = {str(k): np.asarray(array) for k, array in enumerate(arrays)}
     stream = io.BytesIO()
@@ -300,7 +300,7 @@ def test_texts_that_are_none(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("held", "array"),
+    ("parts", "array"),
     [
         ({"course": {"a": ["texts"]}}, as_bytes([])),
         ({"course": {"a": "nothing"}}, as_bytes([])),
@@ -311,12 +311,12 @@ def test_texts_that_are_none(tmp_path, content):
         ({"course": {"a": ""}}, np.zeros(2, np.longdouble)),
     ],
 )
-def test_contents_that_do_not_fit(tmp_path, held, array):
+def test_contents_that_do_not_fit(tmp_path, parts, array):
     path = tmp_path / "run.ckpt"
-    forged(path, {}, held, array)
-    said = said_of(path)
-    assert "the checkpoint 'run.ckpt' is damaged: " in said
-    assert "object" not in said
+    forged(path, {}, parts, array)
+    message = said_of(path)
+    assert "the checkpoint 'run.ckpt' is damaged: " in message
+    assert "object" not in message
 
 
 def test_texts_that_would_be_large(tmp_path, monkeypatch):

@@ -93,44 +93,44 @@ def _read(descriptor: int) -> str:
 @pytest.mark.slow
 def test_the_bar_shows_at_once_also_while_the_first_step_computes() -> None:
     tries = (seen("run(None, 10, 1, 1.5)") for _ in range(3))  # machines may be slow
-    found = next(t for t in tries if t.when("0/10 steps") - t.when("start") < 0.3)
-    assert found.when("0/10 steps") < found.when("1/10 steps")
-    assert found.text.count("0/10 steps") >= 3  # the clock ticks
-    assert found.stdout == ""
+    terminal = next(t for t in tries if t.when("0/10 steps") - t.when("start") < 0.3)
+    assert terminal.when("0/10 steps") < terminal.when("1/10 steps")
+    assert terminal.text.count("0/10 steps") >= 3  # the clock ticks
+    assert terminal.stdout == ""
 
 
 @pytest.mark.slow
 def test_the_bar_says_how_far_and_how_long() -> None:
-    found = seen("run(None, 1000, 130, 0.01, name='[red]F{N}')")
-    last = found.pictures[-2]
+    terminal = seen("run(None, 1000, 130, 0.01, name='[red]F{N}')")
+    last = terminal.pictures[-2]
     match = re.search(
         r"^\[red\]F\{N\} .* (\d+)% (\d+)/1000 steps ([\d.]+) steps/s \d s ETA (\d+) s$", last
     )
-    assert match, found.pictures
+    assert match, terminal.pictures
     percent, done, rate, left = (float(part) for part in match.groups())
     assert percent == done // 10
     assert left == pytest.approx((1000 - done) / rate, abs=1.2)
-    elapsed = found.segments[-1][0] - found.when("start")
+    elapsed = terminal.segments[-1][0] - terminal.when("start")
     assert left == pytest.approx((1000 - done) * elapsed / 130, rel=0.3)
 
 
 @pytest.mark.slow
 def test_a_remark_stands_at_the_end() -> None:
-    found = seen(
+    terminal = seen(
         "with reporting(None, None, 0, 'evaluations') as reporter:\n"
         "    for done in (64, 128):\n"
         "        reporter.update(done, f'best {32 / done}')\n"
         "        time.sleep(0.3)"
     )
-    assert re.search(r"128 evaluations .* best 0\.25$", found.pictures[-1])
+    assert re.search(r"128 evaluations .* best 0\.25$", terminal.pictures[-1])
 
 
 @pytest.mark.slow
 def test_the_line_stays_as_a_summary() -> None:
-    found = seen("run(None, 20, 20, 0.02)")
-    seconds = re.search(r"100% 20/20 steps [\d.]+ steps/s (\d) s$", found.pictures[-1])[1]
-    assert int(seconds) == pytest.approx(found.segments[-1][0] - found.when("start"), abs=0.6)
-    assert found.text.endswith("\n\x1b[?25h")  # on a line of its own, the cursor is back
+    terminal = seen("run(None, 20, 20, 0.02)")
+    seconds = re.search(r"100% 20/20 steps [\d.]+ steps/s (\d) s$", terminal.pictures[-1])[1]
+    assert int(seconds) == pytest.approx(terminal.segments[-1][0] - terminal.when("start"), abs=0.6)
+    assert terminal.text.endswith("\n\x1b[?25h")  # on a line of its own, the cursor is back
 
 
 @pytest.mark.slow
@@ -140,21 +140,21 @@ def test_a_quick_run_shows_nothing() -> None:
 
 @pytest.mark.slow
 def test_a_resumed_run_has_the_rate_of_its_own_steps() -> None:
-    found = seen("run(None, 10**6, 500_040, 0.01, done=500_000)")
-    elapsed = found.segments[-1][0] - found.when("start")
-    rate = float(re.search(r"([\d.]+) steps/s", found.pictures[-1])[1])
+    terminal = seen("run(None, 10**6, 500_040, 0.01, done=500_000)")
+    elapsed = terminal.segments[-1][0] - terminal.when("start")
+    rate = float(re.search(r"([\d.]+) steps/s", terminal.pictures[-1])[1])
     assert rate == pytest.approx(40 / elapsed, rel=0.3)
     assert rate <= 100
-    assert "50% 5000" in found.pictures[-1]
+    assert "50% 5000" in terminal.pictures[-1]
 
 
 @pytest.mark.slow
 def test_without_a_total_there_is_a_count_and_no_estimate() -> None:
-    found = seen("run(None, None, 30, 0.02, unit='iterations')")
-    seconds = re.search(r"30 iterations [\d.]+ iterations/s +(\d) s$", found.pictures[-1])[1]
-    assert int(seconds) == pytest.approx(found.segments[-1][0] - found.when("start"), abs=0.6)
-    assert "ETA" not in found.text
-    assert "%" not in found.text
+    terminal = seen("run(None, None, 30, 0.02, unit='iterations')")
+    seconds = re.search(r"30 iterations [\d.]+ iterations/s +(\d) s$", terminal.pictures[-1])[1]
+    assert int(seconds) == pytest.approx(terminal.segments[-1][0] - terminal.when("start"), abs=0.6)
+    assert "ETA" not in terminal.text
+    assert "%" not in terminal.text
 
 
 @pytest.mark.slow
@@ -169,8 +169,8 @@ def test_silent_on_request() -> None:
 
 @pytest.mark.slow
 def test_true_is_a_bar_in_any_case() -> None:
-    found = seen("run(True, 20, 20, 0.02)", terminal=False)
-    assert "20/20 steps" in found.pictures[-1]
+    process = seen("run(True, 20, 20, 0.02)", terminal=False)
+    assert "20/20 steps" in process.pictures[-1]
 
 
 @pytest.mark.slow
@@ -188,17 +188,17 @@ def test_no_color_and_dumb_terminals_are_honoured() -> None:
 
 @pytest.mark.slow
 def test_an_ascii_terminal_gets_ascii() -> None:
-    found = seen("run(None, 20, 20, 0.02)", PYTHONIOENCODING="ascii")
-    assert found.text.isascii()
-    assert "20/20 steps" in found.pictures[-1]
+    terminal = seen("run(None, 20, 20, 0.02)", PYTHONIOENCODING="ascii")
+    assert terminal.text.isascii()
+    assert "20/20 steps" in terminal.pictures[-1]
 
 
 @pytest.mark.slow
 def test_an_interrupt_leaves_the_terminal_in_order() -> None:
-    found = seen("run(None, 1000, 1000, 0.01)", interrupt=True)
-    assert found.code == -signal.SIGINT
-    assert "\n\x1b[?25hTraceback" in found.text.replace("\r", "")
-    assert found.text.rstrip().endswith("KeyboardInterrupt")
+    terminal = seen("run(None, 1000, 1000, 0.01)", interrupt=True)
+    assert terminal.code == -signal.SIGINT
+    assert "\n\x1b[?25hTraceback" in terminal.text.replace("\r", "")
+    assert terminal.text.rstrip().endswith("KeyboardInterrupt")
 
 
 @pytest.mark.slow
@@ -208,9 +208,9 @@ import threading
 threading.Timer(0.3, lambda: (sys.stderr.write("[b]a :warning: 12[/b]\\n"), print("[i]out"))).start()
 run(None, 30, 30, 0.02)
 """
-    found = seen(code)
-    assert "[b]a :warning: 12[/b]\r\n" in found.text
-    assert found.stdout == "[i]out\n"
+    terminal = seen(code)
+    assert "[b]a :warning: 12[/b]\r\n" in terminal.text
+    assert terminal.stdout == "[i]out\n"
 
 
 @pytest.mark.slow
@@ -221,20 +221,20 @@ threads = [threading.Thread(target=run, args=(None, 30, 30, 0.02)) for _ in rang
 [thread.start() for thread in threads], [thread.join() for thread in threads]
 run(None, 20, 20, 0.02)
 """
-    found = seen(code)
-    assert found.text.count("30/30 steps") == 1
-    assert found.text.count("20/20 steps") == 1  # the line is free again
+    terminal = seen(code)
+    assert terminal.text.count("30/30 steps") == 1
+    assert terminal.text.count("20/20 steps") == 1  # the line is free again
 
 
 @pytest.mark.slow
 def test_the_run_goes_on_when_the_terminal_has_gone() -> None:
-    found = seen(
+    process = seen(
         "import os\nsys.stderr = os.fdopen(os.dup(2), 'w', buffering=1)\n"
         "import threading; threading.Timer(0.25, sys.stderr.close).start()\n"
         "run(None, 30, 30, 0.02); print('done')"
     )
-    assert found.stdout == "done\n"
-    assert found.code == 0
+    assert process.stdout == "done\n"
+    assert process.code == 0
 
 
 @pytest.mark.slow
@@ -263,31 +263,31 @@ os._exit(0)
 
 def called(monkeypatch, *moments: float) -> list[Progress]:
     """What a callback is told by a run whose chunks of ten steps end at these moments."""
-    told: list[Progress] = []
+    reports: list[Progress] = []
     clock = iter((0.0, 0.0, *moments))
     monkeypatch.setattr(module, "perf_counter", lambda: next(clock))
-    with reporting(told.append, 40, 0, "steps") as reporter:
+    with reporting(reports.append, 40, 0, "steps") as reporter:
         for number, _ in enumerate(moments[:4]):
             assert reporter.update(10 * (number + 1))
-    return told
+    return reports
 
 
 def test_a_callback_is_told_at_the_start_on_the_way_and_at_the_end(monkeypatch) -> None:
-    told = called(monkeypatch, 0.25, 0.5, 0.75, 0.76, 0.77)
-    assert [progress.done for progress in told] == [0, 10, 20, 30, 40]
-    assert told[0] == Progress(0, 40, "steps", 0.0, None)
-    assert told[1] == Progress(10, 40, "steps", 0.25, 0.75)
-    assert told[-1] == Progress(40, 40, "steps", 0.77, 0.0)
+    reports = called(monkeypatch, 0.25, 0.5, 0.75, 0.76, 0.77)
+    assert [progress.done for progress in reports] == [0, 10, 20, 30, 40]
+    assert reports[0] == Progress(0, 40, "steps", 0.0, None)
+    assert reports[1] == Progress(10, 40, "steps", 0.25, 0.75)
+    assert reports[-1] == Progress(40, 40, "steps", 0.77, 0.0)
 
 
 def test_a_callback_is_told_at_most_every_tenth_of_a_second(monkeypatch) -> None:
-    told = called(monkeypatch, 0.05, 0.1, 0.15, 0.19, 0.19)
-    assert [progress.done for progress in told] == [0, 20, 40]
+    reports = called(monkeypatch, 0.05, 0.1, 0.15, 0.19, 0.19)
+    assert [progress.done for progress in reports] == [0, 20, 40]
 
 
 def test_the_end_is_told_once(monkeypatch) -> None:
-    told = called(monkeypatch, 0.25, 0.5, 0.75, 1.0)
-    assert [progress.done for progress in told] == [0, 10, 20, 30, 40]
+    reports = called(monkeypatch, 0.25, 0.5, 0.75, 1.0)
+    assert [progress.done for progress in reports] == [0, 10, 20, 30, 40]
 
 
 def test_a_callback_is_called_in_the_thread_of_the_run() -> None:
@@ -316,36 +316,36 @@ def test_any_other_answer_lets_it_go_on(answer) -> None:
 
 def test_the_error_of_a_callback_is_the_error_of_the_run(monkeypatch) -> None:
     monkeypatch.setattr(module, "SAMPLED", 0.0)
-    told = []
+    completed_steps = []
 
     def callback(progress: Progress) -> None:
-        told.append(progress.done)
+        completed_steps.append(progress.done)
         if progress.done:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError), reporting(callback, 10, 0, "steps") as reporter:
         reporter.update(1)
-    assert told == [0, 1]
+    assert completed_steps == [0, 1]
 
 
-@pytest.mark.parametrize("wanted", ["yes", 1, 0, [print]])
-def test_anything_else_is_refused(wanted) -> None:
+@pytest.mark.parametrize("option", ["yes", 1, 0, [print]])
+def test_anything_else_is_refused(option) -> None:
     with pytest.raises(InputError, match=r"progress cannot be .*\n.*or a function"):
-        reporting(wanted, 10, 0, "steps")
+        reporting(option, 10, 0, "steps")
 
 
 def test_without_stderr_there_is_no_bar(monkeypatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    for wanted in (None, True):
-        with reporting(wanted, 10, 0, "steps") as reporter:
+    for option in (None, True):
+        with reporting(option, 10, 0, "steps") as reporter:
             assert reporter.update(1)
 
 
-@pytest.mark.parametrize("wanted", [False, True, lambda _: None], ids=["silent", "bar", "callback"])
-def test_an_update_is_cheap(monkeypatch, wanted) -> None:
+@pytest.mark.parametrize("option", [False, True, lambda _: None], ids=["silent", "bar", "callback"])
+def test_an_update_is_cheap(monkeypatch, option) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     took = []
-    with reporting(wanted, 10, 0, "steps") as reporter:
+    with reporting(option, 10, 0, "steps") as reporter:
         for _ in range(2000):
             began = time.perf_counter()
             reporter.update(1)

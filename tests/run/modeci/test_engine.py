@@ -60,10 +60,10 @@ def run_in_engine(
     document: Document, values: BoundInputs | None = None, *, steps=None, dt=None, record=None
 ) -> EngineRun:
     """The whole run, or why it failed."""
-    made = drive(Evaluations(document, record, dt), values or BoundInputs({}), steps)
-    if made.failure is not None:
-        raise made.failure
-    return made
+    completed = drive(Evaluations(document, record, dt), values or BoundInputs({}), steps)
+    if completed.failure is not None:
+        raise completed.failure
+    return completed
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -74,26 +74,26 @@ def test_rows_are_what_a_script_sees(opened):
     from modeci_mdf.execution_engine import EvaluableGraph
 
     document = opened(LEAK)
-    made = run_in_engine(document, steps=5, dt=0.1)
+    completed = run_in_engine(document, steps=5, dt=0.1)
     with suppress_output():
         graph = EvaluableGraph(document.graph)
         expected = []
         for step in range(5):
             graph.evaluate(time_increment=0.1 if step else None)
             expected.append(float(graph.enodes["cell"].evaluable_outputs["v"].curr_value))
-    assert made.arrays["cell.v"].tolist() == expected
-    assert made.arrays["cell.n"].tolist() == [1, 2, 3, 4, 5]
-    assert made.arrays["cell.n"].dtype == np.int64
-    assert made.execution_list == ((("cell",),),) * 5
+    assert completed.arrays["cell.v"].tolist() == expected
+    assert completed.arrays["cell.n"].tolist() == [1, 2, 3, 4, 5]
+    assert completed.arrays["cell.n"].dtype == np.int64
+    assert completed.execution_list == ((("cell",),),) * 5
 
 
 def test_one_evaluation_has_no_axis_of_time(opened):
-    made = run_in_engine(opened(LEAK))
-    assert {name: (a.shape, a.dtype.kind) for name, a in made.arrays.items()} == {
+    completed = run_in_engine(opened(LEAK))
+    assert {name: (a.shape, a.dtype.kind) for name, a in completed.arrays.items()} == {
         "cell.v": ((), "f"),
         "cell.n": ((), "i"),
     }
-    assert all(isinstance(array, np.ndarray) for array in made.arrays.values())
+    assert all(isinstance(array, np.ndarray) for array in completed.arrays.values())
 
 
 def test_inputs_are_set_before_every_evaluation(opened):
@@ -121,16 +121,16 @@ def test_inputs_left_out_have_the_defaults_of_the_engine(opened):
 def test_a_node_that_has_not_run_yet_is_nan(opened):
     late = "{type: AfterNCalls, kwargs: {dependency: A, n: 3, time_scale: TimeScale.LIFE}}"
     text = PAIR + conditions(f"node_specific: {{B: {late}}}", ONE_PASS)
-    made = run_in_engine(opened(text), steps=4)
-    np.testing.assert_array_equal(made.arrays["B.y"], [np.nan, np.nan, 30, 40])
-    assert made.arrays["A.y"].tolist() == [1, 2, 3, 4]
-    assert made.execution_list == ((("A",),), (("A",),), (("A",), ("B",)), (("A",), ("B",)))
+    completed = run_in_engine(opened(text), steps=4)
+    np.testing.assert_array_equal(completed.arrays["B.y"], [np.nan, np.nan, 30, 40])
+    assert completed.arrays["A.y"].tolist() == [1, 2, 3, 4]
+    assert completed.execution_list == ((("A",),), (("A",),), (("A",), ("B",)), (("A",), ("B",)))
 
 
 def test_a_node_that_never_runs_is_nan_throughout(opened):
     text = PAIR + conditions("node_specific: {B: {type: Never, kwargs: {}}}", ONE_PASS)
-    made = run_in_engine(opened(text), steps=2)
-    np.testing.assert_array_equal(made.arrays["B.y"], [np.nan, np.nan])
+    completed = run_in_engine(opened(text), steps=2)
+    np.testing.assert_array_equal(completed.arrays["B.y"], [np.nan, np.nan])
 
 
 def test_rows_share_one_type_and_shape(opened):
@@ -141,9 +141,9 @@ nodes:
         output_ports: {half: {value: x / 2}, big: {value: 5e29 * 2}}
 """
     rows = BoundInputs({"x": np.array([1.0, 2.0, 3.0])}, frozenset({"x"}))
-    made = run_in_engine(opened(text), rows, steps=3)
-    assert made.arrays["A.half"].tolist() == [0.5, 1.0, 1.5]
-    assert made.arrays["A.big"].tolist() == (1e30 * np.array([1, 1, 1])).tolist()
+    completed = run_in_engine(opened(text), rows, steps=3)
+    assert completed.arrays["A.half"].tolist() == [0.5, 1.0, 1.5]
+    assert completed.arrays["A.big"].tolist() == (1e30 * np.array([1, 1, 1])).tolist()
     whole = opened("nodes: {A: {output_ports: {big: {value: '10 ** 30'}}}}")
     assert run_in_engine(whole).arrays == {}  # no float is this number
     with pytest.raises(RunError, match=r"'A\.big' is not a number in modeci_mdf's engine"):
@@ -157,10 +157,10 @@ nodes:
         parameters: {n: {value: n + 1}}
         output_ports: {y: {value: 'numpy.ones(n + 1)'}}
 """
-    made = run_in_engine(opened(text), steps=2, record=["A.y"])
-    assert [row.tolist() for row in made.rows["A.y"]] == [[1, 1], [1, 1, 1]]
-    np.testing.assert_array_equal(made.arrays["A.y"], [[1, 1, np.nan], [1, 1, 1]])
-    assert made.lengths["A.y"].tolist() == [2, 3]
+    completed = run_in_engine(opened(text), steps=2, record=["A.y"])
+    assert [row.tolist() for row in completed.rows["A.y"]] == [[1, 1], [1, 1, 1]]
+    np.testing.assert_array_equal(completed.arrays["A.y"], [[1, 1, np.nan], [1, 1, 1]])
+    assert completed.lengths["A.y"].tolist() == [2, 3]
 
 
 def test_a_number_stands_for_the_elements_of_later_arrays(opened):
@@ -170,9 +170,9 @@ nodes:
         parameters: {n: {value: n + 1}, y: {value: '3.0 if n < 2 else numpy.ones(2)'}}
         output_ports: {y: {value: y}}
 """
-    made = run_in_engine(opened(text), steps=2, record=["A.y"])
-    assert made.arrays["A.y"].tolist() == [[3, 3], [1, 1]]
-    assert not made.lengths
+    completed = run_in_engine(opened(text), steps=2, record=["A.y"])
+    assert completed.arrays["A.y"].tolist() == [[3, 3], [1, 1]]
+    assert not completed.lengths
 
 
 def test_names(opened):
@@ -185,11 +185,11 @@ def test_names(opened):
 
 def test_a_loop_node(shared):
     document = open_document(shared / "models" / "doc_sample.yaml")
-    made = run_in_engine(document)
-    assert made.arrays["loop_node.b_final"].tolist() == 6
-    assert "loop_node.loop_1" not in made.arrays  # two results are not one number
-    assert made.loops["loop_node.loop_1"].iterations == 2
-    assert made.loops["loop_node.loop_1"].stopped_by is StopReason.CONDITION
+    completed = run_in_engine(document)
+    assert completed.arrays["loop_node.b_final"].tolist() == 6
+    assert "loop_node.loop_1" not in completed.arrays  # two results are not one number
+    assert completed.loops["loop_node.loop_1"].iterations == 2
+    assert completed.loops["loop_node.loop_1"].stopped_by is StopReason.CONDITION
 
 
 def test_results(opened):
@@ -220,9 +220,9 @@ def test_nothing_is_printed(opened, capsys):
 def test_the_order_is_that_of_the_document(opened):
     for _ in range(12):
         assert run_in_engine(opened(TWO_SENDERS)).arrays["C.y"].tolist() == 2
-        made = run_in_engine(opened(CIRCLE), steps=3)
-        assert made.arrays["A.o"].tolist() == [1, 3, 7]
-        assert made.execution_list[0] == (("A", "B"),)
+        completed = run_in_engine(opened(CIRCLE), steps=3)
+        assert completed.arrays["A.o"].tolist() == [1, 3, 7]
+        assert completed.execution_list[0] == (("A", "B"),)
 
 
 def test_sums_in_place_and_with_copies(opened):
@@ -230,9 +230,9 @@ def test_sums_in_place_and_with_copies(opened):
     assert run_in_engine(document).arrays["A.y"].tolist() == [11, 22]  # as modeci_mdf does it
     engine = EngineGraph(document)
     assert with_copies(engine) == ["C.x"]
-    made = drive(Evaluations(engine))
-    assert made.arrays["A.y"].tolist() == [1, 2]
-    assert made.arrays["C.y"].tolist() == [11, 22]
+    completed = drive(Evaluations(engine))
+    assert completed.arrays["A.y"].tolist() == [1, 2]
+    assert completed.arrays["C.y"].tolist() == [11, 22]
 
 
 def test_debug_texts_come_back():
@@ -275,10 +275,10 @@ def test_a_node_that_the_engine_refuses_is_named(opened):
 
 def test_the_step_of_a_failure_is_known(opened):
     text = LEAK.replace("value: v}", "value: 1 / (3 - n)}").replace("{value: n}", "{value: n * 1}")
-    made = drive(Evaluations(opened(text), dt=0.1), steps=5)
-    assert len(made.execution_list) == 2
-    assert made.arrays["cell.v"].tolist()[-1] == 1.0
-    assert "1 / (3 - n)" in str(made.failure)
+    completed = drive(Evaluations(opened(text), dt=0.1), steps=5)
+    assert len(completed.execution_list) == 2
+    assert completed.arrays["cell.v"].tolist()[-1] == 1.0
+    assert "1 / (3 - n)" in str(completed.failure)
 
 
 def test_a_scheduler_that_fails(opened):

@@ -31,19 +31,19 @@ pytestmark = [
 SOME = settings(max_examples=times(10, 400), suppress_health_check=list(HealthCheck), deadline=None)
 
 
-def both(source: Any, *, exact: bool = False, **asked: Any) -> mdf_loop.Results:
+def both(source: Any, *, exact: bool = False, **options: Any) -> mdf_loop.Results:
     """What CUDA gives, which is what the CPU gives."""
-    expected = mdf_loop.compile(source, device="cpu", native="off").run(**asked)
-    made = mdf_loop.compile(source, device="cuda").run(**asked)
-    assert made.device == "cuda"
-    assert list(made) == list(expected)
+    expected = mdf_loop.compile(source, device="cpu", native="off").run(**options)
+    results = mdf_loop.compile(source, device="cuda").run(**options)
+    assert results.device == "cuda"
+    assert list(results) == list(expected)
     for name, array in expected.items():
-        assert made[name].dtype == array.dtype
+        assert results[name].dtype == array.dtype
         if exact or array.dtype.kind != "f":
-            np.testing.assert_array_equal(made[name], array, err_msg=name)
+            np.testing.assert_array_equal(results[name], array, err_msg=name)
         else:
-            np.testing.assert_allclose(made[name], array, rtol=1e-12, atol=1e-14, err_msg=name)
-    return made
+            np.testing.assert_allclose(results[name], array, rtol=1e-12, atol=1e-14, err_msg=name)
+    return results
 
 
 SINE = loop_model(
@@ -61,8 +61,8 @@ def test_a_loop_gives_the_numbers_of_the_cpu() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_models_over_time(name: str) -> None:
-    source, asked = MODELS[name]
-    both(source, steps=60, **asked)
+    source, options = MODELS[name]
+    both(source, steps=60, **options)
 
 
 @pytest.mark.parametrize("name", shared_models())
@@ -81,20 +81,20 @@ def test_what_is_drawn_has_the_same_bits(expression: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"steps": 40}, {"steps": 12, "trials": 5}, {"steps": 9, "seed": 8}]
+    "options", [{"steps": 40}, {"steps": 12, "trials": 5}, {"steps": 9, "seed": 8}]
 )
-def test_a_walk_has_the_same_bits(asked: dict[str, Any]) -> None:
-    both(model(WALK), exact=True, **asked)
+def test_a_walk_has_the_same_bits(options: dict[str, Any]) -> None:
+    both(model(WALK), exact=True, **options)
 
 
 def test_a_loop_that_draws_has_the_same_bits() -> None:
     both(model(LOOP), exact=True, trials=4)
 
 
-def or_all_on_the_cpu(source: Any, **asked: Any) -> None:
+def or_all_on_the_cpu(source: Any, **options: Any) -> None:
     """`both`, unless ONNX Runtime has a kernel of CUDA for nothing of a small model."""
     try:
-        both(source, **asked)
+        both(source, **options)
     except LoopError as error:
         assert "all operations on the CPU" in str(error)  # noqa: PT017 - most models are no error
 
@@ -113,10 +113,10 @@ def test_random_noisy_models_have_the_same_bits(source: dict[str, Any], seed: in
 
 def test_a_run_goes_on_on_another_device() -> None:
     source, _ = MODELS["a network of 90 units"]
-    asked = {"dt": 0.05, "inputs": {"A.x": [0.5] * 90}, "record": ["A.r"]}
-    whole = mdf_loop.compile(source, device="cpu").run(steps=30, **asked)
-    begun = mdf_loop.compile(source, device="cuda").run(steps=10, **asked)
-    rest = mdf_loop.compile(source, device="cuda").run(steps=20, state=begun.state, **asked)
+    options = {"dt": 0.05, "inputs": {"A.x": [0.5] * 90}, "record": ["A.r"]}
+    whole = mdf_loop.compile(source, device="cpu").run(steps=30, **options)
+    begun = mdf_loop.compile(source, device="cuda").run(steps=10, **options)
+    rest = mdf_loop.compile(source, device="cuda").run(steps=20, state=begun.state, **options)
     assert (begun.device, rest.device) == ("cuda", "cuda")
     np.testing.assert_allclose(
         np.concatenate([begun["A.r"], rest["A.r"]]), whole["A.r"], rtol=1e-12, atol=1e-14
@@ -136,9 +136,9 @@ def test_a_time_limit_ends_a_run() -> None:
     source, _ = MODELS["a network of 90 units"]
     inputs = {"A.x": [0.5] * 90}
     compiled = mdf_loop.compile(source, device="cuda")
-    made = compiled.run(steps=10**8, dt=0.05, inputs=inputs, every=10**6, time_limit=1.0)
-    assert made.device == "cuda"
-    assert made.stopped_by is StopReason.TIME_LIMIT
+    results = compiled.run(steps=10**8, dt=0.05, inputs=inputs, every=10**6, time_limit=1.0)
+    assert results.device == "cuda"
+    assert results.stopped_by is StopReason.TIME_LIMIT
 
 
 def ports(expression: str, **inputs: Any) -> tuple[mdf_loop.CompiledModel, dict[str, Any]]:
@@ -151,7 +151,7 @@ def ports(expression: str, **inputs: Any) -> tuple[mdf_loop.CompiledModel, dict[
 
 
 @pytest.mark.parametrize(
-    ("expression", "given", "wrong", "sentence"),
+    ("expression", "parameters", "wrong", "sentence"),
     [
         ("7 // n + x", {"n": 2, "x": 0.5}, {"n": 0}, "divided by zero"),
         ("7 % n + x", {"n": [2, 3], "x": 0.5}, {"n": [1, 0]}, "divided by zero"),
@@ -161,9 +161,9 @@ def ports(expression: str, **inputs: Any) -> tuple[mdf_loop.CompiledModel, dict[
     ],
 )
 def test_what_fails_on_the_cpu_fails(
-    expression: str, given: dict[str, Any], wrong: dict[str, Any], sentence: str
+    expression: str, parameters: dict[str, Any], wrong: dict[str, Any], sentence: str
 ) -> None:
-    compiled, inputs = ports(expression, **given)
+    compiled, inputs = ports(expression, **parameters)
     expected = mdf_loop.compile(compiled.document, device="cpu").run(inputs)
     np.testing.assert_array_equal(compiled.run(inputs)["y"], expected["y"])
     with pytest.raises(RunError, match=sentence):
@@ -240,6 +240,6 @@ def test_products_are_computed_in_their_precision(precision: str) -> None:
     a, b = rng.normal(size=(40, 60)), rng.normal(size=(60, 30))
     node = {"input_ports": {"a": {}, "b": {}}, "output_ports": {"y": {"value": "a @ b"}}}
     compiled = mdf_loop.compile(model(node), device="cuda", precision=precision)
-    made = compiled.run({"a": a, "b": b})["y"]
+    product = compiled.run({"a": a, "b": b})["y"]
     least = 2e-5 if precision == "float32" else 1e-12
-    np.testing.assert_allclose(made, a @ b, rtol=least, atol=least)
+    np.testing.assert_allclose(product, a @ b, rtol=least, atol=least)

@@ -89,9 +89,9 @@ def claiming_cuda(monkeypatch, *parts: SimpleNamespace) -> None:
             return real(model, options, providers=providers, **settings)
         key = "session.record_ep_graph_assignment_info"
         assert options.get_session_config_entry(key) == "1"
-        made = real(model, options, providers=["CPUExecutionProvider"])
+        cpu_session = real(model, options, providers=["CPUExecutionProvider"])
         return SimpleNamespace(
-            run=made.run,
+            run=cpu_session.run,
             get_providers=lambda: [providers[0][0], *providers[1:]],
             get_provider_graph_assignment_info=lambda: parts,
         )
@@ -134,11 +134,11 @@ def test_loops_of_cuda_are_of_arrays_of_numbers(monkeypatch, kind: str) -> None:
                 => (bool goes, {LOOPS[kind]} w) {{ goes = Identity(go)  w = Identity(v) }}>
         }}"""
     document = mdf_loop.from_onnx(onnx.parser.parse_model(text))
-    given: dict[str, Any] = {"x": ["a"] if kind == "texts" else [np.array([1.0])]}
+    inputs: dict[str, Any] = {"x": ["a"] if kind == "texts" else [np.array([1.0])]}
     with pytest.raises(DeviceError, match=f"{kind} go into"):
-        mdf_loop.compile(document, device="cuda").run(given)
+        mdf_loop.compile(document, device="cuda").run(inputs)
     compiled = mdf_loop.compile(document)
-    assert compiled.run(given).device == "cpu"
+    assert compiled.run(inputs).device == "cpu"
     assert f"no CUDA: {kind} go into" in compiled.device_reason
 
 

@@ -53,9 +53,9 @@ class Fake:
 
 @pytest.fixture
 def clock(monkeypatch) -> Iterator[Clock]:
-    made = Clock()
-    monkeypatch.setattr(device_race, "time", made)
-    return made
+    fake_clock = Clock()
+    monkeypatch.setattr(device_race, "time", fake_clock)
+    return fake_clock
 
 
 def race(cpu, cuda, reason: str = "CUDA is available") -> Race:
@@ -172,9 +172,9 @@ def ended_while_cuda_is_at_work(racing: Race, cuda: Endless) -> list[str]:
 
     ending = threading.Thread(target=end)
     ending.start()
-    made = run(racing, options)
+    outputs = run(racing, options)
     ending.join()
-    return made
+    return outputs
 
 
 def test_a_run_ended_from_outside_gives_what_the_cpu_has_made(clock: Clock) -> None:
@@ -203,11 +203,11 @@ def test_a_run_ended_from_outside_while_the_cpu_repeats_it_is_complete(clock: Cl
     options = onnxruntime.RunOptions()
 
     class Ended(Fake):
-        def run(self, *given) -> list[str]:
+        def run(self, *arguments) -> list[str]:
             if self.runs == 1:
                 options.terminate = True
                 raise RuntimeError("Exiting due to terminate flag being set to true.")
-            return super().run(*given)
+            return super().run(*arguments)
 
     cuda = Endless()
     racing = race(Ended(clock, "cpu", [1e-4]), cuda)
@@ -220,20 +220,20 @@ def test_threads_that_come_during_a_race_wait_for_its_end(clock: Clock) -> None:
     gate, cuda = threading.Event(), Fake(clock, "cuda", [1e-3])
 
     class Waiting(Fake):
-        def run(self, *given) -> list[str]:
+        def run(self, *arguments) -> list[str]:
             gate.wait(20)
-            return super().run(*given)
+            return super().run(*arguments)
 
     cpu = Waiting(clock, "cpu", [1e-4])
     racing = race(cpu, cuda)
-    made: list[list[str]] = []
-    threads = [threading.Thread(target=lambda: made.append(run(racing))) for _ in range(8)]
+    devices: list[list[str]] = []
+    threads = [threading.Thread(target=lambda: devices.append(run(racing))) for _ in range(8)]
     for thread in threads:
         thread.start()
     gate.set()
     for thread in threads:
         thread.join()
-    assert made == [["cpu"]] * 8
+    assert devices == [["cpu"]] * 8
     assert (cpu.runs, cuda.runs) == (4 + 7, 4)  # one race only
 
 
@@ -256,11 +256,11 @@ def claiming_cuda(monkeypatch, *, slow: str) -> None:
     def session(model, options, providers, **settings):
         name = "cpu" if len(providers) == 1 else "cuda"
         settings.pop("enable_fallback", None)
-        made = real(model, options, providers=["CPUExecutionProvider"], **settings)
+        cpu_session = real(model, options, providers=["CPUExecutionProvider"], **settings)
 
-        def run(*given):
+        def run(*arguments):
             time.sleep(0.1 if name == slow else 0)
-            return made.run(*given)
+            return cpu_session.run(*arguments)
 
         part = SimpleNamespace(
             ep_name="CUDAExecutionProvider", get_nodes=lambda: [SimpleNamespace(op_type="Div")]
@@ -276,14 +276,14 @@ def claiming_cuda(monkeypatch, *, slow: str) -> None:
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
 
 
-@pytest.mark.parametrize(("slow", "taken"), [("cpu", "cuda"), ("cuda", "cpu")])
-def test_a_model_says_which_device_it_took_and_why(monkeypatch, slow: str, taken: str) -> None:
+@pytest.mark.parametrize(("slow", "device"), [("cpu", "cuda"), ("cuda", "cpu")])
+def test_a_model_says_which_device_it_took_and_why(monkeypatch, slow: str, device: str) -> None:
     claiming_cuda(monkeypatch, slow=slow)
     compiled = mdf_loop.compile(GRAPH)
-    made = compiled.run({"x": [1.0, 2.0]})
-    np.testing.assert_array_equal(made["y"], np.array([1.0, 2.0]) / 3)
-    assert made.device == compiled.device == taken
-    assert compiled.device_reason.startswith(f"{taken}: ")
+    results = compiled.run({"x": [1.0, 2.0]})
+    np.testing.assert_array_equal(results["y"], np.array([1.0, 2.0]) / 3)
+    assert results.device == compiled.device == device
+    assert compiled.device_reason.startswith(f"{device}: ")
     assert f" for the first piece of work, {slow}: " in compiled.device_reason
 
 
@@ -337,16 +337,16 @@ def test_a_loop_that_is_run_in_pieces_says_where_they_ran(monkeypatch) -> None:
         "output_ports": {"y": {"value": "f[0]"}},
     }
     compiled = mdf_loop.compile({"g": {"nodes": {"A": node}, "edges": {}}})
-    made = compiled.run()
-    assert abs(float(made["y"]) - 0.7390851332151607) < 1e-12
-    assert made.device == compiled.device == "cpu"
+    results = compiled.run()
+    assert abs(float(results["y"]) - 0.7390851332151607) < 1e-12
+    assert results.device == compiled.device == "cpu"
     assert " for the first piece of work, cuda: " in compiled.device_reason
 
 
 def test_over_time_the_device_is_that_of_the_loop_over_the_steps(monkeypatch) -> None:
     claiming_cuda(monkeypatch, slow="cpu")
     compiled = mdf_loop.compile(GRAPH)
-    made = compiled.run({"x": [1.0, 2.0]}, steps=5)
-    assert made["y"].shape == (5, 2)
-    assert made.device == compiled.device == "cuda"
+    results = compiled.run({"x": [1.0, 2.0]}, steps=5)
+    assert results["y"].shape == (5, 2)
+    assert results.device == compiled.device == "cuda"
     assert compiled.run({"x": [1.0, 2.0]}).device == compiled.device == "cuda"

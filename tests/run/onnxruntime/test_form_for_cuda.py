@@ -25,22 +25,22 @@ NUMBERS = st.integers(-5, 9)
 STANDARD = {"native": "off"}
 
 
-def made(source: Any, asked: dict[str, Any]) -> mdf_loop.Results | str:
+def made(source: Any, options: dict[str, Any]) -> mdf_loop.Results | str:
     """What a run gives, or the words of its failure, without where positions are."""
     try:
-        return unbroken(Case(source, asked, STANDARD))
+        return unbroken(Case(source, options, STANDARD))
     except LoopError as error:
         return str(error.findings[0].where)
 
 
-def same(source: Any, asked: dict[str, Any]) -> None:
-    expected = made(source, asked)
+def same(source: Any, options: dict[str, Any]) -> None:
+    expected = made(source, options)
     with written_for_cuda():
-        found = made(source, asked)
-    if isinstance(expected, str) or isinstance(found, str):
-        assert found == expected
+        optimized = made(source, options)
+    if isinstance(expected, str) or isinstance(optimized, str):
+        assert optimized == expected
     else:
-        same_results(found, expected)
+        same_results(optimized, expected)
 
 
 @SOME
@@ -63,5 +63,5 @@ def test_loops_whose_members_stop_each_for_itself(seed: int) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_models_over_time(name: str) -> None:
-    source, asked = MODELS[name]
-    same(source, {"steps": 30, **asked})
+    source, options = MODELS[name]
+    same(source, {"steps": 30, **options})

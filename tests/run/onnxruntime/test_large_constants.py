@@ -49,9 +49,9 @@ def test_constants_given_apart_are_the_same_numbers(
     proto, apart = model.for_cpu, model.large_constants
     assert list(apart) == [tensor.name for tensor in proto.graph.initializer]
     assert not any(tensor.raw_data for tensor in proto.graph.initializer)
-    made = Session(program, STANDARD).run({"rows": np.array([2, 0])})["y"]
-    assert made.dtype == typed.dtype
-    np.testing.assert_array_equal(made, typed[[2, 0]])
+    selected = Session(program, STANDARD).run({"rows": np.array([2, 0])})["y"]
+    assert selected.dtype == typed.dtype
+    np.testing.assert_array_equal(selected, typed[[2, 0]])
 
 
 def test_all_bits_are_as_with_constants_inside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,12 +120,12 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 def test_a_large_constant_is_in_memory_at_most_twice(tmp_path: Path) -> None:
     for name, extent in (("small", 10), ("large", 3600)):
         np.savez(tmp_path / f"{name}.npz", w=np.ones((extent, extent)))
-        held = {
+        parameter = {
             "value": {"npz": f"{name}.npz", "array": "w"},
             "metadata": {"dtype": "float64"},
         }
         content = model([0.0] * extent)
-        content["g"]["nodes"]["A"]["parameters"]["w"] = held
+        content["g"]["nodes"]["A"]["parameters"]["w"] = parameter
         (tmp_path / f"{name}.json").write_text(json.dumps({"m": {"graphs": content}}))
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(tmp_path)], capture_output=True, text=True, check=True

@@ -57,21 +57,21 @@ def test_the_largest_of_nothing(name: str, dtype: str) -> None:
     whole = mdf_loop.compile(graph(f"numpy.{name}(x)", {"x": nothing}), device="cpu")
     with pytest.raises(OperandError, match=r"numpy\.\w+ needs at least one element"):
         whole.run({"x": nothing})
-    found = failure(f"numpy.{name}(x[:k])", {"x": np.ones(3, dtype), "k": K})
-    assert "needs at least one element" in found.what
+    finding = failure(f"numpy.{name}(x[:k])", {"x": np.ones(3, dtype), "k": K})
+    assert "needs at least one element" in finding.what
 
 
 def test_axes_that_are_not_reduced_may_be_empty() -> None:
     x = np.ones((0, 3))
     for name in ("argmax", "max"):
-        made = mdf_loop.compile(graph(f"numpy.{name}(x, axis=1)", {"x": x})).run({"x": x})["y"]
-        assert made.shape == (0,)
+        reduced = mdf_loop.compile(graph(f"numpy.{name}(x, axis=1)", {"x": x})).run({"x": x})["y"]
+        assert reduced.shape == (0,)
 
 
 @pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
 def test_onnx_has_no_position_of_nothing(name: str) -> None:
-    found = failure("f", {"data": np.ones(0)}, (f"onnx::{name}", {"data": "data"}))
-    assert found.what == f"onnx::{name} needs at least one element"
+    finding = failure("f", {"data": np.ones(0)}, (f"onnx::{name}", {"data": "data"}))
+    assert finding.what == f"onnx::{name} needs at least one element"
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def test_expressions(value: str, inputs: dict[str, Any], words: str) -> None:
     ],
 )
 def test_operators(op_type: str, inputs: dict[str, Any], words: str) -> None:
-    found = failure("f", inputs, (f"onnx::{op_type}", {name: name for name in inputs}))
-    assert words in found.what
+    finding = failure("f", inputs, (f"onnx::{op_type}", {name: name for name in inputs}))
+    assert words in finding.what
     if "cannot be computed" in words:
-        assert found.hint.startswith("ONNX Runtime says: ")
-        assert "::" not in found.hint
+        assert finding.hint.startswith("ONNX Runtime says: ")
+        assert "::" not in finding.hint
 
 
 def test_a_text_that_is_no_number() -> None:

@@ -60,17 +60,17 @@ def test_inputs_are_never_changed() -> None:
 def test_a_session_runs_from_several_threads() -> None:
     compiled = mdf_loop.compile(node("numpy.sin(x) * 2", x={}))
     compiled.prepare({"x": 0.0})
-    found: dict[int, float] = {}
+    outputs: dict[int, float] = {}
 
     def run(k: int) -> None:
-        found[k] = float(compiled.run({"x": float(k)})["y"])
+        outputs[k] = float(compiled.run({"x": float(k)})["y"])
 
     threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == pytest.approx({k: 2 * np.sin(k) for k in range(8)})
+    assert outputs == pytest.approx({k: 2 * np.sin(k) for k in range(8)})
 
 
 def test_watching_for_interrupts_leaves_signals_as_they_were() -> None:

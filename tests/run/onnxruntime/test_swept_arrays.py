@@ -52,14 +52,17 @@ def swept(sweep: dict[str, Any], **more: Any) -> mdf_loop.Results:
 
 @pytest.fixture(scope="module", params=[(s, a) for s in SWEEPS for a in ASKED], ids=" ".join)
 def results(request) -> mdf_loop.Results:
-    sweep, asked = request.param
-    return swept(SWEEPS[sweep], **ASKED[asked])
+    sweep, options = request.param
+    return swept(SWEEPS[sweep], **ASKED[options])
 
 
 def values(results: mdf_loop.Results) -> dict[str, Any]:
     """What is swept, under the names that it has beside outputs."""
-    taken = set(results)
-    return {f"{n} (swept)" if n in taken else n: v for n, v in results.axes[0].coordinates.items()}
+    output_names = set(results)
+    return {
+        f"{n} (swept)" if n in output_names else n: v
+        for n, v in results.axes[0].coordinates.items()
+    }
 
 
 # --- one sweep of each kind, everywhere ---------------------------------------------------------

@@ -80,14 +80,14 @@ def over_time(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np
     """Runs of different lengths, with and without a clock, thinned, and gone on with."""
     steps = 5 + place
     kinds = [np.array(place / 8), np.array(place), np.linspace(-1, 1, steps)]
-    made = []
+    result_sets = []
     for x in kinds[place % 3 :] + kinds[: place % 3]:
         dt = 0.1 if x.ndim else None
         first = compiled.run({"x": x}, steps=steps, dt=dt)
         more = compiled.run({"x": 0.5}, steps=3, dt=dt, state=first.state)
         thinned = compiled.run({"x": x}, steps=steps, dt=dt, every=2)
-        made += [dict(first), dict(more), dict(thinned)]
-    return made
+        result_sets += [dict(first), dict(more), dict(thinned)]
+    return result_sets
 
 
 def swept(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.ndarray]]:
@@ -101,13 +101,13 @@ def everything(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, n
     """All of it, beginning with another part in each thread."""
     parts = [evaluations, over_time, swept]
     turn = place % 3
-    made = {part: part(compiled, place) for part in parts[turn:] + parts[:turn]}
-    return [results for part in parts for results in made[part]]
+    results_of_part = {part: part(compiled, place) for part in parts[turn:] + parts[:turn]}
+    return [results for part in parts for results in results_of_part[part]]
 
 
-def assert_same_bits(made: list[dict[str, np.ndarray]], expected: list[Any]) -> None:
-    assert len(made) == len(expected)
-    for one, other in zip(made, expected, strict=True):
+def assert_same_bits(result_sets: list[dict[str, np.ndarray]], expected: list[Any]) -> None:
+    assert len(result_sets) == len(expected)
+    for one, other in zip(result_sets, expected, strict=True):
         assert one.keys() == other.keys()
         for name in one:
             assert one[name].dtype == other[name].dtype
@@ -118,15 +118,15 @@ def assert_same_bits(made: list[dict[str, np.ndarray]], expected: list[Any]) -> 
 @pytest.fixture
 def sessions(monkeypatch) -> list[Session]:
     """The sessions that were made."""
-    made: list[Session] = []
+    created: list[Session] = []
     real = Session.__init__
 
-    def counting(self: Session, *given: Any, **more: Any) -> None:
-        made.append(self)
-        real(self, *given, **more)
+    def counting(self: Session, *arguments: Any, **more: Any) -> None:
+        created.append(self)
+        real(self, *arguments, **more)
 
     monkeypatch.setattr(Session, "__init__", counting)
-    return made
+    return created
 
 
 @pytest.mark.slow
@@ -137,9 +137,9 @@ def test_threads_give_what_one_after_the_other_gives(part, sessions: list[Sessio
     needed = len(sessions)
     sessions.clear()
     shared = mdf_loop.compile(GRAPH)
-    made = at_once([lambda place=place: part(shared, place) for place in range(THREADS)])
-    for results, wanted in zip(made, expected, strict=True):
-        assert_same_bits(results, wanted)
+    result_lists = at_once([lambda place=place: part(shared, place) for place in range(THREADS)])
+    for results, expected_results in zip(result_lists, expected, strict=True):
+        assert_same_bits(results, expected_results)
     assert len(sessions) == needed, "a session was made twice for one set of types"
 
 
@@ -161,9 +161,9 @@ def test_each_thread_may_compile_for_itself() -> None:
         return everything(mdf_loop.compile(GRAPH), place)
 
     expected = [task(place) for place in range(THREADS)]
-    made = at_once([lambda place=place: task(place) for place in range(THREADS)])
-    for results, wanted in zip(made, expected, strict=True):
-        assert_same_bits(results, wanted)
+    result_lists = at_once([lambda place=place: task(place) for place in range(THREADS)])
+    for results, expected_results in zip(result_lists, expected, strict=True):
+        assert_same_bits(results, expected_results)
 
 
 def test_an_error_in_one_thread_is_nobody_elses() -> None:

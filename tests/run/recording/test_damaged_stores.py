@@ -84,10 +84,10 @@ def contents(place: Path) -> dict[str, Any]:
 
 
 def same_rows(place: Path, expected: dict[str, Any]) -> None:
-    with xarray.open_zarr(place / "rows.zarr") as found:
-        assert set(found) == set(expected)
+    with xarray.open_zarr(place / "rows.zarr") as dataset:
+        assert set(dataset) == set(expected)
         for name, rows in expected.items():
-            assert found[name].to_numpy().tobytes() == rows.tobytes()
+            assert dataset[name].to_numpy().tobytes() == rows.tobytes()
     for name, rows in expected.items():  # the array by itself
         assert zarr_rows(place / "rows.zarr" / name) == rows.tobytes()
 
@@ -319,7 +319,7 @@ def without_checksums(place: Path) -> None:
         entries = dict(saved)
     contents = json.loads(entries.pop("mdf_loop.checkpoint").tobytes())
     numbers = iter(range(len(entries)))
-    parts, kept = {}, []
+    parts, plain_entries = {}, []
     for part, names in contents["parts"].items():
         parts[part] = {}
         for name, how in names.items():
@@ -332,11 +332,11 @@ def without_checksums(place: Path) -> None:
                     about["codecs"] = about["codecs"][:2]
                 entry = np.frombuffer(json.dumps(document).encode(), np.uint8)
             parts[part][name] = how
-            kept.append(entry)
+            plain_entries.append(entry)
     text = json.dumps({**contents, "parts": parts}).encode()
     with (place / "run.checkpoint").open("wb") as stream:
         arrays = {"mdf_loop.checkpoint": np.frombuffer(text, np.uint8)}
-        write_arrays(stream, {**arrays, **{str(k): entry for k, entry in enumerate(kept)}})
+        write_arrays(stream, {**arrays, **{str(k): entry for k, entry in enumerate(plain_entries)}})
 
 
 def test_a_store_without_checksums_is_continued_without_them(model, unbroken, place):
@@ -409,9 +409,9 @@ def test_a_run_that_was_done_is_made_longer_with_its_reductions(model, tmp_path)
             steps=steps, output=store, checkpoint=saved, resume=saved, reduce=reduce
         )
         assert results["walk.n.mean"] == (steps + 3) / 2
-    with xarray.open_zarr(store) as found:
-        assert found["walk.n.mean"] == 151.5
-        assert found["walk.x.max"].shape == (2,)
+    with xarray.open_zarr(store) as dataset:
+        assert dataset["walk.n.mean"] == 151.5
+        assert dataset["walk.x.max"].shape == (2,)
 
 
 def test_a_checkpoint_of_more_steps_touches_no_store(model, place):
@@ -444,8 +444,8 @@ FORGED: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], Any], str]] =
 def test_a_checkpoint_that_says_something_else_of_the_store(place, forge, sentence):
     there = Stream(place / "rows.zarr")
     there._stored = REACHED
-    kept = there.kept()
-    about, tails = json.loads(json.dumps(kept.document)), dict(kept.tails)
+    snapshot = there.kept()
+    about, tails = json.loads(json.dumps(snapshot.document)), dict(snapshot.tails)
     forge(about, tails)
     before = contents(place)
     with pytest.raises(InputError, match=rf"checkpoint is damaged in what it says .*{sentence}"):
@@ -469,7 +469,7 @@ def test_bytes_that_are_changed_at_random(model, unbroken, place):
     """Whatever is done to metadata and to the ends of chunks: the same rows, or one error."""
     rng = np.random.default_rng(12)
     store = place / "rows.zarr"
-    kept = contents(place)
+    original_files = contents(place)
     files = [file for file in store.rglob("*") if file.name == "zarr.json"]
     for _ in range(times(5, 500)):
         file = files[rng.integers(len(files))]
@@ -484,7 +484,7 @@ def test_bytes_that_are_changed_at_random(model, unbroken, place):
         except InputError:
             pass
         shutil.rmtree(store)
-        for name, content in kept.items():
+        for name, content in original_files.items():
             if content is not False:
                 Path(name).parent.mkdir(parents=True, exist_ok=True)
                 Path(name).write_bytes(content)

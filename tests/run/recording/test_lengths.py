@@ -45,9 +45,9 @@ def test_lengths():
     assert lengths_of(np.zeros((2, 5, 3)), None, 1).tolist() == [[5, 3], [5, 3]]
     assert lengths_of(np.zeros((2,)), None, 1).tolist() == [1, 1]
     assert lengths_of(np.zeros((3, 2, 5)), None, 2).tolist() == [[5, 5]] * 3
-    ran = np.array([False, True])
-    assert lengths_of(np.zeros((2, 5)), ran, 1).tolist() == [0, 5]
-    assert lengths_of(np.zeros((2, 5, 3)), ran, 1).tolist() == [[0, 0], [5, 3]]
+    has_run = np.array([False, True])
+    assert lengths_of(np.zeros((2, 5)), has_run, 1).tolist() == [0, 5]
+    assert lengths_of(np.zeros((2, 5, 3)), has_run, 1).tolist() == [[0, 0], [5, 3]]
 
 
 def test_axes_come_behind_those_in_front():
@@ -57,8 +57,8 @@ def test_axes_come_behind_those_in_front():
 
 def test_rows_without_what_fills_them_up():
     rows = np.arange(12.0).reshape(2, 2, 3)
-    made = without_padding(rows, np.array([[2, 1], [0, 3]]))
-    assert [row.tolist() for row in made] == [[[0], [3]], []]
+    trimmed = without_padding(rows, np.array([[2, 1], [0, 3]]))
+    assert [row.tolist() for row in trimmed] == [[[0], [3]], []]
     members = without_padding(rows, np.array([[1, 1], [0, 3]]), 2)  # one has not run
     assert [row.tolist() for row in members] == [[[0], [3]], [[6, 7, 8], [9, 10, 11]]]
     assert [*without_padding(np.arange(2.0), np.array([1, 1]))] == [0, 1]
@@ -69,12 +69,12 @@ def test_rows_without_what_fills_them_up():
 
 
 def column(*parts: object, expected: int | None = None) -> np.ndarray:
-    made = Column("A.y", expected)
+    recorded = Column("A.y", expected)
     for part in parts:
-        made.add(np.array(part))
-    rows = made.rows.copy()
-    made.trim()
-    np.testing.assert_array_equal(made.rows, rows)
+        recorded.add(np.array(part))
+    rows = recorded.rows.copy()
+    recorded.trim()
+    np.testing.assert_array_equal(recorded.rows, rows)
     return rows
 
 

@@ -107,20 +107,20 @@ def test_a_lock_that_was_taken_away(tmp_path):
 
 
 def test_threads_that_all_begin_at_once(tmp_path):
-    begin, taken, refused = threading.Barrier(8), [], []
+    begin, acquired, refused = threading.Barrier(8), [], []
 
     def tried() -> None:
         mine = lock(tmp_path)
         begin.wait()
         try:
             mine.take()
-            taken.append(mine)
+            acquired.append(mine)
         except InputError as error:
             refused.append(error)
 
     in_threads(8, tried)
-    assert (len(taken), len(refused)) == (1, 7)
-    assert owners(tmp_path) == [taken[0].owner.run]
+    assert (len(acquired), len(refused)) == (1, 7)
+    assert owners(tmp_path) == [acquired[0].owner.run]
 
 
 def test_many_that_come_and_go(tmp_path):

@@ -80,6 +80,6 @@ def test_rows_before_the_first_run_are_counted_for_each_member() -> None:
 
 
 def test_a_state_is_called_by_its_name() -> None:
-    found = find_in_states({"parameter A.v": np.ones(2), "output A.w": np.array([np.inf, 1.0])})
-    assert found is not None
-    assert (found.name, found.word) == ("A.w", "infinite")
+    entry = find_in_states({"parameter A.v": np.ones(2), "output A.w": np.array([np.inf, 1.0])})
+    assert entry is not None
+    assert (entry.name, entry.word) == ("A.w", "infinite")

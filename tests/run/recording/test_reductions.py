@@ -53,10 +53,10 @@ def cut(rows, seed, segments=12):
 
 
 def reduced(word, blocks):
-    made = REDUCTIONS[word]()
+    reduction = REDUCTIONS[word]()
     for block in blocks:
-        made.add(block)
-    return made.value()
+        reduction.add(block)
+    return reduction.value()
 
 
 def same_bits(left, right):
@@ -205,26 +205,26 @@ def test_a_snapshot_goes_on_as_if_nothing_had_been(word, dtype, tmp_path):
     for shape in ((), (2, 3), (MANY,)):
         rows = random_rows(9, dtype, shape, odd=True)
         whole = reduced(word, [rows])
-        made = REDUCTIONS[word]()
+        reduction = REDUCTIONS[word]()
         for k, block in enumerate(cut(rows, 10, segments=4)):
             path = tmp_path / f"{k}.npz"
             with path.open("wb") as stream:
-                write_arrays(stream, made.snapshot())
-            made.value()
-            made = REDUCTIONS[word]()
-            made.restore(Snapshot(read_arrays(path)))
-            made.add(block)
-        same_bits(made.value(), whole)
+                write_arrays(stream, reduction.snapshot())
+            reduction.value()
+            reduction = REDUCTIONS[word]()
+            reduction.restore(Snapshot(read_arrays(path)))
+            reduction.add(block)
+        same_bits(reduction.value(), whole)
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 def test_a_snapshot_does_not_change_afterwards(word):
     rows = random_rows(11, "float64", (2,))
-    made = REDUCTIONS[word]()
-    made.add(rows[:100])
-    parts = made.snapshot()
+    reduction = REDUCTIONS[word]()
+    reduction.add(rows[:100])
+    parts = reduction.snapshot()
     before = {name: part.copy() for name, part in parts.items()}
-    made.add(rows[100:])
+    reduction.add(rows[100:])
     for name, part in parts.items():
         np.testing.assert_array_equal(part, before[name])
 
@@ -273,13 +273,13 @@ def test_rows_of_different_lengths_have_only_a_last_one(axis):
     def of(*shape):
         return {"A.x": np.ones((*(2,) * axis, *shape))}
 
-    made = Reductions({"A.x": [word for word in REDUCTIONS if word != "last"]})
-    made.add(of(5, 3), axis)
-    made.add(of(0, 1), axis)  # no rows
+    reductions = Reductions({"A.x": [word for word in REDUCTIONS if word != "last"]})
+    reductions.add(of(5, 3), axis)
+    reductions.add(of(0, 1), axis)  # no rows
     with pytest.raises(InputError) as caught:
-        made.add(of(1, 1), axis)
-    said = "'A.x' has not the same length in all steps, so its rows have no "
-    assert [f.what.partition(said)[2] for f in caught.value.findings] == [
+        reductions.add(of(1, 1), axis)
+    sentence = "'A.x' has not the same length in all steps, so its rows have no "
+    assert [f.what.partition(sentence)[2] for f in caught.value.findings] == [
         "mean",
         "sum",
         "min",
@@ -309,10 +309,10 @@ def test_empty_blocks_have_a_part_in_the_type(word):
 
 
 def test_dtypes_without_a_common_one_are_refused():
-    made = REDUCTIONS["last"]()
-    made.add(np.arange(3))
+    reduction = REDUCTIONS["last"]()
+    reduction.add(np.arange(3))
     with pytest.raises(OperandError, match="no common dtype of int64 and string"):
-        made.add(np.array(["a"], object))
+        reduction.add(np.array(["a"], object))
 
 
 # --- no rows --------------------------------------------------------------------------------------
@@ -339,26 +339,26 @@ ASKED = {"A.x": ("mean", "max"), "B.y": ("last",)}
 def test_names_are_those_of_outputs_and_words():
     reductions = Reductions(ASKED)
     reductions.add({"A.x": np.arange(6.0), "B.y": np.eye(6), "C.z": np.arange(6)}, 0)
-    made = reductions.arrays()
-    assert list(made) == ["A.x.mean", "A.x.max", "B.y.last"]
-    assert made["A.x.mean"] == 2.5
-    assert made["A.x.max"] == 5.0
-    assert made["B.y.last"].tolist() == [0, 0, 0, 0, 0, 1]
+    arrays = reductions.arrays()
+    assert list(arrays) == ["A.x.mean", "A.x.max", "B.y.last"]
+    assert arrays["A.x.mean"] == 2.5
+    assert arrays["A.x.max"] == 5.0
+    assert arrays["B.y.last"].tolist() == [0, 0, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("own", [[(), ()], [(3,), (3,)], [(3, 4), (3, 4)]])
 def test_members_of_a_sweep_are_reduced_one_by_one(own):
     """Each as in a run of its own; also three members with rows of three."""
-    asked = {"A.x": tuple(REDUCTIONS)}
+    words = {"A.x": tuple(REDUCTIONS)}
     parts = [
         np.stack([random_rows(20 + m, "float64", shape)[:5000] for m in range(4)]) for shape in own
     ]
-    swept = Reductions(asked)
+    swept = Reductions(words)
     for part in parts:
         for k in range(0, 5000, 700):
             swept.add({"A.x": part[:, k : k + 700]}, 1)
     for member in range(4):
-        alone = Reductions(asked)
+        alone = Reductions(words)
         for part in parts:
             alone.add({"A.x": part[member]}, 0)
         for name, array in alone.arrays().items():
@@ -416,8 +416,8 @@ def test_the_last_of_texts(tmp_path):
         write_arrays(stream, reductions.snapshot())
     restored = Reductions({"A.x": ("last",)})
     restored.restore(Snapshot(read_arrays(tmp_path / "a.npz")))
-    for made in (reductions, restored):
-        (last,) = made.arrays().values()
+    for each in (reductions, restored):
+        (last,) = each.arrays().values()
         assert last.dtype == object
         assert json.dumps(last.tolist()) == json.dumps(["\u00e4\u00df", ""])
 

@@ -59,8 +59,8 @@ def files(folder: Path) -> list[str]:
 
 
 def attributes() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path("x.zarr/zarr.json").read_text())["attributes"]
-    return found
+    entries: dict[str, Any] = json.loads(Path("x.zarr/zarr.json").read_text())["attributes"]
+    return entries
 
 
 def meanwhile(act: Callable[[], object]) -> Callable[[Any], bool]:
@@ -89,20 +89,20 @@ def kill() -> None:
 
 
 def test_a_second_run_is_refused_while_the_first_goes_on(model, here):
-    said = []
+    errors = []
 
     def second() -> None:
         assert "unfinished" in attributes()
         for more in ({}, {"overwrite": True}, {"steps": None}, {"engine": "modeci"}):
             with pytest.raises(InputError, match=WRITTEN) as refused:
                 run(model, 2.0, **more)
-            said.append(refused.value)
+            errors.append(refused.value)
         with pytest.raises(InputError, match=WRITTEN):
             mdf_loop.Results({"A.x": np.zeros(3)}, {}, "cpu", "float64").save("x.zarr")
 
     results = run(model, steps=FOREVER, progress=meanwhile(second))
-    assert len(said) == 4
-    assert attributes()["run"] in str(said[0])
+    assert len(errors) == 4
+    assert attributes()["run"] in str(errors[0])
     assert results["add.x"].size > 1
     assert rows_of() == 1.0
     assert "unfinished" not in attributes()
@@ -153,10 +153,10 @@ def test_a_run_that_goes_on_for_long_is_heard_of(model, here, monkeypatch):
 
 
 def test_a_run_that_has_lost_its_store_writes_nothing_more(model, here):
-    taken = replace(this_process("20260101-000000-00000000"), host="far", system="far")
+    other_owner = replace(this_process("20260101-000000-00000000"), host="far", system="far")
 
     def take() -> None:
-        Path("x.zarr.lock").write_text(json.dumps({"mdf_loop_lock": [asdict(taken)]}))
+        Path("x.zarr.lock").write_text(json.dumps({"mdf_loop_lock": [asdict(other_owner)]}))
         Path("x.zarr").rename("old.zarr")
         Path("x.zarr").mkdir()
 
@@ -373,16 +373,16 @@ def test_results_of_a_run_that_goes_on_again_from_before(model, here):
     Path("early").write_bytes(Path("c").read_bytes())
     results = run(model, steps=60, resume="c")
     assert np.asarray(first["add.x"]).tolist() == results["add.x"][:30].tolist()
-    seen = []
+    last_rows = []
 
     def look() -> None:
-        if not seen:
-            seen.append(first["add.x"][-1])
+        if not last_rows:
+            last_rows.append(first["add.x"][-1])
             with pytest.raises(InputError, match=r"has fewer rows, or others, than these results"):
                 results["add.x"][:]
 
     run(model, steps=60, resume="early", progress=lambda progress: look())
-    assert seen == [30.0]
+    assert last_rows == [30.0]
     assert results["add.x"][-1] == 60.0
 
 

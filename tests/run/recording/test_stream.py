@@ -38,16 +38,16 @@ def lengths(path: Path) -> list[int]:
     """Of the outputs, of the coordinate, and of all by the metadata of the whole."""
     whole = json.loads((path / "zarr.json").read_text())["consolidated_metadata"]["metadata"]
     own = {name: json.loads((path / name / "zarr.json").read_text()) for name in whole}
-    found = [own[name]["shape"][0] for name in (*sorted(set(own) - {"time"}), "time")]
-    return [*found, *{entry["shape"][0] for entry in whole.values()}]
+    row_counts = [own[name]["shape"][0] for name in (*sorted(set(own) - {"time"}), "time")]
+    return [*row_counts, *{entry["shape"][0] for entry in whole.values()}]
 
 
 def resumed(path: Path, length: int) -> Stream:
     """The store after a checkpoint that was written when it had so many rows."""
     there = Stream(path)
     there._stored = length
-    kept = there.kept()
-    return Stream.resume(path, length, kept, [*there.arrays()])
+    snapshot = there.kept()
+    return Stream.resume(path, length, snapshot, [*there.arrays()])
 
 
 # --- what is in it ------------------------------------------------------------------------------
@@ -92,8 +92,8 @@ def test_names_that_mean_something_in_a_store(tmp_path, name):
     again.close()
     assert again.arrays()[name][...].tolist() == [0, 1, 0, 1, 2]
     with xarray.open_zarr(path) as data:
-        (found,) = data.values()
-    assert found.attrs.get("long_name", found.name) == name
+        (variable,) = data.values()
+    assert variable.attrs.get("long_name", variable.name) == name
 
 
 def test_steps_are_a_coordinate_though_their_axis_is_time(tmp_path):
@@ -199,11 +199,11 @@ def test_rows_wait_for_a_second_or_until_they_are_many(tmp_path, monkeypatch):
 def test_the_store_is_whole_whenever_one_of_its_files_changes(tmp_path, monkeypatch):
     path = tmp_path / "x.zarr"
     stream = opened(path, Column("A.v", FLOAT, ()), Column("A.w", FLOAT, ()))
-    seen = []
+    counts = []
     replace = Path.replace
 
     def replaced(part: Path, target: Path) -> Path:
-        made = replace(part, target)
+        moved = replace(part, target)
         with xarray.open_zarr(path) as data:
             count = data.sizes["time"]
             np.testing.assert_array_equal(data["A.v"], np.arange(count) + 1.0)
@@ -213,8 +213,8 @@ def test_the_store_is_whole_whenever_one_of_its_files_changes(tmp_path, monkeypa
         assert along <= w
         assert len(zarr.open_array(path / "A.w")[...]) == w
         assert zarr.open_array(path / "A.w")[...].all()  # zeros were not written
-        seen.append(count)
-        return made
+        counts.append(count)
+        return moved
 
     monkeypatch.setattr(Path, "replace", replaced)
     for start in range(0, 200_000, 50_000):
@@ -222,11 +222,11 @@ def test_the_store_is_whole_whenever_one_of_its_files_changes(tmp_path, monkeypa
         stream.add(numbers, {"A.v": numbers + 1, "A.w": numbers + 2})
         stream.flush()
     stream.close()
-    assert len(seen) > 20
-    assert seen == sorted(seen)
-    seen.clear()
+    assert len(counts) > 20
+    assert counts == sorted(counts)
+    counts.clear()
     resumed(path, 70_000).close()
-    assert set(seen) == {70_000}
+    assert set(counts) == {70_000}
 
 
 # --- stores that are there ----------------------------------------------------------------------
@@ -264,21 +264,21 @@ def test_a_place_that_cannot_be_written(tmp_path):
         opened(tmp_path / "x.h5")
 
 
-@pytest.mark.parametrize("kept", [0, 1, 131_072, 131_073, 290_000, 300_000])
-def test_going_on_after_some_of_the_rows(tmp_path, kept):
+@pytest.mark.parametrize("length", [0, 1, 131_072, 131_073, 290_000, 300_000])
+def test_going_on_after_some_of_the_rows(tmp_path, length):
     path = tmp_path / "x.zarr"
     numbers = np.arange(300_000.0)
     first = opened(path)
     first.add(numbers, {"A.v": numbers})
     first.close()
-    stream = resumed(path, kept)
-    assert stream.length == kept
-    assert lengths(path) == [kept] * 3
-    np.testing.assert_array_equal(stream.arrays()["A.v"][...], numbers[:kept])
-    assert len(list((path / "A.v" / "c").iterdir())) == -(-kept // 131_072)
+    stream = resumed(path, length)
+    assert stream.length == length
+    assert lengths(path) == [length] * 3
+    np.testing.assert_array_equal(stream.arrays()["A.v"][...], numbers[:length])
+    assert len(list((path / "A.v" / "c").iterdir())) == -(-length // 131_072)
     stream.add(-numbers[:7], {"A.v": -numbers[:7]})
     stream.close()
-    expected = np.concatenate([numbers[:kept], -numbers[:7]])
+    expected = np.concatenate([numbers[:length], -numbers[:7]])
     for name in ("A.v", "time"):
         np.testing.assert_array_equal(zarr.open_array(path / name)[...], expected)
 
@@ -328,21 +328,21 @@ def test_readers_and_a_kill_at_any_moment(tmp_path, seed):
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"begun\n"
-        seen = [checked(path) for _ in range(3)]
+        counts = [checked(path) for _ in range(3)]
         time.sleep(np.random.default_rng(seed).uniform(0, 0.2))
         process.send_signal(signal.SIGKILL)
-    seen.append(checked(path))
-    assert seen == sorted(seen)
+    counts.append(checked(path))
+    assert counts == sorted(counts)
     v, w, along, whole = lengths(path)
     assert whole <= along <= min(v, w)
-    kept = seen[-1] - 500
-    stream = resumed(path, kept)
+    length = counts[-1] - 500
+    stream = resumed(path, length)
     assert not list(path.rglob("*.partial"))
-    numbers = np.arange(kept, kept + 200_000.0)
+    numbers = np.arange(length, length + 200_000.0)
     rows = {"A.v": np.sin(numbers), "A.w": np.multiply.outer(numbers, [1, 2, 3])}
     stream.add(numbers, rows)
     stream.close()
-    assert checked(path) == kept + 200_000
+    assert checked(path) == length + 200_000
     names = {file.name for file in path.rglob("*") if file.is_file()}
     assert all(name == "zarr.json" or name.isdecimal() for name in names)  # no reserve
 
@@ -408,9 +408,9 @@ def test_a_full_disk_keeps_all_rows(tmp_path, size, block):
     run = ["unshare", "-Urm", sys.executable, "-c", FULL, str(tmp_path), str(size), str(block)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    given, reached = map(int, done.stdout.split())
-    assert reached == given
-    assert reached * 24 > size * 1024 / 4
+    submitted, stored = map(int, done.stdout.split())
+    assert stored == submitted
+    assert stored * 24 > size * 1024 / 4
 
 
 def test_a_disk_without_any_room_keeps_what_is_readable(tmp_path, monkeypatch):
@@ -457,18 +457,18 @@ def test_rows_may_become_longer_than_their_chunks(tmp_path, monkeypatch):
         rows = {"A.v": np.array([row]), "A.v.length": np.array([len(row)])}
         stream.add(np.zeros(1), rows)
     stream.close()
-    made = stream.arrays()["A.v"][...]
-    assert made.shape == (4, 200)
-    np.testing.assert_array_equal(made[2], long)
-    assert made[1, :2].tolist() == [2, 3]
-    assert np.isnan(made[1, 2:]).all()
+    stored_rows = stream.arrays()["A.v"][...]
+    assert stored_rows.shape == (4, 200)
+    np.testing.assert_array_equal(stored_rows[2], long)
+    assert stored_rows[1, :2].tolist() == [2, 3]
+    assert np.isnan(stored_rows[1, 2:]).all()
     assert len([*(path / "A.v" / "c" / "2").iterdir()]) == 4
     again = resumed(path, 2)
     assert not [*(path / "A.v" / "c").glob("2/*")]
     again.add(np.zeros(1), {"A.v": np.array([[5.0]]), "A.v.length": np.array([1])})
     again.close()
-    made = again.arrays()["A.v"][...]
-    assert made[2, 0] == 5
-    assert np.isnan(made[2, 1:]).all()
+    stored_rows = again.arrays()["A.v"][...]
+    assert stored_rows[2, 0] == 5
+    assert np.isnan(stored_rows[2, 1:]).all()
     with xarray.open_zarr(path) as data:
         assert data["A.v.length"].values.tolist() == [1, 2, 1]
