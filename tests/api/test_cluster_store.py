@@ -1,4 +1,4 @@
-"""A run on a cluster that continues a store: links, forged metadata and damaged files."""
+"""Runs on a cluster that continue a store with links, forged metadata or damaged files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GIVEN: dict[str, Any] = {"sweep": {"n.b": B}, "steps": 6, "every": 2, "progress"
 
 @pytest.fixture(scope="module")
 def model() -> CompiledModel:
-    """A model with one output that differs in all members."""
+    """Return a compiled model with one output that differs in all members."""
     node = {
         "parameters": {
             "b": {"value": 1.0},
@@ -47,7 +47,7 @@ def unbroken(model: CompiledModel) -> np.ndarray:
 
 @pytest.fixture
 def blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of the blocks that were computed."""
+    """Return the numbers of the computed blocks. Blocks are computed in this process."""
     return compute_inline(monkeypatch)
 
 
@@ -62,7 +62,7 @@ def original(model: CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def store(original: Path, tmp_path: Path, blocks: list[int]) -> Path:
-    """A copy of the store, all of whose members are computed."""
+    """Copy the original store, in which all members are computed."""
     return Path(shutil.copytree(original, tmp_path / "s.zarr"))
 
 
@@ -194,7 +194,7 @@ ARRAYS: dict[str, tuple[str, Any]] = {
 def test_metadata_of_an_array(
     model: CompiledModel, unbroken: np.ndarray, store: Path, word: str, value: Any
 ) -> None:
-    """An array's own metadata are mended from those of the store; forged ones of the store are refused."""
+    """Check that array metadata are repaired from the store and forged store metadata are refused."""
     edit(store / "n.x" / "zarr.json", lambda document: document.update({word: value}))
     (store / "computed" / "c" / "1").unlink()
     assert np.asarray(resumed(model, store)["n.x"]).tobytes() == unbroken.tobytes()
@@ -313,7 +313,7 @@ def test_data_reach_the_disk_before_flags(
 def test_a_store_without_checksums_is_continued_without_them(
     model: CompiledModel, unbroken: np.ndarray, store: Path, blocks: list[int]
 ) -> None:
-    """A store of a version that wrote none: chunks that cannot be decoded are computed again."""
+    """Check that chunks which cannot be decoded are computed again in a store without checksums."""
     shutil.rmtree(store / "computed" / "checksums")
     document = json.loads((store / "zarr.json").read_text())
     for name, about in document["consolidated_metadata"]["metadata"].items():

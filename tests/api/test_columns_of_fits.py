@@ -1,4 +1,4 @@
-"""Columns of data that a fit does not read, and rows that it leaves out."""
+"""Data columns that a fit does not read, and data rows that a fit leaves out."""
 
 from __future__ import annotations
 

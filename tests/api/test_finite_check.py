@@ -1,4 +1,4 @@
-"""A run that ends with nan or infinite values says so: a note, a warning, and nothing where it may be so."""
+"""Runs that end with nan or infinite values: a note and a warning, unless such values are expected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def model(nodes: Mapping[str, Any], **graph: Any) -> dict[str, Any]:
 
 
 def cell(**ports: str) -> dict[str, Any]:
-    """A state that becomes infinite, and outputs that are computed from it."""
+    """Return a node with a state that becomes infinite and with output ports computed from the state."""
     return {
         "input_ports": {"I": {"default_value": 1.0}},
         "parameters": {
@@ -42,7 +42,7 @@ def growing() -> mdf_loop.CompiledModel:
 
 
 def warned(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Results:
-    """Run, and expect one warning, the same as the note."""
+    """Run the model and check that the run gives one warning with the text of the note."""
     with pytest.warns(RuntimeWarning) as caught:
         results = compiled.run(*inputs, **words)
     assert [str(each.message) for each in caught] == [*results.notes]
@@ -52,7 +52,7 @@ def warned(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Resu
 
 
 def silent(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Results:
-    """Run, and expect nothing to be said."""
+    """Run the model and check that the run gives no warning and no note."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         results = compiled.run(*inputs, **words)
@@ -164,7 +164,7 @@ def test_the_trial_is_named_by_its_number() -> None:
 
 
 def late(value: str) -> dict[str, Any]:
-    """A node that runs from the evaluation on in which another one has counted to four."""
+    """Return a model with a node that first runs once another node has counted to four."""
     counting = {
         "parameters": {"n": {"default_initial_value": 0.0, "value": "n + 1"}},
         "output_ports": {"n": {"value": "n"}},
@@ -221,7 +221,7 @@ def test_rows_before_the_first_run_are_counted_across_a_checkpoint(tmp_path: Pat
 
 
 def waiting(recorded: str) -> mdf_loop.CompiledModel:
-    """A loop that records rows until a value has decayed, of another number in each member."""
+    """Return a loop that records rows until a value has decayed; the members have different row counts."""
     decay = {
         "input_ports": {"v": {}, "leak": {}},
         "parameters": {"next": {"value": "v - leak * v"}},

@@ -1,4 +1,4 @@
-"""Fits of curves: stored numbers of scipy and JAX, words, refusals, what ends a fit, the fitted model."""
+"""Fits of curves: stored numbers of SciPy and JAX, options, refusals, end conditions and fitted models."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_is_told(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray])
 
 
 def test_linear_regression(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]) -> None:
-    """An offset alone: its estimate and its standard error are those of a mean."""
+    """Check that the estimate and standard error of a fitted offset are those of a mean."""
     fit = cell.fit(
         data, {"cell.offset": (-2.0, 2.0)}, set={"cell.tau": 1.5, "cell.gain": 2.5}, dt=DT
     )

@@ -1,4 +1,4 @@
-"""Fits of reaction times: what made the data is found, and the same again."""
+"""Fits of reaction times recover the parameters of simulated data, and repeated fits are equal."""
 
 from __future__ import annotations
 

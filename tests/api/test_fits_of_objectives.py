@@ -1,4 +1,4 @@
-"""Fits to an objective of one's own: words with a gradient, or a function of outputs."""
+"""Fits to a user-defined objective: reduction words with a gradient, or a function of the outputs."""
 
 from __future__ import annotations
 

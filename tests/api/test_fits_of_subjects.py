@@ -1,4 +1,4 @@
-"""Fits of several subjects: each as if it were alone, or with parameters that they share."""
+"""Fits of several subjects, with separate parameters or with shared parameters."""
 
 from __future__ import annotations
 

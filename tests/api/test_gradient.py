@@ -1,4 +1,4 @@
-"""`CompiledModel.differentiate` and `gradient`: what they are asked for, give and refuse."""
+"""Arguments, return values and refusals of `CompiledModel.differentiate` and `CompiledModel.gradient`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.soak import some
 
 
 def one_node(**parts: Any) -> dict[str, Any]:
-    """A model of one node `cell`."""
+    """Return a document with the single node `cell`."""
     return {"m": {"graphs": graph(cell=parts)}}
 
 
@@ -49,7 +49,7 @@ def cell(native: str = "auto") -> mdf_loop.CompiledModel:
 
 
 def rows(a: float = 0.5, current: Any = 0.5, start: Any = START) -> np.ndarray:
-    """V, by hand."""
+    """Compute the rows of V with NumPy."""
     states, currents = [], np.broadcast_to(current, STEPS)
     for t in range(STEPS):
         states.append((states[-1] if states else np.asarray(start)) * a + currents[t])
@@ -57,7 +57,10 @@ def rows(a: float = 0.5, current: Any = 0.5, start: Any = START) -> np.ndarray:
 
 
 def by_a(weights: Any, a: float = 0.5) -> float:
-    """How the rows' sum, weighted, changes with a: a row changes by what it was before, and a times the last."""
+    """Compute the derivative of the weighted sum of the rows by `a`.
+
+    The recurrence is dV[t]/da = V[t-1] + a dV[t-1]/da.
+    """
     changes, before = [np.zeros(2)], START
     for row in rows(a):
         changes.append(before + a * changes[-1])
@@ -67,7 +70,7 @@ def by_a(weights: Any, a: float = 0.5) -> float:
 
 @pytest.fixture(params=["whole", "in chunks"])
 def however_cut(request, monkeypatch) -> None:
-    """In one program, and chunk by chunk."""
+    """Run the test in one program and again chunk by chunk."""
     if request.param == "in chunks":
         monkeypatch.setattr(in_chunks, "AT_ONCE", 1)
         monkeypatch.setattr(in_chunks, "FEWEST", 9)
@@ -107,7 +110,7 @@ def test_several_outputs_are_added_up() -> None:
 
 
 def test_of_one_evaluation() -> None:
-    """V = start a + current."""
+    """Check the derivatives of V = start a + current."""
     for word in ("sum", {"weighted": 1}):
         gradient = cell().gradient({"cell.V": word}, ["cell.a", "cell.start", "current"])
         assert gradient.value == 2.5
@@ -158,7 +161,7 @@ def test_in_float32() -> None:
 
 @pytest.mark.usefixtures("however_cut")
 def test_an_input_over_time_has_rows() -> None:
-    """A row counts in itself and, times a, in all that follow: 1 + a + a^2 ... for both elements."""
+    """Check that the derivative by row t is the sum 1 + a + a^2 + ... over the remaining steps."""
     a, current = 0.5, np.linspace(-1, 1, STEPS)
     gradient = cell().gradient(
         {"cell.V": "sum"}, ["current", "cell.start"], inputs={"current": current}, steps=STEPS
@@ -218,7 +221,7 @@ def test_results_are_nobody_elses() -> None:
 
 
 def assert_members(together: Any, alone: list[Any]) -> None:
-    """Each member is as it is alone."""
+    """Check that each member of a sweep has the derivatives of a single run."""
     np.testing.assert_allclose(together.value, [one.value for one in alone], rtol=1e-12)
     for name, array in together.items():
         stacked = np.stack([one[name] for one in alone])
@@ -274,7 +277,7 @@ WALK = one_node(
 @pytest.mark.usefixtures("however_cut")
 @pytest.mark.parametrize("native", ["auto", "off"])
 def test_noise_is_held_as_it_was_drawn(native: str) -> None:
-    """x is sd times what it is for sd = 1: by sd it changes by x / sd."""
+    """Check that the derivative of x by sd is x / sd, since the drawn noise stays fixed."""
     model = mdf_loop.compile(WALK, native=native, device="cpu")
     for seed in (0, 7):
         gradient = model.gradient({"cell.x": "sum"}, ["cell.sd"], steps=STEPS, seed=seed)
@@ -321,7 +324,7 @@ HALVING = loop_model(
 
 @pytest.mark.parametrize("native", ["auto", "off"])
 def test_members_that_stop_at_different_times(native: str) -> None:
-    """x rate^n, of which n is held: by rate n x rate^(n - 1)."""
+    """Check that x rate^n has the derivative n x rate^(n - 1) by rate, with n held fixed."""
     model = mdf_loop.compile(HALVING, native=native, device="cpu")
     rates = np.array([0.5, 0.2, 0.9])
     counts = np.ceil(np.log(0.1) / np.log(rates))
@@ -419,7 +422,7 @@ SQUASHED = one_node(
 
 
 def wrong_tanh() -> registry.Row:
-    """The row of Tanh with a derivative that is right for positive numbers only."""
+    """Return the registry row of Tanh with a derivative that is correct for positive numbers only."""
     right = registry.row_of("Tanh")
 
     def side(b: Any, op: Any, g: Any) -> Any:
@@ -440,7 +443,10 @@ def test_a_check_says_what_it_has_looked_at() -> None:
 
 
 def test_a_check_finds_a_wrong_rule_and_names_the_element(monkeypatch) -> None:
-    """W x = [1, -1.25]: what comes of the second row has the wrong sign; the largest is that of W[1, 1]."""
+    """Check that the error names W[1, 1], which has the largest wrong derivative.
+
+    W x is [1, -1.25], so that the derivatives through the second row have the wrong sign.
+    """
     monkeypatch.setitem(registry._ROWS, "Tanh", wrong_tanh())
     with pytest.raises(
         GradientError, match=r"the derivative by 'cell\.W\[1, 1\]' is 0\.56\d+, but "
@@ -510,7 +516,7 @@ def test_one_that_does() -> None:
 
 
 def with_a_loop_inside(value: str) -> dict[str, Any]:
-    """A model over time in whose every step a loop computes `value` of a vector u and a matrix W."""
+    """Return a model over time whose loop computes `value` from a vector u and a matrix W in every step."""
     ports = {"go": {"value": True}, "s_next": {"value": f"0.5 * s + 0.1 * {value}"}}
     node = {"input_ports": {"s": {}, "u": {}, "W": {}}, "output_ports": ports}
     metadata = {"inputs": ["i", "go_in", "s"], "outputs": ["go", "s_next"]}

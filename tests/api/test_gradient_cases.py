@@ -1,4 +1,4 @@
-"""`CompiledModel.gradient` on the stored cases: in machine code and without, in one program and in chunks, as files."""
+"""Stored cases of `CompiledModel.gradient`: native and interpreted, whole and in chunks, and as files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OVER_TIME = [name for name in names() if load(name)["steps"] is not None]
 
 
 def differentiated(case: Mapping[str, Any], native: str) -> Differentiated:
-    """What a case asks for."""
+    """Return the derivative of a stored case."""
     of: dict[str, list[Any]] = {}
     for entry in case["of"]:
         data = entry.get("target", entry.get("weights"))
@@ -35,7 +35,7 @@ def differentiated(case: Mapping[str, Any], native: str) -> Differentiated:
 
 
 def given(case: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters, and inputs."""
+    """Return the parameter settings and the inputs of a case."""
     at = {name: np.asarray(value, float) for name, value in case["at"].items()}
     ports = set(case["wrt_inputs"])
     settings = {name: value for name, value in at.items() if name not in ports}
@@ -44,7 +44,7 @@ def given(case: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def assert_expected(case: Mapping[str, Any], gradient: Mapping[str, Any]) -> None:
-    """The derivatives of a case, to its tolerance."""
+    """Check the derivatives of a case to the tolerance of the case."""
     expected = {name: np.asarray(value, float) for name, value in case["expected"].items()}
     largest = max(np.max(np.abs(array), initial=0) for array in expected.values())
     for name, array in expected.items():
@@ -67,7 +67,10 @@ def test_the_stored_gradients(name: str, native: str) -> None:
 @pytest.mark.parametrize("native", ["auto", "off"])
 @pytest.mark.parametrize("name", OVER_TIME)
 def test_in_chunks(name: str, native: str, monkeypatch) -> None:
-    """The shortest chunks that there are; most cases have several of them, and one that is shorter."""
+    """Check derivatives in the shortest possible chunks.
+
+    Most cases have several chunks and a shorter last chunk.
+    """
     monkeypatch.setattr(in_chunks, "AT_ONCE", 1)
     monkeypatch.setattr(in_chunks, "FEWEST", 7)
     case = load(name)
@@ -96,7 +99,7 @@ def test_what_has_no_derivative_is_refused(name: str) -> None:
 
 
 def in_file(path: Path, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What plain ONNX Runtime makes of a file; of what is given, that which the file takes."""
+    """Run a saved file in plain ONNX Runtime with the feeds that are inputs of the file."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -110,7 +113,7 @@ def in_file(path: Path, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def defaults(case: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the model's own inputs, which a file has to be given."""
+    """Return the default values of the model's inputs, since a saved file has no defaults."""
     bound = mdf_loop.compile(FOLDER / case["model"]).prepare({})[0]
     return {name: np.asarray(data) for name, data in bound.items()}
 
@@ -144,7 +147,7 @@ def array(tensor: Mapping[str, Any]) -> np.ndarray:
 @pytest.mark.parametrize("native", ["auto", "off"])
 @pytest.mark.parametrize(("name", "number"), onnx_cases())
 def test_onnx_files(name: str, number: int, native: str) -> None:
-    """The number is the sum of the outputs weighted by what is stored as their cotangents."""
+    """Check gradients of the weighted sum of the outputs, with the stored cotangents as weights."""
     case = json.loads((GRADIENTS / f"{name}.json").read_text())
     run = case["runs"][number]
     inputs = {port: array(tensor) for port, tensor in run["inputs"].items()}

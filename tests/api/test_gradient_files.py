@@ -1,4 +1,4 @@
-"""`Differentiated.save`: plain ONNX Runtime gives what `run` gives, also for other values and steps."""
+"""Files of `Differentiated.save` in plain ONNX Runtime equal `run`, also for other values and step counts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def assert_same(outputs: Mapping[str, Any], gradient: Any) -> None:
 
 
 def saved(tmp_path: Path, of: Any, steps: int | None = 30, **contents: Any) -> tuple[Any, Path]:
-    """A differentiated neuron and its file."""
+    """Save a differentiated neuron and return the derivative with the path of the file."""
     model = mdf_loop.compile(FN, device="cpu")
     gradient = model.differentiate(of, WRT, steps=steps, dt=None if steps is None else DT)
     gradient.save(tmp_path / "gradient.onnx", **contents)

@@ -1,4 +1,4 @@
-"""Derivatives that are 0.0 only because iteration counts and comparisons are held fixed: a warning."""
+"""Warnings for derivatives that are 0.0 only because iteration counts and comparisons are held fixed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.models.fitted import DECISION, compiled
 
 
 def node(text: str, **more: Any) -> mdf_loop.CompiledModel:
-    """A model of one node with parameters a and b."""
+    """Compile a model of one node with the parameters a and b."""
     parameters = {"a": {"value": 0.7}, "b": {"value": [0.2, -1.5]}, **more}
     cell = {"parameters": parameters, "output_ports": {"y": {"value": text}}}
     return mdf_loop.compile({"m": {"graphs": {"g": {"nodes": {"cell": cell}}}}}, device="cpu")
@@ -23,7 +23,7 @@ def node(text: str, **more: Any) -> mdf_loop.CompiledModel:
 def sentences(
     compiled: mdf_loop.CompiledModel, wrt: list[str], of: str = "cell.y", **words: Any
 ) -> list[str]:
-    """The warnings of a gradient."""
+    """Return the warnings of a gradient."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compiled.gradient({of: "sum"}, wrt, **words)

@@ -1,4 +1,4 @@
-"""Jacobians and Hessians: of all rows, by parameters, states and inputs, forward and in reverse."""
+"""Jacobians and Hessians of all rows by parameters, states and inputs, in forward and reverse mode."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def model(request):
 
 
 def rows(model, name, change):
-    """All rows where one element has moved."""
+    """Return all rows of a run after a change of one element."""
     values = {key: np.array(value, float) for key, value in AT.items()}
     values["current"] = CURRENTS.copy()
     values[name] = values[name] + change
@@ -46,7 +46,7 @@ def rows(model, name, change):
 
 
 def differences(model, name):
-    """The Jacobian by central differences."""
+    """Compute the Jacobian by central differences."""
     shape = np.shape(AT.get(name, CURRENTS))
     quotients = np.zeros((STEPS, 2, *shape))
     for place in np.ndindex(*shape):

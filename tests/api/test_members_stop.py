@@ -1,4 +1,4 @@
-"""Members of a sweep, and trials, of which each stops for itself: as each alone, however they are run."""
+"""Members and trials with individual termination conditions equal single runs on every engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DRIFTS = [0.5, 1.0, -2.0, 0.05]
 
 
 def diffusion(recorded: str = "", **more: Any) -> dict[str, Any]:
-    """x drifts and is kicked until it leaves (-1, 1); what it was is recorded."""
+    """Return a model in which x drifts with noise until x leaves (-1, 1), with recorded values of x."""
     return loop_model(
         {"cond": True, "v_initial": "(start, 0)", **more},
         {
@@ -37,7 +37,7 @@ def diffusion(recorded: str = "", **more: Any) -> dict[str, Any]:
 
 
 def in_chunks(progress: Any) -> bool:
-    """A callback, which lets a run be followed."""
+    """Accept a progress report, so that the run proceeds in chunks."""
     return True
 
 
@@ -102,7 +102,7 @@ def test_recordings_are_padded_and_have_their_lengths(followed: Any, engine: str
 
 
 def test_rows_of_one_number_stay_whole() -> None:
-    """All have the same number of rows, which nobody knew before."""
+    """Check integer rows of members whose equal row counts are known only at run time."""
     model = loop_model(
         {"cond": True, "v_initial": "(0,)"},
         {"x_next": "x + 1", "y": "x"},
@@ -205,7 +205,7 @@ def test_a_loop_that_is_alike_for_all_is_reported_once() -> None:
 
 
 def endless() -> dict[str, Any]:
-    """Those with an end stop; one has none."""
+    """Return a loop with a bound `last` that members can set to infinity."""
     return loop_model(
         {"cond": True, "v_initial": "(0.0,)"},
         {"x_next": "x + 1.0"},
@@ -238,7 +238,7 @@ def test_going_on_from_a_checkpoint(seed: int, tmp_path: Any, monkeypatch: Any) 
 
 
 def test_a_checkpoint_behind_such_a_loop(tmp_path: Any) -> None:
-    """How the first loop went is kept while the second one runs."""
+    """Check that the report of the first loop is kept while the second loop runs."""
     model = diffusion()
     node = model["model"]["graphs"]["graph"]["nodes"]["A"]
     node["functions"]["again"] = node["functions"].pop("loop") | {}
@@ -268,7 +268,7 @@ def test_a_loop_in_each_step() -> None:
 
 
 def test_steps_go_on_from_a_state() -> None:
-    """How much each member has drawn is its own."""
+    """Check that a resumed run keeps the number of random draws of each member."""
     compiled = mdf_loop.compile(diffusion(), device="cpu")
     whole = compiled.run(trials=6, steps=8)
     begun = compiled.run(trials=6, steps=3)
@@ -287,7 +287,7 @@ def test_recordings_of_their_own_length_in_each_step_are_refused() -> None:
 
 
 def scheduled() -> dict[str, Any]:
-    """A is kicked in each pass until it is at 2; B, which has a loop, runs when A has not gone down."""
+    """Return a model in which A runs until x >= 2 and the loop in B runs when x has not decreased."""
     up = {
         "parameters": {"x": {"default_initial_value": 0.0, "value": "x + 0.3 + 0.5 * z"}},
         "functions": {"z": {"value": "numpy.random.normal()"}},
@@ -330,7 +330,7 @@ def test_schedules_that_are_decided_while_running(steps: int | None) -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_is_not_finite_behind_an_end_is_nobodys(fails: bool) -> None:
-    """One stops before the pole that it would come to next; or the other one comes to its own."""
+    """Check that a pole after the end of a member is not reported, and a pole before the end is."""
     model = loop_model(
         {"cond": True, "v_initial": "(0.0, 0.0)"},
         {"x_next": "x + 1.0", "y_next": "1.0 / (x - pole)", "row": "1.0 / (x - pole)"},

@@ -1,4 +1,4 @@
-"""Least squares of outputs that are drawn are refused, and outputs that jump are named by a warning."""
+"""Least-squares fits refuse random outputs, and a warning names outputs with jumps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A warning names derivatives that are nan or infinite although the number is finite, once per call."""
+"""One warning per call names derivatives that are nan or infinite where the number is finite."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def compiled(text: str, value: Any, native: str = "off", **more: Any) -> mdf_loo
 
 
 def sentences(compute: Callable[[], Any]) -> list[str]:
-    """Return the warnings of a call, which name this file."""
+    """Return the warnings of a call and check that the warnings point to this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compute()
@@ -91,7 +91,7 @@ def test_a_kink_with_a_stated_derivative_and_a_guard_give_no_warning(name: str) 
 
 
 def test_what_holds_at_the_origin_of_two_numbers() -> None:
-    """The functions that know of the kink choose 0 there; `norm` is computed by its root, and is nan."""
+    """Check that `hypot` has the derivative 0 at the origin and `norm`, a square root, has nan."""
     hypot = compiled("numpy.hypot(v, b)", 0.0, b=0.0).gradient({"n.y": "sum"}, ["n.x", "n.b"])
     assert (hypot["n.x"], hypot["n.b"]) == (0.0, 0.0)
 
@@ -294,7 +294,7 @@ def test_a_derivative_of_a_row_that_was_not_observed_does_not_count() -> None:
 
 
 def test_a_recovery_says_it_once() -> None:
-    """The derivative by b is nan everywhere: an infinite slope times 0."""
+    """Check that a recovery gives one warning for a derivative that is nan everywhere (inf times 0)."""
     model = compiled(
         "a * t + b * t * t + numpy.sqrt(b * 0.0)", 0.0, t=[1.0, 2.0, 3.0], a=1.0, b=1.0
     )

@@ -1,4 +1,4 @@
-"""Statistics over trials: those of all trials, told without keeping them."""
+"""Statistics over trials equal those of all stored trials."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRIALS = 3000
 
 
 def told(values: np.ndarray, name: str = "A.x") -> dict[str, Any]:
-    """By numpy."""
+    """Compute the statistics with NumPy."""
     statistics = {
         word: getattr(values, word)(axis=0) for word in ("mean", "var", "std", "min", "max")
     }
@@ -150,7 +150,7 @@ def test_a_batch_that_is_stopped_tells_nothing_of_time(
 
 
 def test_of_reductions_over_time(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number of each trial, beside outputs that have rows."""
+    """Check statistics of one number per trial next to outputs with rows."""
     monkeypatch.setattr(over_trials, "FIRST", 7)
     options = {"reduce": {"s": ["mean", "max"]}, "steps": 6}
     each = compiled.run(trials=40, only=["A.x", "A.c"], **options)
@@ -165,7 +165,7 @@ def test_of_reductions_over_time(compiled: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_of_reductions_by_the_reduction_of_a_sweep(compiled: Any) -> None:
-    """`by` may be reduced, too."""
+    """Check that `by` accepts a reduction of an output."""
     options = {"reduce": {"c": "max", "x": "mean"}, "steps": 3, "sweep": {"A.s": [0.0, 1.0]}}
     each = compiled.run(trials=50, only=[], **options)
     results = compiled.run(trials=50, over_trials={"x.mean": "mean"}, by="c.max", **options)
@@ -225,7 +225,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_recordings_of_different_lengths_are_refused() -> None:
-    """Padding must not count as values, also of integers, which have no nan."""
+    """Check that statistics of padded recordings are refused, also for integers, which have no nan."""
     source = loop_model(
         {"M": 30, "cond": True, "v_initial": "(0.0,)"},
         {"x_next": "x + numpy.random.normal()", "n": "i"},

@@ -1,4 +1,4 @@
-"""Random noisy loops: members together are as each alone, on every engine, whole and in chunks."""
+"""Random noisy loops: members of a sweep equal single runs on every engine, whole and in chunks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SEEDS = times(12, 2000)
 
 
 def alone(compiled: Any, sweep: dict[str, Any], member: int, trial: int) -> Any:
-    """One member in one trial, by the interpreter, without any other."""
+    """Run one member in one trial with the interpreter."""
     member_inputs = {name: values[member] for name, values in sweep.items()}
     return compiled.run(member_inputs, trials=[trial], engine="interpreter")
 
 
 def assert_as_alone(compiled: Any, sweep: dict[str, Any], results: Any, trials: range) -> None:
-    """Some members of a run are as they are alone."""
+    """Check some members of a run against single runs."""
     for member in range(3 if sweep else 1):
         for place in (0, len(trials) - 1):
             one = alone(compiled, sweep, member, trials[place])

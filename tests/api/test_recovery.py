@@ -1,4 +1,4 @@
-"""Fits of what a model has made: intervals hold what is true as often as they say."""
+"""Parameter recovery: intervals contain the true parameters as often as their confidence level states."""
 
 from __future__ import annotations
 

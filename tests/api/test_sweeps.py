@@ -1,4 +1,4 @@
-"""Sweeps: all members at once give what single runs give."""
+"""Sweeps: all members in one run equal single runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SWEEPS = {
 
 
 def members(model: Any, sweep: dict[str, Any], **how: Any) -> list[Any]:
-    """A run for each member."""
+    """Run each member of the sweep alone."""
     compiled = mdf_loop.compile(model, device="cpu")
     parameters = {name for name in sweep if "." in name}
     member_results = []
@@ -77,7 +77,7 @@ def test_arithmetic_is_bit_equal():
 
 
 def test_a_number_swept_over_vectors():
-    """Every value of a parameter that is a number may be a vector, too."""
+    """Check that a scalar parameter can be swept over vectors."""
     sweep = {"fn.v": [[0.0, 1.0], [0.5, 1.5], [1.0, 2.0]]}
     swept = mdf_loop.compile(NEURON, device="cpu").run(sweep=sweep, steps=6, dt=0.5)
     assert swept["v"].shape == (3, 6, 2)

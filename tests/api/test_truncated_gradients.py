@@ -1,4 +1,4 @@
-"""Derivatives that go back through the last iterations only, or not through a port."""
+"""Derivatives through the last iterations only, or with a stopped port."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,10 @@ DECAY = {
 
 
 def by_hand(steps, truncate):
-    """`dx/dk` where the state `truncate` steps before the end is a constant; also by its beginning."""
+    """Return the state with its derivatives by k and by the start value, truncated before the end.
+
+    The state `truncate` steps before the end counts as a constant.
+    """
     x, by_k, by_start = 2.0, 0.0, 1.0
     for step in range(steps):
         if step == steps - truncate:

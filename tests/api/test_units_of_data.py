@@ -1,4 +1,4 @@
-"""Data, bounds, starts and noise of fits may be Quantities."""
+"""Data, bounds, start values and noise of fits as Quantities."""
 
 from __future__ import annotations
 

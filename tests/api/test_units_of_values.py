@@ -1,4 +1,4 @@
-"""Quantities that are given to a model are converted to its units, wherever values are given."""
+"""Quantities as inputs, parameters and options are converted to the units of the model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _no_unit_is_stripped() -> Iterator[None]:
 
 
 def pico(nano: float) -> float:
-    """Return a current in pA, as its registry converts it."""
+    """Return a current in pA, converted by the unit registry of the current."""
     return float(Q(nano, "nA").to("pA").magnitude)
 
 

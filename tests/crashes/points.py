@@ -1,8 +1,9 @@
-"""Crash points: the moments in which a process changes what is in a folder.
+"""Crash points: the moments at which a process changes files of a folder.
 
-They are before each file that is opened for writing, renamed, removed or forced to the disk, and
-before each folder that is made or removed; and so also after each of them. What the process writes
-into a file is there when it renames it, or forces it to the disk.
+Crash points lie before each file that is opened for writing, renamed, removed or forced to the
+disk, and before each folder that is created or removed. The next crash point therefore lies after
+each change. Written contents are in the file when the process renames the file or forces it to the
+disk.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def kill_at(folder: Path, point: int | None, log: Path) -> None:
         os.write(log_file, ("\t".join(words) + "\n").encode())
 
     def at(path: Any) -> str | None:
-        """The path, if it is in the folder."""
+        """Return the absolute path if it is in the folder, else None."""
         if not isinstance(path, str | bytes | os.PathLike):
             return None
         whole = os.path.abspath(os.fsdecode(path))
@@ -84,7 +85,7 @@ def lose_power(log: Path) -> list[Path]:
 
 
 def _moved(name: str, old: str, new: str) -> str:
-    """Where a file is after it, or a folder around it, was renamed."""
+    """Return the path of a file after the file, or a folder around it, was renamed."""
     if name == old or name.startswith(old + os.sep):
         return new + name[len(old) :]
     return name

@@ -1,4 +1,4 @@
-"""What is done in a process that may be killed; each begins in a folder of its own."""
+"""Scenarios for processes that may be killed, each in its own folder."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ OTHER = mdf_loop.Results({"A.x": np.arange(4.0), "A.n": np.array(3)}, {}, "cpu",
 
 
 class Thirty(chunks.Lengths):
-    """A chunk has thirty steps."""
+    """Chunk lengths of always thirty steps."""
 
     def __init__(self) -> None:
         super().__init__()
         self.next = 30
 
     def took(self, steps: int, seconds: float, size: int) -> None:
-        """The next one is as long."""
+        """Keep the chunk length."""
 
 
 def small_chunks() -> None:
@@ -41,7 +41,7 @@ def small_chunks() -> None:
 
 
 def streamed() -> None:
-    """A run that begins, or goes on."""
+    """Start or resume a run that streams its rows."""
     small_chunks()
     mdf_loop.compile(WALK["g"], device="cpu").run(
         steps=STEPS,
@@ -54,7 +54,7 @@ def streamed() -> None:
 
 
 def in_memory() -> None:
-    """The same with rows in a file that is written at the end."""
+    """Start or resume a run that writes its rows into a file at the end."""
     small_chunks()
     results = mdf_loop.compile(WALK["g"], device="cpu").run(
         steps=STEPS, output="rows.npz", checkpoint="run.checkpoint", resume="run.checkpoint"
@@ -63,18 +63,18 @@ def in_memory() -> None:
 
 
 def anew() -> None:
-    """A run that replaces the store of another one."""
+    """Run a model whose store replaces the store of another run."""
     small_chunks()
     mdf_loop.compile(WALK["g"], device="cpu").run(steps=STEPS, output="rows.zarr", overwrite=True)
 
 
 def saved_store() -> None:
-    """Results instead of others."""
+    """Save results in place of other results."""
     OTHER.save("rows.zarr")
 
 
 def files() -> None:
-    """Each kind of file, instead of another one."""
+    """Replace one file of each kind."""
     for suffix in ("json", "npz", "h5", "nc", "csv"):
         OTHER.save(f"rows.{suffix}")
     write_model({"weights": np.arange(100.0)}, "model.yaml")
@@ -86,7 +86,7 @@ SCENARIOS: Mapping[str, Callable[[], None]] = {
 
 
 def prepare(name: str, folder: Path) -> None:
-    """What is there before."""
+    """Create the files that exist before the scenario."""
     if name in ("anew", "saved_store"):
         SMALL.save(folder / "rows.zarr")
     if name == "files":

@@ -1,4 +1,4 @@
-"""A process that has imported everything, and forks one that does something and may be killed.
+"""Server process that forks scenarios, which may be killed.
 
 python -m tests.crashes.server      reads lines of JSON, and answers each with an exit code
 """
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Server:
-    """What does one scenario after the other, each in a process of its own."""
+    """Client that runs one scenario after the other, each in a separate process."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -31,9 +31,9 @@ class Server:
         )
 
     def does(self, scenario: str, folder: Path, point: int | None = None) -> int:
-        """The exit code of a scenario in a folder; -9 if it came to the point and was killed.
+        """Return the exit code of a scenario in a folder: -9 if it was killed at the point.
 
-        What it said is in `said` beside the folder, what it wrote in `log`.
+        The printed text is in the file `said` beside the folder, and the crash points are in `log`.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -43,13 +43,13 @@ class Server:
         return int(self._process.stdout.readline())
 
     def close(self) -> None:
-        """End."""
+        """End the server process."""
         self._process.communicate(timeout=60)
 
 
 @contextmanager
 def server() -> Iterator[Server]:
-    """A `Server`, ended at the end."""
+    """Yield a `Server` and close it at the end."""
     new_server = Server()
     try:
         yield new_server
@@ -76,7 +76,7 @@ def _serve() -> None:
 
 
 def _do(request: dict[str, Any]) -> NoReturn:
-    """One scenario; the process ends without a word of Python's."""
+    """Execute one scenario and end the process without a Python traceback."""
     from tests.crashes.points import kill_at
     from tests.crashes.scenarios import SCENARIOS
 

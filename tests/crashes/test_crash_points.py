@@ -1,8 +1,8 @@
-"""A process that is killed at each point where it changes a file, and what is there then.
+"""Processes that are killed at each point where they change a file, and the files afterwards.
 
-Whatever was there before is there whole, or what was to be written is; the next run gives the same
-rows, bit for bit, and leaves nothing behind. The same after a power loss, where what was not forced
-to the disk is empty.
+Each file has its complete old content or its complete new content. The next run gives the same
+rows, bit for bit, and leaves no temporary files. The same holds after a power loss that empties
+each file which was not forced to the disk.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def processes() -> Iterator[Server]:
 
 
 class Scene:
-    """A scenario that is tried again and again: what is there before it, and after it."""
+    """Scenario that is repeated from one initial folder, with its expected final files."""
 
     def __init__(self, processes: Server, name: str, place: Path) -> None:
         self.here = place / "here"
@@ -64,33 +64,33 @@ class Scene:
         shutil.copytree(self._before, self.here)
 
     def goes_on_from(self) -> None:
-        """What is in the folder now is what is there before."""
+        """Use the current files as the initial folder of the next repetition."""
         shutil.rmtree(self._before)
         shutil.copytree(self.here, self._before)
 
     def is_killed(self, point: int) -> bool:
-        """Whether the scenario came to the point, where it was killed."""
+        """Return True if the scenario reached the point and was killed there."""
         self.begins()
         code = self._processes.does(self._name, self.here, point)
         assert code in (0, -9), self.said
         return code == -9
 
     def ends(self) -> None:
-        """The scenario, from what is there to its end."""
+        """Run the scenario from the current files to its end."""
         assert self._processes.does(self._name, self.here) == 0, self.said
 
     def is_refused(self) -> str:
-        """What is said where the scenario cannot be done."""
+        """Run the scenario, check that it fails, and return the printed message."""
         assert self._processes.does(self._name, self.here) == 1
         return self.said
 
     @property
     def said(self) -> str:
-        """What the process printed."""
+        """Text that the process printed."""
         return (self.here.parent / "said").read_text()
 
     def points(self, usual: int) -> Iterator[int]:
-        """Points at which the process was killed: some, or all in `make soak`."""
+        """Yield points at which the process was killed: some points, or all points in `make soak`."""
         step = max(1, times(self.count // usual, 1))
         for point in range(step // 2, MOST, step):
             if not self.is_killed(point):
@@ -104,7 +104,7 @@ def scene(processes: Server, tmp_path: Path) -> Callable[[str], Scene]:
 
 
 def contents(folder: Path) -> Mapping[str, bytes]:
-    """All files in a folder, by their places in it."""
+    """Return the bytes of all files in a folder by relative path."""
     return {
         str(file.relative_to(folder)): file.read_bytes()
         for file in sorted(folder.rglob("*"))
@@ -117,7 +117,7 @@ def names(folder: Path) -> set[str]:
 
 
 def is_damaged(store: Path) -> bool:
-    """Whether it has lost what it says of itself."""
+    """Return True if the metadata file of the store is empty."""
     return (store / "zarr.json").exists() and not (store / "zarr.json").read_bytes()
 
 
@@ -174,7 +174,7 @@ def test_a_run_in_memory(scene, power):
 
 
 def without_run(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """What is in a store but the number of the run."""
+    """Return the files of a store without the metadata that contain the run number."""
     return {name: data for name, data in files.items() if not name.endswith("rows.zarr/zarr.json")}
 
 
@@ -182,7 +182,7 @@ def without_run(files: Mapping[str, bytes]) -> dict[str, Any]:
 @pytest.mark.parametrize("power", [True, False], ids=["power lost", "killed"])
 @pytest.mark.parametrize("name", ["anew", "saved_store"])
 def test_a_store_that_replaces_another(scene, name, power):
-    """What is at its place is the old one, or the new one; a run's has rows of the new one."""
+    """Check that the store is the old one or the new one; a store of a run can have part of the new rows."""
     crash_scene = scene(name)
     old, new = without_run(crash_scene.old), without_run(crash_scene.new)
     for point in crash_scene.points(1):
@@ -205,7 +205,7 @@ def test_a_store_that_replaces_another(scene, name, power):
 
 
 def without_times(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """What is in files; some versions of HDF5 write into theirs when that was."""
+    """Return the contents of files without the creation times that some versions of HDF5 write."""
     return {name: _arrays(data) if name in HDF5 else data for name, data in files.items()}
 
 
@@ -237,7 +237,7 @@ def test_files_that_replace_others(scene, power):
 
 @pytest.mark.slow
 def test_what_is_emptied_after_a_power_loss(tmp_path):
-    """Files that were renamed after they were written to, and not forced to the disk."""
+    """Check that files renamed after a write without a sync are emptied."""
     for name in ("a", "b", "c", "d/e"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)

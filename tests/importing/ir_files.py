@@ -1,4 +1,4 @@
-"""Small OpenVINO IRs written by hand: layers, bodies, the .xml and the .bin."""
+"""Small hand-written OpenVINO IRs: layers, bodies, the .xml file and the .bin file."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TYPES = {
 
 
 class Value:
-    """An output port of a layer."""
+    """Output port of a layer."""
 
     def __init__(self, layer: int, port: int, dtype: str, shape: tuple[object, ...]) -> None:
         self.layer, self.port, self.dtype, self.shape = layer, port, dtype, shape
 
 
 class Net:
-    """A network, or the body of a layer; all share one .bin."""
+    """Network or body of a layer; all bodies share one .bin file."""
 
     def __init__(self, tag: str = "net", outer: Net | None = None) -> None:
         self.root = Element(tag, {} if outer else {"name": "m", "version": "11"})
@@ -80,7 +80,7 @@ class Net:
         return len(self.layers) - 1
 
     def last(self) -> Element:
-        """The element of the layer that was written last."""
+        """Return the XML element of the last layer."""
         return self.layers[-1]
 
     def save(self, folder: Path, name: str = "m") -> Path:
@@ -117,7 +117,7 @@ def loop(
     back_edges: list[tuple[int, int]],
     kind: str = "Loop",
 ) -> list[Value]:
-    """A Loop or TensorIterator of `outer`; `entries` are those of its port_map."""
+    """Append a Loop or TensorIterator layer to `outer`; `entries` are the entries of its port_map."""
     layer = outer.layer(kind, inputs, outputs, opset="opset5" if kind == "Loop" else "opset1")
     element = outer.last()
     port_map = SubElement(element, "port_map")
@@ -132,7 +132,7 @@ def loop(
 
 
 def plain_loop(folder: Path, trip: int = 3) -> tuple[Net, Net, Path]:
-    """`for trip: x = x + 1`, to be broken: the net, its body, the file."""
+    """Write `for trip: x = x + 1` and return the network, its body and the file path."""
     net = Net()
     x = net.parameter("x", "float32", (2,))
     count, go = net.const(trip, "int64"), net.const(True)

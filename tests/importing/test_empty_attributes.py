@@ -1,4 +1,4 @@
-"""Lists without elements as attributes: of files, and of functions in a model."""
+"""Empty lists as attributes in files and in functions of a model."""
 
 from __future__ import annotations
 

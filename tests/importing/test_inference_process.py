@@ -1,4 +1,4 @@
-"""onnx's type inference of whole models has a process of its own, which can be ended."""
+"""The type inference of onnx for whole models runs in a separate process, which can be ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops of ONNX files without a condition input: what the document and the runtime make of them.
+"""Loops of ONNX files without a condition input, in the ONNX specification and in the runtime.
 
 Source: ONNX operators, Loop-13; onnxruntime 1.32 ends such a loop when its body gives false.
 """
@@ -30,7 +30,7 @@ SUM = "v = Gather <axis: int = 0> (x, i)  b = Add (a, v)  over = Greater (b, lim
 def broken(
     condition: str = "go = Not (over)", loop: str = 'Loop (k, "", z)', more: str = ""
 ) -> Any:
-    """A sum that may end early: what the body computes as its condition decides."""
+    """Return a sum over a loop whose body computes a condition output."""
     body = f"<body = step {STEP} {{ {SUM}  {condition} }}>"
     return onnx.parser.parse_model(
         f"{HEAD} {{ z = Constant <value = float {{0}}> ()  k = Size (x)  {more} s = {loop} {body} }}"

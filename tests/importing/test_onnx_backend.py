@@ -1,9 +1,9 @@
-"""ONNX's backend suite: every case is imported, compiled, run, and compared with its stored outputs.
+"""ONNX's backend test suite: each case is imported, compiled, run and compared with its stored outputs.
 
-All cases of the four kinds whose data are in the onnx package; none is downloaded. A case passes if
-all outputs have their names, dtypes, shapes and, within the tolerance of the case, their numbers
-(of what is drawn at random no numbers). What does not pass is listed here by name: refused by a
-`LoopError` that says why, or computed by ONNX Runtime itself as it is here.
+The tests use all cases of the four kinds whose data are in the onnx package, without downloads. A
+case passes if all outputs have their names, dtypes, shapes and, within the tolerance of the case,
+their numbers. Random numbers are not compared. Lists by name contain all other cases: those refused
+by a `LoopError` with a reason, and those that ONNX Runtime itself computes differently.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def model_of(case: Any) -> onnx.ModelProto:
 
 
 def data_sets(case: Any, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
-    """The inputs and outputs of a case."""
+    """Yield the inputs and outputs of a case."""
     if case.data_sets:
         for inputs, outputs in case.data_sets:
             yield [plain(value) for value in inputs], [plain(value) for value in outputs]

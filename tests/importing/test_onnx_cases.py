@@ -1,4 +1,4 @@
-"""ONNX models with loops, written by hand, with the results that the ONNX document asks for."""
+"""Hand-written ONNX models with loops, with the results of the ONNX specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes and inputs that a node of opset 7 to 24 leaves out mean what ONNX Runtime takes for them."""
+"""Omitted attributes and inputs of opsets 7 to 24 have the defaults of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def samples(op_type: str) -> Iterator[Sample]:
 
 
 def since(op_type: str) -> Iterator[tuple[int, Any]]:
-    """The opsets among `OPSETS` at which the operator has a new form, and its schema there."""
+    """Yield the opsets of `OPSETS` with a new version of the operator, each with its schema."""
     for version in OPSETS:
         if not defs.has(op_type, version, ""):
             continue
@@ -166,7 +166,7 @@ FORGOTTEN = {"STFT"}
 
 
 def test_inference_of_onnx_forgets_no_other_default() -> None:
-    """`infer` states what onnx forgets; an operator that joins these must be told there."""
+    """Check that `infer` lists all operators whose defaults the inference of onnx omits."""
     op_types = set()
     for op_type in OPERATORS:
         for version, one, arrays in nodes(op_type):

@@ -1,4 +1,4 @@
-"""Broken, hostile and merely odd ONNX files: one clear sentence each, or they open."""
+"""Invalid, hostile and unusual ONNX files open or give one clear sentence."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_bodies_nested_deep_enough(tmp_path: Path) -> None:
 
 
 def _nested(depth: int) -> bytes:
-    """`depth` branches in each other, put together as bytes (protobuf cannot nest so deep)."""
+    """Return `depth` nested branches as bytes, since protobuf cannot nest so deep."""
     value = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]).SerializeToString()
     leaf = helper.make_node("Identity", ["x"], ["y"]).SerializeToString()
     name = _field(2, b"g")

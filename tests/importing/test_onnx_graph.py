@@ -1,4 +1,4 @@
-"""ONNX bodies read as MDF graphs: the same numbers as ONNX Runtime gives for the ONNX Loop."""
+"""ONNX loop bodies read as MDF graphs equal the ONNX Loop in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def runtime(
 def check(
     body: str | onnx.GraphProto, initial: list[Any], trip_count: int = 3, **outer: Any
 ) -> list[Any]:
-    """`loop` and ONNX Runtime agree; the results."""
+    """Check that `loop` equals ONNX Runtime and return the results."""
     proto = onnx.parser.parse_graph(body) if isinstance(body, str) else body
     final = mdf_loop.loop(trip_count, None, tuple(initial), proto, **outer)
     results = list(final) if isinstance(final, tuple) else [final]
@@ -150,7 +150,7 @@ def test_bodies(name: str) -> None:
 
 
 def test_strings_in_attributes() -> None:
-    """An LSTM takes the names of its activations as a list."""
+    """Check an RNN whose attribute lists the names of activations."""
     node = helper.make_node(
         "RNN", ["seq", "w", "r"], ["", "last"], hidden_size=2, activations=["Relu"]
     )
@@ -186,7 +186,7 @@ def test_captured_values() -> None:
 
 
 def test_a_value_captured_and_given_back() -> None:
-    """ONNX Runtime refuses an output that nothing in the body makes."""
+    """Check a captured value as output, which ONNX Runtime refuses."""
     text = "b (int64 i, bool go, float[4] x) => (bool go, float[4] x, float[4] w) { z = Neg(x) }"
     final, rows = mdf_loop.loop(2, None, ROW, onnx.parser.parse_graph(text), w=[1.0])
     np.testing.assert_array_equal(final, ROW)
@@ -249,7 +249,7 @@ def test_no_carried_value() -> None:
 
 @pytest.mark.parametrize("trip_count", [0, 1, 4])
 def test_a_loop_in_the_body(trip_count: int) -> None:
-    """Captures through two levels."""
+    """Check captures through two levels of loops."""
     check(
         """
         outer (int64 i, bool go, float[4] x) => (bool go, float[4] y, float[4] rows)
@@ -371,7 +371,7 @@ def test_the_graph_that_is_made() -> None:
 @pytest.mark.parametrize("trip_count", [-3, -1, 0, 2])
 @pytest.mark.parametrize("stated", [False, True])
 def test_a_trip_count_below_one_is_no_iteration(trip_count: int, stated: bool) -> None:
-    """Also -1, which elsewhere means no trip count."""
+    """Check zero and negative trip counts, also -1, which means an unlimited count in other formats."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float x, int64 M) => (float y) {'
         + 'y = Loop (M, "", x) <body = b (int64 i, bool go, float v) => (bool c, float w)'

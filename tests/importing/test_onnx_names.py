@@ -1,4 +1,4 @@
-"""Names, initializers, absent inputs and functions of ONNX files: whatever a file says is kept."""
+"""Names, initializers, omitted inputs and functions of ONNX files are preserved."""
 
 from __future__ import annotations
 

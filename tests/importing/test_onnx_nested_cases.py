@@ -1,4 +1,4 @@
-"""ONNX models with branches, scans, sequences and bodies in bodies, with the results they must give."""
+"""ONNX models with branches, scans, sequences and nested bodies, with their expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes that refer to one of a function: in functions, and where there is none."""
+"""Attributes that refer to an attribute of a function, in functions and outside of functions."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def function(default: int | None = None) -> onnx.FunctionProto:
     ],
 )
 def test_a_function_is_given_it_or_not(call: dict[str, Any], default: Any, axis: int) -> None:
-    """None: the call itself refers to an attribute that nobody has."""
+    """Check calls with the attribute, without it, or (None) with a reference to a missing attribute."""
     node = helper.make_node("F", ["x"], ["y"], domain="own")
     for name, value in call.items():
         if value is None:

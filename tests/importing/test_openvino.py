@@ -1,4 +1,4 @@
-"""OpenVINO IRs -> MDF -> the numbers that OpenVINO gives, or those of its document."""
+"""OpenVINO IRs convert to MDF models with the numbers of OpenVINO or of its specification."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_content_says_what_the_file_says(tmp_path: Path) -> None:
 def digits(
     folder: Path, about: dict[str, int], part: tuple[int, ...], trip: int, kind: str = "Loop"
 ) -> Path:
-    """`acc = 10 acc + slice` over `x[2, 6]`, and the slices joined on axis 1."""
+    """Return the loop `acc = 10 acc + slice` over `x[2, 6]`, with the slices joined on axis 1."""
     net = Net()
     x = net.parameter("x", "float32", (2, 6))
     start = net.const(np.zeros(part, np.float32))
@@ -181,7 +181,7 @@ def test_more_iterations_than_slices_are_an_error(tmp_path: Path) -> None:
 
 
 def last_square(folder: Path) -> Path:
-    """`v = v + 1` M times, and the square of the last v before the step."""
+    """Return a loop of M iterations `v = v + 1` with the square of v before the last iteration."""
     net = Net()
     count, x = net.parameter("M", "int64", ()), net.parameter("x", "float32", (2,))
     body = Net("body", net)
@@ -233,7 +233,7 @@ def test_weights_of_half_precision_stay_half(tmp_path: Path) -> None:
 
 
 def test_values_called_as_arguments_of_operators_do_not_leak(tmp_path: Path) -> None:
-    """ONNX's Clip has inputs called min and max, TopK and Softmax an attribute axis."""
+    """Check names such as min, max and axis, which are also inputs and attributes of ONNX operators."""
     net = Net()
     x = net.parameter("min", "float32", (3,))
     low = net.layer("Clamp", [x], [("float32", (3,))], {"min": "-1", "max": "1"}, name="axis")[0]
@@ -267,7 +267,7 @@ def test_a_body_may_call_its_parameters_as_it_likes(tmp_path: Path, name: str) -
 
 
 def two_inputs(tmp_path: Path, *names: str) -> Path:
-    """`first - second`, of which the ports have these names, and the layers their own."""
+    """Return the network `first - second` whose input ports have additional names."""
     net = Net()
     values = []
     for layer, written in zip(("first", "second"), names, strict=True):

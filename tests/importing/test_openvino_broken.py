@@ -1,4 +1,4 @@
-"""Broken and hostile IRs: one error that says what is wrong and where, and no more."""
+"""Invalid and hostile IRs give one error with cause and place."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def test_a_bin_cut_off_anywhere(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_damaged_anywhere_it_reads_or_says_what_is_wrong(tmp_path: Path) -> None:
-    """Attributes exchanged at random never end in another kind of error."""
+    """Check that randomly exchanged attributes give no other kind of error."""
     dice = random.Random(4)
     words = ["", "-1", "0", "1", "2", "3", "99", "x", "f32", "Const", "Loop", "Add", "1e9", "[1]"]
     for _ in range(300):
@@ -382,7 +382,7 @@ def test_damaged_anywhere_it_reads_or_says_what_is_wrong(tmp_path: Path) -> None
 
 
 def nested(folder: Path, depth: int) -> Path:
-    """Loops in loops; the innermost adds one."""
+    """Return nested loops whose innermost body adds one."""
     net = Net()
     outer, value = net, net.parameter("x", "float32", (1,))
     nets: list[Net] = []

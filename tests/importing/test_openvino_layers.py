@@ -1,6 +1,6 @@
-"""Layer types of OpenVINO one by one, against numpy by their documents.
+"""Each layer type of OpenVINO, compared with NumPy code after the specification.
 
-The same layers were compared with OpenVINO 2026.4 when they were written.
+The same layers were compared with OpenVINO 2026.4 when the tests were written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Expected = Callable[..., Any]
 
 
 class Fixed:
-    """An input that is a Const of the file, not an input of the model."""
+    """Input that is a constant of the file instead of an input of the model."""
 
     def __init__(self, value: Any, dtype: str = "int64") -> None:
         self.array = np.asarray(value, dtype)

@@ -1,4 +1,4 @@
-"""Every opset -> ours: old forms, new forms, definitions, functions; numbers by ONNX Runtime."""
+"""Conversion of every opset to the package's opset, checked by ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exported file gives the MDF model back that it was made of, and the same file again."""
+"""Import of an exported file restores its MDF model, whose export is the same file again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_out_and_in_and_out_is_a_fixed_point(path: Path) -> None:
 
 
 def model_with(**parameters: Any) -> dict[str, Any]:
-    """A model that gives every parameter as it is; arrays have their dtype in the metadata."""
+    """Return a model that outputs every parameter unchanged, with array dtypes in the metadata."""
     node = {
         "parameters": {name: typed_if_array(value) for name, value in parameters.items()},
         "output_ports": {f"{name}_out": {"value": name} for name in parameters},
@@ -185,7 +185,10 @@ def test_what_a_pass_has_changed_comes_back_as_it_was(model: dict[str, Any]) -> 
 
 
 def test_what_a_pass_has_turned_is_not_stored_again() -> None:
-    """A matrix that stands on the left of a vector is transposed (see `passes.simplify.fast_matrix_vector_products`)."""
+    """Check the transposed matrix of a matrix-vector product.
+
+    `passes.simplify.fast_matrix_vector_products` transposes the matrix.
+    """
     for weights in (RANDOM, RANDOM.tolist()):
         proto = exported(of_passes("w @ x", w=weights))
         entries = entries_of(proto)
@@ -280,7 +283,7 @@ def test_data_in_another_file_are_no_change(tmp_path: Path) -> None:
 
 
 def with_entry(key: str, text: str, *, signed: bool) -> onnx.ModelProto:
-    """A file in whose metadata one entry is another; `signed` by who knows how."""
+    """Return a file with one changed metadata entry and, with `signed`, a matching digest."""
     proto = exported(of_passes("w @ x", w=RANDOM, v=RANDOM + 1))
     entries = {**entries_of(proto), key: text}
     if signed:
@@ -349,7 +352,7 @@ def test_an_origin_that_is_too_much_for_a_file_is_left_out(monkeypatch: Any) -> 
 
 
 def test_a_file_that_computes_in_float32_is_read_from_its_graph() -> None:
-    """The model that it was made of computes in float64: other numbers than the file's."""
+    """Check that a float32 file does not restore its float64 model, which has other numbers."""
     node = {"input_ports": {"x": {"shape": [2]}}, "output_ports": {"y": {"value": "x / 3"}}}
     graph = {"g": {"nodes": {"A": node}}}
     proto = mdf_loop.compile(graph, device="cpu", precision="float32").to_onnx({"x": [1.0, 2.0]})

@@ -1,4 +1,4 @@
-"""A reader of files of another system: what it need not care for, and where it is fuzzed."""
+"""Readers of other file formats: the requirements of a reader, and its place among the fuzzed readers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.fuzz.seeds import READERS as FUZZED
 
 
 def toy(path: Path) -> Content:
-    """One number, doubled."""
+    """Return a model that doubles the number in the file."""
     node = {"output_ports": {"y": {"value": f"2 * {float(path.read_text())}"}}}
     return {"toy": {"graphs": {"g": {"nodes": {"n": node}}}}}
 
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that a reader reads which knows nothing but its format."""
+    """Register a reader that knows only its format and write a file for it."""
     monkeypatch.setitem(READERS, ".xml", toy)
     path = tmp_path / "model.xml"
     path.write_text("1.5")

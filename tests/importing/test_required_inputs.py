@@ -1,4 +1,4 @@
-"""An input of an ONNX file must be given: nothing stands for it, in a file nor in ONNX."""
+"""Inputs of an ONNX file are required and have no default, in the file and in ONNX."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Stored loop cases with known results: imported, written as YAML, compiled, run; and out again.
+"""Stored loop cases with known results: imported, written as YAML, compiled, run and exported again.
 
-They lie beside the checkout of developers and CI; elsewhere these tests are skipped.
+The cases lie beside the checkout of developers and CI. Without them these tests are skipped.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_a_stored_case_gives_the_expected_result(path: Path, tmp_path: Path) -> 
 
 
 def exported_gives_the_same(compiled: mdf_loop.CompiledModel, inputs: Any, results: Any) -> None:
-    """Plain ONNX Runtime gives the same for the exported file, which imports to the same file."""
+    """Check that the exported file gives the same in ONNX Runtime and imports to the same file."""
     proto = compiled.to_onnx(inputs)
     onnx.checker.check_model(proto, full_check=True)
     types = [

@@ -1,4 +1,4 @@
-"""The file of silero-vad, where that is installed: two networks, 25 choices, one state."""
+"""The model file of silero-vad, if installed: two networks, 25 branches and one state."""
 
 from __future__ import annotations
 

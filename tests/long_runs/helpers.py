@@ -1,7 +1,7 @@
-"""One run in three ways: unbroken, in chunks of random lengths, stopped or killed and resumed.
+"""One run in three ways: unbroken, in chunks of random lengths, and stopped or killed and resumed.
 
-`unbroken` is one call of ONNX Runtime for all steps but the first, or for the whole evaluation.
-`chunked` and `resumed` get a seed; all that is random follows from it.
+`unbroken` is one call of ONNX Runtime for all steps but the first, or for the whole evaluation. The
+random choices of `chunked` and `resumed` depend only on their seed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ ENDLESS = 1 << 40
 
 @dataclass(frozen=True)
 class Case:
-    """A model, how it is compiled, and what `run` is asked for."""
+    """Model with its compile options and the arguments of `run`."""
 
     source: Any
     arguments: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def compiled(self) -> CompiledModel:
-        """The model, ready to run; nothing is left of earlier runs."""
+        """Compile the model anew, without state of earlier runs."""
         return mdf_loop.compile(self.source, device="cpu", **self.options)
 
 
@@ -47,7 +47,7 @@ class Case:
 
 
 def unbroken(case: Case, compiled: CompiledModel | None = None) -> mdf_loop.Results:
-    """The run without an end in between."""
+    """Run the case without interruption."""
     with lengths(lambda: ENDLESS), patch.object(once, "PATIENCE", 1e6):
         return (compiled or case.compiled()).run(**case.arguments)
 
@@ -55,9 +55,9 @@ def unbroken(case: Case, compiled: CompiledModel | None = None) -> mdf_loop.Resu
 def chunked(
     case: Case, seed: int, compiled: CompiledModel | None = None
 ) -> tuple[mdf_loop.Results, int]:
-    """The run in chunks of random lengths, and how many there were.
+    """Run the case in chunks of random lengths and return the results with the number of chunks.
 
-    Loops of one evaluation are followed, too.
+    Loops within one evaluation run in chunks, too.
     """
     reports: list[Any] = []
     rng = np.random.default_rng(seed)
@@ -67,27 +67,27 @@ def chunked(
 
 
 class Crash(BaseException):
-    """The process has died."""
+    """Exception that stands for the death of the process."""
 
 
 @dataclass
 class Ends:
-    """How often a run was ended on its way."""
+    """Number of interruptions of a run, by kind."""
 
     stopped: int = 0
     crashed: int = 0
 
     @property
     def all(self) -> int:
-        """How often in any way."""
+        """Number of all interruptions."""
         return self.stopped + self.crashed
 
 
 def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.Results, Ends]:
-    """The run ended and resumed at random places, at most so many times.
+    """Run the case with at most `most` interruptions at random places, and resume each time.
 
-    A new `CompiledModel`, as in a new process, or the one that was stopped goes on from the file; or
-    begins anew if there is none yet.
+    The resumed run uses the same `CompiledModel` or a new one, as in a new process. A run without a
+    checkpoint begins anew.
     """
     rng = np.random.default_rng(seed)
     compiled = case.compiled()
@@ -117,7 +117,7 @@ def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.
 
 
 class _Ending:
-    """Ends a run after some of its chunks: it is asked to stop, or dies."""
+    """Progress callback that stops the run or raises `Crash` after some chunks."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.left = int(rng.integers(1, 5))
@@ -139,7 +139,7 @@ def _drawn(rng: np.random.Generator) -> Callable[[], int]:
 
 @contextmanager
 def lengths(next_one: Callable[[], int]) -> Iterator[None]:
-    """Chunks are as long as this says."""
+    """Set the lengths of the chunks to the return values of `next_one`."""
 
     class Lengths(chunks.Lengths):
         def __init__(self) -> None:
@@ -155,21 +155,24 @@ def lengths(next_one: Callable[[], int]) -> Iterator[None]:
 
 @contextmanager
 def saved_by_chance(rng: np.random.Generator) -> Iterator[None]:
-    """A checkpoint is written after every second chunk or so."""
+    """Write a checkpoint after about every second chunk."""
     with patch.object(checkpoint.Checkpoints, "due", lambda _: rng.random() < 0.5):
         yield
 
 
 @contextmanager
 def thinned_by_chance(rng: np.random.Generator) -> Iterator[None]:
-    """Rows that `every` leaves out are not made, as if they were large; or they are."""
+    """Choose at random whether rows left out by `every` are computed.
+
+    Large rows that `every` leaves out are not computed.
+    """
     with patch.object(over_time, "SMALL_ROWS", int(rng.choice([0, over_time.SMALL_ROWS]))):
         yield
 
 
 @contextmanager
 def every_chunk_is_told() -> Iterator[None]:
-    """A callback for progress is called after each chunk, however short it was."""
+    """Call the progress callback after each chunk, however short."""
     with patch.object(progress, "SAMPLED", 0.0):
         yield
 
@@ -178,7 +181,7 @@ def every_chunk_is_told() -> Iterator[None]:
 
 
 def same_results(actual: mdf_loop.Results, expected: mdf_loop.Results) -> None:
-    """Everything that a run gives is the same, bit for bit."""
+    """Check that two results are equal bit for bit, with axes, lengths, states and loop reports."""
     assert list(actual) == list(expected)
     for name in expected:
         same_bits(_in_memory(actual[name]), expected[name], name)

@@ -1,4 +1,4 @@
-"""Runs in processes of their own: to measure them, to interrupt them, to kill them.
+"""Runs in separate processes, which tests measure, interrupt and kill.
 
 python -m tests.long_runs.processes     a process that forks one run for each line of stdin
 """
@@ -62,7 +62,7 @@ ENDLESS = loop_model(
 
 
 def saved(folder: Path, model: Mapping[str, Any]) -> Path:
-    """A file with a model: a whole document, or graphs by name."""
+    """Write a model file from a whole document or from graphs by name."""
     path = folder / "model.yaml"
     whole = {"model": {"format": "ModECI MDF v0.4", "graphs": model}}
     path.write_text(yaml.safe_dump(model if "model" in model else whole, sort_keys=False))
@@ -74,7 +74,7 @@ def saved(folder: Path, model: Mapping[str, Any]) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended, and what it printed."""
+    """Exit code and printed texts of an ended process."""
 
     code: int
     out: str
@@ -82,12 +82,12 @@ class Ended:
 
     @property
     def json(self) -> Any:
-        """The one object that was printed."""
+        """The single JSON object on stdout."""
         return json.loads(self.out)
 
 
 class Process:
-    """`mdf-loop` with these words, running."""
+    """Running `mdf-loop` process with some arguments."""
 
     def __init__(self, *words: Any, cwd: Path, within: Sequence[str] = ()) -> None:
         self._running = subprocess.Popen(
@@ -123,7 +123,7 @@ class Process:
 
 
 def mdf_loop(*words: Any, cwd: Path, within: Sequence[str] = ()) -> Ended:
-    """`mdf-loop` with these words, to its end."""
+    """Run `mdf-loop` with some arguments to its end."""
     return Process(*words, cwd=cwd, within=within).ended()
 
 
@@ -137,9 +137,9 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 
 def peak_of(*words: Any, cwd: Path) -> float:
-    """The peak memory in MB of `mdf-loop` with these words.
+    """Return the peak memory of `mdf-loop` with some arguments, in MB.
 
-    A small process starts it, since the kernel counts the memory of who starts a process as its own.
+    A small process starts the command, since the kernel adds the memory of the parent process.
     """
     measuring = (sys.executable, "-S", "-E", "-c", _MEASURING, "peak")
     ended = subprocess.run(
@@ -161,7 +161,7 @@ _TICK = struct.Struct("dq")
 
 
 class Forks:
-    """A process that has imported everything, and forks one run after the other."""
+    """Server process that has imported all modules and forks one process per run."""
 
     def __init__(self) -> None:
         self.signalled = 0.0
@@ -182,10 +182,10 @@ class Forks:
         options: Mapping[str, Any] | None = None,
         **words: Any,
     ) -> int:
-        """The exit code of a run, to which a signal is sent after so many seconds.
+        """Return the exit code of a run that gets a signal after some seconds.
 
-        It is `compile(model, **options).run(**words)`, in the folder of the model. What it printed
-        is in `said` there, how far it was and when in `ticks`.
+        The run is `compile(model, **options).run(**words)` in the folder of the model. Its printed
+        text is in the file `said` of this folder, and its progress is in the file `ticks`.
         """
         request = {
             "model": str(model),
@@ -207,13 +207,13 @@ class Forks:
         return self._server.stdout.readline()
 
     def close(self) -> None:
-        """End."""
+        """End the server process."""
         self._server.communicate(timeout=PATIENCE)
 
 
 @contextmanager
 def forks() -> Iterator[Forks]:
-    """A `Forks`, ended at the end."""
+    """Yield a `Forks` server and close it at the end."""
     new_forks = Forks()
     try:
         yield new_forks
@@ -222,13 +222,16 @@ def forks() -> Iterator[Forks]:
 
 
 def ticks(folder: Path) -> list[tuple[float, int]]:
-    """When the last run was how far: seconds of a clock, steps. A kill does not undo them."""
+    """Return the recorded progress of the last run as pairs of clock seconds and completed steps.
+
+    A kill does not undo the record.
+    """
     data = (folder / "ticks").read_bytes()
     return [tuple(tick) for tick in _TICK.iter_unpack(data)]
 
 
 def _serve() -> None:
-    """Fork a run for each request, tell its number, and then, when asked, how it ended."""
+    """Fork a run for each request and report first the process number and then, on request, the exit code."""
     import onnxruntime  # noqa: F401
     import zarr  # noqa: F401
 
@@ -252,7 +255,7 @@ def _serve() -> None:
 
 
 def _run(request: Any) -> NoReturn:
-    """One run; the process ends without a word of Python's."""
+    """Execute one run and end the process without a Python traceback."""
     import mdf_loop
     from mdf_loop.run.states import save_state
 
@@ -286,7 +289,7 @@ def _run(request: Any) -> NoReturn:
 
 
 def checkpoint_parts(path: Path) -> dict[str, dict[str, Any]]:
-    """What a checkpoint holds, read by plain numpy."""
+    """Read the parts of a checkpoint with plain NumPy."""
     with np.load(path) as archive:
         contents = json.loads(archive["mdf_loop.checkpoint"].tobytes())
         numbers = iter(range(len(archive.files)))
@@ -297,7 +300,7 @@ def checkpoint_parts(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def stored_rows(path: Path, name: str) -> Any:
-    """The rows of a Zarr store, read as a user would."""
+    """Read the rows of a Zarr store with xarray."""
     import xarray
 
     with xarray.open_zarr(path) as dataset:

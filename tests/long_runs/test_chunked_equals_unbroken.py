@@ -1,4 +1,4 @@
-"""A run in chunks of any lengths gives what the unbroken run gives, bit for bit."""
+"""Runs in chunks of any lengths equal unbroken runs, bit for bit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _few_passes() -> Iterator[None]:
 
 
 def check(case: Case, *seeds: int) -> str:
-    """The law of this file."""
+    """Check that chunked runs of the case equal the unbroken run."""
     compiled = case.compiled()
     whole = unbroken(case, compiled)
     ways = [chunked(case, seed, compiled) for seed in seeds]
@@ -80,7 +80,7 @@ def test_random_programs(kind: str, examples: int, part: int) -> None:
 
 
 def law_for(kind: str, examples: int, part: int) -> None:
-    """The law holds for so many programs, of which few are refused in all, but maybe many of a part."""
+    """Check many programs, of which at most two thirds are refused and a minimum runs in chunks."""
     outcomes = for_each(family(kind), examples, check, part)
     print(kind, dict(outcomes))  # noqa: T201 - shown by pytest -s
     assert outcomes["refused"] <= examples * 2 / 3, outcomes

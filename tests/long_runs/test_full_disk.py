@@ -1,4 +1,4 @@
-"""A disk that gets full: what was reached is there, and after making room the run goes on."""
+"""Full disks: the rows so far are saved, and the run continues once there is space."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ STEPS = 500_000
 
 @dataclass(frozen=True)
 class Disk:
-    """A small disk in memory that only processes within its name space see at its place.
+    """Small file system in memory that only processes within its name space see.
 
-    `folder` is where other processes see it.
+    Other processes see the files in `folder`.
     """
 
     model: Path
@@ -42,7 +42,7 @@ class Disk:
     within: tuple[str, ...]
 
     def run(self, *words: Any) -> Ended:
-        """`mdf-loop run` with the model; the disk is `disk`."""
+        """Run `mdf-loop run` with the model, with the disk mounted at `disk`."""
         return mdf_loop(
             "run",
             "model.yaml",
@@ -104,7 +104,7 @@ def same(actual: Any, expected: Any) -> None:
 
 
 def full(ended: Ended, saved_at: str) -> str:
-    """The sentence about a full disk, which is followed by what to do."""
+    """Return the error message about a full disk and check its hint."""
     first, hint = ended.err.splitlines()
     assert ended.code == 2
     assert hint == f"  hint: free disk space, and continue with --resume '{saved_at}'"
@@ -116,7 +116,7 @@ def full(ended: Ended, saved_at: str) -> str:
     ("saved_at", "every"), [("run.checkpoint", "50ms"), ("disk/run.checkpoint", "1h")]
 )
 def test_rows_that_are_streamed(disk, unbroken, saved_at, every):
-    """The last checkpoint finds room, if the first one was not even written yet."""
+    """Check streamed rows on a full disk, where the last checkpoint still has space."""
     words = ("--steps", STEPS, "--output", "disk/rows.zarr", "--checkpoint", saved_at)
     words += ("--native", "off")
     ended = disk.run(*words, "--checkpoint-every", every)

@@ -1,4 +1,4 @@
-"""Runs that are killed (`kill -9`) and go on: nothing is corrupt, little is lost."""
+"""Runs that are killed (`kill -9`) and resumed: no file is corrupt, and few steps are lost."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def server() -> Iterator[Forks]:
 
 @pytest.fixture(scope="module")
 def unbroken(server: Forks, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
-    """The rows and the state of a run that nothing has disturbed."""
+    """Return the rows and the final state of an undisturbed run."""
     model = saved(tmp_path_factory.mktemp("unbroken"), WALK)
     assert server.run(model, steps=STEPS, output="rows.npz") == 0
     return np.load(model.parent / "rows.npz")["walk.x"], _state(model.parent)
@@ -59,11 +59,10 @@ def _same(actual: Any, expected: Any) -> None:
 
 
 def _lost_little(folder: Path, count: int) -> None:
-    """After a save the next one was begun as soon as the interval was over.
+    """Check that each save began as soon as the save interval was over.
 
-    All but the last tick are of chunks that were done with. Of those that are not in the
-    checkpoint none is later than the interval (or the time that a save took, if that is longer)
-    after the first of them.
+    All but the last tick belong to completed chunks. Chunks that are not in the checkpoint must end
+    within the save interval, or within the duration of a save if that duration is longer.
     """
     progress = ticks(folder)
     later = [k for k, (_, done) in enumerate(progress[:-1]) if done > count]
@@ -113,13 +112,13 @@ def _kill_and_resume(
 
 
 def _reached(folder: Path) -> int:
-    """How many steps are in the checkpoint."""
+    """Return the number of steps in the checkpoint."""
     path = folder / "run.checkpoint"
     return int(checkpoint_parts(path)["course"]["done"]) if path.exists() else 0
 
 
 def _streamed(folder: Path) -> Any:
-    """The rows in the store; there is none before the second chunk, and the first is saved."""
+    """Return the stored rows, or the rows of the checkpoint before the store exists."""
     if (folder / "rows.zarr").exists():
         return stored_rows(folder / "rows.zarr", "walk.x")
     path = folder / "run.checkpoint"
@@ -209,7 +208,7 @@ def test_kills_of_a_while_loop(server, tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_command_goes_on(unbroken, tmp_path):
-    """The same words begin a run, and go on with it after each kill."""
+    """Check that one command line starts a run and also continues it after each kill."""
     rows, _ = unbroken
     model = saved(tmp_path, WALK)
     path = tmp_path / "run.checkpoint"

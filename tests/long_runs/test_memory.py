@@ -1,4 +1,4 @@
-"""Peak memory of long runs: the arrays that were asked for, and little more."""
+"""Peak memory of long runs: the requested arrays and a small overhead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MORE = 60.0
 
 
 def growth(model: Path, option: str, count: int, *words: Any, few: int = FEW) -> float:
-    """By how many MB the peak grows with the number of steps."""
+    """Return the growth of the peak memory in MB from few to many steps."""
     least, most = (
         peak_of("run", model.name, "--device", "cpu", option, steps, *words, cwd=model.parent)
         for steps in (few, count)
@@ -28,7 +28,7 @@ def growth(model: Path, option: str, count: int, *words: Any, few: int = FEW) ->
 
 
 def size(count: int) -> float:
-    """How many MB so many numbers are."""
+    """Return the size of `count` float64 numbers in MB."""
     return count * 8 / 1e6
 
 
@@ -46,14 +46,14 @@ def test_rows_in_memory(tmp_path, steps, words):
 
 
 def test_rows_that_are_streamed_and_reduced(tmp_path):
-    """All buffers are full after two million steps."""
+    """Check the memory beyond two million steps, where all buffers are full."""
     words = ("--output", "rows.zarr", "--overwrite", "--only", "walk.x")
     words += ("--reduce", "walk.x=mean,max")
     assert growth(saved(tmp_path, WALK), "--steps", MANY, *words, few=MANY // 5) < MORE / 2
 
 
 def test_a_while_loop(tmp_path):
-    """Over in a moment, so run at once: the runtime has all rows, and gives a copy of them."""
+    """Check a loop that runs in a single call, where the runtime holds all rows and returns a copy."""
     count, words = MANY // 2, ("--output", "rows.npz")
     grown = growth(saved(tmp_path, ENDLESS), "--max-iterations", count, *words)
     assert grown < 2 * size(count) + MORE

@@ -1,5 +1,4 @@
-"""A run that is stopped or dies, and goes on from its checkpoint, gives what the unbroken run gives,
-bit for bit: in memory and streamed to disk."""
+"""Runs that stop or crash and resume from a checkpoint equal unbroken runs, bit for bit."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def _few_passes() -> Iterator[None]:
 
 
 def check(case: Case, seed: int, folder: Path) -> str:
-    """The law of this file."""
+    """Check that a resumed run equals the unbroken run."""
     whole = unbroken(case)
     results, ends = resumed(case, seed, folder / "run.checkpoint")
     same_results(results, whole)
@@ -47,7 +46,7 @@ def check(case: Case, seed: int, folder: Path) -> str:
 
 
 def check_streamed(case: Case, seed: int, folder: Path) -> str:
-    """The same with rows on disk."""
+    """Check that a resumed run with rows on disk equals the unbroken run."""
     whole = unbroken(case)
     streamed = {"output": folder / "rows.zarr", "overwrite": True}
     stored = replace(case, arguments={**case.arguments, **streamed})
@@ -102,7 +101,7 @@ def test_random_programs(kind: str, examples: int, part: int, tmp_path: Path) ->
 
 
 def law_for(kind: str, examples: int, folder: Path, part: int) -> None:
-    """The law holds for so many programs, of which few are refused in all, but maybe many of a part."""
+    """Check many programs, of which at most two thirds are refused and a minimum is resumed."""
 
     def law(case: Case, seed: int) -> str:
         streams = "steps" in case.arguments and seed % 3 == 0
@@ -117,7 +116,7 @@ def law_for(kind: str, examples: int, folder: Path, part: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["widened after the first step", "without a state"])
 def test_a_checkpoint_after_the_first_step(name: str, tmp_path: Path) -> None:
-    """The rows so far are of a narrower type, or nothing at all is carried on."""
+    """Check early checkpoints, with rows of a narrower dtype or without any state."""
     model, more = {"without a state": (WITHOUT_STATE, {}), **MODELS}[name]
     case = Case(model, {**more, "steps": 30})
     for seed in range(times(3, 8)):
@@ -152,7 +151,7 @@ def test_an_order_of_execution_that_was_not_asked_for_then(tmp_path: Path) -> No
 @pytest.mark.soak
 @pytest.mark.parametrize("output", some([None, "rows.zarr"], 2))
 def test_time_limits_and_chunks_as_they_are(output: str | None, tmp_path: Path) -> None:
-    """A run that time limits stop equals the unbroken run; neither clock nor chunks are patched.
+    """Check that a run stopped by time limits equals the unbroken run, with real clock and chunks.
 
     The last call has no limit, since a slow machine would stop the run in each of its first steps.
     """

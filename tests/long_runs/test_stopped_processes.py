@@ -1,4 +1,4 @@
-"""Commands that are stopped from outside, or by what they compute: nothing reached is lost."""
+"""Commands stopped by a signal, a limit or their own values save all completed steps."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(model: Path, *words: Any) -> Ended:
 
 
 def interrupted(model: Path, *words: Any) -> Ended:
-    """Ctrl-C after at least two checkpoints."""
+    """Send Ctrl-C after at least two checkpoints and return the ended process."""
     process = Process("run", model.name, "--device", "cpu", *words, *OFTEN, cwd=model.parent)
     path = model.parent / "run.checkpoint"
     save_times: set[int] = set()
@@ -76,7 +76,7 @@ def unbroken(model: Path, steps: int) -> Any:
 
 
 def said(ended: Ended) -> tuple[int, str]:
-    """How far a run came, and why it ended, as it stands on the screen."""
+    """Return the printed step count and stop reason."""
     match = re.search(
         r"^stopped: (\d+) (?:of \d+ steps|iterations of A\.loop); (.*)$", ended.out, re.M
     )
@@ -162,7 +162,10 @@ def test_a_value_that_is_not_finite(tmp_path, nan, code):
 
 @pytest.mark.slow
 def test_ctrl_c_is_obeyed_at_once(walk):
-    """The figure is in `benchmarks/chunking.py`; here is only that nobody has to wait."""
+    """Check that Ctrl-C ends a run without a noticeable delay.
+
+    `benchmarks/chunking.py` measures the delay.
+    """
     waited = []
     with forks() as server:
         for _ in range(5):

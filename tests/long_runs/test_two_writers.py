@@ -1,4 +1,4 @@
-"""Two processes that want to write one store: it has the rows of one of them alone."""
+"""Two processes that write to one store: the store has the rows of exactly one of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def servers() -> Iterator[tuple[Forks, Forks]]:
 
 @pytest.fixture
 def models(tmp_path: Path) -> tuple[Path, Path]:
-    """The same model in two folders, beside the store."""
+    """Write the same model into two folders beside the store."""
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
@@ -53,9 +53,9 @@ def said(model: Path) -> str:
 
 
 def rows_of(store: Path, every: int = 1) -> tuple[float, int]:
-    """Whose rows there are, and how many; they are of one run alone, and right.
+    """Return the parameter of the run that wrote the store and the row count, and check the rows.
 
-    A run that was killed may have written the last rows of one array and not yet of the other.
+    A killed run may have written the last rows of one array and not yet of the other.
     """
     by = zarr.open_array(store / "add.by", mode="r")[...]
     x = zarr.open_array(store / "add.x", mode="r")[...]
@@ -72,7 +72,7 @@ def both(
     starts: tuple[float, float] = (0.0, 0.0),
     kills: tuple[float | None, float | None] = (None, None),
 ) -> list[int]:
-    """The exit codes of two runs that begin after some seconds, and are killed after others."""
+    """Start two runs after some delays, kill them after others, and return their exit codes."""
 
     def one(number: int) -> int:
         time.sleep(starts[number])

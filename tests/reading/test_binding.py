@@ -1,4 +1,4 @@
-"""Values of a run are bound to inputs; those of types that were bound before need no closer look."""
+"""Binding of run values to inputs; values of a known dtype and shape skip the full check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdf_loop.specification import Values
 
 
 def graph(**ports: Any) -> Graph:
-    """A node that adds up its ports."""
+    """Return a node that adds its input ports."""
     node = Node("A")
     node.input_ports = [InputPort(name, **stated) for name, stated in ports.items()]
     node.output_ports = [OutputPort("sum", value=" + ".join(ports))]
@@ -28,7 +28,7 @@ def graph(**ports: Any) -> Graph:
 
 
 class Watched:
-    """The inputs of a graph; `looked` counts how often values were looked at one by one."""
+    """Inputs of a graph; `looked` counts the full checks of values."""
 
     def __init__(self, source: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
         self.looked = 0

@@ -1,4 +1,4 @@
-"""Bodies: what they may keep, and what a choice leaves unread."""
+"""Loop bodies: allowed state, and branches that are not computed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdf_loop.errors import UnsupportedError
 
 
 def counting(node: dict[str, object], outputs: str = "n_next") -> dict[str, object]:
-    """n = 0; 4 times: n = n_next; the body's node is `node`."""
+    """Return a model that sets n to n_next 4 times, with `node` as the body's node."""
     body = {
         "metadata": {"inputs": ["i", "c", "n"], "outputs": ["c", outputs, outputs]},
         "nodes": {"s": node},

@@ -1,4 +1,4 @@
-"""`onnx::If` and `case_of`: one graph is computed; a known condition chooses while reading."""
+"""`onnx::If` and `case_of`: one branch is computed, and a known condition selects it at compile time."""
 
 from __future__ import annotations
 
@@ -211,7 +211,10 @@ def test_the_other_branch_may_even_be_missing(run) -> None:
 
 
 def test_a_choice_in_a_loop_in_a_choice_in_a_loop(run) -> None:
-    """for i in range(4): if i % 2: for j in range(i): x += 2 if j == 0 else x; else: x -= 1."""
+    """Check nested branches and loops against plain Python.
+
+    for i in range(4): if i % 2: for j in range(i): x += 2 if j == 0 else x; else: x -= 1.
+    """
     inner = repeat(
         body(
             "j go x",

@@ -1,4 +1,4 @@
-"""`case_of`: one of many graphs, found by its number."""
+"""`case_of`: selection of one of many graphs by its index."""
 
 from __future__ import annotations
 

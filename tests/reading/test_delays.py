@@ -1,4 +1,4 @@
-"""Delays: what a value was some iterations ago, against plain loops over lists."""
+"""Delays: values from earlier iterations, compared with plain loops over lists."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_rows_with_axes(run_everywhere, back):
 @pytest.mark.parametrize("back", [1, 2, 13])
 @pytest.mark.parametrize("many", [False, True])
 def test_numbers_stand_for_rows(run_everywhere, back, many):
-    """One number, or one for each iteration before, where the value is an array."""
+    """Check scalar initial values of a delayed array: one number, or one for each earlier iteration."""
     initial = list(np.arange(1.0, 1 + back)) if many else 1.0
     model = delayed(
         {"a": {"of": "x", "back": back, "initial": initial}},

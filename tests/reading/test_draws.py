@@ -1,4 +1,4 @@
-"""Draws of a model: each site has a stream of its own, each turn of its loop takes the next numbers."""
+"""Random draws of a model: each site has a stream, and each iteration takes the next numbers of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.noisy_models import LOOP, WALK, model
 
 
 def numbers(site: str, count: int, seed: int = 0, trial: int = 0) -> np.ndarray:
-    """The first uniform numbers of a site."""
+    """Return the first uniform numbers of a site."""
     key = streams.keys(seed, streams.site(site), trial)
     return streams.uniform(streams.squares(np.arange(count), key))
 

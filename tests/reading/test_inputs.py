@@ -1,4 +1,4 @@
-"""Inputs of a run: constant, or with a row for every step."""
+"""Inputs of a run: constant, or with one row per step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.models.timed import ARRAYS, NEURON, PAIR, edge, graph, same
 
 
 def port(**stated: Any) -> dict[str, Any]:
-    """A node that hands on an input, and adds it up."""
+    """Return a node that forwards an input and accumulates it."""
     return graph(
         n={
             "input_ports": {"x": stated},
@@ -99,7 +99,7 @@ def test_equal_to_the_engine_given_row_by_row(model, name, shape, steps):
 
 @pytest.mark.parametrize("steps", [None, 2, 3])
 def test_one_number_stands_for_all_elements_of_a_stated_shape(steps):
-    """A constant current for all cells; the engine is given the same."""
+    """Check a constant current for all cells, compared with the engine."""
     stated = port(shape=[2])
     x = mdf_loop.compile(stated, device="cpu").run({"x": 800.0}, steps=steps)["x"]
     assert x.shape == ((2,) if steps is None else (steps, 2))
@@ -108,7 +108,7 @@ def test_one_number_stands_for_all_elements_of_a_stated_shape(steps):
 
 
 def test_one_number_in_place_of_a_list_is_one_number():
-    """A default_value states no shape; modeci_mdf takes what it is given."""
+    """Check that a scalar input stays scalar, since a default_value states no shape."""
     stated = port(default_value=[0.0, 0.0])
     assert mdf_loop.compile(stated, device="cpu").run({"x": 800.0})["x"].shape == ()
     assert mdf_loop.verify(stated, {"x": 800.0}).equal

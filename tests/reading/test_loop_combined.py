@@ -1,4 +1,4 @@
-"""Slices, delays, recordings and exits together, nested, and in other places than functions."""
+"""Slices, delays, recordings and exits combined, nested, and outside of functions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ MIDDLE = {
 
 
 def test_a_loop_after_the_test(run_everywhere):
-    """while sum(s) < limit: s = s + sum of the loop inside."""
+    """Check the loop: while sum(s) < limit: s = s + sum of the inner loop."""
     model = loop_model(
         {"exit": "middle", "v_initial": "(1.0,)"},
         {},
@@ -176,7 +176,7 @@ def test_all_that_is_wrong_is_said_at_once():
 
 
 def test_over_time():
-    """A node with slices and delays runs once for every time step."""
+    """Check that a node with slices and delays runs once per time step."""
     model = loop_model(
         {"slices": {"x_t": "x"}, "delays": {"a": {"of": "y", "initial": "k"}}},
         {"y": "a + x_t"},

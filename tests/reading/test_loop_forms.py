@@ -1,4 +1,4 @@
-"""What a loop's arguments are read as, before anything is computed."""
+"""Parsed forms of a loop's arguments, before any computation."""
 
 from __future__ import annotations
 

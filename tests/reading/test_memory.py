@@ -1,4 +1,4 @@
-"""What is held, and what a loop carries of it."""
+"""Stored values between iterations, and the values that a loop carries."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_is_read_first_is_carried() -> None:
 
 
 def test_a_type_that_became_wider_is_too_narrow() -> None:
-    """Also if it was made wider while the body was read."""
+    """Check a carried type, also if it is widened while the body is read."""
     b, types = ModelBuilder(), CarriedTypes()
     types.widen(V, _constant(b, 1))
     memory = _loop(b, types)

@@ -1,4 +1,4 @@
-"""A condition in the middle of a body: what it needs runs once more than the rest."""
+"""Exit conditions in the middle of a body: the operations before the test run once more than the rest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EDGES = {
 
 
 def model(rows=(), *, nodes=STEP, edges=EDGES, leaf="s_next", constants=None, **args):
-    """s = 0; while True: p = s + x; if not p < limit: break; s = 2 * p."""
+    """Return the loop: s = 0; while True: p = s + x; if not p < limit: break; s = 2 * p."""
     body = {
         "metadata": {"inputs": ["i", "c", "s"], "outputs": ["go", leaf, *rows]},
         "nodes": nodes,
@@ -59,7 +59,7 @@ def model(rows=(), *, nodes=STEP, edges=EDGES, leaf="s_next", constants=None, **
 
 
 def meant(x, limit, s=0.0, most=None):
-    """s, the rows of p, beside and q, full rounds."""
+    """Compute s, the rows of p, beside and q, and the number of full rounds."""
     ps, besides, qs, n = [], [], [], 0
     while most is None or n < most:
         p = s + x
@@ -123,7 +123,7 @@ def test_a_start_condition(run_everywhere):
 
 
 def test_what_follows_does_not_run_in_the_round_that_is_left(run_everywhere):
-    """An index that does not exist there is not read."""
+    """Check that an invalid index after the exit is not read."""
     nodes = {
         **STEP,
         "Q": {
@@ -162,7 +162,10 @@ def test_with_slices_and_delays(run_everywhere):
 
 
 def test_a_carried_value_that_the_condition_needs_changes_in_full_rounds_only(run_everywhere):
-    """`p` is known before the test; carried, it is still that of the last full round."""
+    """Check that a carried `p` keeps its value of the last full round.
+
+    The exit test computes `p` once more.
+    """
     results = run_everywhere(model(leaf="p"))
     assert (results["s"], results["n"]) == (19.0, 19)
 

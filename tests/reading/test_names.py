@@ -1,4 +1,4 @@
-"""What a model gives: its end ports, or its parameters if it has no output port at all."""
+"""Outputs of a model: its end ports, or its parameters if it has no output port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A branch that no shapes like these can reach is no reason to refuse a model."""
+"""Models with a branch that is invalid only for some shapes are accepted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def onnx_model(signature: str, nodes: str) -> onnx.ModelProto:
 
 
 def either(then: str, otherwise: str, x: str = "float[n, m]") -> onnx.ModelProto:
-    """`y = then(x, axes) if c else otherwise(x, axes)`, axes are [1]."""
+    """Return the file `y = then(x, axes) if c else otherwise(x, axes)` with the axes [1]."""
     return onnx_model(
         f"{x} x, bool c) => (float[k] y",
         "axes = Constant <value_ints = [1]> () "
@@ -84,7 +84,7 @@ def test_reaching_it_fails_there() -> None:
 
 
 def test_other_axes_than_those_given(run) -> None:
-    """`axes` of [2] exist for no x of two axes; the file does not say how many x has."""
+    """Check axes that are invalid for two dimensions, with an unknown rank of x in the file."""
     proto = either("Squeeze (x, more)", SUM)
     proto.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["more"], value_ints=[2]))
     proto.graph.input[0].type.tensor_type.ClearField("shape")
@@ -107,7 +107,7 @@ def test_what_follows_knows_only_what_is_shared(run) -> None:
 
 
 def test_a_shape_taken_outside_is_open_too(run) -> None:
-    """The extents of x are known outside, and would not fit the branch."""
+    """Check captured extents of x that do not fit the branch."""
     proto = onnx_model(
         "float[n, m] x, bool c) => (float[k, l] y",
         """s = Shape (x)  w = Constant <value_floats = [1.0, 2.0, 3.0, 4.0]> ()
@@ -154,7 +154,7 @@ def test_parts_of_a_shape_are_known_alone() -> None:
 
 
 def test_numbers_made_of_extents_keep_their_bits() -> None:
-    """Whole numbers are calculated now; what kernels may round otherwise is left to them."""
+    """Check that integers of shapes are folded, but functions with kernel-dependent rounding are not."""
     nodes = "s = Shape (x) t = Add (s, s) f = Cast <to = 11> (t) y = Exp (f)"
     m = mdf_loop.from_onnx(onnx_model("float[n, m] x) => (double[k] y", nodes))
     ops = [op for op in mdf_loop.read(m, {"x": X}).ops if isinstance(op, Op)]
@@ -196,7 +196,7 @@ def test_one_of_many_branches(run) -> None:
 
 
 def test_a_result_of_open_shape_joins(run) -> None:
-    """`x + w` fits no w of two elements: its shape is not held against the other branch."""
+    """Check that `x + w`, invalid for two elements of w, does not constrain the shape of the other branch."""
     m = model({"y": "choice"}, choice=choose("c", give(r="x + w"), give(r="2 * x")))
     assert run(m, {"c": False, "x": V, "w": [1.0, 2.0]}) == [2, 4, 6]
     assert run(m, {"c": True, "x": V, "w": [1.0]}) == [2, 3, 4]

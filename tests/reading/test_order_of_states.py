@@ -1,4 +1,4 @@
-"""A note for each pair of states where one reads the other's new value, and only where the numbers say so."""
+"""Notes for pairs of states where one reads the new value of the other and this changes the numbers."""
 
 from __future__ import annotations
 

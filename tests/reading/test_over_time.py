@@ -1,4 +1,4 @@
-"""Models over time: the compiled loop gives what modeci_mdf's engine gives, step by step."""
+"""Models over time: the compiled loop equals modeci_mdf's engine step by step."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def graph(edges: dict[str, Any] | None = None, **nodes: Any) -> dict[str, Any]:
 
 
 def node(ports: dict[str, Any] | None = None, **parameters: Any) -> dict[str, Any]:
-    """A node whose parameters are all output ports too (as `o_<id>`)."""
+    """Return a node with an output port `o_<id>` for each parameter."""
     outputs = {f"o_{name}": {"value": name} for name in parameters}
     return {"input_ports": ports or {}, "parameters": parameters, "output_ports": outputs}
 

@@ -1,4 +1,4 @@
-"""A loop over passes does what a plan does: the same model both ways, and what the loop is like."""
+"""Loops over scheduler passes equal the unrolled execution plan, and have the expected structure."""
 
 from __future__ import annotations
 

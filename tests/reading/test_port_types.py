@@ -1,4 +1,4 @@
-"""What the type, shape and default of an input port do, and what they leave alone."""
+"""Effects of the type, shape and default value of an input port."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = ("float", "int64", "uint8", "float32", "bool")
 
 
 def sent(value: Any, stated: dict[str, Any], expression: str = "2.0 * x") -> dict[str, Any]:
-    """A parameter that goes over an edge into a port."""
+    """Return a model that sends a parameter over an edge to a port."""
     return graph(
         {"e": edge("A", "out", "B", "x")},
         A={"parameters": {"p": {"value": value}}, "output_ports": {"out": {"value": "p"}}},
@@ -51,7 +51,7 @@ def test_states_that_arrive_are_not_cast_either():
 
 
 def body_port(stated: dict[str, Any], initial: Any = 0.5) -> dict[str, Any]:
-    """A loop whose body's ports state a type: what is carried, what is captured."""
+    """Return a loop whose body ports state a type for carried and captured values."""
     body = {
         "metadata": {"inputs": ["i", "go", "v"], "outputs": ["go_on", "v_next"]},
         "nodes": {

@@ -1,4 +1,4 @@
-"""Values that have one shape at first and another later: spread where that changes nothing."""
+"""Values that start as a number and become an array are broadcast where the numbers stay equal."""
 
 from __future__ import annotations
 

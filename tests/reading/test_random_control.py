@@ -1,4 +1,4 @@
-"""Random nestings of loops and choices, written as documents, against the same program in Python."""
+"""Random nestings of loops and branches, compared with the same program in Python."""
 
 from __future__ import annotations
 

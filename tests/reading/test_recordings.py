@@ -1,4 +1,4 @@
-"""Recordings: on which axis, joined, backwards, the last row, a fixed length."""
+"""Recordings: axis, concatenation, reverse order, the last row and fixed lengths."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_last_row_of_an_extent_known_only_at_run_time(run_everywhere):
 
 
 def test_only_the_last_row_is_kept():
-    """A recording of which only the last row is asked for is a carried value."""
+    """Check that a recording with only its last row requested becomes a carried value."""
     program = mdf_loop.read(recording({"keep": "last"}))
     (loop,) = mdf_loop.ir.loops(program)
     assert not loop.recorded

@@ -1,4 +1,4 @@
-"""ONNX's Scan: states, axes, directions, length 0."""
+"""ONNX's Scan: states, axes, directions and length 0."""
 
 from __future__ import annotations
 

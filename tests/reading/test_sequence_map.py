@@ -1,4 +1,4 @@
-"""`onnx::SequenceMap`: a body for each member; its signature, and what it captures."""
+"""`onnx::SequenceMap`: one body per sequence member, its signature and its captured values."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Parameters that are set: the same as the model with the value written into it."""
+"""Set parameters equal a model document with the values written into it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.models.timed import ARRAYS, NEURON, PAIR, graph, same
 
 
 def written(model: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The model with values written into it by hand."""
+    """Return a copy of the model document with the values written into it."""
     model = copy.deepcopy(model)
     (inside,) = model.values()
     for name, value in values.items():
@@ -106,7 +106,7 @@ def test_new_values_need_no_new_session(monkeypatch):
     ],
 )
 def test_numbers_are_those_of_the_document(expression, there, value, x, dtype):
-    """A whole number for one with a point becomes one; all else is as if it were written."""
+    """Check that an integer becomes a float where the document has a float."""
     node = {
         "input_ports": {"x": {}},
         "parameters": {"a": {"value": there}},
@@ -122,7 +122,7 @@ def test_numbers_are_those_of_the_document(expression, there, value, x, dtype):
 
 
 def test_ids_that_look_alike():
-    """Neither the node's own id nor blanks in ids change what is meant."""
+    """Check parameter ids that equal the id of the node or contain blanks."""
     node = {
         "parameters": {"A": {"value": 2}, "set A": {"value": 3}, "b": {"value": "A * 2"}},
         "output_ports": {"y": {"value": "b"}},

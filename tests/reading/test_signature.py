@@ -1,4 +1,4 @@
-"""The order of a body's inputs and outputs: written, or inferred where only one is possible."""
+"""The order of a body's inputs and outputs: stated, or inferred where only one order is possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sliced inputs: any axis, parts, strides, directions, and the trip count that they give."""
+"""Sliced inputs: axes, part sizes, strides, directions and the resulting trip count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = np.arange(24.0).reshape(2, 3, 4)
 
 
 def parts(x, axis=0, start=None, end=None, stride=1, part_size=None):
-    """The parts of a slice, as OpenVINO's document counts them."""
+    """Return the parts of a slice according to the OpenVINO specification."""
     dim = x.shape[axis]
     start = (-1 if stride < 0 else 0) if start is None else start
     end = (0 if stride < 0 else -1) if end is None else end

@@ -1,4 +1,4 @@
-"""Initial values that are one number and become an array: broadcast, and said."""
+"""Scalar initial values that become arrays are broadcast, with a note."""
 
 from __future__ import annotations
 

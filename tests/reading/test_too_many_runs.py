@@ -1,4 +1,4 @@
-"""Numbers of trials and points that no memory can hold are refused before anything is allocated."""
+"""Counts of trials and points beyond any memory are refused before an allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nothing reads is no reason to refuse a model; what is read must be right."""
+"""Unused parts of a model may have errors, and used parts may not."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_parameter_that_is_read(node: dict[str, Any]) -> None:
 
 
 def test_a_state_of_which_only_the_first_value_is_read() -> None:
-    """A function reads the old value; in a single evaluation nobody asks for the new one."""
+    """Check that the unused update expression of a state must be valid in a single evaluation."""
     state = {"default_initial_value": 1, "value": "a + typo"}
     with pytest.raises(UnknownNameError, match="unknown name 'typo'"):
         mdf_loop.read(graph({"parameters": {"p": state}, "functions": {"f": {"value": "p * 2"}}}))

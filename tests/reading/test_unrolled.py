@@ -1,4 +1,4 @@
-"""Loops with a constant number of iterations, written out."""
+"""Unrolling of loops with a constant number of iterations."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def model(body: Any = BODY, outputs: Any = OUTPUTS, **loop: Any) -> dict[str, An
 
 
 def changed(condition: str, **ports: str) -> dict[str, Any]:
-    """The body with another condition and other outputs."""
+    """Return the body with another condition and other outputs."""
     body = copy.deepcopy(BODY)
     written = body["nodes"]["step"]["output_ports"]
     written["on"] = {"value": condition}

@@ -1,4 +1,4 @@
-"""Programs run in segments, beside the same programs run at once."""
+"""Comparison of programs in segments with the same programs in one run."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ metadata:
 def opened(
     source: Any, options: Options | None = None, **inputs: Any
 ) -> tuple[Program, Mapping[str, Any]]:
-    """The program of a model as a session takes it, and the arrays of its inputs."""
+    """Return the program of a model, prepared for a session, with its input arrays."""
     document = open_document(document_of(source) if isinstance(source, str) else source)
     options = options or Options()
     arrays = bind(document, inputs, options).arrays
@@ -87,14 +87,14 @@ def opened(
 
 
 class Break(Exception):  # noqa: N818 - it ends a run, as a crash does
-    """A run that ends at once; what is left is the stepper's snapshot."""
+    """Exception that ends a run at once and carries a snapshot of the stepper."""
 
     def __init__(self, snapshot: Mapping[str, np.ndarray]) -> None:
         self.snapshot = snapshot
 
 
 def by_chance(rng: np.random.Generator, longest: int = 5, *, breaks: bool = False) -> Follower:
-    """Chunks of random lengths, some of them done twice; with `breaks` runs end on the way."""
+    """Return a follower with chunks of random lengths, some repeated; with `breaks`, runs end on the way."""
 
     def follower(stepper: LoopStepper, stopping: Stopping) -> None:
         while not stepper.finished:
@@ -114,13 +114,13 @@ def by_chance(rng: np.random.Generator, longest: int = 5, *, breaks: bool = Fals
 
 
 def copied(parts: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Copies, in which nothing changes later."""
+    """Copy the arrays, so that later changes do not affect them."""
     assert all(isinstance(part, np.ndarray) for part in parts.values())
     return {name: part.copy() for name, part in parts.items()}
 
 
 def after(iterations: int, reason: StopReason = StopReason.INTERRUPTED) -> Follower:
-    """Stopped after so many iterations of the first loop that has more."""
+    """Return a follower that stops after `iterations` iterations of the first longer loop."""
 
     def follower(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
         while not stepper.finished:
@@ -133,12 +133,12 @@ def after(iterations: int, reason: StopReason = StopReason.INTERRUPTED) -> Follo
 
 
 def ready(program: Program) -> Program:
-    """The program as a session takes it."""
+    """Prepare the program for a session."""
     return prepare(program, ONNXRUNTIME, evaluation())
 
 
 def cut(program: Program, *, watch: bool = False) -> Segments | None:
-    """A ready program in segments, each of which is a sound program."""
+    """Split a prepared program into segments and check each segment."""
     segments = split_into_segments(program, watch)
     if segments is None:
         return None
@@ -151,7 +151,7 @@ def cut(program: Program, *, watch: bool = False) -> Segments | None:
 
 
 def run(segments: Segments, arrays: Mapping[str, Any], follower: Follower) -> PartialRun:
-    """The program's outputs, segment by segment; what breaks off is resumed."""
+    """Run the segments and resume after each break."""
     resume = None
     while True:
         try:
@@ -162,7 +162,7 @@ def run(segments: Segments, arrays: Mapping[str, Any], follower: Follower) -> Pa
 
 
 def same(program: Program, arrays: Mapping[str, Any], seed: int, *, breaks: bool = False) -> bool:
-    """Whether a ready program can be cut; if so, all its outputs have the same bits."""
+    """Return True if the program can be split, and check that all outputs have the same bits."""
     segments = cut(program)
     if segments is None:
         return False
@@ -174,14 +174,14 @@ def same(program: Program, arrays: Mapping[str, Any], seed: int, *, breaks: bool
 
 
 def same_outputs(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Equal names, in order, and equal bits."""
+    """Check that names, order and bits of the outputs are equal."""
     assert list(actual) == list(expected)
     for name, array in expected.items():
         same_bits(actual[name], array, name)
 
 
 def same_bits(actual: Any, expected: Any, name: str = "") -> None:
-    """One dtype, one shape, the same bits; of a sequence member by member."""
+    """Check that dtype, shape and bits are equal, for a sequence member by member."""
     if expected is None or isinstance(expected, list):
         assert type(actual) is type(expected), name
         for one, other in zip(actual or (), expected or (), strict=True):

@@ -1,4 +1,4 @@
-"""The seam: whatever computes a program, runs are the same."""
+"""The back-end interface: runs are equal on every back end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints and stores record what decides last bits, and are refused where that is another."""
+"""Checkpoints and stores record the environment that affects the last bits and refuse another environment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SWEEP: dict[str, Any] = {
 
 
 def other(monkeypatch: pytest.MonkeyPatch, word: str, value: str) -> None:
-    """Let a part of the environment be another one."""
+    """Change one part of the environment."""
     monkeypatch.setattr(module, "_CURRENT", {**module._CURRENT, word: lambda: value})
 
 

@@ -1,4 +1,4 @@
-"""Loops of a model over time that are machine code in the first evaluation, and not in the following ones."""
+"""Loops that are machine code in the first evaluation of a run over time, but not in later evaluations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BODY = {
 
 
 def uneven() -> mdf_loop.CompiledModel:
-    """A loop over a large array whose members count differently, but not in the first evaluation."""
+    """Return a loop over a large array whose members have unequal counts after the first evaluation."""
     node: dict[str, Any] = {
         "functions": {
             "f": {"function": "onnx::Loop", "args": {"M": "k", "v_initial": "w", "body": BODY}}
@@ -53,7 +53,7 @@ def test_a_run_whose_loop_is_native_at_first() -> None:
 
 
 def stopped_after(count: int, model: mdf_loop.CompiledModel, file: Path) -> mdf_loop.Results:
-    """Run a few steps, and write a checkpoint that has so many of them."""
+    """Run a few steps and write a checkpoint of them."""
     return model.run(
         sweep=SWEEP,
         steps=6,

@@ -1,4 +1,4 @@
-"""A run has a limit of memory: what is known to pass it is refused, what comes to it is stopped."""
+"""Memory limits: a run that must exceed the limit is refused, and a run that reaches the limit is stopped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def model(**node: Any) -> dict[str, Any]:
 
 
 def doubling(times: int) -> dict[str, Any]:
-    """A loop whose carried value is twice as long after each iteration."""
+    """Return a loop whose carried array doubles in each iteration."""
     twice = {"function": "onnx::Concat", "args": {"inputs": ["v", "v"], "axis": 0}}
     inner = {
         "input_ports": {"v": {}},
@@ -55,7 +55,7 @@ def doubling(times: int) -> dict[str, Any]:
 
 
 def chain(times: int, **node: Any) -> dict[str, Any]:
-    """The same written out."""
+    """Return the doubling as a chain of Concat operations without a loop."""
     functions = {
         f"x{k + 1}": {
             "function": "onnx::Concat",
@@ -143,7 +143,7 @@ def test_a_loop_that_doubles_what_it_carries() -> None:
 def test_a_loop_that_is_stopped_before_it_is_begun_in_pieces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The memory that the first attempt took does not count against what is reached."""
+    """Check that the memory of the first attempt does not count against the run in chunks."""
     monkeypatch.setattr(once, "PATIENCE", 60.0)
     compiled = mdf_loop.compile(doubling(60), device="cpu", shapes="dynamic")
     with pytest.raises(MemoryLimitError, match=STOPPED) as caught:
@@ -152,7 +152,7 @@ def test_a_loop_that_is_stopped_before_it_is_begun_in_pieces(
 
 
 def appending(count: int, size: int) -> dict[str, Any]:
-    """A loop that appends so many elements so often."""
+    """Return a loop that appends `size` elements in each of `count` iterations."""
     body = {
         "metadata": {"inputs": ["i", "g", "x"], "outputs": ["go", "z"]},
         "nodes": {
@@ -179,7 +179,7 @@ def appending(count: int, size: int) -> dict[str, Any]:
 @pytest.mark.parametrize("native", ["off", "auto"])
 @pytest.mark.parametrize("first", [0, 1, 1000])
 def test_a_loop_that_appends_is_not_refused(first: int, native: str, monkeypatch: Any) -> None:
-    """The first step makes an array of one element many times as large: that is no factor for later steps."""
+    """Check that strong growth in the first step is no growth factor for later steps."""
     monkeypatch.setattr(once, "PATIENCE", 0.0)
     compiled = mdf_loop.compile(appending(6, 200_000), native=native, shapes="dynamic")
     results = compiled.run({"x": np.ones(first)}, memory_limit=resident() + 10**9)
@@ -187,7 +187,7 @@ def test_a_loop_that_appends_is_not_refused(first: int, native: str, monkeypatch
 
 
 class Growing:
-    """A stepper whose value has the given sizes, one step at a time."""
+    """Stepper whose value has the given sizes, one per step."""
 
     def __init__(self, sizes: list[float]) -> None:
         self.sizes = sizes
@@ -227,7 +227,7 @@ MB = 1e6
 def test_growth_is_known_from_several_steps(
     sizes: list[float], steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what would pass the limit of 1 GB in the next step is refused, and called that."""
+    """Check that only growth beyond the limit of 1 GB in the next step is refused."""
     monkeypatch.setattr(memory_limit, "resident", lambda: 0)
     stepper = Growing(sizes)
     with stopping.Stopping() as alone:
@@ -247,7 +247,7 @@ def test_growth_is_known_from_several_steps(
 
 
 class Slowly:
-    """A stepper whose steps take no time and whose value grows."""
+    """Stepper whose steps take no time and whose value grows."""
 
     total = None
     finished = False

@@ -1,4 +1,4 @@
-"""Rows of a run are written where they are kept, and are the same as rows that are copied."""
+"""Rows written into their final arrays equal copied rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS = 2000
 
 
 def model() -> dict[str, Any]:
-    """Cells that leak, whether they are positive, one of them; and one that begins with a whole number."""
+    """Return a model with leaking cells, their signs, one single cell and a state with an integer start."""
     start = np.linspace(-1.0, 1.0, CELLS).tolist()
     nodes = {
         "a": {
@@ -41,7 +41,7 @@ def model() -> dict[str, Any]:
 
 
 def rows(compiled: mdf_loop.CompiledModel, **options: Any) -> dict[str, Any]:
-    """All rows of a run."""
+    """Return copies of all rows of a run."""
     results = compiled.run(steps=STEPS, dt=0.01, progress=False, **options)
     return {name: np.array(results[name]) for name in results}
 

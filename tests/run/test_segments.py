@@ -1,5 +1,4 @@
-"""A model whose loops are followed in chunks gives what it gives at once, bit for bit; stopped, what
-it has reached."""
+"""Models whose loops run in chunks equal the whole run bit for bit, or return the partial results."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ from tests.strategies.nested_control import blocks, document
 
 
 def checked(source: Any, options: Options | None = None, **inputs: Any) -> None:
-    """The model is cut, and has the same bits in chunks of any lengths."""
+    """Check that the model can be split and has the same bits in chunks of any lengths."""
     program, arrays = opened(source, options, **inputs)
     for seed in range(4):
         assert same(program, arrays, seed, breaks=seed > 1)
@@ -175,7 +174,7 @@ def test_loops_in_a_row() -> None:
 
 
 def with_a_loop(b: Builder, over: Value, step: str) -> Value:
-    """What `over` becomes when an operation is done to it 5 times."""
+    """Append a loop that applies the operation `step` to `over` 5 times."""
     inner = b.body()
     i, go = inner.new("int64", (), "i"), inner.new("bool", (), "go")
     enter = inner.new(over.dtype, over.shape, "x")

@@ -1,4 +1,4 @@
-"""Loops that are followed in chunks: how they went, and what is given when they are stopped."""
+"""Loops in chunks: loop reports, and outputs after an early stop."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_total_is_known_where_no_condition_decides(
 
 
 def stopped(source: Any, follower: Any, **inputs: Any) -> Any:
-    """What a run has reached that was stopped, and what its whole program gives."""
+    """Return the outputs of a stopped run and those of the whole program."""
     program, arrays = opened(source, **inputs)
     segments = cut(program)
     assert segments is not None
@@ -267,7 +267,7 @@ FIFTY = {"M": 50, "v_initial": "(1.0,)"}
 
 
 def with_outputs(source: Any, **formulas: str) -> Any:
-    """The model of one loop, with more outputs."""
+    """Return the model of one loop with additional outputs."""
     node = source["model"]["graphs"]["graph"]["nodes"]["A"]
     node["output_ports"] |= {name: {"value": text} for name, text in formulas.items()}
     return source

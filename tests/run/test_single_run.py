@@ -1,4 +1,4 @@
-"""What is over in a moment, whatever it is given, is not watched: neither signals nor memory nor time."""
+"""Short runs start without handling of signals, memory limits and time limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ A_LOOP = loop_model({"M": 3, "v_initial": "(1.0,)"}, {"x_next": "x + 1"}, carrie
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
-    """What was entered to be stopped."""
+    """Return the list of the `Stopping` contexts entered during the test."""
     entered: list[Stopping] = []
     enter = Stopping.__enter__
 
@@ -42,7 +42,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
 
 
 def calls_watched(watched: list[Stopping], model: Any, *calls: Mapping[str, Any]) -> list[bool]:
-    """Of each call whether it was watched."""
+    """Return for each call True if the run was watched."""
     compiled = mdf_loop.compile(model)
     is_watched = []
     for words in calls:
@@ -84,7 +84,7 @@ def test_both_ways_give_the_same() -> None:
 
 @pytest.fixture
 def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds for which evaluations were tried whole."""
+    """Return the time limits, in seconds, of the attempts to run an evaluation whole."""
     entered: list[float] = []
     enter = Stopping.__init__
 

@@ -1,4 +1,4 @@
-"""A run that goes on where another ended; rows of every k-th step."""
+"""Runs that continue from the state of another run, and rows of every k-th step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CASES = [(name, dt) for name in ALL for dt in (None, 0.5)]
 
 
 def joined(first: Any, second: Any) -> dict[str, Any]:
-    """The rows of two runs, one after the other, with the times of both."""
+    """Concatenate the rows and the time coordinates of two runs."""
     rows = {name: np.concatenate([first[name], second[name]]) for name in first}
     (before,), (after,) = first.axes, second.axes
     for name, along in before.coordinates.items():
@@ -34,7 +34,7 @@ def whole(results: Any) -> dict[str, Any]:
 
 
 def same_rows(left: dict[str, Any], right: dict[str, Any]) -> None:
-    """Bit for bit; only missing rows make floats of whole numbers."""
+    """Check that rows are equal; only missing rows convert integers to floats."""
     assert list(left) == list(right)
     for name in left:
         np.testing.assert_array_equal(left[name], right[name], err_msg=name)
@@ -78,7 +78,7 @@ def test_rows_before_the_last_one_need_not_be_made(compiled, monkeypatch, name, 
 
 
 def test_last_rows_of_members():
-    """Of a sweep, too: in chunks of any length, and where a second output is kept as it is."""
+    """Check the last rows of a sweep in chunks of any length, also next to a second reduction."""
     model = mdf_loop.compile(EXAMPLES / "parameter_sweep" / "model.yaml", device="cpu")
     options = {"sweep": {"current": np.linspace(0, 2, 700)}, "steps": 50, "dt": 0.1}
     full = model.run(**options)
@@ -92,7 +92,7 @@ def test_last_rows_of_members():
 
 
 def test_rows_left_out_have_a_part_in_the_type():
-    """A state that becomes a float in a step that is left out is one in all rows."""
+    """Check that a state which becomes a float in a skipped step is a float in all rows."""
     node = {
         "parameters": {"v": {"default_initial_value": 1, "time_derivative": "0.5"}},
         "output_ports": {"v": {"value": "v"}},
@@ -223,7 +223,7 @@ def test_members_start_from_the_state_of_one_run(compiled):
 
 
 def test_a_state_becomes_an_array_in_a_sweep():
-    """What is a number at first and a vector later has its axis of members in front."""
+    """Check that a state which grows from a number to a vector has the member axis first."""
     node = {
         "input_ports": {"x": {"default_value": [1.0, 2.0, 3.0]}},
         "parameters": {

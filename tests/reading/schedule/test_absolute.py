@@ -1,4 +1,4 @@
-"""Absolute time -> numbers of visits. What it does is compared with the engine in tests/over_time."""
+"""Conversion of absolute times to numbers of visits; tests/over_time compares the effect with the engine."""
 
 from __future__ import annotations
 

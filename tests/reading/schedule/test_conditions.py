@@ -1,4 +1,4 @@
-"""Conditions as data."""
+"""Scheduler conditions as data classes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_persists_is_counted_in_more_than_an_evaluation() -> None:
 
 
 def test_counts_name_themselves() -> None:
-    """Names of what is kept between evaluations; two things never share one."""
+    """Check that the counters kept between evaluations have distinct names."""
     assert str(CALLS) == "runs of A in life"
     assert str(RunCount("A")) == "runs of A in environment state update"
     assert str(RunsSinceReader("A", "B")) == "runs of A not used by B"

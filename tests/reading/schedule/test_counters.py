@@ -1,4 +1,4 @@
-"""What conditions count, with known numbers; unknown ones are looked at by no one."""
+"""Counters of conditions with known numbers; counters with unknown numbers are not evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and truth values: worked out at once where known, operations where not; both the same."""
+"""Known numbers and truth values are folded, and unknown ones become operations with equal results."""
 
 from __future__ import annotations
 

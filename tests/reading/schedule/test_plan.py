@@ -1,4 +1,4 @@
-"""The order of one evaluation, where reading can know it."""
+"""The execution order of one evaluation, where it is known at compile time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _counters(schedule: Schedule) -> Counters:
 
 
 def flat(passes: tuple[Sets, ...] | None) -> Sets | None:
-    """The sets of all passes."""
+    """Concatenate the sets of all passes."""
     return None if passes is None else tuple(together for sets in passes for together in sets)
 
 
@@ -65,7 +65,7 @@ def test_without_conditions_layers_run_once() -> None:
     ],
 )
 def test_plans(source: Model, planned: str) -> None:
-    """Sets of one evaluation, `-` for an empty one."""
+    """Check the execution sets of one evaluation, where `-` is an empty set."""
     expected = tuple(tuple(word.strip("-")) for word in planned.split())
     assert _plan(source) == expected
 
@@ -78,7 +78,7 @@ def test_plans(source: Model, planned: str) -> None:
     ],
 )
 def test_no_plan(written: Model) -> None:
-    """A value is not known, or too much would be written out."""
+    """Check that there is no plan if a value is unknown or the plan is too long."""
     assert _plan(model("chain", None, written)) is None
 
 

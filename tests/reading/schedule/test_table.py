@@ -1,4 +1,4 @@
-"""The table of scheduler conditions: what is compiled is worded, under every name of an argument."""
+"""The table of scheduler conditions: each compiled condition has a text, under every argument name."""
 
 from __future__ import annotations
 

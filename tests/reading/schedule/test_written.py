@@ -1,4 +1,4 @@
-"""MDF's conditions -> data. What they do is compared with the engine in tests/over_time."""
+"""Conversion of MDF's conditions to data; tests/over_time compares the effect with the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: what is loaded is what was saved, bit for bit; no crash leaves half a file."""
+"""Checkpoints: loaded arrays equal saved arrays bit for bit, and no crash leaves a partial file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def saved(path: Path, parts: Any, identity: Any = None) -> Path:
 
 
 def same(left: Any, right: Any) -> None:
-    """Equal dtypes, shapes and bits, in the same order."""
+    """Check that dtypes, shapes, bits and order of two checkpoints are equal."""
     assert [(part, list(named)) for part, named in left.items()] == [
         (part, list(named)) for part, named in right.items()
     ]
@@ -127,7 +127,7 @@ def test_large_arrays_are_written_without_a_copy(tmp_path):
 
 
 def child(folder: Path, lines: str, before: tuple[str, ...] = (), **environment: str) -> str:
-    """What a process of its own says, which runs some lines in a folder."""
+    """Run lines of Python in a child process in a folder and return the printed text."""
     head = (
         "import itertools, os, random, signal, sys, time\nimport numpy as np\n"
         "from mdf_loop.errors import InputError\n"
@@ -154,7 +154,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs fork and signals")
 @pytest.mark.slow
 @posix
 def test_kill_9_leaves_the_old_file_or_the_new_one(tmp_path):
-    """30 processes that do nothing but save are killed at random moments."""
+    """Check the file after random kills of 30 processes that save repeatedly."""
     counts = child(
         tmp_path,
         """
@@ -303,7 +303,7 @@ PARTS_HERE = {
 
 
 def damaged(path: Path, content: bytes) -> None:
-    """The file is refused in one sentence, or what was flipped means nothing."""
+    """Check that the damaged file is refused in one sentence or that the changed bit had no meaning."""
     path.write_bytes(content)
     try:
         parts = load(path, {"dt": "1"})

@@ -1,4 +1,4 @@
-"""How long chunks are: what an earlier run of the same has found, and what says nothing of this one."""
+"""Lengths of chunks, and the reuse of the lengths of an earlier run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEP = 2.0**-13
 
 
 class Steps:
-    """A stepper whose steps take a known time; its value may grow."""
+    """Stepper whose steps take a known time, with a value that can grow."""
 
     def __init__(self, cadence: Cadence, total: int, *, size: int = 8, grows: bool = False) -> None:
         self.cadence = cadence
@@ -47,7 +47,7 @@ class Steps:
 def followed(
     monkeypatch: pytest.MonkeyPatch, cadence: Cadence, total: int, **others: Any
 ) -> list[int]:
-    """The lengths of all chunks of a run."""
+    """Return the lengths of all chunks of a run."""
     stepper = Steps(cadence, total, **others)
     monkeypatch.setattr(chunks, "time", SimpleNamespace(perf_counter=lambda: stepper.seconds))
     with Stopping() as alone:
@@ -57,7 +57,7 @@ def followed(
 
 @pytest.fixture
 def cadence(monkeypatch: pytest.MonkeyPatch) -> Cadence:
-    """That of a run whose chunks have found their length: 163 steps take 20 ms."""
+    """Return the cadence of a run with settled chunk lengths: 163 steps take 20 ms."""
     settled = Cadence()
     assert followed(monkeypatch, settled, 1000) == [1, 64, *[163] * 5, 120]
     return settled

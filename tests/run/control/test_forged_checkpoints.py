@@ -1,4 +1,4 @@
-"""Checkpoints and states that somebody has changed: one error, which names the file and the part."""
+"""Changed checkpoints and states give one error that names the file and the part."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHOSEN = {**OVER_TIME, "when": "walk.big", "reduce": {"walk.v": ["mean", "last"]
 
 
 def parts_of(path: Path, compiled: mdf_loop.CompiledModel, words: Mapping[str, Any]) -> Any:
-    """The parts of a checkpoint, and whose they are."""
+    """Save a checkpoint and return its parts with its identity."""
     compiled.run(**words, checkpoint=path)
     with np.load(path) as archive:
         identity = json.loads(archive["mdf_loop.checkpoint"].tobytes())["identity"]
@@ -61,7 +61,7 @@ def while_loop() -> mdf_loop.CompiledModel:
 def refused(
     path: Path, compiled: mdf_loop.CompiledModel, words: Mapping[str, Any], change: Change
 ) -> str:
-    """What is said of a checkpoint that was changed."""
+    """Change a checkpoint, resume from it and return the error message."""
     parts, identity = parts_of(path, compiled, words)
     change(parts)
     Checkpoints(path, 0, identity).save(parts)
@@ -216,7 +216,7 @@ ODD: tuple[Any, ...] = (
 
 
 def changed(parts: Any, rng: np.random.Generator) -> None:
-    """Change one array: it is gone, another one, has other axes, is shorter, of another type."""
+    """Change one array: remove it, replace it, or give it other axes, a shorter length or another dtype."""
     named = parts[rng.choice(list(parts))]
     name = rng.choice(list(named))
     array = named.pop(name)

@@ -1,4 +1,4 @@
-"""Progress: the time left is true, the bar is there when it is wanted, silence is silent."""
+"""Progress: the estimated time is correct, the bar appears on request, and a silent run prints nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(wanted, total, steps, step, done=0, unit="steps", name=""):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a process wrote: pieces of stderr with their times, stdout, its exit code."""
+    """Output of a process: timed segments of stderr, the text of stdout and the exit code."""
 
     segments: list[tuple[float, str]]
     stdout: str
@@ -48,7 +48,7 @@ class Seen:
 
     @property
     def pictures(self) -> list[str]:
-        """The pictures of the bar, without colours."""
+        """States of the progress bar, without colours."""
         plain = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", self.text)
         return [line.strip() for line in re.split(r"[\r\n]+", plain) if "/s" in line]
 
@@ -57,7 +57,7 @@ class Seen:
 
 
 def seen(code: str, *, terminal: bool = True, interrupt: bool = False, **environment) -> Seen:
-    """Run `code` in a process whose stderr is a terminal (or a pipe)."""
+    """Run `code` in a process whose stderr is a terminal or a pipe."""
     ours, theirs = pty.openpty() if terminal else os.pipe()
     variables = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
     process = subprocess.Popen(
@@ -262,7 +262,7 @@ os._exit(0)
 
 
 def called(monkeypatch, *moments: float) -> list[Progress]:
-    """What a callback is told by a run whose chunks of ten steps end at these moments."""
+    """Return the progress reports of a run whose chunks of ten steps end at these moments."""
     reports: list[Progress] = []
     clock = iter((0.0, 0.0, *moments))
     monkeypatch.setattr(module, "perf_counter", lambda: next(clock))

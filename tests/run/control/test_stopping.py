@@ -1,4 +1,4 @@
-"""What ends a run from outside: which run a signal is for, and when a time limit is over."""
+"""Signals and time limits: which run a signal stops, and when a time limit is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""modeci_mdf's engine as an engine of ours: rows, missing values, inputs, order, errors."""
+"""The engine of modeci_mdf as an engine of this package: rows, missing values, inputs, order and errors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def given(**values: object) -> BoundInputs:
 def run_in_engine(
     document: Document, values: BoundInputs | None = None, *, steps=None, dt=None, record=None
 ) -> EngineRun:
-    """The whole run, or why it failed."""
+    """Return the completed run, or raise its error."""
     completed = drive(Evaluations(document, record, dt), values or BoundInputs({}), steps)
     if completed.failure is not None:
         raise completed.failure

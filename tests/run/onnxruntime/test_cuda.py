@@ -1,4 +1,4 @@
-"""On a GPU: the numbers of the CPU, the bits of what is drawn, and the same words where a run ends."""
+"""Runs on a GPU: the numbers of the CPU, equal bits of random numbers, and the same reports at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOME = settings(max_examples=times(10, 400), suppress_health_check=list(HealthCh
 
 
 def both(source: Any, *, exact: bool = False, **options: Any) -> mdf_loop.Results:
-    """What CUDA gives, which is what the CPU gives."""
+    """Run a model on CUDA, check that the results equal those of the CPU, and return the results."""
     expected = mdf_loop.compile(source, device="cpu", native="off").run(**options)
     results = mdf_loop.compile(source, device="cuda").run(**options)
     assert results.device == "cuda"
@@ -92,7 +92,7 @@ def test_a_loop_that_draws_has_the_same_bits() -> None:
 
 
 def or_all_on_the_cpu(source: Any, **options: Any) -> None:
-    """`both`, unless ONNX Runtime has a kernel of CUDA for nothing of a small model."""
+    """Compare CUDA with the CPU, unless ONNX Runtime places all operations of a small model on the CPU."""
     try:
         both(source, **options)
     except LoopError as error:
@@ -142,7 +142,7 @@ def test_a_time_limit_ends_a_run() -> None:
 
 
 def ports(expression: str, **inputs: Any) -> tuple[mdf_loop.CompiledModel, dict[str, Any]]:
-    """A node of one expression, on CUDA, and its inputs."""
+    """Compile a node with one expression for CUDA and return the model with its inputs."""
     node = {
         "input_ports": {name: {} for name in inputs},
         "output_ports": {"y": {"value": expression}},

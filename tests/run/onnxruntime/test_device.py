@@ -1,4 +1,4 @@
-"""Devices: nothing falls back to the CPU without a word."""
+"""Devices: no silent fallback to the CPU."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_unknown_device_is_refused() -> None:
 
 
 class _FallenBack:
-    """A session that quietly took the CPU."""
+    """Session that silently uses the CPU."""
 
     def get_providers(self) -> list[str]:
         return ["CPUExecutionProvider"]
@@ -81,7 +81,7 @@ def part(provider: str, *op_types: str) -> SimpleNamespace:
 
 
 def claiming_cuda(monkeypatch, *parts: SimpleNamespace) -> None:
-    """Let the runtime say that it has CUDA and has placed these parts."""
+    """Let the runtime report CUDA as available with this placement of the operations."""
     real = onnxruntime.InferenceSession
 
     def session(model, options, providers, **settings):

@@ -1,4 +1,4 @@
-"""`device="auto"` where CUDA can be used: a race, as no rule foretells the faster device."""
+"""`device="auto"` with CUDA available: the faster device is found by a race."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MICROSECOND = 1e-6
 
 
 class Clock:
-    """A clock that goes on only by what sessions take."""
+    """Clock that advances only by the durations of the sessions."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -39,7 +39,7 @@ class Clock:
 
 
 class Fake:
-    """A session that says who it is; its runs take these seconds, the last again and again."""
+    """Session that returns its name and whose runs take the listed seconds; the last entry repeats."""
 
     def __init__(self, clock: Clock, name: str, seconds: Sequence[float]) -> None:
         self.clock, self.name, self.left = clock, name, list(seconds)
@@ -125,7 +125,7 @@ def test_one_slow_run_among_fast_ones_is_noise(clock: Clock) -> None:
 
 
 class Endless:
-    """A session that goes on until it is told to stop."""
+    """Session that runs until its options request termination."""
 
     def __init__(self) -> None:
         self.began = threading.Event()
@@ -162,7 +162,7 @@ def test_a_failure_of_cuda_is_a_loss_that_is_named(clock: Clock) -> None:
 
 
 def ended_while_cuda_is_at_work(racing: Race, cuda: Endless) -> list[str]:
-    """A run that is told to stop then; its options are not those that CUDA has."""
+    """Run a race that is terminated while CUDA is running, with run options separate from those of CUDA."""
     options = onnxruntime.RunOptions()
     cuda.began.clear()
 
@@ -178,7 +178,10 @@ def ended_while_cuda_is_at_work(racing: Race, cuda: Endless) -> list[str]:
 
 
 def test_a_run_ended_from_outside_gives_what_the_cpu_has_made(clock: Clock) -> None:
-    """The first time CUDA may have been starting up; the second time it has lost."""
+    """Check that the device stays undecided after the first such run and is the CPU after the second.
+
+    CUDA may still have been starting during the first run.
+    """
     cuda = Endless()
     racing = race(Fake(clock, "cpu", [1e-4]), cuda)
     assert ended_while_cuda_is_at_work(racing, cuda) == ["cpu"]
@@ -250,7 +253,7 @@ GRAPH = {
 
 
 def claiming_cuda(monkeypatch, *, slow: str) -> None:
-    """Let the runtime say that it has CUDA, and one of the two devices be slow."""
+    """Let the runtime report CUDA as available and delay one of the two devices."""
     real = onnxruntime.InferenceSession
 
     def session(model, options, providers, **settings):
@@ -311,7 +314,7 @@ def test_a_race_can_be_stopped(monkeypatch) -> None:
 
 @pytest.mark.slow
 def test_a_loop_that_is_run_in_pieces_says_where_they_ran(monkeypatch) -> None:
-    """The whole loop takes longer than CUDA is worth waiting for, so nothing is known of it."""
+    """Check the device of a loop in chunks, whose whole run exceeds the waiting time for CUDA."""
     claiming_cuda(monkeypatch, slow="cuda")
     loop = {
         "function": "onnx::Loop",

@@ -1,4 +1,4 @@
-"""What CUDA is given, run on the CPU: random programs in that form do what they do in the usual one."""
+"""The program form for CUDA, run on the CPU: random programs equal the usual form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STANDARD = {"native": "off"}
 
 
 def made(source: Any, options: dict[str, Any]) -> mdf_loop.Results | str:
-    """What a run gives, or the words of its failure, without where positions are."""
+    """Return the results of a run, or the place of its failure."""
     try:
         return unbroken(Case(source, options, STANDARD))
     except LoopError as error:

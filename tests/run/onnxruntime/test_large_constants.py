@@ -1,4 +1,4 @@
-"""Large constants are given to the runtime as they are: copied nowhere, in no file of 2 GB."""
+"""Large constants reach the runtime without copies and without a file of 2 GB."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_all_bits_are_as_with_constants_inside(monkeypatch: pytest.MonkeyPatch) 
 def test_more_constants_than_a_file_holds_are_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With the bound of a file lowered to what these constants pass."""
+    """Check constants above the size limit of a file, which the test lowers."""
     weights = np.ones((400, 400))
     monkeypatch.setattr(onnx_model, "_MAX_CONSTANT_BYTES", 10**6)
     compiled = mdf_loop.compile(model(weights), device="cpu")

@@ -1,4 +1,4 @@
-"""What ONNX Runtime cannot compute is said in a sentence of ours, at the place in the model."""
+"""Failures in ONNX Runtime become clear sentences with the place in the model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def graph(value: str, inputs: dict[str, Any], function: tuple[str, Any] | None =
 
 
 def failure(value: str, inputs: dict[str, Any], function: tuple[str, Any] | None = None) -> Any:
-    """What a run says; the model can be compiled."""
+    """Run a model that can be compiled and return the finding of its failure."""
     model = mdf_loop.compile(graph(value, inputs, function), device="cpu")
     with pytest.raises(RunError) as caught:
         model.run(inputs)
@@ -52,7 +52,7 @@ X, K = np.arange(5.0), np.array(0)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int8", "bool"])
 @pytest.mark.parametrize("name", ["argmax", "argmin", "max", "min"])
 def test_the_largest_of_nothing(name: str, dtype: str) -> None:
-    """Where that is known at once it is refused at once, else by the run: never an infinity."""
+    """Check that the maximum of an empty array is an error before or during the run, never an infinity."""
     nothing = np.ones(0, dtype)
     whole = mdf_loop.compile(graph(f"numpy.{name}(x)", {"x": nothing}), device="cpu")
     with pytest.raises(OperandError, match=r"numpy\.\w+ needs at least one element"):

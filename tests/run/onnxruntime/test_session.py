@@ -1,4 +1,4 @@
-"""Sessions: errors of the runtime in the modeller's words; one session per set of types."""
+"""Sessions: errors of the runtime in terms of the model, and one session per set of dtypes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_model_without_outputs_asks_for_names() -> None:
 
 @pytest.fixture
 def options(monkeypatch) -> list:
-    """The options of all sessions that are made."""
+    """Return the list of the options of all sessions created during the test."""
     collected: list = []
     real = session_module._options
 
@@ -116,7 +116,7 @@ def options(monkeypatch) -> list:
 
 
 def cells(extent: int) -> dict[str, object]:
-    """`extent` decaying numbers, which natively are lanes."""
+    """Return a model of `extent` decaying numbers, which native code computes as vector lanes."""
     parameters = {
         "x": {"default_initial_value": [1.0] * extent, "time_derivative": "-numpy.tanh(x)"}
     }

@@ -1,4 +1,4 @@
-"""Sweeps over arrays and over inputs over time: members are numbered, their values stand beside."""
+"""Sweeps over arrays and over inputs over time: members have numbers and separate coordinate arrays."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def results(request) -> mdf_loop.Results:
 
 
 def values(results: mdf_loop.Results) -> dict[str, Any]:
-    """What is swept, under the names that it has beside outputs."""
+    """Return the swept arrays, with a suffix where an output has the same name."""
     output_names = set(results)
     return {
         f"{n} (swept)" if n in output_names else n: v

@@ -1,4 +1,4 @@
-"""One compiled model used by many threads at once gives what it gives one after the other."""
+"""Use of one compiled model in many threads at once equals sequential use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GRAPH = {
 
 
 def at_once(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """What the tasks give, each in a thread; all begin at the same time."""
+    """Run each task in its own thread from a common start and return the results in order."""
     results: list[Any] = [None] * len(tasks)
     barrier = threading.Barrier(len(tasks))
 
@@ -59,7 +59,7 @@ def at_once(tasks: Sequence[Callable[[], T]]) -> list[T]:
 
 
 def inputs_of(place: int) -> list[np.ndarray]:
-    """Inputs of several types, in an order of its own for each thread."""
+    """Return inputs of several types, in a different order for each thread."""
     numbers = np.linspace(-1, 1, 6) * (place + 1)
     kinds = [
         numbers,
@@ -77,7 +77,7 @@ def evaluations(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, 
 
 
 def over_time(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.ndarray]]:
-    """Runs of different lengths, with and without a clock, thinned, and gone on with."""
+    """Run over several lengths, with and without a time step, with `every` and from a state."""
     steps = 5 + place
     kinds = [np.array(place / 8), np.array(place), np.linspace(-1, 1, steps)]
     result_sets = []
@@ -98,7 +98,7 @@ def swept(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.nda
 
 
 def everything(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.ndarray]]:
-    """All of it, beginning with another part in each thread."""
+    """Run all parts, starting with a different part in each thread."""
     parts = [evaluations, over_time, swept]
     turn = place % 3
     results_of_part = {part: part(compiled, place) for part in parts[turn:] + parts[:turn]}
@@ -117,7 +117,7 @@ def assert_same_bits(result_sets: list[dict[str, np.ndarray]], expected: list[An
 
 @pytest.fixture
 def sessions(monkeypatch) -> list[Session]:
-    """The sessions that were made."""
+    """Return the list of all sessions created during the test."""
     created: list[Session] = []
     real = Session.__init__
 
@@ -155,7 +155,7 @@ def test_threads_that_ask_for_the_same_make_one_session(sessions: list[Session])
 
 @pytest.mark.slow
 def test_each_thread_may_compile_for_itself() -> None:
-    """What the library keeps for all models is safe too."""
+    """Check that the caches shared by all models are thread-safe."""
 
     def task(place: int) -> list[dict[str, np.ndarray]]:
         return everything(mdf_loop.compile(GRAPH), place)

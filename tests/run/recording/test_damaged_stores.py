@@ -1,4 +1,4 @@
-"""A run that goes on in a store which is damaged or forged: mended, or one error and nothing done."""
+"""Runs that continue in a damaged or forged store repair the store or give one error without any change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Damage = Callable[[Path], Any]
 
 @pytest.fixture(scope="module")
 def model() -> CompiledModel:
-    """Three outputs: rows of two numbers, whole numbers, rows of one or two numbers."""
+    """Return a model with three outputs: rows of two numbers, integers, and rows of one or two numbers."""
     walk = {
         "parameters": {
             "x": {"default_initial_value": [0.25, 0.5], "value": "3.9 * x * (1 - x)"},
@@ -51,7 +51,7 @@ def unbroken(model: CompiledModel) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def original(model: CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store and a checkpoint, after which the run went on."""
+    """Create a store and a checkpoint that is older than the last rows of the store."""
     folder = tmp_path_factory.mktemp("stores") / "here"  # a checkpoint knows its store by its place
     folder.mkdir()
     store, saved = folder / "rows.zarr", folder / "run.checkpoint"
@@ -76,7 +76,7 @@ def resumed(model: CompiledModel, place: Path) -> mdf_loop.Results:
 
 
 def contents(place: Path) -> dict[str, Any]:
-    """All that is in a folder, byte for byte."""
+    """Return the bytes of all files and the targets of all links in a folder."""
     return {
         str(file): os.readlink(file) if file.is_symlink() else file.is_file() and file.read_bytes()
         for file in place.rglob("*")
@@ -102,7 +102,7 @@ def zarr_rows(array: Path) -> bytes:
 
 
 def emptied(*names: str) -> Damage:
-    """As after a power loss: files that have a name and nothing in them."""
+    """Return a damage that empties files, as a power loss can do."""
 
     def damage(store: Path) -> None:
         for name in names:
@@ -120,7 +120,7 @@ def cut_off(name: str) -> Damage:
 
 
 def flipped(name: str, at: float = 0.6) -> Damage:
-    """One bit of a file is changed."""
+    """Return a damage that changes one bit of a file."""
 
     def damage(store: Path) -> None:
         content = bytearray((store / name).read_bytes())
@@ -131,7 +131,7 @@ def flipped(name: str, at: float = 0.6) -> Damage:
 
 
 def swapped(one: str, other: str) -> Damage:
-    """Two files have changed places."""
+    """Return a damage that exchanges two files."""
 
     def damage(store: Path) -> None:
         (store / one).rename(store / "between")
@@ -152,7 +152,7 @@ def removed(name: str) -> Damage:
 
 
 def said(change: Callable[[Any], Any], *names: str) -> Damage:
-    """Another text of the metadata of the whole, or of one array."""
+    """Return a damage that changes the metadata of the store or of the named arrays."""
 
     def damage(store: Path) -> None:
         for name in names or ("",):
@@ -165,7 +165,7 @@ def said(change: Callable[[Any], Any], *names: str) -> Damage:
 
 
 def array(name: str, word: str, value: Any) -> Damage:
-    """The metadata of the whole say something else of an array."""
+    """Return a damage that changes an entry of an array in the metadata of the store."""
 
     def change(document: Any) -> None:
         document["consolidated_metadata"]["metadata"][name][word] = value
@@ -306,7 +306,7 @@ def test_results_over_a_damaged_store(model, unbroken, place, damage, what):
 
 
 def without_checksums(place: Path) -> None:
-    """Make the store and the checkpoint those of a version that wrote no checksums."""
+    """Change the store and the checkpoint to those of a version that wrote no checksums."""
     store = place / "rows.zarr"
     for name in ("step", "walk.x", "walk.n"):
         for chunk in (file for file in (store / name / "c").rglob("*") if file.is_file()):
@@ -348,7 +348,7 @@ def test_a_store_without_checksums_is_continued_without_them(model, unbroken, pl
 
 
 def test_damages_of_a_store_without_checksums(model, unbroken, place):
-    """A chunk that cannot be decoded is one error; a damage in its numbers alone cannot be seen."""
+    """Check that a chunk which cannot be decoded is one error; changed numbers stay undetected."""
     without_checksums(place)
     results = model.run(steps=STEPS, output=place / "rows.zarr", resume=place / "run.checkpoint")
     chunk = place / "rows.zarr" / "walk.x" / "c" / "0" / "0"
@@ -466,7 +466,7 @@ def test_a_run_that_begins_does_not_replace_a_store_that_is_damaged(model, place
 @pytest.mark.slow
 @pytest.mark.soak
 def test_bytes_that_are_changed_at_random(model, unbroken, place):
-    """Whatever is done to metadata and to the ends of chunks: the same rows, or one error."""
+    """Check that random changes of metadata and of chunk ends give the same rows or one error."""
     rng = np.random.default_rng(12)
     store = place / "rows.zarr"
     original_files = contents(place)
@@ -494,7 +494,7 @@ def test_bytes_that_are_changed_at_random(model, unbroken, place):
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(times(1, 6)))
 def test_each_file_is_damaged(model, unbroken, place, seed):
-    """Each file is emptied, cut, flipped, removed or swapped: the same rows, or one error."""
+    """Check that emptying, cutting, flipping, removing or swapping any file gives equal rows or one error."""
     store = place / "rows.zarr"
     shutil.copytree(place, place.with_name("before"))
     rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Rows of different shapes: which may come, how they are kept, how long each is."""
+"""Rows of different shapes: allowed shapes, storage, and the length of each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who writes a store: one owner or several that do not meet, and none that is gone."""
+"""Writers of a store: one owner, or several owners of disjoint regions, and no dead owner."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def write(path: Path, *entries: Owner) -> None:
 
 
 def forged(heard: float, **other: Any) -> Owner:
-    """An owner on another host."""
+    """Return an owner on another host."""
     return replace(
         this_process("20260101-000000-00000000"), host="far", system="far 1 2", heard=heard, **other
     )
 
 
 def in_threads(count: int, work: Callable[[], None]) -> None:
-    """Do the same in several threads at once, to its end."""
+    """Call the function in several threads at once and wait for all of them."""
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()
@@ -124,7 +124,7 @@ def test_threads_that_all_begin_at_once(tmp_path):
 
 
 def test_many_that_come_and_go(tmp_path):
-    """The file is removed and made again; nobody is in a file that is not there any more."""
+    """Check that no thread holds a lock file that another thread has removed."""
     inside, most, rounds = 0, 0, []
     counting = threading.Lock()
 
@@ -274,7 +274,7 @@ def test_an_owner_is_heard_of_by_the_clock_of_the_file_system(tmp_path, monkeypa
     "content", [b"", b"\n", b"\0" * 300, b" \n garbage", b'{"mdf_loop_lock": []}']
 )
 def test_a_file_that_was_not_written_to(tmp_path, content):
-    """As a kill or a power loss leaves it."""
+    """Check that a lock file left empty by a kill or a power loss is ignored."""
     file(tmp_path).write_bytes(content)
     mine = lock(tmp_path)
     mine.take()

@@ -1,4 +1,4 @@
-"""What is finite, of which dtype and size, and which of several faults is the first."""
+"""Check for finite values of each dtype and size, with the first of several non-finite values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions over the rows of a run equal numpy's over its trace, however it is cut."""
+"""Reductions over the rows of a run equal NumPy's reductions over the whole trace, for any blocks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHAPES = ((), (1,), (3,), (2, 3), (7, 100), (MANY,), (0,))
 
 
 def random_rows(seed, dtype, shape=(), length=9000, odd=False):
-    """Rows of large and small numbers; `odd`: with nan, inf and zeros of both signs."""
+    """Draw rows of large and small numbers; with `odd` also nan, inf and zeros of both signs."""
     draw = np.random.default_rng(seed)
     length = max(5, min(length, 200_000 // max(1, math.prod(shape))))
     rows = draw.normal(size=(length, *shape)) * 10.0 ** draw.integers(-2, 3, size=(length, *shape))
@@ -47,7 +47,7 @@ def random_rows(seed, dtype, shape=(), length=9000, odd=False):
 
 
 def cut(rows, seed, segments=12):
-    """The rows in blocks, some of them empty."""
+    """Split the rows into blocks, some of them empty."""
     places = np.sort(np.random.default_rng(seed).integers(0, len(rows) + 1, size=segments))
     return [rows[a:b] for a, b in pairwise([0, *places, len(rows)])]
 
@@ -65,7 +65,7 @@ def same_bits(left, right):
 
 
 def trace(parts):
-    """The parts as one array, in the dtype that holds for all."""
+    """Concatenate the parts in their common dtype."""
     return np.concatenate(parts)
 
 
@@ -100,7 +100,7 @@ def test_the_mean_is_that_of_exact_sums(dtype):
 
 
 def allowed(column, exact, dtype):
-    """Half of the last digit of the dtype, and what 12 additions of halves may lose."""
+    """Return the tolerance: half an ulp of the dtype, plus the rounding of 12 additions."""
     return abs(exact) * float(ml_dtypes.finfo(dtype).eps) + 12 * 1.2e-16 * np.abs(column).mean()
 
 
@@ -348,7 +348,7 @@ def test_names_are_those_of_outputs_and_words():
 
 @pytest.mark.parametrize("own", [[(), ()], [(3,), (3,)], [(3, 4), (3, 4)]])
 def test_members_of_a_sweep_are_reduced_one_by_one(own):
-    """Each as in a run of its own; also three members with rows of three."""
+    """Check each member against its own reduction, also three members with rows of three."""
     words = {"A.x": tuple(REDUCTIONS)}
     parts = [
         np.stack([random_rows(20 + m, "float64", shape)[:5000] for m in range(4)]) for shape in own

@@ -1,4 +1,4 @@
-"""A store belongs to one run, and results to the rows that they were made with."""
+"""A store belongs to one run, and results belong to the rows of the run that created them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(model: Any, by: float = 1.0, steps: int = 50, **more: Any) -> mdf_loop.R
 
 
 def rows_of(path: str = "x.zarr") -> float:
-    """Whose rows there are: of one run alone, and right."""
+    """Return the parameter of the run whose rows are in the store, and check the rows."""
     by = zarr.open_array(f"{path}/add.by", mode="r")[...]
     x = zarr.open_array(f"{path}/add.x", mode="r")[...]
     assert len(set(by)) == 1
@@ -64,7 +64,7 @@ def attributes() -> dict[str, Any]:
 
 
 def meanwhile(act: Callable[[], object]) -> Callable[[Any], bool]:
-    """Do something once there is a store, and stop then."""
+    """Return a callback that acts once the store exists and then stops the run."""
     done: list[object] = []
 
     def told(progress: Any) -> bool:
@@ -78,7 +78,7 @@ def meanwhile(act: Callable[[], object]) -> Callable[[Any], bool]:
 
 
 class Killed(BaseException):
-    """As much of a kill as a process survives."""
+    """Exception that stands for a killed process."""
 
 
 def kill() -> None:
@@ -236,7 +236,7 @@ def test_something_else_is_not_replaced(model, here):
 
 
 def stopped(model: Any, by: float = 1.0, **more: Any) -> mdf_loop.Results:
-    """A run that is stopped with rows in its store, and a checkpoint."""
+    """Stop a run that has rows in its store and a checkpoint."""
     return run(model, by, FOREVER, checkpoint="c", progress=meanwhile(lambda: None), **more)
 
 
@@ -438,7 +438,7 @@ def test_a_run_goes_on_with_a_store_whose_metadata_is_lost(model, here):
 
 @pytest.mark.slow
 def test_a_program_that_goes_to_another_folder(model, here, monkeypatch):
-    """What is written before and after is in one place, though its name is another's by then."""
+    """Check that a run writes to one store although the working directory changes."""
     Path("other").mkdir()
     monkeypatch.chdir("other")
     run(model, 2.0)
@@ -468,7 +468,7 @@ def test_a_program_that_goes_away_before_there_is_a_store(model, here, monkeypat
 
 @pytest.mark.slow
 def test_a_process_that_was_forked_does_not_write(tmp_path):
-    """One that goes on where its parent was; the parent's run is not touched by that."""
+    """Check that a forked child does not write and the run of the parent is unaffected."""
     program = """
 import os, mdf_loop
 from tests.models.timed import ADDING

@@ -1,4 +1,4 @@
-"""Rows on disk: whole at any moment, for whoever looks, and after whatever happens."""
+"""Rows on disk are complete at any moment for every reader, also after a crash."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def opened(path: Path, *columns: Column, axes: tuple[Axis, ...] = (TIME,)) -> St
 
 
 def lengths(path: Path) -> list[int]:
-    """Of the outputs, of the coordinate, and of all by the metadata of the whole."""
+    """Return the row counts of the outputs, of the time coordinate and in the consolidated metadata."""
     whole = json.loads((path / "zarr.json").read_text())["consolidated_metadata"]["metadata"]
     own = {name: json.loads((path / name / "zarr.json").read_text()) for name in whole}
     row_counts = [own[name]["shape"][0] for name in (*sorted(set(own) - {"time"}), "time")]
@@ -43,7 +43,7 @@ def lengths(path: Path) -> list[int]:
 
 
 def resumed(path: Path, length: int) -> Stream:
-    """The store after a checkpoint that was written when it had so many rows."""
+    """Open the store from a checkpoint of the given length."""
     there = Stream(path)
     there._stored = length
     snapshot = there.kept()
@@ -82,7 +82,7 @@ def test_what_is_added_is_read_with_its_labels(tmp_path):
 
 @pytest.mark.parametrize("name", ["zarr.json", "zarr.json.partial", "..", ".", "A.partial", "c"])
 def test_names_that_mean_something_in_a_store(tmp_path, name):
-    """A node may be called `zarr` and its port `json`, or both nothing."""
+    """Check names of nodes and ports such as `zarr`, `json` and the empty string."""
     path = tmp_path / "x.zarr"
     stream = opened(path, Column(name, FLOAT, ()))
     stream.add(np.arange(3.0), {name: np.arange(3.0)})
@@ -309,7 +309,7 @@ for start in count(0, 1000):
 
 
 def checked(path: Path) -> int:
-    """How many rows there are; all are right."""
+    """Check all rows and return the row count."""
     with xarray.open_zarr(path) as data:
         numbers = np.arange(float(data.sizes["time"]))
         np.testing.assert_array_equal(data["time"], numbers)
@@ -445,7 +445,7 @@ def test_zarr_is_not_loaded_before_it_is_needed():
 
 
 def test_rows_may_become_longer_than_their_chunks(tmp_path, monkeypatch):
-    """Each row is a chunk; what is cut off is gone, however many chunks it had."""
+    """Check chunks of one row: removed rows disappear whatever their number of chunks."""
     for limit in ("CHUNK", "LEAST"):
         monkeypatch.setattr(stream_module.folder, limit, 1)
     path = tmp_path / "x.zarr"

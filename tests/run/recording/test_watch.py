@@ -1,4 +1,4 @@
-"""The first value that is not finite, by row and by order of computation."""
+"""The first value that is not finite, by row and then by order of computation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def block(numbers=None, **watched):
 
 
 def rows(length=1000, shape=(), dtype="float64", **bad):
-    """Rows of ones, with `word` in row `bad[word]`."""
+    """Return rows of ones, with the number `word` in row `bad[word]`."""
     array = np.ones((length, *shape), dtype)
     for word, row in bad.items():
         array[row, ...] = float(word)
