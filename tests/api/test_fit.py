@@ -44,7 +44,9 @@ def test_stored_estimates_and_standard_errors(shared: Path, from_near: bool) -> 
         assert fit.agreeing == len(fit.starts) == (1 if from_near else 4)
 
 
-def test_what_is_told(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]) -> None:
+def test_fit_report_has_estimates_and_statistics(
+    cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
+) -> None:
     fit = cell.fit(data, FREE, "cell.V", dt=DT)
     assert fit.parameters == ("cell.tau", "cell.gain")
     for name, true in TRUE.items():
@@ -77,7 +79,7 @@ def test_linear_regression(cell: mdf_loop.CompiledModel, data: dict[str, np.ndar
     assert fit.standard_errors["cell.offset"] == pytest.approx(error)
 
 
-def test_known_deviations_are_believed(
+def test_given_standard_deviations_weight_the_residuals(
     cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
 ) -> None:
     exact = cell.fit({**data, "sd": np.full(STEPS, 0.04)}, {"cell.offset": (-2.0, 2.0)}, dt=DT)
@@ -121,7 +123,7 @@ def test_vectors_inputs_and_initial_values(cell: mdf_loop.CompiledModel) -> None
     np.testing.assert_allclose(again["cell.both"], results["cell.both"], rtol=1e-7)
 
 
-def test_what_cannot_be_told_apart(
+def test_unidentifiable_parameters_have_infinite_errors(
     cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
 ) -> None:
     fit = cell.fit(data, {"cell.gain": (1.0, 6.0), "drive": (0.5, 2.0)}, "cell.V", dt=DT)
@@ -136,7 +138,7 @@ def test_at_a_bound(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]) -
     assert fit.at_bounds == ("cell.tau",)
 
 
-def test_evolution_finds_the_same(
+def test_evolution_finds_the_least_squares_estimates(
     cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]
 ) -> None:
     words = {"dt": DT, "method": "differential_evolution"}
@@ -239,7 +241,7 @@ def test_ctrl_c_gives_the_best_so_far(
         ({"seed": -1}, "seed"),
     ],
 )
-def test_what_is_refused(
+def test_invalid_options_are_refused(
     cell: mdf_loop.CompiledModel,
     data: dict[str, np.ndarray],
     words: dict[str, object],
@@ -292,7 +294,7 @@ def test_as_many_parameters_as_data(cell: mdf_loop.CompiledModel) -> None:
     assert not np.isfinite(list(fit.standard_errors.values())).any()
 
 
-def test_another_best_fit_is_no_agreement() -> None:
+def test_starts_with_other_estimates_do_not_agree() -> None:
     square = compiled(CELL.replace("gain*drive", "gain*gain*drive"))
     data = trace(square, tau=1.5, gain=2.0)
     fit = square.fit(data, {"cell.gain": (-4.0, 4.0)}, "cell.V", dt=DT, set={"cell.tau": 1.5})

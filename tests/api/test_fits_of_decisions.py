@@ -51,7 +51,7 @@ def test_drift_and_threshold_are_found(ddm: mdf_loop.CompiledModel) -> None:
 
 
 @pytest.mark.slow
-def test_an_interval_that_reaches_beyond_a_bound_is_told(ddm: mdf_loop.CompiledModel) -> None:
+def test_an_interval_beyond_a_bound_is_reported(ddm: mdf_loop.CompiledModel) -> None:
     bounds = {"ddm.drift": (0.0, 3.0), "ddm.threshold": (0.85, 0.95)}
     fit = ddm.fit(observed(ddm, 200), bounds, likelihood=OF, seed=1, **FEW)
     lower, upper = fit.intervals["ddm.threshold"]
@@ -99,7 +99,9 @@ def test_conditions_share_a_threshold(
 
 
 @pytest.mark.slow
-def test_all_shared_is_what_both_conditions_say_together(ddm: mdf_loop.CompiledModel) -> None:
+def test_sharing_all_parameters_equals_one_fit_of_both_conditions(
+    ddm: mdf_loop.CompiledModel,
+) -> None:
     halves = {"first": observed(ddm, 500, 3), "second": observed(ddm, 500, 4)}
     words = {"likelihood": OF, "seed": 1, **FEW}
     tied = ddm.fit(halves, FREE, shared=list(FREE), **words)
@@ -154,7 +156,7 @@ def test_an_error_names_the_condition(
         ({"shared": ["ddm.drift"]}, "the data are of one"),
     ],
 )
-def test_what_is_refused(
+def test_invalid_options_are_refused(
     ddm: mdf_loop.CompiledModel, words: dict[str, object], message: str
 ) -> None:
     data = {"rt": [0.5, 0.7, 0.9], "choice": [1, 0, 1]}

@@ -19,7 +19,7 @@ def cell() -> mdf_loop.CompiledModel:
     return compiled(CELL)
 
 
-def test_words_go_down_the_gradient(cell: mdf_loop.CompiledModel) -> None:
+def test_reduction_words_use_gradient_descent(cell: mdf_loop.CompiledModel) -> None:
     data = trace(cell, tau=1.5, gain=2.5)
     words = {"steps": STEPS, "dt": DT}
     fit = cell.fit(None, FREE, objective={"cell.V": {"sse": data["cell.V"]}}, **words)
@@ -42,7 +42,7 @@ def test_a_function_of_outputs(cell: mdf_loop.CompiledModel) -> None:
     assert fit.method == "differential evolution"
 
 
-def test_a_function_that_gives_no_number(cell: mdf_loop.CompiledModel) -> None:
+def test_an_objective_that_returns_text_is_refused(cell: mdf_loop.CompiledModel) -> None:
     with pytest.raises(LoopError, match="the objective gave 'high', which is no number"):
         cell.fit(None, FREE, objective=lambda outputs: "high", steps=STEPS, dt=DT)
 
@@ -56,7 +56,7 @@ def test_a_function_that_gives_no_number(cell: mdf_loop.CompiledModel) -> None:
         ({"free": {"cell.unread": (0.0, 1.0)}}, "'cell.unread' changes nothing"),
     ],
 )
-def test_what_is_refused(
+def test_invalid_options_are_refused(
     cell: mdf_loop.CompiledModel, words: dict[str, object], message: str
 ) -> None:
     options = {"data": None, "free": FREE, "objective": {"cell.V": "mean"}, **words}

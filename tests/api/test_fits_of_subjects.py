@@ -24,7 +24,7 @@ def subjects(cell: mdf_loop.CompiledModel) -> dict[str, dict[str, np.ndarray]]:
     return {f"s{k}": trace(cell, seed=k, tau=1.5, gain=gain) for k, gain in enumerate(GAINS)}
 
 
-def test_eight_subjects_are_eight_calls(cell: mdf_loop.CompiledModel) -> None:
+def test_eight_subjects_equal_eight_single_fits(cell: mdf_loop.CompiledModel) -> None:
     data = {f"s{k}": trace(cell, seed=k, tau=1.0 + 0.1 * k) for k in range(8)}
     together = cell.fit(data, FREE, "cell.V", dt=DT)
     assert list(together) == list(data)
@@ -55,7 +55,7 @@ def test_a_shared_parameter_has_one_value(
     assert fits["s0"].cost == pytest.approx(sum(fit.sse for fit in fits.values()))
 
 
-def test_all_shared_is_one_fit_of_all_rows(
+def test_sharing_all_parameters_equals_one_fit_of_all_rows(
     cell: mdf_loop.CompiledModel, subjects: dict[str, dict[str, np.ndarray]]
 ) -> None:
     shared = cell.fit(subjects, FREE, "cell.V", dt=DT, shared=list(FREE))
@@ -72,7 +72,7 @@ def test_all_shared_is_one_fit_of_all_rows(
         ({"method": "differential_evolution"}, "takes neither start nor method"),
     ],
 )
-def test_what_is_refused_of_shared(
+def test_invalid_shared_parameters_are_refused(
     cell: mdf_loop.CompiledModel,
     subjects: dict[str, dict[str, np.ndarray]],
     words: dict[str, object],

@@ -95,7 +95,7 @@ WORDS = {
 @pytest.mark.usefixtures("however_cut")
 @pytest.mark.parametrize("native", ["auto", "off"])
 @pytest.mark.parametrize("word", WORDS)
-def test_words(word: str, native: str) -> None:
+def test_reductions(word: str, native: str) -> None:
     reduction, value, weights = WORDS[word]
     gradient = cell(native).gradient({"cell.V": reduction}, ["cell.a"], steps=STEPS)
     assert gradient.value == pytest.approx(value, rel=1e-12)
@@ -130,7 +130,7 @@ def test_the_last_row_of_one_evaluation_is_that_of_the_output_itself() -> None:
     )
 
 
-def test_what_is_given() -> None:
+def test_gradient_has_value_and_shapes_of_the_parameters() -> None:
     gradient = cell().gradient({"cell.V": "sum"}, ["cell.start", "cell.a", "cell.start"])
     assert isinstance(gradient.value, float)
     assert list(gradient) == ["cell.start", "cell.a"]
@@ -184,7 +184,7 @@ def test_an_input_that_stays_has_the_sum_of_its_rows() -> None:
 
 
 @pytest.mark.usefixtures("however_cut")
-def test_what_a_state_starts_from() -> None:
+def test_derivatives_by_the_initial_value_of_a_state() -> None:
     gradient = cell().gradient(
         {"cell.V": "last"}, ["cell.v"], set={"cell.v": [3.0, 4.0]}, steps=STEPS
     )
@@ -193,14 +193,14 @@ def test_what_a_state_starts_from() -> None:
 
 @pytest.mark.usefixtures("however_cut")
 @pytest.mark.parametrize("steps", [None, STEPS])
-def test_what_is_not_used_has_zeros(steps: int | None) -> None:
+def test_unused_parameters_have_zero_derivatives(steps: int | None) -> None:
     gradient = cell().gradient({"cell.V": "sum"}, ["cell.unused", "idle", "cell.a"], steps=steps)
     assert gradient["cell.unused"].tolist() == [[0.0, 0.0]]
     assert gradient["idle"].tolist() == 0.0
     assert gradient["cell.a"] != 0
 
 
-def test_other_values_and_shapes_of_what_was_made_once() -> None:
+def test_a_compiled_derivative_accepts_other_values_and_shapes() -> None:
     gradient = cell().differentiate({"cell.V": "sum"}, ["cell.a", "cell.start"])
     assert gradient.run({"cell.a": 0.25})["cell.start"].tolist() == [0.25, 0.25]
     assert gradient.run({"cell.start": [1.0, 2.0, 3.0]})["cell.a"] == 6.0
@@ -208,7 +208,7 @@ def test_other_values_and_shapes_of_what_was_made_once() -> None:
     assert gradient.run()["cell.start"].tolist() == [0.5, 0.5]
 
 
-def test_results_are_nobody_elses() -> None:
+def test_gradients_do_not_share_arrays() -> None:
     gradient = cell().differentiate({"cell.V": "sum"}, ["cell.unused", "cell.start"])
     first = gradient.run()
     for array in first.values():
@@ -240,7 +240,7 @@ SWEEPS: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {
 @pytest.mark.usefixtures("however_cut")
 @pytest.mark.soak
 @pytest.mark.parametrize(("what", "native"), some(product(SWEEPS, ["auto", "off"]), 2))
-def test_a_sweep_is_each_member_alone(what: str, native: str) -> None:
+def test_a_sweep_equals_single_runs(what: str, native: str) -> None:
     sweep, _ = SWEEPS[what]
     gradient = cell(native).differentiate(
         {"cell.V": ["mean", {"sse": DATA}], "cell.W": "last"},
@@ -341,19 +341,19 @@ def test_members_that_stop_at_different_times(native: str) -> None:
 @pytest.mark.parametrize(
     "of", [None, {}, "cell.V", ["cell.V"], {"cell.V": "median"}, {"cell.V": 1}]
 )
-def test_words_that_mean_nothing(of: Any) -> None:
+def test_unknown_reductions_are_refused(of: Any) -> None:
     with pytest.raises(InputError, match=r"of says|cannot be made a number by") as error:
         cell().gradient(of, ["cell.a"])
     assert '{"sse": data}' in str(error.value)
 
 
 @pytest.mark.parametrize("reduction", [{"sse": 1, "weighted": 1}, {"what": 1}, {}])
-def test_words_with_data_that_mean_nothing(reduction: Any) -> None:
+def test_unknown_reductions_with_data_are_refused(reduction: Any) -> None:
     with pytest.raises(InputError, match=r"'cell\.V' cannot be made a number by"):
         cell().gradient({"cell.V": reduction}, ["cell.a"])
 
 
-def test_nothing_to_differentiate_by() -> None:
+def test_an_empty_parameter_list_is_refused() -> None:
     with pytest.raises(InputError, match="wrt names nothing"):
         cell().gradient({"cell.V": "sum"}, [])
     with pytest.raises(InputError, match="wrt is no list of names"):
@@ -432,7 +432,7 @@ def wrong_tanh() -> registry.Row:
     return replace(right, derivative=Pointwise(lambda op: (side,)))
 
 
-def test_a_check_says_what_it_has_looked_at() -> None:
+def test_a_check_reports_the_compared_elements() -> None:
     gradient = mdf_loop.compile(SQUASHED).gradient(
         {"cell.y": "sum"}, ["cell.W", "cell.x"], check=True
     )
@@ -507,7 +507,7 @@ def test_a_loop_that_may_change_its_shape_but_does_not() -> None:
     assert gradient["x"].tolist() == [8.0, 8 * 2.0**7]
 
 
-def test_one_that_does() -> None:
+def test_a_loop_that_changes_its_shape_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="may change its shape: loops that carry it have no"):
         mdf_loop.compile(growing("numpy.concatenate([x, x])")).gradient({"A.r0": "sum"}, ["x"])
 

@@ -34,7 +34,7 @@ def differentiated(case: Mapping[str, Any], native: str) -> Differentiated:
     return model.differentiate(of, case["wrt"], steps=case["steps"], dt=case["dt"])
 
 
-def given(case: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def settings_and_inputs(case: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parameter settings and the inputs of a case."""
     at = {name: np.asarray(value, float) for name, value in case["at"].items()}
     ports = set(case["wrt_inputs"])
@@ -59,7 +59,7 @@ def assert_expected(case: Mapping[str, Any], gradient: Mapping[str, Any]) -> Non
 @pytest.mark.parametrize("name", names())
 def test_the_stored_gradients(name: str, native: str) -> None:
     case = load(name)
-    gradient = differentiated(case, native).run(*given(case))
+    gradient = differentiated(case, native).run(*settings_and_inputs(case))
     assert_expected(case, gradient)
     assert gradient.value == pytest.approx(case["value"], rel=1e-9, abs=1e-12)
 
@@ -80,7 +80,7 @@ def test_in_chunks(name: str, native: str, monkeypatch) -> None:
         *(in_chunks.GradientOverTime, "_in_chunks"),
         lambda self, bound, most: (chunk_lengths.append(most), chunks(self, bound, most))[1],
     )
-    gradient = differentiated(case, native).run(*given(case))
+    gradient = differentiated(case, native).run(*settings_and_inputs(case))
     assert chunk_lengths
     assert chunk_lengths[0] < case["steps"]
     assert_expected(case, gradient)
@@ -88,7 +88,7 @@ def test_in_chunks(name: str, native: str, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_derivative_is_refused(name: str) -> None:
+def test_models_without_derivative_are_refused(name: str) -> None:
     case = load(name)
     with pytest.raises(LoopError) as error:
         differentiated({"at": {}, **case}, "auto").run()
@@ -121,7 +121,7 @@ def defaults(case: Mapping[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", names())
 def test_a_saved_file_gives_the_same_in_plain_onnxruntime(name: str, tmp_path: Path) -> None:
     case = load(name)
-    settings, inputs = given(case)
+    settings, inputs = settings_and_inputs(case)
     gradient = differentiated(case, "auto")
     gradient.save(tmp_path / "gradient.onnx", settings, inputs)
     outputs = in_file(tmp_path / "gradient.onnx", {**defaults(case), **settings, **inputs})

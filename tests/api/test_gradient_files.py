@@ -78,7 +78,7 @@ def test_of_one_evaluation(tmp_path: Path) -> None:
     assert_same(in_file(path, {"I": 0.5}), gradient.run())
 
 
-def test_data_can_be_others(tmp_path: Path) -> None:
+def test_data_are_an_input_of_the_file(tmp_path: Path) -> None:
     data, others = np.linspace(-1, 1, 30), np.linspace(2, 0, 12)
     gradient, path = saved(tmp_path, {"fn.v": {"sse": data}})
     others_too = session_of(path).get_overridable_initializers()
@@ -131,13 +131,13 @@ def test_a_number_as_data_is_one_for_all_steps(tmp_path: Path, word: str) -> Non
         assert_same(outputs, expected)
 
 
-def test_values_that_are_set_are_those_of_the_file(tmp_path: Path) -> None:
+def test_set_parameters_are_stored_in_the_file(tmp_path: Path) -> None:
     settings = {"fn.a": 0.6, "fn.v": 0.25}
     gradient, path = saved(tmp_path, {"fn.v": "mean"}, set=settings)
     assert_same(in_file(path, {"I": 0.5}), gradient.run(settings))
 
 
-def test_random_numbers_can_be_others(tmp_path: Path) -> None:
+def test_random_keys_are_an_input_of_the_file(tmp_path: Path) -> None:
     cell = {
         "parameters": {
             "sd": {"value": 0.5},
@@ -154,14 +154,14 @@ def test_random_numbers_can_be_others(tmp_path: Path) -> None:
     assert_same(in_file(tmp_path / "g.onnx", {"random_keys": keys}), other)
 
 
-def test_it_is_a_standard_file(tmp_path: Path) -> None:
+def test_the_file_has_only_standard_operators(tmp_path: Path) -> None:
     _, path = saved(tmp_path, {"fn.v": "mean"})
     model = onnx.load(path)
     onnx.checker.check_model(model, full_check=True)
     assert {entry.domain for entry in model.opset_import} == {""}
 
 
-def test_what_cannot_be_a_file(tmp_path: Path) -> None:
+def test_derivatives_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:
     gradient = mdf_loop.compile(FN).differentiate({"fn.v": "mean"}, ["fn.a"], steps=3, trials=4)
     with pytest.raises(InputError, match="a file computes one run"):
         gradient.save(tmp_path / "g.onnx")

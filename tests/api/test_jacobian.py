@@ -126,7 +126,7 @@ def test_hessian(model):
         assert np.allclose(hessian[name, "cell.a"], want, rtol=1e-6, atol=1e-7)
 
 
-def test_what_has_no_jacobian_is_refused_by_name(model):
+def test_outputs_without_jacobian_are_refused_by_name(model):
     with pytest.raises(LoopError, match=r"cell\.U.*\n.*\n.*\n.*cell\.b"):
         model.jacobian(["cell.U"], ["cell.b"], steps=STEPS, dt=DT)
     whole = {
@@ -145,7 +145,7 @@ def test_what_has_no_jacobian_is_refused_by_name(model):
         model.hessian("cell.V", ["cell.a"])
 
 
-def test_a_jacobian_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jacobian_program_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = mdf_loop.compile(CELL)
     options = {"set": {"cell.a": 0.7}, "inputs": {"current": 0.5}, "steps": STEPS, "dt": DT}
     first = model.jacobian(["cell.V"], ["cell.a"], **options)

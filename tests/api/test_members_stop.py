@@ -42,7 +42,7 @@ def in_chunks(progress: Any) -> bool:
 
 
 @pytest.mark.parametrize("followed", [None, in_chunks])
-def test_trials_are_those_that_run_alone(followed: Any) -> None:
+def test_trials_equal_single_trials(followed: Any) -> None:
     compiled = mdf_loop.compile(diffusion(), device="cpu")
     together = compiled.run(trials=40, progress=followed)
     assert len(set(together["r1"].tolist())) > 5
@@ -101,7 +101,7 @@ def test_recordings_are_padded_and_have_their_lengths(followed: Any, engine: str
     assert results.to_xarray()["A.r2.length"].dims == ("trial",)
 
 
-def test_rows_of_one_number_stay_whole() -> None:
+def test_equal_row_counts_keep_integers() -> None:
     """Check integer rows of members whose equal row counts are known only at run time."""
     model = loop_model(
         {"cond": True, "v_initial": "(0,)"},
@@ -131,7 +131,7 @@ def test_a_sweep_with_trials(followed: Any) -> None:
 
 @pytest.mark.parametrize("followed", [None, in_chunks])
 @pytest.mark.parametrize("word", ["M", "bound"])
-def test_bounds_are_those_of_each(followed: Any, word: str) -> None:
+def test_each_member_has_its_own_bound(followed: Any, word: str) -> None:
     model = diffusion(**({"M": 40} if word == "M" else {}))
     bound = {} if word == "M" else {"max_iterations": 40}
     compiled = mdf_loop.compile(model, device="cpu", **bound)
@@ -163,7 +163,7 @@ def test_a_trip_count_of_each(followed: Any) -> None:
     assert set(report.stopped_by.tolist()) == {StopReason.TRIP_COUNT}
 
 
-def test_what_a_model_reads_of_its_loop() -> None:
+def test_loop_reports_are_readable_in_the_model() -> None:
     model = diffusion(M=40)
     node = model["model"]["graphs"]["graph"]["nodes"]["A"]
     for word in ("iterations", "condition", "stopped_by"):
@@ -179,7 +179,7 @@ def test_what_a_model_reads_of_its_loop() -> None:
             assert results[word][k] == alone[word][0]
 
 
-def test_how_it_is_told() -> None:
+def test_loop_reports_of_members_in_json() -> None:
     compiled = mdf_loop.compile(diffusion(M=40), device="cpu")
     results = compiled.run(trials=30)
     least = results.loops["A.loop"].iterations.min()
@@ -237,7 +237,7 @@ def test_going_on_from_a_checkpoint(seed: int, tmp_path: Any, monkeypatch: Any) 
     same_results(chunked(case, seed)[0], expected)
 
 
-def test_a_checkpoint_behind_such_a_loop(tmp_path: Any) -> None:
+def test_a_checkpoint_after_a_loop_with_member_conditions(tmp_path: Any) -> None:
     """Check that the report of the first loop is kept while the second loop runs."""
     model = diffusion()
     node = model["model"]["graphs"]["graph"]["nodes"]["A"]
@@ -329,7 +329,7 @@ def test_schedules_that_are_decided_while_running(steps: int | None) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_is_not_finite_behind_an_end_is_nobodys(fails: bool) -> None:
+def test_non_finite_values_after_the_end_of_a_member_are_ignored(fails: bool) -> None:
     """Check that a pole after the end of a member is not reported, and a pole before the end is."""
     model = loop_model(
         {"cond": True, "v_initial": "(0.0, 0.0)"},

@@ -90,7 +90,7 @@ def test_a_kink_with_a_stated_derivative_and_a_guard_give_no_warning(name: str) 
     assert sentences(lambda: model.jacobian(["n.y"], ["n.x"])) == []
 
 
-def test_what_holds_at_the_origin_of_two_numbers() -> None:
+def test_derivatives_of_hypot_and_norm_at_the_origin() -> None:
     """Check that `hypot` has the derivative 0 at the origin and `norm`, a square root, has nan."""
     hypot = compiled("numpy.hypot(v, b)", 0.0, b=0.0).gradient({"n.y": "sum"}, ["n.x", "n.b"])
     assert (hypot["n.x"], hypot["n.b"]) == (0.0, 0.0)
@@ -199,7 +199,7 @@ STATES = [("0.5 * w", "numpy.sqrt(v) + w"), ("0.5 * w + numpy.sqrt(v)", "w")]
 
 @pytest.mark.parametrize("native", ["auto", "off"])
 @pytest.mark.parametrize(("second", "output"), STATES)
-def test_derivatives_that_do_not_pass_through_it_stay_numbers(
+def test_derivatives_independent_of_the_singularity_stay_finite(
     second: str, output: str, native: str
 ) -> None:
     model = two_states(second, output, native)
@@ -271,7 +271,7 @@ def test_a_fit_by_least_squares_says_that_a_derivative_was_lost() -> None:
     assert sentences(lambda: model.fit(data, free, start={"n.x": [0.25, 0.75], "n.a": 0.0})) == []
 
 
-def test_a_fit_by_the_gradient_says_so_too() -> None:
+def test_a_fit_by_the_gradient_warns() -> None:
     model = compiled("numpy.linalg.norm(v - 0.5) + (v[0] - 0.7) ** 2", [0.0, 0.0])
     words: dict[str, Any] = {"free": {"n.x": (0.0, 1.0)}, "objective": {"n.y": "sum"}}
     (sentence,) = sentences(lambda: model.fit(None, **words, start={"n.x": [0.5, 0.5]}))
@@ -280,7 +280,7 @@ def test_a_fit_by_the_gradient_says_so_too() -> None:
     assert sentences(lambda: model.fit(None, **words, **evolved)) == []
 
 
-def test_fits_of_subjects_say_it_once() -> None:
+def test_fits_of_subjects_warn_once() -> None:
     model = compiled(NORM, [0.0, 0.0], t=[1.0, 2.0, 3.0, 4.0], a=0.0)
     free, data = {"n.x": (0.0, 1.0), "n.a": (-1.0, 1.0)}, {"n.y": np.array([2.0, 3.0, 4.0, 5.0])}
     start = {"n.x": [0.5, 0.5], "n.a": 0.0}
@@ -293,7 +293,7 @@ def test_a_derivative_of_a_row_that_was_not_observed_does_not_count() -> None:
     assert sentences(lambda: model.fit(data, {"n.a": (1.0, 9.0)}, start={"n.a": 2.0})) == []
 
 
-def test_a_recovery_says_it_once() -> None:
+def test_a_recovery_warns_once() -> None:
     """Check that a recovery gives one warning for a derivative that is nan everywhere (inf times 0)."""
     model = compiled(
         "a * t + b * t * t + numpy.sqrt(b * 0.0)", 0.0, t=[1.0, 2.0, 3.0], a=1.0, b=1.0

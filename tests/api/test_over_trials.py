@@ -32,7 +32,7 @@ TOLD = [*WORDS, {"quantiles": [0.1, 0.5, 0.9]}, {"histogram": EDGES}]
 TRIALS = 3000
 
 
-def told(values: np.ndarray, name: str = "A.x") -> dict[str, Any]:
+def numpy_statistics(values: np.ndarray, name: str = "A.x") -> dict[str, Any]:
     """Compute the statistics with NumPy."""
     statistics = {
         word: getattr(values, word)(axis=0) for word in ("mean", "var", "std", "min", "max")
@@ -59,8 +59,8 @@ def compiled() -> Any:
 def test_of_all_trials(compiled: Any) -> None:
     each = compiled.run(trials=TRIALS)
     results = compiled.run(trials=TRIALS, over_trials={"A.x": TOLD, "A.v": TOLD})
-    compare(results, told(each["x"]))
-    compare(results, told(each["v"], "A.v"))
+    compare(results, numpy_statistics(each["x"]))
+    compare(results, numpy_statistics(each["v"], "A.v"))
     assert results.axes == ()
     assert list(results)[:2] == ["A.x.mean", "A.x.var"]
 
@@ -71,7 +71,7 @@ def test_by_the_values_of_an_output(compiled: Any) -> None:
     (axis,) = results.axes
     assert axis.coordinates["c"].tolist() == [0, 1, 2]
     for value in range(3):
-        compare(results, told(each["x"][each["c"] == value], "x"), value)
+        compare(results, numpy_statistics(each["x"][each["c"] == value], "x"), value)
     assert results["x.count"].sum() == TRIALS
 
 
@@ -113,7 +113,9 @@ def test_the_same_bits_in_any_batches(
         np.testing.assert_array_equal(parts[name], whole[name])
 
 
-def test_what_was_reached_is_told(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_returns_statistics_so_far(
+    compiled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(over_trials, "FIRST", 10)
     monkeypatch.setattr(over_trials, "MOST", 10)
     reports: list[Any] = []
@@ -128,7 +130,7 @@ def test_what_was_reached_is_told(compiled: Any, monkeypatch: pytest.MonkeyPatch
     assert f"{results['x.count']} trials" in results.reason
 
 
-def test_a_batch_that_is_stopped_tells_nothing_of_time(
+def test_a_batch_stopped_between_steps_is_not_counted(
     compiled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(over_trials, "FIRST", 10)
@@ -156,7 +158,7 @@ def test_of_reductions_over_time(compiled: Any, monkeypatch: pytest.MonkeyPatch)
     each = compiled.run(trials=40, only=["A.x", "A.c"], **options)
     words = {"s.mean": TOLD, "s.max": "mean", "x": ["mean", "count"]}
     results = compiled.run(trials=40, over_trials=words, **options)
-    compare(results, told(each["s.mean"], "s.mean"))
+    compare(results, numpy_statistics(each["s.mean"], "s.mean"))
     np.testing.assert_allclose(results["s.max.mean"], each["A.s.max"].mean(), rtol=1e-12)
     np.testing.assert_allclose(results["x.mean"], each["x"].mean(axis=0), rtol=1e-12)
     variables = results.to_xarray()
@@ -201,7 +203,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_refused(compiled: Any, name: str) -> None:
+def test_invalid_statistics_are_refused(compiled: Any, name: str) -> None:
     options, message = WRONG[name]
     with pytest.raises(LoopError) as caught:
         compiled.run(**{"trials": 20, **options})

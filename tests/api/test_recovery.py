@@ -11,7 +11,7 @@ from tests.models.fitted import CELL, DECISION, DT, FREE, STEPS, compiled
 
 @pytest.mark.slow
 @pytest.mark.parametrize("free", [FREE, {"cell.tau": (0.5, 5.0), "cell.offset": (-1.0, 1.0)}])
-def test_intervals_hold_what_is_true(free: dict[str, tuple[float, float]]) -> None:
+def test_intervals_contain_the_true_parameters(free: dict[str, tuple[float, float]]) -> None:
     words = {"against": "cell.V", "steps": STEPS, "dt": DT, "noise": 0.05, "times": 20}
     recovery = mdf_loop.recover(compiled(CELL), free, **words)
     assert recovery.true.shape == recovery.estimates.shape == (20, 2)
@@ -37,7 +37,7 @@ def test_of_decisions() -> None:
         ({"noise": None}, "needs noise for curves, or a likelihood"),
     ],
 )
-def test_what_is_refused(words: dict[str, object], message: str) -> None:
+def test_invalid_options_are_refused(words: dict[str, object], message: str) -> None:
     options = {"noise": 0.1, "steps": STEPS, "dt": DT, **words}
     with pytest.raises(LoopError, match=message):
         mdf_loop.recover(compiled(CELL), FREE, **options)

@@ -206,7 +206,7 @@ WHOLE = graph(
         ),
     ],
 )
-def test_what_cannot_be_swept(model, options, sentence):
+def test_invalid_sweeps_are_refused(model, options, sentence):
     with pytest.raises(LoopError) as caught:
         mdf_loop.compile(model, device="cpu").run(**options)
     assert sentence in str(caught.value)

@@ -79,13 +79,13 @@ def test_over_time_the_last_steps(truncate, at_once, monkeypatch):
 
 
 @pytest.mark.parametrize("truncate", [0, -1, 1.5, "two", True])
-def test_what_is_no_number_of_iterations_is_refused(truncate):
+def test_invalid_iteration_counts_are_refused(truncate):
     with pytest.raises(InputError, match="truncate is how many iterations"):
         mdf_loop.compile(PLAIN).gradient({"n.s": "sum"}, ["n.w"], truncate=truncate)
 
 
 @pytest.mark.parametrize("name", ["cut.z", "b.y", "cut"])
-def test_ports_that_are_none_are_refused(name):
+def test_unknown_ports_are_refused(name):
     with pytest.raises(UnknownNameError, match=f"stop names '{name}'"):
         mdf_loop.compile(CUT).gradient({"n.s": "sum"}, ["n.w"], stop=[name])
 

@@ -236,7 +236,7 @@ def test_files_that_replace_others(scene, power):
 
 
 @pytest.mark.slow
-def test_what_is_emptied_after_a_power_loss(tmp_path):
+def test_lose_power_empties_unsynced_files(tmp_path):
     """Check that files renamed after a write without a sync are emptied."""
     for name in ("a", "b", "c", "d/e"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

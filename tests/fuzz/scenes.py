@@ -24,7 +24,7 @@ import mdf_loop
 from mdf_loop.ir import StopReason
 from mdf_loop.run.states import save_state
 from tests.fuzz.seeds import HERE
-from tests.long_runs.helpers import every_chunk_is_told, lengths
+from tests.long_runs.helpers import lengths, report_every_chunk
 
 SCENES = ("store", "checkpoint", "data", "command")
 STEPS = 400
@@ -88,7 +88,7 @@ def _stopped(model: str, **options: Any) -> Scene:
     with _folder() as folder:
         _copy(model, folder)
         compiled = mdf_loop.compile("model.yaml")
-        with lengths(lambda: STEPS // 2), every_chunk_is_told():
+        with lengths(lambda: STEPS // 2), report_every_chunk():
             stopped = compiled.run(
                 steps=STEPS, dt=0.125, checkpoint="run.ckpt", progress=_Half(), **options
             )

@@ -97,7 +97,7 @@ UNAMBIGUOUS = {
 
 
 @pytest.mark.parametrize("condition", UNAMBIGUOUS.values(), ids=UNAMBIGUOUS)
-def test_where_both_readings_are_the_same_nothing_is_said(condition: str) -> None:
+def test_equal_readings_have_no_warning(condition: str) -> None:
     proto = broken(condition, more="r = Constant <value = int64[1] {1}> ()")
     assert warned(proto) == []
     assert run(proto) == run(proto, "runtime") == runtime(proto) == 36
@@ -115,7 +115,7 @@ AMBIGUOUS = {
 
 @pytest.mark.parametrize("condition", AMBIGUOUS.values(), ids=AMBIGUOUS)
 @pytest.mark.filterwarnings("ignore:the loop")
-def test_where_they_differ_the_runtime_is_followed_if_asked(condition: str) -> None:
+def test_the_option_selects_the_reading_of_the_runtime(condition: str) -> None:
     proto = broken(condition)
     assert len(warned(proto)) == 1
     assert run(proto) == 36
@@ -158,7 +158,7 @@ PLACES = {
 
 @pytest.mark.parametrize(("nodes", "where"), PLACES.values(), ids=PLACES)
 @pytest.mark.filterwarnings("ignore:the loop")
-def test_bodies_are_looked_at(nodes: str, where: str) -> None:
+def test_loops_in_bodies_have_a_warning(nodes: str, where: str) -> None:
     head = "z = Constant <value = float {0}> ()  k = Size (x)"
     proto = onnx.parser.parse_model(f"{HEAD} {{ {head}  {nodes} }}")
     (sentence,) = warned(proto)
@@ -168,7 +168,7 @@ def test_bodies_are_looked_at(nodes: str, where: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the loop")
-def test_functions_are_looked_at() -> None:
+def test_loops_in_functions_have_a_warning() -> None:
     function = (
         '<domain: "own", opset_import: ["" : 17]> F (x, limit) => (r) '
         f"{{ z = Constant <value = float {{0}}> ()  k = Size (x)  r = {INNER} }}"
@@ -189,7 +189,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_compile_takes_it_for_files(file: Path) -> None:
+def test_compile_accepts_loop_condition_for_files(file: Path) -> None:
     assert mdf_loop.compile(file, device="cpu", loop_condition="runtime").run(X)["s"] == 6
     with pytest.warns(UserWarning, match=r"the loop 'Loop_4\.loop' has no condition input"):
         compiled = mdf_loop.compile(file, device="cpu")
@@ -197,7 +197,7 @@ def test_compile_takes_it_for_files(file: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["m.yaml", "a graph"])
-def test_other_sources_have_no_use_for_it(file: Path, other: str) -> None:
+def test_loop_condition_is_refused_for_other_sources(file: Path, other: str) -> None:
     node = {"input_ports": {"x": {}}, "output_ports": {"y": {"value": "x"}}}
     source: Any = {"g": {"nodes": {"n": node}}}
     if other == "m.yaml":
@@ -208,7 +208,7 @@ def test_other_sources_have_no_use_for_it(file: Path, other: str) -> None:
         mdf_loop.compile(source, device="cpu", loop_condition="runtime")
 
 
-def test_other_words_are_refused(file: Path) -> None:
+def test_unknown_loop_conditions_are_refused(file: Path) -> None:
     for call in (mdf_loop.compile, mdf_loop.from_onnx):
         with pytest.raises(InputError, match="loop_condition cannot be 'onnx'"):
             call(file, loop_condition="onnx")

@@ -201,7 +201,7 @@ def test_every_case_passes_or_is_refused(kind: str, share: int) -> None:
 
 
 @pytest.mark.parametrize("kind", PASSES)
-def test_how_many_pass(kind: str) -> None:
+def test_number_of_passed_cases(kind: str) -> None:
     judged = [case for case in cases(kind) if case.name not in OF_ONNX_RUNTIME]
     refused = sum(is_refused(case) for case in judged)
     assert len(judged) - refused == PASSES[kind]
@@ -209,7 +209,7 @@ def test_how_many_pass(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PASSES)
-def test_more_pass_than_of_plain_onnx_runtime(kind: str) -> None:
+def test_plain_onnx_runtime_passes_fewer_cases(kind: str) -> None:
     count = 0
     for case in cases(kind):
         try:

@@ -281,7 +281,7 @@ DOCUMENTED = [MILLION if n == MILLION.values[0] else n for n in (*MODES, *CARRIE
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_a_loop_gives_what_the_document_says(name: str, tmp_path: Path) -> None:
+def test_a_loop_has_the_results_of_the_specification(name: str, tmp_path: Path) -> None:
     graph, runs = {**MODES, **CARRIED, **RECORDED}[name]
     for inputs, expected in runs:
         feeds = {key: np.asarray(value) for key, value in inputs.items()}
@@ -341,7 +341,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_wrong_is_said(name: str, tmp_path: Path) -> None:
+def test_invalid_loops_are_refused(name: str, tmp_path: Path) -> None:
     graph, inputs, sentence = REFUSED[name]
     with pytest.raises(LoopError, match=f"(?s){sentence}"):
         compile_by_yaml(parse_graph(graph), tmp_path).run(inputs)

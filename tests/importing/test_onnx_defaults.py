@@ -156,7 +156,7 @@ def agree(op_type: str, version: int, one: onnx.NodeProto, arrays: list[Any]) ->
 
 
 @pytest.mark.parametrize("op_type", OPERATORS)
-def test_what_is_left_out_is_what_the_runtime_takes(op_type: str) -> None:
+def test_omitted_attributes_have_the_defaults_of_the_runtime(op_type: str) -> None:
     compared = [agree(op_type, *case) for case in nodes(op_type)]
     assert any(compared)
 

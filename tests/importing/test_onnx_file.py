@@ -61,7 +61,7 @@ def file_refused(path: Path, kind: type[LoopError], sentence: str) -> None:
 # the file
 
 
-def test_missing_folder_empty(tmp_path: Path) -> None:
+def test_missing_files_folders_and_empty_files_are_refused(tmp_path: Path) -> None:
     file_refused(tmp_path / "none.onnx", ModelError, "there is no file")
     file_refused(tmp_path, ModelError, "is a folder")
     (tmp_path / "empty.onnx").write_bytes(b"")
@@ -165,7 +165,7 @@ def test_functions_that_call_themselves() -> None:
     refused(parser.parse_model(text), CycleError, "functions of the file call each other")
 
 
-def test_functions_that_explode() -> None:
+def test_functions_of_exponential_size_are_refused() -> None:
     head = '<opset_import: ["" : 17, "own" : 1], domain: "own">'
     text = '<ir_version: 8, opset_import: ["" : 17, "own" : 1]> g (float x) => (float y) '
     text += "{ y = own.F40(x) } " + f"{head} F0 (a) => (b) {{ b = Neg(a) }}"
@@ -226,7 +226,9 @@ def test_bodies_count_when_nodes_are_put_in_order() -> None:
         ("y = Concat <axis=1.5> (x, x)", ModelError, "'axis' of Concat must be int, not float"),
     ],
 )
-def test_counts_and_attributes(nodes: str, kind: type[LoopError], sentence: str) -> None:
+def test_wrong_counts_and_attributes_are_refused(
+    nodes: str, kind: type[LoopError], sentence: str
+) -> None:
     refused(plain(nodes), kind, sentence, "$.graph.node['")
 
 
@@ -417,7 +419,7 @@ def test_all_shared_models_that_run_open() -> None:
             assert fails, path.name
 
 
-def test_damaged_bytes_end_in_a_result_or_a_sentence(tmp_path: Path) -> None:
+def test_damaged_bytes_give_outputs_or_one_clear_error(tmp_path: Path) -> None:
     dice = random.Random(4)
     sound = parser.parse_model(LOOP).SerializeToString()
     path = tmp_path / "model.onnx"

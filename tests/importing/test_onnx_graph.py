@@ -322,12 +322,12 @@ HEAD = "b (int64 i, bool go, float[4] x) => (bool go, float[4] y)"
         (HEAD + "{ y = MatMul<alpha = 1>(x, x) }", LoopError, "alpha|dtype|shape"),
     ],
 )
-def test_refused(text: str, error: type[LoopError], match: str) -> None:
+def test_invalid_bodies_are_refused(text: str, error: type[LoopError], match: str) -> None:
     with pytest.raises(error, match=match):
         mdf_loop.loop(2, None, ROW, onnx.parser.parse_graph(text))
 
 
-def test_equal_parts() -> None:
+def test_split_into_equal_parts() -> None:
     body = onnx.parser.parse_graph(HEAD + "{ p, q = Split(x)  y = Concat<axis = 0>(q, p) }")
     np.testing.assert_array_equal(mdf_loop.loop(1, None, ROW, body), [*ROW[2:], *ROW[:2]])
 
@@ -351,7 +351,7 @@ def test_only_graphs_are_read(thing: Any) -> None:
         loop_body(thing)
 
 
-def test_the_graph_that_is_made() -> None:
+def test_the_imported_graph() -> None:
     graph = graph_of(loop_body(onnx.parser.parse_graph(BODIES["variadic inputs"])), "$")
     assert graph.id == "b"
     assert graph.metadata == {

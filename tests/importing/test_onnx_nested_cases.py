@@ -201,7 +201,7 @@ CASES: dict[str, tuple[str, list[tuple[dict[str, Any], list[Any] | None]]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_bodies_in_bodies_give_what_the_document_says(name: str, tmp_path: Path) -> None:
+def test_nested_bodies_have_the_results_of_the_specification(name: str, tmp_path: Path) -> None:
     graph, runs = CASES[name]
     for inputs, expected in runs:
         feeds = {k: v if isinstance(v, list) else np.asarray(v) for k, v in inputs.items()}
@@ -223,7 +223,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_wrong_is_said(name: str, tmp_path: Path) -> None:
+def test_invalid_nested_bodies_are_refused(name: str, tmp_path: Path) -> None:
     graph, inputs, sentence = REFUSED[name]
     with pytest.raises(LoopError, match=f"(?s){sentence}"):
         compile_by_yaml(parse_graph(graph), tmp_path).run(inputs)

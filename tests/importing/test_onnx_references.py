@@ -42,7 +42,7 @@ def model(*nodes: Any, functions: Any = (), opset: int = OPSET) -> onnx.ModelPro
     return proto
 
 
-def given(proto: onnx.ModelProto) -> Any:
+def computed_y(proto: onnx.ModelProto) -> Any:
     return mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").run({"x": X})["y"]
 
 
@@ -77,10 +77,13 @@ def test_outside_of_functions_numbers_are_what_the_runtime_takes(node: Any) -> N
 def test_a_constant_of_a_function_is_0_outside_of_it() -> None:
     constant = referring("Constant", "value_float", FLOAT, "")
     constant.output[0] = "k"
-    assert given(model(constant, helper.make_node("Add", ["x", "k"], ["y"]))).tolist() == X.tolist()
+    assert (
+        computed_y(model(constant, helper.make_node("Add", ["x", "k"], ["y"]))).tolist()
+        == X.tolist()
+    )
 
 
-def test_check_says_so(tmp_path: Path) -> None:
+def test_check_has_a_note(tmp_path: Path) -> None:
     onnx.save(model(AXIS), tmp_path / "m.onnx")
     outcome = CliRunner().invoke(cli, ["check", str(tmp_path / "m.onnx")])
     assert outcome.output.splitlines()[1:] == [
@@ -90,16 +93,16 @@ def test_check_says_so(tmp_path: Path) -> None:
     ]
 
 
-def test_lists_are_left_out() -> None:
+def test_references_to_missing_lists_are_omitted() -> None:
     alone = referring("ReduceSum", "axes", AttributeProto.INTS)  # has none: all axes
-    assert given(model(alone, opset=11)).tolist() == [[7]]
+    assert computed_y(model(alone, opset=11)).tolist() == [[7]]
 
 
 def test_in_a_branch_of_the_graph() -> None:
     y = helper.make_empty_tensor_value_info("y")
     branch = helper.make_graph([AXIS], "b", [], [y])
     node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
-    np.testing.assert_allclose(given(model(node)), softmax(0), rtol=1e-6)
+    np.testing.assert_allclose(computed_y(model(node)), softmax(0), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,7 @@ def test_in_a_branch_of_the_graph() -> None:
         (referring("Constant", "value_floats", AttributeProto.FLOATS, ""), "Constant_1"),
     ],
 )
-def test_what_has_no_default_is_refused(node: Any, where: str) -> None:
+def test_missing_attributes_without_default_are_refused(node: Any, where: str) -> None:
     with pytest.raises(ModelError) as caught:
         mdf_loop.from_onnx(model(node))
     (finding,) = caught.value.findings
@@ -138,7 +141,9 @@ def function(default: int | None = None) -> onnx.FunctionProto:
         ({"p": None}, None, 0),
     ],
 )
-def test_a_function_is_given_it_or_not(call: dict[str, Any], default: Any, axis: int) -> None:
+def test_function_calls_with_and_without_the_attribute(
+    call: dict[str, Any], default: Any, axis: int
+) -> None:
     """Check calls with the attribute, without it, or (None) with a reference to a missing attribute."""
     node = helper.make_node("F", ["x"], ["y"], domain="own")
     for name, value in call.items():
@@ -146,12 +151,12 @@ def test_a_function_is_given_it_or_not(call: dict[str, Any], default: Any, axis:
             node.attribute.append(AttributeProto(name=name, ref_attr_name="q", type=INT))
         else:
             node.attribute.append(helper.make_attribute(name, value))
-    y = given(model(node, functions=[function(default)]))
+    y = computed_y(model(node, functions=[function(default)]))
     np.testing.assert_allclose(y, softmax(axis), rtol=1e-6)
 
 
 @pytest.mark.parametrize("field", ["attribute", "tensor"])
-def test_texts_that_are_no_text(field: str) -> None:
+def test_undecodable_texts_are_refused(field: str) -> None:
     if field == "attribute":
         node = helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=1)
         node.attribute.append(AttributeProto(name="mode", type=AttributeProto.STRING, s=b"\xff"))

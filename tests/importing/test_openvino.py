@@ -49,7 +49,7 @@ def same(results: list[np.ndarray], expected: list[np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.xml")), ids=lambda p: p.stem)
-def test_a_model_gives_what_openvino_gives(path: Path) -> None:
+def test_a_model_equals_openvino(path: Path) -> None:
     case = json.loads(path.with_suffix(".json").read_text())
     for one in case["runs"]:
         results = run(path, *(array(tensor) for tensor in one["inputs"]))
@@ -71,7 +71,7 @@ def test_a_stored_case_gives_the_expected_result(path: Path) -> None:
             same(run(path, **inputs), [array(tensor) for tensor in one["expected"]])
 
 
-def test_the_content_says_what_the_file_says(tmp_path: Path) -> None:
+def test_the_imported_document(tmp_path: Path) -> None:
     _, _, path = plain_loop(tmp_path)
     graph = graph_of(path)
     assert list(graph["nodes"]) == ["x", "Loop_3"]
@@ -291,7 +291,7 @@ def test_an_input_is_given_by_each_of_its_names(
     np.testing.assert_array_equal(difference, ONE - TWO)
 
 
-def test_a_name_of_two_inputs_is_none_of_either(tmp_path: Path) -> None:
+def test_a_name_shared_by_two_inputs_is_refused(tmp_path: Path) -> None:
     compiled = mdf_loop.compile(two_inputs(tmp_path, "x,input", "y,input"), device="cpu")
     with pytest.raises(InputError, match="the model has no input 'input'"):
         compiled.run({"input": ONE, "y": TWO})

@@ -328,7 +328,7 @@ def test_document_types_are_refused_before_they_are_read(tmp_path: Path) -> None
     ],
     ids=["empty", "bytes", "text", "cut off", "encoding"],
 )
-def test_what_is_no_xml(tmp_path: Path, content: bytes) -> None:
+def test_invalid_xml_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "m.xml"
     path.write_bytes(content)
     with pytest.raises(ModelError):
@@ -361,7 +361,7 @@ def test_a_bin_cut_off_anywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_damaged_anywhere_it_reads_or_says_what_is_wrong(tmp_path: Path) -> None:
+def test_randomly_changed_attributes_open_or_are_refused(tmp_path: Path) -> None:
     """Check that randomly exchanged attributes give no other kind of error."""
     dice = random.Random(4)
     words = ["", "-1", "0", "1", "2", "3", "99", "x", "f32", "Const", "Loop", "Add", "1e9", "[1]"]

@@ -410,7 +410,7 @@ def as_list(arrays: Any, like: Any) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("open_shapes", [False, True], ids=["", "open"])
 @pytest.mark.parametrize("row", ROWS, ids=[f"{k}-{row[0]}" for k, row in enumerate(ROWS)])
-def test_a_layer_gives_what_its_document_says(
+def test_a_layer_equals_its_specification(
     tmp_path: Path, row: tuple[str, Given, dict[str, str], Expected], open_shapes: bool
 ) -> None:
     kind, operands, about, function = row
@@ -583,7 +583,7 @@ REFUSED: list[tuple[str, Given, dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=[row[0] for row in REFUSED])
-def test_what_cannot_be_said_is_refused(
+def test_unsupported_attributes_are_refused(
     tmp_path: Path, row: tuple[str, Given, dict[str, str], str]
 ) -> None:
     kind, operands, about, sentence = row
@@ -610,7 +610,7 @@ def test_what_cannot_be_said_is_refused(
     ],
     ids=["axis", "word", "nan", "one", "alone", "split", "depth", "size", "stride", "axes"],
 )
-def test_layers_that_say_too_little(
+def test_incomplete_layers_are_refused(
     tmp_path: Path, kind: str, operands: Given, about: dict[str, str]
 ) -> None:
     with pytest.raises(LoopError):

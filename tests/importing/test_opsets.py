@@ -250,7 +250,7 @@ def same_untranslated(case: Any) -> bool:
         return False
 
 
-def test_every_change_of_form_is_in_the_table() -> None:
+def test_every_operator_change_is_in_the_table() -> None:
     missing = [
         (before.name, now.since_version)
         for before, now in neighbours()
@@ -280,7 +280,7 @@ def _only_grew(before: Any, now: Any) -> bool:
     return not any(now.attributes[name].required for name in added)
 
 
-def test_the_tables_name_real_changes() -> None:
+def test_the_tables_contain_only_real_changes() -> None:
     for op_type, version in (*UPGRADES, *DOWNGRADES, *EXPANDED_IF):
         assert defs.get_schema(op_type, version, "").since_version == version or (
             defs.get_schema(op_type, version, "").deprecated
@@ -373,9 +373,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("version", "signature", "body"), KEPT, ids=lambda case: str(case)[:24])
-def test_what_only_newer_opsets_have_stays_as_it_is(
-    version: int, signature: str, body: str
-) -> None:
+def test_operators_of_newer_opsets_are_unchanged(version: int, signature: str, body: str) -> None:
     proto = model(version, signature, body)
     converted = convert_to_package_opset(proto)
     assert list(converted.graph.node) == list(proto.graph.node)
@@ -391,7 +389,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("version", "signature", "body", "sentence"), REFUSED)
-def test_what_cannot_be_said_is_refused_by_name(
+def test_inconvertible_operators_are_refused_by_name(
     version: int, signature: str, body: str, sentence: str
 ) -> None:
     with pytest.raises(UnsupportedError) as error:
@@ -400,7 +398,7 @@ def test_what_cannot_be_said_is_refused_by_name(
     assert "$.graph.node['" in str(error.value)
 
 
-def test_opsets_nobody_knows_are_refused() -> None:
+def test_unknown_opsets_are_refused() -> None:
     proto = model(17, XY, "y = Abs(x)")
     proto.opset_import[0].version = 99
     with pytest.raises(UnsupportedError, match="the model speaks opset 99"):
@@ -446,7 +444,7 @@ LEARNED = [
 
 
 @pytest.mark.parametrize(("signature", "body", "inputs", "expected"), LEARNED)
-def test_what_our_operators_can_say_of_machine_learning(
+def test_machine_learning_operators_are_converted(
     signature: str, body: str, inputs: tuple[Any, ...], expected: Any
 ) -> None:
     converted = convert_to_package_opset(model(17, signature, body, ', "ai.onnx.ml" : 4'))

@@ -30,7 +30,7 @@ def exported(source: Any) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: p.stem)
-def test_out_and_in_and_out_is_a_fixed_point(path: Path) -> None:
+def test_export_after_import_gives_the_same_file(path: Path) -> None:
     proto = exported(path)
     model = mdf_loop.from_onnx(proto)
     written = content_of(open_document(path))
@@ -174,7 +174,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("model", CHANGED.values(), ids=CHANGED)
-def test_what_a_pass_has_changed_comes_back_as_it_was(model: dict[str, Any]) -> None:
+def test_arrays_changed_by_a_pass_are_restored(model: dict[str, Any]) -> None:
     proto = exported(model)
     back = mdf_loop.from_onnx(proto)
     expected = values_of(open_document(model).model)
@@ -184,7 +184,7 @@ def test_what_a_pass_has_changed_comes_back_as_it_was(model: dict[str, Any]) -> 
     assert exported(back).SerializeToString() == proto.SerializeToString()
 
 
-def test_what_a_pass_has_turned_is_not_stored_again() -> None:
+def test_transposed_arrays_are_not_stored_twice() -> None:
     """Check the transposed matrix of a matrix-vector product.
 
     `passes.simplify.fast_matrix_vector_products` transposes the matrix.
@@ -199,7 +199,7 @@ def test_what_a_pass_has_turned_is_not_stored_again() -> None:
         assert np.asarray(w).tobytes() == RANDOM.tobytes()
 
 
-def test_what_no_initializer_has_is_stored_once() -> None:
+def test_arrays_without_initializer_are_stored_once() -> None:
     proto = exported(of_passes("(w + 1) @ x", v=RANDOM, w=RANDOM.tolist()))
     assert [place for _, place, _ in json.loads(entries_of(proto)[ARRAYS])] == [0, 0]
     assert len(entries_of(proto)[STORED]) < 1.4 * RANDOM.nbytes
@@ -271,7 +271,7 @@ def test_every_change_of_the_graph_counts(change: Any) -> None:
     assert origin_of(proto) is None
 
 
-def test_data_in_another_file_are_no_change(tmp_path: Path) -> None:
+def test_external_data_keep_the_origin(tmp_path: Path) -> None:
     model = large(1000)
     onnx.save(
         exported(model), tmp_path / "m.onnx", save_as_external_data=True, location="m.weights"
@@ -316,7 +316,7 @@ def test_metadata_that_are_broken_are_read_from_the_graph(key: str, text: str) -
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", '{"m": 3}', '{"m": {"graphs": 3}}', '{"m": {}}'])
-def test_a_document_that_is_none_is_one_clear_error(text: str) -> None:
+def test_an_invalid_document_is_one_clear_error(text: str) -> None:
     proto = exported(large(3))
     del proto.metadata_props[:]
     proto.metadata_props.add(key=MODEL, value=text)
@@ -335,7 +335,7 @@ def test_a_file_with_another_form_of_origin_is_read_from_its_graph() -> None:
     assert len(mdf_loop.from_onnx(proto).graphs[0].nodes) > 1
 
 
-def test_other_metadata_mean_nothing() -> None:
+def test_other_metadata_are_ignored() -> None:
     proto = exported(large(3))
     proto.metadata_props.add(key="author", value="me")
     assert origin_of(proto) is not None
@@ -344,7 +344,7 @@ def test_other_metadata_mean_nothing() -> None:
     assert origin_of(proto) is None
 
 
-def test_an_origin_that_is_too_much_for_a_file_is_left_out(monkeypatch: Any) -> None:
+def test_an_origin_beyond_the_file_limit_is_omitted(monkeypatch: Any) -> None:
     compiled = mdf_loop.compile(of_passes("w @ x", w=RANDOM, v=RANDOM + 1), device="cpu")
     alone = compiled.to_onnx(origin=False)
     monkeypatch.setattr(origin, "MAX_FILE_BYTES", alone.ByteSize() + RANDOM.nbytes)

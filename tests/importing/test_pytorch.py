@@ -102,7 +102,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_numbers_are_pytorch_s(name: str, tmp_path: Path) -> None:
+def test_numbers_equal_pytorch(name: str, tmp_path: Path) -> None:
     module, inputs, dynamo = CASES[name]
     path = tmp_path / "model.onnx"
     with warnings.catch_warnings():

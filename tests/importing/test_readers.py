@@ -30,11 +30,11 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_reader_is_all_that_a_file_needs(model: Path) -> None:
+def test_a_registered_reader_opens_files(model: Path) -> None:
     assert mdf_loop.compile(model).run()["n.y"] == 3.0
 
 
-def test_what_a_reader_has_read_is_not_written_over(model: Path) -> None:
+def test_files_opened_by_a_reader_are_not_overwritten(model: Path) -> None:
     link, rows = model.with_name("out.onnx"), model.with_name("out.npz")
     link.symlink_to(model)
     rows.symlink_to(model)
@@ -52,7 +52,7 @@ def test_what_a_reader_has_read_is_not_written_over(model: Path) -> None:
         (b"one", "'model.xml' cannot be read: could not convert string to float: 'one'"),
     ],
 )
-def test_what_a_reader_stumbles_over_is_an_error_of_the_file(
+def test_exceptions_of_a_reader_are_errors_of_the_file(
     model: Path, content: bytes, sentence: str
 ) -> None:
     model.write_bytes(content)
@@ -61,7 +61,7 @@ def test_what_a_reader_stumbles_over_is_an_error_of_the_file(
     assert "is it a .xml file, and was it copied completely?" in caught.value.report
 
 
-def test_what_an_importer_says_is_said_once(tmp_path: Path) -> None:
+def test_errors_of_an_importer_are_printed_once(tmp_path: Path) -> None:
     cut = tmp_path / "cut.onnx"
     cut.write_bytes(b"\x08\x08\x3a\x90\x01\x0a")
     odd = tmp_path / "odd.onnx"
@@ -87,7 +87,7 @@ def test_a_file_that_nests_too_deeply(model: Path, monkeypatch: pytest.MonkeyPat
         read_foreign(model)
 
 
-def test_a_file_that_is_gone_is_said_by_its_name(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="there is no file"):
         from_onnx(tmp_path / "none.onnx")
 

@@ -29,7 +29,7 @@ def cell(tmp_path: Path) -> Path:
     return path
 
 
-def test_all_that_are_missing_are_named(cell: Path) -> None:
+def test_all_missing_inputs_are_named(cell: Path) -> None:
     with pytest.raises(InputError) as error:
         mdf_loop.compile(cell).run({"x": X})
     h, z = error.value.findings
@@ -39,7 +39,7 @@ def test_all_that_are_missing_are_named(cell: Path) -> None:
     assert z.hint.endswith("float32[?]")
 
 
-def test_given_ones_are_taken(cell: Path) -> None:
+def test_inputs_by_each_of_their_names(cell: Path) -> None:
     compiled = mdf_loop.compile(cell)
     for name in ("h", "h.h"):  # by both of its names, and again by what was bound before
         for _ in range(2):
@@ -49,7 +49,7 @@ def test_given_ones_are_taken(cell: Path) -> None:
         compiled.run({"x": X, "z": Z})
 
 
-def test_reading_needs_no_values(cell: Path) -> None:
+def test_reading_requires_no_inputs(cell: Path) -> None:
     program = mdf_loop.read(cell)
     shapes = {entry.value.name: entry.value.shape for entry in program.inputs}
     assert shapes == {"x": (1, 2), "h": (1, 2), "z": ("N",)}
@@ -57,7 +57,7 @@ def test_reading_needs_no_values(cell: Path) -> None:
     assert len(reading.program.outputs) == 2
 
 
-def test_what_is_compiled_is_known_before_a_run(tmp_path: Path) -> None:
+def test_programs_are_compiled_without_inputs(tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(CELL.replace("float[N]", "float[3]")), tmp_path / "c.onnx")
     compiled = mdf_loop.compile(tmp_path / "c.onnx")
     assert len(compiled.program.inputs) == 3
@@ -65,7 +65,7 @@ def test_what_is_compiled_is_known_before_a_run(tmp_path: Path) -> None:
         compiled.run()
 
 
-def test_what_an_edge_brings_is_not_missing(cell: Path) -> None:
+def test_ports_with_an_edge_are_not_missing(cell: Path) -> None:
     model = mdf_loop.from_onnx(cell)
     graph = model.graphs[0]
     port = next(node for node in graph.nodes if node.id == "h").input_ports[0]
@@ -80,7 +80,7 @@ def test_what_an_edge_brings_is_not_missing(cell: Path) -> None:
     assert results["after"].shape == (2, 1, 2)
 
 
-def test_in_a_document_that_an_import_has_written_it_holds_zeros(cell: Path) -> None:
+def test_omitted_inputs_of_an_imported_document_are_zeros(cell: Path) -> None:
     """Check that the port holds zeros, as in modeci_mdf's engine."""
     model = mdf_loop.from_onnx(cell)
     results = mdf_loop.compile(model).run({"x": X, "z": Z})

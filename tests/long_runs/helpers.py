@@ -61,7 +61,7 @@ def chunked(
     """
     reports: list[Any] = []
     rng = np.random.default_rng(seed)
-    with lengths(_drawn(rng)), thinned_by_chance(rng), every_chunk_is_told():
+    with lengths(_drawn(rng)), thinned_by_chance(rng), report_every_chunk():
         results = (compiled or case.compiled()).run(**case.arguments, progress=reports.append)
     return results, len(reports)
 
@@ -98,7 +98,7 @@ def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.
             lengths(_drawn(rng)),
             thinned_by_chance(rng),
             saved_by_chance(rng),
-            every_chunk_is_told(),
+            report_every_chunk(),
         ):
             ending = _Ending(rng) if ends.all < most else lambda _: None
             try:
@@ -171,7 +171,7 @@ def thinned_by_chance(rng: np.random.Generator) -> Iterator[None]:
 
 
 @contextmanager
-def every_chunk_is_told() -> Iterator[None]:
+def report_every_chunk() -> Iterator[None]:
     """Call the progress callback after each chunk, however short."""
     with patch.object(progress, "SAMPLED", 0.0):
         yield

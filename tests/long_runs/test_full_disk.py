@@ -208,7 +208,7 @@ def _json(path: Path) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("read", [_npz, _h5, _nc, _csv, _json])
-def test_what_is_written_at_the_end(disk, unbroken, read):
+def test_files_written_at_the_end_of_a_run(disk, unbroken, read):
     output = f"disk/rows.{read.__name__[1:]}"
     words = ("--steps", STEPS, "--output", output, "--checkpoint", "run.checkpoint")
     ended = disk.run(*words)

@@ -128,7 +128,7 @@ WITHOUT_STATE = {"g": {"nodes": {"A": {"output_ports": {"y": {"value": "3"}}}}}}
 
 
 @pytest.mark.soak
-def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
+def test_random_numbers_continue_after_resuming(tmp_path: Path) -> None:
     node = {
         "functions": {"r": {"function": "onnx::RandomNormal", "args": {"shape": [2]}}},
         "parameters": {"x": {"value": "x + r", "default_initial_value": [0.0, 0.0]}},
@@ -141,7 +141,7 @@ def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
             check_streamed(case, seed, tmp_path)
 
 
-def test_an_order_of_execution_that_was_not_asked_for_then(tmp_path: Path) -> None:
+def test_an_execution_order_that_the_checkpoint_lacks_is_refused(tmp_path: Path) -> None:
     compiled, file = Case(MODELS["scheduled"][0]).compiled(), tmp_path / "run.checkpoint"
     compiled.run(steps=5, checkpoint=file)
     with pytest.raises(InputError, match="of a run without execution_list"):
@@ -150,7 +150,7 @@ def test_an_order_of_execution_that_was_not_asked_for_then(tmp_path: Path) -> No
 
 @pytest.mark.soak
 @pytest.mark.parametrize("output", some([None, "rows.zarr"], 2))
-def test_time_limits_and_chunks_as_they_are(output: str | None, tmp_path: Path) -> None:
+def test_time_limits_with_real_clock_and_chunks(output: str | None, tmp_path: Path) -> None:
     """Check that a run stopped by time limits equals the unbroken run, with real clock and chunks.
 
     The last call has no limit, since a slow machine would stop the run in each of its first steps.

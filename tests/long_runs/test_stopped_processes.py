@@ -75,7 +75,7 @@ def unbroken(model: Path, steps: int) -> Any:
         return arrays["walk.x"]
 
 
-def said(ended: Ended) -> tuple[int, str]:
+def printed_stop(ended: Ended) -> tuple[int, str]:
     """Return the printed step count and stop reason."""
     match = re.search(
         r"^stopped: (\d+) (?:of \d+ steps|iterations of A\.loop); (.*)$", ended.out, re.M
@@ -94,9 +94,9 @@ def same(actual: Any, expected: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("output", ["rows.npz", "rows.zarr"])
-def test_ctrl_c_saves_what_was_reached(walk, output):
+def test_ctrl_c_saves_completed_steps(walk, output):
     ended = interrupted(walk, "--steps", FOREVER, "--output", output)
-    count, why = said(ended)
+    count, why = printed_stop(ended)
     assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])
     rows = _rows(walk.parent / output)
     assert len(rows) == count
@@ -118,9 +118,9 @@ def _rows(path: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_a_time_limit_saves_what_was_reached(walk):
+def test_a_time_limit_saves_completed_steps(walk):
     ended = run(walk, "--steps", FOREVER, "--output", "rows.npz", "--time-limit", "500ms")
-    count, why = said(ended)
+    count, why = printed_stop(ended)
     assert (ended.code, ended.err, why) == (0, "", SENTENCES["time_limit"])
     rows = _rows(walk.parent / "rows.npz")
     assert len(rows) == count > 0
@@ -128,7 +128,7 @@ def test_a_time_limit_saves_what_was_reached(walk):
 
 
 @pytest.mark.slow
-def test_the_json_says_why_and_has_the_rows(walk):
+def test_json_has_the_stop_reason_and_the_rows(walk):
     words = ("--steps", FOREVER, "--time-limit", "100ms", "--only", "walk.x")
     ended = run(walk, *words, "--json")
     document = ended.json
@@ -195,11 +195,11 @@ def loop_rows(path: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_its_cap_ends_it(endless):
+def test_the_iteration_bound_ends_an_endless_loop(endless):
     words = ("--max-iterations", 200_000)
     ended = run(endless, *words, "--output", "rows.npz")
     assert (ended.code, ended.err) == (0, "")
-    assert said(ended) == (200_000, SENTENCES["max_iterations"])
+    assert printed_stop(ended) == (200_000, SENTENCES["max_iterations"])
     assert f"loop A.loop: 200000 iterations; {SENTENCES['max_iterations']}" in ended.out
     assert len(loop_rows(endless.parent / "rows.npz")) == 200_000
     document = run(endless, *words, "--json").json
@@ -213,10 +213,10 @@ def test_its_cap_ends_it(endless):
     ("limit", "words"),
     [("50ms", ()), ("2s", ("--native", "off"))],  # at once in segments; first tried whole, few rows
 )
-def test_a_time_limit_ends_it(endless, limit, words):
+def test_a_time_limit_ends_an_endless_loop(endless, limit, words):
     ended = run(endless, *words, "--time-limit", limit, "--output", "rows.npz")
     assert (ended.code, ended.err) == (0, "")
-    count, why = said(ended)
+    count, why = printed_stop(ended)
     assert why == SENTENCES["time_limit"]
     assert f"loop A.loop: {count} iterations; {why}" in ended.out
     rows = loop_rows(endless.parent / "rows.npz")
@@ -236,10 +236,10 @@ def test_a_time_limit_in_json(endless):
     assert len(document["outputs"]["A.r1"]["data"]) == count
 
 
-def test_ctrl_c_ends_it_and_it_goes_on(endless):
+def test_ctrl_c_ends_an_endless_loop_which_can_be_resumed(endless):
     cap = ("--max-iterations", FOREVER, "--native", "off")  # so few rows that they are soon read
     ended = interrupted(endless, *cap, "--output", "rows.npz")
-    count, why = said(ended)
+    count, why = printed_stop(ended)
     assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])
     assert f"loop A.loop: {count} iterations; {why}" in ended.out
     rows = loop_rows(endless.parent / "rows.npz")
@@ -256,7 +256,7 @@ def test_ctrl_c_ends_it_and_it_goes_on(endless):
         "--output",
         "rows.npz",
     )
-    further, why = said(ended)
+    further, why = printed_stop(ended)
     assert why == SENTENCES["time_limit"]
     assert further > count
     assert run(endless, "--max-iterations", further, "--output", "capped.npz").code == 0
@@ -265,7 +265,7 @@ def test_ctrl_c_ends_it_and_it_goes_on(endless):
     same(rows, whole[:count])
 
 
-def test_ctrl_c_in_json(endless):
+def test_json_of_a_loop_ended_by_ctrl_c(endless):
     words = ("--native", "off", "--json")  # so few rows that they are soon read
     ended = interrupted(endless, "--max-iterations", FOREVER, *words)
     document = ended.json

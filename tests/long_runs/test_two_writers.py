@@ -48,7 +48,7 @@ def models(tmp_path: Path) -> tuple[Path, Path]:
     return first, second
 
 
-def said(model: Path) -> str:
+def printed_text(model: Path) -> str:
     return (model.parent / "said").read_text()
 
 
@@ -86,7 +86,7 @@ def both(
 # --- the same command twice ---------------------------------------------------------------------
 
 
-def test_the_same_command_twice(tmp_path, monkeypatch):
+def test_a_second_writer_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     saved(tmp_path, ADDING)
     words = ["run", "model.yaml", "--device", "cpu", "--output", "x.zarr", "--every", "100"]
@@ -109,8 +109,8 @@ def test_two_runs_that_go_on_from_one_checkpoint(servers, models, tmp_path):
     assert servers[0].run(models[0], steps=1000, **words) == 0
     goes_on = {**words, "resume": "../c", "checkpoint_every": 0.2, "steps": FOREVER}
     codes = both(servers, models, (goes_on, goes_on), kills=(1.5, 1.5))
-    assert sorted(codes) == [-signal.SIGKILL, 1], [said(model) for model in models]
-    assert WRITTEN in said(models[codes.index(1)])
+    assert sorted(codes) == [-signal.SIGKILL, 1], [printed_text(model) for model in models]
+    assert WRITTEN in printed_text(models[codes.index(1)])
     by, count = rows_of(tmp_path / "x.zarr", 100)
     assert by == 1.0
     assert servers[1].run(models[1], **words, resume="../c", steps=100 * count + STEPS) == 0
@@ -124,7 +124,7 @@ def test_two_runs_that_go_on_from_one_checkpoint(servers, models, tmp_path):
 def test_the_store_of_a_run_that_was_killed(servers, models, tmp_path):
     words = ({"steps": FOREVER}, {"set": {"add.by": 2.0}})
     first, second = both(servers, models, words, starts=(0.0, 1.5), kills=(1.0, None))
-    assert (first, second) == (-signal.SIGKILL, 0), said(models[1])
+    assert (first, second) == (-signal.SIGKILL, 0), printed_text(models[1])
     assert rows_of(tmp_path / "x.zarr") == (2.0, STEPS)
     assert {path.name for path in tmp_path.iterdir()} == {"first", "second", "x.zarr"}
 
@@ -158,11 +158,11 @@ def test_pairs_of_runs_that_begin_and_end_at_any_moment(servers, models, tmp_pat
         starts = tuple(rng.uniform(0, 1, 2) * rng.choice([0.01, 0.5]))
         kills = [rng.uniform(0, 1) if rng.random() < 0.3 else None for _ in range(2)]
         codes = both(servers, models, tuple(words), starts, tuple(kills))
-        details = [codes, words, starts, kills, [said(model) for model in models]]
+        details = [codes, words, starts, kills, [printed_text(model) for model in models]]
         for code, model in zip(codes, models, strict=True):
-            assert code in (0, -signal.SIGKILL) or WRITTEN in said(model) or _has_rows(model), (
-                details
-            )
+            assert (
+                code in (0, -signal.SIGKILL) or WRITTEN in printed_text(model) or _has_rows(model)
+            ), details
         if (tmp_path / "x.zarr").exists():
             _, count = rows_of(tmp_path / "x.zarr")
             assert count == STEPS or -signal.SIGKILL in codes, details
@@ -171,4 +171,4 @@ def test_pairs_of_runs_that_begin_and_end_at_any_moment(servers, models, tmp_pat
 
 
 def _has_rows(model: Path) -> bool:
-    return "'../x.zarr' has the rows of run" in said(model)
+    return "'../x.zarr' has the rows of run" in printed_text(model)

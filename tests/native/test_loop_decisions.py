@@ -14,7 +14,7 @@ import mdf_loop
 from mdf_loop.errors import InputError, UnsupportedError
 from mdf_loop.native import loop_decisions
 from mdf_loop.native.loop_decisions import BRIEF, NATIVE
-from tests.long_runs.helpers import every_chunk_is_told, lengths
+from tests.long_runs.helpers import lengths, report_every_chunk
 from tests.models.control import body, model, repeat
 from tests.models.loops import loop_model
 from tests.models.timed import ADDING, ALL, ARRAYS, NEURON, PAIR, same
@@ -203,7 +203,7 @@ def write_checkpoint(file: Path, source: Any, native: str) -> None:
     """Write the checkpoint of an interrupted native run."""
     compiled = mdf_loop.compile(source, device="cpu", native=native)
     left = iter(range(3))
-    with lengths(lambda: 1000), every_chunk_is_told():
+    with lengths(lambda: 1000), report_every_chunk():
         results = compiled.run(
             steps=LONG,
             dt=1e-3,

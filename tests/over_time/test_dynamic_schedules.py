@@ -292,7 +292,7 @@ def test_conditions_inside_a_body(conditions: Model, dynamic: bool, way: str) ->
 
 
 @pytest.mark.parametrize("far", [False, True])
-def test_what_conditions_inside_a_body_mean(far: bool, way: str) -> None:
+def test_values_of_conditions_inside_a_body(far: bool, way: str) -> None:
     """Q takes its default in the first pass, and P's value in the second."""
     passes = 90 if far else 2
     body = _body(

@@ -45,7 +45,7 @@ class Watched:
         return self._inputs.bound(Values(inputs), **more)
 
 
-def test_arrays_of_types_that_were_bound_before_need_no_look(monkeypatch):
+def test_known_array_types_skip_the_full_check(monkeypatch):
     watched = Watched(graph(x={"shape": (2,)}, y={"default_value": 1.5}), monkeypatch)
     first = watched.bound({"x": np.array([1.0, 2.0])})
     second = watched.bound({"x": np.array([3.0, 4.0])})
@@ -57,7 +57,7 @@ def test_arrays_of_types_that_were_bound_before_need_no_look(monkeypatch):
     }
 
 
-def test_they_may_be_given_by_their_other_names(monkeypatch):
+def test_inputs_by_qualified_name_skip_the_full_check(monkeypatch):
     watched = Watched(graph(x={"shape": (2,)}), monkeypatch)
     for value in ([1.0, 2.0], [3.0, 4.0]):
         assert watched.bound({"A.x": np.array(value)}).arrays["x"].tolist() == value
@@ -76,7 +76,7 @@ def test_they_may_be_given_by_their_other_names(monkeypatch):
     ],
     ids=["dtype", "precision", "shape", "lists", "one number", "masked"],
 )
-def test_everything_else_is_looked_at(monkeypatch, first, second):
+def test_other_values_are_checked_fully(monkeypatch, first, second):
     watched = Watched(graph(x={"shape": (2,), "type": "float64"}), monkeypatch)
     for value in (first, second):
         if isinstance(value, np.ma.MaskedArray):
@@ -87,7 +87,7 @@ def test_everything_else_is_looked_at(monkeypatch, first, second):
     assert watched.looked == 2
 
 
-def test_what_does_not_fit_is_refused_after_what_fits(monkeypatch):
+def test_invalid_arrays_are_refused_after_valid_ones(monkeypatch):
     watched = Watched(graph(x={"shape": (2,)}), monkeypatch)
     watched.bound({"x": np.array([1.0, 2.0])})
     with pytest.raises(InputError, match=r"has the shape \[2\], but what is given has \[3\]"):
@@ -96,7 +96,7 @@ def test_what_does_not_fit_is_refused_after_what_fits(monkeypatch):
         watched.bound({"x": np.array([1.0, 2.0]), "z": np.array(1.0)})
 
 
-def test_numbers_that_are_narrowed_are_looked_at_each_time():
+def test_narrowed_numbers_are_checked_in_each_run():
     compiled = mdf_loop.compile(graph(x={"shape": (1,)}), device="cpu", precision="float32")
     assert compiled.run({"x": np.array([0.5])})["A.sum"].dtype == np.float32
     with pytest.raises(InputError, match="too large for float32"):
@@ -106,7 +106,7 @@ def test_numbers_that_are_narrowed_are_looked_at_each_time():
 @pytest.mark.parametrize(
     ("written", "other"), [(1.5, 2.5), (1, 2), (None, 3)], ids=["float", "int", "nothing"]
 )
-def test_a_default_value_that_is_written_anew_holds_in_the_next_run(written, other):
+def test_a_replaced_default_value_applies_to_the_next_run(written, other):
     model = graph(x={"shape": (2,)}, y={"default_value": written})
     compiled = mdf_loop.compile(model, device="cpu")
     inputs = {"x": np.array([1.0, 2.0])}
@@ -116,7 +116,7 @@ def test_a_default_value_that_is_written_anew_holds_in_the_next_run(written, oth
     assert compiled.run(inputs)["A.sum"].tolist() == (inputs["x"] + other).tolist()
 
 
-def test_so_it_does_in_runs_over_time_that_are_given_nothing(monkeypatch):
+def test_defaults_are_checked_in_runs_over_time_without_inputs(monkeypatch):
     model = graph(y={"default_value": 1.5})
     compiled = mdf_loop.compile(model, device="cpu")
     looked = []
@@ -131,7 +131,7 @@ def test_so_it_does_in_runs_over_time_that_are_given_nothing(monkeypatch):
     assert compiled.run(steps=2)["A.sum"].tolist() == [4.0, 4.0]
 
 
-def test_so_does_a_list_that_is_changed():
+def test_a_changed_default_list_applies_to_the_next_run():
     model = graph(x={"shape": (2,)}, y={"default_value": [1.0, 2.0]})
     compiled = mdf_loop.compile(model, device="cpu")
     inputs = {"x": np.array([0.0, 0.0])}
@@ -142,7 +142,7 @@ def test_so_does_a_list_that_is_changed():
     assert compiled.run(inputs)["A.sum"].tolist() == [7.0, 7.0]
 
 
-def test_the_same_arrays_over_time_and_in_one_evaluation_are_told_apart():
+def test_runs_over_time_and_single_evaluations_bind_separately():
     compiled = mdf_loop.compile(graph(x={"shape": (2,)}), device="cpu")
     inputs = {"x": np.array([[1.0, 2.0], [3.0, 4.0]])}
     assert compiled.run(inputs, steps=2)["A.sum"].tolist() == inputs["x"].tolist()

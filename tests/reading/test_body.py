@@ -57,7 +57,7 @@ def test_a_state_in_a_body_is_refused(parameter: dict[str, object]) -> None:
         ("2 ** (i - 1) if i > 0 else 0", [0, 1, 2, 4]),
     ],
 )
-def test_what_a_choice_does_not_read_cannot_fail(expression: str, trace: list[int]) -> None:
+def test_an_unselected_branch_cannot_fail(expression: str, trace: list[int]) -> None:
     node = {
         "input_ports": {"n": {}, "i": {}},
         "parameters": {"table": {"value": [10, 20]}},

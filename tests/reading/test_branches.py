@@ -122,7 +122,7 @@ def test_branches_by_the_id_of_a_graph_and_in_a_parameter(run, mdf, then: str) -
     assert run(source, {"x": 2.0, "go": False}) == {"n.y": 20}
 
 
-def test_a_port_default_stands_where_nothing_is_captured(run) -> None:
+def test_a_port_default_replaces_a_missing_capture(run) -> None:
     m = model({"y": "choice"}, choice=choose("go", give(r="x + more"), give(r="x")))
     del m["graph"]["nodes"]["m"]["input_ports"]["more"]
     graph = m["graph"]["nodes"]["m"]["functions"]["choice"]["args"]["then_branch"]["g"]
@@ -189,7 +189,7 @@ def test_one_element_with_and_without_an_axis_joins(run) -> None:
 
 
 @pytest.mark.parametrize("known", ["True", "3 > 2", "limit == 4", "size(v) == 3", True, 1])
-def test_of_a_known_condition_the_other_branch_is_not_checked(run, known: Any) -> None:
+def test_the_other_branch_of_a_known_condition_is_not_checked(run, known: Any) -> None:
     m = model({"y": "choice"}, choice=choose(known, give(r="v[0]"), give("nothing", q="v +")))
     node = m["graph"]["nodes"]["m"]
     node["input_ports"] = {"v": {}}
@@ -344,7 +344,7 @@ def test_a_branch_keeps_no_state() -> None:
     )
 
 
-def test_a_branch_is_given_nothing() -> None:
+def test_a_branch_with_stated_inputs_is_refused() -> None:
     m = model({"y": "choice"}, choice=choose("go", Graph({"r": "x"}, inputs=["x"]), give("x")))
     error = refused(m, SignatureError, go=True, x=1.0)
     assert error.what.endswith("names metadata.inputs, but a branch is given nothing")

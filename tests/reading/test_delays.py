@@ -276,7 +276,7 @@ def test_random_delays(backs, count, axes):
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_delay(delays, kind, sentence):
+def test_invalid_delays_are_refused(delays, kind, sentence):
     reads = " + 0 * (a == 1)" if "a" in delays and isinstance(delays, dict) else ""
     model = delayed(delays if isinstance(delays, dict) else {}, body="i + 0.5" + reads)
     model["model"]["graphs"]["graph"]["nodes"]["A"]["functions"]["loop"]["args"]["delays"] = delays

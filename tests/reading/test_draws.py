@@ -59,7 +59,7 @@ def test_a_second_run_draws_the_same() -> None:
     assert not np.intersect1d(first, other).size
 
 
-def test_a_fresh_seed_is_told() -> None:
+def test_results_contain_a_fresh_seed() -> None:
     compiled = mdf_loop.compile(model(WALK))
     one, other = (compiled.run(steps=4, seed="fresh") for _ in range(2))
     assert one.seed != other.seed
@@ -70,7 +70,7 @@ def test_a_fresh_seed_is_told() -> None:
 # --- trials and sweeps ----------------------------------------------------------------------------
 
 
-def test_a_trial_has_its_numbers_whatever_stands_beside_it() -> None:
+def test_random_numbers_of_a_trial_are_independent_of_other_trials() -> None:
     compiled = mdf_loop.compile(model(WALK))
     many = compiled.run(steps=6, trials=50, seed=5)
     assert [axis.name for axis in many.axes] == ["trial", "time"]
@@ -111,13 +111,13 @@ def test_streamed_trials_of_a_sweep(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["json", "h5", "nc", "zarr"])
-def test_files_tell_the_seed(tmp_path: Path, suffix: str) -> None:
+def test_files_contain_the_seed(tmp_path: Path, suffix: str) -> None:
     compiled, file = mdf_loop.compile(model(WALK)), tmp_path / f"walk.{suffix}"
     compiled.run(steps=3, seed=2**64 - 1, output=file)
     assert b"18446744073709551615" in (file / "zarr.json" if file.is_dir() else file).read_bytes()
 
 
-def test_without_a_seed_of_all_that_is_drawn_none_is_told() -> None:
+def test_results_without_one_common_seed_have_no_seed_attribute() -> None:
     still = {"parameters": {"x": {"value": 1.0}}, "output_ports": {"x": {"value": "x"}}}
     assert "seed" not in mdf_loop.compile(model(still)).run(seed=5).to_xarray().attrs
     swept = mdf_loop.compile(model(WALK)).run(sweep={"seed": [1, 2]}).to_xarray()
@@ -176,7 +176,7 @@ def test_a_checkpoint_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
         ({"steps": 5, "trials": 2, "when": "A.x"}, "cannot choose rows"),
     ],
 )
-def test_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_seeds_and_trials_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         mdf_loop.compile(model(WALK)).run(**options)
 
@@ -233,7 +233,7 @@ def test_parts_of_an_item_are_sites_of_their_own() -> None:
     np.testing.assert_array_equal(results["y"], by[0] * by[1] + 0.0)
 
 
-def test_a_node_that_does_not_run_uses_its_numbers_up() -> None:
+def test_a_node_that_does_not_run_consumes_its_random_numbers() -> None:
     draws = {
         "parameters": {"x": {"value": "random.random()"}},
         "output_ports": {"x": {"value": "x"}},

@@ -115,7 +115,7 @@ def test_one_number_in_place_of_a_list_is_one_number():
 
 
 @pytest.mark.parametrize("array", [[1.0, 2.0, 3.0], [[1.0, 2.0]], [1.0]])
-def test_arrays_of_another_shape_than_the_default_are_taken_as_they_are(array):
+def test_arrays_may_differ_from_the_shape_of_the_default(array):
     x = mdf_loop.compile(port(default_value=[0.0, 0.0]), device="cpu").run({"x": array})["x"]
     assert x.tolist() == array
 
@@ -135,7 +135,7 @@ def test_rows_of_other_ports_that_do_not_match(stated, rows):
         mdf_loop.compile(port(**stated), device="cpu").run({"x": rows}, steps=4)
 
 
-def test_one_value_held_is_as_many_equal_rows():
+def test_a_constant_input_equals_equal_rows():
     compiled = mdf_loop.compile(NEURON, device="cpu")
     rows = np.full(9, 0.25)
     same(compiled.run({"I": rows}, steps=9, dt=0.5), compiled.run({"I": 0.25}, steps=9, dt=0.5))
@@ -158,7 +158,7 @@ def test_rows_that_do_not_match_the_steps(rows, steps):
     ],
 )
 @pytest.mark.parametrize("how", [{}, {"steps": 3}, {"steps": 3, "engine": "modeci"}])
-def test_what_cannot_be_given(inputs, sentence, how):
+def test_invalid_inputs_are_refused(inputs, sentence, how):
     with pytest.raises(InputError) as caught:
         mdf_loop.compile(PAIR, device="cpu").run(inputs, **how)
     assert sentence in str(caught.value)
@@ -229,7 +229,7 @@ def test_another_shape_is_refused_at_the_input(stated, array, how):
 
 
 @pytest.mark.parametrize(("stated", "array"), [([10], np.ones((3, 1))), ([1], [[0.5]])])
-def test_so_is_one_with_more_axes(stated, array):
+def test_an_array_with_more_axes_is_refused(stated, array):
     with pytest.raises(InputError, match="but what is given has"):
         mdf_loop.compile(port(shape=stated), device="cpu").run({"x": array})
 
@@ -240,7 +240,7 @@ def test_rows_of_another_shape_are_refused():
 
 
 @pytest.mark.parametrize("steps", [None, 4])
-def test_members_of_a_sweep_have_the_shape_too(steps):
+def test_numbers_are_broadcast_in_each_member_of_a_sweep(steps):
     compiled = mdf_loop.compile(port(shape=[3]), device="cpu")
     x = compiled.run(sweep={"x": [0.5, 1.5]}, steps=steps)["x"]
     assert x.shape == (2, *([steps] if steps else []), 3)
@@ -252,7 +252,7 @@ def test_members_of_a_sweep_have_the_shape_too(steps):
 @pytest.mark.parametrize(
     ("written", "ports"), [("", "'x'"), ("type: Tensor", "'x' (type: Tensor)")]
 )
-def test_zeros_of_a_port_whose_type_says_nothing(mdf, written: str, ports: str) -> None:
+def test_omitted_ports_without_a_type_are_integer_zeros(mdf, written: str, ports: str) -> None:
     text = f"""
 nodes:
     n:

@@ -40,7 +40,7 @@ def everything():
 
 
 @pytest.mark.parametrize("limit", [100.0, 9.0, -1.0])
-def test_all_at_once(run_everywhere, limit):
+def test_all_forms_in_one_loop(run_everywhere, limit):
     s, rows, before, y = 0.0, [], [0.0, 0.0], None
     for x in (5.0, 4.0, 3.0, 2.0, 1.0):
         y, go = s - before[-2], s < limit
@@ -55,7 +55,7 @@ def test_all_at_once(run_everywhere, limit):
     np.testing.assert_allclose(results["r2"], y)
 
 
-def test_it_is_standard_onnx(tmp_path):
+def test_the_export_is_standard_onnx(tmp_path):
     path = tmp_path / "all.onnx"
     mdf_loop.compile(everything()).save(path)
     onnx.checker.check_model(onnx.load(path), full_check=True)
@@ -139,7 +139,7 @@ def test_an_exit_in_the_middle_that_is_never_taken():
     assert mdf_loop.compile(model, max_iterations=3).run()["r0"] == 8.0
 
 
-def test_a_bound_does_not_shorten_what_slices_give(run_everywhere):
+def test_max_iterations_does_not_bound_sliced_loops(run_everywhere):
     model = loop_model(
         {"slices": {"x_t": "x"}}, {"y": "1 * x_t"}, port_values={"x": [1.0, 2.0]}, recorded="y"
     )
@@ -158,7 +158,7 @@ def test_a_sequence_is_not_sliced():
         mdf_loop.compile(model).run()
 
 
-def test_all_that_is_wrong_is_said_at_once():
+def test_all_errors_are_reported_together():
     model = loop_model(
         {
             "M": 2.5,

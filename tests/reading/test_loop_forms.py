@@ -72,7 +72,7 @@ def test_conditions(written: Any, read: Any) -> None:
     assert type(condition) is type(read)
 
 
-def test_a_value_called_true_is_that_value() -> None:
+def test_a_port_named_true_is_not_the_constant() -> None:
     assert form({"cond": "true"}, {"true": False}).condition == "true"
 
 
@@ -117,13 +117,13 @@ def test_an_array_is_one_initial_value() -> None:
     assert value.tolist() == [1, 2]
 
 
-def test_more_initial_values_in_the_importers_way() -> None:
+def test_initial_values_as_numbered_arguments() -> None:
     assert form({"v_initial": "a", "arg_b": "b", "arg_c": "c + 1"}).initial == ("a", "b", "c + 1")
     assert form({"v_initial": "a", "arg_b": "b", "alpha": "b"}).bindings == {"alpha": "b"}
 
 
 @pytest.mark.parametrize("text", ["(a", "(a ", "(1"])
-def test_a_tuple_that_yaml_has_cut(text: str) -> None:
+def test_a_tuple_split_by_yaml_is_refused(text: str) -> None:
     with pytest.raises(ModelError, match=r"v_initial is cut off: \(") as caught:
         form({"v_initial": text, "b)": None})
     assert 'v_initial: "(v, w)"' in str(caught.value)
@@ -180,7 +180,7 @@ def test_where_a_body_is(body: Any, parameters: dict[str, Any], where: str) -> N
         ({"nodes": ["a"]}, {}, "has no nodes"),
     ],
 )
-def test_what_is_no_body(body: Any, parameters: dict[str, Any], match: str) -> None:
+def test_invalid_bodies_are_refused(body: Any, parameters: dict[str, Any], match: str) -> None:
     with pytest.raises(ModelError, match=match):
         form({"body": body}, parameters)
 
@@ -220,7 +220,7 @@ def test_a_signature_beside_the_body_goes_before_its_own() -> None:
         (["i", "go", "i"], "metadata.inputs name 'i' twice"),
     ],
 )
-def test_signatures_that_are_none(inputs: Any, match: str) -> None:
+def test_invalid_signatures_are_refused(inputs: Any, match: str) -> None:
     with pytest.raises(SignatureError, match=match):
         form({"body": {"net": {"metadata": {"inputs": inputs}, "nodes": {}}}})
 

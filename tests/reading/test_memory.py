@@ -18,7 +18,7 @@ def _constant(b: ModelBuilder, value: object) -> Value:
     return b.constant(np.array(value))
 
 
-def test_what_was_put_is_got() -> None:
+def test_stored_values_are_found_in_inner_scopes() -> None:
     b = ModelBuilder()
     outside = Memory(b)
     outside.put(V, _constant(b, 1))
@@ -31,7 +31,7 @@ def test_what_was_put_is_got() -> None:
         outside.get(W)
 
 
-def test_who_has_run() -> None:
+def test_executed_nodes_are_recorded() -> None:
     b = ModelBuilder()
     outside = Memory(b)
     inside = Memory(b.body(), outside)
@@ -46,7 +46,7 @@ def _loop(b: ModelBuilder, types: CarriedTypes) -> LoopMemory:
     return LoopMemory(b.body(), types, lambda state: _constant(b, 1), ["B"])
 
 
-def test_what_is_read_first_is_carried() -> None:
+def test_values_read_before_assignment_are_carried() -> None:
     b, types = ModelBuilder(), CarriedTypes()
     types.widen(V, _constant(b, 1))
     memory = _loop(b, types)
@@ -78,7 +78,7 @@ def test_a_type_that_became_wider_is_too_narrow() -> None:
     assert carried.enter.dtype == carried.final.dtype == "float64"
 
 
-def test_types_that_hold_for_both() -> None:
+def test_carried_types_are_widened() -> None:
     b, types = ModelBuilder(), CarriedTypes()
     for value, type_ in ((1, ("int64", ())), (0.5, ("float64", ())), ([1, 2], ("float64", (2,)))):
         types.widen(V, _constant(b, value))
@@ -91,7 +91,7 @@ def test_types_that_hold_for_both() -> None:
     assert types.type(("count", "", "x")) == ("int64", ())
 
 
-def test_a_type_that_widens_for_ever() -> None:
+def test_a_type_that_never_stops_widening_is_refused() -> None:
     b, types = ModelBuilder(), CarriedTypes()
     for rank in range(10):
         types.widen(V, b.new("int64", (1,) * rank, "v"))
@@ -99,7 +99,7 @@ def test_a_type_that_widens_for_ever() -> None:
         types.widen(V, b.new("int64", (1,) * 10, "v"))
 
 
-def test_nothing_is_lost_by_a_wider_type() -> None:
+def test_conversion_to_a_wider_type_keeps_the_numbers() -> None:
     b = ModelBuilder()
     wide = fitted(b, _constant(b, 3), "float64", (2,))
     assert b.constant_of(wide) is None or b.constant_of(wide).tolist() == [3.0, 3.0]  # type: ignore[union-attr]

@@ -76,7 +76,7 @@ def meant(x, limit, s=0.0, most=None):
 @pytest.mark.parametrize(
     ("x", "limit", "s", "n"), [(1.0, 20.0, 30.0, 4), (3.0, 2.0, 0.0, 0), (0.5, 100.0, 127.0, 7)]
 )
-def test_what_the_condition_needs_runs_once_more(run_everywhere, x, limit, s, n):
+def test_operations_of_the_condition_run_once_more(run_everywhere, x, limit, s, n):
     results = run_everywhere(model(["p", "beside", "q"]), {"x": x, "limit": limit})
     _, ps, besides, qs, _ = meant(x, limit)
     assert (results["s"], results["n"], results["last"], results["why"]) == (s, n, False, 1)
@@ -110,7 +110,7 @@ def test_the_last_value_after_the_test(run_everywhere):
         mdf_loop.compile(document).run({"x": 30.0})
 
 
-def test_what_enters_the_body_is_known_before_the_test(run_everywhere):
+def test_body_inputs_are_available_before_the_test(run_everywhere):
     results = run_everywhere(model(["i"]))
     assert results["i"].tolist() == [0, 1, 2, 3, 4]
 
@@ -122,7 +122,7 @@ def test_a_start_condition(run_everywhere):
     assert (results["n"], results["s"], results["p"].shape) == (0, 0.0, (0,))
 
 
-def test_what_follows_does_not_run_in_the_round_that_is_left(run_everywhere):
+def test_operations_after_the_exit_do_not_run(run_everywhere):
     """Check that an invalid index after the exit is not read."""
     nodes = {
         **STEP,
@@ -182,7 +182,7 @@ def test_rows_of_an_extent_known_only_at_run_time(run_everywhere):
     assert run_everywhere(document, {"limit": 5.0})["q"].tolist() == [[1.0, 2.0], [3.0, 6.0]]
 
 
-def test_rows_of_a_shape_that_only_the_rest_knows():
+def test_recordings_of_unknown_shape_after_the_test_are_refused():
     nodes = {
         **STEP,
         "Q": {
@@ -203,13 +203,13 @@ def test_a_dtype_that_changes():
         mdf_loop.compile(model(nodes=nodes)).run()
 
 
-def test_the_rest_is_one_choice():
+def test_operations_after_the_test_are_in_one_branch():
     (loop,) = loops(mdf_loop.read(model(["p", "q"])))
     assert [type(op) for op in loop.ops].count(If) == 1
 
 
 @pytest.mark.parametrize("word", ["start", True, 1, ["middle"]])
-def test_other_words_for_exit(word):
+def test_unknown_exit_words_are_refused(word):
     with pytest.raises(ModelError, match="a loop's exit is 'end' or 'middle'"):
         mdf_loop.compile(model(exit=word)).run()
 

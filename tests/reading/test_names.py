@@ -70,14 +70,14 @@ def test_over_time(mdf: Any) -> None:
 
 
 @pytest.mark.parametrize("steps", [None, 4])
-def test_they_are_verified(mdf: Any, steps: int | None) -> None:
+def test_verify_compares_parameters_of_models_without_ports(mdf: Any, steps: int | None) -> None:
     verification = mdf_loop.verify(mdf(NO_PORTS), steps=steps, dt=None if steps is None else 0.5)
     assert verification.bit_for_bit
     names = {c.name for c in verification.comparisons if c.engine == "modeci_mdf"}
     assert names >= set(NAMES)
 
 
-def test_they_are_outputs_of_the_onnx_file(mdf: Any, tmp_path: Path) -> None:
+def test_parameters_are_outputs_of_the_onnx_file(mdf: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     mdf_loop.compile(mdf(NO_PORTS)).save(path)
     session = onnxruntime.InferenceSession(path)
@@ -96,7 +96,7 @@ def test_one_port_is_enough_to_be_the_output(mdf: Any) -> None:
     assert list(output_names(open_document(mdf(text)))) == ["B.y"]
 
 
-def test_the_index_of_names_goes_with_its_document(mdf: Any) -> None:
+def test_the_index_of_names_is_freed_with_its_document(mdf: Any) -> None:
     document = open_document(mdf(NO_PORTS))
     assert list(named_items(document)) == NAMES
     assert list(named_items(document, Selection(record=("A.twice",)))) == [*NAMES, "A.twice"]
@@ -109,7 +109,7 @@ def test_the_index_of_names_goes_with_its_document(mdf: Any) -> None:
     assert len(names._INDEXES) < known
 
 
-def test_the_example_of_mdf(shared: Path) -> None:
+def test_the_parameters_example_of_mdf(shared: Path) -> None:
     path = shared / "models" / "MDF" / "ParametersFunctions.yaml"
     assert len(mdf_loop.compile(path).run()) == 7
     assert mdf_loop.verify(path, steps=4, dt=0.5).bit_for_bit

@@ -77,7 +77,7 @@ def test_the_branch_stands_on_either_side(run) -> None:
     assert run(m, {"x": X, "c": True}) == [6, 15]
 
 
-def test_reaching_it_fails_there() -> None:
+def test_a_run_that_takes_the_invalid_branch_fails_there() -> None:
     error = refused(mdf_loop.from_onnx(either(SQUEEZE, SUM)), RunError, x=X, c=True)
     assert "axis 1 has 3 elements and cannot be left out" in error.what
     assert error.where.endswith("args.then_branch.nodes['Squeeze_0'].functions['result']")
@@ -91,7 +91,7 @@ def test_other_axes_than_those_given(run) -> None:
     assert run(mdf_loop.from_onnx(proto), {"x": X, "c": False}) == [6, 15]
 
 
-def test_what_holds_for_every_input_is_refused() -> None:
+def test_errors_for_every_input_are_refused() -> None:
     m = mdf_loop.from_onnx(either(SQUEEZE, SUM, "float[2, 3]"))
     error = refused(m, OperandError, x=X, c=False)
     assert error.what.endswith("Dimension of input 1 must be 1 instead of 3")
@@ -99,7 +99,7 @@ def test_what_holds_for_every_input_is_refused() -> None:
     assert "onnx::Squeeze cannot take" in refused(m, OperandError, x=X, c=False).what
 
 
-def test_what_follows_knows_only_what_is_shared(run) -> None:
+def test_later_operations_use_the_common_shape(run) -> None:
     proto = either(SQUEEZE, SUM)
     proto.graph.node[-1].output[0] = "chosen"
     proto.graph.node.append(onnx.helper.make_node("Add", ["chosen", "chosen"], ["y"]))
@@ -143,12 +143,12 @@ def test_a_choice_by_shapes_is_made_while_reading(run) -> None:
         assert run(m, {"x": x}) == expected
 
 
-def test_open_extents_leave_it_to_the_run() -> None:
+def test_unknown_extents_keep_the_branch() -> None:
     m = mdf_loop.from_onnx(onnx_model("float[n, m] x) => (float[k] y", AS_TORCH))
     assert any(isinstance(op, If) for op in walk(mdf_loop.read(m).ops))
 
 
-def test_parts_of_a_shape_are_known_alone() -> None:
+def test_known_parts_of_a_shape_are_folded() -> None:
     m = mdf_loop.from_onnx(onnx_model("float[n, 3] x) => (int64[k] y", "y = Shape <start = 1> (x)"))
     assert not [op for op in mdf_loop.read(m).ops if isinstance(op, Op) and op.op_type == "Shape"]
 
@@ -176,14 +176,14 @@ V = [1.0, 2.0, 3.0]
 @pytest.mark.parametrize(
     "formula", ["x[5]", "numpy.sum(numpy.reshape(x, [2, 2]))", "numpy.dot(x, w)"]
 )
-def test_formulas_that_do_not_fit(run, formula: str) -> None:
+def test_formulas_with_invalid_shapes_fail_only_when_taken(run, formula: str) -> None:
     m = model({"y": "choice"}, choice=choose("c", give(r=formula), give(r="x[0] + 0 * w[0]")))
     assert run(m, {"c": False, "x": V, "w": [1.0, 2.0]}) == 1
     with pytest.raises(RunError):
         mdf_loop.compile(m, device="cpu").run({"c": True, "x": V, "w": [1.0, 2.0]})
 
 
-def test_in_modeci_mdfs_engine(run) -> None:
+def test_the_engine_accepts_the_same_branches(run) -> None:
     m = model({"y": "choice"}, choice=choose("c", give(r="x[5]"), give(r="x[0]")))
     assert run(m, {"c": False, "x": np.array(V)}, engine=True) == 1
 
@@ -202,7 +202,7 @@ def test_a_result_of_open_shape_joins(run) -> None:
     assert run(m, {"c": True, "x": V, "w": [1.0]}) == [2, 3, 4]
 
 
-def test_branches_that_both_fit_must_join_as_ever() -> None:
+def test_two_valid_branches_must_have_a_common_type() -> None:
     m = model({"y": "outer"}, outer=choose("c", inner_of("x", "w"), give("x")))
     assert "Shape Join Failed" in refused(m, JoinError, c=False, d=True, x=V, w=[1.0, 2.0]).what
 
@@ -256,7 +256,7 @@ def test_in_sweeps() -> None:
 # --- what stays wrong ---------------------------------------------------------------------------
 
 
-def test_what_no_shape_would_mend_is_told_once() -> None:
+def test_errors_for_every_shape_are_reported_once() -> None:
     deep = Graph({"r": "x + nope"})
     for _ in range(6):
         deep = Graph({"r": "q"}, {"q": choose("d", deep, give("x"))})
@@ -267,7 +267,7 @@ def test_what_no_shape_would_mend_is_told_once() -> None:
     assert len(caught.value.findings) == 1
 
 
-def test_dtypes_and_names_are_refused_as_ever() -> None:
+def test_wrong_dtypes_and_names_are_still_refused() -> None:
     m = model({"y": "choice"}, choice=choose("c", give(r="x + text"), give(r="x")))
     error = refused(m, OperandError, c=False, x=V, text=["a"])
     assert error.what.startswith("text cannot take part in arithmetic")
@@ -276,7 +276,7 @@ def test_dtypes_and_names_are_refused_as_ever() -> None:
         mdf_loop.read(m, {"c": False, "x": V})
 
 
-def test_a_note_says_what_would_fail() -> None:
+def test_a_note_names_the_invalid_branch() -> None:
     from mdf_loop.reading import read_annotated
 
     reading = read_annotated(STATED, {"c": False, "x": V})

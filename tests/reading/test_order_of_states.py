@@ -253,7 +253,7 @@ def test_derivatives_in_functions_are_simultaneous_euler_bit_for_bit(simultaneou
     )
 
 
-def test_states_of_other_nodes_are_no_matter_of_the_order_in_a_node() -> None:
+def test_states_of_other_nodes_have_no_note() -> None:
     assert pairs(PAIR) == []
     chain = graph(
         {"e": edge("a", "v", "b", "I")},

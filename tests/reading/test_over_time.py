@@ -206,7 +206,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule(rule: str) -> None:
+def test_semantics_rules(rule: str) -> None:
     content, expected = RULES[rule]
     results = mdf_loop.compile(graph(A=content), device="cpu").run(steps=4, dt=0.1)
     engine = by_engine(graph(A=content), 4, 0.1, list(results))
@@ -320,7 +320,7 @@ def test_steps_and_dt_are_checked(settings: dict[str, Any], sentence: str) -> No
         mdf_loop.compile(graph(A=node(p={"value": "p + 1"}))).run(**settings)
 
 
-def test_what_cannot_be_run_over_time_is_refused() -> None:
+def test_invalid_models_over_time_are_refused() -> None:
     from_nothing = node(x={"time_derivative": "2"})
     with pytest.raises(ExpressionError, match="nothing to start from"):
         mdf_loop.compile(graph(A=from_nothing)).run(steps=2, dt=0.1)
@@ -371,7 +371,7 @@ def test_rows_of_another_number_of_axes(whole: list[bool]) -> None:
         compiled.run({"x": [1.0, 2.0, 3.0], "whole": whole}, steps=4)
 
 
-def test_what_goes_round_from_an_open_port_needs_a_first_value() -> None:
+def test_cycles_through_a_port_of_unknown_shape_need_a_default() -> None:
     around = {
         f"{one}{other}": {
             "sender": one, "receiver": other, "sender_port": "y", "receiver_port": "x"

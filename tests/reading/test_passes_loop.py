@@ -47,7 +47,9 @@ def _run(source: Model) -> tuple[Any, dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", BOTH_WAYS)
-def test_planned_or_not(source: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planned_and_unplanned_schedules_are_equal(
+    source: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order, planned = _run(source)
     decide_while_running(monkeypatch)
     same_order, unplanned_results = _run(source)
@@ -71,12 +73,12 @@ def test_a_pass_is_a_body_and_a_node_is_a_choice() -> None:
     assert names == ["B runs", "C runs"], "A runs in every pass"
 
 
-def test_only_what_somebody_reads_is_carried() -> None:
+def test_only_used_values_are_carried() -> None:
     loop = _loop_of(model("one", None, ABOVE_1))
     assert sorted(carried.name for carried in loop.carried) == ["", "a", "c", "g", "n", "o"]
 
 
-def test_the_most_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes_loop, "MOST_PASSES", 20)
     within = condition("Threshold", dependency="A", parameter="c", threshold=20, comparator=">=")
     assert mdf_loop.compile(model("one", None, within)).run()["n"] == 20
@@ -98,7 +100,7 @@ def test_an_output_of_a_node_that_has_not_run() -> None:
         ({"parameter": "l"}, "a Threshold compares one number, but 'A.l' is int64[2]"),
     ],
 )
-def test_thresholds_that_mean_nothing(arguments: Model, sentence: str) -> None:
+def test_invalid_thresholds_are_refused(arguments: Model, sentence: str) -> None:
     source = model("one", None, condition("AfterCall", dependency="A", n=1))
     source["g"]["nodes"]["A"]["parameters"]["l"] = {"value": [1, 2]}
     written = condition("Threshold", dependency="A", threshold=1, comparator=">", **arguments)

@@ -27,7 +27,7 @@ def sent(value: Any, stated: dict[str, Any], expression: str = "2.0 * x") -> dic
 @pytest.mark.parametrize("shape", [None, [1, 1]])
 @pytest.mark.parametrize("value", [0.1, 300, [0.1, 2.5]])
 @pytest.mark.parametrize("steps", [None, 2])
-def test_nothing_that_comes_over_an_edge_is_cast_or_reshaped(word, shape, value, steps):
+def test_values_over_an_edge_are_not_cast_or_reshaped(word, shape, value, steps):
     stated = {k: v for k, v in (("type", word), ("shape", shape)) if v is not None}
     compiled = mdf_loop.compile(sent(value, stated), device="cpu")
     ours = compiled.run(steps=steps)["y"]
@@ -42,7 +42,7 @@ def test_the_models_of_psyneulink():
     assert (y.tolist(), y.shape) == (1.0, ())
 
 
-def test_states_that_arrive_are_not_cast_either():
+def test_states_over_an_edge_are_not_cast():
     model = sent(0.5, {"type": "int64"})
     model["g"]["nodes"]["A"]["parameters"]["p"] = {"default_initial_value": 0.25, "value": "p * 3"}
     compiled = mdf_loop.compile(model, device="cpu")
@@ -72,7 +72,7 @@ def body_port(stated: dict[str, Any], initial: Any = 0.5) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("word", ["int64", "int32", "float", "float64"])
-def test_bodies_do_not_cast_either(word):
+def test_body_ports_do_not_cast(word):
     assert mdf_loop.compile(body_port({"type": word}), device="cpu").run()["y"] == 1.25
 
 
@@ -86,7 +86,7 @@ def test_a_plain_number_begins_in_the_type_of_the_body():
     ("word", "value"),
     [("int8", 300), ("uint8", -1), ("bool", 2), ("int64", 2**70), ("int", "a"), ("int", 2.5)],
 )
-def test_what_is_given_and_the_type_does_not_have_is_refused(word, value):
+def test_inputs_outside_the_port_type_are_refused(word, value):
     model = graph(n={"input_ports": {"x": {"type": word}}, "output_ports": {"y": {"value": "x"}}})
     with pytest.raises(LoopError, match=r"the input 'x' (must be|does not fit)"):
         mdf_loop.compile(model, device="cpu").run({"x": value})

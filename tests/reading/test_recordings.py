@@ -43,7 +43,7 @@ def recording(description, *, x=X, count=None, body="1 * x_t"):
     ],
     ids=str,
 )
-def test_how_rows_come_out(run_everywhere, description, expected):
+def test_recording_options(run_everywhere, description, expected):
     np.testing.assert_array_equal(run_everywhere(recording(description))["r0"], expected)
 
 
@@ -138,7 +138,7 @@ def test_more_rows_than_the_length():
     ("value", "pad", "filled"),
     [("1 * i", 7, 7), ("1.0 * i", 7, 7.0), ("i > 0", True, True), ("1.0 * i", "numpy.nan", np.nan)],
 )
-def test_what_fills_has_the_dtype_of_the_rows(run_everywhere, value, pad, filled):
+def test_padding_has_the_dtype_of_the_rows(run_everywhere, value, pad, filled):
     args = {"M": 1, "recordings": {"y": {"length": 2, "pad": pad}}}
     results = run_everywhere(loop_model(args, {"y": value}, recorded="y"))
     np.testing.assert_array_equal(results["r0"][1], filled)
@@ -169,12 +169,12 @@ def test_what_fills_has_the_dtype_of_the_rows(run_everywhere, value, pad, filled
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_recording(description, kind, sentence):
+def test_invalid_recordings_are_refused(description, kind, sentence):
     with pytest.raises(kind, match=sentence):
         mdf_loop.compile(recording(description)).run()
 
 
-def test_a_pad_that_the_rows_do_not_hold():
+def test_a_pad_outside_the_dtype_is_refused():
     args = {"M": 1, "recordings": {"y": {"length": 2, "pad": 0.5}}}
     with pytest.raises(OperandError, match="'y' is int64, which does not hold its pad"):
         mdf_loop.compile(loop_model(args, {"y": "1 * i"}, recorded="y")).run()
@@ -193,7 +193,7 @@ def test_numbers_have_no_axis_to_be_joined_along():
         ("s_next", "'s_next' is carried, not recorded", "name it once more"),
     ],
 )
-def test_a_recording_of_what_is_not_recorded(name, sentence, hint):
+def test_a_recording_of_an_unrecorded_output_is_refused(name, sentence, hint):
     args = {"M": 1, "v_initial": "(0,)", "recordings": {name: {"reverse": True}}}
     model = loop_model(args, {"s_next": "s + 1", "y": "1 * i"}, carried="s", recorded="y")
     with pytest.raises(LoopError, match=sentence) as caught:

@@ -139,7 +139,7 @@ def test_captures_and_own_names(run_everywhere):
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_scan(args, kind, sentence):
+def test_invalid_scans_are_refused(args, kind, sentence):
     model = scan(args, SUM, states="s", recorded="y", x=[1.0, 2.0])
     with pytest.raises(kind, match=sentence):
         mdf_loop.compile(model).run()

@@ -91,7 +91,7 @@ def test_an_empty_sequence_gives_an_empty_one(run_everywhere):
     assert run_everywhere(model(), {"xs": [], "ys": []}, engine=False)["y"] == []
 
 
-def test_it_is_a_loop_that_puts_members_into_a_sequence(mdf):
+def test_sequence_map_compiles_to_a_loop(mdf):
     program = mdf_loop.read(mdf(model()), GIVEN)
     (loop,) = loops(program)
     assert isinstance(loop, Loop)
@@ -108,7 +108,7 @@ def test_a_sequence_that_is_too_short_fails_when_it_runs(mdf):
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_one_in_the_body_of_a_loop(run_everywhere, count):
+def test_a_sequence_map_in_a_loop_body(run_everywhere, count):
     text = f"""
 nodes:
   again:

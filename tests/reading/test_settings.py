@@ -44,7 +44,7 @@ def written(model: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         (ARRAYS, {"net.leak": [0.5, 0.25, 1.0]}),
     ],
 )
-def test_setting_is_writing_it_into_the_model(model, values):
+def test_set_equals_a_written_value(model, values):
     compiled = mdf_loop.compile(model, device="cpu")
     by_hand = mdf_loop.compile(written(model, values), device="cpu")
     same(compiled.run(set=values), by_hand.run())
@@ -54,7 +54,7 @@ def test_setting_is_writing_it_into_the_model(model, values):
     same(compiled.run(set=values, **engine), by_hand.run(**engine))
 
 
-def test_what_is_set_in_one_run_is_not_set_in_the_next():
+def test_settings_apply_to_one_run():
     compiled = mdf_loop.compile(NEURON, device="cpu")
     before = compiled.run(steps=5, dt=0.5)
     changed = compiled.run(set={"fn.a": 2.0}, steps=5, dt=0.5)
@@ -62,7 +62,7 @@ def test_what_is_set_in_one_run_is_not_set_in_the_next():
     same(compiled.run(steps=5, dt=0.5), before)
 
 
-def test_the_document_is_left_alone():
+def test_the_document_is_not_changed():
     compiled = mdf_loop.compile(NEURON, device="cpu")
     node = compiled.document.graph.nodes[0]
     parameters = [(p.id, p.value, p.default_initial_value) for p in node.parameters]
@@ -141,7 +141,7 @@ def test_precision_float32():
     assert results["v"].dtype == "float32"
 
 
-def test_verify_takes_what_is_set():
+def test_verify_accepts_settings():
     values = {"cell.tau": 0.5, "source.n": 3}
     over_time = mdf_loop.verify(PAIR, set=values, steps=20, dt=0.5)
     assert over_time.bit_for_bit, str(over_time)
@@ -181,7 +181,7 @@ COMPUTED = graph(
     ],
 )
 @pytest.mark.parametrize("how", [{}, {"steps": 2}, {"engine": "modeci"}])
-def test_what_cannot_be_set(values, sentence, how):
+def test_invalid_settings_are_refused(values, sentence, how):
     with pytest.raises(InputError) as caught:
         mdf_loop.compile(COMPUTED, device="cpu").run(set=values, **how)
     assert sentence in str(caught.value)
@@ -189,7 +189,7 @@ def test_what_cannot_be_set(values, sentence, how):
 
 @pytest.mark.parametrize("value", [2.5, 3, [2.5, 0.1], [3, 4], np.array([2.5, 0.1])])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_what_is_set_has_the_dtype_that_the_parameter_states(value, dtype):
+def test_settings_have_the_stated_dtype(value, dtype):
     parameter = {"value": [1.0, 2.0], "metadata": {"dtype": dtype}}
     model = graph(n={"parameters": {"W": parameter}, "output_ports": {"y": {"value": "W * 2"}}})
     compiled = mdf_loop.compile(model, device="cpu")
@@ -201,7 +201,7 @@ def test_what_is_set_has_the_dtype_that_the_parameter_states(value, dtype):
     assert swept[1].tolist() == y.tolist()
 
 
-def test_what_is_too_large_for_the_stated_dtype_is_refused():
+def test_settings_beyond_the_stated_dtype_are_refused():
     parameter = {"value": [1.0], "metadata": {"dtype": "float32"}}
     model = graph(n={"parameters": {"W": parameter}, "output_ports": {"y": {"value": "W * 2"}}})
     with pytest.raises(InputError, match=r"the value of 'n\.W' is too large for float32"):

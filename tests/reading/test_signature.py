@@ -48,7 +48,7 @@ def body(ports: list[str], ends: dict[str, Any], **metadata: Any) -> dict[str, A
     }
 
 
-def test_written() -> None:
+def test_stated_signature() -> None:
     graph = body(["x"], {}, inputs=["i", "go", "x"], outputs=["go_out", "x", "row", "row"])
     assert signature(graph, 1) == Signature("i", "go", ("x",), "go_out", ("x",), ("row", "row"))
 
@@ -64,7 +64,9 @@ def test_written() -> None:
         ({"inputs": ["i", "go"], "outputs": []}, 0, "at least 1 \\+ 0 outputs"),
     ],
 )  # fmt: skip
-def test_counts(metadata: dict[str, Any], n_carried: int, match: str) -> None:
+def test_wrong_input_and_output_counts_are_refused(
+    metadata: dict[str, Any], n_carried: int, match: str
+) -> None:
     with pytest.raises(ArityError, match=match):
         signature(body(["x"], {"go": True}, **metadata), n_carried)
 
@@ -90,7 +92,7 @@ def test_inferred(
     assert signature(body(inputs, outputs), n_carried, ports) == Signature(*expected)
 
 
-def test_what_the_node_has_is_no_input() -> None:
+def test_parameters_of_the_node_are_no_inputs() -> None:
     graph = body(["x", "a", "alpha"], {"y": "x", **TRUTH})
     body_signature = signature(graph, 1, inputs=["a"], args={"alpha": 2})
     assert body_signature.enters == ("x",)
@@ -169,7 +171,7 @@ def test_open_and_end_ports() -> None:
         ("add", False),
     ],
 )
-def test_what_is_plainly_a_truth_value(value: Any, is_truth: bool) -> None:
+def test_known_booleans_are_recognized(value: Any, is_truth: bool) -> None:
     from modeci_mdf.mdf import Function, Node, Parameter
 
     node = Node(

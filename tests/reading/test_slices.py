@@ -277,7 +277,7 @@ def test_a_slice_inside_a_loop_inside_a_loop(run_everywhere):
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_slice(slices, kind, sentence):
+def test_invalid_slices_are_refused(slices, kind, sentence):
     model = loop_model(
         {"slices": slices} if isinstance(slices, dict) else {},
         {"y": "1 * i"},

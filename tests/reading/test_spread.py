@@ -23,7 +23,7 @@ def adding(body, *, recorded="", **args):
     )
 
 
-def test_the_number_stands_for_all_elements(run_everywhere):
+def test_the_initial_number_is_broadcast(run_everywhere):
     results = run_everywhere(adding({"v_next": "v + w"}))
     assert results["r0"].tolist() == [2.5, 4.5, 6.5]
 
@@ -47,7 +47,7 @@ def test_one_value_may_widen_another(run_everywhere):
     assert results["r1"].tolist() == u.tolist()
 
 
-def test_explain_says_so():
+def test_explain_has_a_note_for_a_broadcast():
     explanation = explain(adding({"v_next": "v + w"}))
     assert (
         "note: 'v_next' starts as one number, and is float64[3] after one iteration" in explanation
@@ -55,7 +55,7 @@ def test_explain_says_so():
 
 
 @pytest.mark.parametrize("body", ["w + numpy.sum(v)", "w * numpy.max(v)", "w + numpy.mean(v)"])
-def test_what_sees_the_difference_is_refused(body):
+def test_bodies_that_depend_on_the_initial_shape_are_refused(body):
     with pytest.raises(
         CarryShapeError, match=r"has the shape \[\] or \[3\], depending on the step"
     ):

@@ -101,7 +101,7 @@ def test_a_state_of_which_only_the_first_value_is_read() -> None:
         mdf_loop.read(graph({"parameters": {"p": state}, "functions": {"f": {"value": "p * 2"}}}))
 
 
-def test_what_is_recorded_is_read() -> None:
+def test_recorded_items_are_checked() -> None:
     source = graph({"parameters": {"p": {"value": "typo"}}})
     with pytest.raises(UnknownNameError, match="unknown name 'typo'"):
         mdf_loop.compile(source).run(record=["n.p"])
@@ -109,7 +109,7 @@ def test_what_is_recorded_is_read() -> None:
         mdf_loop.compile(source).run(steps=2, record=["n.p"])
 
 
-def test_what_a_scheduler_condition_asks_for_is_read() -> None:
+def test_parameters_of_scheduler_conditions_are_checked() -> None:
     threshold = {"dependency": "n", "parameter": "p", "threshold": 1, "comparator": ">"}
     ends = {"environment_state_update": {"type": "Threshold", "kwargs": threshold}}
     source = graph(

@@ -92,7 +92,7 @@ def test_a_trip_count(count: int) -> None:
     assert is_unrolled(model(M=count))
 
 
-def test_r4_02_a_trip_count_and_conditions_that_are_known() -> None:
+def test_known_trip_counts_and_conditions_are_unrolled() -> None:
     assert is_unrolled(model(cond=True))
     assert is_unrolled(model(changed("k < 5"), M=None, cond=True))
     assert is_unrolled(model(changed("k < 5"), M=20, cond=True))
@@ -176,7 +176,7 @@ def test_loops_in_loops() -> None:
         mdf_loop.compile(model(body), unroll=64).run()
 
 
-def test_r4_07_shapes_may_change() -> None:
+def test_unrolled_loops_may_change_shapes() -> None:
     body = {
         "metadata": {"inputs": ["i", "go", "x"], "outputs": ["go", "x_next"]},
         "nodes": {
@@ -199,7 +199,7 @@ def test_r4_07_shapes_may_change() -> None:
         mdf_loop.compile(source, unroll=3).run()
 
 
-def test_r4_06_the_iteration_number_chooses_from_a_list() -> None:
+def test_the_iteration_number_indexes_a_list() -> None:
     body = changed("True", row="numpy.reshape(numpy.sum(parts[i]), ())", x_next="x * (i + 1)")
     step = body["nodes"]["step"]
     step["parameters"] = {"sizes": {"value": [2, 3, 4, 5]}}
@@ -236,7 +236,7 @@ def test_a_choice_between_a_plain_number_and_an_array_keeps_the_dtype() -> None:
 
 
 @pytest.mark.parametrize("unroll", [-1, 1.5, True, "8"])
-def test_the_word_itself(unroll: Any) -> None:
+def test_invalid_unroll_options_are_refused(unroll: Any) -> None:
     with pytest.raises(InputError, match="unroll must"):
         mdf_loop.compile(model(), unroll=unroll)
 

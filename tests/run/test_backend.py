@@ -39,7 +39,7 @@ nodes:
 """
 
 
-def test_every_word_for_an_engine_has_its_back_end() -> None:
+def test_every_engine_name_has_a_back_end() -> None:
     assert set(BACKENDS) == set(ENGINES)
     documents = {name for name, b in BACKENDS.items() if isinstance(b, DocumentBackend)}
     assert documents == {"modeci"} == set(BACKENDS) - set(PROGRAM_BACKENDS)
@@ -99,7 +99,7 @@ def test_over_time(neuron, words) -> None:
     same(neuron.run(**words), neuron.run(**words, engine="interpreter"))
 
 
-def test_a_run_is_stopped_with_what_it_has_reached() -> None:
+def test_a_stopped_run_returns_partial_results() -> None:
     endless = loop_model({"cond": True, "v_initial": "(0,)"}, {"x_next": "x + 1"}, carried="x")
     compiled = mdf_loop.compile(endless, device="cpu")
     results = compiled.run(engine="interpreter", time_limit=1)
@@ -127,7 +127,7 @@ def test_the_interpreter_ends_between_iterations_and_has_one_device() -> None:
         Interpreted(runnable.program, Placement("cuda"))
 
 
-def test_what_the_interpreter_cannot_compute_has_its_place() -> None:
+def test_unsupported_operations_of_the_interpreter_have_a_place() -> None:
     program = program_of("Gather", [np.ones(2), np.array(0)])
     with pytest.raises(
         RunError, match="onnx::Gather cannot be computed: an index is not on axis 0"

@@ -40,7 +40,7 @@ def model() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(graph(n=NODE)["g"], device="cpu")
 
 
-def test_parts_that_take_part() -> None:
+def test_the_environment_lists_the_parts_that_affect_bits() -> None:
     assert set(environment("onnxruntime", {"time": "standard: there is little to do"})) == {
         "number format",
         "onnxruntime",
@@ -51,7 +51,7 @@ def test_parts_that_take_part() -> None:
     assert set(environment("interpreter", {})) == {"number format", "numpy", "processor"}
 
 
-def test_a_loop_that_is_standard_for_want_of_llvmlite(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_is_not_native_without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "unavailable", lambda: "llvmlite is not installed")
     forms = {"time": "standard: llvmlite is not installed"}
     assert environment("onnxruntime", forms)["llvmlite"] == "off: llvmlite is not installed"
@@ -82,7 +82,7 @@ def test_another_processor_is_a_warning(tmp_path: Path, monkeypatch: pytest.Monk
         model().run(steps=9, resume=saved)
 
 
-def test_nothing_recorded_is_a_warning() -> None:
+def test_a_missing_environment_record_is_a_warning() -> None:
     with pytest.warns(UserWarning, match="the checkpoint does not record the versions"):
         check_environment("the checkpoint", None, "begin anew")
 

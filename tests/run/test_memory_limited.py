@@ -115,7 +115,7 @@ def test_one_number_for_a_large_port() -> None:
         mdf_loop.compile(large, device="cpu").run({"x": 1.0}, memory_limit="4GB")
 
 
-def test_a_limit_that_is_none() -> None:
+def test_invalid_limits_are_refused() -> None:
     compiled = mdf_loop.compile(WALK, device="cpu")
     with pytest.raises(InputError, match="the memory limit is 'much', which is no size"):
         compiled.run(steps=2, memory_limit="much")
@@ -270,7 +270,7 @@ class Slowly:
 
 
 @pytest.mark.parametrize("growth", [2.0, 1.3])
-def test_what_grows_at_most_doubles_in_a_chunk(
+def test_growing_values_at_most_double_in_a_chunk(
     growth: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_limit, "resident", lambda: 0)
@@ -285,7 +285,7 @@ def test_what_grows_at_most_doubles_in_a_chunk(
         assert after <= max(2 * before, chunks.BYTES) * 1.001
 
 
-def test_what_keeps_its_size_has_chunks_as_ever() -> None:
+def test_values_of_constant_size_have_normal_chunks() -> None:
     stepper = Slowly(1.0)
     with stopping.Stopping() as alone:
         assert chunks.follow(stepper, alone, lambda block: None) is None  # type: ignore[arg-type]
@@ -293,7 +293,7 @@ def test_what_keeps_its_size_has_chunks_as_ever() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_over_time_saves_what_it_has_reached(
+def test_a_stopped_run_over_time_saves_partial_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, store, saved = (str(tmp_path / name) for name in ("m.json", "m.zarr", "m.ckpt"))

@@ -185,7 +185,7 @@ def with_a_loop(b: Builder, over: Value, step: str) -> Value:
     return carried.final
 
 
-def test_what_the_runtime_makes_one_operation_is_not_cut() -> None:
+def test_fused_operations_are_not_split() -> None:
     b = Builder()
     a, w = b.new("float32", (4, 3000), "a"), b.new("float32", (3000, 5), "w")
     bias = b.new("float32", (5,), "bias")

@@ -96,7 +96,7 @@ def stopped(source: Any, follower: Any, **inputs: Any) -> Any:
     return run(segments, arrays, follower), Session(program, STANDARD).run(arrays)
 
 
-def test_stopped_what_comes_after_is_computed_with_what_was_reached() -> None:
+def test_stopped_later_operations_use_the_partial_results() -> None:
     partial, whole = stopped(CHAIN, after(3))
     last = whole["A.rows"][2]
     assert partial.stopped_by is StopReason.INTERRUPTED
@@ -114,7 +114,7 @@ def test_stopped_later_loops_are_not_begun() -> None:
     assert partial.outputs["B.last"] == rows[2] * rows.sum()
 
 
-def test_stopped_what_cannot_be_computed_is_left_out_and_the_reason_told() -> None:
+def test_stopped_missing_outputs_have_a_reason() -> None:
     partial, whole = stopped(CHAIN, after(3))
     assert set(partial.missing) == {"C.z"}
     assert "a subscript is outside of its array" in partial.missing["C.z"]
@@ -166,7 +166,7 @@ def test_a_loop_that_never_ends_is_stopped(reason: StopReason) -> None:
     assert partial.outputs["A.r0"] == partial.loops["A.loop"].iterations > 0
 
 
-def test_stopped_within_a_straight_part_what_needs_it_is_left_out() -> None:
+def test_stopped_in_a_straight_segment_dependent_outputs_are_missing() -> None:
     program, arrays = opened(CHAIN)
     segments = cut(program)
     assert segments is not None
@@ -245,7 +245,7 @@ def test_several_threads_use_the_same_pieces() -> None:
         same_outputs(outputs[number], expected)
 
 
-def test_what_a_loop_gives_is_not_copied() -> None:
+def test_loop_outputs_are_not_copied() -> None:
     program, arrays = opened(loop_model({"M": 1000}, {"y": "i * 0.5"}, recorded="y"))
     segments = cut(program)
     assert segments is not None
@@ -274,7 +274,7 @@ def with_outputs(source: Any, **formulas: str) -> Any:
 
 
 @pytest.mark.parametrize("row", ["x * 1", "a"])
-def test_what_rests_on_all_rows_is_not_computed_with_fewer(row: str) -> None:
+def test_outputs_that_need_all_rows_are_missing_after_a_stop(row: str) -> None:
     source = loop_model(
         FIFTY, {"x_next": "x + a", "r": row}, carried="x", recorded="r", port_values={"a": 0.5}
     )
@@ -288,7 +288,7 @@ def test_what_rests_on_all_rows_is_not_computed_with_fewer(row: str) -> None:
     same_outputs(complete.outputs, whole)
 
 
-def test_no_last_row_is_given_before_there_is_one() -> None:
+def test_the_last_row_of_an_unfinished_loop_is_missing() -> None:
     args = {**FIFTY, "recordings": {"r": {"keep": "last"}}}
     source = loop_model(args, {"x_next": "x + 1", "r": "x * 2"}, carried="x", recorded="r")
     nothing, _ = stopped(source, lambda stepper, stopping: StopReason.TIME_LIMIT)

@@ -55,16 +55,16 @@ def calls_watched(watched: list[Stopping], model: Any, *calls: Mapping[str, Any]
 GIVEN = {"inputs": {"a": np.array([1.0, 2.0])}}
 
 
-def test_the_first_call_is_watched_as_nobody_knows_how_long_it_takes(watched) -> None:
+def test_the_first_call_of_unknown_duration_is_watched(watched) -> None:
     assert calls_watched(watched, one_node(), GIVEN, GIVEN, GIVEN) == [True, False, False]
 
 
-def test_what_took_longer_is_watched_again(watched, monkeypatch) -> None:
+def test_calls_after_a_long_call_are_watched(watched, monkeypatch) -> None:
     monkeypatch.setattr(single_run, "BRIEF", 0.0)
     assert calls_watched(watched, one_node(), GIVEN, GIVEN) == [True, True]
 
 
-def test_what_is_asked_for_is_watched(watched) -> None:
+def test_calls_with_limits_are_watched(watched) -> None:
     limited = {**GIVEN, "time_limit": 9}
     assert calls_watched(watched, one_node(), GIVEN, limited, GIVEN) == [True, True, False]
 
@@ -97,7 +97,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return entered
 
 
-def test_what_was_computed_in_segments_is_tried_whole_for_longer(attempts, monkeypatch) -> None:
+def test_evaluations_in_segments_are_tried_whole_for_longer(attempts, monkeypatch) -> None:
     monkeypatch.setattr(single_run, "PATIENCE", 5.0)
     monkeypatch.setattr(single_run, "LONGEST_PATIENCE", 60.0)
     monkeypatch.setattr(single_run, "_patience", lambda seconds: 7.0)

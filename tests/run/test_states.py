@@ -108,7 +108,7 @@ def test_rows_left_out_have_a_part_in_the_type():
 
 @pytest.mark.parametrize(("name", "dt"), CASES)
 @pytest.mark.parametrize("every", [1, 2, 5])
-def test_two_runs_are_one(compiled, name, dt, every):
+def test_two_consecutive_runs_equal_one_run(compiled, name, dt, every):
     unbroken = compiled[name].run(steps=STEPS, dt=dt, every=every)
     for split in range(1, STEPS):
         first = compiled[name].run(steps=split, dt=dt, every=every)
@@ -133,7 +133,7 @@ def test_with_inputs_over_time(compiled, name, port, shape, every):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_through_a_file_into_another_process_so_to_speak(compiled, name, tmp_path):
+def test_a_saved_state_continues_in_a_new_compiled_model(compiled, name, tmp_path):
     unbroken = compiled[name].run(steps=STEPS, dt=0.1)
     first = compiled[name].run(steps=5, dt=0.1)
     save_state(tmp_path / "state.npz", first.state)
@@ -155,7 +155,7 @@ def test_step_by_step(compiled):
     np.testing.assert_array_equal(np.concatenate(rows), unbroken["rate"])
 
 
-def test_a_state_is_left_alone_and_may_be_used_again(compiled):
+def test_a_state_is_not_changed_and_can_be_reused(compiled):
     state = compiled["neuron"].run(steps=3, dt=0.5).state
     copies = {name: array.copy() for name, array in state.items()}
     once = compiled["neuron"].run(steps=3, dt=0.5, state=state)
@@ -163,7 +163,7 @@ def test_a_state_is_left_alone_and_may_be_used_again(compiled):
     same(compiled["neuron"].run(steps=3, dt=0.5, state=state), once)
 
 
-def test_rows_before_the_next_multiple_are_none(compiled):
+def test_runs_shorter_than_every_have_no_rows(compiled):
     state = compiled["arrays"].run(steps=1, dt=0.5).state
     none = compiled["arrays"].run(steps=2, dt=0.5, every=10, state=state)
     assert none["net.r"].shape == (0, 3)
@@ -284,13 +284,13 @@ def test_wrong_states_are_refused(compiled, state, sentence):
     assert sentence in str(caught.value)
 
 
-def test_what_a_state_may_also_be(compiled):
+def test_valid_forms_of_a_state(compiled):
     exact = compiled["neuron"].run(steps=2, dt=0.5, state=neuron_state())
     plain = {"step": 3, "time": 1.0, "parameter fn.v": 0.5, "parameter fn.w": np.float32(0.25)}
     same(compiled["neuron"].run(steps=2, dt=0.5, state=plain), exact)
 
 
-def test_states_of_others(compiled):
+def test_states_of_other_models_are_refused(compiled):
     state = compiled["neuron"].run(steps=2, dt=0.5).state
     for name in ("pair", "arrays", "scheduled"):
         with pytest.raises(InputError, match="the state is not one of this model"):
@@ -318,7 +318,7 @@ def test_sweeps_of_other_sizes(compiled):
         ({"steps": 2, "engine": "modeci", "state": neuron_state()}, "engine takes no state"),
     ],
 )
-def test_what_only_a_compiled_run_over_time_takes(compiled, options, sentence):
+def test_options_that_require_a_compiled_run_over_time(compiled, options, sentence):
     with pytest.raises(InputError, match=sentence):
         compiled["neuron"].run(**options)
 

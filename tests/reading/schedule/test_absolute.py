@@ -71,7 +71,7 @@ def test_a_point_between_two_visits_is_never_met() -> None:
     assert _read(clock, "A", repeat=2, start=1) == never
 
 
-def test_what_is_refused() -> None:
+def test_invalid_times_are_refused() -> None:
     inside = {
         "type": "Not",
         "kwargs": {"condition": {"type": "TimeInterval", "kwargs": {"end": 1}}},

@@ -26,7 +26,7 @@ SOME = Compare((CALLS, RunsSinceReader("A", "B")), ">=", 2)
 TREE = AllOf((ALWAYS, Not(AnyOf((SOME, JustRan("A")))), FirstTimes(EveryNth(PASSES, 2), 3, "here")))
 
 
-def test_parts_go_from_the_outside_in() -> None:
+def test_parts_are_in_preorder() -> None:
     assert [type(part).__name__ for part in parts(TREE)] == [
         *(
             "AllOf",
@@ -46,7 +46,7 @@ def test_counts_are_found_everywhere_each_once() -> None:
     assert all_in((TREE, TREE), JustRan) == (JustRan("A"),)
 
 
-def test_what_persists_is_counted_in_more_than_an_evaluation() -> None:
+def test_persistent_counters() -> None:
     assert CALLS.persists
     assert not RunCount("A").persists
     assert not PASSES.persists
@@ -54,7 +54,7 @@ def test_what_persists_is_counted_in_more_than_an_evaluation() -> None:
     assert not RunsSinceReader("A", "B").persists
 
 
-def test_counts_name_themselves() -> None:
+def test_counters_have_distinct_names() -> None:
     """Check that the counters kept between evaluations have distinct names."""
     assert str(CALLS) == "runs of A in life"
     assert str(RunCount("A")) == "runs of A in environment state update"

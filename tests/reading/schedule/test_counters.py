@@ -47,7 +47,7 @@ def test_calls_are_counted_from_the_beginning_of_their_unit() -> None:
     assert list(counters.counts.values()) == [0, 0, 0, 1, 1]
 
 
-def test_runs_are_used_up_by_the_reader() -> None:
+def test_a_run_of_the_reader_resets_the_unused_runs() -> None:
     unused, own = RunsSinceReader("A", "B"), RunsSinceReader("B", "B")
     counters = _counters([unused, own])
     counters.call("A", True)
@@ -61,7 +61,7 @@ def test_runs_are_used_up_by_the_reader() -> None:
     assert counters.counts == {unused: 0, own: 0}
 
 
-def test_time_passes_within_longer_time() -> None:
+def test_time_counters_reset_with_the_longer_unit() -> None:
     keys = [TimeCount(CSE), TimeCount(PASS), TimeCount(PASS, SEQUENCE), TimeCount(UPDATE, SEQUENCE)]
     counters = _counters(keys)
     counters.pass_time(CSE, True)
@@ -72,7 +72,7 @@ def test_time_passes_within_longer_time() -> None:
     assert list(counters.counts.values()) == [0, 0, 1, 1]
 
 
-def test_who_just_ran() -> None:
+def test_just_ran_holds_for_the_last_executed_set() -> None:
     key = JustRan("A")
     counters = _counters([key], False)
     counters.ran({"A": True, "B": False}, True)
@@ -83,7 +83,7 @@ def test_who_just_ran() -> None:
     assert counters.holds(key) is False
 
 
-def test_conditions_are_asked_up_to_the_first_that_decides() -> None:
+def test_composites_short_circuit() -> None:
     counted = FirstTimes(ALWAYS, 9, "here")
     counters = _counters([counted])
     assert counters.holds(AllOf((NEVER, counted))) is False
@@ -114,7 +114,7 @@ def test_numbers_are_compared() -> None:
     assert counters.holds(Compare((), ">=", 1)) is False
 
 
-def test_what_is_not_known_stays_so() -> None:
+def test_unknown_counts_stay_unknown() -> None:
     calls = RunCount("A", LIFE)
     counters = _counters([calls], None)
     counters.call("A", True)

@@ -84,7 +84,7 @@ def test_numbers() -> None:
         assert known == _computed(zero_if, truth, number) == (0 if truth else number)
 
 
-def test_what_is_known_leaves_no_operation_behind() -> None:
+def test_known_values_add_no_operations() -> None:
     b = ModelBuilder()
     unknown = b.new("bool", (), "x")
     number = b.new("int64", (), "n")

@@ -82,7 +82,7 @@ def test_no_plan(written: Model) -> None:
     assert _plan(model("chain", None, written)) is None
 
 
-def test_what_is_counted_goes_on() -> None:
+def test_counters_continue_in_the_next_evaluation() -> None:
     schedule = _schedule(model("one", {"A": condition("AtEnvironmentStateUpdate", n=1)}, PASSES_3))
     counters = _counters(schedule)
     assert flat(schedule.plan(counters, 64)) == ((), (), ())
@@ -100,7 +100,7 @@ def test_endless(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _plan(model("one", {"A": condition("AtPass", n=28)})) is not None
 
 
-def test_a_condition_that_begins_to_hold_by_being_asked() -> None:
+def test_a_condition_that_changes_when_evaluated() -> None:
     ends = condition("Not", condition=condition("NWhen", condition=condition("Always"), n=3))
     assert _plan(model("one", None, ends)) == (("A",), ())
 
@@ -117,7 +117,7 @@ def test_a_condition_that_begins_to_hold_by_being_asked() -> None:
         (condition("TimeInterval", repeat=2), True),
     ],
 )
-def test_what_may_begin_to_hold_though_nothing_runs(written: Model, wakes: bool) -> None:
+def test_conditions_that_can_become_true_without_runs(written: Model, wakes: bool) -> None:
     assert _schedule(model("chain", {"B": written})).may_wake is wakes
 
 
@@ -138,7 +138,7 @@ def test_the_sequence_ends_an_evaluation_too() -> None:
     assert flat(schedule.plan(counters, 64)) == ()
 
 
-def test_what_is_refused() -> None:
+def test_invalid_schedules_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="a condition governs 'Z'"):
         _schedule(model("one", {"Z": PASSES_3}))
     with pytest.raises(ConditionError, match=r"for 'TimeScale\.LIFE' ends nothing"):

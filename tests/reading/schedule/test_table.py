@@ -128,7 +128,7 @@ def test_every_name_of_the_parts_of_a_composite(kind: str, arguments: dict[str, 
     assert condition_text(of(kind, **arguments)) == words
 
 
-def test_what_is_made_of_nothing() -> None:
+def test_composites_without_parts() -> None:
     assert compiled(of("All")) == AllOf(())
     assert [condition_text(of(kind)) for kind in ("All", "Any")] == ["always", "never"]
     assert condition_text(of("AfterNCallsCombined", n=2)) == "after 2 calls of no node together"
@@ -142,7 +142,7 @@ def test_the_clock_sees_absolute_time_under_every_name(arguments: dict[str, Any]
     assert (clock.used, clock.interval) == (True, 1)
 
 
-def test_the_place_of_a_part_is_where_it_is_written() -> None:
+def test_errors_name_the_place_of_a_part() -> None:
     wrong = of("While")
     for arguments, place in (
         ({"args": [PASS_1, wrong]}, "here.args[1]"),
@@ -190,6 +190,6 @@ def test_time_scales_are_worded(scale: str) -> None:
     assert scale not in text
 
 
-def test_a_condition_may_be_none_that_is_known() -> None:
+def test_unknown_conditions_have_a_text() -> None:
     assert condition_text(of("Mine", a=1)) == "when Mine(a=1)"
     assert compiled(of("Never")) == NEVER

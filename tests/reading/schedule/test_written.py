@@ -62,7 +62,7 @@ UPDATE, PASS = TimeScale.ENVIRONMENT_STATE_UPDATE, TimeScale.PASS
         ),
     ],
 )
-def test_what_types_come_down_to(read: Condition, meant: Condition) -> None:
+def test_types_are_lowered_to_basic_conditions(read: Condition, meant: Condition) -> None:
     assert read == meant
 
 
@@ -78,12 +78,12 @@ def test_a_unit_within_a_shorter_one_is_counted_for_life() -> None:
 
 
 @pytest.mark.parametrize("number", [None, True, "1", [1], float("nan"), float("inf")])
-def test_numbers_are_numbers(number: Any) -> None:
+def test_invalid_numbers_are_refused(number: Any) -> None:
     with pytest.raises(ConditionError, match="'n'"):
         _read("AtPass", n=number)
 
 
-def test_what_is_refused() -> None:
+def test_invalid_conditions_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="names 'C', which is not a node"):
         _read("JustRan", dependency="C")
     with pytest.raises(ConditionError, match="no scheduler condition 'Allways'"):

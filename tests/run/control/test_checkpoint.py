@@ -70,12 +70,12 @@ def refused(path: Path, identity: Any = None) -> tuple[str, str]:
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(parts=PARTS, identity=st.dictionaries(ANY_NAME, ANY_NAME, max_size=3))
-def test_what_was_saved_is_loaded(tmp_path_factory, parts, identity):
+def test_loaded_parts_equal_saved_parts(tmp_path_factory, parts, identity):
     path = tmp_path_factory.getbasetemp() / "any.ckpt"
     same(load(saved(path, parts, identity), identity), parts)
 
 
-def test_bits_that_are_easily_lost(tmp_path):
+def test_special_bits_and_names_are_preserved(tmp_path):
     payload = np.array([0x7FF800000000BEEF, 0xFFF0000000000001, 1 << 63], np.uint64)
     parts = {
         "state": {
@@ -92,7 +92,7 @@ def test_bits_that_are_easily_lost(tmp_path):
     same(load(saved(tmp_path / "run", parts), {}), parts)
 
 
-def test_the_last_of_many_is_loaded_and_nothing_else_is_left(tmp_path):
+def test_the_last_save_is_loaded_and_no_temporary_files_remain(tmp_path):
     checkpoints = Checkpoints(tmp_path / "run.ckpt", 0, {})
     for k in range(5):
         checkpoints.save({"state": {"step": np.array(k)}})
@@ -100,7 +100,7 @@ def test_the_last_of_many_is_loaded_and_nothing_else_is_left(tmp_path):
     assert os.listdir(tmp_path) == ["run.ckpt"]
 
 
-def test_other_objects_are_not_pickled(tmp_path):
+def test_unsupported_objects_are_refused(tmp_path):
     with pytest.raises(TypeError, match="numbers and texts"):
         saved(tmp_path / "run.ckpt", {"state": {"x": np.array([None, {}], object)}})
 
@@ -203,7 +203,7 @@ def test_kill_9_leaves_the_old_file_or_the_new_one(tmp_path):
 
 @pytest.mark.slow
 @posix
-def test_two_processes_do_not_mix_halves(tmp_path):
+def test_two_processes_do_not_mix_their_files(tmp_path):
     child(
         tmp_path,
         """
@@ -224,7 +224,7 @@ def test_two_processes_do_not_mix_halves(tmp_path):
 
 
 @posix
-def test_only_what_dead_processes_left_is_removed(tmp_path):
+def test_only_temporary_files_of_dead_processes_are_removed(tmp_path):
     temporary_names: list[str] = []
 
     def write(stream: Any) -> None:
@@ -385,12 +385,12 @@ def test_files_of_other_kinds(tmp_path, content):
         _forged({"version": checkpoint.VERSION, "identity": {}, "parts": {"a": ["b"]}}),
     ],
 )
-def test_checkpoints_that_nobody_wrote(tmp_path, content):
+def test_forged_checkpoints_are_refused(tmp_path, content):
     (tmp_path / "run.ckpt").write_bytes(content)
     assert "the checkpoint 'run.ckpt' is damaged: " in refused(tmp_path / "run.ckpt")[0]
 
 
-def test_no_file_and_no_folder(tmp_path):
+def test_a_missing_file_or_folder_is_refused(tmp_path):
     assert refused(tmp_path / "no.ckpt") == (f"there is no checkpoint '{tmp_path}/no.ckpt'", LEAVE)
     assert refused(tmp_path) == (f"there is no checkpoint '{tmp_path}'", LEAVE)
 
@@ -436,14 +436,14 @@ RUN = {"model": I_THEN, "dt": "5e-05", "input I": I_THEN, "kept": "FNpop.V"}
         ),
     ],
 )
-def test_the_sentence_says_what_differs(tmp_path, then, now, difference):
+def test_the_error_names_the_difference(tmp_path, then, now, difference):
     path = saved(tmp_path / "run.ckpt", {}, {**RUN, **then})
     what, hint = refused(path, {**RUN, **now})
     assert what.startswith(f"the checkpoint 'run.ckpt' is {difference}")
     assert hint == f"give the same model and options as then, or {LEAVE}"
 
 
-def test_the_order_of_what_was_given_does_not_matter(tmp_path):
+def test_the_order_of_arguments_does_not_matter(tmp_path):
     path = saved(tmp_path / "run.ckpt", {}, RUN)
     assert load(path, dict(reversed(RUN.items()))) == {}
 
@@ -519,7 +519,7 @@ def test_two_processes_agree_on_the_digest_of_a_file(tmp_path):
 # --- when and where -------------------------------------------------------------------------------
 
 
-def test_when_it_is_due(tmp_path, monkeypatch):
+def test_checkpoints_are_due_after_the_interval(tmp_path, monkeypatch):
     clock = iter([100.0, 159.9, 160.0, 161.0, 163.0, 220.9, 221.0, 300.0, 400.0, 499.0, 500.0])
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: next(clock))
     checkpoints = Checkpoints(tmp_path / "run.ckpt", 60, {})
@@ -531,12 +531,12 @@ def test_when_it_is_due(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan")])
-def test_times_that_are_none(tmp_path, seconds):
+def test_invalid_intervals_are_refused(tmp_path, seconds):
     with pytest.raises(InputError, match=f"checkpoints cannot be written every {seconds} seconds"):
         Checkpoints(tmp_path / "run.ckpt", seconds, {})
 
 
-def test_places_that_are_none(tmp_path):
+def test_invalid_paths_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"cannot write '.*': there is no folder '.*/none'"):
         Checkpoints(tmp_path / "none" / "run.ckpt", 1, {})
     with pytest.raises(InputError, match=r"cannot write '.*': it is no file"):

@@ -63,7 +63,7 @@ def cadence(monkeypatch: pytest.MonkeyPatch) -> Cadence:
     return settled
 
 
-def test_the_next_run_begins_with_half_of_it(
+def test_the_next_run_begins_with_half_the_chunk_length(
     monkeypatch: pytest.MonkeyPatch, cadence: Cadence
 ) -> None:
     assert cadence.steps == 81
@@ -78,11 +78,13 @@ def test_short_runs_are_one_chunk_each_time(
     assert followed(monkeypatch, cadence, 1000)[:3] == [1, 81, 163]
 
 
-def test_of_other_sizes_it_says_nothing(monkeypatch: pytest.MonkeyPatch, cadence: Cadence) -> None:
-    assert followed(monkeypatch, cadence, 1000, held=800)[:3] == [1, 64, 163]
+def test_chunk_lengths_are_not_reused_for_other_sizes(
+    monkeypatch: pytest.MonkeyPatch, cadence: Cadence
+) -> None:
+    assert followed(monkeypatch, cadence, 1000, size=800)[:3] == [1, 64, 163]
 
 
-def test_what_grows_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growing_values_restart_the_chunk_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     cadence = Cadence()
     first, second = (followed(monkeypatch, cadence, 500, grows=True) for _ in range(2))
     assert first == second

@@ -234,7 +234,7 @@ def changed(parts: Any, rng: np.random.Generator) -> None:
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("words", [OVER_TIME, CHOSEN, SWEPT], ids=["all", "chosen", "swept"])
-def test_any_change_is_refused_or_means_something(compiled, tmp_path, words):
+def test_any_changed_array_is_refused_or_valid(compiled, tmp_path, words):
     path = tmp_path / "run.ckpt"
     whole, identity = parts_of(path, compiled, words)
     rng = np.random.default_rng(12)
@@ -268,17 +268,17 @@ def as_bytes(content: Any) -> Any:
     return np.frombuffer(json.dumps(content).encode(), np.uint8)
 
 
-def said_of(path: Path) -> str:
+def error_of(path: Path) -> str:
     with pytest.raises(LoopError) as caught:
         load(path, {})
     return caught.value.report
 
 
-def test_a_file_that_unfolds(tmp_path):
+def test_a_decompression_bomb_is_refused(tmp_path):
     path = tmp_path / "run.ckpt"
     forged(path, {}, {"course": {"a": ""}}, np.zeros(10**7), packed=True)
     assert path.stat().st_size < 10**6
-    assert "'run.ckpt' is damaged: it holds more than it has bytes" in said_of(path)
+    assert "'run.ckpt' is damaged: it holds more than it has bytes" in error_of(path)
 
 
 @pytest.mark.parametrize(
@@ -293,10 +293,10 @@ def test_a_file_that_unfolds(tmp_path):
         [],
     ],
 )
-def test_texts_that_are_none(tmp_path, content):
+def test_invalid_text_is_refused(tmp_path, content):
     path = tmp_path / "run.ckpt"
     forged(path, {}, {"course": {"a": "texts"}}, as_bytes(content))
-    assert "'run.ckpt' is damaged: " in said_of(path)
+    assert "'run.ckpt' is damaged: " in error_of(path)
 
 
 @pytest.mark.parametrize(
@@ -311,10 +311,10 @@ def test_texts_that_are_none(tmp_path, content):
         ({"course": {"a": ""}}, np.zeros(2, np.longdouble)),
     ],
 )
-def test_contents_that_do_not_fit(tmp_path, parts, array):
+def test_contents_that_do_not_match_the_arrays(tmp_path, parts, array):
     path = tmp_path / "run.ckpt"
     forged(path, {}, parts, array)
-    message = said_of(path)
+    message = error_of(path)
     assert "the checkpoint 'run.ckpt' is damaged: " in message
     assert "object" not in message
 
@@ -323,7 +323,7 @@ def test_texts_that_would_be_large(tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     forged(path, {}, {"course": {"a": "texts"}}, np.zeros(10**6, np.uint8))
     monkeypatch.setattr(checkpoint, "OBJECT", 10**9)
-    assert "MemoryLimitError" in said_of(path)
+    assert "MemoryLimitError" in error_of(path)
 
 
 # --- states ---------------------------------------------------------------------------------------

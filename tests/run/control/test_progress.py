@@ -100,7 +100,7 @@ def test_the_bar_shows_at_once_also_while_the_first_step_computes() -> None:
 
 
 @pytest.mark.slow
-def test_the_bar_says_how_far_and_how_long() -> None:
+def test_the_bar_shows_progress_and_remaining_time() -> None:
     terminal = seen("run(None, 1000, 130, 0.01, name='[red]F{N}')")
     last = terminal.pictures[-2]
     match = re.search(
@@ -202,7 +202,7 @@ def test_an_interrupt_leaves_the_terminal_in_order() -> None:
 
 
 @pytest.mark.slow
-def test_what_others_write_is_left_alone() -> None:
+def test_printed_text_of_the_program_is_preserved() -> None:
     code = """
 import threading
 threading.Timer(0.3, lambda: (sys.stderr.write("[b]a :warning: 12[/b]\\n"), print("[i]out"))).start()
@@ -214,7 +214,7 @@ run(None, 30, 30, 0.02)
 
 
 @pytest.mark.slow
-def test_of_two_runs_at_once_one_has_the_line() -> None:
+def test_one_of_two_concurrent_runs_shows_the_bar() -> None:
     code = """
 import threading
 threads = [threading.Thread(target=run, args=(None, 30, 30, 0.02)) for _ in range(2)]
@@ -272,7 +272,7 @@ def called(monkeypatch, *moments: float) -> list[Progress]:
     return reports
 
 
-def test_a_callback_is_told_at_the_start_on_the_way_and_at_the_end(monkeypatch) -> None:
+def test_a_callback_gets_reports_from_start_to_end(monkeypatch) -> None:
     reports = called(monkeypatch, 0.25, 0.5, 0.75, 0.76, 0.77)
     assert [progress.done for progress in reports] == [0, 10, 20, 30, 40]
     assert reports[0] == Progress(0, 40, "steps", 0.0, None)
@@ -280,12 +280,12 @@ def test_a_callback_is_told_at_the_start_on_the_way_and_at_the_end(monkeypatch) 
     assert reports[-1] == Progress(40, 40, "steps", 0.77, 0.0)
 
 
-def test_a_callback_is_told_at_most_every_tenth_of_a_second(monkeypatch) -> None:
+def test_a_callback_gets_at_most_ten_reports_per_second(monkeypatch) -> None:
     reports = called(monkeypatch, 0.05, 0.1, 0.15, 0.19, 0.19)
     assert [progress.done for progress in reports] == [0, 20, 40]
 
 
-def test_the_end_is_told_once(monkeypatch) -> None:
+def test_the_end_is_reported_once(monkeypatch) -> None:
     reports = called(monkeypatch, 0.25, 0.5, 0.75, 1.0)
     assert [progress.done for progress in reports] == [0, 10, 20, 30, 40]
 
@@ -309,7 +309,7 @@ def test_a_callback_that_returns_false_stops_the_run(monkeypatch, stops_at: int)
 
 
 @pytest.mark.parametrize("answer", [None, True, 0, ""])
-def test_any_other_answer_lets_it_go_on(answer) -> None:
+def test_any_other_return_value_continues_the_run(answer) -> None:
     with reporting(lambda _: answer, 10, 0, "steps") as reporter:
         assert reporter.update(1)
 
@@ -374,7 +374,7 @@ def test_a_constant_rate_gives_the_true_time() -> None:
     assert pace.rate == pytest.approx(100.0)
 
 
-def test_only_the_last_ten_seconds_tell_the_rate() -> None:
+def test_the_rate_covers_the_last_ten_seconds() -> None:
     slow = [(float(second), second) for second in range(1, 51)]
     fast = [(50.0 + second, 50 + 10 * second) for second in range(1, 12)]
     assert paced(1160, *slow).progress(150.0).remaining == pytest.approx(1110.0)
@@ -412,7 +412,7 @@ def test_nothing_is_left_at_the_end() -> None:
     assert paced(10, (0.01, 10)).progress(101.0).remaining == 0.0
 
 
-def test_a_standstill_is_no_rate() -> None:
+def test_a_standstill_has_no_rate() -> None:
     pace = paced(10, (1.0, 0), (2.0, 0))
     assert (pace.rate, pace.progress(102.0).remaining) == (None, None)
 

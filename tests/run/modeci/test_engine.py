@@ -70,7 +70,7 @@ def run_in_engine(
 
 
 @pytest.mark.slow
-def test_rows_are_what_a_script_sees(opened):
+def test_rows_equal_those_of_an_engine_script(opened):
     from modeci_mdf.execution_engine import EvaluableGraph
 
     document = opened(LEAK)
@@ -105,7 +105,7 @@ def test_inputs_are_set_before_every_evaluation(opened):
     assert series.arrays["cell.v"].tolist() == [1, 4, 5, 6]
 
 
-def test_the_callers_array_is_left_alone(opened):
+def test_input_arrays_are_not_changed(opened):
     text = PAIR.replace("x: {}", "x: {reduce: add}, z: {}").replace("x * 10", "x + z")
     mine = np.array([1.0, 2.0])
     run_in_engine(opened(text), given(z=mine), steps=3)
@@ -150,7 +150,7 @@ nodes:
         run_in_engine(whole, record=["A.big"])
 
 
-def test_what_changes_its_shape_has_lengths(opened):
+def test_arrays_of_changing_shape_have_lengths(opened):
     text = """
 nodes:
     A:
@@ -235,7 +235,7 @@ def test_sums_in_place_and_with_copies(opened):
     assert completed.arrays["C.y"].tolist() == [11, 22]
 
 
-def test_debug_texts_come_back():
+def test_debug_texts_are_restored_after_a_run():
     import modelspec.utils
     from modeci_mdf import execution_engine
 
@@ -288,7 +288,7 @@ def test_a_scheduler_that_fails(opened):
     assert lines[1] == "  at $.graphs[0].conditions"
 
 
-def test_nothing_runs_for_ever(opened, monkeypatch):
+def test_an_endless_schedule_without_runs_is_an_error(opened, monkeypatch):
     never = "node_specific: {A: {type: Never, kwargs: {}}, B: {type: Never, kwargs: {}}}"
     monkeypatch.setattr(engine_graph, "MOST_IDLE", 50)
     assert error_of(opened(PAIR + conditions(never))).splitlines() == [
@@ -299,7 +299,7 @@ def test_nothing_runs_for_ever(opened, monkeypatch):
     ]
 
 
-def test_something_runs_for_ever(opened, monkeypatch):
+def test_an_endless_schedule_with_runs_is_an_error(opened, monkeypatch):
     monkeypatch.setattr(engine_graph, "MOST_PASSES", 50)
     text = PAIR + conditions("node_specific: {B: {type: Never, kwargs: {}}}")
     assert "it is not over after 50 passes" in error_of(opened(text))

@@ -31,7 +31,7 @@ pytestmark = [
 SOME = settings(max_examples=times(10, 400), suppress_health_check=list(HealthCheck), deadline=None)
 
 
-def both(source: Any, *, exact: bool = False, **options: Any) -> mdf_loop.Results:
+def run_on_both_devices(source: Any, *, exact: bool = False, **options: Any) -> mdf_loop.Results:
     """Run a model on CUDA, check that the results equal those of the CPU, and return the results."""
     expected = mdf_loop.compile(source, device="cpu", native="off").run(**options)
     results = mdf_loop.compile(source, device="cuda").run(**options)
@@ -56,45 +56,45 @@ SINE = loop_model(
 
 
 def test_a_loop_gives_the_numbers_of_the_cpu() -> None:
-    both(SINE)
+    run_on_both_devices(SINE)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_models_over_time(name: str) -> None:
     source, options = MODELS[name]
-    both(source, steps=60, **options)
+    run_on_both_devices(source, steps=60, **options)
 
 
 @pytest.mark.parametrize("name", shared_models())
 def test_shared_models(name: str) -> None:
-    both(SHARED / name, inputs=inputs_of(name))
+    run_on_both_devices(SHARED / name, inputs=inputs_of(name))
 
 
 @pytest.mark.parametrize("expression", EXPECTED)
-def test_what_is_drawn_has_the_same_bits(expression: str) -> None:
+def test_random_numbers_have_the_same_bits(expression: str) -> None:
     known = {"means": [0, 1, 2, 3, 4], "list": [5.0, 6.0, 7.0, 8.0], "weights": P}
     node = {
         "parameters": {name: {"value": value} for name, value in known.items()},
         "output_ports": {"y": {"value": expression}, "x": {"value": "2.0 * list"}},
     }
-    both(model(node), exact=True)
+    run_on_both_devices(model(node), exact=True)
 
 
 @pytest.mark.parametrize(
     "options", [{"steps": 40}, {"steps": 12, "trials": 5}, {"steps": 9, "seed": 8}]
 )
 def test_a_walk_has_the_same_bits(options: dict[str, Any]) -> None:
-    both(model(WALK), exact=True, **options)
+    run_on_both_devices(model(WALK), exact=True, **options)
 
 
 def test_a_loop_that_draws_has_the_same_bits() -> None:
-    both(model(LOOP), exact=True, trials=4)
+    run_on_both_devices(model(LOOP), exact=True, trials=4)
 
 
 def or_all_on_the_cpu(source: Any, **options: Any) -> None:
     """Compare CUDA with the CPU, unless ONNX Runtime places all operations of a small model on the CPU."""
     try:
-        both(source, **options)
+        run_on_both_devices(source, **options)
     except LoopError as error:
         assert "all operations on the CPU" in str(error)  # noqa: PT017 - most models are no error
 
@@ -160,7 +160,7 @@ def ports(expression: str, **inputs: Any) -> tuple[mdf_loop.CompiledModel, dict[
         ("x[:, n]", {"n": 2, "x": [[1.0, 2.0, 3.0]]}, {"n": -4}, "a position does not exist"),
     ],
 )
-def test_what_fails_on_the_cpu_fails(
+def test_failures_on_the_cpu_are_failures_on_cuda(
     expression: str, parameters: dict[str, Any], wrong: dict[str, Any], sentence: str
 ) -> None:
     compiled, inputs = ports(expression, **parameters)
@@ -217,7 +217,7 @@ LOOPS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops(name: str) -> None:
-    both(LOOPS[name])
+    run_on_both_devices(LOOPS[name])
     raced = mdf_loop.compile(LOOPS[name], native="off").run()
     expected = mdf_loop.compile(LOOPS[name], device="cpu").run()
     for output in expected:

@@ -27,13 +27,13 @@ def test_cuda_without_cuda_is_an_error_that_says_why() -> None:
         mdf_loop.compile(GRAPH, device="cuda").run()
 
 
-def test_auto_says_what_it_took() -> None:
+def test_auto_reports_the_selected_device() -> None:
     compiled = mdf_loop.compile(GRAPH)
     assert compiled.run().device == compiled.device
     assert compiled.device_reason
 
 
-def test_cpu_is_taken_as_asked() -> None:
+def test_cpu_is_used_on_request() -> None:
     compiled = mdf_loop.compile(GRAPH, device="cpu")
     assert compiled.run()["y"] == 3.0
     assert (compiled.device, compiled.device_reason) == ("cpu", "asked for")
@@ -52,7 +52,7 @@ class _FallenBack:
 
 
 @pytest.mark.parametrize("outcome", ["fell back", "failed"])
-def test_a_runtime_that_only_claims_cuda_is_found_out(monkeypatch, outcome: str) -> None:
+def test_a_silent_fallback_to_the_cpu_is_an_error(monkeypatch, outcome: str) -> None:
     real = onnxruntime.InferenceSession
 
     def session(model, options, providers, **settings):

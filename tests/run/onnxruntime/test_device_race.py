@@ -69,7 +69,7 @@ def run(racing: Race, options=None) -> list[str]:
 # --- who wins -------------------------------------------------------------------------------------
 
 
-def test_the_faster_one_is_taken_and_the_reason_has_both_figures(clock: Clock) -> None:
+def test_the_faster_device_wins_and_the_reason_has_both_times(clock: Clock) -> None:
     cpu, cuda = (
         Fake(clock, name, [1.0e-2, us * MICROSECOND]) for name, us in (("cpu", 39), ("cuda", 410))
     )
@@ -80,7 +80,7 @@ def test_the_faster_one_is_taken_and_the_reason_has_both_figures(clock: Clock) -
     assert racing.device == Device("cpu", sentence)
 
 
-def test_cuda_wins_with_what_it_leaves_to_the_cpu(clock: Clock) -> None:
+def test_cuda_wins_with_some_operations_on_the_cpu(clock: Clock) -> None:
     racing = race(Fake(clock, "cpu", [0.5]), Fake(clock, "cuda", [0.9, 0.004]), "on the CPU: Atan")
     assert run(racing) == ["cuda"]
     assert racing.device == Device(
@@ -103,7 +103,7 @@ def test_the_winner_is_kept(clock: Clock) -> None:
     assert (cpu.runs, cuda.runs) == (before[0] + 1, before[1])
 
 
-def test_short_work_is_measured_often_long_work_as_seldom_as_can_be(clock: Clock) -> None:
+def test_short_runs_are_measured_often_and_long_runs_rarely(clock: Clock) -> None:
     cpu, cuda = Fake(clock, "cpu", [1e-4, 1e-4, 0.1, 1e-4]), Fake(clock, "cuda", [1e-3])
     run(race(cpu, cuda))
     assert (cpu.runs, cuda.runs) == (3, 4)  # the third one took long
@@ -139,7 +139,7 @@ class Endless:
         raise RuntimeError("Exiting due to terminate flag being set to true.")
 
 
-def test_cuda_is_told_to_stop_when_it_has_lost(clock: Clock, monkeypatch) -> None:
+def test_cuda_is_terminated_after_it_has_lost(clock: Clock, monkeypatch) -> None:
     monkeypatch.setattr(device_race, "PATIENCE", 0.05)
     racing = race(Fake(clock, "cpu", [1e-4]), Endless())
     options = onnxruntime.RunOptions()
@@ -150,7 +150,7 @@ def test_cuda_is_told_to_stop_when_it_has_lost(clock: Clock, monkeypatch) -> Non
     )
 
 
-def test_a_failure_of_cuda_is_a_loss_that_is_named(clock: Clock) -> None:
+def test_a_failure_of_cuda_is_a_reason_for_the_cpu(clock: Clock) -> None:
     def fail(*_):
         raise RuntimeError("CUDA failure 2: out of memory\nmore lines")
 
@@ -177,7 +177,7 @@ def ended_while_cuda_is_at_work(racing: Race, cuda: Endless) -> list[str]:
     return outputs
 
 
-def test_a_run_ended_from_outside_gives_what_the_cpu_has_made(clock: Clock) -> None:
+def test_a_terminated_race_returns_the_outputs_of_the_cpu(clock: Clock) -> None:
     """Check that the device stays undecided after the first such run and is the CPU after the second.
 
     CUDA may still have been starting during the first run.
@@ -280,7 +280,7 @@ def claiming_cuda(monkeypatch, *, slow: str) -> None:
 
 
 @pytest.mark.parametrize(("slow", "device"), [("cpu", "cuda"), ("cuda", "cpu")])
-def test_a_model_says_which_device_it_took_and_why(monkeypatch, slow: str, device: str) -> None:
+def test_a_model_reports_its_device_and_the_reason(monkeypatch, slow: str, device: str) -> None:
     claiming_cuda(monkeypatch, slow=slow)
     compiled = mdf_loop.compile(GRAPH)
     results = compiled.run({"x": [1.0, 2.0]})
@@ -290,7 +290,7 @@ def test_a_model_says_which_device_it_took_and_why(monkeypatch, slow: str, devic
     assert f" for the first piece of work, {slow}: " in compiled.device_reason
 
 
-def test_a_failing_model_fails_as_ever_and_decides_nothing(monkeypatch) -> None:
+def test_a_failing_model_leaves_the_device_undecided(monkeypatch) -> None:
     claiming_cuda(monkeypatch, slow="cuda")
     whole = np.array([1, 2])
     session = Session(program_of("Mod", [whole, whole]))
@@ -313,7 +313,7 @@ def test_a_race_can_be_stopped(monkeypatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_loop_that_is_run_in_pieces_says_where_they_ran(monkeypatch) -> None:
+def test_a_loop_in_chunks_reports_its_device(monkeypatch) -> None:
     """Check the device of a loop in chunks, whose whole run exceeds the waiting time for CUDA."""
     claiming_cuda(monkeypatch, slow="cuda")
     loop = {

@@ -25,7 +25,7 @@ NUMBERS = st.integers(-5, 9)
 STANDARD = {"native": "off"}
 
 
-def made(source: Any, options: dict[str, Any]) -> mdf_loop.Results | str:
+def results_or_place(source: Any, options: dict[str, Any]) -> mdf_loop.Results | str:
     """Return the results of a run, or the place of its failure."""
     try:
         return unbroken(Case(source, options, STANDARD))
@@ -34,9 +34,9 @@ def made(source: Any, options: dict[str, Any]) -> mdf_loop.Results | str:
 
 
 def same(source: Any, options: dict[str, Any]) -> None:
-    expected = made(source, options)
+    expected = results_or_place(source, options)
     with written_for_cuda():
-        optimized = made(source, options)
+        optimized = results_or_place(source, options)
     if isinstance(expected, str) or isinstance(optimized, str):
         assert optimized == expected
     else:

@@ -35,9 +35,7 @@ def model(weights: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_constants_given_apart_are_the_same_numbers(
-    dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_external_constants_are_equal(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     array = np.arange(-6, 6).reshape(3, 4)
     typed = array.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     monkeypatch.setattr(onnx_model, "LARGE_CONSTANT_BYTES", 1)
@@ -54,7 +52,7 @@ def test_constants_given_apart_are_the_same_numbers(
     np.testing.assert_array_equal(selected, typed[[2, 0]])
 
 
-def test_all_bits_are_as_with_constants_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_and_internal_constants_give_equal_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     weights, x = rng.standard_normal((400, 400)), rng.standard_normal(400)
     assert weights.nbytes >= onnx_model.LARGE_CONSTANT_BYTES
@@ -78,7 +76,7 @@ def test_more_constants_than_a_file_holds_are_run(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_the_runtime_reads_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_for_the_runtime_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
     def opened(model: SessionModel, *rest: Any) -> Any:

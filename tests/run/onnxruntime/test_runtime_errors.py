@@ -51,7 +51,7 @@ X, K = np.arange(5.0), np.array(0)
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int8", "bool"])
 @pytest.mark.parametrize("name", ["argmax", "argmin", "max", "min"])
-def test_the_largest_of_nothing(name: str, dtype: str) -> None:
+def test_maximum_of_an_empty_array_is_an_error(name: str, dtype: str) -> None:
     """Check that the maximum of an empty array is an error before or during the run, never an infinity."""
     nothing = np.ones(0, dtype)
     whole = mdf_loop.compile(graph(f"numpy.{name}(x)", {"x": nothing}), device="cpu")
@@ -69,7 +69,7 @@ def test_axes_that_are_not_reduced_may_be_empty() -> None:
 
 
 @pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
-def test_onnx_has_no_position_of_nothing(name: str) -> None:
+def test_argmax_of_an_empty_array_is_an_error(name: str) -> None:
     finding = failure("f", {"data": np.ones(0)}, (f"onnx::{name}", {"data": "data"}))
     assert finding.what == f"onnx::{name} needs at least one element"
 
@@ -121,7 +121,7 @@ def test_operators(op_type: str, inputs: dict[str, Any], words: str) -> None:
         assert "::" not in finding.hint
 
 
-def test_a_text_that_is_no_number() -> None:
+def test_text_that_cannot_be_cast_to_a_number() -> None:
     texts = np.array(["7", "seven"], dtype=object)
     node = {
         "input_ports": {"x": {"type": "string", "shape": [2]}},
@@ -151,7 +151,7 @@ def test_uneven_rows_of_a_recorded_value_are_explained() -> None:
     assert finding.hint == "a recorded value must have one shape in all iterations"
 
 
-def test_a_model_that_is_not_taken_names_the_node() -> None:
+def test_a_model_refused_by_the_runtime_names_the_node() -> None:
     text = (
         "[ONNXRuntimeError] : 1 : FAIL : Node ($.graphs[0].nodes['A'] MatMul#1) Op (MatMul) "
         "[ShapeInferenceError] Input tensors of wrong rank (0)."

@@ -35,7 +35,7 @@ def test_division_of_whole_numbers_by_zero_is_said_plainly() -> None:
     assert "divided by zero" in caught.value.findings[0].what
 
 
-def test_a_guard_speaks_its_own_sentence() -> None:
+def test_a_guard_has_its_own_message() -> None:
     compiled = mdf_loop.compile(node("2 ** n", n={}))
     assert compiled.run({"n": 5})["y"] == 32
     with pytest.raises(RunError, match="whole numbers cannot be raised to negative whole powers"):
@@ -73,7 +73,7 @@ def test_a_session_runs_from_several_threads() -> None:
     assert outputs == pytest.approx({k: 2 * np.sin(k) for k in range(8)})
 
 
-def test_watching_for_interrupts_leaves_signals_as_they_were() -> None:
+def test_signal_handlers_are_restored_after_a_run() -> None:
     import signal
 
     before = signal.set_wakeup_fd(-1)
@@ -87,7 +87,7 @@ def test_watching_for_interrupts_leaves_signals_as_they_were() -> None:
         signal.set_wakeup_fd(before)
 
 
-def test_a_model_without_outputs_asks_for_names() -> None:
+def test_a_model_without_outputs_requires_record_names() -> None:
     graph = {"g": {"nodes": {"A": {"functions": {"p": {"value": "1 + 2"}}}}, "edges": {}}}
     compiled = mdf_loop.compile(graph)
     with pytest.raises(LoopError, match="has no output ports"):

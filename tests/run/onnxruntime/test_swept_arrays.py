@@ -125,7 +125,7 @@ def _csv(results: mdf_loop.Results, folder: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
-def test_rows_on_the_disk_have_them_too(sweep, tmp_path):
+def test_streamed_rows_have_member_numbers_and_values(sweep, tmp_path):
     stored = swept(SWEEPS[sweep], output=tmp_path / "x.zarr")
     with xarray.open_zarr(tmp_path / "x.zarr") as data:
         xarray.testing.assert_equal(data.load(), stored.to_xarray())
@@ -151,5 +151,5 @@ def test_one_evaluation(tmp_path):
     ]
 
 
-def test_numbers_alone_need_no_other():
+def test_scalar_sweeps_have_no_batch_coordinate():
     assert "batch" not in swept({"cell.k": GAINS}).to_xarray().variables

@@ -131,7 +131,7 @@ def sessions(monkeypatch) -> list[Session]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [evaluations, over_time, swept, everything])
-def test_threads_give_what_one_after_the_other_gives(part, sessions: list[Session]) -> None:
+def test_threads_equal_sequential_calls(part, sessions: list[Session]) -> None:
     alone = mdf_loop.compile(GRAPH)
     expected = [part(alone, place) for place in range(THREADS)]
     needed = len(sessions)
@@ -166,7 +166,7 @@ def test_each_thread_may_compile_for_itself() -> None:
         assert_same_bits(results, expected_results)
 
 
-def test_an_error_in_one_thread_is_nobody_elses() -> None:
+def test_an_error_in_one_thread_does_not_affect_others() -> None:
     whole = {
         "g": {
             "nodes": {

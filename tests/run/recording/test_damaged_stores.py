@@ -151,7 +151,7 @@ def removed(name: str) -> Damage:
     return damage
 
 
-def said(change: Callable[[Any], Any], *names: str) -> Damage:
+def edited(change: Callable[[Any], Any], *names: str) -> Damage:
     """Return a damage that changes the metadata of the store or of the named arrays."""
 
     def damage(store: Path) -> None:
@@ -170,11 +170,11 @@ def array(name: str, word: str, value: Any) -> Damage:
     def change(document: Any) -> None:
         document["consolidated_metadata"]["metadata"][name][word] = value
 
-    return said(change)
+    return edited(change)
 
 
 def attribute(word: str, value: Any) -> Damage:
-    return said(lambda document: document["attributes"].__setitem__(word, value))
+    return edited(lambda document: document["attributes"].__setitem__(word, value))
 
 
 def without(*path: str) -> Damage:
@@ -184,7 +184,7 @@ def without(*path: str) -> Damage:
             document = document[word]
         del document[last]
 
-    return said(change)
+    return edited(change)
 
 
 WHOLE = "consolidated_metadata", "metadata"
@@ -201,7 +201,7 @@ MENDED: dict[str, Damage] = {
     "chunks after the checkpoint emptied": emptied("step/c/3", "walk.n/c/4", "walk.x/c/3/0"),
     "a chunk after the checkpoint removed": removed("walk.x/c/3"),
     "a chunk after the checkpoint cut off": cut_off("step/c/3"),
-    "an array's own metadata of another type": said(
+    "an array's own metadata of another type": edited(
         lambda document: document.update(data_type="float32"), "walk.n"
     ),
     "left by a kill": lambda store: (store / "walk.x/c/1/0.partial").write_text("half"),
@@ -265,7 +265,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", MENDED.values(), ids=MENDED)
-def test_what_is_missing_is_computed_again(model, unbroken, place, damage):
+def test_missing_files_are_computed_again(model, unbroken, place, damage):
     damage(place / "rows.zarr")
     assert resumed(model, place)["walk.x"].shape == (STEPS, 2)
     same_rows(place, unbroken)
@@ -273,7 +273,7 @@ def test_what_is_missing_is_computed_again(model, unbroken, place, damage):
 
 
 @pytest.mark.parametrize(("damage", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_what_is_lost_is_said_before_anything_is_touched(model, place, damage, sentence):
+def test_losses_are_reported_before_any_change(model, place, damage, sentence):
     damage(place / "rows.zarr")
     before = contents(place)
     with pytest.raises(InputError, match=sentence):
@@ -311,7 +311,7 @@ def without_checksums(place: Path) -> None:
     for name in ("step", "walk.x", "walk.n"):
         for chunk in (file for file in (store / name / "c").rglob("*") if file.is_file()):
             chunk.write_bytes(chunk.read_bytes()[:-4])
-        edit = said(lambda document: document["codecs"].pop(), name)
+        edit = edited(lambda document: document["codecs"].pop(), name)
         edit(store)
         codecs = json.loads((store / name / "zarr.json").read_text())["codecs"]
         array(name, "codecs", codecs)(store)
@@ -374,7 +374,7 @@ def test_names_that_lead_out_of_the_store(model, place, name):
         arrays = document["consolidated_metadata"]["metadata"]
         arrays[name] = {**arrays["walk.x"], "shape": [0, 2]}
 
-    said(forged)(place / "rows.zarr")
+    edited(forged)(place / "rows.zarr")
     before = contents(place)
     with pytest.raises(InputError, match=r"is no name of an array"):
         resumed(model, place)
@@ -441,7 +441,7 @@ FORGED: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], Any], str]] =
 
 
 @pytest.mark.parametrize(("forge", "sentence"), FORGED.values(), ids=FORGED)
-def test_a_checkpoint_that_says_something_else_of_the_store(place, forge, sentence):
+def test_a_checkpoint_that_contradicts_the_store(place, forge, sentence):
     there = Stream(place / "rows.zarr")
     there._stored = REACHED
     snapshot = there.kept()

@@ -34,7 +34,7 @@ NAN = np.nan
         ((3,), None, None, None),
     ],
 )
-def test_what_is_known_before_the_run(first, later, rank, spread):
+def test_ragged_shapes_are_checked_before_the_run(first, later, rank, spread):
     shapes = RowShapes.of({"y": first}, {"y": later})
     assert shapes.open.get("y", "one") == rank
     assert shapes.spread.get("y") == spread
@@ -55,7 +55,7 @@ def test_axes_come_behind_those_in_front():
     assert with_axes(np.zeros((2, 4, 3)), 2, 2).shape == (2, 4, 1, 3)
 
 
-def test_rows_without_what_fills_them_up():
+def test_rows_without_padding():
     rows = np.arange(12.0).reshape(2, 2, 3)
     trimmed = without_padding(rows, np.array([[2, 1], [0, 3]]))
     assert [row.tolist() for row in trimmed] == [[[0], [3]], []]
@@ -107,7 +107,7 @@ def test_padding_is_behind_the_ends(lengths, shape, front, expected):
     assert is_padding(np.array(lengths), shape, front).astype(int).tolist() == expected
 
 
-def test_of_no_rows_the_shape_does_not_matter():
+def test_the_shape_of_empty_rows_does_not_matter():
     nothing = np.zeros((0, 7))
     assert column(nothing, [[1.0]], nothing, [[2.0]]).tolist() == [[1], [2]]
     assert column(nothing).shape == (0, 7)

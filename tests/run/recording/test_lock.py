@@ -80,7 +80,7 @@ def test_one_owner_at_a_time(tmp_path):
     second.give_up()
 
 
-def test_what_is_linked_has_one_lock(tmp_path):
+def test_links_to_a_store_share_one_lock(tmp_path):
     (tmp_path / "x.zarr").mkdir()
     (tmp_path / "link.zarr").symlink_to(tmp_path / "x.zarr")
     lock(tmp_path).take()
@@ -123,7 +123,7 @@ def test_threads_that_all_begin_at_once(tmp_path):
     assert owners(tmp_path) == [acquired[0].owner.run]
 
 
-def test_many_that_come_and_go(tmp_path):
+def test_many_threads_take_and_release_the_lock(tmp_path):
     """Check that no thread holds a lock file that another thread has removed."""
     inside, most, rounds = 0, 0, []
     counting = threading.Lock()
@@ -161,7 +161,7 @@ def test_a_child_that_was_forked_gives_nothing_up(tmp_path):
 # --- regions ------------------------------------------------------------------------------------
 
 
-def test_several_owners_of_regions_that_do_not_meet(tmp_path):
+def test_owners_of_disjoint_regions_share_the_lock(tmp_path):
     first, second, last = (lock(tmp_path, region) for region in ((0, 10), (10, 20), (40, 50)))
     for each in (first, last, second):
         each.take()
@@ -180,7 +180,7 @@ def test_several_owners_of_regions_that_do_not_meet(tmp_path):
         second.check()
 
 
-def test_the_whole_is_taken_when_no_region_is(tmp_path):
+def test_the_whole_store_requires_no_region_owner(tmp_path):
     part = lock(tmp_path, (0, 10))
     part.take()
     with pytest.raises(InputError, match="is being written by run"):
@@ -204,7 +204,7 @@ def test_a_process_that_has_ended(tmp_path):
     assert owners(tmp_path) == [mine.owner.run]
 
 
-def test_a_killed_process_that_nobody_has_asked_for(tmp_path):
+def test_a_killed_process_without_a_waiting_parent(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE
     ) as process:
@@ -310,7 +310,7 @@ def entry(**other: Any) -> bytes:
     ],
     ids=count(),
 )
-def test_a_file_of_something_else(tmp_path, content):
+def test_a_lock_file_with_foreign_content(tmp_path, content):
     file(tmp_path).write_bytes(content)
     with pytest.raises(InputError, match=r"'x.zarr.lock' beside it is not of mdf_loop"):
         lock(tmp_path).take()

@@ -37,7 +37,7 @@ def test_numbers_of_any_dtype_and_shape(dtype: Any, bad: float, shape: tuple[int
 
 
 @pytest.mark.parametrize("dtype", OTHERS)
-def test_what_is_no_float_is_finite(dtype: Any) -> None:
+def test_integers_and_texts_are_finite(dtype: Any) -> None:
     assert is_finite(np.ones(3).astype(dtype))
     assert is_finite(None)
 

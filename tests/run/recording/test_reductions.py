@@ -145,7 +145,7 @@ def test_half_floats_add_up_beyond_their_range():
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
-def test_the_sum_is_so_many_means(dtype):
+def test_the_sum_is_the_mean_times_the_count(dtype):
     rows = random_rows(4, dtype, (7,))
     got = reduced("sum", cut(rows, 5))
     wide = rows.astype(float)
@@ -157,7 +157,7 @@ def test_the_sum_is_so_many_means(dtype):
     )
 
 
-def test_the_sum_of_truths_is_how_often():
+def test_the_sum_of_booleans_is_a_count():
     spikes = np.random.default_rng(0).random((5000, 3)) < 0.01
     assert reduced("sum", cut(spikes, 6)).tolist() == spikes.sum(axis=0).tolist()
 
@@ -192,7 +192,7 @@ def test_memory_order_changes_no_bit(word):
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
-def test_what_else_is_in_a_row_changes_no_bit(word):
+def test_other_elements_of_a_row_change_no_bit(word):
     rows = random_rows(11, "float64", (40,), length=5000)
     whole = reduced(word, [rows])
     for first, last in ((0, 1), (3, 8), (8, 40)):
@@ -201,7 +201,7 @@ def test_what_else_is_in_a_row_changes_no_bit(word):
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 @pytest.mark.parametrize("dtype", ["float64", "float16", ml_dtypes.bfloat16, "bool", "uint64"])
-def test_a_snapshot_goes_on_as_if_nothing_had_been(word, dtype, tmp_path):
+def test_a_restored_snapshot_equals_the_unbroken_reduction(word, dtype, tmp_path):
     for shape in ((), (2, 3), (MANY,)):
         rows = random_rows(9, dtype, shape, odd=True)
         whole = reduced(word, [rows])
@@ -247,7 +247,7 @@ TYPES = [
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 @pytest.mark.parametrize(("first", "later"), TYPES)
-def test_a_dtype_that_changes_is_that_of_the_trace(word, first, later):
+def test_a_changing_dtype_is_the_common_dtype_of_the_trace(word, first, later):
     for length in (1, 5000):
         parts = [random_rows(12, first)[:length], random_rows(13, later)]
         for ordered in (parts, parts[::-1]):
@@ -324,7 +324,7 @@ def test_without_rows_there_is_nan(word, dtype, is_nan):
     same_bits(reduced(word, [np.zeros((0, 2), dtype)]), np.full(2, np.nan, is_nan))
 
 
-def test_of_texts_without_rows_there_is_nothing():
+def test_the_last_of_no_texts_is_omitted():
     reductions = Reductions({"A.x": ("last",), "B.y": ("mean",)})
     assert reductions.arrays() == {}
     reductions.add({"A.x": np.zeros(0, object), "B.y": np.zeros(0)}, 0)

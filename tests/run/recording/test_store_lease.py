@@ -138,7 +138,7 @@ def test_a_run_that_is_refused_keeps_no_lock(model, here, wrong):
     assert files(here) == []
 
 
-def test_a_run_that_goes_on_for_long_is_heard_of(model, here, monkeypatch):
+def test_a_long_run_updates_its_lock(model, here, monkeypatch):
     monkeypatch.setattr(claim_module, "BEAT", 0.01)
     heard = []
 
@@ -177,7 +177,7 @@ def test_a_run_that_has_lost_its_store_writes_nothing_more(model, here):
 
 
 @pytest.mark.parametrize("more", [{}, {"steps": None}, {"engine": "modeci"}])
-def test_a_finished_store_is_replaced_if_that_is_said(model, here, more):
+def test_a_finished_store_is_replaced_on_request(model, here, more):
     first = run(model, **more)
     name = attributes()["run"]
     with pytest.raises(InputError, match=f"'x.zarr' has the rows of run {name}\n.*--overwrite"):
@@ -198,7 +198,7 @@ def test_a_run_that_was_stopped_has_finished_its_store(model, here):
     assert rows_of() == 2.0
 
 
-def test_what_was_saved_is_finished(model, here):
+def test_a_saved_store_is_finished(model, here):
     results = mdf_loop.Results({"A.x": np.zeros(3)}, {}, "cpu", "float64")
     for _ in range(2):
         results.save("x.zarr")
@@ -223,7 +223,7 @@ def test_a_run_that_is_killed_before_it_replaces_a_finished_store(model, here):
         run(model, 2.0)
 
 
-def test_something_else_is_not_replaced(model, here):
+def test_foreign_files_are_not_replaced(model, here):
     Path("x.zarr").mkdir()
     Path("x.zarr/mine").touch()
     with pytest.raises(InputError, match="is no Zarr store of mdf_loop"):
@@ -386,7 +386,7 @@ def test_results_of_a_run_that_goes_on_again_from_before(model, here):
     assert results["add.x"][-1] == 60.0
 
 
-def test_later_versions_of_zarr_read_in_another_way(model, here):
+def test_later_versions_of_zarr_detect_a_replaced_store(model, here):
     if not hasattr(zarr.storage.LocalStore, "get_sync"):
         pytest.skip("an earlier version")
     store = run(model)["add.x"].store

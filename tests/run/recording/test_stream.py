@@ -53,7 +53,7 @@ def resumed(path: Path, length: int) -> Stream:
 # --- what is in it ------------------------------------------------------------------------------
 
 
-def test_what_is_added_is_read_with_its_labels(tmp_path):
+def test_added_rows_are_read_with_labels(tmp_path):
     columns = [Column("A.v", FLOAT, (2,), "mV"), Column("/A/n", np.dtype(np.int64), ())]
     stream = opened(tmp_path / "x.zarr", *columns)
     rng = np.random.default_rng(1)
@@ -81,7 +81,7 @@ def test_what_is_added_is_read_with_its_labels(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["zarr.json", "zarr.json.partial", "..", ".", "A.partial", "c"])
-def test_names_that_mean_something_in_a_store(tmp_path, name):
+def test_reserved_names_of_zarr_are_valid_outputs(tmp_path, name):
     """Check names of nodes and ports such as `zarr`, `json` and the empty string."""
     path = tmp_path / "x.zarr"
     stream = opened(path, Column(name, FLOAT, ()))
@@ -250,7 +250,7 @@ def test_a_link_to_a_store_stays(tmp_path):
     assert (tmp_path / "x.zarr" / "B.new").is_dir()
 
 
-def test_what_others_wrote_is_not_touched(tmp_path):
+def test_foreign_files_are_not_changed(tmp_path):
     zarr.create_group(tmp_path / "x.zarr", attributes={"mine": 1})
     with pytest.raises(InputError, match=r"x.zarr' is there already|it is there already"):
         opened(tmp_path / "x.zarr")
