@@ -6,11 +6,11 @@
     compiled = mdf_loop.compile("model.yaml")        # loop IR -> ONNX -> ONNX Runtime
     results = compiled.run({"port": 3.0})            # numbers by node.port; results.loops
     mdf_loop.draw("model.yaml", "model.svg")         # picture
-    mdf_loop.verify("model.yaml")                    # the same as modeci_mdf's engine?
+    mdf_loop.verify("model.yaml")                    # comparison with modeci_mdf's engine
     fit = compiled.fit("data.csv", {"cell.a": (0, 1)}, "cell.v", dt=0.1)     # parameters from data
     model = mdf_loop.from_onnx("model.onnx")         # ONNX -> MDF
 
-Everything takes a path (also of an .onnx file), a modeci_mdf Model or a Graph.
+The source of a model is a path (also of an .onnx file), a modeci_mdf Model or a Graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import mdf_loop.locks  # noqa: F401 - a fork may come while another thread imports the rest
+import mdf_loop.locks  # noqa: F401 - first: another thread may fork during the other imports
 from mdf_loop.plugin.install import register, unregister
 from mdf_loop.version import __version__ as __version__
 
@@ -77,7 +77,7 @@ _HOMES = {
     "unfold": "mdf_loop.folding",
     "verify": "mdf_loop.verification",
 }
-"""Where each public name lives; it is imported when it is first asked for."""
+"""Module of each public name. The module is imported on the first access to the name."""
 
 __all__ = [
     "CompiledModel",
@@ -115,7 +115,7 @@ __all__ = [
 
 
 _NEW_NAMES = {"Compiled": "CompiledModel", "StoppedBy": "StopReason"}
-"""New name of each public name that was renamed."""
+"""Current name of each public name that was renamed, by its former name."""
 
 
 def __getattr__(name: str) -> Any:

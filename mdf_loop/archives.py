@@ -1,11 +1,12 @@
-"""Reading of `.npz` files, whose content is checked before it is used.
+"""Reading of `.npz` files, whose arrays are checked before they are decompressed.
 
     archive = Archive(zipfile.ZipFile(path), "model.npz")
     archive.names                 ('W', 'b')
-    archive.array("W")            as large as its header says, and no larger than may be taken
+    archive.array("W")            an array whose size fits its header and the memory limit
 
-A small file may unfold to one of many gigabytes. How large an array will be is read from its
-header; it must be what the directory of the file says, and have room (see `memory_limit`).
+A small compressed file may contain an array of many gigabytes. The size of each array is read from
+its header. This size must equal the size in the directory of the zip file, and must not exceed the
+memory limit (see `memory_limit`).
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from mdf_loop.memory_limit import check
 from mdf_loop.paths import path_of
 
 _TEXT = 64
-"""Bytes that a text takes at least, however short it is in a file."""
+"""Least number of bytes of a text in memory, even if the text is shorter in the file."""
 
 
 class Archive:
-    """Open `.npz` file. Arrays are read on access.
+    """Open `.npz` file, whose arrays are read on access.
 
-    What is raised for damaged files are `ARCHIVE_ERRORS`.
+    The methods raise one of `ARCHIVE_ERRORS` if the file is damaged.
+
+    Attributes:
+        names: Names of the arrays.
     """
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
@@ -42,10 +46,10 @@ class Archive:
         self.names = tuple(dict.fromkeys(entry.removesuffix(".npy") for entry in entries))
 
     def check(self, names: Iterable[str]) -> None:
-        """Refuse arrays that exceed the memory limit, before any of them is read.
+        """Refuse arrays whose total size exceeds the memory limit, before any array is read.
 
         Raises:
-            MemoryLimitError: they would take more memory than may be taken.
+            MemoryLimitError: The arrays would exceed the memory limit.
         """
         expected = tuple(names)
         size = sum(self._size(name) for name in expected)
@@ -53,15 +57,15 @@ class Archive:
         check(size, f"the {plural} of '{self._name}'"[:300])
 
     def array(self, name: str) -> Array:
-        """Return an array as it was written.
+        """Return an array in the byte order of the file.
 
         Raises:
-            MemoryLimitError: it would take more memory than may be taken.
+            MemoryLimitError: The array would exceed the memory limit.
         """
         self.check([name])
         with self._archive.open(f"{name}.npy") as stream:
             array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-            if stream.read(1):  # its end is where its checksum is looked at
+            if stream.read(1):  # zipfile checks the checksum only when the end is read
                 raise ValueError(f"'{name}' is longer than it says")
         return array
 
@@ -84,7 +88,7 @@ class Archive:
 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return shape and dtype from the header of an array in NumPy's format."""
+    """Return the shape and dtype from the header of an array in NumPy's file format."""
     version = np.lib.format.read_magic(stream)
     read = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -100,8 +104,8 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
     """Return the arrays of a `.npz` file by name, in the byte order of this machine.
 
     Raises:
-        InputError: there is no such file, it is of another kind, or numbers in it are too wide.
-        MemoryLimitError: they would take more memory than may be taken.
+        InputError: The file does not exist or is no npz file, or its numbers are wider than 64 bits.
+        MemoryLimitError: The arrays would exceed the memory limit.
     """
     source = path_of(path, "the npz file")
     if not source.is_file():

@@ -16,10 +16,15 @@ from mdf_loop.errors import InputError
 
 
 def mapping(argument: Any, what: str, example: str) -> dict[str, Any]:
-    """Return a mapping by name. None is an empty mapping.
+    """Return an argument as a dict with text keys. None gives an empty dict.
+
+    Args:
+        argument: The argument of the user.
+        what: Name of the argument in errors.
+        example: Valid call that errors show as a hint.
 
     Raises:
-        InputError: it is no mapping, or a name in it is no text.
+        InputError: The argument is no mapping, or a key is no text.
     """
     if argument is None:
         return {}
@@ -36,20 +41,20 @@ _TEXT = frozenset((str,))
 
 
 def inputs(argument: Any) -> dict[str, Any]:
-    """Return the inputs of a model by port id. None is an empty mapping."""
+    """Return the argument `inputs` as a dict by port id. None gives an empty dict."""
     return mapping(argument, "inputs", "inputs={'port': 1.5}")
 
 
 def settings(argument: Any) -> dict[str, Any]:
-    """Return the values of parameters that are set. None is an empty mapping."""
+    """Return the argument `set` as a dict by `node.parameter`. None gives an empty dict."""
     return mapping(argument, "set", "set={'node.parameter': 0.5}")
 
 
 def names(argument: Any, what: str) -> tuple[str, ...]:
-    """Return names from a list, or from one text.
+    """Return the names in an argument that is a list of texts or a single text.
 
     Raises:
-        InputError: they are neither.
+        InputError: The argument is neither.
     """
     if type(argument) is tuple and not argument:
         return ()
@@ -60,10 +65,10 @@ def names(argument: Any, what: str) -> tuple[str, ...]:
 
 
 def text(argument: Any, what: str, example: str) -> str:
-    """Return a text, or raise an error for any other type.
+    """Return an argument that must be a text.
 
     Raises:
-        InputError: it is none.
+        InputError: The argument is no text.
     """
     if not isinstance(argument, str):
         raise _wrong(what, "no text", argument, example)
@@ -71,21 +76,21 @@ def text(argument: Any, what: str, example: str) -> str:
 
 
 def flag(argument: Any, what: str) -> bool:
-    """Return True or False, or raise an error for any other type.
+    """Return an argument that must be True or False as a Python bool.
 
     Raises:
-        InputError: it is neither.
+        InputError: The argument is neither.
     """
-    if type(argument).__name__ not in ("bool", "bool_"):  # numpy's, too
+    if type(argument).__name__ not in ("bool", "bool_"):  # bools of Python and NumPy
         raise _wrong(what, "neither True nor False", argument, f"{what}=True")
     return bool(argument)
 
 
 def word(argument: Any, what: str, allowed: Collection[str]) -> str:
-    """Return one of several allowed words.
+    """Return an argument that must be one of the allowed words.
 
     Raises:
-        InputError: it is none of them.
+        InputError: The argument is none of these words.
     """
     if not isinstance(argument, str) or argument not in allowed:
         raise InputError(f"{what} cannot be {_shown(argument)}", hint=f"use {' or '.join(allowed)}")
@@ -93,10 +98,10 @@ def word(argument: Any, what: str, allowed: Collection[str]) -> str:
 
 
 def whole(argument: Any, what: str) -> int:
-    """Return a whole number above 0.
+    """Return an argument that must be a whole number above 0 as a Python int.
 
     Raises:
-        InputError: it is none, or larger than any array can be.
+        InputError: The argument is no such number, or exceeds 64 bits.
     """
     if not is_whole(argument) or not 1 <= argument <= np.iinfo(np.int64).max:
         raise InputError(f"{what} must be a whole number above 0, not {argument!r}"[:200])
@@ -109,8 +114,10 @@ def is_whole(number: Any) -> bool:
 
 
 def _wrong(what: str, why: str, argument: Any, example: str) -> InputError:
+    """Return the error about an argument of a wrong type."""
     return InputError(f"{what} is {why}: {_shown(argument)}", hint=f"e.g. {example}")
 
 
 def _shown(argument: Any) -> str:
+    """Return an argument as text of at most 150 characters."""
     return repr(argument)[:150]

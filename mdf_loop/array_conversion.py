@@ -1,11 +1,11 @@
 """Conversion of user-supplied array-likes to supported NumPy arrays.
 
-    array_of(array of >f8, "the input 'x'")      the same numbers in the byte order of this machine
-    array_of(masked array, "the input 'x'")      an error: a model knows no missing elements
-    array_of(array of longdouble, ...)           an error: nothing here computes with it
-    array_of(a Quantity in mV, ...)              an error: its unit was not converted before
+    as_supported_array(array of >f8, "the input 'x'")    the numbers in the byte order of this machine
+    as_supported_array(masked array, "the input 'x'")    an error: models have no missing elements
+    as_supported_array(array of longdouble, ...)         an error: no operation supports longdouble
+    as_supported_array(a Quantity in mV, ...)            an error: the unit was not converted before
 
-What else is no number is left to who asks: some places take texts.
+Arrays of texts and of other objects are returned. The caller must refuse them where necessary.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from mdf_loop.number_check import contains_only_numbers
 from mdf_loop.quantities import MAX_AXES, Unit, convert
 
 _WIDEST = {"f": 8, "c": 16}
-"""Bytes of the widest floats, and complex numbers, that ONNX has."""
+"""Largest size in bytes of a float and of a complex number in ONNX, by NumPy's kind."""
 
 
-class Ragged(Exception):  # noqa: N818 - no error yet: who asks knows what to say
-    """List whose rows have different lengths, so that no array can represent it."""
+class Ragged(Exception):  # noqa: N818 - the caller raises the error for the user
+    """Signal that the rows of a list have different lengths, so that no array can represent the list."""
 
 
 def as_supported_array(
     value: Any, what: str, where: str = "", error: type[LoopError] = InputError
 ) -> Array:
-    """Return a value as a supported array.
+    """Convert an array-like to a NumPy array that models support.
 
     Args:
-        value: an array, or what numpy makes one of.
-        what: what it is called in an error, such as `the input 'x'`.
-        where: its place in the model.
-        error: the kind of error.
+        value: Array, or any object that NumPy converts to an array.
+        what: Name of the value in errors, such as `the input 'x'`.
+        where: Place of the value in the model.
+        error: Class of the errors that are raised.
 
     Raises:
-        Ragged: it is a list that no array can be made of.
-        LoopError: it has a unit, is masked, wider than 64 bits, or cannot be made an array; of the
-            kind `error`.
+        Ragged: The value is a list whose rows have different lengths.
+        LoopError: The value has a unit, is masked, has numbers wider than 64 bits, or cannot be converted
+            to an array. The error has the class `error`.
     """
     value = convert(value, Unit(where=where), what, error)
     if _is_masked(value):
@@ -65,7 +65,7 @@ def in_native_byte_order(
     """Return an array in the byte order of this machine.
 
     Raises:
-        LoopError: its numbers are wider than 64 bits; of the kind `error`.
+        LoopError: The numbers are wider than 64 bits. The error has the class `error`.
     """
     if is_too_wide(array):
         raise error(
@@ -77,18 +77,18 @@ def in_native_byte_order(
 
 
 def is_too_wide(array: Array) -> bool:
-    """Return True if the numbers are wider than those that models compute with."""
+    """Return True if the numbers are wider than the numbers that models support."""
     size = array.dtype.itemsize
     return size > _WIDEST.get(array.dtype.kind, size)
 
 
 def _is_special(value: Any) -> bool:
-    """Return True for an array of a special kind. Others need no `np.ma`, whose import is slow."""
+    """Return True for an instance of a subclass of ndarray. Plain arrays need no slow import of `np.ma`."""
     return type(value) is not np.ndarray and isinstance(value, np.ndarray)
 
 
 def _is_masked(value: Any, depth: int = 0) -> bool:
-    """Return True for a masked array, or a list that contains one."""
+    """Return True for a masked array, or for a list that contains a masked array."""
     if not isinstance(value, list | tuple) or depth == MAX_AXES or contains_only_numbers(value):
         return _is_special(value) and isinstance(value, np.ma.MaskedArray)
     return any(_is_masked(part, depth + 1) for part in value)

@@ -9,14 +9,14 @@ import numpy as np
 from mdf_loop.ir import Array
 
 _FEW = 1 << 16
-"""Bytes up to which elements are their own key."""
+"""Size in bytes up to which the bytes of an array serve as its digest."""
 
 
 def array_digest(array: Array) -> bytes:
-    """Return the bytes of an array's elements, or a digest of them for large arrays.
+    """Return the bytes of an array's elements, or a hash of these bytes for large arrays.
 
-    Of two arrays of one dtype and shape they are equal if all bits are. An array of objects has
-    none that mean anything.
+    Two arrays of one dtype and shape have equal digests if all their bits are equal. The digest of an
+    array of objects is meaningless.
     """
     if array.nbytes <= _FEW:
         return array.tobytes()

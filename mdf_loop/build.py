@@ -1,7 +1,7 @@
-"""Builder: append operations, knowing dtype, shape and (where possible) the value of each.
+"""Builder of programs, which infers the dtype, shape and (where possible) the value of each operation.
 
-Operations of constants are computed at once where every runtime gives the same bits. The others stay
-operations of the program: the run computes them as it computes those of inputs.
+Operations on constants are folded at compile time if every runtime computes the same bits. Other
+operations on constants stay in the program, and the run computes them.
 """
 
 from __future__ import annotations
@@ -43,18 +43,27 @@ _PoolKey: TypeAlias = tuple[str, tuple[int, ...], bytes]
 _Owner = TypeVar("_Owner", bound=Guard | Loop | If)
 
 FOLD_LIMIT = 1 << 16
-"""Constants of more elements than this are not multiplied out at compile time."""
+"""Largest number of elements of constants that are folded at compile time."""
 
 
 _Words: TypeAlias = tuple[str, ...]
-"""What is known of a constant besides its numbers; equal constants of other words are others."""
+"""Labels of a constant besides its array. Equal arrays with different labels are different constants."""
 
 
 class ProgramState(Struct):
-    """State that all builders of one program share."""
+    """State that all builders of one program share.
+
+    Attributes:
+        names: Names of all values and symbolic extents.
+        numbers: Least number that may be unused as a suffix of a name, by name.
+        constants: Array of each constant.
+        pool: Constant of each array, by a key of its content.
+        adopted: Constants of the old program whose keys are not computed yet, by dtype and shape.
+        makers: Operation that defines each value.
+    """
 
     names: set[str] = field(default_factory=set)
-    numbers: dict[str, int] = field(default_factory=dict)  # the first that may be free, of a name
+    numbers: dict[str, int] = field(default_factory=dict)
     constants: dict[Value, Array] = field(default_factory=dict)
     pool: dict[tuple[_PoolKey, _Words], Value] = field(default_factory=dict)
     adopted: dict[tuple[str, tuple[int, ...]], list[Constant]] = field(default_factory=dict)
@@ -62,7 +71,10 @@ class ProgramState(Struct):
 
 
 class PlaceContext:
-    """Place in the model, as a context of a builder. Each operation enters it, so it is no generator."""
+    """Context in which a builder has a place in the model.
+
+    The context is no generator, because each operation enters one, and a class is faster.
+    """
 
     __slots__ = ("_builder", "_inside", "_outside")
 
@@ -84,8 +96,14 @@ class PlaceContext:
 class Builder:
     """Builder that appends operations to one scope: a program, or one body.
 
-    A builder remembers which values are constants (`constant_of`). Who reads a model has one that
-    knows more of them: `lower.builder.ModelBuilder`.
+    A builder knows the arrays of constants (`constant_of`). `lower.builder.ModelBuilder` is the subclass
+    for reading models, which records more about each constant.
+
+    Attributes:
+        parent: Builder of the enclosing scope, or None.
+        ops: Operations of this scope.
+        where: Place in the model of new operations.
+        label: Name of new values.
     """
 
     def __init__(self, parent: Builder | None = None) -> None:
@@ -97,7 +115,7 @@ class Builder:
 
     @classmethod
     def resume(cls, program: Program) -> Builder:
-        """Return an empty builder for a changed program, which gives no name of the old one again."""
+        """Return an empty builder for a changed program, which reuses no name of the old program."""
         b = cls()
         values = [entry.value for entry in program.inputs]
         for operation in walk(program.ops):
@@ -110,7 +128,7 @@ class Builder:
 
     @classmethod
     def continued(cls, program: Program) -> Builder:
-        """Return a builder with the operations of a program, for a program with more operations."""
+        """Return a builder that contains the operations of a program and can append further operations."""
         b = cls.resume(program)
         for operation in program.ops:
             if isinstance(operation, Constant):
@@ -123,17 +141,19 @@ class Builder:
 
     @property
     def makers(self) -> Mapping[Value, Op | Guard]:
-        """Return the operation that defines each value, without loops and choices."""
+        """Operation that defines each value. Results of loops and choices are not included."""
         return self._shared.makers
 
     def body(self) -> Self:
-        """Return a builder for a body inside this scope: of a loop, or of a branch."""
+        """Return a builder for the body of a loop or of a branch inside this scope."""
         return type(self)(parent=self)
 
     def at(self, where: str, label: str = "") -> PlaceContext:
-        """Give operations that are built inside this context a place in the model.
+        """Return a context in which new operations have a place and a name.
 
-        `where` is the MDF path that errors show, `label` what the values are called.
+        Args:
+            where: MDF path, which errors show.
+            label: Name of the values of the operations.
         """
         return PlaceContext(self, where, label or self.label)
 
@@ -150,14 +170,14 @@ class Builder:
         return name
 
     def release(self, values: Iterable[Value]) -> None:
-        """Release the names of values that are in no program."""
+        """Make the names of values available again that are in no program."""
         released = {value.name for value in values}
         if released:
             self._shared.names -= released
             self._shared.numbers.clear()
 
     def discard(self, ops: Iterable[Operation]) -> None:
-        """Discard operations that are in no program, and all values of their bodies."""
+        """Release the names of all values of operations that are in no program, including their bodies."""
         for operation in walk(ops):
             self.release(results(operation))
             for body in bodies(operation):
@@ -168,10 +188,11 @@ class Builder:
         return Value(self.name(name or self.label or "value"), dtype, shape, self.where)
 
     def constant(self, array: Any, *, name: str = "") -> Value:
-        """Return a constant of the whole program. Equal constants are one value."""
+        """Return the constant with this array, and append it to the program if there is no equal constant."""
         return self._pooled(array, name)
 
     def _pooled(self, array: Any, name: str = "", words: _Words = ()) -> Value:
+        """Return the constant with this array and these labels from the pool, or create the constant."""
         array = np.asarray(array)
         root = self
         while root.parent is not None:
@@ -191,14 +212,17 @@ class Builder:
         return self.constant(array)
 
     def adopt(self, constant: Constant) -> None:
-        """Append a constant of the old program. Equal new constants become the same value."""
+        """Append a constant of the old program. Later equal constants are the same value."""
         self._shared.constants[constant.value] = constant.array
         if self.parent is None:
             self._shared.adopted.setdefault(_kind(constant.array), []).append(constant)
         self.ops.append(constant)
 
     def _pool_adopted(self, array: Array) -> None:
-        """Compute the bits of adopted constants, which may be large, that can equal an array."""
+        """Add adopted constants to the pool that have the dtype and shape of an array.
+
+        The keys of adopted constants are computed only when needed, because the constants may be large.
+        """
         for constant in self._shared.adopted.pop(_kind(array), ()):
             self._shared.pool.setdefault((_pool_key(constant.array), ()), constant.value)
 
@@ -207,14 +231,15 @@ class Builder:
         return None if value is None else self._shared.constants.get(value)
 
     def evaluated(self, value: Value | None) -> Array | None:
-        """Return the array of a value that reads constants alone, computed by NumPy, or None for other values.
+        """Return the array of a value that depends on constants only, computed by NumPy, or None.
 
-        The run may compute other last bits. So this is for what a model must fix, such as an axis, and
-        `constant_of` for all else.
+        The run may compute other last bits. Use this method for values that must be known at compile
+        time, such as an axis, and `constant_of` for all other values.
         """
         return None if value is None else self._evaluated(value, {})
 
     def _evaluated(self, value: Value, results: dict[Value, Array | None]) -> Array | None:
+        """Return the array of a value as `evaluated` does, with a cache of results."""
         known = self.constant_of(value)
         if known is not None or value in results:
             return results.get(value) if known is None else known
@@ -227,7 +252,7 @@ class Builder:
         return results[value]
 
     def computed(self, op: Op) -> tuple[Value, ...] | None:
-        """Return the results of an operation on constants, computed by NumPy, or None for other operations."""
+        """Return the results of an operation on constants, computed by NumPy, or None."""
         arrays = _results_of(op, [self.constant_of(value) for value in op.inputs])
         return None if arrays is None else tuple(self.derived(a, op.inputs) for a in arrays)
 
@@ -243,7 +268,7 @@ class Builder:
         """Append an operation with several outputs.
 
         Raises:
-            OperandError: the operator cannot take these values.
+            OperandError: The operator does not support these dtypes, shapes or attributes.
         """
         onnx_schema.refuse_wrong_kinds(op_type, inputs)
         known = [self.constant_of(value) for value in inputs]
@@ -263,7 +288,7 @@ class Builder:
         return outputs
 
     def small(self, inputs: Iterable[Value | None]) -> dict[int, Array]:
-        """Return the known operands by position, which may determine types."""
+        """Return the operands that are small numeric constants, by position. They may determine types."""
         known = ((k, self.constant_of(value)) for k, value in enumerate(inputs))
         return {
             k: a
@@ -272,7 +297,15 @@ class Builder:
         }
 
     def guard(self, value: Value, ok: Value, sentence: str) -> Value:
-        """Return the value. A run that reads it fails with a sentence if `ok`, one truth value, is false."""
+        """Return the value, guarded by a check.
+
+        A run that reads the guarded value raises an error if the scalar bool `ok` is false.
+
+        Args:
+            value: The value to guard.
+            ok: The condition that must be true.
+            sentence: The message of the error.
+        """
         known = self.constant_of(ok)
         if known is not None and known.all():
             return value
@@ -288,7 +321,7 @@ class Builder:
         return operation
 
     def _fresh(self, shape: Shape) -> Shape:
-        """Give unknown extents names of their own."""
+        """Return a shape in which each unknown extent has an unused name."""
         if shape is None:
             return None
         return tuple(self.name("d") if str(dim).startswith("?") else dim for dim in shape)
@@ -307,7 +340,11 @@ def _results(
     attributes: Mapping[str, Any],
     types: Sequence[tuple[str, Shape]],
 ) -> list[Array] | None:
-    """Return the results of an operation by NumPy, or None if it fails or reads anything but small known tensors."""
+    """Return the results of an operation on constants, computed by NumPy, or None if this is impossible.
+
+    The operation is not computed if it fails, is random, has unknown operands, or reads or returns large
+    arrays or other objects than tensors.
+    """
     if any(v is not None and a is None for v, a in zip(inputs, operands, strict=True)):
         return None
     sizes = [
@@ -321,22 +358,24 @@ def _results(
         return None
     try:
         arrays = evaluate(op_type, operands, attributes, len(types))
-    except Exception:  # noqa: BLE001 - numpy and onnx's reference raise anything: left to the run
+    except Exception:  # noqa: BLE001 - NumPy and ONNX's reference raise any class; the run reports it
         return None
     return arrays if sum(array.size for array in arrays) <= FOLD_LIMIT else None
 
 
 def _kind(array: Array) -> tuple[str, tuple[int, ...]]:
+    """Return the dtype and the shape of an array."""
     return dtype_name(array), array.shape
 
 
 def _pool_key(array: Array) -> _PoolKey:
+    """Return a key that is equal for arrays with the same dtype, shape and bits."""
     dtype, shape = _kind(array)
     return dtype, shape, repr(array.tolist()).encode() if dtype == "string" else array_digest(array)
 
 
 def located(error: LoopError, where: str) -> LoopError:
-    """Return the same error, with a place for the findings that have none yet."""
+    """Set the place of all findings of an error that have no place yet, and return the error."""
     error.findings = tuple(
         finding if finding.where else replace(finding, where=where) for finding in error.findings
     )

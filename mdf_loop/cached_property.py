@@ -1,7 +1,7 @@
-"""Property that is computed once for each object.
+"""Property that is computed once for each object, without a lock.
 
-Python's own one holds a lock while the property of any object of the class is computed, up to Python 3.11. A fork at
-that moment would leave that lock locked in the child for good.
+Up to Python 3.11, `functools.cached_property` holds a lock while the property of any object of the class
+is computed. A fork at that moment would leave the lock locked in the child process forever.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _V = TypeVar("_V")
 
 
 class cached_property(functools.cached_property[_V]):  # noqa: N801 - a decorator, as Python's own
-    """`functools.cached_property` without a lock: two threads may both compute the value."""
+    """Like `functools.cached_property`, but without a lock: two threads may both compute the value."""
 
     @overload
     def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...

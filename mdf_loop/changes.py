@@ -1,4 +1,4 @@
-"""Text of the changes that each pass makes in a program.
+"""Text of the changes of a program by each pass, as a diff.
 
     as read
       program(%x: float64[2])
@@ -26,14 +26,14 @@ from mdf_loop.ir import Program
 from mdf_loop.pipeline import Order, after_each
 
 _AROUND = 1
-"""How many lines that stay are shown before and after those that do not."""
+"""Number of unchanged lines that are shown before and after changed lines."""
 
 
 def changes(program: Program, order: Order) -> str:
     """Return the program, and the changes of each pass of an order, as text.
 
     Raises:
-        UnsupportedError: a pass refuses the program.
+        UnsupportedError: A pass refuses the program.
     """
     lines = str(program).splitlines()
     lines_of_changes = ["as read", *(f"  {line}" for line in lines)]
@@ -44,6 +44,7 @@ def changes(program: Program, order: Order) -> str:
 
 
 def _change(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a diff of the program before and after one pass."""
     if before == after:
         yield f"after {name}: nothing"
         return
@@ -64,7 +65,7 @@ def _change(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[
 
 
 def _counted(matcher: SequenceMatcher[str], before: Sequence[str], after: Sequence[str]) -> str:
-    """Return the numbers of lines that were moved (also between bodies), removed and added."""
+    """Return a text with the numbers of lines that were moved (also between bodies), removed and added."""
     removed: Counter[str] = Counter()
     new: Counter[str] = Counter()
     for tag, first, last, new_first, new_last in matcher.get_opcodes():

@@ -12,10 +12,17 @@ from mdf_loop.ir.types import kind_of, numpy_dtype
 def cast_checked(
     array: Array, dtype: str, what: str, where: str = "", error: type[LoopError] = InputError
 ) -> Array:
-    """Return the array in a dtype, or raise an error with `what` and `where` if a value would overflow.
+    """Cast an array to a dtype, and raise an error if a finite number would overflow to infinity.
+
+    Args:
+        array: The array.
+        dtype: The target dtype.
+        what: Name of the array in the error.
+        where: Place of the array in the model.
+        error: Class of the error.
 
     Raises:
-        error: a number of it would become infinite.
+        error: A finite number would become infinite.
     """
     with np.errstate(all="ignore"):
         narrow_array: Array = array.astype(numpy_dtype(dtype), copy=False)

@@ -4,9 +4,8 @@
     while v < limit     v an input                variable: depends on input 'v'
     if flag             flag a fixed parameter    constant: true
 
-A value is constant if it was computed while the model was read: it depends on nothing but numbers
-of the document, parameters that keep no state, and shapes. One operand that is not makes the
-result variable.
+A value is constant if the compiler knows it: it depends only on numbers of the document, parameters
+without a state, and shapes. An operation with a variable operand has a variable result.
 
 Source: MindSpore, "Control Flow Statements", constant and variable conditions.
 """
@@ -50,7 +49,12 @@ from mdf_loop.specification import RunSpecification
 class Decision(Struct, frozen=True):
     """Trip count, condition or index that determines which operations run.
 
-    `value` is what it is if it is constant; `reads` says what it depends on if it is not.
+    Attributes:
+        name: Node and function with the decision, such as `A.f`, from the outermost to the innermost.
+        role: `trip count`, `condition` or `index`.
+        path: MDF path of the argument.
+        value: Value of a constant decision, or None.
+        reads: Inputs and states on which a variable decision depends.
     """
 
     name: str
@@ -66,7 +70,7 @@ class Decision(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Value, or dependencies, as text."""
+        """Value of a constant decision, or dependencies of a variable one, as text."""
         if self.reads:
             return f"depends on {', '.join(self.reads)}"
         return str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
@@ -75,10 +79,11 @@ class Decision(Struct, frozen=True):
 def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[Decision, ...]:
     """Return every trip count, condition and index of a model, outer ones first.
 
-    What only the first evaluation of a model over time knows is variable: it depends on a state.
+    A decision that is known only in the first evaluation of a model over time is variable, since it
+    depends on a state.
 
     Raises:
-        LoopError: the model cannot be read.
+        LoopError: The model cannot be read.
     """
     document = open_document(source)
     options = Options(max_iterations=1)  # loops without an end are classified too
@@ -98,9 +103,12 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
 def decisions(
     program: Program, types: Mapping[str, Any], states: Mapping[str, str] | None = None
 ) -> tuple[Decision, ...]:
-    """Return the decisions of a program. `types` has the types of places of the model in the program.
+    """Return the decisions of a program, outer ones first.
 
-    `states` are the words for the states that the program takes.
+    Args:
+        program: The program.
+        types: Values of the program by MDF path.
+        states: Descriptions of the states that are inputs of the program.
     """
     sources = _Sources(program, states or {})
     decided = [
@@ -128,13 +136,14 @@ _ROLES = {"M": "trip count", "cond": "condition", "index": "index"}
 
 
 def _place(path: str, order: Sequence[str]) -> tuple[int, str]:
-    """Return a sort key: the place of the outermost function, then outer before inner."""
+    """Return a sort key of a decision: the place of its outermost function, then outer before inner."""
     parts = re.match(r".*?\.(?:functions|parameters)\['[^']*'\]", path)
     outermost = parts[0] if parts else path
     return (order.index(outermost) if outermost in order else len(order), path)
 
 
 def _decision(sources: _Sources, path: str, values: Sequence[Value]) -> Decision:
+    """Return the decision at a path, which is constant if its values depend on no input or state."""
     reads = tuple(dict.fromkeys(name for value in values for name in sources.of(value)))
     owners = re.findall(r"nodes\['([^']*)'\]\.(?:functions|parameters)\['([^']*)'\]", path)
     known = sources.constants.get(values[0])
@@ -148,7 +157,7 @@ def _decision(sources: _Sources, path: str, values: Sequence[Value]) -> Decision
 
 
 _FUNCTION = re.compile(r"\.(?:functions|parameters)\['[^']*'\]$")
-"""The path of a function: loops that stand for something else (passes, time) have other ones."""
+"""Pattern of the path of a function. Loops that the compiler creates (passes, time) have other paths."""
 
 
 class _Sources:
@@ -165,6 +174,7 @@ class _Sources:
             self._note(operation)
 
     def _note(self, operation: Operation) -> None:
+        """Record the constants, producers and loop variables that an operation defines."""
         if isinstance(operation, Constant):
             self.constants[operation.value] = operation.array
             return
@@ -184,7 +194,10 @@ class _Sources:
             self.turning[carried.enter] = (name, around or (carried.initial, carried.leave))
 
     def of(self, value: Value) -> tuple[str, ...]:
-        """Return the inputs and states of a value, or else the values that change between iterations."""
+        """Return the inputs and states on which a value depends, or else the loop variables.
+
+        A constant has no dependencies.
+        """
         if value in self.constants:
             return ()
         outside: dict[str, None] = {}
@@ -203,6 +216,7 @@ class _Sources:
         return tuple(outside or turning or ("what is computed in the run",))
 
     def _behind(self, value: Value) -> Iterator[Value]:
+        """Yield the values on which a value directly depends."""
         if value in self.turning:
             yield from self.turning[value][1]
         operation = self.producers.get(value)
@@ -220,11 +234,13 @@ _CONTROLS = {"dt": "the time step", "steps": "the number of steps"}
 
 
 def _state(state: State) -> str:
+    """Return the description of a state of a model over time."""
     _, node, item = state
     return _DRAWN if is_count_of_draws(state) else f"state '{node}.{item}'"
 
 
 def _called(entry: Input, states: Mapping[str, str]) -> str:
+    """Return the description of an input of a program, such as `input 'x'`."""
     match entry.role:
         case InputRole.STATE:
             return states[entry.of]

@@ -4,7 +4,7 @@
     0.0,1.5,0,1        ->   time: float64[rows], I: float64[rows], x: int64[rows, 2]
     0.1,2.5,2,3
 
-The same form that `--output results.csv` writes.
+The command line writes this format with `--output results.csv`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 
 IGNORED = ("time", "step")
-"""Columns that say when a row is, and are no inputs."""
+"""Columns with the time or the step of each row, which are no inputs."""
 
 _ELEMENT = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
 
 
 def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[str, Array]:
-    """Return the columns of a file. Columns of elements become one array.
+    """Return the columns of a csv file by name. Columns of elements such as `x[0]` become one array.
 
-    A cell that is empty is read as if `empty` stood in it.
+    Args:
+        path: Path of the file.
+        steps: Required number of rows, or None for any number.
+        empty: Text that replaces empty cells.
 
     Raises:
-        InputError: the file is no table of numbers, or has not a row for each of the `steps`.
+        InputError: The file is no table of numbers, or its number of rows differs from `steps`.
     """
     header, *rows = _lines(path)
     if twice := [name for k, name in enumerate(header) if name in header[:k]]:
@@ -48,7 +51,11 @@ def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[
 
 
 def _lines(path: Path) -> list[list[str]]:
-    """Return the header and the rows, which must have equal lengths, without empty lines."""
+    """Return the header and the rows of a file as texts, without empty lines.
+
+    Raises:
+        InputError: The file is no csv file, has no rows, or its rows have different lengths.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             lines = [[cell.strip() for cell in line] for line in csv.reader(stream) if line]
@@ -68,7 +75,11 @@ def _lines(path: Path) -> list[list[str]]:
 
 
 def _numbers(path: Path, name: str, cells: list[str]) -> Array:
-    """Return integers or truth values if all cells are such, else floats."""
+    """Return the cells of a column as bools, integers or floats: the first kind that all cells have.
+
+    Raises:
+        InputError: A cell is no number, or exceeds 64 bits.
+    """
     place = f"of the column '{name}' in '{path.name}'"
     words = [cell.lower() for cell in cells]
     if set(words) <= {"true", "false"}:
@@ -93,7 +104,11 @@ def _is_number(cell: str) -> bool:
 
 
 def _put_together(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
-    """Join columns `x[0]`, `x[1]` into one column `x` of vectors."""
+    """Join columns of elements, such as `x[0]` and `x[1]`, into one column `x` of arrays.
+
+    Raises:
+        InputError: The elements of a column are incomplete or ambiguous.
+    """
     whole_columns: dict[str, Array] = {}
     elements: dict[str, dict[tuple[int, ...], Array]] = {}
     for name, column in columns.items():
@@ -117,4 +132,5 @@ def _put_together(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
 
 
 def _text(index: tuple[int, ...]) -> str:
+    """Return an index as text, such as `0,1`."""
     return ",".join(map(str, index))

@@ -1,10 +1,10 @@
-"""NumPy implementation of distributions from the random numbers of a call site.
+"""NumPy implementation of random distributions, from the random numbers of a call site.
 
     normal = FUNCTIONS["numpy.random.normal"]
     normal(SiteTurn("g.A.x#0", turn=4, seed=1), 0.0, 1.0, size=3)
 
-This is the reference: compiled models give the same bits, in the interpreter, in ONNX Runtime and in
-machine code. Each element takes one word, and none is drawn again.
+These functions are the reference: compiled models compute the same bits in the interpreter, in ONNX
+Runtime and in machine code. Each element uses one word of the random stream, without rejection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ Size: TypeAlias = "int | Sequence[int] | None"
 
 
 class SiteTurn(Struct, frozen=True):
-    """Random numbers of one turn of a call site, determined by its name and a seed."""
+    """Random numbers of one execution of a call site.
+
+    Attributes:
+        site: Name of the call site, such as `g.A.x#0`.
+        turn: Number of earlier executions of the call.
+        seed: Seed of the run.
+    """
 
     site: str
     turn: int = 0
@@ -40,7 +46,7 @@ class SiteTurn(Struct, frozen=True):
         return _key(self.seed, self.site)
 
     def part(self, name: str) -> SiteTurn:
-        """Return further random numbers of the same call."""
+        """Return further, independent random numbers of the same call, under a name."""
         item, _, call = self.site.rpartition("#")
         return replace(self, site=f"{item}.{name}#{call}")
 
@@ -49,13 +55,13 @@ class SiteTurn(Struct, frozen=True):
         return float(np.min(parameter))
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return the parameter, or raise an error with the sentence if a value is invalid."""
+        """Return the parameter if `fits` is true everywhere, or raise an error with the sentence."""
         if not np.all(fits):
             raise OperandError(sentence)
         return parameter
 
     def numbers(self, kind: str, shape: tuple[int, ...]) -> Any:
-        """Return words, or uniform, normal or exponential numbers. Shape () gives a plain number."""
+        """Return random numbers of a kind in `streams.KINDS`. The shape () gives a scalar."""
         count = math.prod(shape)
         counters = np.arange(self.turn * count, (self.turn + 1) * count, dtype=np.uint64)
         numbers = streams.KINDS[kind](streams.squares(counters.reshape(shape), self.key))
@@ -64,10 +70,12 @@ class SiteTurn(Struct, frozen=True):
 
 @functools.lru_cache(maxsize=1024)
 def _key(seed: int, site: str) -> Any:
+    """Return the key of the random stream of a seed and a call site."""
     return streams.keys(seed, streams.site(site))
 
 
 def _shape(size: Size, *parameters: Any) -> tuple[int, ...]:
+    """Return the shape of a draw: `size`, or the broadcast shape of the parameters if `size` is None."""
     if size is None:
         return np.broadcast_shapes(*map(np.shape, parameters))
     return (int(size),) if np.ndim(size) == 0 else tuple(map(int, size))  # type: ignore[arg-type]
@@ -93,6 +101,8 @@ def _exponential(site: SiteTurn, scale: Any = 1.0, size: Size = None) -> Any:
 
 
 def _sized(kind: str) -> Callable[..., Any]:
+    """Return a function without parameters that draws `size` numbers of a kind."""
+
     def draw(site: SiteTurn, size: Size = None) -> Any:
         return site.numbers(kind, _shape(size))
 
@@ -100,6 +110,8 @@ def _sized(kind: str) -> Callable[..., Any]:
 
 
 def _of_shape(kind: str) -> Callable[..., Any]:
+    """Return a function that draws numbers of a kind, with the extents as arguments."""
+
     def draw(site: SiteTurn, *extents: int) -> Any:
         return site.numbers(kind, tuple(map(int, extents)))
 
@@ -156,7 +168,10 @@ def _poisson(site: SiteTurn, lam: Any = 1.0, size: Size = None) -> Any:
 
 
 def _summed(u: Any, rate: Any) -> Any:
-    """Return the number of cumulative probabilities that are at most u. A sum that no longer grows is the last."""
+    """Return the number of cumulative Poisson probabilities that are at most u.
+
+    The sum ends where it no longer grows in float64.
+    """
     part = total = streams.exp(-rate)
     is_pending, count, k = u >= total, np.zeros(np.shape(u), np.int64), 0
     while np.any(is_pending):
@@ -168,7 +183,7 @@ def _summed(u: Any, rate: Any) -> Any:
 
 
 def most_events(rate: Any) -> int:
-    """Return the largest possible number of events at these small rates, plus one."""
+    """Return the largest number of events that a Poisson draw by sums can return at these rates, plus one."""
     largest = float(np.max(rate, initial=0.0))
     part = total = float(streams.exp(-largest))
     count = 1
@@ -179,6 +194,8 @@ def most_events(rate: Any) -> int:
 
 
 def _of_formula(variate: Variate) -> Callable[..., Any]:
+    """Return a function that draws numbers of a distribution by its formula."""
+
     def draw(site: SiteTurn, /, *arguments: Any, **named: Any) -> Any:
         parameters, size = variate.read(*arguments, **named)
         wide = [None if each is None else np.asarray(each, np.float64) for each in parameters]
@@ -195,7 +212,7 @@ def cholesky(square: Any) -> Any:
     """Return the lower Cholesky factor of covariance matrices.
 
     Raises:
-        OperandError: they are those of no numbers.
+        OperandError: A matrix is not symmetric, not positive definite, or not finite.
     """
     if np.isfinite(square).all() and np.allclose(square, square.T):
         with suppress(np.linalg.LinAlgError):
@@ -234,7 +251,7 @@ def _choice(site: SiteTurn, a: Any, size: Size = None, replace: bool = True, p: 
 # --- ONNX's operators -----------------------------------------------------------------------------
 
 _FLOAT = 1
-"""ONNX's number of float32."""
+"""Code of float32 in ONNX (TensorProto.FLOAT)."""
 
 
 def _onnx_normal(
@@ -252,6 +269,8 @@ def _onnx_uniform(
 
 
 def _like(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that draws with the shape, and by default the dtype, of an input."""
+
     def drawn(site: SiteTurn, input: Any, dtype: int | None = None, **named: Any) -> Any:
         dtype_code = (
             helper.np_dtype_to_tensor_dtype(np.asarray(input).dtype) if dtype is None else dtype
@@ -269,6 +288,7 @@ def _bernoulli(site: SiteTurn, input: Any, dtype: int | None = None) -> Any:
 
 
 def _typed(numbers: Any, dtype: int) -> Any:
+    """Cast numbers to the dtype with an ONNX code."""
     return np.asarray(numbers).astype(helper.tensor_dtype_to_np_dtype(int(dtype)))
 
 
@@ -305,4 +325,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "onnx::RandomUniformLike": _like(_onnx_uniform),
     "onnx::Bernoulli": _bernoulli,
 }
-"""Functions that draw, by the names that expressions call them; each takes the site first."""
+"""Functions that draw random numbers, by their names in expressions. The first argument is the call site."""

@@ -29,10 +29,10 @@ UNITS: Mapping[str, Fraction] = {
     "h": Fraction(3_600),
     "d": Fraction(86_400),
 }
-"""Units of time and how many seconds one is. Both signs that are written for micro are known."""
+"""Number of seconds of each unit of time. Both Unicode characters for micro are included."""
 
 SECONDS = "s"
-"""The unit of time of a model that states none."""
+"""Unit of time of a model that states no unit."""
 
 UNIT_HINT = "units of time are ns, us, ms, s, min, h, d"
 
@@ -45,7 +45,7 @@ _SPELLINGS = {
     r"s(?:ecs?|econds?)?": "s",
     r"ms": "ms",
 }
-"""How a unit of a limit may be written, the longest first."""
+"""Pattern of the spellings of each unit of a duration, from the longest to the shortest unit."""
 
 _WITH_UNITS = re.compile(
     r"\s*".join(rf"(?:{_NUMBER}\s*{unit}(?![a-z]))?" for unit in _SPELLINGS),
@@ -58,10 +58,13 @@ _HINT = "give a number of seconds or a text with a unit, e.g. 90, 30s, 5min, 2h"
 
 
 def seconds(value: object, what: str) -> float:
-    """Return the positive number of seconds that `value` states. Errors call the duration `what`.
+    """Return a duration in seconds as a positive float. Errors call the duration `what`.
 
-    A number, or a text without a unit, is in seconds; a Quantity is converted. Units are d, h, min, s and ms, each at
-    most once and the longest first; they add up: `2 h 30 min` is 9000 seconds.
+    A number, or a text without a unit, is in seconds. A Quantity is converted. The units of a text are d, h,
+    min, s and ms, each at most once and the longest first: `2 h 30 min` is 9000 seconds.
+
+    Raises:
+        InputError: The value is no duration, or is not positive and finite.
     """
     number = _read(convert(value, Unit(SECONDS), what))
     if number is None:
@@ -74,14 +77,14 @@ def seconds(value: object, what: str) -> float:
 
 
 def has_unit(text: str) -> bool:
-    """Return True if `text` is a duration with a unit: `5min` is one, `10` is not."""
+    """Return True if `text` is a duration with a unit, such as `5min`, but not `10`."""
     return _of_units(text) is not None
 
 
 def as_text(length: float) -> str:
-    """Return a duration in its two largest units: `3 s`, `2 min 5 s`, `1 h 4 min`, `2 d`.
+    """Return a duration in seconds as text in its two largest units: `3 s`, `2 min 5 s`, `1 h 4 min`, `2 d`.
 
-    Below a minute it has three digits (`0.25 s`), above it is rounded to its last unit.
+    A duration below a minute has three digits (`0.25 s`). A longer one is rounded to its last unit.
     """
     if float(f"{length:.3g}") < 60:
         return f"{length:.3g} s"
@@ -93,11 +96,13 @@ def as_text(length: float) -> str:
 
 
 def _two(count: int, per_larger: int, larger: str, smaller: str) -> str:
+    """Return a count of smaller units as text in a larger and a smaller unit, such as `2 min 5 s`."""
     whole, rest = divmod(count, per_larger)
     return f"{whole} {larger} {rest} {smaller}" if rest else f"{whole} {larger}"
 
 
 def _read(value: object) -> float | None:
+    """Return the seconds of a number or a text, or None for other objects and invalid texts."""
     if isinstance(value, str):
         text = value.strip()
         return float(text) if _PLAIN.fullmatch(text) else _of_units(text)
@@ -110,7 +115,7 @@ def _read(value: object) -> float | None:
 
 
 def _of_units(text: str) -> float | None:
-    """Return the sum of all numbers with units in `text`, or None for other texts."""
+    """Return the seconds of a text with units, such as `2 h 30 min`, or None for other texts."""
     match = _WITH_UNITS.fullmatch(text.strip())
     if match is None or not any(match.groups()):
         return None
@@ -125,17 +130,16 @@ _STEP = re.compile(rf"([+-]?{_NUMBER}(?:e[+-]?[0-9]+)?)\s*([^\d_,.].*)?", re.IGN
 STEP_HINT = "give a number in the model's unit of time, or a text with a unit, e.g. 5e-5 or '0.5ms'"
 
 _LARGEST_EXPONENT = 400
-"""Beyond it float64 holds nothing; no number of so many digits is made."""
+"""Largest decimal exponent of a time step. Larger exponents are refused before a huge integer is computed."""
 
 
 def step_in(dt: Any, unit: str) -> Any:
-    """Return `dt` in the `unit` of a model: `0.5ms` is exactly 0.0005 seconds, rounded once.
+    """Return a time step in the `unit` of a model, rounded once: `0.5ms` is exactly 0.0005 seconds.
 
-    A number, and a text without a unit, are in the model's unit already. What is no text is left as
-    it is.
+    A text without a unit is in the model's unit. Any object other than a text is returned unchanged.
 
     Raises:
-        InputError: a text is no number, or its unit none of time, or float64 cannot hold it.
+        InputError: A text is no number, its unit is no unit of time, or float64 cannot represent it.
     """
     if not isinstance(dt, str):
         return dt
@@ -151,17 +155,18 @@ def step_in(dt: Any, unit: str) -> Any:
 
 
 def unit_of_step(dt: str) -> str | None:
-    """Return the unit in the text of a time step, or None without a unit."""
+    """Return the unit in the text of a time step, or None if the text has no unit or is invalid."""
     written = _step(dt)
     return None if written is None else written[3]
 
 
 def _step(text: str) -> re.Match[str] | None:
-    """Return the number, its digits, and its unit."""
+    """Return the match of the text of a time step: number, digits and unit, or None for an invalid text."""
     return _STEP.fullmatch(text.strip()) if len(text) <= _LARGEST_EXPONENT else None
 
 
 def _decimal(text: str, dt: str) -> Decimal:
+    """Return the number in a text, or raise an error if its exponent is too large."""
     try:
         number = Decimal(text)
     except InvalidOperation:  # an exponent beyond all bounds
@@ -172,6 +177,7 @@ def _decimal(text: str, dt: str) -> Decimal:
 
 
 def _rounded(exact: Fraction, dt: str) -> float:
+    """Return an exact number as a float, or raise an error if it overflows or underflows to 0."""
     try:
         rounded = float(exact)
     except OverflowError:
@@ -182,4 +188,5 @@ def _rounded(exact: Fraction, dt: str) -> float:
 
 
 def _not_held(dt: str) -> InputError:
+    """Return the error about a time step that float64 cannot represent."""
     return InputError(f"dt is {dt[:60]!r}, which float64 cannot hold", hint=STEP_HINT)

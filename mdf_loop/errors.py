@@ -1,7 +1,7 @@
 """Error classes. Each error states the problem, its place in the model, and the remedy.
 
-Every error is a `LoopError`. One error may carry several findings, since a modeller
-wants to see all that is wrong at once.
+Every error is a `LoopError`. One error may contain several findings, so that users see all problems of
+a model at once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,18 @@ from msgspec.structs import force_setattr
 from mdf_loop.text_escaping import escape_control_characters, shorten_middle
 
 LONGEST = 1500
-"""Characters of a sentence that anyone reads; what is longer is shortened in its middle."""
+"""Largest number of characters of a message. Longer messages are shortened in the middle."""
 
 
 class Finding(Struct, frozen=True):
-    """One problem: its kind, a sentence, its place in the model, and a hint."""
+    """One problem of a model or a call.
+
+    Attributes:
+        kind: Name of the error class.
+        what: Sentence about the problem.
+        where: Place in the model, or an empty text.
+        hint: Remedy, or an empty text.
+    """
 
     kind: str
     what: str
@@ -45,7 +52,8 @@ class LoopError(Exception):
     """Base class of all errors about models, arguments and files of the user.
 
     Attributes:
-        results: of an error that has ended a run: what was reached (`Results`); else None.
+        findings: All problems that the error reports.
+        results: `Results` so far of a run that the error has ended, else None.
     """
 
     results: Any = None
@@ -55,7 +63,7 @@ class LoopError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """Return the sentences of the error, without its own class in front, which a traceback shows."""
+        """Return the text of the error without the class name in front, since a traceback shows the class."""
         return self.report.removeprefix(f"{type(self).__name__}: ")
 
     @property
@@ -77,15 +85,15 @@ class UnknownFunctionError(LoopError, NameError):
 
 
 class ExpressionError(LoopError, ValueError):
-    """A value expression that cannot be read or cannot be computed by a compiled program."""
+    """A value expression that cannot be parsed or that a compiled program cannot compute."""
 
 
 class OperandError(LoopError, TypeError):
-    """An operation cannot take the values (dtypes, shapes, attributes) that it is given."""
+    """An operation does not support the dtypes, shapes or attributes of its operands."""
 
 
 class ArityError(LoopError, TypeError):
-    """A loop, its body and its node disagree about how many values there are."""
+    """A loop, its body and its node have different numbers of values."""
 
 
 class ConditionError(LoopError, TypeError):
@@ -105,7 +113,7 @@ class CarryShapeError(LoopError, TypeError):
 
 
 class JoinError(OperandError):
-    """Two values for one place, from two branches or two iterations, that do not join."""
+    """Two values of one variable, from two branches or two iterations, have incompatible types."""
 
 
 class RecordShapeError(LoopError, TypeError):
@@ -113,7 +121,7 @@ class RecordShapeError(LoopError, TypeError):
 
 
 class ScopeError(LoopError, NameError):
-    """A value is used where it does not exist, or a name is used twice."""
+    """A value is used outside of its scope, or a name is defined twice."""
 
 
 class SignatureError(LoopError, ValueError):
@@ -121,7 +129,7 @@ class SignatureError(LoopError, ValueError):
 
 
 class EndlessLoopError(LoopError, ValueError):
-    """A loop has neither a trip count nor a condition, and no bound was set."""
+    """A loop has no trip count, no condition and no bound of iterations."""
 
 
 class CycleError(LoopError, ValueError):
@@ -129,7 +137,7 @@ class CycleError(LoopError, ValueError):
 
 
 class UnsupportedError(LoopError, NotImplementedError):
-    """Something MDF can say that this library cannot compile."""
+    """A feature of MDF that this library cannot compile."""
 
 
 class InputError(LoopError, ValueError):
@@ -161,6 +169,7 @@ class GradientError(LoopError, ArithmeticError):
 
 
 def _kinds(cls: type[LoopError]) -> dict[str, type[LoopError]]:
+    """Return a class and all of its subclasses by name."""
     kinds = {cls.__name__: cls}
     for sub in cls.__subclasses__():
         kinds.update(_kinds(sub))
@@ -168,7 +177,7 @@ def _kinds(cls: type[LoopError]) -> dict[str, type[LoopError]]:
 
 
 def raise_findings(findings: Iterable[Finding]) -> None:
-    """Raise one error for all `findings`, of their common class if they have one."""
+    """Raise one error with all `findings`, of their common class or of `LoopError`. No findings, no error."""
     unique = tuple(dict.fromkeys(findings))
     if not unique:
         return
@@ -180,15 +189,18 @@ def raise_findings(findings: Iterable[Finding]) -> None:
     raise error
 
 
-class Poisoned(Exception):  # noqa: N818 - not an error: the error was found elsewhere
-    """A value is missing because of an error that is already in the findings."""
+class Poisoned(Exception):  # noqa: N818 - not an error: the findings already contain the error
+    """Signal that a value is missing because of an error that the findings already contain."""
 
 
 class Findings:
     """Collector of errors, so that reading continues and all errors are reported at once.
 
-    `lasting` are those of branches that no other shapes would mend, `unread` those in what nothing
-    reads: said beside other errors, alone they refuse nothing.
+    Attributes:
+        items: Findings so far.
+        lasting: Findings in branches that remain errors with any shapes.
+        unread: Findings in parts of the model that no output reads. They are reported only together with
+            other errors.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Description of a model, its loops and its choices in words and pseudo-code.
 
-It refuses nothing that can be outlined: also a model that cannot be compiled is explained.
+A model that cannot be compiled is described, too, as far as its document can be read.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from mdf_loop.run.device import USUAL
 from mdf_loop.text_escaping import escape_to_one_line
 
 _WORD = 12
-"""Room for the word in front of a line of facts."""
+"""Width of the column with the kind of a fact, such as `carried`."""
 
 
 @public_call
 def explain(source: Source) -> str:
-    """Describe a model in words: the graph in order, its states, its loops and choices.
+    """Return a description of a model in words: the ordered graph, states, loops and choices.
 
     Args:
-        source: a path, a modeci_mdf Model or Graph.
+        source: Path of a file, or a modeci_mdf Model or Graph.
 
     Raises:
-        ModelError: the file is missing, is not MDF, or holds no graph.
+        ModelError: The file is missing, is not MDF, or contains no graph.
     """
     document = open_document(source)
     graph = outline(document)
@@ -74,19 +74,19 @@ def explain(source: Source) -> str:
 def _says_more(graph: GraphOutline) -> bool:
     """Return True if a graph has more than nodes: control functions, random numbers or a schedule.
 
-    Only then it is read as a program, which takes its time for thousands of nodes.
+    Only such a graph is also read as a program, which is slow for thousands of nodes.
     """
     return graph.scheduled or any(node.blocks or node.draws for node in graph.nodes)
 
 
 def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
-    """Return the loops of a graph, without inner loops."""
+    """Yield the loops of a graph, without inner loops."""
     for node in order_nodes(graph):
         yield from node.loops
 
 
 def owned_by(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
-    """Return the loops and choices of a graph, each with its node, without inner ones."""
+    """Yield the loops and choices of a graph, each with its node, without inner loops and choices."""
     for node in order_nodes(graph):
         yield from ((node, block) for block in node.blocks)
 
@@ -95,6 +95,7 @@ def owned_by(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
 
 
 def _graph(graph: GraphOutline) -> Iterator[str]:
+    """Yield lines about a graph: its nodes in order, inputs, outputs, cycles and notes."""
     source = f"  ({graph.source})" if graph.source and graph.source != graph.id else ""
     yield f"{graph.id}{source}"
     yield ""
@@ -111,6 +112,7 @@ def _graph(graph: GraphOutline) -> Iterator[str]:
 
 
 def _surroundings(graph: GraphOutline) -> Iterator[str]:
+    """Yield lines about the inputs, outputs, cycles and feedback edges of a graph."""
     input_names = ", ".join(dict.fromkeys(i.name for i in graph.inputs))
     results = ", ".join(f"{o.node}.{o.port}" for o in graph.outputs)
     if input_names:
@@ -128,6 +130,7 @@ def _surroundings(graph: GraphOutline) -> Iterator[str]:
 
 
 def _node(node: NodeOutline) -> Iterator[str]:
+    """Yield lines about a node: its condition, loops, choices and formulas."""
     if node.condition:
         yield f"runs {node.condition}"
     formulas = [text for item in node.items if not item.constant for text in formula_lines(item)]
@@ -143,7 +146,7 @@ def _node(node: NodeOutline) -> Iterator[str]:
 
 
 def _over_time(time: LoopOutline, document: Document) -> Iterator[str]:
-    """Yield the states that one evaluation leaves for the next, and their order."""
+    """Yield lines about a run over time: states carried between evaluations, and recorded outputs."""
     if not time.carried:
         return
     yield "Over time, one evaluation for each step"
@@ -155,7 +158,7 @@ def _over_time(time: LoopOutline, document: Document) -> Iterator[str]:
 
 
 def _program(document: Document, *, over_time: bool) -> Program | None:
-    """Return the program for the model's own values, or None if the model cannot run."""
+    """Return the program for the default inputs of the model, or None if the model cannot run."""
     try:
         return Prepared(document, USUAL, Options()).of_own_values(over_time=over_time)
     except LoopError:
@@ -163,14 +166,14 @@ def _program(document: Document, *, over_time: bool) -> Program | None:
 
 
 def _draws(program: Program) -> Iterator[str]:
-    """Yield the calls that draw random numbers, each from a stream of its own."""
+    """Yield lines about the calls that draw random numbers."""
     if program.sites:
         yield "Random numbers, each from a stream of its own"
         yield from (f"  {site}" for site in program.sites)
 
 
 def _native(program: Program, order: Order) -> Iterator[str]:
-    """Yield the loops that would run as machine code in a long run."""
+    """Yield lines about the loops, which run as machine code or in ONNX Runtime in a long run."""
     try:
         reports = said_before(prepare(program, ONNXRUNTIME, order))
     except LoopError:
@@ -181,13 +184,14 @@ def _native(program: Program, order: Order) -> Iterator[str]:
 
 
 def _start(pair: CarriedOutline) -> str:
+    """Return a text about the initial value of a state."""
     value = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
     first = "?" if pair.initial is None else value_text(pair.initial)
     return f"{pair.enter}, starts as {first}" + (f" = {value}" if value else "")
 
 
 def _decisions(document: Document) -> Iterator[str]:
-    """Yield the trip counts, conditions and indices, each constant or variable."""
+    """Yield lines about the trip counts, conditions and indices, which are constant or variable."""
     try:
         decisions = classify(document)
     except LoopError:
@@ -203,12 +207,13 @@ def _decisions(document: Document) -> Iterator[str]:
 
 
 def _block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
+    """Yield lines about a loop or a choice, with pseudo-code, and about its inner loops and choices."""
     yield f"{indent}{block.word.capitalize()} {block.full_name}: {block.kind}"
     inner = indent + "  "
     sentences, facts = _said(block, [*_takers(node, block)])
     yield from (inner + line for line in sentences)
     yield from (f"{inner}Not known: {note}" for note in block.notes)
-    if not indent:  # the outermost one's code holds that of the inner ones
+    if not indent:  # the code of the outermost block contains all inner blocks
         yield ""
         yield from (f"{inner}    {line}" for line in pseudocode(block))
         yield ""
@@ -220,7 +225,7 @@ def _block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
 
 
 def _said(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[str]]:
-    """Return sentences about the course of a loop, and lines about its inputs and outputs."""
+    """Return sentences about the operation of a loop or choice, and lines about its inputs and results."""
     match block:
         case LoopOutline():
             return mode_sentences(block), _facts(block, takers)
@@ -229,7 +234,7 @@ def _said(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[
 
 
 def _takers(node: NodeOutline, block: Block) -> Iterator[str]:
-    """Return the uses of each result: `x_final`, `read by choice`, or none."""
+    """Yield the uses of each result: `x_final`, `read by choice`, or `(not used)`."""
     for k, ports in enumerate(block.result_ports):
         computing = ", ".join(result_readers(node, block, k))
         descriptions = (", ".join(ports), f"read by {computing}" if computing else "")
@@ -237,6 +242,7 @@ def _takers(node: NodeOutline, block: Block) -> Iterator[str]:
 
 
 def _choice_sentences(choice: ChoiceOutline) -> Iterator[str]:
+    """Yield a sentence about the branches of a choice and their selection."""
     selector = selector_text(choice)
     if choice.kind == "if":
         yield f"Computes one of two graphs: the first if {selector} is true, else the second."
@@ -247,6 +253,7 @@ def _choice_sentences(choice: ChoiceOutline) -> Iterator[str]:
 
 
 def _choice_facts(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]:
+    """Yield lines about the results and the captured values of a choice."""
     pairs = zip(choice.joins, takers, strict=True)
     joined = [_typed(f"{join.name} → {branch_name}", join.type) for join, branch_name in pairs]
     yield from _listed("results", joined)
@@ -254,7 +261,7 @@ def _choice_facts(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]
 
 
 def mode_sentences(loop: LoopOutline) -> Iterator[str]:
-    """Return sentences about the operating mode and its reason."""
+    """Yield sentences about the mode of a loop: its number of iterations, and the reason of its end."""
     stop = loop.continue_name or "its condition"
     if loop.has_mid_exit:
         often = "" if loop.trip_count is None else f", {_times(loop)} at most"
@@ -291,6 +298,7 @@ def mode_sentences(loop: LoopOutline) -> Iterator[str]:
 
 
 def _times(loop: LoopOutline) -> str:
+    """Return the trip count of a loop as text, such as `n = 10 times`."""
     assert loop.trip_count is not None
     value = fixed_text(loop.trip_count)
     written = value_text(loop.trip_count.expression)
@@ -298,6 +306,7 @@ def _times(loop: LoopOutline) -> str:
 
 
 def _remarks(loop: LoopOutline) -> Iterator[str]:
+    """Yield sentences about a condition that is constant."""
     if loop.start is None:
         return
     if loop.start.value is False:
@@ -308,6 +317,7 @@ def _remarks(loop: LoopOutline) -> Iterator[str]:
 
 
 def _facts(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
+    """Yield lines about the carried, sliced, recorded and captured values of a loop, and its condition."""
     finals, rows = takers[: len(loop.carried)], takers[len(loop.carried) :]
     pairs = [*map(_pair, loop.carried, finals)]
     yield from _listed("carried", pairs or ([] if loop.kind == "map" else ["nothing"]))
@@ -326,11 +336,13 @@ def _facts(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
 
 
 def _listed(word: str, lines: list[str]) -> Iterator[str]:
+    """Yield lines, indented, with a word in front of the first line."""
     for k, line in enumerate(lines):
         yield f"{word if k == 0 else '':<{_WORD}}{line}"
 
 
 def _pair(pair: CarriedOutline, final: str) -> str:
+    """Return a text about a loop-carried value: initial value, names in the body, and final value."""
     start = "?" if pair.initial is None else value_text(pair.initial)
     value = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
     first = f"{start} = {value}" if value else start
@@ -338,20 +350,24 @@ def _pair(pair: CarriedOutline, final: str) -> str:
 
 
 def _recorded(row: RecordedOutline, branch_name: str) -> str:
+    """Return a text about a recorded value of a loop, with the uses of its rows."""
     return _typed(f"{row.name}, {row.how or 'every iteration'} → {branch_name}", row.type)
 
 
 def _typed(text: str, kind: str) -> str:
+    """Return a text followed by a type, if the type is known."""
     return f"{text}   {kind}" if kind else text
 
 
 def _captured(capture: CaptureOutline) -> str:
+    """Return a text about a value that a body reads from outside."""
     value = "" if capture.value is None else f" = {value_text(capture.value)}"
     owner = f" of {capture.owner}" if capture.owner else ""
     return _typed(f"{capture.name}{value}, {capture.kind}{owner}", capture.type)
 
 
 def _condition(loop: LoopOutline) -> Iterator[str]:
+    """Yield texts about the condition of a loop, at its start and after each iteration."""
     if loop.start is None:
         if loop.has_mid_exit:
             yield f"{loop.continue_name or '?'} = {loop.condition_text}"

@@ -31,10 +31,15 @@ from mdf_loop.processes import is_running
 
 
 def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Path:
-    """Return the path if a file of one of these kinds can be written there.
+    """Return the path of a file to write, after a check of its suffix and its folder.
+
+    Args:
+        path: Path that the user specifies.
+        suffixes: Allowed suffixes, such as `.csv`.
+        what: Content of the file, for errors.
 
     Raises:
-        InputError: its suffix is none of them, or there is no such folder.
+        InputError: The suffix is not allowed, or the folder does not exist.
     """
     target = path_of(path, f"the file for {what}")
     if target.suffix.lower() not in suffixes:
@@ -48,11 +53,11 @@ def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Pa
 
 
 def checked_place(path: str | Path) -> Path:
-    """Return the location of a path if a file can be written or replaced there.
+    """Return the real path of a file to write, after a check that a file can be written or replaced there.
 
     Raises:
-        InputError: there is something else, no such folder, or one that may not be written to; or
-            it is a file that was read.
+        InputError: The path is no file, its folder does not exist or is not writable, or the file was
+            read before.
     """
     target = real_place(path_of(path, "the file to write"))
     if target.exists() and not target.is_file():
@@ -68,11 +73,12 @@ def checked_place(path: str | Path) -> Path:
 
 
 def real_place(path: str | Path) -> Path:
-    """Return the target of a path. A link stays a link when its target is replaced."""
+    """Return the path with all symbolic links resolved, so that a link stays when its target is replaced."""
     return Path(os.path.realpath(path))
 
 
 def _check_folder(target: Path) -> None:
+    """Raise InputError if the folder of a file does not exist."""
     if not target.parent.is_dir():
         raise InputError(
             f"cannot write '{target}': there is no folder '{target.parent}'",
@@ -81,13 +87,13 @@ def _check_folder(target: Path) -> None:
 
 
 def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a temporary file beside the target, which then replaces the target.
+    """Write a file atomically: `write` fills a temporary file, which then replaces the target.
 
-    It is on the disk before: after a power loss some file systems (XFS) would have the new name but
-    not yet its content.
+    The content is forced to the disk before the replacement. Otherwise some file systems (XFS) may have
+    the new name without its content after a power loss.
 
     Raises:
-        InputError: the file cannot be written; what was there before is untouched.
+        InputError: The file cannot be written. A previous file is unchanged.
     """
     place = real_place(target)
     try:
@@ -103,9 +109,9 @@ def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def sync(place: Path) -> None:
-    """Force a file to the disk, or the list of names in a folder without their content.
+    """Force the content of a file, or the directory entries of a folder, to the disk.
 
-    Some file systems cannot do that for folders.
+    Folders are skipped on file systems that cannot do this.
     """
     is_folder = place.is_dir()
     if is_folder and os.name != "posix":
@@ -130,10 +136,10 @@ def sync_all(folder: Path) -> None:
 
 @contextlib.contextmanager
 def beside(target: Path) -> Iterator[Path]:
-    """Return a free name beside the target for a temporary file or folder, and remove older ones.
+    """Yield an unused path beside the target for a temporary file or folder, and remove it afterwards.
 
-    Whoever else writes the same target has another name. What killed processes left beside the
-    target is removed, too.
+    Each process and each call has another path. Temporary files of killed processes beside the target
+    are removed, too.
     """
     part = target.with_name(f"{target.name}{_mark(os.getpid())}{next(_NUMBERS)}.part")
     remove_abandoned(target)
@@ -145,7 +151,7 @@ def beside(target: Path) -> Iterator[Path]:
 
 def _remove(part: Path) -> None:
     """Remove a file or a folder if it exists and may be removed."""
-    with contextlib.suppress(OSError):  # others may do the same
+    with contextlib.suppress(OSError):  # another process may remove it at the same time
         if part.is_dir():
             _remove_folder(part)
         else:
@@ -153,7 +159,7 @@ def _remove(part: Path) -> None:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove a folder; after a failure threads of zarr may still write into it for a moment."""
+    """Remove a folder, with repetitions: threads of zarr may still write files after an error."""
     for wait in (0.0, 0.01, 0.1, 0.5):
         time.sleep(wait)
         shutil.rmtree(folder, ignore_errors=True)
@@ -162,7 +168,7 @@ def _remove_folder(folder: Path) -> None:
 
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-"""What the system says where a disk is full, or somebody's part of it."""
+"""Error codes of the operating system for a full disk and for an exceeded quota."""
 
 
 def not_written(target: Path, error: OSError) -> InputError:
@@ -172,20 +178,20 @@ def not_written(target: Path, error: OSError) -> InputError:
 
 
 _HOST = f"{zlib.crc32(platform.node().encode()):08x}"
-_PROCESS = secrets.token_hex(4)  # a process in a container may have the number of the one before
+_PROCESS = secrets.token_hex(4)  # unique, since process numbers are reused in containers
 _NUMBERS = itertools.count()
 
 
 def _mark(process: int) -> str:
-    """Return the mark in the names of a process's temporary files, after the name of the target."""
+    """Return the text that follows the name of the target in the names of a process's temporary files."""
     return f".{_HOST}-{process}-{_PROCESS}-"
 
 
 _PART = re.compile(r"\.(\w+)-(\d+)-\w+-\d+\.part")
-"""The end of the name of what a process writes, with its machine and its number."""
+"""Pattern of the end of the name of a temporary file, with the machine and the number of the process."""
 
 ABANDONED = 3600.0
-"""Seconds after which nobody writes to a file any more that nobody has written to."""
+"""Seconds without a change after which a temporary file of another machine counts as abandoned."""
 
 
 def remove_abandoned(target: Path) -> None:
@@ -199,7 +205,7 @@ def remove_abandoned(target: Path) -> None:
 
 
 def _is_gone(host: str, process: str) -> bool:
-    """Return True if the process of a mark has ended, on this machine."""
+    """Return True if a process of this machine has ended. Processes of other machines count as running."""
     number = int(process)
     with contextlib.suppress(OverflowError):
         return host == _HOST and (number == os.getpid() or not is_running(number))
@@ -207,7 +213,7 @@ def _is_gone(host: str, process: str) -> bool:
 
 
 def _is_stale(part: Path) -> bool:
-    """Return True if no process writes to a file any more. Folders count as in use."""
+    """Return True if a file was not changed for a long time. Folders count as in use."""
     with contextlib.suppress(OSError):
         return part.is_file() and time.time() > part.stat().st_mtime + ABANDONED
     return False
@@ -225,15 +231,15 @@ class LazyArray(Protocol):
         """Length of each axis."""
 
     def __getitem__(self, place: Any, /) -> Any:
-        """Return a part as an array."""
+        """Return a part of the elements as an array."""
 
 
 BLOCK = 1 << 22
-"""How many bytes of an array are made at once, if a row is not longer."""
+"""Target size in bytes of a part of a lazy array that is read at once."""
 
 
 def in_blocks(rows: LazyArray, size: int = BLOCK) -> Iterator[tuple[Any, Array]]:
-    """Yield the parts of an array and their positions along the first axis."""
+    """Yield parts of an array along its first axis, each with its slice (or index) and about `size` bytes."""
     if not rows.shape:
         yield (), np.asarray(rows[()])
         return
@@ -249,13 +255,15 @@ def write_arrays(
     """Write arrays as an `.npz` file, under any names without NUL characters.
 
     Raises:
-        InputError: a name has a character 0, at which zip would cut it.
+        InputError: A name contains a NUL character, at which zip would truncate the name.
     """
     if cut := [name for name in arrays if "\0" in name]:
         raise InputError(f"an npz file cannot hold the name '{cut[0]}', which has a character 0")
     with zipfile.ZipFile(stream, "w", compression) as archive:
         for name, array in arrays.items():
-            entry = zipfile.ZipInfo(f"{name}.npy")  # without the time of day
+            entry = zipfile.ZipInfo(
+                f"{name}.npy"
+            )  # a fixed date, so that equal arrays give equal files
             entry.compress_type = compression
             with archive.open(entry, "w", force_zip64=True) as file:
                 if isinstance(array, np.ndarray):
@@ -265,7 +273,7 @@ def write_arrays(
 
 
 def _write_rows(file: IO[bytes], rows: LazyArray) -> None:
-    """Write the bytes that NumPy writes for an array in memory, row by row."""
+    """Write a lazy array in NumPy's file format, a part of the rows at a time."""
     about = {
         "descr": np.lib.format.dtype_to_descr(rows.dtype),
         "fortran_order": False,
@@ -281,14 +289,14 @@ ARCHIVE_ERRORS = (
     ValueError,
     TypeError,
     EOFError,
-    SyntaxError,  # of numpy's headers
+    SyntaxError,  # damaged header of NumPy's format
     tokenize.TokenError,
-    MemoryError,  # of sizes that are damaged
+    MemoryError,  # damaged size
     OverflowError,
-    RuntimeError,  # of flags that zip has not, or not here
+    RuntimeError,  # unsupported zip flags
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
 )
-"""What numpy, zip and zlib raise for an `.npz` file that is damaged, or is none."""
+"""Exceptions of NumPy, zipfile and the decompressors for a file that is damaged or no `.npz` file."""

@@ -2,12 +2,12 @@
 
     x = a * y**3,  y = 1 + eta/3 - 1/(9 a) + ...,  eta = z / sqrt(a)
 
-`z` is normal, and `x` the number below which the gamma distribution of shape `a` has as much as the normal
-one has below z. Its cube root is nearly normal (Wilson and Hilferty); what that lacks is a smooth function
-of `eta` and `1/a`, a polynomial of both. It was fitted to scipy's inverse of the incomplete gamma
-function for all shapes from 6 on, and |z| up to 8.3, so that no probability is off by more than 1e-12.
+`z` is a normal number. `x` is the gamma quantile of shape `a` at the probability of `z`. Its cube root is
+nearly normal (Wilson and Hilferty). The correction is a smooth function of `eta` and `1/a`, and is
+represented by a polynomial in both. The polynomial was fitted to scipy's inverse of the incomplete gamma
+function for shapes from 6 and |z| up to 8.3. The error of each probability is at most 1e-12.
 
-Sources: E. B. Wilson, M. M. Hilferty, "The distribution of chi-square" (1931); that all there is to it is a
+Sources: E. B. Wilson, M. M. Hilferty, "The distribution of chi-square" (1931); the correction as a
 function of `eta` and `1/a`: N. M. Temme, "Asymptotic inversion of incomplete gamma functions" (1992).
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from mdf_loop.streams import polynomial
 
 LEAST = 6
-"""The least shape."""
+"""Least shape `a` for which the polynomial is valid."""
 
 POWERS: tuple[tuple[float, ...], ...] = (
     (
@@ -87,7 +87,7 @@ POWERS: tuple[tuple[float, ...], ...] = (
     (-3.3796275793561843e-16,),
     (-1.1773562558674744e-15,),
 )
-"""The coefficients of each power of `eta`: those of the powers of `1/a`, from the constant one on."""
+"""Coefficients of the polynomial in `1/a`, from the constant one on, for each power of `eta`."""
 
 
 def of_normal(z: Any, a: Any) -> Any:

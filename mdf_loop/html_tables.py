@@ -23,11 +23,11 @@ Rows = Sequence[Sequence[str]]
 
 
 def limited(rows: Rows, name_column: int = 0) -> list[tuple[str, ...]]:
-    """Return the rows with control characters escaped: at most `MAX_ROWS`, and one with the number of the others.
+    """Return at most `MAX_ROWS` rows with escaped control characters, and a row that counts omitted rows.
 
     Args:
         rows: Cells of each row.
-        name_column: Column in which the last row states how many rows are left out.
+        name_column: Column in which the last row states the number of omitted rows.
     """
     kept_rows = [tuple(map(escape_control_characters, row)) for row in rows[:MAX_ROWS]]
     if len(rows) > MAX_ROWS:
@@ -37,7 +37,7 @@ def limited(rows: Rows, name_column: int = 0) -> list[tuple[str, ...]]:
 
 
 def html_table(caption: str, head: Sequence[str], rows: Rows, name_column: int = 0) -> str:
-    """Return a table in HTML, which refers to nothing outside of itself."""
+    """Return a self-contained table in HTML, without references to external files."""
     titles = "".join(f"<th>{html.escape(title)}</th>" for title in head)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
@@ -47,14 +47,14 @@ def html_table(caption: str, head: Sequence[str], rows: Rows, name_column: int =
 
 
 def table_cells(table: DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Return the titles of the columns of a pandas table, its index first, and the cells of all rows."""
+    """Return the column titles and the cells of a pandas table as texts. The index is the first column."""
     columns = table.reset_index()
     rows = [[number_text(cell) for cell in row] for row in columns.itertuples(index=False)]
     return [str(title) for title in columns.columns], rows
 
 
 def short_text(value: object) -> str:
-    """Return a value as one line of text, shortened at its end."""
+    """Return a value as text of at most 40 characters, followed by `...` if the text was longer."""
     text = "" if value is None else str(value)
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
 
@@ -68,5 +68,5 @@ def array_text(array: object) -> str:
 
 
 def number_text(number: object) -> str:
-    """Return a number with at most six significant digits, another value as text."""
+    """Return a float as text with at most six significant digits, and any other value as text."""
     return f"{number:.6g}" if isinstance(number, (float, np.floating)) else str(number)

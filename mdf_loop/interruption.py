@@ -1,9 +1,10 @@
 """Reaction of Python calls to Ctrl-C: raise KeyboardInterrupt, or return the partial results.
 
-    "raise"     in a script: a loop of the script must not take a part for the whole
+    "raise"     in a script, so that the script does not continue with partial results
     "return"    in an interactive session (REPL, notebook, `python -i`), with a warning
 
-A command of the command line has its own way to end; its calls return without a warning.
+Within a command of the command line, calls return partial results without a warning, and the command
+handles the interrupt.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from mdf_loop.errors import LoopError
 from mdf_loop.user_warnings import warn_user
 
 CHOICES = ("raise", "return")
-"""The words of `on_interrupt`."""
+"""Allowed values of the argument `on_interrupt`."""
 
 T = TypeVar("T")
 
 _depth = 0
-"""The number of interruptible calls that the main thread is in."""
+"""Number of nested interruptible calls in the main thread."""
 
 
 def interruptible(
@@ -31,19 +32,20 @@ def interruptible(
     on_interrupt: str | None,
     describe: Callable[[T], str],
 ) -> T:
-    """Return what `compute` returns, or end the call as `on_interrupt` says if Ctrl-C came meanwhile.
+    """Return the results of `compute`, or react to Ctrl-C during the call as `on_interrupt` states.
 
-    Only the main thread receives signals: in other threads this calls `compute` and nothing else. A
-    call within another one (from an objective or a callback) always raises, so that the outer one ends.
+    Only the main thread receives signals. In other threads this function only calls `compute`. A nested
+    call (from an objective or a callback) always raises, so that the outer call ends.
 
     Args:
-        compute: the call; after an interrupt it returns what it has reached, with all files written.
-        on_interrupt: `raise`, `return`, or None for the default of this kind of program.
-        describe: how far the call came, as a sentence about its results.
+        compute: Function that computes the results. After an interrupt it returns partial results, with
+            all files written.
+        on_interrupt: `raise`, `return`, or None for the default of a script or an interactive session.
+        describe: Function that returns a text about the progress that partial results show.
 
     Raises:
         InputError: `on_interrupt` is another word.
-        KeyboardInterrupt: the call was interrupted: `results` are what was reached, or None.
+        KeyboardInterrupt: The call was interrupted. `results` holds the partial results, or None.
         LoopError: `compute` failed.
     """
     global _depth
@@ -81,7 +83,7 @@ def interruptible(
 
 
 def _choice(on_interrupt: str | None, is_nested: bool) -> str:
-    """Return what an interrupted call does: `raise`, `return`, or `silent` within a command."""
+    """Return the reaction of an interrupted call: `raise`, `return`, or `silent` within a command."""
     if is_nested:
         return "raise"
     if on_interrupt is not None:
@@ -92,18 +94,18 @@ def _choice(on_interrupt: str | None, is_nested: bool) -> str:
 
 
 def is_interactive() -> bool:
-    """Return True in a session where a person reads each result: a REPL, a notebook, `python -i`."""
+    """Return True in an interactive session: a REPL, a notebook, or `python -i`."""
     flags = sys.flags.interactive or sys.flags.inspect
     return bool(flags) or hasattr(sys, "ps1") or hasattr(builtins, "get_ipython")
 
 
 def with_results(interrupt: KeyboardInterrupt, results: Any, *, is_nested: bool = False) -> Any:
-    """Return the exception with `results`, which were reached until it came, as its attribute."""
+    """Set the partial results as the attribute `results` of the exception, and return the exception."""
     interrupt.results = results  # type: ignore[attr-defined]
     interrupt.is_nested = is_nested  # type: ignore[attr-defined]
     return interrupt
 
 
 def _is_nested(interrupt: KeyboardInterrupt) -> bool:
-    """Return True if the results of the exception are those of a call within this one."""
+    """Return True if the results of the exception belong to a nested call."""
     return getattr(interrupt, "is_nested", False)

@@ -1,10 +1,10 @@
 """Locks that a fork of the process leaves usable on both sides.
 
-A fork copies only the thread that calls it. A lock that another thread holds at that moment would stay locked in the
-child for good, and what the lock guards may be half changed there. Every lock of the package is one of these:
+A fork copies only the thread that calls it. A lock that another thread holds at that moment would stay
+locked in the child forever, and the guarded data may be incomplete there. The package has two locks:
 
-    ForkSafeLock        what it guards is consistent at any moment: the child has a new one
-    LockHeldOverForks   it guards a library with a state of its own: a fork waits until no other thread holds it
+    ForkSafeLock        guards data that are consistent at any moment: the child gets a new lock
+    LockHeldOverForks   guards a library with internal state: a fork waits until the lock is free
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ import weakref
 from typing import Any
 
 LONGEST_WAIT_FOR_IMPORTS = 10.0
-"""Seconds that a fork waits for imports of other threads, which may wait for the thread that forks."""
+"""Largest number of seconds that a fork waits for imports of other threads.
+
+The wait is limited, because such an import may wait for the forking thread."""
 
 LOOKS_FOR_IMPORTS = 0.001
-"""Seconds from one look at the imports of other threads to the next."""
+"""Seconds between two checks for imports of other threads."""
 
 
 class ForkSafeLock:
-    """A lock that is free in the child of a fork, unless the thread that forks holds it.
-
-    One thread may acquire it several times.
-    """
+    """Reentrant lock that is free in the child of a fork, unless the forking thread holds it."""
 
     __slots__ = ("__weakref__", "_depth", "_lock", "_owner")
 
@@ -45,7 +44,10 @@ class ForkSafeLock:
         self.release()
 
     def acquire(self, blocking: bool = True) -> bool:
-        """Acquire the lock; return False if `blocking` is False and another thread holds it."""
+        """Acquire the lock, and return True.
+
+        If `blocking` is False and another thread holds the lock, return False at once.
+        """
         acquired = self._lock.acquire(blocking)
         if acquired:
             self._owner = threading.get_ident()
@@ -60,16 +62,19 @@ class ForkSafeLock:
         self._lock.release()
 
     def renew_in_child(self) -> None:
-        """Be free, unless this thread holds the lock: no other thread exists in the child of a fork."""
+        """Replace the lock in the child of a fork, unless the forking thread holds it.
+
+        No other thread exists in the child.
+        """
         if self._owner != threading.get_ident():
             self._lock, self._owner, self._depth = threading.RLock(), None, 0
 
 
 class LockHeldOverForks:
-    """A lock that a fork takes, too, until it is over; the same thread may take it several times.
+    """Reentrant lock that a fork acquires before, and releases after, copying the process.
 
-    No thread may hold two of these at once, so that a fork can take all of them in any order. They live as long as the
-    process.
+    A thread must not hold two such locks at once, so that a fork can acquire all of them in any order. The
+    locks exist until the process ends.
     """
 
     def __init__(self) -> None:
@@ -95,11 +100,11 @@ _LOCKS: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
 _HELD_OVER_FORKS: list[LockHeldOverForks] = []
 
 
-# --- a fork ---------------------------------------------------------------------------------------
+# --- handlers of forks ----------------------------------------------------------------------------
 
 
 def _before_fork() -> None:
-    """Wait until no other thread is in a library with a state of its own, or imports a module."""
+    """Acquire all `LockHeldOverForks`, and wait until no other thread imports a module."""
     deadline = time.monotonic() + LONGEST_WAIT_FOR_IMPORTS
     while True:
         for lock in _HELD_OVER_FORKS:
@@ -111,12 +116,13 @@ def _before_fork() -> None:
 
 
 def _release_all() -> None:
+    """Release all `LockHeldOverForks`."""
     for lock in _HELD_OVER_FORKS:
         lock.release()
 
 
 def _after_fork_in_child() -> None:
-    """Make locks anew that threads hold which the child does not have."""
+    """Replace locks that are held by threads which do not exist in the child."""
     for lock in tuple(_LOCKS):
         lock.renew_in_child()
     _release_all()
@@ -125,7 +131,7 @@ def _after_fork_in_child() -> None:
 def _is_importing_elsewhere() -> bool:
     """Return True if another thread imports a module.
 
-    Python has a lock for each module that is being imported, and leaves it locked in the child of a fork.
+    Python has a lock for each module that is being imported. The lock stays locked in the child of a fork.
     """
     bootstrap: Any = getattr(importlib, "_bootstrap", None)
     locks = (reference() for reference in tuple(getattr(bootstrap, "_module_locks", {}).values()))

@@ -1,4 +1,4 @@
-"""Scalar objectives of derivatives: sums over outputs.
+"""Scalar objectives of derivatives, which are sums of terms over outputs.
 
 losses({"cell.V": "mean", "cell.W": {"sse": data}})
 """
@@ -17,16 +17,22 @@ from mdf_loop.errors import InputError
 from mdf_loop.quantities import NO_UNIT, convert
 
 WORDS = ("sum", "mean", "last")
-"""What a number is made of an output alone."""
+"""Terms that need an output only: the sum or the mean of all elements, or the sum of the last row."""
 
 WITH_DATA = ("sse", "weighted")
-"""What it is made of an output and as many numbers: squared differences, or products."""
+"""Terms that need an array like the output: the sum of squared differences, or of products."""
 
 _HINT = 'give of={"node.port": "mean"}, "sum", "last", {"sse": data} or {"weighted": weights}'
 
 
 class Loss(Struct, frozen=True):
-    """Sum over an output. `data` are the values to compare with, or weights."""
+    """Term of a scalar objective.
+
+    Attributes:
+        output: Name of the output.
+        word: Kind of the term, in `WORDS` or `WITH_DATA`.
+        data: Array of data to compare with, or of weights; None for a word in `WORDS`.
+    """
 
     output: str
     word: str
@@ -34,10 +40,10 @@ class Loss(Struct, frozen=True):
 
 
 def losses(of: Any) -> tuple[Loss, ...]:
-    """Return the terms of an objective from a mapping of outputs to words or lists of words.
+    """Return the terms of an objective from a mapping of outputs to terms or lists of terms.
 
     Raises:
-        InputError: a word means nothing, or there is none.
+        InputError: A term is invalid, or the mapping is empty.
     """
     if not isinstance(of, Mapping) or not of:
         raise InputError(f"of says what is differentiated, not {of!r}"[:200], hint=_HINT)
@@ -46,6 +52,7 @@ def losses(of: Any) -> tuple[Loss, ...]:
 
 
 def _of_one(name: str, terms: Any) -> Iterator[Loss]:
+    """Yield the terms of one output."""
     if isinstance(terms, list | tuple):
         for each in terms:
             yield from _of_one(name, each)
@@ -59,6 +66,7 @@ def _of_one(name: str, terms: Any) -> Iterator[Loss]:
 
 
 def _numbers(name: str, word: str, data: Any) -> Any:
+    """Return the data or weights of a term as a float64 array, or raise InputError."""
     data = convert(data, NO_UNIT, f"the array for {word} of '{name}'")
     try:
         array = np.asarray(data)
@@ -70,10 +78,10 @@ def _numbers(name: str, word: str, data: Any) -> Any:
 
 
 def wanted(wrt: Any) -> Sequence[str]:
-    """Return the names of the differentiation variables, without duplicates.
+    """Return the names with respect to which an objective is differentiated, without duplicates.
 
     Raises:
-        InputError: there is none, or one of them is no name.
+        InputError: There is no name, or an element is no text.
     """
     names = arguments.names([wrt] if isinstance(wrt, str) else wrt, "wrt")
     if not names:
@@ -84,10 +92,10 @@ def wanted(wrt: Any) -> Sequence[str]:
 
 
 def truncated(truncate: Any) -> int | None:
-    """Return the number of iterations that derivatives go back.
+    """Return the largest number of iterations of backward propagation, or None without a limit.
 
     Raises:
-        InputError: it is no whole number above 0.
+        InputError: The number is no whole number above 0.
     """
     if truncate is None:
         return None

@@ -13,7 +13,7 @@ _V = TypeVar("_V")
 class LRUCache(Generic[_V]):
     """Cache with a maximum size, which discards the value that was least recently used.
 
-    Several threads may use it at once.
+    Several threads may use the cache at once.
     """
 
     def __init__(self, limit: int) -> None:
@@ -31,19 +31,19 @@ class LRUCache(Generic[_V]):
             return tuple(self._values.values())
 
     def get(self, key: Hashable) -> _V | None:
-        """Return the value of a key, or None."""
+        """Return the value of a key, or None if the cache has no such key."""
         last = self._last
-        if last is not None and last[0] == key:  # most calls are like the one before
+        if last is not None and last[0] == key:  # fast path: most calls repeat the last key
             return last[1]
         with self._lock:
             value = self._values.pop(key, None)
             if value is not None:
-                self._values[key] = value  # the last one used is the last one
+                self._values[key] = value  # to the end: most recently used
                 self._last = (key, value)
             return value
 
     def put(self, key: Hashable, value: _V) -> None:
-        """Store a value."""
+        """Store the value of a key, and discard the least recently used value if the cache is full."""
         with self._lock:
             self._values.pop(key, None)
             if len(self._values) >= self._limit:

@@ -1,12 +1,11 @@
 """Memory limit of a process: larger requests are refused or stopped.
 
-    with limited("4GB"):
-        check(rows.nbytes, "the rows of 'A.v'")      # MemoryLimitError: it would be more than that
+    with limited(4_000_000_000):
+        check(rows.nbytes, "the rows of 'A.v'")      # MemoryLimitError if the rows would exceed the limit
 
-The limit is about all that the process has in memory (its resident size), whatever it is for. If
-nothing is said it is three quarters of the memory of the machine, or of its container; at least 1 GB.
-Where the system does not tell what a process has (elsewhere than on Linux), only sizes that are
-known before something is made are looked at.
+The limit applies to the resident size of the process. The default is three quarters of the memory of the
+machine or its container, at least 1 GB. On systems that do not report the resident size (all except
+Linux), only the size of each request is compared with the limit.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from mdf_loop.errors import InputError, MemoryLimitError
 from mdf_loop.quantities import Unit, convert
 
 LEAST = 10**9
-"""Bytes that a run may take on the smallest machine, if nothing else is said."""
+"""Least default limit in bytes, even on a machine with less memory."""
 
 _UNITS = {"": 1, "b": 1} | {
     f"{letter}{kind}": base**power
@@ -38,10 +37,10 @@ _HINT = "give a number of bytes or a text with a unit, e.g. 4GB or 512MiB"
 
 
 def checked_limit(argument: object) -> int | None:
-    """Return the bytes of a specified limit, or None without one.
+    """Return the limit that a user specifies, in bytes, or None without a limit.
 
     Raises:
-        InputError: it is no size.
+        InputError: The argument is no positive size.
     """
     if argument is None:
         return None
@@ -58,6 +57,7 @@ def checked_limit(argument: object) -> int | None:
 
 
 def _read(argument: object) -> float | None:
+    """Return the bytes of a number or a text with a unit, or None for other objects."""
     if isinstance(argument, str):
         match = _TEXT.fullmatch(argument.strip().lower())
         return None if match is None else float(match[1]) * _UNITS[match[2]]
@@ -70,7 +70,7 @@ def _read(argument: object) -> float | None:
 
 
 def as_text(size: float) -> str:
-    """Return a size as text: `512 B`, `3.2 MB`, `1.5 GB`."""
+    """Return a number of bytes as text: `512 B`, `3.2 MB`, `1.5 GB`."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}"
@@ -79,7 +79,7 @@ def as_text(size: float) -> str:
 
 _SMALLER = "make it smaller, or allow more: memory_limit (--memory-limit)"
 
-# --- the limit that holds -------------------------------------------------------------------------
+# --- the current limit ----------------------------------------------------------------------------
 
 _LIMIT: ContextVar[int | None] = ContextVar("mdf_loop memory limit", default=None)
 
@@ -101,15 +101,21 @@ def limited(size: int | None) -> Iterator[None]:
 
 
 def too_large(size: float, what: str, where: str = "") -> MemoryLimitError:
-    """Return the error about an object that exceeds the limit. `what` names the object."""
+    """Return the error about an object of `size` bytes that exceeds the limit. `what` names the object."""
     return _too_much(size, what, where, f"the limit allows: {as_text(limit())}")
 
 
 def check(size: float, what: str, where: str = "", hint: str = _SMALLER) -> None:
-    """Refuse a request for a number of bytes that exceeds the limit.
+    """Refuse a request for memory that would exceed the limit.
+
+    Args:
+        size: Requested bytes.
+        what: Name of the requested object in the error.
+        where: Place of the object in the model.
+        hint: Remedy in the error.
 
     Raises:
-        MemoryLimitError: the limit would be passed; `what` names what is too large.
+        MemoryLimitError: The request would exceed the limit.
     """
     most = limit()
     there = in_use(size, most)
@@ -118,12 +124,14 @@ def check(size: float, what: str, where: str = "", hint: str = _SMALLER) -> None
 
 
 def _allowed(most: int, there: int) -> str:
+    """Return a text about the limit and the memory in use."""
     return f"the limit allows: {as_text(most)}, of which {as_text(there)} are in use"
 
 
 def _too_much(
     size: float, what: str, where: str, allowed: str, hint: str = _SMALLER
 ) -> MemoryLimitError:
+    """Return the error about a request of `size` bytes."""
     return MemoryLimitError(
         f"{what} would take {as_text(size)} of memory, more than {allowed}", where, hint
     )
@@ -149,11 +157,11 @@ def would_pass(size: float, there: int, most: int) -> MemoryLimitError:
     )
 
 
-# --- what the system says -------------------------------------------------------------------------
+# --- queries to the operating system --------------------------------------------------------------
 
 
 def in_use(more: float, most: int) -> int:
-    """Return the bytes in use by this process, without reusable memory if `more` bytes would not fit."""
+    """Return the bytes in use by this process. Free reusable memory first if `more` bytes exceed `most`."""
     there = resident()
     return resident() if there + more > most and used_memory.give_up() else there
 
@@ -169,28 +177,30 @@ def resident() -> int:
 
 @functools.cache
 def _page() -> int:
+    """Return the size of a memory page in bytes."""
     return os.sysconf("SC_PAGE_SIZE")
 
 
 @functools.cache
 def usual_limit() -> int:
-    """Return the default limit."""
+    """Return the default limit in bytes."""
     return max(LEAST, memory_of(Path("/")) * 3 // 4)
 
 
 def memory_of(root: Path) -> int:
-    """Return the bytes available to processes: those of the machine, or fewer in a container.
+    """Return the bytes of memory of the machine, or of its container if this has less.
 
-    `root` is where the system's files are.
+    Args:
+        root: Folder of the system's files, which is `/` except in tests.
     """
     sizes = list(_of_groups(root))
-    with contextlib.suppress(AttributeError, ValueError, OSError):  # not everywhere
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # unavailable on some systems
         sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min((size for size in sizes if size > 0), default=sys.maxsize)
 
 
 def _of_groups(root: Path) -> Iterator[int]:
-    """Return the limits of the control groups (cgroups, both versions) of this process."""
+    """Yield the memory limits of the control groups (cgroups, versions 1 and 2) of this process."""
     groups = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
@@ -201,7 +211,7 @@ def _of_groups(root: Path) -> Iterator[int]:
         else:
             continue
         inner = top / path.lstrip("/")
-        for folder in (inner, *inner.parents):  # a group has no more than those around it
+        for folder in (inner, *inner.parents):  # outer groups limit inner groups
             if not folder.is_relative_to(top):
                 break
             if (text := _text(folder / name).strip()).isdecimal():
@@ -209,6 +219,7 @@ def _of_groups(root: Path) -> Iterator[int]:
 
 
 def _text(path: Path) -> str:
+    """Return the text of a file, or an empty text if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'x'?`, or the list of names if there are few."""
+    """Return `did you mean 'x'?` for the closest known name, or else the list of at most 12 known names."""
     known = list(dict.fromkeys(known))
     close = [entry for entry in known if entry.lower() == name.lower()]
     close = close or difflib.get_close_matches(name, known, n=1)

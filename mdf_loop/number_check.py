@@ -9,5 +9,5 @@ _NUMBERS = frozenset({bool, int, float, complex})
 
 
 def contains_only_numbers(values: Iterable[Any]) -> bool:
-    """Return True if a list contains plain numbers alone."""
+    """Return True if all elements are Python numbers (bool, int, float or complex)."""
     return _NUMBERS.issuperset(map(type, values))

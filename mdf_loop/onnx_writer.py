@@ -1,8 +1,8 @@
-"""onnx_ir, imported without sympy, which takes a quarter of the time of a small run and is not used by it.
+"""Import of onnx_ir without sympy, whose import takes a quarter of the time of a small run.
 
-onnx_ir names sympy for arithmetic with the names of extents, which we do not ask it for. Its modules
-get a stand-in that becomes sympy where something of it is asked for; whoever else imports sympy gets
-sympy. Where sympy is there already, nothing is done.
+onnx_ir needs sympy only for arithmetic with symbolic extents, which this package does not use. While
+onnx_ir is imported, a placeholder module takes the place of sympy and imports it on first access. Other
+imports of sympy are unaffected. If sympy was imported before, there is no placeholder.
 
 Source: onnx_ir 1.1, `_core.SymbolicDim`, `_symbolic_shapes`.
 """
@@ -17,14 +17,14 @@ from types import ModuleType
 from typing import Any
 
 _LATER = ("sympy", "onnx_ir._symbolic_shapes")
-"""What is imported when it is used: sympy, and what would use it while it is imported."""
+"""Modules whose import is delayed until first use: sympy, and the module of onnx_ir that imports it."""
 
 
 class _LazyModule(ModuleType):
     """Module that is imported on first access."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what imports ask of every module
+        if name.startswith("__"):  # the import system reads such attributes of every module
             raise AttributeError(name)
         _remove(self)
         return getattr(importlib.import_module(self.__name__), name)
@@ -32,7 +32,7 @@ class _LazyModule(ModuleType):
 
 @contextmanager
 def _imported_later() -> Iterator[None]:
-    """Replace modules that are not imported yet by stand-ins inside this context."""
+    """Replace modules in `_LATER` by lazy placeholders inside this context, if they are not imported yet."""
     placeholders = [_LazyModule(name) for name in _LATER if name not in sys.modules]
     sys.modules.update({module.__name__: module for module in placeholders})
     try:
@@ -43,6 +43,7 @@ def _imported_later() -> Iterator[None]:
 
 
 def _remove(module: ModuleType) -> None:
+    """Remove a placeholder from the imported modules, unless the real module has replaced it."""
     if sys.modules.get(module.__name__) is module:
         del sys.modules[module.__name__]
 

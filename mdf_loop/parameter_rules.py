@@ -1,9 +1,9 @@
-"""Rules for the parameters of distributions, which are NumPy's. A violation is an error of the run.
+"""Rules for the parameters of distributions, equal to the rules of NumPy. A violation is an error of the run.
 
     scale = not_negative(site, scale, "the scale of a normal distribution")
 
-Parameters are arrays of numpy, or values of a program (`ops.symbolic`): a rule is written once for the
-reference and for compiled models. A nan is no broken rule where numpy draws nan.
+Parameters are NumPy arrays in the reference, or values of a program (`ops.symbolic`) in compiled models.
+The same rules apply to both. A nan is allowed where NumPy draws nan.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ BERNOULLI = "the probability of onnx::Bernoulli"
 
 
 class Checker(Protocol):
-    """Place of a draw, which raises an error if a parameter is invalid: now, or in the run."""
+    """Call site that checks parameters: immediately in the reference, or in the run of a compiled model."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return the parameter, or raise an error with the sentence if a value is invalid."""
+        """Return the parameter if `fits` is true everywhere, or raise an error with the sentence."""
 
 
 def not_negative(site: Checker, parameter: Any, what: str) -> Any:
@@ -48,16 +48,24 @@ def width(site: Checker, low: Any, high: Any) -> Any:
 
 
 def probabilities(site: Checker, p: Any, total: Any, tolerance: float) -> Any:
-    """Return the probabilities of a choice; those that are no numbers from 0 on with the sum 1 are an error."""
+    """Return the probabilities of a choice, or raise an error if one is negative or nan or the sum is not 1.
+
+    Args:
+        site: The call site.
+        p: The probabilities.
+        total: The sum of the probabilities.
+        tolerance: The largest allowed difference of the sum from 1.
+    """
     p = site.ensured(p, p >= 0.0, "the probabilities p of a choice must not be negative or nan")
     fits = (total >= 1.0 - tolerance) & (total <= 1.0 + tolerance)
     return site.ensured(p, fits, "the probabilities p of a choice must sum to 1")
 
 
 def tolerance(dtype: Any) -> float:
-    """Return NumPy's tolerance for the sum of probabilities."""
+    """Return NumPy's tolerance for the sum of probabilities of a dtype."""
     return float(np.sqrt(np.finfo(dtype).eps))
 
 
 def _shown(number: float) -> str:
+    """Return a number as short text, such as `1e9`."""
     return f"{number:g}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")

@@ -1,9 +1,9 @@
-"""Paths of users, and protection of files that were read against being overwritten.
+"""Checks of user-supplied paths, and protection of input files against being overwritten.
 
 path_of("", "the output")                InputError: the output has no name
-with noting() as files:                  what is read in here is noted
+with noting() as files:                  records the files that are read inside this context
 noted(path).read_bytes()
-refuse_overwriting(target)           InputError, if that is the file or a link to it
+refuse_overwriting(target)           InputError if the target is a recorded file or a link to one
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Files: TypeAlias = frozenset[Path]
 
 
 def path_of(argument: Any, what: str) -> Path:
-    """Return the path that a user specifies for `what` ("the output").
+    """Return the path that a user specifies. Errors call the path `what`, such as `the output`.
 
     Raises:
-        InputError: it is none, or no file can be called so.
+        InputError: The argument is no path, or no file can have this name.
     """
     text = os.fspath(argument) if isinstance(argument, os.PathLike) else argument
     if not isinstance(text, str):
@@ -38,7 +38,7 @@ def path_of(argument: Any, what: str) -> Path:
         )
     try:
         os.lstat(text)
-    except (ValueError, UnicodeError):  # a character 0, or half of one
+    except (ValueError, UnicodeError):  # a NUL character, or a lone surrogate
         raise InputError(f"{what} '{text}': no file can be called so") from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
@@ -47,10 +47,10 @@ def path_of(argument: Any, what: str) -> Path:
 
 
 def with_ending(path: Path, ending: str) -> Path:
-    """Return the path beside a file that differs in its suffix, such as `.svg`.
+    """Return a path with another suffix, such as `.svg`.
 
     Raises:
-        InputError: it is no path of a file.
+        InputError: The path is no path of a file.
     """
     try:
         return path.with_suffix(ending)
@@ -58,15 +58,15 @@ def with_ending(path: Path, ending: str) -> Path:
         raise InputError(f"'{path}' is no file", hint="give the name of a file") from None
 
 
-# --- what was read ----------------------------------------------------------------------------
+# --- record of input files --------------------------------------------------------------------
 
 _NOTED: ContextVar[tuple[set[Path], ...]] = ContextVar("noted", default=())
-"""The files that were read in each of the blocks that are entered."""
+"""Recorded files of each active `noting` context."""
 
 
 @contextmanager
 def noting(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
-    """Record the files that are read inside this context, and those that were read before."""
+    """Yield a set that records the files read inside this context, in addition to `known` files."""
     files = set(known)
     token = _NOTED.set((*_NOTED.get(), files))
     try:
@@ -76,17 +76,17 @@ def noting(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
 
 
 def noted(path: Path) -> Path:
-    """Return the same path, and record it as read."""
+    """Record a path as read in all active `noting` contexts, and return the path."""
     for files in _NOTED.get():
         files.add(Path(os.path.abspath(path)))
     return path
 
 
 def refuse_overwriting(target: Path) -> None:
-    """Refuse to write to a file that was read, under any name, or to a folder that contains it.
+    """Refuse to write to a recorded input file, to a link to one, or to a folder that contains one.
 
     Raises:
-        InputError: it is such a place.
+        InputError: The target would overwrite an input file.
     """
     for files in _NOTED.get():
         for file in sorted(files):
@@ -100,10 +100,10 @@ def refuse_overwriting(target: Path) -> None:
 
 
 def refuse_clashes(targets: Mapping[str, Path | None]) -> None:
-    """Refuse to write two outputs to one place, or one into the other. The mapping names the outputs.
+    """Refuse two outputs at the same path, or one inside the other. The mapping names the outputs.
 
     Raises:
-        InputError: two of them clash.
+        InputError: Two outputs clash.
     """
     named_paths = [(what, path) for what, path in targets.items() if path is not None]
     for (what, path), (other, place) in combinations(named_paths, 2):
@@ -118,6 +118,6 @@ def _clash(path: Path, other: Path) -> bool:
     if first.is_relative_to(second) or second.is_relative_to(first):
         return True
     try:
-        return os.path.samefile(path, other)  # a hard link; or names that differ in case only
+        return os.path.samefile(path, other)  # hard links, or names that differ only in case
     except OSError:
         return False

@@ -57,14 +57,14 @@ Order: TypeAlias = tuple[Pass, ...]
 
 
 MAX_ROUNDS = 50
-"""Most rounds of a fixed point: real programs need only a few, so more rounds mean that the passes never end."""
+"""Largest number of rounds of a fixed point. Real programs need few, so more mean an endless loop."""
 
 
 def fixed_point(*passes: Pass) -> Pass:
     """Return a pass that applies these passes repeatedly until the program stops changing.
 
     Raises:
-        UnsupportedError: The passes replace an operation again and again. The error names the operation and its place.
+        UnsupportedError: The passes replace an operation endlessly. The error names the operation.
     """
 
     def apply(program: Program) -> Program:
@@ -121,23 +121,25 @@ LEGAL: Order = (
     eliminate_common_subexpressions,  # merges the checks of one divisor
     hoist_invariants,  # moves the checks of a loop-invariant divisor out of the loop
 )
-"""Passes that leave only operations which ONNX Runtime's CPU provider can run, correctly and without a crash."""
+"""Passes that leave only operations which ONNX Runtime's CPU provider runs correctly."""
 
 # --- preparation for a run -------------------------------------------------------------------
 
 
 def evaluation(swept: Collection[str] = ()) -> Order:
-    """Return the passes for a single evaluation with loop reports; `swept` are inputs with many values."""
+    """Return the passes for a single evaluation with loop reports. `swept` names inputs with many values."""
     return (report_needed_loops, *_batched(swept)) if swept else (report_loops,)
 
 
 def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
-    """Return the passes for a model over time; with `thinned`, it records every k-th step only."""
+    """Return the passes for a model over time. With `thinned`, only every k-th step is recorded."""
     rows = (subsample_recordings,) if thinned else ()
     return (*rows, *_batched(swept), refuse_ragged_outputs) if swept else rows
 
 
 def _batched(swept: Collection[str]) -> Order:
+    """Return the passes that add an axis of members to a program with swept inputs."""
+
     @functools.wraps(batch)
     def batch_swept(program: Program) -> Program:
         return batch(program, swept)
@@ -176,7 +178,7 @@ CUDA: Order = (
     mask_finished_members,  # first: `for_cuda` also rewrites the masks
     for_cuda,
 )
-"""Passes for a program that ONNX Runtime's CUDA provider loads, whose kernels differ from those of the CPU."""
+"""Passes for a program that ONNX Runtime's CUDA provider loads, whose kernels differ from CPU kernels."""
 
 
 # --- application --------------------------------------------------------------------------------

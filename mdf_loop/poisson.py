@@ -1,11 +1,12 @@
-"""Poisson random numbers: by sums of probabilities up to a rate of 708, by a normal number above.
+"""Poisson random numbers: from cumulative probabilities up to a rate of 708, from a normal number above.
 
-    sums      how many of the running sums of the probabilities of 0, 1, 2, ... are not above u
-    larger    the largest k whose gamma number of shape k is not above the rate
+    rate <= 708    the number of cumulative probabilities of 0, 1, 2, ... that are at most u
+    rate > 708     the largest k whose gamma quantile of shape k is at most the rate
 
-The second is the first, written otherwise: k events come no later than the rate exactly if the k-th one,
-which comes after a time that is a gamma number of shape k, does. So u is made a normal number, and that
-a gamma number (`gamma.of_normal`). The only k for which that is not plain is found by a series.
+Both definitions are equivalent: k events occur before the time `rate` exactly if the k-th event does, whose
+time has a gamma distribution of shape k. For large rates, u is converted to a normal number, and this to
+a gamma quantile (`gamma.of_normal`). A series determines the number up to one candidate, and the gamma
+quantile decides.
 
 Source: M. B. Giles, "Algorithm 955: approximation of the inverse Poisson cumulative distribution
 function" (2016): the series.
@@ -20,22 +21,23 @@ import numpy as np
 from mdf_loop import gamma
 
 HIGHEST = 1.0 - 1e-13
-"""Largest uniform number of a Poisson distribution by sums: what is less likely is not drawn."""
+"""Largest uniform number for Poisson numbers by sums. Less probable counts are never drawn."""
 
 LARGEST_SUMMED = 708.0
-"""Largest rate whose probability of no event, `exp(-rate)`, is a number of all 53 bits."""
+"""Largest rate whose probability of no event, `exp(-rate)`, is a normal float64 (not subnormal)."""
 
 MAX_TERMS = 1024
-"""Number of sums that no draw of such a rate reaches: 12 standard deviations above the mean."""
+"""Upper bound of the number of sums at the largest rate: 12 standard deviations above the mean."""
 
 LARGEST_RATE = 9.2e18
-"""Largest rate whose numbers have 64 bits."""
+"""Largest rate whose Poisson numbers fit into int64."""
 
 
 def of_normal(z: Any, rate: Any) -> Any:
-    """Return the Poisson number, as a float, of a rate above 708 that is as likely as the normal number z.
+    """Return the Poisson quantile, as a float, at the probability of the normal number `z`.
 
-    The series is off by less than 0.01 for all z, so the nearest whole number is it, or one too many.
+    The rate is above 708. The error of the series is below 0.01 for all z, so the nearest whole number is
+    the quantile or larger by one.
     """
     root = np.sqrt(rate)
     square = z * z

@@ -6,12 +6,12 @@ import os
 
 
 def is_running(process: int) -> bool:
-    """Return True if a process of this number exists, or if that cannot be determined.
+    """Return True if a process with this number exists, or if the system cannot answer.
 
     Raises:
-        OverflowError: no system counts so far.
+        OverflowError: The number is too large for a process.
     """
-    if os.name != "posix":  # elsewhere to ask would be to end it
+    if os.name != "posix":  # on other systems os.kill would end the process
         return True
     try:
         os.kill(process, 0)

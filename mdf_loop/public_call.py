@@ -1,8 +1,9 @@
 """Tracebacks of public calls that end at the user's line.
 
-An error of this package that leaves a public call describes a mistake in the model or in the call. Its traceback shows
-the frames of the caller only. All other exceptions keep their frames, since those are bugs of this package. With
-`MDF_LOOP_TRACEBACK=1` in the environment, errors of this package keep their frames, too.
+An error of this package that leaves a public call describes a mistake in the model or in the call. Its
+traceback shows the frames of the caller only. All other exceptions keep their frames, since those are bugs
+of this package. With `MDF_LOOP_TRACEBACK=1` in the environment, errors of this package keep their frames,
+too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers with a unit: Quantities of pint are converted to a unit of the model, all others are refused.
+"""Conversion of pint Quantities to units of the model. Quantities of other packages are refused.
 
     unit = Unit("pA", "$.graphs[0].nodes['cell'].input_ports['I'].metadata.units")
 
@@ -7,7 +7,8 @@
     convert(Quantity(0.5, ""), unit, "the input 'I'")       0.5: dimensionless, so a plain number
     convert(0.9, unit, "the input 'I'")                     0.9: a plain number is in the unit of the model
 
-No package of units is imported. A Quantity is recognized by its attributes and converted by its own registry.
+This module imports no package of units. A Quantity is recognized by its attributes, and converted by its
+registry.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from msgspec import Struct
 from mdf_loop.errors import InputError, LoopError
 
 MAX_AXES = 64
-"""The most axes that numpy's arrays have."""
+"""Largest number of axes of a NumPy array."""
 
 _PLAIN = frozenset(
     (bool, int, float, complex, str, bytes, type(None), np.bool_, np.int64, np.float64)
 )
-"""Types of values that have no unit, the usual ones."""
+"""Common types of values that have no unit."""
 
 _FOREIGN = ("unit", "units", "dim")
-"""Attributes in which other packages keep a unit: astropy; unyt, quantities and neo; Brian2."""
+"""Attributes with the unit in astropy (`unit`), in unyt, quantities and neo, and in Brian2 (`dim`)."""
 
 _SPELLINGS = (
     (re.compile("Ohm"), "ohm"),
@@ -42,15 +43,15 @@ _SPELLINGS = (
     (re.compile("_per_"), "/"),
     (re.compile(r"(?<=[A-Za-z])(-?[0-9]+)"), r"**\1"),
 )
-"""Usual spellings of units that pint does not know, with its own: `MOhm`, `mS_per_cm2`, `uA/cm2`."""
+"""Replacements of common spellings of units that pint does not know: `MOhm`, `mS_per_cm2`, `uA/cm2`."""
 
 
 class Unit(Struct, frozen=True):
     """Unit of a model.
 
     Attributes:
-        text: the unit as the model states it; empty without one.
-        where: the place where it is stated, or could be.
+        text: Unit as the model states it, or an empty text.
+        where: Place in the model where the unit is stated or could be stated.
     """
 
     text: str = ""
@@ -58,10 +59,16 @@ class Unit(Struct, frozen=True):
 
 
 NO_UNIT = Unit()
+"""Unit of values for which the model states no unit."""
 
 
 def has_unit(value: Any, depth: int = 0) -> bool:
-    """Return True if a value, or an element of it, has a unit; dimensionless Quantities count."""
+    """Return True if a value, or one of its elements, is a Quantity, including dimensionless ones.
+
+    Args:
+        value: Any value.
+        depth: Number of lists and tables around the value.
+    """
     kind = type(value)
     if kind in _PLAIN or isinstance(value, np.generic):
         return False
@@ -88,22 +95,22 @@ def convert(
     """Return a value with each Quantity in it converted to a unit of the model.
 
     Args:
-        value: any value; numbers without a unit stay as they are.
-        unit: the unit of the model.
-        what: name of the value in an error, such as `the input 'x'`.
-        error: kind of the error.
-        is_difference: the value is a difference or a deviation. 1 kelvin is then 1 degree Celsius.
+        value: Any value. Numbers without a unit stay unchanged.
+        unit: Unit of the model.
+        what: Name of the value in errors, such as `the input 'x'`.
+        error: Class of the errors.
+        is_difference: True for a difference or a deviation: 1 kelvin is then 1 degree Celsius.
 
     Raises:
-        LoopError: a unit does not fit, or is not known; of the kind `error`.
+        LoopError: A unit is unknown or has another dimension. The error has the class `error`.
     """
     return _Conversion(unit, what, error, is_difference).apply(value) if has_unit(value) else value
 
 
 def short_form(value: Any) -> str:
-    """Return a Quantity that is one number as a text with the symbol of its unit: `50us`.
+    """Return a scalar Quantity as text with the symbol of its unit, such as `50us`.
 
-    Anything else gives an empty text.
+    Any other value gives an empty text.
     """
     number = value.magnitude if _is_quantity(value) else None
     if isinstance(number, np.ndarray) and number.ndim == 0:
@@ -165,7 +172,7 @@ class _Conversion(Struct, frozen=True):
         """Return the unit of differences between values in `target`.
 
         Raises:
-            LoopError: the Quantity itself is no difference, but a point on a scale.
+            LoopError: The Quantity is no difference, but a point on a scale such as degrees Celsius.
         """
         if isinstance(target, str):
             return target
@@ -177,6 +184,7 @@ class _Conversion(Struct, frozen=True):
     # --- errors -----------------------------------------------------------------------------------
 
     def _without_unit(self, quantity: Any) -> LoopError:
+        """Return the error about a Quantity for a value without a unit in the model."""
         name, symbol = _name(quantity.units), f"{quantity.units:~D}"
         if self.error is not InputError:  # raised where a document is read
             return self.error(
@@ -191,6 +199,7 @@ class _Conversion(Struct, frozen=True):
         return self.error(sentence, self.unit.where, hint)
 
     def _unlike(self, quantity: Any, problem: str) -> LoopError:
+        """Return the error about a Quantity that cannot be converted to the unit of the model."""
         name = _name(quantity.units)
         return self.error(
             f"{self.what} is given in {name}, but its unit is '{self.unit.text}': {problem}"[:400],
@@ -199,6 +208,7 @@ class _Conversion(Struct, frozen=True):
         )
 
     def _unknown(self, quantity: Any) -> LoopError:
+        """Return the error about a unit of the model that pint does not know."""
         text = self.unit.text
         known = next(_known_spellings(quantity._REGISTRY, text), None)
         better = f"write '{known}' there" if known else "write a unit that pint knows"
@@ -210,6 +220,7 @@ class _Conversion(Struct, frozen=True):
         )
 
     def _foreign(self, value: Any, text: str) -> LoopError:
+        """Return the error about a quantity of another package than pint."""
         package = type(value).__module__.partition(".")[0]
         unit = f" in '{self.unit.text}'" if self.unit.text else ""
         return self.error(
@@ -221,28 +232,29 @@ class _Conversion(Struct, frozen=True):
 
 
 def _is_quantity(value: Any) -> bool:
-    """Return True for a Quantity of pint, of any registry."""
+    """Return True for a pint Quantity of any registry."""
     kind = type(value)
     return hasattr(kind, "magnitude") and hasattr(kind, "to") and hasattr(kind, "dimensionless")
 
 
 def _unit_of_others(value: Any) -> str:
-    """Return the unit of a value of astropy, Brian2 and the like as text; an empty text without a unit."""
-    where = value if isinstance(value, np.ndarray) else type(value)  # elsewhere names of columns
+    """Return the unit of a quantity of astropy, Brian2 and similar packages as text, or an empty text."""
+    # Only arrays have a unit in the instance: such an attribute of a table may be a column.
+    where = value if isinstance(value, np.ndarray) else type(value)
     for name in _FOREIGN:
         if not hasattr(where, name):
             continue
         unit = getattr(value, name, None)
         if unit is None or isinstance(unit, str) or isroutine(unit):
             continue
-        text = str(unit).removeprefix("1.0 ")  # of quantities
+        text = str(unit).removeprefix("1.0 ")  # the package quantities writes this prefix
         if text not in ("", "1") and not text.endswith("dimensionless"):
             return text
     return ""
 
 
 def _content(value: Any) -> Any:
-    """Return what a column of a table or a labelled array holds, where that may have units."""
+    """Return the elements of a pandas column or an xarray array that may have units, or None."""
     dtype = getattr(value, "dtype", None)
     if hasattr(type(value), "iloc") and dtype is not None:
         may_have_units = getattr(dtype, "kind", "O") == "O" or hasattr(dtype, "units")
@@ -251,7 +263,7 @@ def _content(value: Any) -> Any:
 
 
 def _unit_of_differences(registry: Any, unit: Any) -> Any:
-    """Return the unit of the difference of two values in a unit: `delta_degC` for `degC`."""
+    """Return the unit of a difference of two values in a unit, such as `delta_degC` for `degC`."""
     try:
         one = registry.Quantity(1.0, unit)
         difference = (one - one).units
@@ -261,19 +273,19 @@ def _unit_of_differences(registry: Any, unit: Any) -> Any:
 
 
 def _known_spellings(registry: Any, text: str) -> Iterator[str]:
-    """Yield the spellings of a unit that a registry knows."""
+    """Yield spellings of a unit that a registry knows, after replacement of common spellings."""
     spelling = text
     for usual, known in _SPELLINGS:
         spelling = usual.sub(known, spelling)
         try:
             registry.parse_units(spelling)
-        except Exception:  # noqa: BLE001 - not this one
+        except Exception:  # noqa: BLE001 - an unknown spelling
             continue
         yield spelling
 
 
 def _usual_number(number: Any) -> Any:
-    """Return a number, or an array, of a registry that computes with others as one of Python or numpy."""
+    """Return a magnitude with the number type of any registry (such as Decimal) as a float or NumPy array."""
     if isinstance(number, Decimal | Fraction):
         return float(number)
     if type(number) is not np.ndarray:
@@ -284,13 +296,13 @@ def _usual_number(number: Any) -> Any:
 
 
 def _sentence(problem: Exception) -> str:
-    """Return the sentence of an error of a registry; some cannot be shown."""
+    """Return the message of an error of a registry, or the name of its class if it has no message."""
     try:
         return str(problem)
-    except Exception:  # noqa: BLE001 - that of Fractions, for example
+    except Exception:  # noqa: BLE001 - errors about Fractions fail here, for example
         return type(problem).__name__
 
 
 def _name(unit: Any) -> str:
-    """Return the whole name of a unit, whatever format its registry prefers."""
+    """Return the full name of a unit, independent of the default format of its registry."""
     return format(unit, "D")

@@ -13,14 +13,17 @@ from mdf_loop.errors import InputError
 from mdf_loop.paths import path_of
 
 RETRIES = 5
-"""How often a block is run again whose worker has died, if nothing else is said."""
+"""Default number of times that a block is run again after its worker died."""
 
 
 class Sharing(Struct, frozen=True):
     """Options for the distribution of members and trials. See `CompiledModel.run` for the arguments.
 
-    Members are cut into blocks, of so many if it is said. One whose worker dies is run again, so often.
-    A run that `resumes` computes only what its store has not.
+    Attributes:
+        cluster: Workers: a number of processes, an address, a client or a file.
+        block: Number of members of a block, or None for a number that fits the speed.
+        retries: Number of times that a block is run again after its worker died.
+        resumes: True if the run computes only the members that are missing in its store.
     """
 
     cluster: Any
@@ -30,10 +33,10 @@ class Sharing(Struct, frozen=True):
 
 
 def shared_by(cluster: Any, block: Any, retries: Any) -> Sharing | None:
-    """Return the options, or None if this process computes all members.
+    """Return the options of a run on a cluster, or None without a cluster.
 
     Raises:
-        InputError: numbers are none, or are given for a cluster that is not.
+        InputError: `block` or `retries` is invalid, or is given without `cluster`.
     """
     if block is not None:
         block = arguments.whole(block, "block")
@@ -48,10 +51,10 @@ def shared_by(cluster: Any, block: Any, retries: Any) -> Sharing | None:
 
 
 def resumes_store(resume: Any, output: Any) -> bool:
-    """Return True if the run resumes from a store that a cluster has written.
+    """Return True if a run on a cluster resumes from the store that it writes.
 
     Raises:
-        InputError: another store is named, or none is written.
+        InputError: `resume` names another store, or the run writes no store.
     """
     if resume is None or resume is False:
         return False
@@ -65,7 +68,7 @@ def resumes_store(resume: Any, output: Any) -> bool:
 
 
 def no_checkpoint() -> InputError:
-    """Return the error about a checkpoint of a run on a cluster."""
+    """Return the error about a checkpoint for a run on a cluster, which is not supported."""
     return InputError(
         "a run on a cluster has no checkpoint: its store says what is computed",
         hint="give output='sweep.zarr', and resume=True to go on",

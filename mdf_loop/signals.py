@@ -1,21 +1,21 @@
 """Signal handlers of the process, and their listeners.
 
-    SIGINT             a run in the main thread hears of it, unless the program has a handler for it
-    SIGTERM, SIGHUP    left alone, but by the command line (`heeded`): then a run hears of them, too
+    SIGINT             handled during a run in the main thread, unless the program has its own handler
+    SIGTERM, SIGHUP    handled only by commands of the command line (`heeded`), and by runs in commands
 
-Nothing is asked for but while a run or a command lasts. A first signal is taken by who listens, such
-as a run, which then saves what it has reached; where nobody listens, or for a second time, it ends
-what is being done at once.
+Handlers are installed only during a run or a command. A listener, such as a run, handles the first signal
+and then saves its partial results. A second signal, or a signal without a listener, ends the computation
+at once with an exception.
 
-A handler of Python waits for the main thread. So while a run lasts signals also ring a `WakeupSocket`, which
-a thread hears; what was rung is passed on to whom it was for before (asyncio has such a descriptor).
-The command line has a watchdog, too (`mdf_loop.cli.watchdog`), which ends the process if the main thread
-does not answer a signal.
+Python calls handlers in the main thread only, between two operations of the interpreter. So during a run,
+signals also write to a `WakeupSocket`, on which another thread waits. The bytes are forwarded to the
+previous wake-up descriptor, such as that of asyncio. The command line also has a watchdog
+(`mdf_loop.cli.watchdog`), which ends the process if the main thread does not handle a signal.
 
-Nothing is raised while a command starts or imports a module: an exception within the import of a module of C++
-can end the process by SIGSEGV. While it starts the process is ended at once instead, since nothing is computed
-yet; later the watchdog calls the handler again when the import is over.
-A forked process is in no run of its parent: nothing of this is left in it.
+Signals raise no exception while a command starts or imports a module, since an exception during the import
+of a C++ module can cause SIGSEGV. During the start a signal ends the process at once, since nothing is
+computed yet. During later imports the signal is deferred, and the watchdog calls the handler again after
+the import. A forked process is in no run of its parent, so handlers and listeners are removed in the child.
 """
 
 from __future__ import annotations
@@ -39,27 +39,30 @@ REASONS: dict[int, StopReason] = {
     signal.SIGINT: StopReason.INTERRUPTED,
     signal.SIGTERM: StopReason.TERMINATED,
 }
-"""What a signal means for a run."""
+"""Stop reason of each handled signal."""
 
 _system: Any = importlib.import_module("_signal")
-"""What `signal` calls, which makes members of enums of all numbers: that is 10 us more in each run."""
+"""C module behind `signal`. Direct calls avoid the conversion to enums, which costs 10 us in each run."""
 
 _USUAL: dict[int, Any] = {
     int(signal.SIGINT): signal.default_int_handler,
     int(signal.SIGTERM): _system.SIG_DFL,
 }
-"""What becomes of a signal that a program says nothing about."""
+"""Default handler of each handled signal."""
 
 if hasattr(signal, "SIGHUP"):
     REASONS[signal.SIGHUP] = StopReason.HUNG_UP
     _USUAL[int(signal.SIGHUP)] = _system.SIG_DFL
 
 ECHO = 1.0
-"""Seconds in which a second SIGTERM or SIGHUP is the first one once more: `timeout` sends each twice,
-and of a terminal that is closed both the system and the shell tell."""
+"""Seconds during which a second SIGTERM or SIGHUP counts as a repetition of the first one.
+
+`timeout` sends each signal twice. When a terminal is closed, both the system and the shell send SIGHUP."""
 
 Listener: TypeAlias = Callable[[StopReason], bool]
-"""Is told of a signal in the main thread; whether it is the first one for it, so that it is taken."""
+"""Function that is called in the main thread for a signal.
+
+It returns True if the signal is its first one, so that the listener handles the signal."""
 
 _LISTENERS: list[Listener] = []
 _TAKEN: set[int] = set()
@@ -69,13 +72,13 @@ _interrupts = 0
 _commands = 0
 
 _end_process: Callable[[StopReason], object] | None = None
-"""Function that ends the process at a signal; None where a signal raises an exception."""
+"""Function that ends the process at a signal, or None if a signal raises an exception."""
 
 _can_defer = False
 """True if a watchdog calls the handler again for the signals in `DEFERRED`."""
 
 DEFERRED: set[int] = set()
-"""Signals that came while the main thread imported a module, and were given to no listener."""
+"""Signals without a listener that arrived while the main thread imported a module."""
 
 _finishing = 0
 _answered = False
@@ -83,11 +86,11 @@ _has_abandoned_thread = False
 
 
 class Signalled(KeyboardInterrupt):
-    """Interruption by a signal, either of a computation or after its end.
+    """Interruption by a signal, during a computation or after its end.
 
     Attributes:
-        reason: which one.
-        results: what was reached (`Results`), if it came when that was already there.
+        reason: Stop reason of the signal.
+        results: `Results` of the computation if the signal came after its end, else None.
     """
 
     def __init__(self, reason: StopReason) -> None:
@@ -97,7 +100,7 @@ class Signalled(KeyboardInterrupt):
 
 
 def ending(reason: StopReason) -> KeyboardInterrupt:
-    """Return the exception for a signal that ends everything; Python's own for Ctrl-C."""
+    """Return the exception for a signal: KeyboardInterrupt for Ctrl-C, else `Signalled`."""
     return KeyboardInterrupt() if reason is StopReason.INTERRUPTED else Signalled(reason)
 
 
@@ -110,7 +113,7 @@ def in_main_thread() -> bool:
 
 
 def take(numbers: Iterable[int]) -> list[int]:
-    """Install handlers for those signals that the program does not handle itself, and return their numbers."""
+    """Install the handler for those signals that have their default handler, and return their numbers."""
     numbers_taken = []
     for number in numbers:
         if _system.getsignal(number) == _USUAL[number]:
@@ -121,7 +124,7 @@ def take(numbers: Iterable[int]) -> list[int]:
 
 
 def give_back(numbers: Iterable[int]) -> None:
-    """Remove handlers that were installed by `take`. Later handlers stay."""
+    """Restore the default handlers of signals, except where a later handler has replaced that of `take`."""
     for number in numbers:
         if _system.getsignal(number) is _handle:
             _system.signal(number, _USUAL[number])
@@ -129,18 +132,18 @@ def give_back(numbers: Iterable[int]) -> None:
 
 
 def listen(listener: Listener) -> None:
-    """Add a listener."""
+    """Add a listener, which is called for each signal."""
     _LISTENERS.append(listener)
 
 
 def listen_no_more(listener: Listener) -> None:
-    """Remove a listener."""
-    if listener in _LISTENERS:  # it is not where a forked process has left the run
+    """Remove a listener, if it was not removed before."""
+    if listener in _LISTENERS:  # a fork removes all listeners in the child
         _LISTENERS.remove(listener)
 
 
 def interrupts() -> int:
-    """Return how often Ctrl-C has ended a call that returned partial results."""
+    """Return the number of calls that Ctrl-C has ended and that returned partial results."""
     return _interrupts
 
 
@@ -152,17 +155,17 @@ def count_interrupt() -> None:
 
 
 def in_command() -> bool:
-    """Return True within a command of the command line, which has its own way to end."""
+    """Return True within a command of the command line, which handles interrupts itself."""
     return _commands > 0
 
 
 def is_echo(number: int, last: float | None, now: float) -> bool:
-    """Return True if a signal at `now` is the one at `last` once more."""
+    """Return True if a signal at the time `now` is a repetition of the one at the time `last`."""
     return number != signal.SIGINT and last is not None and now < last + ECHO
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    """Handle a signal in the main thread."""
+    """Handle a signal in the main thread: call all listeners, or raise an exception."""
     global _interrupts
     reason, now = REASONS[number], time.monotonic()
     last = _LAST.get(number)
@@ -175,7 +178,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
         _end_process(reason)
     if reason is StopReason.HUNG_UP:
         _leave_terminal()
-    heard = {listener(reason) for listener in tuple(_LISTENERS)}  # each of them
+    heard = {listener(reason) for listener in tuple(_LISTENERS)}  # call all of them
     if True not in heard:
         if _can_defer and _is_importing(frame):
             DEFERRED.add(number)
@@ -186,7 +189,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 _IMPORT_SYSTEM = ("importlib._bootstrap", "_frozen_importlib")
-"""Names of the module of Python that imports others."""
+"""Names of the module that implements Python's import system."""
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -199,7 +202,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _leave_terminal() -> None:
-    """Redirect terminal output to nowhere, since writing to a closed terminal is an error."""
+    """Redirect terminal output to the null device, since writing to a closed terminal is an error."""
     for number in (1, 2):
         with contextlib.suppress(OSError):
             if stat.S_ISCHR(os.fstat(number).st_mode):
@@ -212,11 +215,12 @@ def _leave_terminal() -> None:
 def heeded(
     end_process: Callable[[StopReason], object] | None = None, *, to_the_end: bool = False
 ) -> Iterator[None]:
-    """Heed all signals in `REASONS` within a command, except those that are ignored.
+    """Handle all signals in `REASONS` inside this context of a command, except signals that are ignored.
 
     Args:
-        end_process: Ends the process for a signal that comes outside of `raising`. None: signals always raise.
-        to_the_end: True if the process ends with the command. Its signals are heeded until Python's
+        end_process: Function that ends the process for a signal outside of `raising`. With None, signals
+            always raise.
+        to_the_end: True if the process ends with the command. Signals are then handled until Python's
             finalization, and ignored during it.
     """
     global _commands, _end_process
@@ -237,7 +241,7 @@ def heeded(
 
 @contextlib.contextmanager
 def raising() -> Iterator[None]:
-    """Let signals raise within a command, whose code can handle the exception."""
+    """Let signals raise exceptions inside this context of a command, whose code handles them."""
     global _end_process
     end_process, _end_process = _end_process, None
     try:
@@ -247,14 +251,14 @@ def raising() -> Iterator[None]:
 
 
 def _ignore_taken() -> None:
-    """Ignore the signals that were heeded, before Python gives them their defaults again."""
+    """Ignore the handled signals at exit, before Python restores their default handlers."""
     for number in tuple(_TAKEN):
         _system.signal(number, _system.SIG_IGN)
 
 
 @contextlib.contextmanager
 def deferring() -> Iterator[None]:
-    """Let signals that come during an import wait in `DEFERRED` until the handler is called again."""
+    """Store signals that arrive during an import in `DEFERRED`, until the handler is called again."""
     global _can_defer
     _can_defer = True
     try:
@@ -264,18 +268,18 @@ def deferring() -> Iterator[None]:
 
 
 def answer() -> None:
-    """Note that the main thread has taken a signal, and finishes what it has reached."""
+    """Record that the main thread has received a signal and completes its partial results."""
     global _answered
     _answered = True
 
 
 def is_answered() -> bool:
-    """Return True if the main thread finishes what it has computed, after a signal or before it."""
+    """Return True if the main thread has received a signal, or is completing results in `finished`."""
     return _answered or _finishing > 0
 
 
 def abandon_thread() -> None:
-    """Note that a thread still computes for a run that has ended."""
+    """Record that a thread still computes for a run that has ended."""
     global _has_abandoned_thread
     _has_abandoned_thread = True
 
@@ -286,7 +290,7 @@ def has_abandoned_thread() -> bool:
 
 
 def let_echoes_pass() -> None:
-    """Ignore repetitions of the signal that ended the program, which would change its exit code."""
+    """Ignore repetitions of the signal that ended the program, since they would change its exit code."""
     for number in tuple(_TAKEN):
         if number != signal.SIGINT and time.monotonic() < _LAST.get(number, -ECHO) + ECHO:
             _system.signal(number, _system.SIG_IGN)
@@ -294,12 +298,13 @@ def let_echoes_pass() -> None:
 
 @contextlib.contextmanager
 def finished(*, heard: bool = False) -> Iterator[None]:
-    """Complete a block before a first signal ends the command, or Ctrl-C a script.
+    """Delay a first signal (Ctrl-C in a script) until the end of this context.
 
-    If one was `heard` before, the next ends it at once.
+    Args:
+        heard: True if a signal came before. The next signal then raises at once.
 
     Raises:
-        Signalled: there was a signal.
+        Signalled: A signal came inside the context.
     """
     global _finishing
     reasons: list[StopReason] = []
@@ -333,11 +338,11 @@ class WakeupSocket:
     """Socket to which signals write their numbers while it is installed.
 
     Attributes:
-        socket: what to wait for; whoever waits then asks what was `heard`.
+        socket: Socket to wait for. After it becomes readable, `heard` returns the bytes.
     """
 
     def __init__(self) -> None:
-        import socket  # here, since a command imports this module before it heeds signals
+        import socket  # here: a command imports this module before it handles signals
 
         self.socket, self._writing = socket.socketpair()
         self.socket.setblocking(False)
@@ -347,11 +352,11 @@ class WakeupSocket:
 
     def ring(self) -> None:
         """Wake the waiting thread without a signal."""
-        with contextlib.suppress(BlockingIOError):  # it is full of reasons to look
+        with contextlib.suppress(BlockingIOError):  # a full buffer wakes the thread, too
             self._writing.send(b"\0")
 
     def hang(self) -> bool:
-        """Install the socket, and return True if it was not installed before."""
+        """Install the socket as wake-up descriptor, and return True if it was not installed before."""
         before = signal.set_wakeup_fd(self._own, warn_on_full_buffer=False)
         if before == self._own:
             return False
@@ -360,19 +365,19 @@ class WakeupSocket:
         return True
 
     def take_down(self) -> None:
-        """Remove the socket. A descriptor that was installed later stays."""
+        """Restore the previous wake-up descriptor. A descriptor that was installed later stays."""
         if self in _HANGING:
             _HANGING.remove(self)
             _replace(self._own, self._before)
 
     def leave(self) -> None:
-        """Forget the socket in a forked process, since it belongs to the parent."""
+        """Remove the wake-up descriptor in a forked process, since the socket belongs to the parent."""
         _replace(self._own, -1)
 
     def heard(self) -> bytes | None:
-        """Return the received bytes (0 for no signal), or None if there are none.
+        """Return the received signal numbers (0 without a signal) as bytes, or None without bytes.
 
-        It is passed on to the descriptor that was there before.
+        The signal numbers are forwarded to the previous wake-up descriptor.
         """
         try:
             data = self.socket.recv(4096)
@@ -380,7 +385,7 @@ class WakeupSocket:
             return None
         numbers = data.replace(b"\0", b"")
         if numbers and self._before != -1:
-            with contextlib.suppress(OSError):  # it is full, or was closed
+            with contextlib.suppress(OSError):  # the descriptor is full or closed
                 os.write(self._before, numbers)
         return data
 
@@ -389,17 +394,17 @@ _HANGING: list[WakeupSocket] = []
 
 
 def _replace(own: int, other: int) -> None:
-    """Replace the wake-up descriptor if it is the expected one."""
+    """Replace the wake-up descriptor `own` by `other`. Keep any other current descriptor."""
     now = signal.set_wakeup_fd(-1)
     if now == own:
         now = other
     if now != -1:
-        with contextlib.suppress(OSError, ValueError):  # it was closed
+        with contextlib.suppress(OSError, ValueError):  # the descriptor is closed
             signal.set_wakeup_fd(now)
 
 
 def reasons_in(data: bytes) -> set[StopReason]:
-    """Return the stop reasons of received signal numbers, without signals that the program handles itself."""
+    """Return the stop reasons of received signal numbers. Omit signals that the program itself handles."""
     return {REASONS[n] for n in data if n in REASONS and signal.getsignal(n) is _handle}
 
 
@@ -407,7 +412,7 @@ def reasons_in(data: bytes) -> set[StopReason]:
 
 
 def _leave() -> None:
-    """Reset all state in a forked process."""
+    """Remove all handlers and listeners in a forked process."""
     global _end_process, _can_defer
     _end_process, _can_defer = None, False
     DEFERRED.clear()

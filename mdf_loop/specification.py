@@ -2,7 +2,7 @@
 
     specify({"I": 0.5}, steps=1000, dt=1e-3, record="cell.v", time_limit="10min")
 
-It knows no model. Names are as they were given, words and numbers are checked.
+The description is independent of a model. Words and numbers are checked, but names are not.
 """
 
 from __future__ import annotations
@@ -27,23 +27,29 @@ from mdf_loop.trials import EACH_TRIAL, USUAL, Draws, OverTrials, draws
 from mdf_loop.trials import over_trials as told_over_trials
 
 ENGINES = ("onnxruntime", "interpreter", "modeci")
-"""Words for what runs a model: those of `run.backend.BACKENDS`, which stands above this. ONNX Runtime,
-the numpy interpreter, which is slow and obviously right, or modeci_mdf's own engine."""
+"""Names of the engines: ONNX Runtime, the slow reference interpreter in NumPy, and modeci_mdf's engine.
+
+They equal the keys of `run.backend.BACKENDS`, which this module cannot import."""
 
 NAN = ("ignore", "stop", "error")
-"""Words for what happens when a value becomes nan or infinite; None is a warning after the run."""
+"""Reactions to a value that becomes nan or infinite. None means a warning after the run."""
 
 EVERY = 60.0
-"""Seconds between two checkpoints, if nothing else is said."""
+"""Default number of seconds between two checkpoints."""
 
 Progressing: TypeAlias = "bool | Callable[[Any], Any] | None"
-"""Whether a run shows how far it is, or who is told (see `run.control.progress`)."""
+"""Argument `progress`: a flag for the progress bar, or a function (see `run.control.progress`)."""
 
 
 class Values(Struct, frozen=True):
     """Values of inputs and parameters, with lists of values for sweeps.
 
-    `state` is what an earlier run has carried to its end, `draws` which random numbers are drawn.
+    Attributes:
+        inputs: Input values by port id.
+        set: Parameter values by `node.parameter`.
+        sweep: Lists of values, or a computed sweep, by the name of a parameter or input.
+        state: Final state of an earlier run from which the run continues, or None.
+        draws: Seed and trials of the random numbers.
     """
 
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -54,10 +60,15 @@ class Values(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """Selection of recorded values: the model's outputs, or `only` these, and `record` besides.
+    """Selection of recorded values.
 
-    A row is kept of every `every`-th step, if what is called `when` is true in it; of what is to
-    `reduce` there are no rows, but e.g. its mean; `over_trials` is the same of trials.
+    Attributes:
+        record: Names that are recorded in addition to the outputs.
+        only: Names that are recorded instead of the outputs, or None.
+        every: Distance in steps between two recorded rows.
+        when: Name whose value must be true in recorded rows, or None.
+        reduce: Reductions over time, such as `mean`, that replace the rows of an output.
+        over_trials: Statistics that replace the trials of an output.
     """
 
     record: tuple[str, ...] = ()
@@ -69,12 +80,12 @@ class Selection(Struct, frozen=True):
 
     @property
     def names_outputs(self) -> bool:
-        """True if the run records the model's outputs and nothing else."""
+        """True if the run records exactly the model's outputs."""
         return self.only is None and not self.named
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Names that the run records in addition to the outputs, or to `only` these."""
+        """Names that the run computes in addition to the outputs, or to the names in `only`."""
         condition = () if self.when is None else (self.when,)
         return (*self.record, *self.reduce, *condition)
 
@@ -92,18 +103,18 @@ class RunControls(Struct, frozen=True):
 
     @property
     def watches(self) -> bool:
-        """True if all values of the model are watched for nan."""
+        """True if all values of the model are checked for nan during the run."""
         return self.nan not in (None, "ignore")
 
     @property
     def begins(self) -> bool:
-        """True if the run starts anew; also a resumed run without a checkpoint does."""
+        """True if the run starts from the beginning, also if it resumes from a missing checkpoint."""
         path = self.resume
         return path is None or (path == self.checkpoint and not path.exists())
 
     @property
     def is_patient(self) -> bool:
-        """True if the options require no more than a run in one piece has."""
+        """True if no option requires that the run is divided into short segments."""
         is_observed = callable(self.progress) or self.saved_at is not None or self.watches
         return not is_observed and (self.time_limit is None or self.time_limit > 1.0)
 
@@ -119,9 +130,12 @@ _ALL, _USUAL = Selection(), RunControls()
 class RunSpecification(Struct, frozen=True):
     """Complete description of a run. See `CompiledModel.run` for the arguments.
 
-    Without `steps` it is one evaluation. `dt` is the time between one evaluation and the next, in the
-    model's unit. There will be so many `runs` of this kind: for many of them machine code pays that does
-    not for one.
+    Attributes:
+        steps: Number of evaluations of a run over time, or None for one evaluation.
+        dt: Time between two evaluations in the model's unit, or None.
+        runs: Expected number of runs of this kind. Compilation to machine code may pay off for many
+            runs, but not for one.
+        sharing: Options for the distribution over a cluster, or None.
     """
 
     values: Values = field(default_factory=Values)
@@ -138,7 +152,7 @@ class RunSpecification(Struct, frozen=True):
 
     @property
     def reading(self) -> Hashable:
-        """Everything besides types that determines the programs of this run."""
+        """Hashable key of everything besides types that determines the programs of this run."""
         selection, time = self.selection, None
         if self.steps is not None:
             time = (self.dt is not None, self.execution_list)
@@ -146,7 +160,7 @@ class RunSpecification(Struct, frozen=True):
 
     @property
     def begins(self) -> bool:
-        """True if the run starts anew."""
+        """True if the run starts from the beginning."""
         return self.controls.begins and not (self.sharing is not None and self.sharing.resumes)
 
     @property
@@ -162,7 +176,7 @@ class RunSpecification(Struct, frozen=True):
 
     @property
     def streams(self) -> bool:
-        """True if rows are written while they are computed."""
+        """True if this process writes rows to a store while they are computed."""
         time = self.store is not None and self.steps is not None and self.engine != "modeci"
         return time and self.sharing is None
 
@@ -208,7 +222,7 @@ def specify(
     """Return the description of a run from the arguments of `CompiledModel.run`.
 
     Raises:
-        InputError: a word means nothing, or does not go together with another one.
+        InputError: An argument is invalid, or two arguments exclude each other.
     """
     words: tuple[Any, ...] = (record, only, set, sweep, steps, dt, every, when, reduce)
     words += (
@@ -226,7 +240,7 @@ def specify(
         overwrite,
     )
     words += (checkpoint, checkpoint_every, resume, memory_limit, cluster, block, retries)
-    if all(map(is_, words, _DEFAULTS)):  # most calls ask for nothing else
+    if all(map(is_, words, _DEFAULTS)):  # fast path: most calls give inputs only
         return RunSpecification(Values(arguments.inputs(inputs)))
     values = Values(
         arguments.inputs(inputs),
@@ -266,6 +280,7 @@ _SWEEP = "sweep={'node.parameter': [0.1, 0.2]}"
 
 
 def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
+    """Return the selection from arguments of a run, after a check of their types."""
     names = arguments.names(record, "record")
     all_rows = type(every) is int and every == 1 and when is None and reduce is None
     if all_rows and not names and only is None:
@@ -300,6 +315,7 @@ def _controls(
     resume: str | Path | bool | None,
     memory_limit: Any,
 ) -> RunControls:
+    """Return the limits and checkpoints from arguments of a run, after a check of their values."""
     if nan is not None:
         arguments.word(nan, "nan", NAN)
     if isinstance(resume, bool):
@@ -335,11 +351,11 @@ def _controls(
 
 
 def _checked_time(spec: RunSpecification) -> RunSpecification:
-    """Return the specification with Python numbers for times.
+    """Return the specification with `steps`, `every` and `dt` as Python numbers.
 
     Raises:
-        InputError: `steps` or `every` is no whole number above 0, or `dt` is no finite number above 0; or
-            without `steps` something is given that only a run over time takes.
+        InputError: `steps` or `every` is no whole number above 0, `dt` is no finite number above 0, or an
+            argument needs `steps`.
     """
     dt = _length(spec.dt)
     if spec.steps is not None:
@@ -355,6 +371,7 @@ def _checked_time(spec: RunSpecification) -> RunSpecification:
 
 
 def _length(dt: Any) -> float | None:
+    """Return a time step as a Python float, or None without a time step."""
     if dt is None:
         return None
     number = isinstance(dt, int | float | np.integer | np.floating) and not isinstance(dt, bool)
@@ -366,7 +383,7 @@ def _length(dt: Any) -> float | None:
 
 
 def _refuse_without_steps(spec: RunSpecification) -> None:
-    """Refuse arguments that only a run over time has."""
+    """Raise an error for arguments that are valid only with `steps`."""
     selection = spec.selection
     dt, state, executed = spec.dt, spec.values.state, spec.execution_list
     every, when, reduce = selection.every, selection.when, selection.reduce

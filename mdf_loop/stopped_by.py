@@ -6,10 +6,10 @@ from enum import Enum
 
 
 class StopReason(Enum):
-    """Reason for the end of a loop or a run. Its value is the sentence for the user.
+    """Reason for the end of a loop or a run. The value is a sentence for the user.
 
-    The first three are about loops of a model, the others about runs from outside of the model. A
-    loop whose condition became false in its last allowed iteration stopped by the condition.
+    The first three reasons apply to loops of a model, the others to runs. If the condition of a loop
+    becomes false in the last allowed iteration, the reason is the condition.
     """
 
     TRIP_COUNT = "all iterations of its trip count were run"
@@ -42,6 +42,6 @@ class StopReason(Enum):
 
 
 REASONS = tuple(StopReason)
-"""All reasons, by their codes."""
+"""All reasons, in the order of their codes."""
 
 _CODES = {reason: code for code, reason in enumerate(REASONS)}

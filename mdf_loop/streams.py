@@ -5,19 +5,19 @@
     normal  = the inverse of the normal distribution at uniform, within 2.5e-9
     exponential = -log(uniform), within 2e-14
 
-Nothing but + - * / and square roots of float64, and sums, products and shifts of whole numbers modulo
-2**64: operations that IEEE 754 and every runtime define to the last bit. Nothing is remembered from one
-number to the next, and each takes one word: the n-th number of a stream is that whoever asks for it first.
+The formulas use only + - * / and square roots of float64, and sums, products and shifts of integers modulo
+2**64. IEEE 754 and every runtime define these operations to the last bit. The generator has no state: each
+number takes one word, and the n-th number of a stream depends only on the key and on n.
 
-A *site* is a call that draws, named by its place in the model. The key of a stream is that of a seed, a
-site and a trial.
+A *site* is a call that draws random numbers, named by its place in the model. A seed, a site and a trial
+determine the key of a stream.
 
-Each formula takes whatever computes as arrays do: the operations of a graph are made by these formulas, too
-(see `ops.symbolic`).
+The formulas accept NumPy arrays and symbolic operands, which append the same operations to a program (see
+`ops.symbolic`).
 
-Sources: B. Widynski, "Squares: a fast counter-based RNG", arXiv:2004.06278 (2022), five rounds; its last
-operation is a sum here instead of an exclusive or, which not every runtime has. Keys are of the form that
-it asks for. The normal distribution: a minimax fraction of polynomials fitted for this.
+Sources: B. Widynski, "Squares: a fast counter-based RNG", arXiv:2004.06278 (2022), five rounds. The last
+operation is a sum here instead of an exclusive or, which some runtimes do not have. Keys have the form that
+the article requires. The normal distribution uses a minimax rational function fitted for this module.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def squares(counter: Any, key: Any) -> Any:
-    """Return 64 random bits for each counter and key, which are broadcast (the Squares generator)."""
+    """Return 64 random bits for each counter and key, which are broadcast, by the Squares generator."""
     x, key = _as(counter, np.uint64), _as(key, np.uint64)
     with np.errstate(over="ignore"):
         y = x * key
@@ -50,12 +50,12 @@ def squares(counter: Any, key: Any) -> Any:
 
 
 def _turned(x: Any) -> Any:
-    """Exchange the halves of words."""
+    """Exchange the upper and lower 32 bits of words."""
     return (x >> np.uint64(32)) + x * np.uint64(2**32)
 
 
 def _as(x: Any, dtype: type[np.generic]) -> Any:
-    """Convert numbers to a dtype. Symbolic operands stay as they are."""
+    """Return numbers in a dtype. Symbolic operands are cast by their own method."""
     return x.astype(dtype, copy=False) if hasattr(x, "astype") else np.asarray(x, dtype)
 
 
@@ -63,11 +63,12 @@ def _as(x: Any, dtype: type[np.generic]) -> Any:
 
 
 def uniform(words: Any) -> Any:
-    """Return uniform numbers: the middle of one of 2**52 equal parts of the unit interval."""
+    """Return uniform numbers: each is the midpoint of one of 2**52 equal parts of the unit interval."""
     return (_parts(words) + 0.5) * 2.0**-52
 
 
 def _parts(words: Any) -> Any:
+    """Return the upper 52 bits of words as floats."""
     return (_as(words, np.uint64) >> np.uint64(12)).astype(np.float64)
 
 
@@ -81,30 +82,32 @@ BOTTOM = (
     *(86.90988348897567, 69.51138709685905, -27.34307647328556, 28.84826170427399),
     *(53.42190361691079, 7.078208847236869, 3.0563852097905544, 5.78370246213455, 1.0),
 )
-"""Coefficients of the fraction, from the constant one on; it takes `SCALE * s + SHIFT`."""
+"""Coefficients of the denominator of the rational function, from the constant one on (numerator: `TOP`).
+
+The argument of both polynomials is `SCALE * s + SHIFT`."""
 
 HALF_TOP = tuple(coefficient / 2 for coefficient in TOP)
-"""So q need not be halved: all that is made of these is half of what it was, bit for bit."""
+"""Halved coefficients of the numerator, for the factor `2q` in place of q. Halving is exact in float64."""
 
 
 def normal(uniforms: Any) -> Any:
-    """Return normal numbers of mean 0 and variance 1 by the inverse of their distribution.
+    """Return normal numbers of mean 0 and variance 1 by the inverse of the normal distribution.
 
-    With q = u - 1/2 and s = (1 - 4 q*q) ** (1/16), by four square roots, it is q times a fraction of
-    polynomials of s: odd in q, monotone, and within 2.5e-9 for each of the uniform numbers. Of these
-    2u and 2 - 2u are exact, so their product is that of 1 - 2|q| and 2|q| + 1, in one order or the other.
+    With q = u - 1/2 and s = (1 - 4 q*q) ** (1/16), by four square roots, the normal number is q times a
+    rational function of s. It is odd in q, monotone, and within 2.5e-9 for each uniform number. 2u and
+    2 - 2u are exact, and their product is 1 - 4 q*q = (1 - 2|q|) (1 + 2|q|).
     """
     u = _as(uniforms, np.float64)
     return _inverse(u + u)
 
 
 def _normal(words: Any) -> Any:
-    """Return `normal(uniform(words))`, bit for bit: twice a uniform number has no more bits than it has."""
+    """Return `normal(uniform(words))` with the same bits and fewer operations."""
     return _inverse(_parts(words) * 2.0**-51 + 2.0**-52)
 
 
 def _inverse(twice: Any) -> Any:
-    """Return the inverse of the normal distribution at half of these numbers. The complement is one less twice q."""
+    """Return the inverse of the normal distribution at u, from `twice` = 2u. Then `twice` - 1 is 2q."""
     s = (2.0 - twice) * twice
     for _ in range(4):
         s = np.sqrt(s)
@@ -121,15 +124,17 @@ def polynomial(x: Any, coefficients: Iterable[Any]) -> Any:
 
 
 ROOTS = 6
+"""Number of square roots that reduce the argument of the logarithm."""
+
 SERIES = tuple(1.0 / (2 * k + 1) for k in range(15))
-"""Of the inverse hyperbolic tangent: of t a sum of these times t ** (2k + 1)."""
+"""Coefficients of the series atanh(t) = sum of SERIES[k] * t ** (2k + 1)."""
 
 
 def exponential(uniforms: Any) -> Any:
     """Return exponential numbers of mean 1 by the inverse of their distribution: -log(u), within 2e-14.
 
-    With s = u ** (1/64), by six square roots, and t = (1 - s) / (1 + s) it is 128 atanh(t), by its
-    series, since t is below 0.28.
+    With s = u ** (1/64), by six square roots, and t = (1 - s) / (1 + s), -log(u) is 128 atanh(t). The series
+    of atanh converges fast, since t is below 0.28.
     """
     s = _as(uniforms, np.float64)
     for _ in range(ROOTS):
@@ -144,7 +149,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "Normal": _normal,
     "Exponential": lambda words: exponential(uniform(words)),
 }
-"""Kinds of numbers, and what each is of a word."""
+"""Function that converts a random word to a number, by the kind of the number."""
 
 
 def log(x: Any) -> Any:
@@ -153,15 +158,20 @@ def log(x: Any) -> Any:
 
 
 LEAST, MOST = -746.0, 710.0
+"""Range to which arguments of `exp` are clipped: beyond it the results are 0 and infinity."""
+
 HALVINGS = 10
+"""Number of halvings of the argument of the exponential function, and of squarings of the result."""
+
 FACTORS = tuple(1.0 / math.factorial(k) for k in range(17))
-"""Of the series of the exponential function, from the constant one on."""
+"""Coefficients of the series of the exponential function, from the constant one on."""
 
 
 def exp(x: Any) -> Any:
-    """Return the exponential function within 4e-13 of its value, by its series at x / 1024 and ten squares.
+    """Return the exponential function with a relative error below 4e-13, by its series at x / 1024.
 
-    Other than that of libraries it has the same bits everywhere, as random numbers must.
+    The series is squared ten times. Unlike library functions, the result has the same bits on every machine,
+    as random numbers require.
     """
     exponential = polynomial(_part(x), FACTORS)
     for _ in range(HALVINGS):
@@ -170,7 +180,10 @@ def exp(x: Any) -> Any:
 
 
 def expm1(x: Any) -> Any:
-    """Return `exp(x) - 1` within 4e-13 of its value, also for small x: by `e -> e * (e + 2)`, ten times."""
+    """Return `exp(x) - 1` with a relative error below 4e-13, also for small x.
+
+    The doubling of the argument maps `e` to `e * (e + 2)`, ten times.
+    """
     part = _part(x)
     difference = part * polynomial(part, FACTORS[1:])
     for _ in range(HALVINGS):
@@ -179,6 +192,7 @@ def expm1(x: Any) -> Any:
 
 
 def _part(x: Any) -> Any:
+    """Return x / 1024, clipped to the range of the exponential function."""
     x = _as(x, np.float64)
     x = np.where(x < LEAST, LEAST, x)
     return np.where(x > MOST, MOST, x) * 2.0**-HALVINGS
@@ -192,19 +206,19 @@ _APART = np.uint64(0xD1342543DE82EF95)
 
 
 def site(name: str) -> int:
-    """Return the number of a site from its name `graph.node.item#k`: the k-th call that draws in an expression."""
+    """Return the number of a site from its name `graph.node.item#k`, for the k-th draw in an expression."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
 def sites(names: Iterable[str]) -> Words:
-    """Return the numbers of sites."""
+    """Return the numbers of sites from their names."""
     return np.array([site(name) for name in names], np.uint64)
 
 
 def keys(seed: Any, site: Any, trials: Any = 0) -> Words:
     """Return the keys of streams from seeds, sites and trials, which are broadcast.
 
-    Both halves of a key have eight different hexadecimal digits, none of them zero, and it is odd.
+    Each half of a key has eight different nonzero hexadecimal digits, and the key is odd.
     """
     seeds, sites, numbers = (np.asarray(each, np.uint64) for each in (seed, site, trials))
     with np.errstate(over="ignore"):
@@ -218,7 +232,7 @@ def keys(seed: Any, site: Any, trials: Any = 0) -> Words:
 
 
 def _mixed(x: Any) -> Words:
-    """Return words of which each bit depends on all bits of the operands (splitmix64)."""
+    """Return hashes of words, in which each bit depends on all bits of the word (splitmix64)."""
     x = np.asarray(x, np.uint64) + _STEP
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -226,9 +240,14 @@ def _mixed(x: Any) -> Words:
 
 
 def _digits(choices: Words, *, odd: bool) -> Words:
-    """Return eight different digits from 1 to 15, drawn without replacement. The last is `odd` on request.
+    """Return words of eight different hexadecimal digits from 1 to 15, drawn without replacement.
 
-    A digit that is drawn is replaced by the first one that is left, which then counts no more.
+    A drawn digit is replaced by the first remaining digit, and the list of remaining digits begins one
+    place later.
+
+    Args:
+        choices: Random words that determine the digits.
+        odd: True if the last digit must be odd.
     """
     left = np.tile(np.arange(1, _DIGITS, dtype=np.uint8), len(choices))
     first = np.arange(len(choices)) * (_DIGITS - 1)
@@ -248,7 +267,7 @@ def _digits(choices: Words, *, odd: bool) -> Words:
 
 
 def _odd(left: Any, first: Any, choices: Words) -> tuple[Any, Words]:
-    """Return the position of the chosen odd digit among the remaining ones."""
+    """Return the position of a random odd digit among the remaining digits, and the rest of `choices`."""
     rest = left[first[:, np.newaxis] + np.arange(8)] % 2 == 1
     choices, position = np.divmod(choices, rest.sum(axis=1).astype(np.uint64))
     later = np.cumsum(rest, axis=1) > position[:, np.newaxis].astype(np.int64)

@@ -27,16 +27,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class ComputedSweep(Mapping[str, Array]):
-    """Sweep whose values are computed on access. As a mapping it gives the values of all members."""
+    """Sweep whose values are computed on access: a mapping from names to the values of all members."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Numbers of members along each axis of results."""
+        """Number of members along each axis of results."""
 
     @abstractmethod
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """Return the values of a range of members."""
+        """Return the values of the members from `first` to `last - 1`, by name."""
 
     @abstractmethod
     def _definition(self) -> dict[str, Array]:
@@ -46,10 +46,10 @@ class ComputedSweep(Mapping[str, Array]):
     def convert(
         self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     ) -> ComputedSweep:
-        """Return the sweep with all of its values converted from their units.
+        """Return the sweep with all values converted from their units by a function.
 
         Raises:
-            InputError: they are no numbers then.
+            InputError: The converted values are no numbers.
         """
 
     def __getitem__(self, name: str) -> Array:
@@ -57,6 +57,7 @@ class ComputedSweep(Mapping[str, Array]):
 
     @cached_property
     def _all(self) -> dict[str, Array]:
+        """Values of all members, by name."""
         return self.part(0, math.prod(self.shape))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -68,7 +69,7 @@ class Grid(ComputedSweep):
     """Sweep over all combinations of values. The first name changes slowest.
 
     Attributes:
-        along: the values of each name, each once.
+        along: Values of each name.
     """
 
     def __init__(self, values: Mapping[str, Array]) -> None:
@@ -79,7 +80,7 @@ class Grid(ComputedSweep):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Numbers of values of each name."""
+        """Number of values of each name."""
         return tuple(len(values) for values in self.along.values())
 
     def part(self, first: int, last: int) -> dict[str, Array]:
@@ -104,7 +105,7 @@ class Grid(ComputedSweep):
         return len(self.along)
 
     def unflatten(self, array: Array) -> Array:
-        """Return an array whose first axis, that of all members, is divided into one axis for each name.
+        """Divide the first axis of an array, the axis of all members, into one axis for each name.
 
         Args:
             array: Values of all members, in the order of the grid.
@@ -114,7 +115,7 @@ class Grid(ComputedSweep):
 
 @public_calls
 class Sobol(ComputedSweep):
-    """Sweep whose members fill the space between bounds evenly."""
+    """Sweep whose members fill the space between bounds evenly, by a Sobol sequence."""
 
     def __init__(self, ends: Mapping[str, tuple[float, float]], count: int, seed: int) -> None:
         self._ends, self._count, self._seed = dict(ends), count, seed
@@ -133,7 +134,7 @@ class Sobol(ComputedSweep):
         }
 
     def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Sobol:
-        """Return the members between bounds that are converted from their units."""
+        """Return the sweep between bounds that are converted from their units by a function."""
         plain = conversion(self._ends)
         return self if plain is self._ends else sobol(plain, self._count, self._seed)
 
@@ -155,10 +156,10 @@ def definition(sweep: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the numbers of members of a sweep along each axis of results, or () without a sweep.
+    """Return the number of members of a sweep along each axis of results, or () without a sweep.
 
     Raises:
-        InputError: it has not equally many values of each name.
+        InputError: The names of the sweep have different numbers of values.
     """
     if isinstance(sweep, ComputedSweep):
         return sweep.shape
@@ -167,17 +168,17 @@ def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def part_of(sweep: Mapping[str, Any], first: int, last: int) -> dict[str, Any]:
-    """Return the values of a range of members of a sweep."""
+    """Return the values of the members from `first` to `last - 1` of a sweep, by name."""
     if isinstance(sweep, ComputedSweep):
         return sweep.part(first, last)
     return {name: rows[first:last] for name, rows in sweep.items()}
 
 
 def refuse_uneven(sweep: Mapping[str, Any]) -> None:
-    """Refuse a sweep with different numbers of values.
+    """Refuse a sweep whose names have different numbers of values.
 
     Raises:
-        InputError: it is one; the sentence says how many there are.
+        InputError: The numbers differ. The message states the number of each name.
     """
     sizes = {name: _length(rows) for name, rows in sweep.items()}
     if len(set(sizes.values())) > 1:
@@ -189,6 +190,7 @@ def refuse_uneven(sweep: Mapping[str, Any]) -> None:
 
 
 def _length(rows: Any) -> int:
+    """Return the number of values in a list, or 0 for a single value."""
     return len(rows) if np.ndim(rows) else 0
 
 
@@ -196,28 +198,28 @@ def _length(rows: Any) -> int:
 def grid(values: Mapping[str, Any]) -> Grid:
     """Return a sweep over all combinations of the values.
 
-    Results have an axis for each name instead of one of members: `[a, b, time]`.
+    Results have one axis for each name in place of the axis of members: `[a, b, time]`.
 
     Args:
-        values: a list of numbers, or of Quantities of pint, for each parameter (`node.parameter`) or
-            input (port id).
+        values: List of numbers, or of pint Quantities, for each parameter (`node.parameter`) or input
+            (port id).
 
     Raises:
-        InputError: values are no list of numbers.
+        InputError: The values of a name are no list of numbers.
     """
     return Grid({name: _numbers(name, rows) for name, rows in _given(values, "a grid").items()})
 
 
 @public_call
 def paired(values: Mapping[str, Any]) -> dict[str, Array]:
-    """Return a sweep whose first member has the first value of each name, and so on, like a plain dict.
+    """Return a sweep whose k-th member has the k-th value of each name, like a plain dict of lists.
 
     Args:
-        values: lists of values, equally many, for parameters (`node.parameter`) or inputs (port id);
-            Quantities become numbers when a model is run.
+        values: Lists of equal length for parameters (`node.parameter`) or inputs (port id). A run converts
+            pint Quantities to numbers.
 
     Raises:
-        InputError: they are not equally many.
+        InputError: The lists have different lengths.
     """
     rows_by_name = {
         name: _rows(name, rows) for name, rows in _given(values, "paired values").items()
@@ -234,13 +236,13 @@ def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> Sobol:
     """Return a sweep whose members fill the space between bounds evenly, by a Sobol sequence.
 
     Args:
-        bounds: the least and the largest value, which may be Quantities, of each parameter
+        bounds: Least and largest value, which may be pint Quantities, of each parameter
             (`node.parameter`) or input (port id).
-        count: how many members there are; a power of two fills the space best.
-        seed: which scrambled sequence it is.
+        count: Number of members. A power of two fills the space best.
+        seed: Seed of the scrambling of the sequence.
 
     Raises:
-        InputError: bounds, the count or the seed are none.
+        InputError: The bounds, the count or the seed are invalid.
     """
     for what, number, least in (("count", count, 1), ("seed", seed, 0)):
         if not is_whole(number) or number < least:
@@ -250,21 +252,21 @@ def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> Sobol:
 
 
 MAX_SOBOL_EXPONENT = 30
-"""scipy's Sobol sequences have two to this power points."""
+"""Binary logarithm of the number of points in a Sobol sequence of scipy."""
 
 
 def evenly(count: int, size: int, seed: int, first: int = 0) -> Array:
-    """Return points between 0 and 1 that fill the space evenly, of a scrambled Sobol sequence.
+    """Return points of a scrambled Sobol sequence, which fill the unit cube evenly.
 
     Args:
-        count: how many there are from the begin of the sequence on.
-        size: how many numbers each point has.
-        seed: which scrambled sequence it is.
-        first: how many of them are left out.
+        count: Index after the last point.
+        size: Number of coordinates of each point.
+        seed: Seed of the scrambling of the sequence.
+        first: Index of the first point.
 
     Raises:
-        InputError: the sequence has not so many points.
-        MemoryLimitError: they would take more memory than the limit.
+        InputError: The sequence has fewer than `count` points.
+        MemoryLimitError: The points would exceed the memory limit.
 
     Source: Sobol, On the distribution of points in a cube (1967); scipy.stats.qmc.
     """
@@ -286,6 +288,7 @@ def evenly(count: int, size: int, seed: int, first: int = 0) -> Array:
 
 
 def _given(values: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return the argument of a sweep as a nonempty dict by name, or raise InputError."""
     mapping = arguments.mapping(values, what, "{'node.parameter': [0.1, 0.2]}")
     if not mapping:
         raise InputError(f"{what} of nothing make no sweep", hint="name a parameter or an input")
@@ -293,17 +296,17 @@ def _given(values: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 
 def _rows(name: str, values: Any) -> Array:
-    """Return values as an array; those with units become numbers when the model is known.
+    """Return values as an array. Quantities stay objects until a run converts them.
 
     Raises:
-        InputError: they have units that are not converted.
-        ValueError: they are rows of different lengths.
+        InputError: The values have units that cannot be converted.
+        ValueError: The values are rows of different lengths.
     """
     if not has_unit(values):
         return np.asarray(values)
     try:
         rows = list(values)
-    except TypeError:  # one value
+    except TypeError:  # a single value
         rows = []
     objects = np.empty(len(rows), object)
     for k, row in enumerate(rows):  # numpy would strip the units of a whole list
@@ -314,6 +317,7 @@ def _rows(name: str, values: Any) -> Array:
 
 
 def _numbers(name: str, values: Any) -> Array:
+    """Return the values of a name in a grid as an array of numbers or of Quantities, or raise InputError."""
     try:
         rows = _rows(name, values)
     except InputError:
@@ -330,14 +334,15 @@ def _numbers(name: str, values: Any) -> Array:
 
 
 def _are_single(rows: Array) -> bool:
-    """Return True for single Quantities."""
+    """Return True if all rows are scalars and some are Quantities."""
     return has_unit(rows) and not any(getattr(row, "shape", ()) for row in rows)
 
 
 def _bounds(name: str, pair: Any) -> tuple[float, float]:
+    """Return the two bounds of a name, or raise InputError if they are invalid."""
     try:
         low, high = pair
-        if has_unit((low, high)):  # they become numbers when the model is known
+        if has_unit((low, high)):  # a run converts them to numbers
             return low, high
         low, high = map(float, convert(pair, NO_UNIT, f"the sweep of '{name}'"))
     except InputError:

@@ -1,12 +1,12 @@
-r"""Escaping of control characters in texts of others.
+r"""Escaping of control characters in texts from models, files and users.
 
-    visible("a\x1b[2Jb")     r"a\x1b[2Jb": the characters \, x, 1, b instead of an escape
-    visible("a\u202eb")      r"a\u202eb"
-    visible("a\nb")          "a\nb": two lines
-    on_one_line("a\nb")      r"a\nb": one line
+    escape_control_characters("a\x1b[2Jb")     r"a\x1b[2Jb": the characters \, x, 1, b for the escape
+    escape_control_characters("a\u202eb")      r"a\u202eb"
+    escape_control_characters("a\nb")          "a\nb": two lines
+    escape_to_one_line("a\nb")                 r"a\nb": one line
 
-Shown as escapes: control characters, surrogates, what turns the direction of writing around, and
-everything else that has no picture. Letters of all scripts and their spaces and joiners stay.
+Control characters, surrogates, characters that change the text direction, and all other unprintable
+characters are shown as escapes. Letters of all scripts, spaces and joiners are unchanged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from __future__ import annotations
 import unicodedata
 
 _JOINERS = "\u200c\u200d"
-"""Without a picture of their own, but words of some scripts and pictures are written with them."""
+"""Zero-width joiners, which are unprintable, but necessary in some scripts and emoji sequences."""
 
 
 def escape_control_characters(text: str) -> str:
-    """Return the text with its lines, and with escapes for unprintable characters."""
+    """Return the text with escapes for unprintable characters, except for line ends."""
     return "\n".join(map(escape_to_one_line, text.split("\n")))
 
 
@@ -28,13 +28,14 @@ def escape_to_one_line(text: str) -> str:
 
 
 def _shown(character: str) -> str:
+    """Return a character, or its escape sequence if it is unprintable."""
     if character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs":
         return character
     return character.encode("unicode_escape").decode("ascii")
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """Return the text, or its beginning and end if it is longer than a limit."""
+    """Return the text, or its beginning and end with ` ... ` between if it exceeds a number of characters."""
     if len(text) <= limit:
         return text
     end = (limit - 5) // 3

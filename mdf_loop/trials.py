@@ -20,41 +20,58 @@ from mdf_loop.quantities import NO_UNIT, convert
 
 
 class Draws(Struct, frozen=True):
-    """Random numbers of a run: those of a seed, for one run or for each of several trials."""
+    """Random numbers of a run.
+
+    Attributes:
+        seed: Seed of all random numbers.
+        trials: Numbers of the trials, or None for one run without trials.
+    """
 
     seed: int = 0
     trials: tuple[int, ...] | range | None = None
 
 
 USUAL = Draws()
+"""Default random numbers: seed 0, without trials."""
 
 
 class Statistic(Struct, frozen=True):
-    """Statistic of an output over all trials: a word with its parameters."""
+    """Statistic of an output over all trials.
+
+    Attributes:
+        word: Name of the statistic, such as `mean` or `quantiles`.
+        numbers: Parameters of the statistic, such as the probabilities of quantiles.
+    """
 
     word: str
     numbers: tuple[float, ...] = ()
 
 
 class OverTrials(Struct, frozen=True):
-    """Statistics of outputs over all trials. `by` is an output that divides the trials into groups."""
+    """Statistics of outputs over all trials.
+
+    Attributes:
+        statistics: Statistics by output.
+        by: Output that divides the trials into groups, or None.
+    """
 
     statistics: Mapping[str, tuple[Statistic, ...]] = field(default_factory=dict)
     by: str | None = None
 
 
 EACH_TRIAL = OverTrials()
+"""No statistics: results contain each trial."""
 
 
 MOST_TRIALS = 1 << 40
-"""A number of trials above this is taken for a mistake."""
+"""Largest number of trials. A larger argument is refused as a mistake."""
 
 
 def draws(seed: Any, trials: Any = None) -> Draws:
     """Return the random numbers for a seed (`"fresh"` for an arbitrary one) and for trials.
 
     Raises:
-        InputError: the seed is no number of 64 bits, or the trials are none.
+        InputError: The seed is no whole number from 0 to 2**64 - 1, or the trials are invalid.
     """
     if isinstance(seed, str) and seed == "fresh":
         seed = secrets.randbits(64)
@@ -69,10 +86,11 @@ def draws(seed: Any, trials: Any = None) -> Draws:
 
 
 def _trials(argument: Any) -> tuple[int, ...] | range:
+    """Return the numbers of trials from a count or a list of numbers, or raise InputError."""
     if is_whole(argument) and 1 <= argument <= MOST_TRIALS:
         return range(int(argument))
     numbers = argument if isinstance(argument, range) else _listed(argument)
-    is_range = isinstance(numbers, range)  # which has each number once, and may be long
+    is_range = isinstance(numbers, range)  # may be long, and has no duplicates
     some = (numbers[0], numbers[-1]) if is_range and numbers else numbers
     ends = (min(some, default=-1), max(some, default=-1))
     repeats = not is_range and len(set(numbers)) < len(numbers)
@@ -102,10 +120,10 @@ _EXAMPLE = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by
 
 
 def over_trials(argument: Any, by: Any, trials: Any) -> OverTrials:
-    """Return the statistics over all trials.
+    """Return the statistics over all trials from the arguments `over_trials` and `by` of a run.
 
     Raises:
-        InputError: it cannot be read, or there are no trials.
+        InputError: An argument is invalid, or the run has no trials.
     """
     mapping = arguments.mapping(argument, "over_trials", _EXAMPLE)
     if trials is None or not mapping:
@@ -119,7 +137,7 @@ def over_trials(argument: Any, by: Any, trials: Any) -> OverTrials:
 
 
 def _statistics(name: str, argument: Any) -> Iterator[Statistic]:
-    """Return the statistics of one output."""
+    """Yield the statistics of one output."""
     for word in [argument] if isinstance(argument, str | Mapping) else argument:
         if isinstance(word, str):
             yield Statistic(word)

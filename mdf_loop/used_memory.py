@@ -2,10 +2,9 @@
 
     rows = array((1000, 100_000), numpy.dtype("float64"))
 
-What the system gives anew it clears first, page by page: that may take longer than to compute what is
-written there. So the memory of large arrays is kept when nobody has them any more, for the next ones of
-about the same size. What is kept is given up when an array asks for memory of another size, and where
-memory is short (`memory_limit`).
+The operating system clears new memory page by page, which may take longer than the computation of the
+array's content. So the memory of deleted large arrays is kept in a pool for later arrays of about the same
+size. The pool is freed if an array of another size is requested, or if memory is short (`memory_limit`).
 """
 
 from __future__ import annotations
@@ -18,19 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 LEAST = 1 << 17
-"""Bytes from which on memory is kept: smaller arrays Python's own allocator has again at once."""
+"""Least size in bytes of pooled memory. Python's allocator already reuses the memory of smaller arrays."""
 
 MOST = 1 << 28
-"""The most bytes that are kept."""
+"""Largest total size of the pool in bytes."""
 
 _LINE = 64
-"""Bytes of a line of the cache: where arrays begin."""
+"""Size of a cache line in bytes, to which arrays are aligned."""
 
 _KEPT: deque[npt.NDArray[np.uint8]] = deque()
+"""Pool of reusable memory."""
 
 
 class _PooledMemory:
-    """Memory of one array and of all of its views."""
+    """Memory of one array and all of its views, which returns to the pool when the last view is deleted."""
 
     def __init__(self, memory: npt.NDArray[np.uint8], size: int) -> None:
         self._memory = memory
@@ -44,10 +44,10 @@ class _PooledMemory:
 
 
 def array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return an uninitialized array like `numpy.empty`. A large one does not own its memory.
+    """Return an uninitialized array like `numpy.empty`, with memory from the pool if possible.
 
     Raises:
-        MemoryError, ValueError: it is too large.
+        MemoryError, ValueError: The array is too large.
     """
     size = math.prod(shape) * dtype.itemsize
     if not LEAST <= size <= MOST or dtype.hasobject:
@@ -60,11 +60,11 @@ def array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _taken(size: int) -> npt.NDArray[np.uint8] | None:
-    """Return reusable memory of this size, or up to twice as large."""
+    """Return memory from the pool that is at least `size` and at most twice as large, or None."""
     for _ in range(len(_KEPT)):
         try:
             memory = _KEPT.popleft()
-        except IndexError:  # another thread was faster
+        except IndexError:  # another thread has emptied the pool
             return None
         if size <= memory.nbytes <= 2 * size:
             return memory
@@ -73,7 +73,7 @@ def _taken(size: int) -> npt.NDArray[np.uint8] | None:
 
 
 def give_up() -> bool:
-    """Return reusable memory to the system, and report whether there was any."""
+    """Free the pool, and return True if it contained memory."""
     something = bool(_KEPT)
     _KEPT.clear()
     return something

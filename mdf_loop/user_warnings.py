@@ -7,7 +7,7 @@ import warnings
 
 
 def warn_user(sentence: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of `sentence` at the innermost frame outside of this package."""
+    """Issue a warning that refers to the innermost frame outside of this package."""
     package = __name__.partition(".")[0]
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == package:

@@ -2,9 +2,10 @@
 
     VARIATES["numpy.random.weibull"].formula(site, shape, a)
 
-A formula draws numbers of its site, of a shape, and computes with what numpy offers for arrays: it is the
-reference where the site gives arrays (`distributions`), and makes a graph where it gives values
-(`lower.variates`). Each number takes the same words whatever they are, none is drawn again.
+A formula draws numbers of a shape from its call site, and computes with NumPy functions. If the site returns
+arrays, the formula is the reference implementation (`distributions`). If the site returns symbolic values,
+the formula appends operations to a program (`lower.variates`). Each number uses a fixed number of random
+words, without rejection.
 """
 
 from __future__ import annotations
@@ -29,27 +30,33 @@ class CallSite(Protocol):
         """Return the random numbers of a kind in `streams.KINDS`; each call returns the same ones."""
 
     def part(self, name: str) -> Self:
-        """Return further random numbers of the same call."""
+        """Return further, independent random numbers of the same call, under a name."""
 
     def least(self, parameter: Any) -> float:
-        """Return the smallest value of a parameter, or minus infinity if it is not known yet."""
+        """Return the smallest value of a parameter, or minus infinity if the value is unknown yet."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return the parameter, or raise an error with the sentence if a value is invalid."""
+        """Return the parameter if `fits` is true everywhere, or raise an error with the sentence."""
 
 
 # --- gamma numbers --------------------------------------------------------------------------------
 
 SMALLEST, LARGEST = 1e-3, 1e9
-"""Shapes of gamma distributions."""
+"""Least and largest shape of a gamma distribution."""
 
 
 def _gamma(site: CallSite, shape: Shape, a: Any, what: str, times: float = 1.0) -> tuple[Any, Any]:
-    """Return gamma numbers `x * exp(-s)` as x and s, since those of small shapes may be too small for a number.
+    """Return gamma numbers `x * exp(-s)` as x and s, since numbers of small shapes may underflow.
 
-    Below shape 6 a number of shape a + 6 is made smaller: by `u**(1/a)` it becomes one of shape a
-    where it was one of a + 1, and so on, which are exponential numbers in `s`. An error about `a`
-    names `what`, a parameter that is so many `times` as large.
+    For a shape below 6, x is a number of shape a + 6. A factor `u**(1/a)` reduces the shape from a + 1 to
+    a. Six such factors give `s`, a sum of exponential numbers.
+
+    Args:
+        site: Call site of the draw.
+        shape: Shape of the array of numbers.
+        a: Shape of the gamma distribution.
+        what: Parameter that an error names.
+        times: Ratio of this parameter to `a`.
     """
     fits = (a >= SMALLEST) & (a <= LARGEST)
     low, high = (f"{times * end:g}".replace("e+0", "e") for end in (SMALLEST, LARGEST))
@@ -88,7 +95,10 @@ def _chisquare(site: CallSite, size: Shape, df: Any) -> Any:
 
 
 def _beta(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
-    """Return `x / (x + y)` of gamma numbers, of which only the one with the larger `s` is reduced."""
+    """Return beta numbers `x / (x + y)` of gamma numbers x and y.
+
+    Both are divided by the larger one of their factors `exp(-s)`, which prevents underflow.
+    """
     x, s = _gamma(site, size, a, "the first shape of a beta distribution")
     y, t = _gamma(site.part("other"), size, b, "the second shape of a beta distribution")
     difference = s - t
@@ -115,11 +125,14 @@ def _standard_t(site: CallSite, size: Shape, df: Any) -> Any:
 
 
 MOST_SHARES = 256
-"""Numbers that a Dirichlet distribution has at most, since they are added one by one."""
+"""Largest number of components of a Dirichlet distribution, since they are added one by one."""
 
 
 def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
-    """Return gamma numbers along the last axis, divided by their sum. The one with the least `s` stays as it is."""
+    """Return gamma numbers along the last axis, divided by their sum.
+
+    All are first divided by their largest factor `exp(-s)`, which prevents underflow.
+    """
     if len(alpha.shape) != 1 or not 1 <= size[-1] <= MOST_SHARES:
         raise OperandError(f"a Dirichlet distribution has a list of 1 to {MOST_SHARES} numbers")
     parts = range(size[-1])
@@ -143,6 +156,7 @@ _positive = parameter_rules.positive
 
 
 def _scale(site: CallSite, scale: Any, distribution: str) -> Any:
+    """Return the scale of a distribution, or raise an error for a negative scale."""
     return parameter_rules.not_negative(site, scale, f"the scale of {distribution}")
 
 
@@ -156,7 +170,7 @@ def _weibullvariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
 
 
 def _over(site: CallSite, size: Shape, a: Any, distribution: str) -> Any:
-    """Return exponential numbers of a rate: the logarithm of a number of Pareto's distribution."""
+    """Return exponential numbers of rate `a`, which are the logarithms of Pareto numbers."""
     a = _positive(site, a, f"the shape of a {distribution} distribution")
     return site.numbers("Exponential", size) / a
 
@@ -200,11 +214,14 @@ def _logistic(site: CallSite, size: Shape, loc: Any = 0.0, scale: Any = 1.0) -> 
 
 
 LEAST_CHANCE = 1e-9
-"""Of a geometric distribution."""
+"""Least probability of success of a geometric distribution."""
 
 
 def _geometric(site: CallSite, size: Shape, p: Any) -> Any:
-    """Return an exponential number of the rate `-log(1 - p)`, rounded up. A small p uses a series of p/(2 - p)."""
+    """Return geometric numbers: exponential numbers of rate `-log(1 - p)`, rounded up.
+
+    For a small p, the rate is a series in `p / (2 - p)`.
+    """
     fits = (p >= LEAST_CHANCE) & (p <= 1.0)
     p = site.ensured(p, fits, "the chance of a geometric distribution must be from 1e-9 to 1")
     t = p / (2.0 - p)
@@ -214,7 +231,7 @@ def _geometric(site: CallSite, size: Shape, p: Any) -> Any:
 
 
 def _triangular(site: CallSite, size: Shape, left: Any, mode: Any, right: Any) -> Any:
-    """Return triangular numbers. Each side of the mode is a square root."""
+    """Return triangular numbers by the inverse distribution, a square root on each side of the mode."""
     fits = (left <= mode) & (mode <= right) & (left < right)
     left = site.ensured(
         left, fits, "the mode of a triangular distribution must be between its ends, which differ"
@@ -232,7 +249,7 @@ def _triangular_of_python(
     return _triangular(site, size, low, middle, high)
 
 
-# --- numbers of two others ------------------------------------------------------------------------
+# --- numbers from two random numbers --------------------------------------------------------------
 
 
 def _standard_cauchy(site: CallSite, size: Shape) -> Any:
@@ -240,7 +257,11 @@ def _standard_cauchy(site: CallSite, size: Shape) -> Any:
 
 
 def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
-    """Return one of the two numbers with the same square of a normal one (Michael, Schucany, Haas 1976)."""
+    """Return Wald numbers: one of the two roots for a squared normal number.
+
+    Source: Michael, Schucany and Haas, Generating random variates using transformations with multiple
+    roots (1976).
+    """
     mean = _positive(site, mean, "the mean of a Wald distribution")
     scale = _positive(site, scale, "the scale of a Wald distribution")
     z = site.numbers("Normal", size)
@@ -251,16 +272,16 @@ def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
     return np.where(u * (mean + small) < mean, small, large)
 
 
-# --- as expressions call them ---------------------------------------------------------------------
+# --- names in expressions -------------------------------------------------------------------------
 
 
 class Variate(Struct, frozen=True):
     """Name and formula of a distribution.
 
     Attributes:
-        formula: takes the site, the shape that is drawn, and the parameters.
-        sized: a call can say how many numbers it draws.
-        rows: these are not numbers, but as many as the parameter has.
+        formula: Function of the call site, the shape of the draw, and the parameters.
+        sized: True if a call has an argument `size`.
+        rows: True if each drawn element is a row with as many numbers as the parameter.
     """
 
     formula: Callable[..., Any]
@@ -269,13 +290,13 @@ class Variate(Struct, frozen=True):
 
     @property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
-        """Return the parameters of a call, with its number of draws as the last one if the call can state it."""
+        """Parameters of a call, followed by `size` if the call has this argument."""
         parameters = tuple(inspect.signature(self.formula).parameters.values())[2:]
         size = inspect.Parameter("size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
         return (*parameters, size) if self.sized else parameters
 
     def read(self, *arguments: Any, **named: Any) -> tuple[list[Any], Any]:
-        """Return the parameters of a call, and its size, or None."""
+        """Return the values of the parameters in a call, and its `size`, or None."""
         bound = inspect.Signature(self.parameters).bind(*arguments, **named)
         bound.apply_defaults()
         values = list(bound.arguments.values())
@@ -315,4 +336,4 @@ VARIATES: Mapping[str, Variate] = {
     **{f"numpy.random.{name}": variate for name, variate in _NUMPY.items()},
     **{f"random.{name}": Variate(formula, sized=False) for name, formula in _PYTHON.items()},
 }
-"""Distributions, by the names that expressions call them."""
+"""Distributions, by their names in expressions."""

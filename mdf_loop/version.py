@@ -1,6 +1,6 @@
-"""Version of this package, which is written into its files."""
+"""Version of this package, which the files that it writes contain."""
 
 __version__ = "0.1.0"
 
 NUMBER_FORMAT = 1
-"""Raised only by a release in which an equal run gives numbers with other last bits."""
+"""Version of the numbers: a release increments it if equal runs give different bits than before."""

@@ -48,6 +48,7 @@ def check_data_within_model_range(
 
 
 def _findings(observed: ReactionTimeData, times: Array, choices: Array | None) -> Iterator[Finding]:
+    """Yield a finding about choices, and one about times, of the data that the trials do not cover."""
     finished = np.isfinite(times)
     if not finished.any():
         return
@@ -76,11 +77,12 @@ def _findings(observed: ReactionTimeData, times: Array, choices: Array | None) -
 
 
 def _format_range(times: Array) -> str:
+    """Return the range of times as text, such as `0.3 to 2.9`."""
     return f"{times.min():.4g} to {times.max():.4g}"
 
 
 def _list_values(values: Array) -> str:
-    """Return `0, 1`: the first values, and the number of the others."""
+    """Return the first values as text, with the number of further values: `0, 1 and 3 more`."""
     text = ", ".join(f"{value:.6g}" for value in values[:MAX_LISTED_VALUES])
     return text + (
         f" and {len(values) - MAX_LISTED_VALUES} more" if len(values) > MAX_LISTED_VALUES else ""

@@ -24,8 +24,9 @@ from mdf_loop.fitting.uncertainty import Uncertainty, with_undetermined_directio
 from mdf_loop.ir import Array
 
 MIN_ROUNDS, MAX_ROUNDS = 3, 5
-"""Least and most rounds, each with new sample points. Rounds beyond the least follow while a
-direction looks flat.
+"""Least and largest number of rounds, each with new sample points.
+
+Rounds beyond the least number follow while the curvature in some direction is too small.
 """
 
 INITIAL_RADIUS = 0.15
@@ -111,6 +112,7 @@ def _sample_points(best: Array, spread: Array, rng: np.random.Generator) -> Arra
 
 
 def _coefficient_count(dimension: int) -> int:
+    """Return the number of coefficients of a quadratic polynomial in `dimension` variables."""
     return 1 + dimension + dimension * (dimension + 1) // 2
 
 

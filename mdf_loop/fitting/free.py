@@ -83,6 +83,7 @@ class ParameterSpace(Struct, frozen=True, dict=True):
         return point
 
     def _start_findings(self, values: Mapping[str, Any]) -> Iterator[Finding]:
+        """Yield a finding for each parameter whose start value is missing, unknown or out of bounds."""
         names = [each.name for each in self.parameters]
         for name in values:
             if name not in names:

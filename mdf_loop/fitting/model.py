@@ -12,12 +12,12 @@ class Model(Protocol):
     """Model with free parameters and outputs."""
 
     def outputs(self, members: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the outputs for each set of parameter values, with an axis of members in front.
+        """Return the outputs for each set of parameter values (member), along a leading axis.
 
-        The outputs are nan for a member whose run fails.
+        The outputs of a member whose run fails are nan.
         """
         ...
 
     def jacobian(self, values: Mapping[str, Array]) -> Mapping[tuple[str, str], Array]:
-        """Return the derivative of each output by each parameter, output axes in front."""
+        """Return the derivative of each output by each parameter, with the axes of the output first."""
         ...

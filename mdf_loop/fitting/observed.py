@@ -21,7 +21,7 @@ from mdf_loop.ir import Array
 from mdf_loop.paths import noted, path_of
 
 TIME, STEP, TRIAL, WEIGHT, DEVIATION = "time", "step", "trial", "weight", "sd"
-"""Columns that are not outputs: time or step, trial number, weight, standard deviation."""
+"""Names of data columns that are not outputs: time or step, trial number, weight, standard deviation."""
 
 NO_OUTPUTS = (TIME, STEP, TRIAL, WEIGHT, DEVIATION)
 """All columns that are not outputs."""
@@ -54,7 +54,7 @@ class Observed(Struct, frozen=True):
 
 
 class Observations(Struct, frozen=True):
-    """All observed data of a run with this number of steps.
+    """Observed data of one subject, matched to the steps of a run.
 
     For a single evaluation `steps` is None, and the rows are elements of the output.
 
@@ -109,6 +109,7 @@ def read_table(data: Any, what: str = "the data") -> Table:
 
 
 def _read_file(path: Path) -> dict[str, Array]:
+    """Return the columns of a .csv or .npz file, or raise InputError."""
     readers: dict[str, Callable[[Path], dict[str, Array]]] = {
         ".csv": lambda p: read_columns(p, empty="nan"),
         ".npz": read_arrays,
@@ -121,6 +122,7 @@ def _read_file(path: Path) -> dict[str, Array]:
 
 
 def _to_column(name: Any, values: Any) -> Array:
+    """Return a column as a supported array, or raise InputError for rows of different lengths."""
     try:
         return as_supported_array(values, f"the column '{name}'")
     except Ragged:
@@ -128,6 +130,7 @@ def _to_column(name: Any, values: Any) -> Array:
 
 
 def _check_columns(table: Table, what: str) -> None:
+    """Raise InputError if a column is not numeric, or the columns differ in length."""
     for name, column in table.items():
         if column.ndim == 0 or column.dtype.kind not in "biuf":
             raise InputError(f"the column '{name}' of {what} is no column of numbers")
@@ -181,6 +184,7 @@ def match_to_steps(
 
 
 def _row_steps(table: Table, steps: int | None, dt: float | None, rows: int) -> Array:
+    """Return the step of each row of the data, from its time, its step or its position."""
     if TIME not in table and STEP not in table:
         if steps is not None and rows != steps:
             raise InputError(

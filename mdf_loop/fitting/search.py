@@ -1,6 +1,6 @@
 """Search for the minimum of a cost: many points at once, then the best of them polished.
 
-    starts      a Sobol sequence within the bounds, or the user's start values
+    starts      points of a Sobol sequence within the bounds, or the user's start values
     polish      least squares with the Jacobian, or descent along the gradient, from the best starts
     evolution   differential evolution, where a generation is one sweep
 
@@ -64,6 +64,7 @@ def rank_points(points: Array, costs: Costs) -> Array:
 
 
 def _no_number(points: int) -> InputError:
+    """Return the error about a model whose costs are nan or infinite at all points."""
     return InputError(
         f"the model gives no number at any of {points} points within the bounds",
         hint="give narrower bounds",
@@ -71,7 +72,7 @@ def _no_number(points: int) -> InputError:
 
 
 def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunction) -> Optimum:
-    """Minimize the sum of squares from a start."""
+    """Return the local minimum of a sum of squares, by a search from a start."""
     from scipy.optimize import least_squares as solve
 
     interior = np.clip(start, 1e-10, 1 - 1e-10)
@@ -95,7 +96,7 @@ def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunctio
 
 
 def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Array]]) -> Optimum:
-    """Minimize a function by its gradient from a start."""
+    """Return the local minimum of a function, by a search along its gradient from a start (L-BFGS-B)."""
     from scipy.optimize import minimize
 
     minimum = minimize(
@@ -114,7 +115,14 @@ def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Arr
 def evolution(
     costs: Costs, size: int, seed: int, generations: int = 1000, population: Array | None = None
 ) -> Optimum:
-    """Minimize the costs by differential evolution, where all points of a generation are one batch.
+    """Return the minimum of the costs by differential evolution, which evaluates each generation at once.
+
+    Args:
+        costs: A function that returns the cost of each point.
+        size: The number of elements of a point.
+        seed: The seed of the search.
+        generations: The largest number of generations.
+        population: The initial points. By default a Sobol sequence.
 
     Raises:
         InputError: The model gives no number at any point.
@@ -182,11 +190,11 @@ class SearchResult(Struct, frozen=True):
         return self.optima[0]
 
     def agrees(self, optimum: Optimum) -> bool:
-        """Return True if a start has reached the best cost at the best point."""
+        """Return True if the search for this optimum has reached the best cost at the best point."""
         return self._has_best_cost(optimum) and self._is_at_best_point(optimum)
 
     def ties(self, optimum: Optimum) -> bool:
-        """Return True if a start has reached the best cost at another point."""
+        """Return True if the search for this optimum has reached the best cost at another point."""
         return self._has_best_cost(optimum) and not self._is_at_best_point(optimum)
 
     def _has_best_cost(self, optimum: Optimum) -> bool:

@@ -83,7 +83,7 @@ class LeastSquaresObjective(SumObjective[CurveTerm]):
         return np.concatenate(blocks)
 
     def residual_rows(self, points: Array) -> Array:
-        """Return the residuals at each of some points."""
+        """Return the residuals of all models at each point, one row for each point."""
         return np.concatenate(
             [each.residuals(points[:, each.indices]) for each in self.parts], axis=1
         )
@@ -127,6 +127,7 @@ def _value_factors(observed: Observed) -> Array:
 
 
 def _check_rows(observed: Observed, shape: tuple[int, ...]) -> None:
+    """Raise InputError if the shape of an output does not fit the observed rows."""
     rows, row_shape = observed.values.shape[0], observed.values.shape[1:]
     if not shape:
         raise InputError(

@@ -21,7 +21,7 @@ from mdf_loop.run.control.progress import reporting
 
 
 class SearchStopped(Exception):  # noqa: N818 - not an error: the fit returns its best point
-    """Signal that the fit shall end now, for this reason."""
+    """Signal that ends a search at once, with the reason of the end."""
 
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason.value)
@@ -30,7 +30,13 @@ class SearchStopped(Exception):  # noqa: N818 - not an error: the fit returns it
 
 @dataclass(frozen=True, slots=True)
 class FitProgress:
-    """Progress of a fit: number of runs, best sum of squares or -log likelihood, seconds."""
+    """Progress of a fit.
+
+    Attributes:
+        evaluations: Number of runs of the model so far.
+        best: Lowest sum of squares, negative log likelihood or objective so far.
+        elapsed: Seconds since the beginning of the fit.
+    """
 
     evaluations: int
     best: float
@@ -72,7 +78,7 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         return perf_counter() - self._began
 
     def begin(self) -> None:
-        """Forget the best point, because another search with other points begins."""
+        """Reset the best point at the beginning of another search with other points."""
         self.best = (np.inf, None)
 
     def record(self, points: Array, costs: Array) -> None:
@@ -87,7 +93,9 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         self.count_runs(len(costs))
 
     def count_runs(self, runs: int) -> None:
-        """Count runs whose costs are only a part of the cost of a point.
+        """Add runs of the model to the count, and report the progress.
+
+        Call this method directly for runs that compute only a part of the cost of a point.
 
         Raises:
             SearchStopped: The time limit is exceeded, or the callback returned False.

@@ -1,4 +1,4 @@
-"""Check that a run would accept a model."""
+"""Check that a model can be compiled and run, without a run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from mdf_loop.specification import RunSpecification
 
 
 def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
-    """Return the program of a run with these inputs, after it was compiled and loaded, but not run.
+    """Compile and load the program of a run with these inputs, and return the program as read.
 
     A stateful model is also read as a run over time.
 
     Raises:
-        LoopError: all errors of the model at once.
+        LoopError: The model is invalid. The error lists all problems.
     """
     reading = read_for_run(document, inputs, options)
     refuse_without_outputs(document, reading.program.outputs)
@@ -50,16 +50,17 @@ def _has_memory(document: Document) -> bool:
 
 
 def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
-    """Return the program of a run with these inputs; missing required inputs stay open.
+    """Return the program of a run with these inputs. Missing required inputs have their stated types.
 
     Raises:
-        LoopError: all errors of the model at once.
+        LoopError: The model is invalid. The error lists all problems.
     """
     return read_once(document, _bound(document, inputs, options), options)
 
 
 def _bound(document: Document, inputs: Mapping[str, Any], options: Options) -> Bound:
+    """Return the bound inputs of a run. A missing required input is bound by its type alone."""
     try:
         return Bound.of(bind(document, inputs, options))
-    except InputError:  # the type is enough for a missing input; other errors are raised again
+    except InputError:  # a missing value needs a type only; other errors are raised again
         return Bound.of(bind_types(document, inputs, options))

@@ -21,13 +21,13 @@ class Comparison:
 
     Attributes:
         name: `node.port` or `node.parameter`.
-        engine: the other engine: `modeci_mdf` or `interpreter`.
-        equal: True if shape and numbers are equal within the tolerance.
-        max_abs: the largest absolute difference; infinite if only one side has a number.
-        max_rel: the largest relative difference.
-        types: dtype and shape of both sides, those of the compiled model first.
-        first_step: over time, the first step that differs.
-        values: the first two values that differ, that of the compiled model first.
+        engine: The other engine: `modeci_mdf` or `interpreter`.
+        equal: True if the shapes and the numbers are equal within the tolerance.
+        max_abs: Largest absolute difference, which is infinite if only one side has a number.
+        max_rel: Largest relative difference.
+        types: Dtype and shape of both sides, the compiled model first.
+        first_step: First step of a run over time that differs, or None.
+        values: First two values that differ, the compiled model first, or None.
         is_parameter: True for a parameter.
     """
 
@@ -56,6 +56,7 @@ class Comparison:
         )
 
     def _remark(self) -> str:
+        """Return the end of the text: the first difference, or a remark about equal integers and floats."""
         if self.equal:
             return f"; equal, but {self.kinds[0]} against {self.kinds[1]}" if self.kinds else ""
         step = "" if self.first_step is None else f" at step {self.first_step}"
@@ -69,9 +70,9 @@ class Verification:
     """Result of `verify`: all comparisons of a model.
 
     Attributes:
-        comparisons: one for each name and each engine.
-        tolerance: the relative difference up to which numbers count as equal.
-        notes: remarks about the comparison.
+        comparisons: One comparison for each name and each engine.
+        tolerance: Relative difference up to which numbers count as equal.
+        notes: Remarks about the comparison.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -80,12 +81,12 @@ class Verification:
 
     @property
     def equal(self) -> bool:
-        """True if everything is equal within the tolerance."""
+        """True if all compared values are equal within the tolerance."""
         return all(comparison.equal for comparison in self.comparisons)
 
     @property
     def bit_for_bit(self) -> bool:
-        """True if there is no difference at all."""
+        """True if all compared values are identical."""
         return self.equal and all(comparison.max_abs == 0 for comparison in self.comparisons)
 
     def __str__(self) -> str:
@@ -114,7 +115,7 @@ class Verification:
         return html_table(str(self).splitlines()[-1 - len(self.notes)], head, rows)
 
     def _summaries(self) -> list[str]:
-        """Return one line for all equal parameters of each engine."""
+        """Return one line of text for each engine that summarizes all equal parameters."""
         lines = []
         for engine in dict.fromkeys(c.engine for c in self.comparisons):
             equal_parameters = [
@@ -172,7 +173,7 @@ def compare_rows(
     *,
     is_parameter: bool = False,
 ) -> Comparison:
-    """Compare two outputs step by step: the rows of a model over time, each in its own shape."""
+    """Return the comparison of the rows of two runs over time, each row in its own shape."""
     difference = _measure_difference(ours, theirs, tolerance)
     return Comparison(
         name, engine, *difference[:3], types, *difference[3:], is_parameter=is_parameter
@@ -188,7 +189,10 @@ def compare_members(
     *,
     is_parameter: bool = False,
 ) -> tuple[Comparison, ...]:
-    """Compare two values like `compare`; sequences of equal length are compared member by member."""
+    """Return the comparisons of two values: one for arrays, or one for each member of two sequences.
+
+    Sequences of different lengths, and values of different kinds, give one comparison that is not equal.
+    """
     if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray):
         return (compare(name, engine, ours, theirs, tolerance, is_parameter=is_parameter),)
     types = (_kind(ours), _kind(theirs))
@@ -205,6 +209,7 @@ def compare_members(
 
 
 def _kind(data: Data) -> str:
+    """Return the dtype of an array, the length of a sequence, or `absent`, as text."""
     if data is None:
         return "absent"
     return f"sequence of {len(data)}" if isinstance(data, list) else f"{data.dtype}"
@@ -216,6 +221,7 @@ def type_of(array: Array) -> str:
 
 
 _Result = tuple[bool, float, float, int | None, tuple[str, str] | None]
+"""Equality, largest absolute and relative difference, first different row, first different values."""
 
 
 def _measure_difference(
@@ -246,9 +252,10 @@ def _measure_difference(
 
 
 def _differences(left: Array, right: Array) -> tuple[Array, Array]:
-    """Return absolute and relative differences; a few last bits of the largest value count as rounding.
+    """Return the absolute and relative differences of all elements.
 
-    The last bits are those of the coarser dtype.
+    The relative difference is 0 up to 8 units in the last place of the largest value. The unit is that of
+    the coarser dtype.
     """
     are_integers = _is_integer(left) and _is_integer(right)
     least_difference, eps = (
@@ -267,7 +274,7 @@ def _differences(left: Array, right: Array) -> tuple[Array, Array]:
 
 
 def _last_bit(array: Array) -> float:
-    """Return the distance from 1 to the next number of the array's dtype; float64's for other kinds."""
+    """Return the machine epsilon of an array's dtype, or that of float64 for integers and bools."""
     return float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)
 
 
@@ -277,7 +284,7 @@ def extents(array: Array) -> list[int]:
 
 
 def _shown(left: object, right: object) -> tuple[str, str]:
-    """Return two values as text, with as many digits as are needed to see the difference."""
+    """Return two values as texts with 6 digits, or with 17 digits if the difference needs them."""
     for digits in (6, 17):
         texts = tuple(
             f"{v:.{digits}g}" if isinstance(v, np.floating) else str(v) for v in (left, right)

@@ -1,6 +1,6 @@
 """Known differences between modeci_mdf's engine and the compiled model, found without a run.
 
-There is one function for each row of the tables in docs/explanation/semantics.md whose numbers may differ.
+Each function finds the differences of one row in the tables of docs/explanation/semantics.md.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from mdf_loop.verification.expressions import growing_states, python_differences
 from mdf_loop.verification.order import random_places
 
 Types = Mapping[str, Any]
-"""Value, or tuple of values, of each MDF path."""
+"""Value of the program, or tuple of values, at each MDF path."""
 
 _Notes = Iterator[tuple[str, str]]
+"""Sentences about differences, each with its place in the model."""
+
 _Row = Callable[[Document, Types], _Notes]
+"""Function that yields the differences of one kind in a model."""
 
 
 def differences(document: Document, types: Types) -> tuple[Finding, ...]:
@@ -47,6 +50,7 @@ def remaining_differences(document: Document, types: Types) -> tuple[Finding, ..
 
 
 def _collect_notes(rows: Sequence[_Row], document: Document, types: Types) -> tuple[Finding, ...]:
+    """Return the notes of several functions without duplicates."""
     notes = (
         Finding("Note", statement, where)
         for row in rows
@@ -56,6 +60,7 @@ def _collect_notes(rows: Sequence[_Row], document: Document, types: Types) -> tu
 
 
 def _order(document: Document, types: Types) -> _Notes:
+    """Note places where the engine's order of execution is random."""
     for place in random_places(document):
         yield (
             f"the order of modeci_mdf's engine is random at {place}; here it is the document's",
@@ -64,6 +69,7 @@ def _order(document: Document, types: Types) -> _Notes:
 
 
 def _added_in_place(document: Document, types: Types) -> _Notes:
+    """Note ports at which the engine combines several edges in place, in the array of the first sender."""
     graph = document.graph
     for node in graph.nodes:
         for port in node.input_ports:
@@ -85,14 +91,17 @@ def _is_array(document: Document, types: Types, edge: Any) -> bool:
 
 
 def _sent_term(document: Document, types: Types, edge: Any) -> Any:
+    """Return the value of the output port from which an edge starts, or None."""
     return types.get(f"{document.where}.nodes['{edge.sender}'].output_ports['{edge.sender_port}']")
 
 
 def _is_number(term: Any) -> bool:
+    """Return True for a scalar value."""
     return isinstance(term, Value) and term.shape == ()
 
 
 def _repeated_by_weight(document: Document, types: Types) -> _Notes:
+    """Note edges whose list weight Python multiplies by an integer, which repeats the list."""
     for edge in document.graph.edges:
         weight = (edge.parameters or {}).get("weight")
         if isinstance(weight, list) and _is_number(_sent_term(document, types, edge)):
@@ -104,6 +113,7 @@ def _repeated_by_weight(document: Document, types: Types) -> _Notes:
 
 
 def _port_emptied_by_self_edge(document: Document, types: Types) -> _Notes:
+    """Note edges from a node to itself that empty a port in the engine before the node has run."""
     edges = document.graph.edges
     for position, edge in enumerate(edges):
         earlier_edges = [e for e in edges[:position] if e.receiver_port == edge.receiver_port]
@@ -119,6 +129,7 @@ def _port_emptied_by_self_edge(document: Document, types: Types) -> _Notes:
 
 
 def _python_expressions(document: Document, types: Types) -> _Notes:
+    """Note expressions that Python interprets differently from this library."""
     for node in document.graph.nodes:
         where = f"{document.where}.nodes['{node.id}']"
         lists = {p.id for p in node.input_ports if isinstance(p.default_value, list)}
@@ -141,6 +152,7 @@ def _expressions(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def _float32(document: Document, types: Types) -> _Notes:
+    """Note that the engine computes onnx:: functions in float32."""
     if in_float32(document):
         yield (
             "modeci_mdf's engine computes onnx:: functions in float32; here they have the dtype of "
@@ -150,12 +162,13 @@ def _float32(document: Document, types: Types) -> _Notes:
 
 
 def in_float32(document: Document) -> bool:
-    """Return True if the engine computes something in float32."""
+    """Return True if the model has an onnx:: function, which the engine computes in float32."""
     functions = [x.function for n in document.graph.nodes for x in (*n.functions, *n.parameters)]
     return any(f and f.startswith("onnx::") and graph_function(f) is None for f in functions)
 
 
 def _narrow_ports(document: Document, types: Types) -> _Notes:
+    """Note input ports whose stated dtype is narrower than 64 bits, which the engine ignores."""
     for port in open_ports(document):
         dtype = stated_dtype(port.port, "float64")
         if dtype is None or not is_tensor(dtype) or dtype in ("string", "bool"):
@@ -169,6 +182,7 @@ def _narrow_ports(document: Document, types: Types) -> _Notes:
 
 
 def _unbounded_integers(document: Document, types: Types) -> _Notes:
+    """Note integer states that may exceed 64 bits, which the engine computes without a limit."""
     for node in document.graph.nodes:
         values = {p.id: p.value for p in node.parameters if isinstance(p.value, str)}
         for name in growing_states(values):
@@ -183,6 +197,7 @@ def _unbounded_integers(document: Document, types: Types) -> _Notes:
 
 
 def _overlooked_state(document: Document, types: Types) -> _Notes:
+    """Note stateful parameters that the engine does not recognize as stateful."""
     for node in document.graph.nodes:
         for parameter in node.parameters:
             if is_stateful(parameter) and not _is_stateful_there(parameter):
@@ -195,7 +210,7 @@ def _overlooked_state(document: Document, types: Types) -> _Notes:
 
 
 def _is_stateful_there(parameter: Any) -> bool:
-    """Return True if the engine stores a state for the parameter, or fails to parse it."""
+    """Return True if the engine stores a state for the parameter, or cannot parse the parameter."""
     try:
         return bool(parameter.is_stateful())
     except SyntaxError:
@@ -203,7 +218,7 @@ def _is_stateful_there(parameter: Any) -> bool:
 
 
 def _early_readers(document: Document, types: Types) -> _Notes:
-    """Note parameters above a state that they read, when the engine has no value of it yet."""
+    """Note parameters that stand above a state that they read, for which the engine has no value yet."""
     for node in document.graph.nodes:
         later = {parameter.id for parameter in node.parameters if is_stateful(parameter)}
         for parameter in node.parameters:
@@ -219,6 +234,7 @@ def _early_readers(document: Document, types: Types) -> _Notes:
 
 
 def _unbound(document: Document, types: Types) -> _Notes:
+    """Note names of an imported ONNX file that have no value."""
     about = (document.graph.metadata or {}).get("onnx")
     unbound = about.get("unbound") if isinstance(about, Mapping) else None
     for name in unbound if isinstance(unbound, list) else ():
@@ -226,14 +242,16 @@ def _unbound(document: Document, types: Types) -> _Notes:
 
 
 def _ambiguous_loops(document: Document, types: Types) -> _Notes:
-    """Note imported loops whose condition ONNX's document and its runtime interpret differently."""
+    """Note imported loops whose condition the ONNX specification and ONNX Runtime interpret differently."""
     for loop in ambiguous_loops(content_of(document)):
         yield loop.note, loop.where
 
 
 _IMPORTED: tuple[_Row, ...] = (_unbound, _ambiguous_loops)
+"""Ambiguities of imported files."""
 
 _COMPENSATED: tuple[_Row, ...] = (_order, _added_in_place, _float32)
+"""Differences that `verify` removes or reports itself."""
 
 _REMAINING: tuple[_Row, ...] = (
     _repeated_by_weight,

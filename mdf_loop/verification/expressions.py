@@ -1,6 +1,6 @@
 """Expressions that Python, and therefore modeci_mdf's engine, interprets differently from this library.
 
-Python's lists are no arrays, its bools no numpy numbers, and its integers have no limit.
+Python lists are no arrays, Python bools are no NumPy numbers, and Python integers have no limit.
 """
 
 from __future__ import annotations
@@ -19,11 +19,17 @@ from mdf_loop.lower import names_in
 from mdf_loop.lower.syntax import dotted_name, parse, parse_number
 
 Terms = Mapping[str, Any]
-"""Terms of the names of a node."""
+"""Value of each name in a node."""
 
 
 def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Iterator[str]:
-    """Yield the differences in an expression; `lists` are ports whose default is a list."""
+    """Yield sentences about differences in an expression.
+
+    Args:
+        text: The expression.
+        terms: The values of the names in the expression.
+        lists: Ports whose default is a list.
+    """
     for part in _parts(text):
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult | ast.Add):
             yield from _lists((part.left, part.right), terms, lists)
@@ -44,7 +50,7 @@ def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Itera
 
 
 def _parts(text: str) -> Iterator[ast.AST]:
-    """Yield all syntax nodes of an expression; none of a number or a non-Python name (`/A/Add`)."""
+    """Yield all syntax nodes of an expression. A number and a non-Python name (`/A/Add`) yield none."""
     with suppress(ExpressionError):
         if parse_number(text) is None:
             yield from ast.walk(parse(text))
@@ -62,7 +68,7 @@ def _lists(sides: Iterable[ast.expr], terms: Terms, lists: Collection[str]) -> I
 
 
 def _has_array(side: ast.expr, terms: Terms, lists: Collection[str] = ()) -> bool:
-    """Return True if an expression reads an array that is no list."""
+    """Return True if an expression reads an array other than a list."""
     read = (terms.get(name) for name in names_in(ast.unparse(side)) - set(lists))
     return any(isinstance(term, Value) and term.shape != () for term in read)
 
@@ -77,6 +83,7 @@ def _is_truth(side: ast.expr, terms: Terms) -> bool:
 
 
 def _is_not(side: ast.expr) -> bool:
+    """Return True for an expression `not x`."""
     return isinstance(side, ast.UnaryOp) and isinstance(side.op, ast.Not)
 
 
@@ -95,9 +102,13 @@ def _is_float16(call: ast.Call, terms: Terms) -> bool:
 
 
 def growing_states(values: Mapping[str, str]) -> Iterator[str]:
-    """Yield integer states that an expression lets grow without bound, such as `p * p` or `a + b` of both.
+    """Yield the states that may grow exponentially: states read twice or multiplied in their own update.
 
-    An expression with `%` does not count, because it reduces the state.
+    Examples are `p * p`, and `a + b` with states a and b that read each other. An expression with `%` is
+    ignored, because the modulus bounds the state.
+
+    Args:
+        values: Expression of each parameter, by name.
     """
     edges = [
         (name, source) for name, text in values.items() for source in names_in(text) & values.keys()
@@ -109,7 +120,7 @@ def growing_states(values: Mapping[str, str]) -> Iterator[str]:
 
 
 def _multiplies(text: str, cycle: Collection[str]) -> bool:
-    """Return True if an expression reads names of a cycle more than once, or in a product."""
+    """Return True if an expression without `%` reads names of a cycle more than once, or in a product."""
     parts = list(_parts(text))
     operations = [part for part in parts if isinstance(part, ast.BinOp)]
     if any(isinstance(part.op, ast.Mod) for part in operations):

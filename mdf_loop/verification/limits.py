@@ -20,7 +20,7 @@ STEPS_PER_MEMORY_CHECK = 16
 
 
 class Limits:
-    """Time limit of a comparison that begins now, and the memory limit of the process."""
+    """Time limit of a comparison, which begins at the creation, and memory limit of the process."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = math.inf if seconds is None else seconds
@@ -28,7 +28,7 @@ class Limits:
         self.begin()
 
     def begin(self) -> None:
-        """Start the time limit now; earlier imports and compilation do not count."""
+        """Start the time limit again, so that earlier imports and compilation do not count."""
         self._start = time.monotonic()
 
     @property
@@ -41,7 +41,7 @@ class Limits:
         """Return the time limit as stop reason if the engine has used its share of the time.
 
         Raises:
-            MemoryLimitError: the process exceeds its memory limit.
+            MemoryLimitError: The process exceeds its memory limit.
         """
         if self._checks % STEPS_PER_MEMORY_CHECK == 0:
             _check_memory()
@@ -53,8 +53,8 @@ class Limits:
         """Raise an error if the interpreter must stop.
 
         Raises:
-            RunError: the time limit is over.
-            MemoryLimitError: the process exceeds its memory limit.
+            RunError: The time limit is over.
+            MemoryLimitError: The process exceeds its memory limit.
         """
         _check_memory()
         if self.remaining == 0.0:
@@ -62,6 +62,7 @@ class Limits:
 
 
 def _check_memory() -> None:
+    """Raise MemoryLimitError if the process exceeds its memory limit."""
     largest = limit()
     if in_use(0.0, largest) > largest:
         raise MemoryLimitError(

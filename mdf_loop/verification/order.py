@@ -20,7 +20,7 @@ from mdf_loop.verification.comparison import Comparison
 
 
 def random_places(document: Document) -> list[str]:
-    """Return descriptions of the places where the order of the engine is random."""
+    """Return descriptions of the ports and edges where the engine's order of execution is random."""
     graph = document.graph
     arrivals = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
     layers = _layers(graph)
@@ -40,7 +40,10 @@ def random_places(document: Document) -> list[str]:
 
 
 def _layers(graph: Any) -> Mapping[str, int]:
-    """Return the layer of each node: one more than the highest layer of the senders it waits for."""
+    """Return the layer of each node: one more than the highest layer of the senders of its edges.
+
+    Edges into ports with a default value do not count. Nodes in a cycle have no layer.
+    """
     waits: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
     for edge in graph.edges:
         if graph.get_node(edge.receiver).get_input_port(edge.receiver_port).default_value is None:
@@ -53,9 +56,9 @@ def _layers(graph: Any) -> Mapping[str, int]:
 
 
 def compare_order(ours: ExecutionList, theirs: ExecutionList) -> Comparison:
-    """Compare the nodes that ran here and in modeci_mdf's engine: the sets of each evaluation, in order.
+    """Return the comparison of the executed nodes here and in modeci_mdf's engine, for each evaluation.
 
-    Only as many evaluations are compared as the engine ran.
+    Evaluations that the engine did not run are ignored.
     """
     ours = ours[: len(theirs)]
     types = (f"{len(ours)} evaluations", f"{len(theirs)} evaluations")
@@ -73,10 +76,11 @@ def compare_order(ours: ExecutionList, theirs: ExecutionList) -> Comparison:
 
 
 def _sets(evaluation: Sequence[Collection[str]]) -> list[frozenset[str]]:
+    """Return the sets of nodes that ran together in an evaluation, in order of execution."""
     return [frozenset(nodes) for nodes in evaluation]
 
 
 def _shown(evaluation: Sequence[Collection[str]]) -> str:
-    """Return the sets as text, `A|B,C||D`; an empty one is a pass without any node."""
+    """Return the sets of an evaluation as text, `A|B,C||D`. An empty set is a pass without nodes."""
     text = "|".join(",".join(nodes) for nodes in evaluation)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -10,10 +10,10 @@ from mdf_loop.specification import RunSpecification
 
 
 def prepare(prepared: Prepared, spec: RunSpecification) -> Bound:
-    """Return the bound inputs of a run; its programs are read, compiled and cached.
+    """Read, compile and cache the programs of a run, and return its bound inputs.
 
     Raises:
-        LoopError: the request does not fit the model, or the model cannot be compiled or compared.
+        LoopError: An argument does not fit the model, or the model cannot be compiled.
     """
     bound = prepared.bound(spec)
     programs = _programs(prepared, spec, bound)
@@ -21,7 +21,10 @@ def prepare(prepared: Prepared, spec: RunSpecification) -> Bound:
 
 
 def _programs(prepared: Prepared, spec: RunSpecification, bound: Bound) -> tuple[Program, ...]:
-    """Return the programs of one evaluation, or of all steps; none for a model without outputs."""
+    """Return the compiled programs of one evaluation, or of a run over time (first and later steps).
+
+    A model without outputs has no program.
+    """
     if not output_names(prepared.document):
         return ()
     if spec.steps is None:

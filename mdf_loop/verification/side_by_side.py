@@ -46,7 +46,7 @@ from mdf_loop.verification.order import compare_order, random_places
 from mdf_loop.verification.preparing import prepare
 
 TOLERANCE = 1e-12
-"""Relative difference up to which numbers count as equal: kernels round their last bits differently."""
+"""Relative difference up to which numbers count as equal, since kernels round last bits differently."""
 
 ENGINE_ONNX_TOLERANCE = 1e-5
 """Tolerance for models with onnx:: functions, which modeci_mdf's engine computes in float32."""
@@ -81,29 +81,29 @@ def verify(
     Notes name the places.
 
     Args:
-        source: a path, a modeci_mdf Model or Graph, or a graph's dict.
-        inputs: values by port id (`node.port` where ambiguous), as for `run`.
-        set: parameters by `node.parameter`, as for `run`.
-        steps: compare the model over time, that many evaluations (with the engine alone);
-            without it, one evaluation.
-        dt: the time between two evaluations, as for `run`.
-        device: where the compiled model runs.
-        precision: of the compiled model; the engine computes in float64.
-        shapes: as for `compile`.
-        max_iterations: as for `compile`.
-        unroll: as for `compile`.
-        threads: as for `compile`.
-        seed: as for `run`; the engine draws the same random numbers.
-        time_limit: the maximum duration in seconds, or as text such as `"10min"`. The steps that both
-            sides completed are compared, and a note states their number. An evaluation of the engine
-            that has begun is not stopped.
-        memory_limit: the memory limit of this process, as for `run`.
-        on_interrupt: the effect of Ctrl-C: `raise`, or `return` the finished comparisons; see
+        source: Path of a file, a modeci_mdf Model or Graph, or the dict of a graph.
+        inputs: Input values by port id (`node.port` where ambiguous), as for `run`.
+        set: Parameter values by `node.parameter`, as for `run`.
+        steps: Number of evaluations of a comparison over time, with the engine only. Without `steps`, one
+            evaluation is compared with both engines.
+        dt: Time between two evaluations, as for `run`.
+        device: Device of the compiled model, as for `compile`.
+        precision: Precision of the compiled model, as for `compile`. The engine computes in float64.
+        shapes: As for `compile`.
+        max_iterations: As for `compile`.
+        unroll: As for `compile`.
+        threads: As for `compile`.
+        seed: As for `run`. The engine draws the same random numbers.
+        time_limit: Largest duration: seconds, or text such as `"10min"`. The steps that both sides have
+            completed are compared, and a note states their number. An evaluation of the engine that has
+            begun is not stopped.
+        memory_limit: Memory limit of this process, as for `run`.
+        on_interrupt: Effect of Ctrl-C: `raise`, or `return` the finished comparisons; see
             `CompiledModel.run`.
 
     Raises:
-        LoopError: the compiled model cannot run, or there is nothing to compare it with.
-        KeyboardInterrupt: Ctrl-C was pressed; `.results` are the finished comparisons, or None.
+        LoopError: The compiled model cannot run, or the other engines have no value to compare.
+        KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the finished comparisons, or None.
     """
     with limited(checked_limit(memory_limit)):
         document = open_document(source)
@@ -133,11 +133,11 @@ def verify(
 
 
 def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification) -> Verification:
-    """Return the comparison of a run; of an interrupted one, only its completed steps.
+    """Return the comparison of a run, or of the completed steps of an interrupted run.
 
     Raises:
-        KeyboardInterrupt: there is no step to compare.
-        LoopError: a limit was exceeded before the first step, or there is nothing to compare.
+        KeyboardInterrupt: The run was interrupted before the first step was completed.
+        LoopError: A limit was exceeded before the first step, or no value can be compared.
     """
     limits = Limits(spec.controls.time_limit)
     steps = spec.steps
@@ -176,7 +176,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
         raise _nothing_to_compare(theirs.failure, document)
     if steps is not None:
         order = ours.execution_list
-        if order is None:  # a run decides the order: another run records it
+        if order is None:  # values determine the order, so another run records it
             controls = replace(spec.controls, time_limit=limits.remaining)
             order_run = specified_run.run_specified(
                 compiled.prepared, replace(spec, execution_list=True, controls=controls)
@@ -209,8 +209,8 @@ def _verify_common_steps(
     """Return the comparison of the steps that both sides completed.
 
     Raises:
-        KeyboardInterrupt: the run was interrupted, and is no run over time or has no step.
-        RunError: the time limit was over before the first step.
+        KeyboardInterrupt: The run was interrupted without a completed step.
+        RunError: The time limit was over before the first step.
     """
     completed = 0 if ours.steps is None else ours.axes[-1].length
     steps = min(completed, len(theirs.execution_list))
@@ -231,7 +231,7 @@ def _run_engine(
     notes: list[str],
     limits: Limits,
 ) -> EngineRun:
-    """Run modeci_mdf's engine as far as possible; append remarks to `notes`."""
+    """Run modeci_mdf's engine until its end, an error or a limit, and append remarks to `notes`."""
     with unformatted():
         try:
             engine = EngineGraph(document, spec.values.draws.seed)
@@ -269,12 +269,13 @@ def _run_engine(
 
 
 def _repeated_nodes(evaluation: Iterable[Collection[str]]) -> list[str]:
-    """Return the nodes that ran more than once."""
+    """Return the nodes that ran more than once in an evaluation."""
     times = Counter(node for node_set in evaluation for node in node_set)
     return [node for node, count in times.items() if count > 1]
 
 
 def _nothing_to_compare(failure: LoopError | None, document: Document) -> RunError:
+    """Return the error about a comparison without common values, with the failure of the engine if any."""
     statement = "there is nothing to compare with"
     if failure is None:
         return RunError(statement, document.where, "no output port and no parameter is a number")
@@ -296,6 +297,7 @@ def _engine_note(error: LoopError) -> str:
 
 
 def _about_engine(message: str) -> str:
+    """Return a message that names modeci_mdf's engine, with a prefix if necessary."""
     engine = "modeci_mdf's engine"
     return message if engine in message else f"{engine} cannot run this model: {message}"
 
@@ -306,6 +308,7 @@ def _compare_values(
     others: Mapping[str, Mapping[str, Data]],
     tolerance: float,
 ) -> tuple[Comparison, ...]:
+    """Return the comparisons of the values of one evaluation with the values of each other engine."""
     parameters = _parameters(document)
     return tuple(
         comparison
@@ -321,7 +324,7 @@ def _compare_values(
 def _compare_steps(
     document: Document, ours: Results, theirs: EngineRun, tolerance: float
 ) -> tuple[Comparison, ...]:
-    """Compare the recorded rows with the engine's values of each step, in their shapes then."""
+    """Return the comparisons of the recorded rows with the engine's values of each step."""
     parameters = _parameters(document)
     rows, arrays = (
         _with_result_names(document, theirs.rows),
@@ -349,6 +352,7 @@ def _compare_steps(
 
 
 def _parameters(document: Document) -> Collection[str]:
+    """Return the names of all parameters, `node.parameter`."""
     return {item.name for item in items(document) if item.kind == "parameters"}
 
 
@@ -374,6 +378,7 @@ def _expected_rows(
 
 
 def _broadcasts_to(row: Array, our_row: Array) -> bool:
+    """Return True if a row can be broadcast to the shape of another row."""
     try:
         return np.broadcast_shapes(row.shape, our_row.shape) == our_row.shape
     except ValueError:
@@ -381,5 +386,6 @@ def _broadcasts_to(row: Array, our_row: Array) -> bool:
 
 
 def _tolerance(document: Document, precision: str) -> float:
+    """Return the tolerance of a comparison, which is larger if a side computes in float32."""
     rough = in_float32(document) or precision == "float32"
     return ENGINE_ONNX_TOLERANCE if rough else TOLERANCE
