@@ -1,4 +1,4 @@
-"""What all tests share: the hypothesis profile, stored cases, models as text, and all engines."""
+"""Shared fixtures: the hypothesis profile, stored cases, models from YAML text, and runs in all engines."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ settings.load_profile("ci")
 # A job in the background ignores Ctrl-C, and so would the processes that tests send it to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Thousands of tests are kept anyway: to look through them for garbage takes an eighth of all time.
+# Thousands of test objects stay alive anyway, and their garbage collection would take an eighth of all time.
 gc.set_threshold(100_000, 50, 100)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than cores: many tests wait for processes that they have started."""
+    """Return one worker more than there are cores, because many tests wait for child processes."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (cores or 1) + 1
 
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2}
-"""Relative difference up to which two engines' kernels may round apart."""
+"""Tolerated relative difference between the kernels of two engines, by dtype."""
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of stored cases and models beside the checkout; tests skip without it."""
+    """Return the folder of stored cases and models next to the checkout, or skip the test."""
     folder = Path(__file__).resolve().parents[2] / "shared"
     if not folder.is_dir():
         pytest.skip("there is no folder 'shared' beside the checkout")
@@ -56,7 +56,7 @@ def shared() -> Path:
 
 
 def document_of(text: str) -> dict[str, Any]:
-    """An MDF document: the whole one, or what stands in its only graph (`nodes:`, `edges:`)."""
+    """Return an MDF document from YAML text of a whole document or of one graph (`nodes:`, `edges:`)."""
     content = yaml.safe_load(text)
     if "nodes" not in content:
         return content
@@ -65,7 +65,7 @@ def document_of(text: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def mdf() -> Callable[[str], Any]:
-    """`mdf(text)`: a modeci_mdf Model from YAML, the whole document or one graph's content."""
+    """Return a function `mdf(text)` that builds a modeci_mdf Model from YAML of a document or graph."""
     from modeci_mdf.mdf import Model
 
     def model(text: str) -> Any:
@@ -79,7 +79,10 @@ def mdf() -> Callable[[str], Any]:
 
 
 def close(actual: Any, expected: Any) -> None:
-    """Equal shapes and numbers, bit for bit where they are not floats; sequences by member."""
+    """Check that two arrays or sequences are equal: shapes, dtypes, and numbers within the tolerance.
+
+    Integers and booleans must be equal bit for bit.
+    """
     if expected is None or isinstance(expected, list):
         assert type(actual) is type(expected)
         for one, other in zip(actual or (), expected or (), strict=True):
@@ -97,7 +100,7 @@ def close(actual: Any, expected: Any) -> None:
 
 
 def engine_outputs(model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """What modeci_mdf's own engine, with the plugin, gives on each output port."""
+    """Return the values of all output ports in modeci_mdf's own engine with the plugin."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
     graph = open_document(model).graph
@@ -118,10 +121,11 @@ def engine_outputs(model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def run_everywhere(mdf: Callable[[str], Any]) -> Callable[..., mdf_loop.Results]:
-    """`run_everywhere(model, inputs)`: interpreter, ONNX Runtime and modeci_mdf's engine agree.
+    """Return a function `run_everywhere(model, inputs)` that compares all engines.
 
-    The results are ONNX Runtime's; `model` is YAML text or anything that `compile` takes. With
-    `engine=False` modeci_mdf is left out: it cannot be told a bound or `shapes`.
+    The engines are the interpreter, ONNX Runtime and modeci_mdf's engine. The function returns the results of
+    ONNX Runtime. `model` is YAML text or any argument of `compile`. `engine=False` omits modeci_mdf's engine,
+    which has no options for iteration limits and `shapes`.
     """
 
     def run(
@@ -149,7 +153,7 @@ def run_everywhere(mdf: Callable[[str], Any]) -> Callable[..., mdf_loop.Results]
 
 
 def stored_value(entry: Any) -> Any:
-    """What a stored case holds for a value: an array, a list of them (a sequence), None."""
+    """Return a value of a stored case: an array, a list of arrays (a sequence), or None."""
     if entry is None:
         return None
     if "sequence" in entry:
@@ -161,10 +165,10 @@ def stored_value(entry: Any) -> Any:
 def check_stored(
     run_everywhere: Callable[..., mdf_loop.Results], shared: Path
 ) -> Callable[..., None]:
-    """`check_stored(case, model, outputs)`: the numbers of all runs of `cases/onnx_loop/<case>`.
+    """Return a function `check_stored(case, model, outputs)` that compares all runs of a stored case.
 
-    Inputs go by the case's own names unless `names` says otherwise; `outputs` are our output
-    ports in the case's order.
+    The case is the folder `cases/onnx_loop/<case>`. Inputs have the case's own names unless `names` maps
+    them. `outputs` lists output ports of the model in the order of the case.
     """
 
     def check(
@@ -189,7 +193,7 @@ def check_stored(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What asks for native loops needs llvmlite; all else passes without it."""
+    """Skip tests of native loops if llvmlite is not installed."""
     if find_spec("llvmlite") is None:
         for item in items:
             folders = item.path.relative_to(Path(__file__).parent).parts

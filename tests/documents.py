@@ -1,14 +1,14 @@
-"""Runs the code blocks of a Markdown file: what a document shows is what really happens.
+"""Run the code blocks of a Markdown file and compare their outputs with the document.
 
-- ```` ```python ```` blocks run in order in one namespace; what they print must stand in the
-  ```` ```text ```` block that follows, and they must not print otherwise;
-- ```` ```python name.py ```` blocks become files;
-- ```` ```python torch ```` blocks run where these packages are installed;
-- ```` ```console ```` blocks: `$ mdf-loop ...` and `$ python file` run, the lines that follow are
-  their output, `$ echo $?` gives the last exit code; `git`, `make` and `cd` are not run;
-- ```` ```yaml name.yaml ```` and ```` ```json name.json ```` blocks become files; without a name
-  they must be readable;
-- `...` in an output stands for anything.
+- ```` ```python ```` blocks run in order in one namespace. Their output must equal the following
+  ```` ```text ```` block, or be empty without such a block.
+- ```` ```python name.py ```` blocks become files.
+- ```` ```python torch ```` blocks run if these packages are installed.
+- ```` ```console ```` blocks run `$ mdf-loop ...` and `$ python file`. The lines after a command are its
+  output. `$ echo $?` prints the last exit code. `git`, `make` and `cd` are not run.
+- ```` ```yaml name.yaml ```` and ```` ```json name.json ```` blocks become files. Blocks without a name must
+  parse.
+- `...` in an output matches any text.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FENCE = re.compile(r"^```(\w*) *([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: language, what follows the language, content, its first line's number."""
+    """A fenced block: language, words after the language, content, and number of the first line."""
 
     language: str
     name: str
@@ -47,15 +47,15 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """All fenced blocks of a document."""
+    """Return all fenced blocks of a document."""
     return [
         Block(m[1], m[2].strip(), m[3], text.count("\n", 0, m.start(3)) + 1)
         for m in _FENCE.finditer(text)
     ]
 
 
-def same(expected: str, actual: str) -> bool:
-    """Whether an output is the one shown, `...` standing for anything."""
+def matches_output(expected: str, actual: str) -> bool:
+    """Return True if an output matches the expected text, in which `...` matches any text."""
     parts = (re.escape(part) for part in expected.strip().split("..."))
     lines = "\n".join(line.rstrip() for line in actual.strip().splitlines())
     return re.fullmatch(".*".join(parts), lines, re.DOTALL) is not None
@@ -63,14 +63,14 @@ def same(expected: str, actual: str) -> bool:
 
 @dataclass
 class Document:
-    """A document being run in the current folder."""
+    """A document that runs in the current folder."""
 
     path: Path
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
     exit_code: int = 0
 
     def run(self) -> None:
-        """Run all blocks; the first that is not as shown fails."""
+        """Run all blocks and raise an error at the first output that differs from the document."""
         all_blocks = blocks(self.path.read_text(encoding="utf-8"))
         for block, following in zip(all_blocks, [*all_blocks, None][1:], strict=True):
             match block.language:
@@ -89,7 +89,7 @@ class Document:
                     json.loads(block.text)
 
     def _expect(self, expected: str, actual: str, line: int) -> None:
-        assert same(expected, actual), (
+        assert matches_output(expected, actual), (
             f"{self.path}:{line} shows\n{expected.strip()}\nbut what happens is\n{actual.strip()}"
         )
 
@@ -134,7 +134,7 @@ def _traceback(error: Exception, script: str) -> str:
 
 
 def commands(block: Block) -> Iterator[tuple[int, str, str]]:
-    """Line number, command and shown output for each `$ ` of a console block."""
+    """Yield line number, command and expected output for each `$ ` of a console block."""
     text = block.text.replace("\\\n", "  ")
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")

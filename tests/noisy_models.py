@@ -1,4 +1,4 @@
-"""Models that draw random numbers, and what expressions draw at one site."""
+"""Models with random numbers, and the expected draws of expressions at one site."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WALK = {
 
 
 def model(node: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A model of one node `A` in the graph `g`."""
+    """Return a model with one node `A` in the graph `g`."""
     return {"m": {"graphs": {"g": {"nodes": {"A": node, **more}}}}}
 
 
@@ -56,7 +56,7 @@ LOOP = {
 # --- expressions --------------------------------------------------------------------------------
 
 SITE = "g.A.y#0"
-"""Where expressions stand: in the output port y of a node A, the first call."""
+"""Site of the expressions: the first call in output port y of node A."""
 
 COUNT = 5
 WORDS = streams.squares(np.arange(COUNT), streams.keys(0, streams.site(SITE)))

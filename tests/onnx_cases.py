@@ -1,4 +1,4 @@
-"""The cases of ONNX's backend suite that its package makes, which takes it ten seconds."""
+"""Operator cases of ONNX's backend test suite, generated once because generation takes ten seconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-STORED = (
+CACHE_FILE = (
     Path(__file__).parents[1]
     / ".pytest_cache"
     / f"cases of onnx {onnx.__version__}, numpy {np.__version__}.pickle"
@@ -22,20 +22,20 @@ STORED = (
 
 @functools.cache
 def node_cases() -> dict[str, Any]:
-    """The cases of operators by name, in the order of names; one process makes them for all others."""
+    """Return the operator cases by name in alphabetical order; one process generates them for all."""
     with suppress(OSError):
-        cases: dict[str, Any] = pickle.loads(STORED.read_bytes())
+        cases: dict[str, Any] = pickle.loads(CACHE_FILE.read_bytes())
         return cases
-    cases = _made()
-    with suppress(OSError):  # where nothing can be kept each process makes them
-        STORED.parent.mkdir(exist_ok=True)
-        file = STORED.with_suffix(f".{os.getpid()}")
+    cases = _generate_cases()
+    with suppress(OSError):  # if the cache folder is read-only, each process generates the cases
+        CACHE_FILE.parent.mkdir(exist_ok=True)
+        file = CACHE_FILE.with_suffix(f".{os.getpid()}")
         file.write_bytes(pickle.dumps(cases))
-        file.replace(STORED)
+        file.replace(CACHE_FILE)
     return cases
 
 
-def _made() -> dict[str, Any]:
+def _generate_cases() -> dict[str, Any]:
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Where tests run programs."""
+"""Placements of programs in tests."""
 
 import os
 from collections.abc import Iterator
@@ -14,25 +14,25 @@ from mdf_loop.run.onnxruntime import session
 from mdf_loop.run.onnxruntime.device import INEXACT_ON_CUDA, PlacedModel
 
 STANDARD = Placement("cpu", native="off")
-"""On the CPU, by ONNX Runtime's own operators alone."""
+"""CPU with standard ONNX Runtime operators."""
 
 NATIVE = Placement("cpu")
-"""On the CPU, loops as machine code where they can be."""
+"""CPU with native loops where possible."""
 
 REQUIRED = Placement("cpu", native="require")
-"""On the CPU, all loops as machine code."""
+"""CPU with native code for all loops."""
 
 
 @contextmanager
 def kernels_checked(checked: bool = True) -> Iterator[None]:
-    """Native loops that are made meanwhile check, or do not check, what they read and write."""
+    """Enable or disable bounds checks in native loops that are compiled inside this context."""
     with mock.patch.dict(os.environ, {VARIABLE: str(int(checked))}):
         yield
 
 
 @contextmanager
 def written_for_cuda() -> Iterator[None]:
-    """Sessions that are made meanwhile run on the CPU what CUDA would be given."""
+    """Run on the CPU the models that CUDA would get, for sessions created inside this context."""
 
     def opened(model: SessionModel, _: str, options: Any) -> PlacedModel:
         onnx_session = inference_session(

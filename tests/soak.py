@@ -1,4 +1,4 @@
-"""How often something is tried: a few times in tests, many times by `make soak`."""
+"""Number of repetitions of a test: few in the test suite, many in `make soak`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def soaking() -> bool:
 
 
 def times(usual: int, soaked: int) -> int:
-    """A number of tries for a test that is marked `soak`."""
+    """Return the number of repetitions of a test with the mark `soak`."""
     return soaked if soaking() else usual
 
 
 def some(values: Iterable[T], one_in: int) -> list[T]:
-    """One in so many of the values of a test that is marked `soak`, always the same; there all of them."""
+    """Return a fixed random sample of the values of a `soak` test, or all values in `make soak`."""
     every = list(values)
     if soaking():
         return every

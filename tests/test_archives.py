@@ -1,4 +1,4 @@
-"""What an `.npz` file says of itself is checked before anything of it is unfolded."""
+"""`.npz` files are checked for size and consistency before their arrays are decompressed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdf_loop.cli import cli
 from mdf_loop.errors import InputError, MemoryLimitError, ModelError
 from mdf_loop.memory_limit import limited, resident
 
-ROOM = 10**7
+MEMORY_LIMIT = 10**7
 NODE = {"input_ports": {"x": {}}, "output_ports": {"y": {"value": "x"}}}
 MODEL = {"m": {"graphs": {"g": {"nodes": {"A": NODE}}}}}
 
@@ -29,8 +29,8 @@ def header(dtype: str, shape: object) -> bytes:
     return stream.getvalue()
 
 
-def forged(path: Path, head: bytes, zeros: int) -> Path:
-    """A small file with one array, of so many zero bytes."""
+def write_forged(path: Path, head: bytes, zeros: int) -> Path:
+    """Write a small compressed file with one array header and `zeros` zero bytes."""
     archive = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
     with archive, archive.open("x.npy", "w") as stream:
         stream.write(head)
@@ -40,26 +40,26 @@ def forged(path: Path, head: bytes, zeros: int) -> Path:
     return path
 
 
-def with_room(path: Path, room: int = ROOM) -> dict[str, np.ndarray]:
-    with limited(resident() + room):
+def read_with_limit(path: Path, limit: int = MEMORY_LIMIT) -> dict[str, np.ndarray]:
+    with limited(resident() + limit):
         return read_arrays(path)
 
 
 @pytest.mark.slow
-def test_a_small_file_that_unfolds_to_a_large_one(tmp_path: Path) -> None:
-    path = forged(tmp_path / "a.npz", header("<f8", (5 * 10**6,)), 4 * 10**7)
+def test_a_small_file_with_a_large_array_is_refused(tmp_path: Path) -> None:
+    path = write_forged(tmp_path / "a.npz", header("<f8", (5 * 10**6,)), 4 * 10**7)
     assert path.stat().st_size < 10**5
     before = resident()
     with pytest.raises(MemoryLimitError, match=r"the array 'x' of 'a.npz' would take 40 MB"):
-        with_room(path)
-    assert resident() - before < ROOM
-    assert with_room(path, 10**8)["x"].nbytes == 4 * 10**7
+        read_with_limit(path)
+    assert resident() - before < MEMORY_LIMIT
+    assert read_with_limit(path, 10**8)["x"].nbytes == 4 * 10**7
 
 
-def test_many_arrays_are_looked_at_together(tmp_path: Path) -> None:
+def test_the_sizes_of_all_arrays_are_added(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "a.npz", **{f"a{k}": np.zeros(10**5) for k in range(20)})
     with pytest.raises(MemoryLimitError, match=r"the arrays of 'a.npz' would take 16 MB"):
-        with_room(tmp_path / "a.npz")
+        read_with_limit(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(
@@ -81,28 +81,30 @@ def test_many_arrays_are_looked_at_together(tmp_path: Path) -> None:
         (header("<f8", (4,)).replace(b"'shape'", b" shape)"), 32, ""),
     ],
 )
-def test_what_contradicts_itself(head: bytes, zeros: int, match: str, tmp_path: Path) -> None:
+def test_inconsistent_headers_are_refused(
+    head: bytes, zeros: int, match: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=f"'a.npz' is not an npz file: .*{match}"):
-        with_room(forged(tmp_path / "a.npz", head, zeros))
+        read_with_limit(write_forged(tmp_path / "a.npz", head, zeros))
 
 
-def test_texts_of_no_letters_take_memory_all_the_same(tmp_path: Path) -> None:
+def test_many_empty_texts_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MemoryLimitError, match="would take 64 TB"):
-        with_room(forged(tmp_path / "a.npz", header("<U0", (10**12,)), 0))
+        read_with_limit(write_forged(tmp_path / "a.npz", header("<U0", (10**12,)), 0))
 
 
-def test_a_directory_that_lies(tmp_path: Path) -> None:
-    path = forged(tmp_path / "a.npz", header("<f8", (10,)), 80)
+def test_a_wrong_size_in_the_directory_is_refused(tmp_path: Path) -> None:
+    path = write_forged(tmp_path / "a.npz", header("<f8", (10,)), 80)
     content = bytearray(path.read_bytes())
     place = content.rindex(b"PK\x01\x02") + 24  # the size in the directory
     content[place : place + 4] = (10**6).to_bytes(4, "little")
     path.write_bytes(content)
     with pytest.raises(InputError, match="is not an npz file"):
-        with_room(path)
+        read_with_limit(path)
 
 
-def test_wherever_arrays_are_read(tmp_path: Path) -> None:
-    path = forged(tmp_path / "a.npz", header("<f8", (5 * 10**6,)), 4 * 10**7)
+def test_every_option_that_reads_arrays_has_the_limit(tmp_path: Path) -> None:
+    path = write_forged(tmp_path / "a.npz", header("<f8", (5 * 10**6,)), 4 * 10**7)
     model = tmp_path / "m.json"
     model.write_text(json.dumps(MODEL))
     for options in (
@@ -111,22 +113,22 @@ def test_wherever_arrays_are_read(tmp_path: Path) -> None:
         ["--sweep", f"x={path}:x"],
         ["--initial-state", str(path), "--steps", "2"],
     ):
-        with limited(resident() + ROOM):
-            process = CliRunner().invoke(cli, ["run", str(model), "--device", "cpu", *options])
-        assert process.exit_code == 2, process.output
-        assert "MemoryLimitError: the array 'x' of 'a.npz' would take 40 MB" in process.output
+        with limited(resident() + MEMORY_LIMIT):
+            invocation = CliRunner().invoke(cli, ["run", str(model), "--device", "cpu", *options])
+        assert invocation.exit_code == 2, invocation.output
+        assert "MemoryLimitError: the array 'x' of 'a.npz' would take 40 MB" in invocation.output
 
 
-def test_side_files(tmp_path: Path) -> None:
-    forged(tmp_path / "a.npz", header("<f8", (5 * 10**6,)), 4 * 10**7)
+def test_side_files_of_models_have_the_limit(tmp_path: Path) -> None:
+    write_forged(tmp_path / "a.npz", header("<f8", (5 * 10**6,)), 4 * 10**7)
     parameter = {"value": {"npz": "a.npz", "array": "x"}, "metadata": {"dtype": "float64"}}
     node = {"parameters": {"w": parameter}, "output_ports": {"y": {"value": "w"}}}
     model = tmp_path / "m.json"
     model.write_text(json.dumps({"m": {"graphs": {"g": {"nodes": {"A": node}}}}}))
-    with limited(resident() + ROOM), pytest.raises(MemoryLimitError) as caught:
+    with limited(resident() + MEMORY_LIMIT), pytest.raises(MemoryLimitError) as caught:
         mdf_loop.compile(model)
     assert "'a.npz' would take 40 MB" in str(caught.value)
     assert "at $.m.graphs['g'].nodes['A'].parameters['w']" in str(caught.value)
-    forged(tmp_path / "a.npz", header("<f8", (10**15,)), 80)
+    write_forged(tmp_path / "a.npz", header("<f8", (10**15,)), 80)
     with pytest.raises(ModelError, match=r"'a.npz' is not an npz file: 'x' has 80 bytes"):
         mdf_loop.compile(model)

@@ -1,4 +1,4 @@
-"""What Python functions are given that is of another kind is one error, or means something; never a traceback."""
+"""Arguments of wrong types to Python functions raise one LoopError or are valid, but never fail otherwise."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NODE = {
 MODEL = {"m": {"graphs": {"g": {"nodes": {"n": NODE}}}}}
 
 
-class Thing:
-    """What nobody knows; its name is the same in every process."""
+class UnknownObject:
+    """An object of an unknown class, whose repr is the same in every process."""
 
     def __repr__(self) -> str:
         return "a thing"
 
 
-ODD: list[Any] = [
+WRONG_VALUES: list[Any] = [
     3,
     -1,
     2**70,
@@ -41,13 +41,13 @@ ODD: list[Any] = [
     {3: 1},
     {None: 1},
     {("a",): 1},
-    {"a": Thing()},
+    {"a": UnknownObject()},
     {"n.g": "x"},
     {"n.g": [[1], [2, 3]]},
     {"n.v": ["a", "b"]},
     {"n.g": {"a": 1}},
     {"n.g": [10**30, 1]},
-    Thing(),
+    UnknownObject(),
     len,
     np.array([1, 2]),
 ]
@@ -63,12 +63,12 @@ def results(compiled: CompiledModel) -> Any:
     return compiled.run(steps=2, dt=0.1)
 
 
-def refused_or_done(call: Callable[..., Any], **arguments: Any) -> None:
+def call_or_loop_error(call: Callable[..., Any], **arguments: Any) -> None:
     with contextlib.suppress(LoopError):
         call(**arguments)
 
 
-RUN = [
+RUN_ARGUMENTS = [
     "inputs",
     "set",
     "sweep",
@@ -92,59 +92,63 @@ RUN = [
 ]
 
 
-@pytest.mark.parametrize("argument", RUN)
-def test_run(compiled, argument, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("argument", RUN_ARGUMENTS)
+def test_arguments_of_run(compiled, argument, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for odd in ODD:
-        refused_or_done(compiled.run, steps=2, progress=False, **{argument: odd})
+    for wrong_value in WRONG_VALUES:
+        call_or_loop_error(compiled.run, steps=2, progress=False, **{argument: wrong_value})
 
 
-@pytest.mark.parametrize("odd", [odd for odd in ODD if not isinstance(odd, bool)], ids=repr)
-def test_steps(compiled, odd) -> None:
-    if not (isinstance(odd, int) and odd == 3):
+@pytest.mark.parametrize(
+    "wrong_value",
+    [wrong_value for wrong_value in WRONG_VALUES if not isinstance(wrong_value, bool)],
+    ids=repr,
+)
+def test_wrong_steps_are_refused(compiled, wrong_value) -> None:
+    if not (isinstance(wrong_value, int) and wrong_value == 3):
         with pytest.raises(LoopError, match="steps must be a whole number above 0"):
-            compiled.run(steps=odd)
+            compiled.run(steps=wrong_value)
 
 
 @pytest.mark.parametrize("argument", ["device", "precision", "shapes", "max_iterations", "unroll"])
-def test_compile(argument) -> None:
-    for odd in ODD:
-        refused_or_done(mdf_loop.compile, source=MODEL, **{argument: odd})
+def test_arguments_of_compile(argument) -> None:
+    for wrong_value in WRONG_VALUES:
+        call_or_loop_error(mdf_loop.compile, source=MODEL, **{argument: wrong_value})
 
 
 @pytest.mark.parametrize(
     "argument",
     ["level", "depth", "captures", "rankdir", "focus", "collapse", "over_time", "target"],
 )
-def test_draw(argument, tmp_path, monkeypatch) -> None:
+def test_arguments_of_draw(argument, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for odd in ODD:
-        refused_or_done(mdf_loop.draw, source=MODEL, **{argument: odd})
+    for wrong_value in WRONG_VALUES:
+        call_or_loop_error(mdf_loop.draw, source=MODEL, **{argument: wrong_value})
 
 
 @pytest.mark.slow
-def test_other_functions(compiled, results, tmp_path, monkeypatch) -> None:
+def test_arguments_of_other_functions(compiled, results, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for odd in ODD:
+    for wrong_value in WRONG_VALUES:
         for function in (mdf_loop.read, mdf_loop.explain, mdf_loop.compile, mdf_loop.from_onnx):
-            refused_or_done(function, source=odd)
-        refused_or_done(mdf_loop.read, source=MODEL, inputs=odd)
-        refused_or_done(mdf_loop.read, source=MODEL, record=odd)
-        refused_or_done(mdf_loop.fold, source=MODEL, nodes=odd)
-        refused_or_done(mdf_loop.fold, source=MODEL, nodes=["n"], carry=odd)
-        refused_or_done(mdf_loop.unfold, source=MODEL, loop=odd)
-        refused_or_done(compiled.to_onnx, inputs=odd)
-        refused_or_done(compiled.prepare, inputs=odd)
-        refused_or_done(results.save, path=odd)
-        refused_or_done(results.plot, names=odd)
-        refused_or_done(results.plot, title=odd)
+            call_or_loop_error(function, source=wrong_value)
+        call_or_loop_error(mdf_loop.read, source=MODEL, inputs=wrong_value)
+        call_or_loop_error(mdf_loop.read, source=MODEL, record=wrong_value)
+        call_or_loop_error(mdf_loop.fold, source=MODEL, nodes=wrong_value)
+        call_or_loop_error(mdf_loop.fold, source=MODEL, nodes=["n"], carry=wrong_value)
+        call_or_loop_error(mdf_loop.unfold, source=MODEL, loop=wrong_value)
+        call_or_loop_error(compiled.to_onnx, inputs=wrong_value)
+        call_or_loop_error(compiled.prepare, inputs=wrong_value)
+        call_or_loop_error(results.save, path=wrong_value)
+        call_or_loop_error(results.plot, names=wrong_value)
+        call_or_loop_error(results.plot, title=wrong_value)
 
 
 @pytest.mark.parametrize("argument", ["inputs", "set"])
-def test_verify(argument) -> None:
-    for odd in ([1], {3: 1}, np.array([1, 2]), {"n.g": "x"}):
+def test_wrong_arguments_of_verify_are_refused(argument) -> None:
+    for wrong_value in ([1], {3: 1}, np.array([1, 2]), {"n.g": "x"}):
         with pytest.raises(LoopError):
-            mdf_loop.verify(MODEL, **{argument: odd})
+            mdf_loop.verify(MODEL, **{argument: wrong_value})
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_verify(argument) -> None:
         ({"engine": []}, "engine cannot be []", "use onnxruntime or interpreter or modeci"),
     ],
 )
-def test_what_is_said(compiled, arguments, sentence, hint) -> None:
+def test_messages_and_hints(compiled, arguments, sentence, hint) -> None:
     with pytest.raises(LoopError) as raised:
         compiled.run(steps=2, **arguments)
     (finding,) = raised.value.findings
@@ -185,7 +189,7 @@ def test_what_is_said(compiled, arguments, sentence, hint) -> None:
 @pytest.mark.parametrize(
     "values", [["a", "b"], [None, 1], [[1], [2, 3]], [10**30, 1], [1j, 2], 3, {}, np.ones((2, 3))]
 )
-def test_a_sweep_of_what_does_not_fit_a_state(steps, values) -> None:
+def test_swept_values_that_do_not_fit_a_state_are_refused(steps, values) -> None:
     node = {
         "input_ports": {"a": {"default_value": [1.0, 2.0]}},
         "parameters": {"v": {"default_initial_value": [0.0, 0.0], "value": "v + a"}},
@@ -197,7 +201,7 @@ def test_a_sweep_of_what_does_not_fit_a_state(steps, values) -> None:
 
 
 @pytest.mark.parametrize("values", [[[1.0, 2.0, 3.0]] * 2, [1.0, 2.0, 3.0]])
-def test_a_sweep_and_a_state_that_do_not_fit(compiled, values) -> None:
+def test_a_sweep_that_does_not_fit_the_saved_state_is_refused(compiled, values) -> None:
     state = compiled.run(steps=2, sweep={"n.v": [1.0, 2.0]}).state
     with pytest.raises(LoopError):
         compiled.run(steps=2, sweep={"n.v": values}, state=state)

@@ -1,4 +1,4 @@
-"""Arrays from outside: other byte orders are converted, what no model computes with is refused."""
+"""User-supplied arrays: byte orders are converted, and arrays of unsupported dtypes are refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_any_byte_order_is_the_same_numbers(dtype: str) -> None:
+def test_byte_orders_do_not_change_results(dtype: str) -> None:
     array = np.array([1, 2, 3]).astype(dtype)
     plain = array.astype(array.dtype.newbyteorder("="))
     for name, how in {
@@ -68,7 +68,7 @@ def test_any_byte_order_is_the_same_numbers(dtype: str) -> None:
 
 @pytest.mark.parametrize("kind", REFUSED)
 @pytest.mark.parametrize("way", ["input", "set", "initial", "sweep", "sweep of an input"])
-def test_what_no_model_computes_with(kind: str, way: str) -> None:
+def test_unsupported_arrays_are_refused(kind: str, way: str) -> None:
     value, match = REFUSED[kind]
     how: dict[str, Any] = {
         "input": {"inputs": {"x": value}},
@@ -82,7 +82,7 @@ def test_what_no_model_computes_with(kind: str, way: str) -> None:
     assert "x'" in str(caught.value) or "A." in str(caught.value)
 
 
-def test_states_of_any_byte_order() -> None:
+def test_states_with_any_byte_order() -> None:
     state = MODEL.run({"x": NUMBERS}, steps=2).state
     assert state is not None
     turned = {name: array.astype(array.dtype.newbyteorder(">")) for name, array in state.items()}
@@ -93,7 +93,7 @@ def test_states_of_any_byte_order() -> None:
 
 
 @pytest.mark.parametrize("value", [NUMBERS.astype(">f8"), np.array([1, 2, 3], ">i4")])
-def test_arrays_of_a_model_written_in_python(value: Any) -> None:
+def test_arrays_in_a_python_model(value: Any) -> None:
     node = Node(id="A")
     node.parameters.append(Parameter(id="w", value=value))
     node.output_ports.append(OutputPort(id="y", value="2 * w"))
@@ -107,7 +107,7 @@ def test_arrays_of_a_model_written_in_python(value: Any) -> None:
         mdf_loop.compile(model, device="cpu").run()
 
 
-def test_files_of_any_byte_order(tmp_path: Path) -> None:
+def test_files_with_any_byte_order(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=NUMBERS.astype(">f8"))
     assert read_arrays(tmp_path / "a.npz")["x"].dtype == np.dtype("=f8")
     weights = {
@@ -126,6 +126,6 @@ def test_files_of_any_byte_order(tmp_path: Path) -> None:
         read_arrays(tmp_path / "a.npz")
 
 
-def test_a_ragged_list_is_told_apart() -> None:
+def test_a_ragged_list_has_its_own_exception() -> None:
     with pytest.raises(Ragged):
         as_supported_array([[1], [2, 3]], "x")

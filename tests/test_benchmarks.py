@@ -1,4 +1,4 @@
-"""The loops that the benchmarks compare with compute what the models say."""
+"""The hand-written loops of the benchmarks compute the same numbers as the models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 DT = 0.01
 
 
-def _imported(name: str):
+def _import_benchmark(name: str):
     sys.path.insert(0, str(BENCHMARKS))
     try:
         return importlib.import_module(name)
@@ -29,16 +29,16 @@ def _imported(name: str):
 
 @pytest.fixture(scope="module")
 def numpy_loops():
-    return _imported("numpy_loops")
+    return _import_benchmark("numpy_loops")
 
 
 @pytest.fixture(scope="module")
 def chunking():
-    return _imported("chunking")
+    return _import_benchmark("chunking")
 
 
-def test_no_product_stays_in_a_loop_in_which_it_is_always_the_same() -> None:
-    invariants = _imported("invariants")
+def test_invariant_products_are_hoisted() -> None:
+    invariants = _import_benchmark("invariants")
     for name, work in invariants.WAYS.items():
         program = prepare(invariants.program(work, 20), ONNXRUNTIME)
         (loop,) = loops(program)
@@ -49,7 +49,7 @@ def test_no_product_stays_in_a_loop_in_which_it_is_always_the_same() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("models/*.yaml")), ids=lambda p: p.stem)
-def test_a_loop_written_by_hand_gives_what_the_model_gives(numpy_loops, path: Path) -> None:
+def test_numpy_loops_equal_their_models(numpy_loops, path: Path) -> None:
     dt = DT / 1000 if path.stem in ("FN", "HH") else DT
     constants = numpy_loops.parameters(yaml.safe_load(path.read_text(encoding="utf-8")))
     by_hand = numpy_loops.LOOPS[path.stem](constants, 50, dt)
@@ -60,11 +60,11 @@ def test_a_loop_written_by_hand_gives_what_the_model_gives(numpy_loops, path: Pa
         np.testing.assert_allclose(array, by_hand[name], rtol=1e-12, atol=1e-15)
 
 
-def test_every_model_has_its_loop(numpy_loops) -> None:
+def test_every_model_has_a_numpy_loop(numpy_loops) -> None:
     assert sorted(numpy_loops.LOOPS) == sorted(p.stem for p in BENCHMARKS.glob("models/*.yaml"))
 
 
-def test_unbroken_and_in_chunks_are_the_same_numbers(chunking, monkeypatch) -> None:
+def test_runs_with_and_without_chunks_are_equal(chunking, monkeypatch) -> None:
     monkeypatch.setattr(chunks, "SECONDS", 0.001)
     compiled = mdf_loop.compile(chunking.MODEL, device="cpu")
     whole = chunking.unbroken(compiled, 2000)()
@@ -73,7 +73,7 @@ def test_unbroken_and_in_chunks_are_the_same_numbers(chunking, monkeypatch) -> N
     chunking.check(compiled, whole, 2000)
 
 
-def test_other_numbers_are_refused(chunking) -> None:
+def test_chunking_detects_different_numbers(chunking) -> None:
     compiled = mdf_loop.compile(chunking.MODEL, device="cpu")
     whole = chunking.unbroken(compiled, 50)()
     whole["FNpop.V"] = np.nextafter(whole["FNpop.V"], 9.0)
@@ -81,7 +81,7 @@ def test_other_numbers_are_refused(chunking) -> None:
         chunking.check(compiled, whole, 50)
 
 
-def test_its_loop_ends_where_its_data_say(chunking) -> None:
+def test_the_while_loop_of_chunking_stops_at_its_bound(chunking) -> None:
     compiled = mdf_loop.compile(chunking.loop_model(), device="cpu", max_iterations=10**12)
     results = compiled.run({"end": 1000.0})
     expected = 0.3
@@ -92,12 +92,12 @@ def test_its_loop_ends_where_its_data_say(chunking) -> None:
     assert results.loops["A.loop"].stopped_by is mdf_loop.StopReason.CONDITION
 
 
-def test_its_wide_model_has_rows_of_so_many_elements(chunking) -> None:
+def test_the_wide_model_of_chunking_has_wide_rows(chunking) -> None:
     compiled = mdf_loop.compile(chunking.wide_model(7), device="cpu")
     assert compiled.run(steps=3)["A.x"].shape == (3, 7)
 
 
-def test_ratios_are_those_of_the_minima(chunking, capsys) -> None:
+def test_chunking_returns_ratios_of_minima(chunking, capsys) -> None:
     ways = {"one": lambda: None, "other": lambda: None}
     times = iter([1.0, 3.0, 2.0, 2.4])
     with pytest.MonkeyPatch.context() as patched:
@@ -106,24 +106,24 @@ def test_ratios_are_those_of_the_minima(chunking, capsys) -> None:
     assert "| other | 2.400 | 2.100 | 2400.0 |" in capsys.readouterr().out
 
 
-# --- what a call costs ---------------------------------------------------------------------------
+# --- cost of a call ------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def cost_of_a_call():
-    return _imported("cost_of_a_call")
+    return _import_benchmark("cost_of_a_call")
 
 
-def test_its_models_have_some_hundred_nodes_and_give_what_the_runtime_gives(
-    cost_of_a_call, tmp_path: Path
-) -> None:
+def test_models_of_cost_of_a_call_equal_plain_onnxruntime(cost_of_a_call, tmp_path: Path) -> None:
     for name in cost_of_a_call.MODELS:
         pair = cost_of_a_call.pair(name, tmp_path)
         assert 100 <= pair.nodes <= 1000
         cost_of_a_call.check(pair)
 
 
-def test_a_call_that_costs_too_much_ends_it(cost_of_a_call, monkeypatch, capsys) -> None:
+def test_cost_of_a_call_exits_if_a_threshold_is_exceeded(
+    cost_of_a_call, monkeypatch, capsys
+) -> None:
     monkeypatch.setattr(sys, "argv", ["cost_of_a_call.py", "--rounds", "1", "--only", "recurrent"])
     monkeypatch.setattr(cost_of_a_call, "medians", lambda pair, rounds, turn: (141.0, 100.0))
     with pytest.raises(SystemExit, match="and 30 us: recurrent"):
@@ -133,7 +133,7 @@ def test_a_call_that_costs_too_much_ends_it(cost_of_a_call, monkeypatch, capsys)
     cost_of_a_call.main()
 
 
-def test_both_are_called_in_turns(cost_of_a_call, tmp_path: Path) -> None:
+def test_cost_of_a_call_alternates_both_ways(cost_of_a_call, tmp_path: Path) -> None:
     calls: list[str] = []
     pair = cost_of_a_call.pair("many inputs", tmp_path)
     turns = cost_of_a_call.Pair(
@@ -151,17 +151,17 @@ def test_both_are_called_in_turns(cost_of_a_call, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def native():
-    return _imported("native")
+    return _import_benchmark("native")
 
 
 @pytest.fixture(scope="module")
 def small_cases(native):
-    """All cases but those that are as others, only wider."""
+    """Return all cases except the two largest, which only have more cells."""
     return [case for case in native.CASES if case.name not in ("FN 1e5", "FN 1e5, recorded")]
 
 
 @pytest.mark.slow
-def test_all_ways_give_the_same_numbers(native, small_cases) -> None:
+def test_all_ways_of_native_compute_the_same_numbers(native, small_cases) -> None:
     for case in small_cases:
         expected = native.by_numpy(case.system(4), case.iterations(4))
         for way, make in native.ways_of(case, 4).items():
@@ -170,13 +170,13 @@ def test_all_ways_give_the_same_numbers(native, small_cases) -> None:
             native.check(case, way, make()(), expected)
 
 
-def test_thresholds_are_of_cases(native) -> None:
+def test_thresholds_of_native_name_existing_cases(native) -> None:
     names = {case.name for case in native.CASES}
     assert {name for name, _ in native.THRESHOLDS} <= names
     assert len(names) == len(native.CASES)
 
 
-def test_other_numbers_are_not_timed(native) -> None:
+def test_native_detects_different_numbers(native) -> None:
     case = native.CASES[0]
     expected = native.by_numpy(case.system(4), 3)
     other = {name: array + 1e-8 for name, array in expected.items()}
@@ -184,7 +184,7 @@ def test_other_numbers_are_not_timed(native) -> None:
         native.check(case, "ours", other, expected)
 
 
-def test_a_ratio_that_is_missed_is_named(native) -> None:
+def test_native_reports_missed_thresholds(native) -> None:
     best = {
         "ours": 2.0,
         "standard": 100.0,
@@ -202,7 +202,7 @@ def test_a_ratio_that_is_missed_is_named(native) -> None:
 
 
 @pytest.mark.slow
-def test_a_line_for_each_case_and_a_bar_for_each_way(native, monkeypatch, capsys, tmp_path) -> None:
+def test_native_prints_tables_and_draws_the_figure(native, monkeypatch, capsys, tmp_path) -> None:
     figure = tmp_path / "native.svg"
     arguments = ["--only", "FN 1, rec", "--steps", "20", "--rounds", "1", "--figure", str(figure)]
     monkeypatch.setattr(sys, "argv", ["native.py", *arguments])
@@ -217,8 +217,8 @@ def test_a_line_for_each_case_and_a_bar_for_each_way(native, monkeypatch, capsys
     assert "</svg>" in figure.read_text(encoding="utf-8")
 
 
-def test_all_ways_to_decide_are_held_against_the_closed_form(monkeypatch) -> None:
-    trials = _imported("trials")
+def test_ways_of_trials_agree_with_the_closed_form(monkeypatch) -> None:
+    trials = _import_benchmark("trials")
     ways = {way: make for way, make in trials.ways().items() if "numpy" in way or way == "ours"}
     ways["standard"] = lambda: trials.ours("off")
     monkeypatch.setattr(trials, "ways", lambda: ways)
@@ -229,8 +229,8 @@ def test_all_ways_to_decide_are_held_against_the_closed_form(monkeypatch) -> Non
     assert trials.missed(slow) == ["ours / ssm-simulators: 3 exceeds 1.5"]
 
 
-def test_other_times_are_refused() -> None:
-    trials = _imported("trials")
+def test_trials_detects_wrong_times_and_choices() -> None:
+    trials = _import_benchmark("trials")
     times, upper = trials.numpy_way(2000)
     trials.check("numpy", (times, upper))
     with pytest.raises(AssertionError, match="a mean of"):
@@ -244,15 +244,15 @@ def test_other_times_are_refused() -> None:
 
 @pytest.fixture(scope="module")
 def imported():
-    return _imported("imported")
+    return _import_benchmark("imported")
 
 
-def test_all_ways_of_imported_loops_give_the_same_numbers(imported) -> None:
+def test_all_ways_of_imported_compute_the_same_numbers(imported) -> None:
     for name in ("poolings", "gru", "three loops"):
         imported.check(imported.GRAPHS[name](), imported.WAYS[1:])
 
 
-def test_a_way_that_takes_too_long_is_named(imported) -> None:
+def test_imported_reports_missed_thresholds(imported) -> None:
     timings = {way: imported.Timing(1.0, 1.0) for way in imported.WAYS}
     assert imported.missed("gru", timings) == []
     timings["file"] = imported.Timing(1.0, 1.3)

@@ -1,4 +1,4 @@
-"""A property that is computed once for each object, and without a lock."""
+"""`cached_property` computes once per object and takes no lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mdf_loop.cached_property import cached_property
 
 
 class Squares:
-    """Counts how often its property is computed."""
+    """A class that counts the computations of its property."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -16,22 +16,22 @@ class Squares:
 
     @cached_property
     def square(self) -> int:
-        """The square of the number."""
+        """Square of the number."""
         self.calls += 1
         return self.number**2
 
 
-def test_it_is_computed_once_for_each_object() -> None:
+def test_the_property_is_computed_once_per_object() -> None:
     three, four = Squares(3), Squares(4)
     assert [three.square, three.square, four.square] == [9, 9, 16]
     assert (three.calls, four.calls) == (1, 1)
     assert Squares.square.func(four) == 16
-    assert Squares.square.__doc__ == "The square of the number."
+    assert Squares.square.__doc__ == "Square of the number."
 
 
-def test_another_object_does_not_wait_for_it() -> None:
-    """Python 3.11's own one lets this wait for ever."""
-    is_computing, goes_on = threading.Event(), threading.Event()
+def test_objects_do_not_wait_for_each_other() -> None:
+    """Check two objects in two threads, which deadlock with the `cached_property` of Python 3.11."""
+    is_computing, may_continue = threading.Event(), threading.Event()
 
     class Slow:
         def __init__(self, waits: bool) -> None:
@@ -41,7 +41,7 @@ def test_another_object_does_not_wait_for_it() -> None:
         def value(self) -> int:
             if self.waits:
                 is_computing.set()
-                goes_on.wait(60)
+                may_continue.wait(60)
             return 1
 
     thread = threading.Thread(target=lambda: Slow(True).value)
@@ -51,5 +51,5 @@ def test_another_object_does_not_wait_for_it() -> None:
     other.start()
     other.join(30)
     assert not other.is_alive()
-    goes_on.set()
+    may_continue.set()
     thread.join()

@@ -1,4 +1,4 @@
-"""What each pass changes, as text."""
+"""Text output of the changes that each pass makes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
 from tests.passes.sketch import Sketch
 
 
-def test_a_line_that_moves_comes_and_goes_and_what_stays_is_one_line() -> None:
+def test_a_moved_line_is_removed_and_added_and_unchanged_lines_are_omitted() -> None:
     s = Sketch()
     drive = s.body.op("Mul", s.a, s.a)
     leave = s.body.op("Add", s.x, drive)

@@ -1,4 +1,4 @@
-"""Constant and variable: what decides whether something runs, and what that depends on."""
+"""Classification of trip counts, conditions and indices as constant or variable, with their dependencies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdf_loop.reading.settings import bind_settings
 from tests.models.control import body, case, choose, give, model, repeat
 
 
-def told(source: Any, **inputs: Any) -> dict[str, str]:
+def classification_of(source: Any, **inputs: Any) -> dict[str, str]:
     return {f"{d.name} {d.role}": f"{d.kind}: {d.why}" for d in classify(source, inputs)}
 
 
@@ -25,14 +25,14 @@ def count_to(limit: str, **args: Any) -> Any:
     return repeat(step, [0], **args)
 
 
-def test_loops() -> None:
+def test_trip_counts_and_conditions_of_loops() -> None:
     m = model({"y": "loop"}, loop=count_to("9", M=5, cond=True))
-    assert told(m) == {
+    assert classification_of(m) == {
         "m.loop trip count": "constant: 5",
         "m.loop condition": "variable: depends on carried value 'next' of 'm.loop'",
     }
     m = model({"y": "loop"}, loop=count_to("limit", M="2 * k", cond="k > 0"))
-    assert told(m) == {
+    assert classification_of(m) == {
         "m.loop trip count": "variable: depends on input 'k'",
         "m.loop condition": "variable: depends on input 'k', input 'limit'",
     }
@@ -40,10 +40,10 @@ def test_loops() -> None:
 
 def test_a_condition_that_is_false_from_the_start_is_constant() -> None:
     m = model({"y": "loop"}, loop=count_to("limit", cond=False))
-    assert told(m) == {"m.loop condition": "constant: false"}
+    assert classification_of(m) == {"m.loop condition": "constant: false"}
 
 
-def test_choices_in_loops_outer_ones_first() -> None:
+def test_choices_in_loops_follow_their_loop() -> None:
     step = body(
         "i go x",
         {"go": "go", "y": "pick"},
@@ -51,20 +51,20 @@ def test_choices_in_loops_outer_ones_first() -> None:
         inner=choose("x > a", give(r="x"), give(r="-x")),
     )
     m = model({"y": "loop"}, loop=repeat(step, ["x0"], M=4))
-    assert told(m) == {
+    assert classification_of(m) == {
         "m.loop trip count": "constant: 4",
         "m.loop > n.inner condition": "variable: depends on input 'a', input 'x0'",
         "m.loop > n.pick index": "variable: depends on the iteration of 'm.loop'",
     }
 
 
-def test_what_stands_in_a_branch_that_is_not_taken_decides_nothing() -> None:
+def test_unselected_branches_are_omitted() -> None:
     inner = give(r="x")
     m = model({"y": "choice"}, choice=choose(True, inner, give(r="2 * x")))
-    assert told(m) == {"m.choice condition": "constant: true"}
+    assert classification_of(m) == {"m.choice condition": "constant: true"}
 
 
-def test_states_and_outputs_of_the_step_before(mdf) -> None:
+def test_dependencies_on_states_and_previous_outputs(mdf) -> None:
     source = mdf(
         """
 nodes:
@@ -85,7 +85,7 @@ edges:
             "B}", "{a: {nodes: {n: {output_ports: {y: {value: 0.0}}}}}}}"
         )
     )
-    assert told(source) == {
+    assert classification_of(source) == {
         "cell.choice condition": (
             "variable: depends on state 'cell.v', the time step, input 'drive'"
         ),
@@ -93,10 +93,10 @@ edges:
     }
 
 
-# --- the rows of MindSpore's document -------------------------------------------------------------
+# --- the examples in MindSpore's documentation ----------------------------------------------------
 
 
-def decided(cond: Any, parameters: Any = None, **inputs: Any) -> Decision:
+def decision_of(cond: Any, parameters: Any = None, **inputs: Any) -> Decision:
     m = model({"y": "choice"}, choice=choose(cond, give(r="1"), give(r="0")))
     node = m["graph"]["nodes"]["m"]
     node["parameters"] = parameters or {}
@@ -119,16 +119,18 @@ ROWS: list[tuple[str, Any, Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("expression", "cond", "inputs", "kind", "why"), ROWS)
-def test_rows(expression: str, cond: Any, inputs: Any, kind: str, why: str) -> None:
-    decision = decided(cond, FIXED, **inputs)
+def test_examples_of_mindspore(
+    expression: str, cond: Any, inputs: Any, kind: str, why: str
+) -> None:
+    decision = decision_of(cond, FIXED, **inputs)
     assert (decision.kind, decision.why) == (kind, why)
 
 
-def test_a_parameter_that_can_be_set_is_variable_once_it_is() -> None:
+def test_a_parameter_is_variable_once_it_is_set() -> None:
     m = model({"y": "choice"}, choice=choose("limit > 3", give(r="1"), give(r="0")))
     node = m["graph"]["nodes"]["m"]
     node["parameters"], node["input_ports"] = FIXED, {}
-    assert told(m) == {"m.choice condition": "constant: true"}
+    assert classification_of(m) == {"m.choice condition": "constant: true"}
     document, options = open_document(m), Options()
     settings = bind_settings(document, {"m.limit": 2}, "float64")
     reading = read_once(document, Bound.of(bind(document, {}, options), settings), options)

@@ -1,4 +1,4 @@
-"""Every document is true: its code runs, its outputs are real, its links lead somewhere."""
+"""Documents are correct: their code runs, their outputs are reproducible, and their links are valid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 
 from docs import generate
 from mdf_loop import errors
-from tests.documents import Block, Document, blocks, commands, same
+from tests.documents import Block, Document, blocks, commands, matches_output
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
@@ -19,9 +19,9 @@ DOCUMENTS = sorted(
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/*.md"))
 )
 MEASURED_ELSEWHERE = {"docs/gpu.md", "docs/benchmarks.md"}
-"""Documents that show a machine which a test does not have."""
+"""Documents with figures of other machines, which are not run."""
 
-LONG = (
+SLOW_PREFIXES = (
     *("examples/", "docs/tutorial", "docs/how-to/checkpoint", "docs/how-to/long-runs"),
     *(
         "docs/how-to/run-on-",
@@ -34,25 +34,25 @@ LONG = (
         "docs/how-to/use-pandas",
     ),
 )
-"""How documents begin whose runs take long."""
+"""Prefixes of documents with slow code."""
 
 
 def marks(name):
-    """Those of a document."""
+    """Return the pytest marks of a document."""
     slow, native = (
-        [pytest.mark.slow] * name.startswith(LONG),
+        [pytest.mark.slow] * name.startswith(SLOW_PREFIXES),
         [pytest.mark.native] * ("native" in name),
     )
     return [*slow, *native]
 
 
-SHOWN = [
+RUN_DOCUMENTS = [
     pytest.param(name, marks=marks(name)) for name in DOCUMENTS if name not in MEASURED_ELSEWHERE
 ]
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_what_a_document_shows_is_what_happens(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", RUN_DOCUMENTS)
+def test_the_code_of_a_document_has_the_shown_output(name, tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     Document(ROOT / name).run()
@@ -62,14 +62,14 @@ _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors that GitHub makes of a document's headings."""
+    """Return the anchors that GitHub generates for the headings of a document."""
     text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_links_lead_somewhere(name):
+def test_links_are_valid(name):
     path = ROOT / name
     text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     for link in (a or b for a, b in _LINK.findall(text)):
@@ -82,7 +82,7 @@ def test_links_lead_somewhere(name):
             assert anchor in anchors(target), f"{name}: {link}"
 
 
-def test_every_document_can_be_reached_from_the_readme():
+def test_every_document_is_linked_from_the_readme_or_its_links():
     visited, waiting = set(), [ROOT / "README.md"]
     while waiting:
         path = waiting.pop()
@@ -95,7 +95,7 @@ def test_every_document_can_be_reached_from_the_readme():
     assert not missing
 
 
-def test_generated_parts_are_fresh():
+def test_generated_parts_are_up_to_date():
     assert generate.stale() == [], "run: make docs"
 
 
@@ -107,7 +107,7 @@ def reference(name: str) -> str:
 
 
 def forms() -> list[tuple[str, str, str]]:
-    """Model, args and result of each row of the tables of loop-node.md and its neighbour."""
+    """Return model, args and result of each row in the tables of loop-node.md and other-control-nodes.md."""
     model, rows = "", []
     pattern = r"^```yaml \w+\.yaml\n([\s\S]*?)^```$|^\| `([^`\n]*)` \| ([^|\n]*) \|[^\n]*\|$"
     text = reference("loop-node.md") + reference("other-control-nodes.md")
@@ -126,7 +126,7 @@ def test_every_form_of_the_loop_node(model, args, result, tmp_path):
     (graph, *_) = next(iter(content.values()))["graphs"].values()
     (node,) = graph["nodes"].values()
     *_, function = node["functions"].values()
-    function["args"].update(yaml.safe_load("{" + _quoted(args) + "}"))
+    function["args"].update(yaml.safe_load("{" + _quote_tuples(args) + "}"))
     path = tmp_path / "model.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     if result.endswith("Error"):
@@ -134,15 +134,15 @@ def test_every_form_of_the_loop_node(model, args, result, tmp_path):
             mdf_loop.compile(path).run()
     else:
         values = mdf_loop.compile(path).run().values()
-        assert "; ".join(map(_shown, values)) == result
+        assert "; ".join(map(_value_text, values)) == result
 
 
-def _shown(value):
+def _value_text(value):
     return str([part.tolist() for part in value] if isinstance(value, list) else value.tolist())
 
 
-def _quoted(args: str) -> str:
-    """Tuples in quotes, as a flow mapping of YAML needs them."""
+def _quote_tuples(args: str) -> str:
+    """Quote tuples, because they are no valid values in a YAML flow mapping."""
     return re.sub(r": (\([^\"]*?\))", r': "\1"', args)
 
 
@@ -188,14 +188,14 @@ def test_every_public_name_is_in_the_reference():
         assert f"`{name}" in text or f"mdf_loop.{name}" in text, name
 
 
-def test_every_dependency_has_its_line():
+def test_every_dependency_has_a_row():
     text = (ROOT / "docs" / "explanation" / "dependencies.md").read_text()
     for name in generate.dependencies():
         assert f"| {name} |" in text, name
 
 
 def test_every_requirement_is_in_the_table_with_its_tests():
-    """That each has a test of its own is checked in tests/requirements."""
+    """Check the table only; tests/requirements checks that each requirement has a test."""
     rows = re.findall(r"^\| (R\d\.\d\d) \| .+ \| (.*) \|$", reference("requirements.md"), re.M)
     assert [requirement for requirement, _ in rows] == sorted({r for r, _ in rows})
     assert not [requirement for requirement, tests in rows if not tests]
@@ -204,12 +204,12 @@ def test_every_requirement_is_in_the_table_with_its_tests():
 # --- the runner itself ------------------------------------------------------------------------
 
 
-def test_outputs_may_leave_parts_out():
-    assert same("a ... c", "a b c\n")
-    assert same("a\n...\nc", "a\nb\nb\nc")
-    assert not same("a ... c", "a b")
-    assert not same("a", "ab")
-    assert same("1.5 (x)", "1.5 (x)  ")
+def test_an_ellipsis_matches_any_text():
+    assert matches_output("a ... c", "a b c\n")
+    assert matches_output("a\n...\nc", "a\nb\nb\nc")
+    assert not matches_output("a ... c", "a b")
+    assert not matches_output("a", "ab")
+    assert matches_output("1.5 (x)", "1.5 (x)  ")
 
 
 def test_blocks_and_commands():
@@ -230,7 +230,7 @@ def test_blocks_and_commands():
         "```python\nassert False\n```\n",
     ],
 )
-def test_a_document_that_is_not_true_fails(text, tmp_path):
+def test_a_document_with_a_wrong_output_fails(text, tmp_path):
     path = tmp_path / "document.md"
     path.write_text(text)
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""Lengths of time: what is written is what is meant, or it is refused."""
+"""Durations as text or number: accepted forms, refused forms, and conversion to a model's unit of time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from mdf_loop.errors import InputError
         ("1.h", 3600.0),
     ],
 )
-def test_what_is_written_is_what_is_meant(value, expected: float) -> None:
+def test_accepted_durations(value, expected: float) -> None:
     assert seconds(value, "the time limit") == expected
 
 
@@ -50,14 +50,14 @@ def test_what_is_written_is_what_is_meant(value, expected: float) -> None:
     "value",
     ["", " ", "soon", "5 bananas", "min", "2h30", "5min 5min", "30 min 2 h", "1,5h", "-5min"],
 )
-def test_a_text_that_is_no_length_of_time_is_refused(value: str) -> None:
+def test_texts_that_are_no_durations_are_refused(value: str) -> None:
     assert_refused(value)
 
 
 @pytest.mark.parametrize(
     "value", ["1_000", "nan", "inf", "٣s", "5 mi n", "1e3s", "5ſ", True, None, [5], 2j, b"5s"]
 )
-def test_nor_is_anything_else(value) -> None:
+def test_other_values_are_refused(value) -> None:
     assert_refused(value)
 
 
@@ -71,34 +71,34 @@ def assert_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, -0.5, "0", "-3", "0 min"])
-def test_nothing_and_less_are_refused(value) -> None:
+def test_zero_and_negative_durations_are_refused(value) -> None:
     with pytest.raises(InputError, match="must be longer than zero"):
         seconds(value, "the time limit")
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), "1e999", "9" * 400 + "h"])
-def test_endless_is_refused(value) -> None:
+def test_infinite_durations_are_refused(value) -> None:
     with pytest.raises(InputError, match="must be finite"):
         seconds(value, "the time limit")
 
 
-def test_a_whole_number_beyond_all_floats_is_refused() -> None:
+def test_an_integer_beyond_float64_is_refused() -> None:
     with pytest.raises(InputError, match="must be finite"):
         seconds(10**400, "the time limit")
 
 
 @pytest.mark.parametrize("text", ["5min", "1h", " 250 ms ", "2 h 30 min", "0s"])
-def test_a_length_of_time_has_a_unit(text: str) -> None:
+def test_texts_with_a_unit(text: str) -> None:
     assert has_unit(text)
 
 
 @pytest.mark.parametrize("text", ["10", "", "1e3", "5 bananas", "h", "-5min"])
-def test_anything_else_has_none(text: str) -> None:
+def test_texts_without_a_unit(text: str) -> None:
     assert not has_unit(text)
 
 
 @pytest.mark.parametrize(
-    ("length", "text"),
+    ("duration", "text"),
     [
         (0, "0 s"),
         (0.25, "0.25 s"),
@@ -116,22 +116,22 @@ def test_anything_else_has_none(text: str) -> None:
         (172_800, "2 d"),
     ],
 )
-def test_the_text_of_a_length(length: float, text: str) -> None:
-    assert as_text(length) == text
+def test_durations_as_text(duration: float, text: str) -> None:
+    assert as_text(duration) == text
 
 
 @given(st.floats(min_value=1e-3, max_value=1e7))
-def test_the_text_says_the_length(length: float) -> None:
-    assert seconds(as_text(length), "it") == pytest.approx(length, rel=0.03)
+def test_durations_survive_conversion_to_text(duration: float) -> None:
+    assert seconds(as_text(duration), "it") == pytest.approx(duration, rel=0.03)
 
 
 @given(st.text(max_size=12))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_a_positive_duration_or_refused(text: str) -> None:
     with suppress(InputError):
         assert seconds(text, "it") > 0
 
 
-# --- steps of a model -----------------------------------------------------------------------------
+# --- time steps of a model ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         ("1e-4", "s", 1e-4),
     ],
 )
-def test_a_step_is_in_the_unit_of_the_model(text: str, unit: str, expected: float) -> None:
+def test_time_steps_are_converted_to_the_unit_of_the_model(
+    text: str, unit: str, expected: float
+) -> None:
     assert step_in(text, unit) == expected
 
 
@@ -164,18 +166,18 @@ def test_a_step_is_in_the_unit_of_the_model(text: str, unit: str, expected: floa
     st.sampled_from(sorted(UNITS)),
     st.sampled_from(sorted(UNITS)),
 )
-def test_it_is_rounded_once(number, of: str, unit: str) -> None:
+def test_converted_time_steps_are_correctly_rounded(number, of: str, unit: str) -> None:
     exact = Fraction(number) * UNITS[of] / UNITS[unit]
     assert step_in(f"{number:f} {of}", unit) == float(exact)
 
 
-def test_a_number_is_in_the_unit_of_the_model_already() -> None:
+def test_plain_numbers_are_not_converted() -> None:
     for dt in (0.5, 3, np.float64(0.1), None, True, [1]):
         assert step_in(dt, "ms") is dt
 
 
 @pytest.mark.parametrize("text", ["", "ms", "fast", "nan", "inf", "0,5ms", "1_0", "٣ms", "1" * 500])
-def test_what_is_no_length_of_time_is_no_step(text: str) -> None:
+def test_time_steps_that_are_no_durations_are_refused(text: str) -> None:
     with pytest.raises(InputError) as error:
         step_in(text, "s")
     assert error.value.report == (
@@ -186,7 +188,7 @@ def test_what_is_no_length_of_time_is_no_step(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ["m", "MS", "mV", "bananas", "sec", "min 30 s", "/s", "%"])
-def test_a_unit_that_is_none_of_time_is_refused(unit: str) -> None:
+def test_units_of_other_dimensions_are_refused(unit: str) -> None:
     with pytest.raises(InputError) as error:
         step_in(f"5 {unit}", "s")
     assert error.value.report == (
@@ -198,13 +200,13 @@ def test_a_unit_that_is_none_of_time_is_refused(unit: str) -> None:
 @pytest.mark.parametrize(
     "text", ["1e999ms", "-1e400", "1e-400ms", "1e-320ms", "1e308h", "1e99999999999999999999s"]
 )
-def test_what_float64_cannot_hold_is_refused(text: str) -> None:
+def test_time_steps_beyond_float64_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="which float64 cannot hold"):
         step_in(text, "s" if text != "1e-320ms" else "d")
 
 
 @given(st.text(max_size=12))
-def test_any_text_is_a_step_or_refused(text: str) -> None:
+def test_any_text_is_a_finite_time_step_or_refused(text: str) -> None:
     with suppress(InputError):
         assert np.isfinite(step_in(text, "ms"))
 
@@ -212,5 +214,5 @@ def test_any_text_is_a_step_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "unit"), [("0.5ms", "ms"), (" 1 s ", "s"), ("1", None), ("x", None)]
 )
-def test_the_unit_of_a_text(text: str, unit: str | None) -> None:
+def test_the_unit_of_a_time_step(text: str, unit: str | None) -> None:
     assert unit_of_step(text) == unit

@@ -1,4 +1,4 @@
-"""Examples: canonical models, equal in all engines. Their scripts and pages run in test_docs.py."""
+"""Examples are in canonical form and have equal results in all engines; test_docs.py runs their scripts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").iterdir())
 
 
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
-def test_an_example_is_a_model_a_script_and_a_page_that_shows_it(folder):
+def test_an_example_has_a_model_a_script_and_a_page(folder):
     assert {"model.yaml", "run.py", "README.md"} <= {path.name for path in folder.iterdir()}
     assert f"$ python examples/{folder.name}/run.py\n" in (folder / "README.md").read_text()
 
 
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
-def test_modeci_mdf_writes_the_model_as_it_is(folder, tmp_path):
+def test_modeci_mdf_writes_the_same_file(folder, tmp_path):
     from modeci_mdf.utils import load_mdf
 
     with suppress_output():

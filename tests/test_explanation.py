@@ -1,4 +1,4 @@
-"""What `explain` says: golden texts, and the sentences of each mode."""
+"""Output of `explain`: golden texts, and the sentences of each operating mode."""
 
 import re
 from pathlib import Path
@@ -147,14 +147,14 @@ def test_golden_texts(name, text):
     assert re.sub(r"^  note: .*\n", "", explanation, flags=re.MULTILINE) == text
 
 
-def test_what_is_carried_over_time_is_said_with_its_initial_value():
+def test_states_over_time_have_initial_values():
     text = explain(MODELS / "fitzhugh_nagumo.yaml")
     assert "carried     V, starts as initial_v = [-1]\n" in text
     assert "recorded    V, W\n" in text
     assert "Over time" not in explain(MODELS / "sample.yaml")
 
 
-def test_a_state_that_reads_the_new_value_of_another_is_named_once():
+def test_a_state_that_reads_a_new_value_has_one_note():
     text = explain(MODELS / "fitzhugh_nagumo.yaml")
     assert text.count("  note: in node 'cell', W reads the new V: 'V' is written above 'W'") == 1
     assert "reads the new" not in explain(MODELS / "feedback.yaml")
@@ -170,7 +170,7 @@ def test_a_state_that_reads_the_new_value_of_another_is_named_once():
         ("endless_node", "Runs until it is stopped from outside: neither M nor cond is given."),
     ],
 )
-def test_each_mode_says_why(node, sentences):
+def test_each_mode_has_its_sentence(node, sentences):
     section = explain(MODELS / "modes.yaml").split(f"Loop {node}.run: ")[1]
     assert sentences in section.split("\n\n")[0]
 
@@ -192,14 +192,14 @@ def test_each_mode_has_its_pseudo_code(node, head, last):
     assert lines[-2:] == [last, "x_final = x"]
 
 
-def test_what_is_not_known_is_said_and_the_rest_explained():
+def test_unknown_parts_are_stated_and_the_rest_is_explained():
     text = explain(MODELS / "broken.yaml")
     assert "Not known: the loop has no body" in text
     assert "a → ? → ? → p" in text
     assert text.count("cannot be inferred") == 1
 
 
-def test_a_condition_that_is_always_true_is_said_to_be():
+def test_constant_conditions_are_stated():
     body = {
         "body": {
             "metadata": {"inputs": ["i", "c"], "outputs": ["go"]},
@@ -219,7 +219,7 @@ def test_a_condition_that_is_always_true_is_said_to_be():
     assert "it does not run at all" in explain(graph(M=2, cond=False))
 
 
-def test_several_loops_and_what_they_tell_about_the_run():
+def test_several_loops_and_their_iteration_counts():
     text = explain(MODELS / "wavefront.yaml")
     assert text.index("Loop layer_1.steps: for\n") < text.index("Loop layer_2.settle: for-while\n")
     assert "ran = settle.iterations" in text
@@ -235,7 +235,7 @@ def test_several_loops_and_what_they_tell_about_the_run():
         ({"time": "dt * f.iterations"}, "x → x_next → (not used)"),
     ],
 )
-def test_a_final_value_that_expressions_read_is_used(ports, line):
+def test_a_final_value_read_by_expressions_is_used(ports, line):
     step = {"input_ports": {"x": {}}, "output_ports": {"x_next": {"value": "x + 1"}}}
     body = {
         "nodes": {"step": step},
@@ -250,7 +250,7 @@ def test_a_final_value_that_expressions_read_is_used(ports, line):
     assert f"{line}   float64[]" in explain({"g": {"nodes": {"n": node}}})
 
 
-def test_a_final_value_that_another_loop_takes_is_used():
+def test_a_final_value_read_by_another_loop_is_used():
     text = explain(EXAMPLES / "fitted_decision" / "model.yaml")
     assert "start = 0 → x → x_next → read by choice" in text
 
@@ -268,15 +268,13 @@ IMPORTED = """<ir_version: 8, opset_import: ["" : 16]> g (float x0) => (float xf
     ("trips", "title"),
     [("M", "for i in range(M=200) while more"), ("", "do … while more")],
 )
-def test_a_condition_that_an_edge_brings_from_a_constant_is_not_in_the_title(
-    trips, title, tmp_path
-):
+def test_a_constant_start_condition_from_an_edge_is_not_in_the_title(trips, title, tmp_path):
     text = IMPORTED.replace("MAX", trips or '""')
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     assert f"loop loop: {title}\n" in explain(tmp_path / "m.onnx")
 
 
-def test_a_recorded_value_that_has_the_name_of_its_port():
+def test_a_recorded_value_with_the_name_of_its_port():
     assert "squares.append(square)" in explain(MODELS / "workshop.yaml")
     model = (MODELS / "workshop.yaml").read_text()
     model = model.replace("squares: {value: squares}", "square: {value: squares}")
@@ -293,12 +291,12 @@ def test_every_shared_model_is_explained(shared):
         assert "The graph, in order" in explain(path)
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(ModelError, match="there is no file"):
         explain(tmp_path / "none.yaml")
 
 
-def test_calls_that_draw_are_named() -> None:
+def test_random_calls_are_listed() -> None:
     node = {
         "parameters": {
             "x": {"value": "x + numpy.random.normal()", "default_initial_value": 0.0},

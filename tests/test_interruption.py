@@ -1,4 +1,4 @@
-"""What calls do after Ctrl-C: in a script, in an interactive session, in a command."""
+"""Ctrl-C in calls of scripts, interactive sessions and commands."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSI
 STEPS = 1_000_000
 
 
-def press(progress: Any) -> None:
-    """Press Ctrl-C in a callback that is told of progress."""
+def send_sigint(progress: Any) -> None:
+    """Send SIGINT from a progress callback."""
     if getattr(progress, "done", 1):
         signal.raise_signal(signal.SIGINT)
 
 
 def run(model: Any = WALK, **words: Any) -> mdf_loop.Results:
-    """A run over time in which Ctrl-C is pressed."""
-    words = {"steps": STEPS, "progress": press, **words}
+    """Run a model over time and interrupt the run."""
+    words = {"steps": STEPS, "progress": send_sigint, **words}
     return mdf_loop.compile(model["g"], native="off").run(**words)
 
 
@@ -48,49 +48,52 @@ def interactive(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- runs -----------------------------------------------------------------------------------------
 
 
-def test_a_run_of_a_script_raises_with_what_was_reached() -> None:
+def test_a_script_raises_with_partial_results() -> None:
     with pytest.raises(KeyboardInterrupt, match=r"of 1000000 steps; .*is in \.results") as caught:
         run()
     results = caught.value.results  # type: ignore[attr-defined]
-    assert type(caught.value) is KeyboardInterrupt  # Python ends with the exit code of that alone
+    # Python has an exit code for KeyboardInterrupt, but not for its subclasses.
+    assert type(caught.value) is KeyboardInterrupt
     assert results.stopped_by is mdf_loop.StopReason.INTERRUPTED
     assert 0 < len(results["walk.x"]) < STEPS
 
 
-def test_an_interactive_run_returns_it_with_a_warning(interactive: None) -> None:
+def test_an_interactive_run_returns_partial_results_with_a_warning(interactive: None) -> None:
     with pytest.warns(UserWarning, match="interrupted, this is only what was reached: .* steps"):
         results = run()
     assert 0 < len(results["walk.x"]) < STEPS
 
 
-def test_a_word_overrides_the_default_of_a_session(interactive: None) -> None:
+def test_on_interrupt_overrides_the_default_of_a_session(interactive: None) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(on_interrupt="raise")
 
 
-def test_a_word_overrides_the_default_of_a_script() -> None:
+def test_on_interrupt_overrides_the_default_of_a_script() -> None:
     with pytest.warns(UserWarning, match="interrupted"):
         assert 0 < len(run(on_interrupt="return")["walk.x"]) < STEPS
 
 
-def test_another_word_is_refused() -> None:
+def test_an_unknown_on_interrupt_is_refused() -> None:
     with pytest.raises(LoopError, match=r"on_interrupt cannot be 'ignore'"):
         run(on_interrupt="ignore")
 
 
-def test_a_callback_that_ends_a_run_is_no_interrupt() -> None:
+def test_a_callback_that_stops_a_run_raises_nothing() -> None:
     results = run(progress=lambda progress: progress.done == 0)
     assert results.stopped_by is mdf_loop.StopReason.INTERRUPTED
 
 
-def test_a_command_returns_without_a_word(recwarn: pytest.WarningsRecorder) -> None:
+def test_a_command_returns_partial_results_without_a_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
     with signals.heeded():
         assert 0 < len(run()["walk.x"]) < STEPS
     assert not recwarn.list
 
 
 @pytest.mark.parametrize("name", ["rows.npz", "rows.zarr"])
-def test_files_are_written_before(tmp_path: Path, name: str) -> None:
+def test_files_are_written_before_the_exception(tmp_path: Path, name: str) -> None:
     checkpoint = tmp_path / "run.ckpt"
     with pytest.raises(KeyboardInterrupt) as caught:
         run(output=tmp_path / name, checkpoint=checkpoint)
@@ -106,11 +109,11 @@ def test_files_are_written_before(tmp_path: Path, name: str) -> None:
 def test_ctrl_c_while_a_file_is_written_waits_for_it(tmp_path: Path, monkeypatch: Any) -> None:
     save = mdf_loop.Results.save
 
-    def pressed(results: mdf_loop.Results, path: Path) -> None:
+    def interrupt(results: mdf_loop.Results, path: Path) -> None:
         signal.raise_signal(signal.SIGINT)
         save(results, path)
 
-    monkeypatch.setattr(mdf_loop.Results, "save", pressed)
+    monkeypatch.setattr(mdf_loop.Results, "save", interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
         run(steps=10, progress=False, output=tmp_path / "rows.npz")
     assert len(caught.value.results["walk.x"]) == 10  # type: ignore[attr-defined]
@@ -119,7 +122,7 @@ def test_ctrl_c_while_a_file_is_written_waits_for_it(tmp_path: Path, monkeypatch
 
 
 def test_a_run_that_fails_after_ctrl_c_is_interrupted() -> None:
-    """Where scripts catch errors of runs, Ctrl-C must still end them."""
+    """Check that Ctrl-C ends scripts that catch LoopError."""
 
     results = object()
 
@@ -155,25 +158,25 @@ def test_ctrl_c_after_a_time_limit_is_not_lost() -> None:
     assert stopped_by in (mdf_loop.StopReason.TIME_LIMIT, mdf_loop.StopReason.INTERRUPTED)
 
 
-def test_one_evaluation_of_a_loop() -> None:
+def test_a_single_evaluation_of_a_loop_is_interruptible() -> None:
     model = mdf_loop.compile(ENDLESS, native="off", device="cpu", max_iterations=10**7)
     with pytest.raises(KeyboardInterrupt) as caught:
-        model.run(progress=press, time_limit=30)
+        model.run(progress=send_sigint, time_limit=30)
     assert 0 < caught.value.results.loops["A.loop"].iterations < 10**7  # type: ignore[attr-defined]
 
 
-def test_statistics_over_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statistics_have_the_completed_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     from mdf_loop.api import running
 
     ready, batches = running._compiled, []
 
-    def pressed(*words: Any) -> Any:
+    def interrupt(*words: Any) -> Any:
         batches.append(1)
         if len(batches) == 2:
             raise KeyboardInterrupt
         return ready(*words)
 
-    monkeypatch.setattr(running, "_compiled", pressed)
+    monkeypatch.setattr(running, "_compiled", interrupt)
     model = mdf_loop.compile(noisy({"output_ports": {"y": {"value": "numpy.random.normal()"}}}))
     with pytest.raises(KeyboardInterrupt, match="1024 trials") as caught:
         model.run(trials=10_000, over_trials={"y": "mean"})
@@ -181,7 +184,7 @@ def test_statistics_over_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_call_within_another_one_ends_both(interactive: None) -> None:
-    """Else a fit would take a part of a run for the whole one."""
+    """Check a run inside a fit: the fit must not take the partial results for complete ones."""
 
     def objective(outputs: Any) -> float:
         run()
@@ -192,7 +195,7 @@ def test_a_call_within_another_one_ends_both(interactive: None) -> None:
     assert caught.value.results is None  # type: ignore[attr-defined]
 
 
-def test_another_thread_hears_nothing() -> None:
+def test_calls_in_other_threads_are_not_interruptible() -> None:
     numbers: list[int] = []
     thread = threading.Thread(target=lambda: numbers.append(interruptible(lambda: 1, "raise", str)))
     thread.start()
@@ -203,10 +206,10 @@ def test_another_thread_hears_nothing() -> None:
 # --- fits, recoveries, gradients, comparisons -----------------------------------------------------
 
 
-def test_a_fit(interactive: None) -> None:
+def test_an_interrupted_fit_has_the_best_estimates(interactive: None) -> None:
     model = compiled(CELL)
     data = trace(model, seed=1, tau=1.5, gain=2.5)
-    words = {"against": "cell.V", "dt": DT, "progress": press}
+    words = {"against": "cell.V", "dt": DT, "progress": send_sigint}
     with pytest.raises(KeyboardInterrupt, match=r"the best of \d+ evaluations") as caught:
         model.fit(data, FREE, on_interrupt="raise", **words)
     assert set(caught.value.results.estimates) == set(FREE)  # type: ignore[attr-defined]
@@ -215,19 +218,19 @@ def test_a_fit(interactive: None) -> None:
     assert fit.stopped_by is mdf_loop.StopReason.INTERRUPTED
 
 
-def at_evaluation(count: int) -> Callable[[Any], None]:
-    """Press Ctrl-C once, when a fit is told of progress for the `count`-th time."""
+def send_sigint_at_call(count: int) -> Callable[[Any], None]:
+    """Return a callback that sends SIGINT at its `count`-th call."""
     calls: list[int] = []
 
-    def pressed(progress: Any) -> None:
+    def interrupt(progress: Any) -> None:
         calls.append(1)
         if len(calls) == count:
             signal.raise_signal(signal.SIGINT)
 
-    return pressed
+    return interrupt
 
 
-def test_fits_of_subjects_keep_those_that_are_done() -> None:
+def test_interrupted_fits_of_subjects_have_the_completed_fits() -> None:
     model = compiled(CELL)
     data = {name: trace(model, seed=k, tau=1.5, gain=2.5) for k, name in enumerate("ab")}
     words = {"against": "cell.V", "dt": DT, "start": {"cell.tau": 1.0, "cell.gain": 1.0}}
@@ -244,26 +247,28 @@ def test_fits_of_subjects_keep_those_that_are_done() -> None:
     assert "a" in caught.value.results  # type: ignore[attr-defined]
 
 
-def test_a_recovery_keeps_the_fits_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_recovery_has_the_completed_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     from mdf_loop.api import recovery
 
     fit, done = recovery.fit, []
 
-    def pressed(*words: Any) -> Any:
+    def interrupt(*words: Any) -> Any:
         done.append(1)
         outcome = fit(*words)
         if len(done) == 3:
             signal.raise_signal(signal.SIGINT)
         return outcome
 
-    monkeypatch.setattr(recovery, "fit", pressed)
+    monkeypatch.setattr(recovery, "fit", interrupt)
     words = {"against": "cell.V", "steps": 20, "dt": DT, "noise": 0.05, "points": 8, "polish": 1}
     with pytest.raises(KeyboardInterrupt, match="2 of 5 data sets") as caught:
         mdf_loop.recover(compiled(CELL), FREE, times=5, **words)
     assert caught.value.results.estimates.shape == (2, 2)  # type: ignore[attr-defined]
 
 
-def test_a_gradient_has_nothing_before_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_check_of_a_gradient_has_the_gradient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from mdf_loop.api import differentiated
 
     def interrupt(*words: Any) -> None:
@@ -280,15 +285,17 @@ def test_a_gradient_has_nothing_before_its_check(monkeypatch: pytest.MonkeyPatch
     assert caught.value.results is None  # type: ignore[attr-defined]
 
 
-def test_a_comparison_with_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_verification_compares_the_completed_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
 
     ready = specified_run.run_specified
 
-    def pressed(model: Any, spec: Any) -> Any:
+    def interrupt(model: Any, spec: Any) -> Any:
         results = ready(model, spec)
-        return interrupted_at(results, 3)
+        return interrupted_results(results, 3)
 
-    monkeypatch.setattr(specified_run, "run_specified", pressed)
+    monkeypatch.setattr(specified_run, "run_specified", interrupt)
     with pytest.raises(KeyboardInterrupt, match="3 of 8 steps were compared") as caught:
         mdf_loop.verify(WALK["g"], steps=8)
     verification = caught.value.results  # type: ignore[attr-defined]
@@ -296,8 +303,8 @@ def test_a_comparison_with_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [c.name for c in verification.comparisons] == ["walk.x"]
 
 
-def interrupted_at(results: mdf_loop.Results, steps: int) -> mdf_loop.Results:
-    """The results of a run as if Ctrl-C had come after some steps."""
+def interrupted_results(results: mdf_loop.Results, steps: int) -> mdf_loop.Results:
+    """Return the results of the first steps, as if Ctrl-C had ended the run."""
     signals.count_interrupt()
     from mdf_loop.run.outputs import Axis
 
@@ -331,7 +338,7 @@ for k in range(2):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-i",)])
-def test_a_script_ends_and_a_session_goes_on(words: tuple[str, ...]) -> None:
+def test_ctrl_c_ends_a_script_but_not_a_session(words: tuple[str, ...]) -> None:
     process = subprocess.run(
         [sys.executable, *words, "-c", SCRIPT],
         capture_output=True,

@@ -1,9 +1,9 @@
-"""Imports point one way: a room of the package reads those below it, and none above.
+"""Imports between package folders follow the layers, from upper layers to lower ones.
 
-LAYERS     from below to above; rooms of one layer do not know each other
-circles    there is none among modules, but that of a program and its text
-names      no two public classes of different rooms have one name
-operators  what is true of operators stands in `ops/`: nowhere above it is a set of their names
+- LAYERS: package folders from the lowest layer to the highest; folders of one layer are independent.
+- cycles: no import cycles among modules, except between a program and its text.
+- names: public classes of different folders have different names.
+- operators: sets of operator names are in `ops/`, not in the layers above.
 """
 
 from __future__ import annotations
@@ -91,32 +91,32 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "__init__"),
     ("__main__",),
 )
-"""From below to above: rooms, and the modules beside them. Those of the first layers are the ground,
-whose modules may know each other."""
+"""Package folders and modules from the lowest layer to the highest. Modules of the first and third layer
+may import each other."""
 
-GROUND = frozenset((*LAYERS[0], *LAYERS[2]))
+BASE_MODULES = frozenset((*LAYERS[0], *LAYERS[2]))
 
 FOR_TYPES = {("ops", "build"), ("ops", "ops")}
-"""Where a type alone is named, and nothing imported when it runs: a row says that its composition takes
-a Builder, and its rule of batching a Lane, which ask the rows in turn."""
+"""Pairs of folders with upward imports for type annotations only. Rows of the operator table take a Builder
+and a Lane, which read the table at run time."""
 
-CIRCLE = {"ir", "ir.program", "ir.text", "ir.walk"}
-"""A program prints itself: data and its text."""
+CYCLE = {"ir", "ir.program", "ir.text", "ir.walk"}
+"""The only import cycle: a program and the text that it prints."""
 
 OPERATORS = frozenset(schema.name for schema in onnx.defs.get_all_schemas())
 NAMING_OPERATORS = ("ops", "lower", "importing")
-"""Rooms whose work is to say operators: their rows, what functions become, what files hold."""
+"""Folders that may name operators: the operator table, lowering of functions, and importers."""
 
 TABLES = {
-    "reading.schedule.known": (1, "what comparisons of a condition become"),
-    "reading.schedule.table": (1, "conditions of the scheduler are called so, too"),
+    "reading.schedule.known": (1, "operators of the comparisons in conditions"),
+    "reading.schedule.table": (1, "scheduler conditions with names of operators"),
 }
-"""Module -> how many sets of operators' names it may hold, and why they state no trait."""
+"""Number of sets of operator names that a module may contain, with the reason for the exception."""
 
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the package by its name in it; a room's own file has the room's name."""
+    """Return the path of every module by name; the `__init__.py` of a folder has the name of the folder."""
     paths = {}
     for path in sorted((ROOT / "mdf_loop").rglob("*.py")):
         parts = path.relative_to(ROOT / "mdf_loop").with_suffix("").parts
@@ -127,13 +127,13 @@ def modules() -> dict[str, Path]:
 
 @cache
 def tree(module: str) -> ast.Module:
-    """What a module is written as."""
+    """Return the syntax tree of a module."""
     return ast.parse(modules()[module].read_text())
 
 
 @cache
 def imports_of(module: str) -> frozenset[tuple[str, bool]]:
-    """The modules that one imports anywhere in it, and whether for types alone."""
+    """Return the modules that a module imports, each with a flag for imports under TYPE_CHECKING."""
     return frozenset(_imports(module))
 
 
@@ -157,7 +157,7 @@ def _imports(module: str) -> Iterator[tuple[str, bool]]:
 
 
 def _module(name: str) -> str:
-    """The module of the package that is imported by a name; empty for all else."""
+    """Return the package module of an imported name, or an empty text for other packages."""
     package, _, inner = name.partition(".")
     if package != "mdf_loop":
         return ""
@@ -166,74 +166,75 @@ def _module(name: str) -> str:
     return inner or "__init__"
 
 
-def room(module: str) -> str:
-    """The folder of a module, or the module itself where it stands beside them."""
+def folder_of(module: str) -> str:
+    """Return the package folder of a module, or the name of a module outside of folders."""
     return module.split(".")[0]
 
 
 def layer(name: str) -> int:
-    """The number of the layer of a room."""
-    (level,) = [k for k, rooms in enumerate(LAYERS) if name in rooms]
+    """Return the layer number of a package folder."""
+    (level,) = [k for k, folders in enumerate(LAYERS) if name in folders]
     return level
 
 
-def upward() -> Iterator[tuple[str, str]]:
-    """Every import that does not point to a lower layer: module and module."""
+def upward_imports() -> Iterator[tuple[str, str]]:
+    """Yield pairs of modules whose import does not lead to a lower layer."""
     for module in modules():
         for imported, for_types in imports_of(module):
-            pair = room(module), room(imported)
+            pair = folder_of(module), folder_of(imported)
             if for_types and pair in FOR_TYPES:
                 continue
             beside = pair[0] == pair[1] or (
-                set(pair) <= GROUND and layer(pair[0]) == layer(pair[1])
+                set(pair) <= BASE_MODULES and layer(pair[0]) == layer(pair[1])
             )
             if not beside and layer(pair[0]) <= layer(pair[1]):
                 yield module, imported
 
 
-def test_every_room_has_its_layer():
-    rooms = [name for each in LAYERS for name in each]
-    assert len(set(rooms)) == len(rooms)
-    assert {room(module) for module in modules()} == set(rooms)
+def test_every_folder_has_a_layer():
+    folders = [name for each in LAYERS for name in each]
+    assert len(set(folders)) == len(folders)
+    assert {folder_of(module) for module in modules()} == set(folders)
 
 
-def test_imports_point_one_way():
-    wrong = list(upward())
+def test_imports_lead_to_lower_layers():
+    wrong = list(upward_imports())
     assert not wrong, "\n".join(f"{a} imports {b}" for a, b in wrong)
 
 
-def test_there_is_no_circle_but_data_and_its_text():
+def test_the_only_import_cycle_is_a_program_and_its_text():
     graph = nx.DiGraph(
         (module, imported)
         for module in modules()
         for imported, for_types in imports_of(module)
-        if module != imported and not (for_types and (room(module), room(imported)) in FOR_TYPES)
+        if module != imported
+        and not (for_types and (folder_of(module), folder_of(imported)) in FOR_TYPES)
     )
-    circles = [set(part) for part in nx.strongly_connected_components(graph) if len(part) > 1]
-    assert circles == [CIRCLE]
+    cycles = [set(part) for part in nx.strongly_connected_components(graph) if len(part) > 1]
+    assert cycles == [CYCLE]
 
 
-def test_no_two_public_classes_of_different_rooms_have_one_name():
+def test_public_classes_have_different_names():
     homes: dict[str, set[str]] = defaultdict(set)
     for module in modules():
         for node in tree(module).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].add(room(module))
-    shared = {name: sorted(rooms) for name, rooms in homes.items() if len(rooms) > 1}
+                homes[node.name].add(folder_of(module))
+    shared = {name: sorted(folders) for name, folders in homes.items() if len(folders) > 1}
     assert not shared
 
 
-def test_sets_of_operators_are_in_the_rooms_that_say_operators():
+def test_sets_of_operators_are_in_folders_that_name_operators():
     counts = {
         module: count
         for module in modules()
-        if room(module) not in NAMING_OPERATORS and (count := len(list(_tables(module))))
+        if folder_of(module) not in NAMING_OPERATORS and (count := len(list(_tables(module))))
     }
     assert {module: count for module, (count, _) in TABLES.items()} == counts
 
 
 def _tables(module: str) -> Iterator[ast.AST]:
-    """Every outermost set, list, tuple or mapping in which three or more operators are named."""
+    """Yield every outermost collection that names three or more operators."""
     waiting: list[ast.AST] = [tree(module)]
     while waiting:
         node = waiting.pop()
@@ -246,7 +247,7 @@ def _tables(module: str) -> Iterator[ast.AST]:
 
 
 def _texts(node: ast.AST | None) -> Iterator[str]:
-    """The texts that a collection is written with: `{"a", *("b", "c")}`, `{"a": 1, **{"b": 2}}`."""
+    """Yield the texts in the source of a collection: `{"a", *("b", "c")}`, `{"a": 1, **{"b": 2}}`."""
     match node:
         case ast.Constant(value=str(text)):
             yield text

@@ -1,4 +1,4 @@
-"""Locks are usable on both sides of a fork."""
+"""Locks work in both processes after a fork."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[1]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 
-SECONDS = 60
-"""After so many seconds a child that hangs is ended by a signal."""
+CHILD_TIMEOUT = 60
+"""Seconds after which a signal ends a child that hangs."""
 
 
 def exit_code_of_child(check: Callable[[], bool]) -> int:
@@ -35,7 +35,7 @@ def exit_code_of_child(check: Callable[[], bool]) -> int:
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: a fork with threads
         process = os.fork()
     if process == 0:
-        signal.alarm(SECONDS)
+        signal.alarm(CHILD_TIMEOUT)
         code = 1
         try:
             code = 0 if check() else 1
@@ -46,13 +46,13 @@ def exit_code_of_child(check: Callable[[], bool]) -> int:
 
 @contextmanager
 def held_by_a_thread(lock: ForkSafeLock) -> Iterator[None]:
-    """While this lasts another thread holds the lock."""
-    is_held, is_over = threading.Event(), threading.Event()
+    """Hold the lock in another thread inside this context."""
+    is_held, must_end = threading.Event(), threading.Event()
 
     def hold() -> None:
         with lock:
             is_held.set()
-            is_over.wait()
+            must_end.wait()
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -60,11 +60,11 @@ def held_by_a_thread(lock: ForkSafeLock) -> Iterator[None]:
     try:
         yield
     finally:
-        is_over.set()
+        must_end.set()
         thread.join()
 
 
-# --- locks that are made anew ---------------------------------------------------------------------
+# --- locks that are renewed in the child ----------------------------------------------------------
 
 
 def test_a_lock_of_another_thread_is_free_in_the_child() -> None:
@@ -108,7 +108,7 @@ def test_a_fork_waits_for_the_end_of_a_critical_section(monkeypatch: pytest.Monk
     state = ["whole"]
 
     class Signalling:
-        """Says that the fork has come to the locks."""
+        """Lock that signals when the fork acquires the locks."""
 
         def acquire(self) -> None:
             is_forking.set()
@@ -134,34 +134,34 @@ def test_a_fork_waits_for_the_end_of_a_critical_section(monkeypatch: pytest.Monk
     is_held.wait()
     assert exit_code_of_child(is_changed_and_free) == 0
     thread.join()
-    with lock:  # in the parent, too
+    with lock:  # the lock is also free in the parent
         pass
 
 
 def test_a_fork_waits_for_imports_of_other_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, goes_on = threading.Event(), threading.Event()
+    begun, may_continue = threading.Event(), threading.Event()
     (tmp_path / "slow_to_import.py").write_text(
-        "from events_of_the_import import begun, goes_on\n\nbegun.set()\ngoes_on.wait()\nvalue = 7\n"
+        "from events_of_the_import import begun, may_continue\n\nbegun.set()\nmay_continue.wait()\nvalue = 7\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    events = SimpleNamespace(begun=begun, goes_on=goes_on)
+    events = SimpleNamespace(begun=begun, may_continue=may_continue)
     monkeypatch.setitem(sys.modules, "events_of_the_import", events)
-    monkeypatch.setattr(locks.time, "sleep", lambda _: goes_on.set())
+    monkeypatch.setattr(locks.time, "sleep", lambda _: may_continue.set())
     thread = threading.Thread(target=importlib.import_module, args=("slow_to_import",))
     thread.start()
     begun.wait()
     try:
         code = exit_code_of_child(lambda: importlib.import_module("slow_to_import").value == 7)
     finally:
-        goes_on.set()
+        may_continue.set()
         thread.join()
         del sys.modules["slow_to_import"]
     assert code == 0
 
 
-def test_a_fork_does_not_wait_for_imports_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_waits_for_imports_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "_is_importing_elsewhere", lambda: True)
     monkeypatch.setattr(locks, "LONGEST_WAIT_FOR_IMPORTS", 0.0)
     assert exit_code_of_child(lambda: True) == 0
@@ -170,8 +170,8 @@ def test_a_fork_does_not_wait_for_imports_for_ever(monkeypatch: pytest.MonkeyPat
 # --- the package ----------------------------------------------------------------------------------
 
 
-def test_all_locks_of_the_package_are_such_locks() -> None:
-    """Python's own locks are used in one module, and with them the decorator that has one."""
+def test_the_package_uses_only_fork_safe_locks() -> None:
+    """Check that only two modules use locks of the standard library or `functools.cached_property`."""
     own = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"}
     users = set()
     for path in (ROOT / "mdf_loop").rglob("*.py"):
@@ -250,7 +250,7 @@ print(codes)
 @pytest.mark.slow
 @pytest.mark.soak
 def test_children_of_a_busy_process_compile_and_run() -> None:
-    """The first forks come while the threads import what compiles and runs models."""
+    """Fork while threads import and compile models; the children must compile and run."""
     from tests.soak import times
 
     count = times(5, 100)

@@ -1,4 +1,4 @@
-"""What was not used for longest goes when there are too many."""
+"""The cache evicts the least recently used entry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdf_loop.api.prepared import SESSIONS
 from mdf_loop.lru_cache import LRUCache
 
 
-def test_the_one_not_used_for_longest_goes() -> None:
+def test_the_least_recently_used_entry_is_evicted() -> None:
     cache: LRUCache[int] = LRUCache(2)
     cache.put("a", 1)
     cache.put("b", 2)
@@ -23,7 +23,7 @@ def test_the_one_not_used_for_longest_goes() -> None:
     assert [cache.get(key) for key in "abc"] == [4, None, 3]
 
 
-GROWTH = """
+GROWTH_SCRIPT = """
 import gc
 import numpy as np
 import mdf_loop
@@ -38,17 +38,17 @@ def run(first, last):
     gc.collect()
     return resident()
 
-before = run(1, 80)  # more than are kept, and what is done once
+before = run(1, 80)  # more shapes than cached sessions; includes one-time allocations
 print(run(80, 230) - before, len(compiled.prepared._evaluations))
 """
-"""In a process of its own: what tests before it left to be reused or not is no growth of this."""
+"""Script for a new process, because memory of earlier tests would distort the growth."""
 
 
 @pytest.mark.slow
 def test_memory_is_flat_over_many_shapes() -> None:
     process = subprocess.run(
-        [sys.executable, "-c", GROWTH], capture_output=True, text=True, check=True
+        [sys.executable, "-c", GROWTH_SCRIPT], capture_output=True, text=True, check=True
     )
-    grown, entries = map(int, process.stdout.split())
-    assert grown < 150 * 2e4  # each session is 110 kB
+    growth, entries = map(int, process.stdout.split())
+    assert growth < 150 * 2e4  # each session is 110 kB
     assert entries == SESSIONS

@@ -1,4 +1,4 @@
-"""The Makefile: what it runs, and what it says on a machine where something is missing."""
+"""The Makefile: commands of each target, and messages if a program is missing."""
 
 from __future__ import annotations
 
@@ -44,58 +44,58 @@ def test_the_readme_and_ci_use_these_targets():
 
 
 def test_test_runs_every_check(tmp_path):
-    planned = make("--dry-run", "test", f"VENV={tmp_path}/venv").stdout
+    commands = make("--dry-run", "test", f"VENV={tmp_path}/venv").stdout
     for command in ("ruff check", "ruff format --check", "mypy", "pytest", ".[dev]"):
-        assert command in planned
-    assert "slow" not in planned
+        assert command in commands
+    assert "slow" not in commands
 
 
 def test_quick_runs_every_check_but_slow_tests(tmp_path):
-    planned = make("--dry-run", "quick", f"VENV={tmp_path}/venv").stdout
+    commands = make("--dry-run", "quick", f"VENV={tmp_path}/venv").stdout
     for command in ("ruff check", "ruff format --check", "mypy", '-m "not slow"', ".[dev]"):
-        assert command in planned
-    assert "-m slow" not in planned
+        assert command in commands
+    assert "-m slow" not in commands
 
 
-def test_coverage_is_apart(tmp_path):
+def test_cover_requires_95_percent(tmp_path):
     assert "--cov-fail-under=95" in make("--dry-run", "cover", f"VENV={tmp_path}/venv").stdout
 
 
-def test_lowest_has_an_environment_of_its_own(tmp_path):
-    planned = make("--dry-run", "lowest", f"VENV={tmp_path}/venv").stdout
+def test_lowest_has_its_own_environment(tmp_path):
+    commands = make("--dry-run", "lowest", f"VENV={tmp_path}/venv").stdout
     own = f"{tmp_path}/venv-lowest"
-    assert f".ci/lowest.py > {own}/floors.txt\n" in planned
-    assert f"--constraint {own}/floors.txt --editable '.[dev]'" in planned
-    assert f"{own}/bin/mdf-loop demo" in planned
-    (tests,) = re.findall(rf"{own}/bin/pytest .*", planned)
+    assert f".ci/lowest.py > {own}/floors.txt\n" in commands
+    assert f"--constraint {own}/floors.txt --editable '.[dev]'" in commands
+    assert f"{own}/bin/mdf-loop demo" in commands
+    (tests,) = re.findall(rf"{own}/bin/pytest .*", commands)
     for name in re.findall(r"tests/\S+", tests):
         assert (ROOT / name).exists(), name
 
 
-def test_docs_writes_lists_and_builds_the_site(tmp_path):
-    planned = make("--dry-run", "docs", f"VENV={tmp_path}/venv").stdout
+def test_docs_generates_parts_and_builds_the_site(tmp_path):
+    commands = make("--dry-run", "docs", f"VENV={tmp_path}/venv").stdout
     python = f"{tmp_path}/venv/bin/python"
-    assert planned.endswith(f"{python} docs/generate.py\n{python} -m docs.site\n")
+    assert commands.endswith(f"{python} docs/generate.py\n{python} -m docs.site\n")
 
 
-def test_release_tries_the_wheel_alone(tmp_path):
-    planned = make("--dry-run", "release", f"VENV={tmp_path}/venv").stdout
+def test_release_tests_the_wheel_in_a_new_environment(tmp_path):
+    commands = make("--dry-run", "release", f"VENV={tmp_path}/venv").stdout
     own = f"{tmp_path}/venv-wheel"
     steps = (" -m build --outdir dist .", " -m twine check --strict dist/*", f"venv --clear {own}")
-    tried = (f"{own}/bin/python -m pip install", f"{own}/bin/mdf-loop demo --output {own}")
-    positions = [planned.index(step) for step in (*steps, *tried)]
+    checks = (f"{own}/bin/python -m pip install", f"{own}/bin/mdf-loop demo --output {own}")
+    positions = [commands.index(step) for step in (*steps, *checks)]
     assert positions == sorted(positions)
-    assert "--editable" not in planned[positions[2] :]
+    assert "--editable" not in commands[positions[2] :]
 
 
-def test_what_is_installed_is_not_installed_again(tmp_path):
+def test_an_up_to_date_environment_is_not_reinstalled(tmp_path):
     (tmp_path / "bin").mkdir()
     for name in ("bin/python", "installed"):
         (tmp_path / name).touch()
     later = (ROOT / "pyproject.toml").stat().st_mtime + 10
     os.utime(tmp_path / "installed", (later, later))
-    planned = make("--dry-run", "demo", f"VENV={tmp_path}").stdout
-    assert planned == f"{tmp_path}/bin/mdf-loop demo\n"
+    commands = make("--dry-run", "demo", f"VENV={tmp_path}").stdout
+    assert commands == f"{tmp_path}/bin/mdf-loop demo\n"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_is_installed_is_not_installed_again(tmp_path):
         ('case "$2" in *ensurepip*) exit 1;; esac', "has no venv: install it first"),
     ],
 )
-def test_a_missing_python_is_said_in_one_line(tmp_path, monkeypatch, script, sentence):
+def test_a_missing_python_has_a_one_line_message(tmp_path, monkeypatch, script, sentence):
     if script:
         (tmp_path / "python-for-tests").write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "python-for-tests").chmod(0o755)
@@ -118,7 +118,7 @@ def test_a_missing_python_is_said_in_one_line(tmp_path, monkeypatch, script, sen
     assert not (tmp_path / "venv").exists()
 
 
-def test_clean_removes_what_was_made(tmp_path):
+def test_clean_removes_generated_files(tmp_path):
     shutil.copy(ROOT / "Makefile", tmp_path)
     for name in (
         ".venv",

@@ -1,4 +1,4 @@
-"""How much memory may be taken: what people write, and what the system says."""
+"""Memory limits: sizes as text, the default limit, and the memory of the process and its container."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mdf_loop.memory_limit import as_text, check, checked_limit, limit, limited,
         (np.int64(1024), 1024),
     ],
 )
-def test_sizes(limit: object, size: int | None) -> None:
+def test_accepted_limits(limit: object, size: int | None) -> None:
     assert checked_limit(limit) == size
 
 
@@ -36,7 +36,7 @@ def test_sizes(limit: object, size: int | None) -> None:
     "limit",
     ["", "GB", "-3", "4 parsecs", "1e9", "nan", "٣GB", float("nan"), float("inf"), True, [], 0, -1],
 )
-def test_what_is_no_size(limit: object) -> None:
+def test_invalid_limits_are_refused(limit: object) -> None:
     with pytest.raises(InputError, match="the memory limit is"):
         checked_limit(limit)
 
@@ -49,7 +49,7 @@ def test_sizes_as_text(size: float, text: str) -> None:
     assert as_text(size) == text
 
 
-def test_a_limit_holds_inside() -> None:
+def test_a_limit_applies_inside_its_context() -> None:
     usual = limit()
     with limited(10**12):
         assert limit() == 10**12
@@ -61,7 +61,7 @@ def test_a_limit_holds_inside() -> None:
     assert limit() == usual
 
 
-def test_what_a_process_has() -> None:
+def test_resident_memory_of_the_process() -> None:
     gc.collect()
     before = resident()
     block = np.ones(2 * 10**7)
@@ -69,7 +69,7 @@ def test_what_a_process_has() -> None:
     del block
 
 
-def system(root: Path, **files: str) -> Path:
+def write_system_files(root: Path, **files: str) -> Path:
     for name, text in files.items():
         path = root / name.replace("__", "/").replace("_dot_", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,9 +86,11 @@ def test_the_memory_of_a_container(tmp_path: Path) -> None:
         ("unbounded", f"{2**63 - 4096}\n", machine),
     ):
         root = tmp_path / name
-        system(root, proc__self__cgroup="0::/a/b\n", sys__fs__cgroup__a__memory_dot_max=content)
+        write_system_files(
+            root, proc__self__cgroup="0::/a/b\n", sys__fs__cgroup__a__memory_dot_max=content
+        )
         assert memory_of(root) == expected
-    older = system(
+    older = write_system_files(
         tmp_path / "older",
         proc__self__cgroup="4:memory:/a/b\n3:cpu,cpuacct:/\n0::/\n",
     )
@@ -101,7 +103,7 @@ def test_the_memory_of_a_container(tmp_path: Path) -> None:
     assert memory_of(older) == 900_000_000
 
 
-def test_the_usual_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     for memory, expected in ((8 * 10**9, 6 * 10**9), (10**8, 10**9)):
         memory_limit.usual_limit.cache_clear()
         monkeypatch.setattr(memory_limit, "memory_of", lambda root, memory=memory: memory)

@@ -1,4 +1,4 @@
-"""What holds numbers alone is not searched: names, texts and arrays are found in all else."""
+"""Collections of plain numbers are detected, so that they are not searched for names, texts and arrays."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from mdf_loop.number_check import contains_only_numbers
         ([np.float64(1)], False),
     ],
 )
-def test_only_numbers(values: Any, expected: bool) -> None:
+def test_contains_only_numbers(values: Any, expected: bool) -> None:
     assert contains_only_numbers(values) is expected
 
 
 @pytest.mark.slow
 def test_a_long_list_is_not_walked_number_by_number() -> None:
-    """Reading, saving, importing, explaining: fewer calls of functions than the list has numbers."""
+    """Check that import, save and explain make fewer function calls than the list has numbers."""
     rows = [[0.5 * k] * 500 for k in range(400)]
     node = {"parameters": {"w": {"value": rows}}, "output_ports": {"y": {"value": "w * 2"}}}
     model = {"m": {"graphs": {"g": {"nodes": {"A": node}}}}}
-    mdf_loop.compile(model, device="cpu").to_onnx()  # what is imported when it is first needed
+    mdf_loop.compile(model, device="cpu").to_onnx()  # completes lazy imports
     mdf_loop.explain(model)
     calls = 0
 

@@ -1,4 +1,4 @@
-"""onnx_ir without sympy, and sympy for whoever asks for it: in fresh processes, since imports are what is tested."""
+"""onnx_ir is imported without sympy unless a program uses sympy; each test runs in a new process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 
 def python(code: str) -> list[str]:
-    """What a fresh process prints."""
+    """Run code in a new process and return the printed words."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -25,8 +25,11 @@ def test_onnx_ir_is_imported_without_sympy() -> None:
     assert words == ["False", "False", "onnx_ir"]
 
 
-def test_who_asks_for_arithmetic_with_extents_has_it() -> None:
-    """If this fails onnx_ir needs sympy elsewhere: does a small run?"""
+def test_arithmetic_with_extents_imports_sympy() -> None:
+    """Check that symbolic extents import sympy on first use.
+
+    If this test fails, a new version of onnx_ir uses sympy elsewhere: check that a small run still works.
+    """
     words = python(
         "import sys; from mdf_loop.onnx_writer import oir; n = oir.SymbolicDim('n'); "
         "print('sympy' in sys.modules, (2 * n + 1).evaluate({'n': 3}), 'sympy' in sys.modules)"
@@ -34,7 +37,7 @@ def test_who_asks_for_arithmetic_with_extents_has_it() -> None:
     assert words == ["False", "7", "True"]
 
 
-def test_everyone_else_imports_sympy_itself() -> None:
+def test_other_imports_get_the_real_sympy() -> None:
     words = python(
         "from mdf_loop.onnx_writer import oir; import sympy; from sympy import Symbol; "
         "import onnx_ir._symbolic_shapes as shapes; "
@@ -45,7 +48,7 @@ def test_everyone_else_imports_sympy_itself() -> None:
 
 
 @pytest.mark.parametrize("first", ["sympy", "onnx_ir"])
-def test_what_is_there_already_stays(first: str) -> None:
+def test_an_imported_sympy_is_kept(first: str) -> None:
     words = python(
         f"import sys, {first}; from mdf_loop.onnx_writer import oir; "
         "print(oir._core.sympy is sys.modules['sympy'])"
@@ -53,7 +56,7 @@ def test_what_is_there_already_stays(first: str) -> None:
     assert words == ["True"]
 
 
-def test_an_import_of_onnx_ir_that_fails_leaves_no_stand_in() -> None:
+def test_a_failed_import_of_onnx_ir_leaves_no_placeholder() -> None:
     words = python(
         "import sys\n"
         "sys.modules['onnx'] = None\n"

@@ -1,4 +1,4 @@
-"""What single pages state of this repository: messages that there are, figures that were measured."""
+"""Facts on single pages: quoted messages exist in the source, and figures were measured."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ import mdf_loop
 from mdf_loop import LoopError
 
 ROOT = Path(__file__).parents[1]
-TROUBLES = (ROOT / "docs" / "how-to" / "troubleshoot.md").read_text()
-MESSAGES = re.findall(r"^\| `([^`]*)`[^|]* \|", TROUBLES, re.MULTILINE)
+TROUBLESHOOTING = (ROOT / "docs" / "how-to" / "troubleshoot.md").read_text()
+MESSAGES = re.findall(r"^\| `([^`]*)`[^|]* \|", TROUBLESHOOTING, re.MULTILINE)
 
 
-def said(node: ast.AST) -> str:
-    """A string of the source, with `...` for what is filled in."""
+def literal_text(node: ast.AST) -> str:
+    """Return a string of the source with `...` in place of inserted values."""
     match node:
         case ast.Constant(value=str(text)):
             return text
         case ast.JoinedStr(values=parts):
-            return "".join(said(part) or "..." for part in parts)
+            return "".join(literal_text(part) or "..." for part in parts)
     return ""
 
 
 @cache
-def sentences() -> str:
-    """All strings of the package, one a line."""
+def all_texts() -> str:
+    """Return all strings of the package, one per line."""
     files = (ROOT / "mdf_loop").rglob("*.py")
     nodes = (n for path in files for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    return "\n".join(text.replace("\n", " ") for node in nodes if (text := said(node)))
+    return "\n".join(text.replace("\n", " ") for node in nodes if (text := literal_text(node)))
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_a_message_that_is_quoted_is_in_the_source(message):
+def test_quoted_messages_are_in_the_source(message):
     pattern = ".*".join(re.escape(part) for part in message.strip(". ").split("..."))
-    assert re.search(pattern, sentences())
+    assert re.search(pattern, all_texts())
 
 
 def test_many_messages_are_quoted():
@@ -52,14 +52,14 @@ def test_many_messages_are_quoted():
         ("parameters: {a: {value: 1, conditions: {on: {test: true, value: 2}}}}", "'id' must be a"),
     ],
 )
-def test_a_name_that_yaml_takes_for_a_truth_value_is_said(node, message, tmp_path):
+def test_a_name_that_yaml_reads_as_a_boolean_is_reported(node, message, tmp_path):
     path = tmp_path / "model.yaml"
     path.write_text(f"M: {{graphs: {{g: {{nodes: {{n: {{{node}}}}}}}}}}}\n")
     with pytest.raises(LoopError, match=message):
         mdf_loop.read(path)
 
 
-def test_every_figure_of_which_tool_when_was_measured():
+def test_figures_of_which_tool_when_are_benchmark_figures():
     page = (ROOT / "docs" / "explanation" / "which-tool-when.md").read_text()
     measured = set(re.findall(r"\d+\.\d+", (ROOT / "docs" / "benchmarks.md").read_text()))
     figures = set(re.findall(r"\d+\.\d+", page))

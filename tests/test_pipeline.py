@@ -1,4 +1,4 @@
-"""The order of passes for each target."""
+"""Order of passes for each target."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def names(order) -> list[str]:
     return [apply.__name__ for apply in order]
 
 
-def test_what_a_run_accepts_is_what_check_accepts() -> None:
+def test_check_and_run_have_the_same_passes() -> None:
     assert CHECK == ONNXRUNTIME == PROGRAM_BACKENDS["onnxruntime"].order
     assert (*SIMPLIFY, scan_axis_first, *LEGAL) == ONNXRUNTIME
     assert (*SIMPLIFY, *LEGAL) == PORTABLE
 
 
-def test_one_evaluation_reports_its_loops() -> None:
+def test_passes_of_evaluations_and_of_runs_over_time() -> None:
     assert names(evaluation()) == ["report_loops"]
     assert names(evaluation({"x"})) == ["report_needed_loops", "eliminate_dead_code", "batch"]
     assert names(over_time()) == []
@@ -62,7 +62,7 @@ def test_one_evaluation_reports_its_loops() -> None:
     ]
 
 
-def test_prepared_is_after_all_passes() -> None:
+def test_prepare_applies_all_passes() -> None:
     program = in_a_loop("Tan", X)
     steps = dict(after_each(program, (*evaluation(), *ONNXRUNTIME)))
     ready = prepare(program, ONNXRUNTIME, evaluation())
@@ -70,7 +70,7 @@ def test_prepared_is_after_all_passes() -> None:
     assert check(ready) == ()
 
 
-def test_what_nothing_reads_needs_no_kernel() -> None:
+def test_unread_operations_need_no_kernel() -> None:
     b = Builder()
     x, rois = b.new("float64", (1, 1, 2, 2), "x"), b.new("float64", (1, 5), "rois")
     b.op("MaxRoiPool", x, rois, pooled_shape=(1, 1))
@@ -80,48 +80,51 @@ def test_what_nothing_reads_needs_no_kernel() -> None:
     assert text(prepare(program, ONNXRUNTIME))[1:] == ["  output y = %x"]
 
 
-def test_members_come_first_and_of_what_is_wanted() -> None:
+def test_swept_inputs_have_a_leading_batch_axis() -> None:
     program = program_of("Tan", [X, X][:1])
     ready = prepare(program, ONNXRUNTIME, evaluation({"x0"}))
     assert ready.inputs[0].value.type == "float64[batch, 2]"
 
 
-def test_what_is_loaded_has_ends_that_can_be_fed() -> None:
+def test_loaded_programs_have_no_bfloat16_inputs() -> None:
     assert names(LOADED) == ["cast_bfloat16_io"]
     half = program_of("Neg", [X.astype(np.float32)], shapes=[(2,)])
     assert prepare(half, LOADED) is half
 
 
-def test_passes_that_replace_an_operation_again_and_again_end_with_an_error() -> None:
-    def again(b: Builder, op: Op) -> tuple[Value, ...] | None:
+def test_passes_without_a_fixed_point_end_with_an_error() -> None:
+    def replace_tan(b: Builder, op: Op) -> tuple[Value, ...] | None:
         return (b.op("Tan", *op.inputs),) if op.op_type == "Tan" else None
 
-    endless = fixed_point(lambda program: rewrite(program, again))
+    endless = fixed_point(lambda program: rewrite(program, replace_tan))
     with pytest.raises(UnsupportedError, match="no float64 kernel for onnx::Tan") as refusal:
         endless(in_a_loop("Tan", X))
     assert refusal.value.findings[0].where == "$.here"
 
 
-# --- the oracle -----------------------------------------------------------------------------------
+# --- the interpreter ------------------------------------------------------------------------------
 
 
-def test_the_interpreter_takes_what_was_read() -> None:
+def test_the_interpreter_runs_the_program_without_passes() -> None:
     assert INTERPRET == ()
     program = in_a_loop("Tan", X)
     assert prepare(program, INTERPRET) is program
 
 
-def test_no_decomposition_is_a_meaning_and_only_four_rooms_read_decompositions() -> None:
-    """Only loop reductions, legal programs, machine code and derivatives read decompositions."""
-    meanings = [meaning for name in op_names() if (meaning := row_of(name).meaning) is not None]
-    assert not [f for f in meanings if f.__module__.startswith("mdf_loop.ops.decompositions")]
-    asking = [
+def test_decompositions_are_not_used_as_reference_implementations() -> None:
+    """Check that reference implementations are independent of decompositions.
+
+    Only loop reductions, legalization, native code and derivatives read decompositions.
+    """
+    references = [meaning for name in op_names() if (meaning := row_of(name).meaning) is not None]
+    assert not [f for f in references if f.__module__.startswith("mdf_loop.ops.decompositions")]
+    readers = [
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr == "decomposition"
     ]
-    assert set(asking) - {"ops/registry.py"} == {
+    assert set(readers) - {"ops/registry.py"} == {
         "lower/loop_reductions.py",
         "native/composing.py",
         "ops/derivatives/sweep.py",

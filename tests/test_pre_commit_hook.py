@@ -1,4 +1,4 @@
-"""The hook of pre-commit: what it says it runs is run, on files that it says it takes."""
+"""The pre-commit hook checks model files and fails for invalid models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdf_loop.demo import DEMOS
 (HOOK,) = yaml.safe_load((Path(__file__).parents[1] / ".pre-commit-hooks.yaml").read_text())
 
 
-def test_it_has_what_pre_commit_asks_for() -> None:
+def test_the_hook_has_the_required_keys() -> None:
     assert HOOK.keys() == {"id", "name", "description", "entry", "language", "files"}
     assert (HOOK["id"], HOOK["language"]) == ("mdf-loop-check", "python")
 
@@ -32,11 +32,11 @@ def test_it_has_what_pre_commit_asks_for() -> None:
         ("a.mdf.yaml.bak", False),
     ],
 )
-def test_it_takes_files_that_are_called_models(name: str, is_model: bool) -> None:
+def test_the_hook_selects_files_by_name(name: str, is_model: bool) -> None:
     assert bool(re.search(HOOK["files"], name)) is is_model
 
 
-def test_it_fails_where_a_model_is_wrong(tmp_path: Path) -> None:
+def test_the_hook_fails_for_an_invalid_model(tmp_path: Path) -> None:
     program, *words = shlex.split(HOOK["entry"])
     assert program == "mdf-loop"
     good = [str(demo.path) for demo in DEMOS]

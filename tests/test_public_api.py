@@ -1,4 +1,4 @@
-"""The public names, and what importing them costs."""
+"""Public names, and the cost of their import."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_misspelt_name_is_an_attribute_error() -> None:
         mdf_loop.complie  # noqa: B018
 
 
-def test_importing_loads_nothing_heavy() -> None:
+def test_importing_loads_no_large_library() -> None:
     heavy = {"onnx", "onnxruntime", "onnx_ir", "modeci_mdf", "numpy", "graphviz", "pygraphviz"}
     code = f"import sys, mdf_loop; print(sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

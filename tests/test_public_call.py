@@ -1,4 +1,4 @@
-"""Tracebacks of a user's mistakes show the user's frames only, and the class of the error once."""
+"""Tracebacks of user errors show only frames of the user, and state the error class once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.models.fitted import CELL, DT, compiled
 UNKNOWN = {"m": {"graphs": {"g": {"nodes": {"n": {"output_ports": {"y": {"value": "a + b"}}}}}}}}
 
 
-def _mistakes() -> dict[str, Callable[[], Any]]:
+def _wrong_calls() -> dict[str, Callable[[], Any]]:
     model = compiled(CELL)
     return {
         "run": lambda: model.run(steps=-1),
@@ -42,11 +42,13 @@ def frames(error: BaseException) -> list[str]:
     return [Path(frame.filename).name for frame in traceback.extract_tb(error.__traceback__)]
 
 
-@pytest.mark.parametrize("name", sorted(_mistakes()))
-def test_a_mistake_ends_at_the_line_of_the_user(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", sorted(_wrong_calls()))
+def test_tracebacks_of_user_errors_end_in_user_code(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(LoopError) as caught:
-        _mistakes()[name]()
+        _wrong_calls()[name]()
     error = caught.value
     assert set(frames(error)) == {Path(__file__).name}
     assert error.__cause__ is error.__context__ is None
@@ -61,7 +63,7 @@ def test_all_frames_are_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "specification.py" in frames(caught.value)
 
 
-def test_bugs_keep_their_frames() -> None:
+def test_other_exceptions_keep_their_frames() -> None:
     @public_call
     def call() -> None:
         inner()
@@ -75,23 +77,23 @@ def test_bugs_keep_their_frames() -> None:
     assert names[-2:] == ["call", "inner"]
 
 
-def test_signatures_and_documentation_stay() -> None:
+def test_signatures_and_docstrings_are_kept() -> None:
     @public_calls
-    class Thing:
+    class Example:
         def method(self, number: int = 3) -> int:
             """Return the number."""
             return number
 
         def _private(self) -> None: ...
 
-    assert str(inspect.signature(Thing.method)) == "(self, number: 'int' = 3) -> 'int'"
-    assert Thing.method.__doc__ == "Return the number."
-    assert not hasattr(Thing._private, "__wrapped__")
-    assert Thing().method(number=4) == 4
+    assert str(inspect.signature(Example.method)) == "(self, number: 'int' = 3) -> 'int'"
+    assert Example.method.__doc__ == "Return the number."
+    assert not hasattr(Example._private, "__wrapped__")
+    assert Example().method(number=4) == 4
 
 
 @pytest.mark.parametrize("name", sorted(mdf_loop._HOMES))
-def test_all_public_calls_have_it(name: str) -> None:
+def test_all_public_calls_are_wrapped(name: str) -> None:
     public = getattr(mdf_loop, name)
     if inspect.isfunction(public):
         assert hasattr(public, "__wrapped__")
@@ -117,7 +119,7 @@ def test_text_and_report() -> None:
     assert str(caught_all.value) == f"InputError: {error}\nLoopError: other"
 
 
-def test_warnings_name_the_line_of_the_user() -> None:
+def test_warnings_point_to_user_code() -> None:
     model = mdf_loop.compile(
         {
             "m": {

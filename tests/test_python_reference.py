@@ -1,4 +1,4 @@
-"""The page of the Python reference names every argument of every public call, with its default."""
+"""The Python reference lists every argument of every public call with its default."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METHODS = {
     ".rows": mdf_loop.Results.rows,
     ".plot(path=None, names": mdf_loop.Results.plot,
 }
-"""Methods by the beginning of their signatures on the page."""
+"""Methods by the prefix of their signatures on the page."""
 
 TABLES = {
     "mdf_loop.compile": mdf_loop.compile,

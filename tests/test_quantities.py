@@ -1,4 +1,4 @@
-"""Quantities of pint are converted to a unit of the model; other numbers with units are refused."""
+"""Quantities of pint are converted to the unit of the model; numbers with other units are refused."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ Q = REGISTRY.Quantity
 PICO = Unit("pA", "$.here")
 
 
-class Foreign(np.ndarray):
-    """An array with a unit, as of astropy, unyt or Brian2."""
+class ArrayWithUnit(np.ndarray):
+    """An array with a unit attribute, as in astropy, unyt or Brian2."""
 
     unit: Any = None
     units: Any = None
     dim: Any = None
 
     @classmethod
-    def of(cls, attribute: str, unit: Any) -> Foreign:
+    def of(cls, attribute: str, unit: Any) -> ArrayWithUnit:
         array = np.array([1.0, 2.0]).view(cls)
         setattr(array, attribute, unit)
         return array
 
 
-class Text:
-    """A unit that is shown as a text."""
+class TextUnit:
+    """A unit with a text form."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -112,12 +112,12 @@ def test_scales_and_dimensionless_units(value: Any, unit: str, expected: float) 
         (Q(0.5, ""), "degC", 0.5),
     ],
 )
-def test_differences_have_no_zero_of_a_scale(value: Any, unit: str, expected: float) -> None:
+def test_differences_are_converted_without_offset(value: Any, unit: str, expected: float) -> None:
     assert convert(value, Unit(unit), "x", is_difference=True) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("unit", ["degC", "kelvin"])
-def test_a_point_on_a_scale_is_no_difference(unit: str) -> None:
+def test_absolute_temperatures_are_refused_as_differences(unit: str) -> None:
     with pytest.raises(InputError, match="degree_Celsius is a scale with a zero of its own"):
         convert(Q(0.5, "degC"), Unit(unit), "the noise", is_difference=True)
 
@@ -153,7 +153,7 @@ def test_a_point_on_a_scale_is_no_difference(unit: str) -> None:
         (Q(3.0, "Hz"), Unit("per_ms"), "write '1/ms' there"),
     ],
 )
-def test_what_cannot_be_converted_is_refused(value: Any, unit: Unit, message: str) -> None:
+def test_quantities_without_a_conversion_are_refused(value: Any, unit: Unit, message: str) -> None:
     with pytest.raises(InputError, match=message):
         convert(value, unit, "x")
 
@@ -166,16 +166,16 @@ def test_a_dimensionless_quantity_needs_no_unit_that_pint_knows() -> None:
 @pytest.mark.parametrize("attribute", ["unit", "units", "dim"])
 @pytest.mark.parametrize("wrap", [lambda array: array, lambda array: [array, 1.0]])
 def test_units_of_other_packages_are_refused(attribute: str, wrap: Any) -> None:
-    value = wrap(Foreign.of(attribute, Text("mV")))
+    value = wrap(ArrayWithUnit.of(attribute, TextUnit("mV")))
     with pytest.raises(
-        InputError, match=r"(?s)given in mV as Foreign.*only Quantities of pint.*'pA'"
+        InputError, match=r"(?s)given in mV as ArrayWithUnit.*only Quantities of pint.*'pA'"
     ):
         convert(value, PICO, "x")
 
 
 @pytest.mark.parametrize("text", ["", "1", "dimensionless", "1.0 dimensionless"])
 def test_dimensionless_arrays_of_other_packages_are_plain(text: str) -> None:
-    assert not has_unit(Foreign.of("units", Text(text)))
+    assert not has_unit(ArrayWithUnit.of("units", TextUnit(text)))
 
 
 @pytest.mark.parametrize(
@@ -198,18 +198,18 @@ def test_dimensionless_arrays_of_other_packages_are_plain(text: str) -> None:
         REGISTRY.nA,
     ],
 )
-def test_plain_values_are_left_as_they_are(value: Any) -> None:
+def test_plain_values_are_returned_unchanged(value: Any) -> None:
     assert not has_unit(value)
     assert convert(value, PICO, "x") is value
 
 
-def test_an_endless_list_has_no_unit() -> None:
+def test_a_list_that_contains_itself_has_no_unit() -> None:
     endless: list[Any] = [None]
     endless[0] = endless
     assert not has_unit(endless)
 
 
-def test_values_of_documents_are_plain_numbers() -> None:
+def test_quantities_in_documents_are_refused() -> None:
     with pytest.raises(
         ModelError, match=r"(?s)the value is given in millivolt.*metadata: \{units: mV\}"
     ):

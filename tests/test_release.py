@@ -1,4 +1,4 @@
-"""What is released: wheel and sdist hold what they must and nothing else, under one version."""
+"""Releases: contents of wheel and sdist, and one version number everywhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdf_loop.version import __version__
 
 ROOT = Path(__file__).parents[1]
 
-IN_THE_PACKAGE = (
+PACKAGE_PATTERNS = (
     r"[\w/]+\.py",
     r"py\.typed",
     r"(demo|starts)/\w+\.yaml",
@@ -25,9 +25,9 @@ IN_THE_PACKAGE = (
     r"[\w/.-]+\.(js|css|html)",
     r"[\w/.-]*LICEN[CS]E[\w.-]*",
 )
-"""All that may be in the folder `mdf_loop`, of modules and of what they read."""
+"""Patterns of the files in `mdf_loop`: modules and their data files."""
 
-BESIDE_IT = {
+SDIST_ENTRIES = {
     *(
         ".ci",
         ".gitignore",
@@ -40,35 +40,35 @@ BESIDE_IT = {
     *("PKG-INFO", "README.md", "benchmarks", "docs", "examples", "mdf_loop", "pyproject.toml"),
     "tests",
 }
-"""What an sdist holds: the repository, so that its tests and documents can be run."""
+"""Entries of an sdist: the repository, so that its tests and documents can run."""
 
 
 def sources(folder: Path) -> set[str]:
-    """The files of the package in the working tree."""
+    """Return the files of the package in the working tree."""
     paths = (path for path in (folder / "mdf_loop").rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix() for path in paths if path.suffix != ".pyc"}
 
 
-def strangers(names: set[str]) -> list[str]:
-    """Files of the package that should not be there."""
-    allowed = re.compile("mdf_loop/(" + "|".join(IN_THE_PACKAGE) + ")")
+def unexpected_files(names: set[str]) -> list[str]:
+    """Return the package files that match no allowed pattern."""
+    allowed = re.compile("mdf_loop/(" + "|".join(PACKAGE_PATTERNS) + ")")
     return sorted(name for name in names if not allowed.fullmatch(name))
 
 
-def test_nothing_foreign_is_in_the_package():
-    assert strangers(sources(ROOT)) == []
+def test_the_package_has_no_unexpected_files():
+    assert unexpected_files(sources(ROOT)) == []
 
 
-def test_what_is_foreign_is_named():
-    assert strangers({"mdf_loop/a.py", "mdf_loop/notes.txt"}) == ["mdf_loop/notes.txt"]
+def test_unexpected_files_are_listed():
+    assert unexpected_files({"mdf_loop/a.py", "mdf_loop/notes.txt"}) == ["mdf_loop/notes.txt"]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    """Wheel and sdist of a tree without git: the wheel is made of what the sdist holds."""
+    """Build sdist and wheel from a copy without git; the wheel is built from the sdist."""
     tree, target = tmp_path_factory.mktemp("tree") / "mdf_loop", tmp_path_factory.mktemp("dist")
-    left_out = shutil.ignore_patterns(".git", ".venv*", "_build", "__pycache__", ".*_cache", "dist")
-    shutil.copytree(ROOT, tree, ignore=left_out)
+    ignored = shutil.ignore_patterns(".git", ".venv*", "_build", "__pycache__", ".*_cache", "dist")
+    shutil.copytree(ROOT, tree, ignore=ignored)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", target, tree]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -76,7 +76,7 @@ def built(tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_package_and_nothing_else(built):
+def test_the_wheel_contains_exactly_the_package(built):
     (wheel,) = built.glob("*.whl")
     assert wheel.name == f"mdf_loop-{__version__}-py3-none-any.whl"
     names = set(zipfile.ZipFile(wheel).namelist())
@@ -89,18 +89,18 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
 
 
 @pytest.mark.slow
-def test_the_sdist_holds_the_repository_and_nothing_else(built):
+def test_the_sdist_contains_exactly_the_repository(built):
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {name.split("/")[0] for name in names} == BESIDE_IT
+    assert {name.split("/")[0] for name in names} == SDIST_ENTRIES
     assert {name for name in names if name.startswith("mdf_loop/")} == sources(ROOT)
     generated = re.compile(r"(^|/)(__pycache__|_build|\.\w+_cache|dist|\.venv)(/|$)")
     assert [name for name in names if generated.search(name)] == []
 
 
 @pytest.mark.slow
-def test_what_they_say_of_themselves_is_in_order(built):
+def test_twine_accepts_the_metadata(built):
     files = [str(path) for path in built.iterdir()]
     command = [sys.executable, "-m", "twine", "check", "--strict", *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -124,7 +124,7 @@ def test_a_tag_of_this_commit_is_this_version():
     assert tags in ([], [f"v{__version__}"])
 
 
-def test_a_version_that_is_tagged_has_its_section_and_date():
+def test_sections_of_the_changelog_have_version_and_date():
     heads = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert heads[0] == "Unreleased"
     assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", head) for head in heads[1:])

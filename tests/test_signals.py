@@ -1,4 +1,4 @@
-"""What a run asks of the operating system about signals; processes are in cli/test_interrupted."""
+"""Signal handlers and wakeup descriptors during runs; tests/cli/test_interrupted.py tests whole processes."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    """Nothing is left of a test."""
-    bell = signal.set_wakeup_fd(-1)
+def unchanged_handlers() -> Iterator[None]:
+    """Check that a test leaves all signal handlers and the wakeup descriptor unchanged."""
+    descriptor = signal.set_wakeup_fd(-1)
     before = {number: signal.getsignal(number) for number in ALL}
     signals._LAST.clear()
     yield
     assert {number: signal.getsignal(number) for number in ALL} == before
-    assert signal.set_wakeup_fd(bell) == -1
+    assert signal.set_wakeup_fd(descriptor) == -1
 
 
 def run(progress: Callable[[Any], object]) -> mdf_loop.Results:
-    """A run of some chunks, and a callback in each."""
+    """Run a model over several chunks with a progress callback."""
     return mdf_loop.compile(WALK["g"], native="off").run(
         steps=300_000, only=["walk.x"], progress=progress
     )
 
 
-# --- whose a signal is ----------------------------------------------------------------------------
+# --- handlers of programs -------------------------------------------------------------------------
 
 
-def test_a_run_leaves_alone_what_it_is_not_asked_for() -> None:
+def test_a_run_leaves_other_signals_unchanged() -> None:
     with Stopping():
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
 
 
 @pytest.mark.slow
-def test_a_program_has_its_own_handler() -> None:
-    """Only that one is called, and the run goes on."""
+def test_a_handler_of_the_program_is_kept() -> None:
+    """Check that only the handler of the program is called, and that the run continues."""
     numbers: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: numbers.append(number))
 
     def interrupt(progress: Any) -> None:
         if 0 < progress.done < 300_000 and len(numbers) < 3:
             signal.raise_signal(signal.SIGINT)
-            time.sleep(0.01)  # time for the watcher, too
+            time.sleep(0.01)  # gives the watcher thread time to react
 
     try:
         results = run(interrupt)
@@ -72,7 +72,7 @@ def test_a_program_has_its_own_handler() -> None:
     assert len(results["walk.x"]) == 300_000
 
 
-def test_a_handler_that_is_set_during_a_run_stays() -> None:
+def test_a_handler_installed_during_a_run_is_kept() -> None:
     def own(number: int, _: Any) -> None:
         pass
 
@@ -87,7 +87,7 @@ def test_a_handler_that_is_set_during_a_run_stays() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def test_a_signal_that_is_ignored_stays_so() -> None:
+def test_an_ignored_signal_stays_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with signals.heeded(), Stopping() as stopping:
@@ -117,7 +117,7 @@ def test_a_second_signal_ends_at_once(monkeypatch, number, reason) -> None:
         assert getattr(caught.value, "reason", StopReason.INTERRUPTED) is reason
 
 
-def test_another_signal_is_a_second_one() -> None:
+def test_a_second_signal_may_be_of_another_kind() -> None:
     with signals.heeded(), Stopping() as stopping:
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
@@ -131,8 +131,8 @@ def test_a_signal_without_a_run_ends_at_once() -> None:
     assert caught.value.reason is StopReason.TERMINATED
 
 
-def saved_when_a_signal_comes(number: int, *, heard: bool = False) -> tuple[list[str], Any]:
-    """What is done of two things, and what ends it."""
+def actions_with_signal(number: int, *, heard: bool = False) -> tuple[list[str], Any]:
+    """Send a signal between two actions; return the completed actions and the stop reason."""
     done = ["one"]
     try:
         with signals.finished(heard=heard):
@@ -143,17 +143,17 @@ def saved_when_a_signal_comes(number: int, *, heard: bool = False) -> tuple[list
     return done, "nothing"
 
 
-def test_what_is_finished_first() -> None:
+def test_a_command_completes_an_action_before_it_ends() -> None:
     with signals.heeded():
-        outcome = saved_when_a_signal_comes(signal.SIGTERM)
+        outcome = actions_with_signal(signal.SIGTERM)
         assert outcome == (["one", "two"], StopReason.TERMINATED)
-        assert saved_when_a_signal_comes(signal.SIGINT, heard=True) == (["one"], None)
+        assert actions_with_signal(signal.SIGINT, heard=True) == (["one"], None)
 
 
-def test_in_a_script_ctrl_c_waits_for_what_is_being_saved() -> None:
-    saved = saved_when_a_signal_comes(signal.SIGINT)
+def test_ctrl_c_in_a_script_waits_for_the_end_of_an_action() -> None:
+    saved = actions_with_signal(signal.SIGINT)
     assert saved == (["one", "two"], StopReason.INTERRUPTED)
-    assert saved_when_a_signal_comes(signal.SIGINT, heard=True) == (["one"], None)
+    assert actions_with_signal(signal.SIGINT, heard=True) == (["one"], None)
 
 
 def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
@@ -206,11 +206,11 @@ def test_handlers_of_asyncio_are_called_after_the_run(number) -> None:
         loop.close()
     assert called == [number]
     assert results.stopped_by is StopReason.COMPLETED
-    if number == signal.SIGINT:  # asyncio gives back Python's own handler
+    if number == signal.SIGINT:  # asyncio restores Python's own handler
         assert signal.getsignal(number) is signal.default_int_handler
 
 
-def test_a_descriptor_that_is_closed_in_a_run_is_not_put_back() -> None:
+def test_a_descriptor_closed_during_a_run_is_not_restored() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
@@ -225,8 +225,8 @@ def test_a_descriptor_that_is_closed_in_a_run_is_not_put_back() -> None:
 # --- processes ------------------------------------------------------------------------------------
 
 
-def test_a_forked_process_is_not_in_the_run_of_its_parent() -> None:
-    """A signal to it stops it, as one to any process, and not the parent's run."""
+def test_a_signal_to_a_child_does_not_stop_the_run_of_its_parent() -> None:
+    """Check that a signal to the child stops the child, not the run of the parent."""
     with signals.heeded(), Stopping() as stopping:
         process = os.fork()
         if process == 0:
@@ -239,13 +239,13 @@ def test_a_forked_process_is_not_in_the_run_of_its_parent() -> None:
                 os._exit(0 if left and stopping.reason is None else 4)
         _, status = os.waitpid(process, 0)
         assert os.waitstatus_to_exitcode(status) == 0
-        time.sleep(0.02)  # time for the watcher
+        time.sleep(0.02)  # gives the watcher thread time to react
         assert stopping.reason is None
         signal.raise_signal(signal.SIGINT)
         assert stopping.reason is StopReason.INTERRUPTED
 
 
-def test_a_forked_process_has_runs_of_its_own() -> None:
+def test_a_child_can_interrupt_its_own_run() -> None:
     with Stopping(60.0):
         process = os.fork()
         if process == 0:
@@ -256,7 +256,7 @@ def test_a_forked_process_has_runs_of_its_own() -> None:
         assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_a_run_in_another_thread_hears_of_no_signal() -> None:
+def test_a_run_in_another_thread_is_not_interrupted() -> None:
     reasons = []
 
     def in_thread() -> None:

@@ -1,4 +1,4 @@
-"""The site: every document has its page, links lead there, and Sphinx warns of nothing."""
+"""The documentation site: every document has a page, links are valid, and Sphinx prints no warnings."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
         ("mdf_loop/errors.py", None),
     ],
 )
-def test_where_a_file_goes(path, place):
+def test_paths_on_the_site(path, place):
     assert pages.place(path) == place
 
 
 @pytest.mark.parametrize(
-    ("link", "turned"),
+    ("link", "rewritten"),
     [
         ("[a](../how-to/draw.md#levels)", "[a](../how-to/draw.md#levels)"),
         ("[a](../../examples/collatz/README.md)", "[a](../examples/collatz.md)"),
@@ -50,12 +50,12 @@ def test_where_a_file_goes(path, place):
         ("```text\n[a](../../x.md)\n```", "```text\n[a](../../x.md)\n```"),
     ],
 )
-def test_a_link_leads_to_where_its_target_went(link, turned):
+def test_links_lead_to_pages_of_the_site(link, rewritten):
     text = pages.rewrite_links(link, "docs/reference/cli.md", "reference/cli.md")
-    assert text == turned
+    assert text == rewritten
 
 
-def test_the_name_of_a_file_is_shown_above_it():
+def test_file_names_become_captions():
     assert pages.add_captions("```yaml a.yaml\nx: 1\n```\n") == (
         "```{code-block} yaml\n:caption: a.yaml\n\nx: 1\n```\n"
     )
@@ -63,7 +63,7 @@ def test_the_name_of_a_file_is_shown_above_it():
     assert pages.add_captions("```text\na b\n```\n") == "```text\na b\n```\n"
 
 
-def test_every_document_has_its_place_and_every_section_a_page():
+def test_every_document_is_linked_from_a_section_page():
     targets = {place for place, _ in map(pages.page, documents())}
     linked = {
         (Path(place).parent / link).as_posix()
@@ -79,7 +79,7 @@ def _normal(path: str) -> str:
     return re.sub(r"[^/]+/\.\./", "", path)
 
 
-def test_every_public_name_has_its_page():
+def test_every_public_name_has_a_page():
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(mdf_loop.__all__)
 
 
@@ -115,7 +115,7 @@ def test_a_notebook_is_stored_without_outputs(path):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_links_of_a_notebook_lead_somewhere(path):
+def test_links_of_notebooks_are_valid(path):
     text = "".join(
         "".join(cell["source"])
         for cell in json.loads(path.read_text())["cells"]

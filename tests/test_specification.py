@@ -1,4 +1,4 @@
-"""What a run is asked for is one description, made once."""
+"""Run specifications: all arguments of a run in one immutable object, validated once."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference" / "python-api.md"
 MODEL = {"g": {"nodes": {"A": {"output_ports": {"o": {"value": "1.5"}}}}}}
 
 
-def test_nothing_said() -> None:
+def test_the_default_specification() -> None:
     assert specify() == RunSpecification()
 
 
-def test_it_cannot_be_changed() -> None:
+def test_specifications_are_immutable() -> None:
     with pytest.raises(AttributeError, match="immutable"):
         specify().steps = 3  # type: ignore[misc]
 
 
-def test_every_word_has_its_place() -> None:
+def test_every_argument_has_its_field() -> None:
     spec = specify(
         {"I": 1},
         record="A.o",
@@ -89,12 +89,12 @@ def test_every_word_has_its_place() -> None:
         ({"checkpoint_every": 5}, "a time between checkpoints needs a file"),
     ],
 )
-def test_what_means_nothing_is_refused(words: dict[str, Any], sentence: str) -> None:
+def test_invalid_arguments_are_refused(words: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         specify(**words)
 
 
-def test_every_word_for_an_engine_is_in_the_help_and_the_reference() -> None:
+def test_every_engine_is_in_the_help_and_the_reference() -> None:
     (option,) = (each for each in run_command.command.params if each.name == "engine")
     help_text = str(option.to_info_dict()["help"])
     assert not [word for word in ENGINES if not re.search(rf"\b{word}\b", help_text)]
@@ -102,14 +102,14 @@ def test_every_word_for_an_engine_is_in_the_help_and_the_reference() -> None:
     assert set(re.findall(r'"(\w+)"', row)) == set(ENGINES)
 
 
-def test_what_is_read_for_it_depends_on_no_number() -> None:
+def test_reading_options_are_independent_of_values() -> None:
     assert specify({"x": 1}, steps=5, dt=0.1).reading == specify(steps=9, dt=0.2, every=3).reading
     assert specify(steps=5).reading != specify(steps=5, dt=0.1).reading
     assert specify(steps=5).reading != specify().reading
     assert specify(nan="stop").reading != specify(nan="ignore").reading
 
 
-def test_it_is_run_as_it_is() -> None:
+def test_a_specification_runs_like_its_arguments() -> None:
     compiled = mdf_loop.compile(MODEL, device="cpu")
     spec = specify(steps=4, every=2)
     assert run_specified(compiled.prepared, spec)["A.o"].tolist() == [1.5, 1.5]
@@ -117,6 +117,6 @@ def test_it_is_run_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("words", ["mean,max", " mean , max ", ["mean", "max"], ["mean,max"]])
-def test_words_to_reduce_by_are_written_as_on_the_command_line(words: Any) -> None:
+def test_reductions_accept_the_form_of_the_command_line(words: Any) -> None:
     spec = specify(steps=3, reduce={"A.o": words})
     assert spec.selection.reduce == {"A.o": ("mean", "max")}

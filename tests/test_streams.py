@@ -1,4 +1,4 @@
-"""Streams of random numbers: known answers, and what makes them random."""
+"""Streams of random numbers: known answers, accuracy and statistical tests."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ KNOWN_SITE = 0xD05C11AD80C04D01
 
 
 def words() -> np.ndarray:
-    """Those of two keys."""
+    """Return the random words of two keys."""
     return streams.squares(np.array(COUNTERS), np.array(KEYS, np.uint64)[:, np.newaxis]).ravel()
 
 
-def test_words() -> None:
+def test_known_words() -> None:
     assert tuple(words().tolist()) == WORDS
 
 
-def test_uniform_numbers() -> None:
+def test_known_uniform_numbers() -> None:
     assert [float(u).hex() for u in streams.uniform(words())] == [
         float.fromhex(u).hex() for u in UNIFORM
     ]
 
 
-def test_normal_numbers() -> None:
+def test_known_normal_numbers() -> None:
     numbers = streams.normal(streams.uniform(words()))
     np.testing.assert_array_equal(numbers, [float.fromhex(z) for z in NORMAL])
 
 
-def test_normal_numbers_of_words_are_those_of_uniform_numbers() -> None:
+def test_normal_numbers_from_words_equal_those_from_uniform_numbers() -> None:
     some = np.random.default_rng(1).integers(0, 2**64, 100_000, np.uint64, endpoint=False)
     ends = np.array([0, 1, 2**12, 2**63 - 1, 2**63, 2**64 - 2**12, 2**64 - 1], np.uint64)
     for bits in (some, ends, words()):
@@ -60,19 +60,19 @@ def test_normal_numbers_of_words_are_those_of_uniform_numbers() -> None:
         assert streams.KINDS["Normal"](bits).tobytes() == expected.tobytes()
 
 
-def test_one_number_has_the_bits_that_it_has_in_an_array() -> None:
+def test_scalars_equal_array_elements() -> None:
     for counter, word in zip(COUNTERS, WORDS, strict=False):
         one = streams.squares(counter, KEYS[0])
         assert int(one) == word
         assert streams.normal(streams.uniform(one)).shape == ()
 
 
-def test_uniform_numbers_are_never_an_end() -> None:
+def test_uniform_numbers_are_never_0_or_1() -> None:
     ends = streams.uniform(np.array([0, 2**64 - 1], np.uint64))
     assert ends.tolist() == [2.0**-53, 1 - 2.0**-53]
 
 
-def test_normal_numbers_are_the_inverse_of_their_distribution() -> None:
+def test_normal_numbers_equal_the_inverse_distribution_function() -> None:
     parts = np.concatenate([2.0 ** np.arange(51), np.linspace(0, 2**52 - 1, 200_001)])
     u = (np.floor(parts) + 0.5) * 2.0**-52
     z = streams.normal(u)
@@ -100,12 +100,12 @@ def test_exponential_functions() -> None:
 # --- keys -----------------------------------------------------------------------------------------
 
 
-def test_sites_are_named() -> None:
+def test_sites_are_hashes_of_their_names() -> None:
     assert streams.site("graph.node.noise#0") == KNOWN_SITE
     assert streams.site("graph.node.noise#0") != streams.site("graph.node.noise#1")
 
 
-def test_keys_have_the_form_that_squares_asks_for() -> None:
+def test_keys_have_the_form_that_squares_requires() -> None:
     keys = streams.keys(7, streams.site("g.n.x#0"), np.arange(20_000))
     assert len(set(keys.tolist())) == keys.size
     for key in keys[:2000].tolist():
@@ -115,7 +115,7 @@ def test_keys_have_the_form_that_squares_asks_for() -> None:
         assert key % 2 == 1
 
 
-def test_a_key_is_that_of_its_seed_site_and_trial() -> None:
+def test_keys_depend_on_seed_site_and_trial() -> None:
     keys = streams.keys(3, 5, np.arange(10))
     assert streams.keys(3, 5, 4) == keys[4]
     assert streams.keys(3, 5, np.arange(4, 7)).tolist() == keys[4:7].tolist()
@@ -124,11 +124,11 @@ def test_a_key_is_that_of_its_seed_site_and_trial() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**63, 2**64 - 1])
-def test_any_seed_has_keys(seed: int) -> None:
+def test_extreme_seeds_have_valid_keys(seed: int) -> None:
     assert int(streams.keys(seed, 2**64 - 1, 10**12)) % 2 == 1
 
 
-# --- statistics: fixed streams, so these hold or fail always ---------------------------------------
+# --- statistics of fixed streams, so the results are reproducible ----------------------------------
 
 
 def test_moments_and_distribution() -> None:
@@ -138,7 +138,7 @@ def test_moments_and_distribution() -> None:
     assert stats.kstest(z, "norm").pvalue > 1e-3
 
 
-def test_streams_do_not_know_of_each_other() -> None:
+def test_streams_are_uncorrelated() -> None:
     count = 50_000
     several = [
         *streams.keys(0, 1, np.arange(4)).tolist(),

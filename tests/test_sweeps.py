@@ -1,4 +1,4 @@
-"""Sweeps that say which values members have: paired, each with each, evenly between bounds."""
+"""Sweeps over paired values, grids and Sobol points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def each() -> mdf_loop.Grid:
     return mdf_loop.grid({"cell.tau": TAU, "cell.gain": GAIN})
 
 
-def test_a_grid_has_each_value_with_each() -> None:
+def test_a_grid_has_all_combinations() -> None:
     grid = mdf_loop.grid({"a": [0, 1], "b": [5.0, 6.0, 7.0]})
     assert grid.shape == (2, 3)
     assert {name: list(rows) for name, rows in grid.items()} == {
@@ -35,7 +35,7 @@ def test_a_grid_has_each_value_with_each() -> None:
     assert (grid["a"].dtype, grid["b"].dtype) == (np.int64, np.float64)
 
 
-def test_results_of_a_grid_have_an_axis_for_each(
+def test_results_of_a_grid_have_an_axis_per_parameter(
     cell: mdf_loop.CompiledModel, each: mdf_loop.Grid
 ) -> None:
     results = cell.run(sweep=each, **RUN)
@@ -59,7 +59,7 @@ def test_a_grid_of_one_evaluation(cell: mdf_loop.CompiledModel) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npz", ".json", ".nc", ".h5"])
-def test_files_of_a_grid(
+def test_grids_are_written_to_files(
     cell: mdf_loop.CompiledModel, each: mdf_loop.Grid, tmp_path: Path, suffix: str
 ) -> None:
     path = tmp_path / f"run{suffix}"
@@ -84,7 +84,7 @@ def test_a_grid_is_drawn(cell: mdf_loop.CompiledModel, each: mdf_loop.Grid) -> N
     assert one.axes[-1].get_ylabel() == "cell.tau"
 
 
-def test_a_grid_of_trials_and_of_what_is_told_of_them() -> None:
+def test_a_grid_with_trials_and_statistics() -> None:
     walk = compiled(DECISION)
     each = mdf_loop.grid({"ddm.drift": [0.5, 1.0], "ddm.threshold": [0.5, 0.75, 1.0]})
     results = walk.run(sweep=each, trials=4)
@@ -98,7 +98,7 @@ def test_a_grid_of_trials_and_of_what_is_told_of_them() -> None:
     assert by["ddm.rt.count"].sum(axis=-1).tolist() == [[4, 4, 4]] * 2
 
 
-def test_a_name_that_an_output_has_too(cell: mdf_loop.CompiledModel) -> None:
+def test_a_swept_parameter_with_the_name_of_an_output(cell: mdf_loop.CompiledModel) -> None:
     both = mdf_loop.grid({"cell.tau": TAU})
     results = cell.run(sweep=both, record=["cell.tau"], steps=2, dt=DT)
     assert results.to_xarray()["cell.tau"].dims == ("cell.tau (swept)", "time")
@@ -111,7 +111,7 @@ def test_derivatives_of_a_grid(cell: mdf_loop.CompiledModel, each: mdf_loop.Grid
     assert np.array_equal(gradient["cell.tau"].ravel(), flat["cell.tau"])
 
 
-def test_paired_values_are_those_of_a_dict(cell: mdf_loop.CompiledModel) -> None:
+def test_paired_values_equal_a_dict_of_values(cell: mdf_loop.CompiledModel) -> None:
     values = {"cell.tau": [1.0, 2.0], "cell.gain": [3.0, 1.0]}
     results = cell.run(sweep=mdf_loop.paired(values), **RUN)
     assert np.array_equal(results["V"], cell.run(sweep=values, **RUN)["V"])
@@ -144,12 +144,12 @@ def test_sobol_fills_the_space_evenly() -> None:
         (lambda: mdf_loop.sobol({"a": (0, 1)}, 4, seed=-1), "seed must be a whole number"),
     ],
 )
-def test_what_is_refused(make, message: str) -> None:
+def test_invalid_sweeps_are_refused(make, message: str) -> None:
     with pytest.raises(LoopError, match=message):
         make()
 
 
-def test_a_grid_is_not_streamed(
+def test_a_grid_cannot_be_streamed(
     cell: mdf_loop.CompiledModel, each: mdf_loop.Grid, tmp_path: Path
 ) -> None:
     with pytest.raises(LoopError, match="a grid is not written to a Zarr store while it runs"):

@@ -1,4 +1,4 @@
-r"""Text of others is shown, and does nothing: `\x1b[2J` stays on the screen as these letters."""
+r"""Control characters in user-supplied texts are escaped, so that `\x1b[2J` appears as these letters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mdf_loop.text_escaping import escape_control_characters, escape_to_one_line
         ("a\u2028b\u2029", r"a\u2028b\u2029"),
     ],
 )
-def test_what_has_no_picture_is_shown_as_an_escape(text: str, escaped: str) -> None:
+def test_invisible_characters_are_escaped(text: str, escaped: str) -> None:
     assert escape_control_characters(text) == escaped == escape_to_one_line(text)
 
 
@@ -39,29 +39,29 @@ def test_what_has_no_picture_is_shown_as_an_escape(text: str, escaped: str) -> N
         "\\x1b",
     ],
 )
-def test_letters_of_all_scripts_stay(text: str) -> None:
+def test_letters_of_all_scripts_are_kept(text: str) -> None:
     assert escape_control_characters(text) == text
 
 
-def test_lines_stay_where_there_may_be_several() -> None:
+def test_line_breaks_are_kept_except_in_single_lines() -> None:
     assert escape_control_characters("a\nb\tc") == "a\nb\\tc"
     assert escape_to_one_line("a\nb") == "a\\nb"
 
 
 @given(st.text(st.characters()))
-def test_nothing_else_is_left(text: str) -> None:
+def test_no_control_character_remains(text: str) -> None:
     escaped = escape_to_one_line(text)
     escaped.encode()
     assert not any(c < " " or "\x7f" <= c < "\xa0" for c in escaped)
 
 
-def test_the_middle_of_a_long_text_is_left_out() -> None:
+def test_the_middle_of_a_long_text_is_omitted() -> None:
     assert shorten_middle("abc", 3) == "abc"
     short = shorten_middle("a" * 50 + "z" * 50, 40)
     assert (len(short), short[0], short[-1]) == (40, "a", "z")
 
 
-def test_errors_show_what_they_repeat() -> None:
+def test_errors_escape_user_supplied_texts() -> None:
     error = ModelError("no '\x1b]0;x\a'", "$.nodes['\x9b']", "not '\u202e'")
     assert error.report.splitlines() == [
         r"ModelError: no '\x1b]0;x\x07'",

@@ -1,4 +1,4 @@
-"""Memory of arrays that are gone is used again, and by one array at a time."""
+"""Memory of freed arrays is reused, by one array at a time."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ LARGE = (1000, 300)
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_kept() -> Iterator[None]:
+def empty_pool() -> Iterator[None]:
     used_memory.give_up()
     yield
     used_memory.give_up()
 
 
-def place(array: np.ndarray) -> int:
-    """Where it lies."""
+def address(array: np.ndarray) -> int:
+    """Return the address of an array."""
     return int(array.__array_interface__["data"][0])
 
 
-def test_memory_of_an_array_that_is_gone_is_used_again() -> None:
+def test_memory_of_a_freed_array_is_reused() -> None:
     first = used_memory.array(LARGE, FLOATS)
     first[...] = 1.0
-    assert (first.shape, first.dtype, place(first) % 64) == (LARGE, FLOATS, 0)
-    where = place(first)
+    assert (first.shape, first.dtype, address(first) % 64) == (LARGE, FLOATS, 0)
+    first_address = address(first)
     del first
     again = used_memory.array((299, 1000), FLOATS)
-    assert place(again) == where
+    assert address(again) == first_address
     again[...] = 2.0
 
 
@@ -56,13 +56,13 @@ def test_small_arrays_and_objects_own_their_memory() -> None:
     assert used_memory.array((0, 5), FLOATS).shape == (0, 5)
 
 
-def test_memory_of_another_size_is_given_up() -> None:
+def test_memory_of_another_size_is_released() -> None:
     for factor in (1, 3, 1):
         used_memory.array((factor * LARGE[0], LARGE[1]), FLOATS)
         assert [round(m.nbytes / 8 / 300_000) for m in used_memory._KEPT] == [factor]
 
 
-def test_no_more_is_kept_than_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pool_has_a_maximum_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(used_memory, "MOST", 5_000_000)
     arrays = [used_memory.array(LARGE, FLOATS) for _ in range(4)]
     assert not used_memory._KEPT
@@ -70,7 +70,7 @@ def test_no_more_is_kept_than_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(used_memory._KEPT) == 2
 
 
-def test_what_is_kept_is_given_up_before_anything_is_refused(
+def test_the_pool_is_released_before_a_request_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
@@ -84,7 +84,7 @@ def test_what_is_kept_is_given_up_before_anything_is_refused(
             check(600, "it")
 
 
-def test_threads_never_have_the_same_memory() -> None:
+def test_threads_do_not_share_memory() -> None:
     wrong = []
 
     def work(number: int) -> None:
@@ -102,7 +102,7 @@ def test_threads_never_have_the_same_memory() -> None:
     assert not wrong
 
 
-def test_rows_that_were_fewer_than_expected_have_their_own_memory() -> None:
+def test_fewer_rows_than_expected_are_copied() -> None:
     buffer = Rows(expected=1000)
     buffer.add(range(2), {"a": np.arange(600.0).reshape(2, 300)})
     buffer.close()
@@ -111,7 +111,7 @@ def test_rows_that_were_fewer_than_expected_have_their_own_memory() -> None:
     np.testing.assert_array_equal(rows, np.arange(600.0).reshape(2, 300))
 
 
-def test_more_rows_than_expected_are_kept_too() -> None:
+def test_more_rows_than_expected_are_recorded() -> None:
     buffer = Rows(expected=1000)
     all_rows = np.arange(450_000.0).reshape(1500, 300)
     buffer.add(range(900), {"a": all_rows[:900]})
@@ -120,7 +120,7 @@ def test_more_rows_than_expected_are_kept_too() -> None:
     np.testing.assert_array_equal(buffer.arrays()["a"], all_rows)
 
 
-def test_what_is_behind_the_end_of_a_row_stays_missing_when_there_is_more_room() -> None:
+def test_padding_of_ragged_rows_stays_missing() -> None:
     buffer = Rows()
     parts = [np.arange(float(n))[np.newaxis] for n in range(300)]
     for part in parts:

@@ -1,4 +1,4 @@
-"""The lowest versions that pyproject.toml allows, as `make lowest` installs them."""
+"""Lowest versions of dependencies in pyproject.toml, as installed by `make lowest`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPEC = importlib.util.spec_from_file_location("lowest", ROOT / ".ci" / "lowest.p
 lowest = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(lowest)
 
-STATED = (ROOT / "pyproject.toml").read_text()
+PYPROJECT = (ROOT / "pyproject.toml").read_text()
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -22,15 +22,15 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def test_every_dependency_has_a_lowest_version() -> None:
-    floors = lowest.floors(STATED)
+    floors = lowest.floors(PYPROJECT)
     assert "modeci-mdf==0.4.15" in floors
     for floor in floors:
         name, _, number = floor.partition("==")
-        assert re.search(rf'"{name}(>=|==){re.escape(number)}[,"]', STATED)
+        assert re.search(rf'"{name}(>=|==){re.escape(number)}[,"]', PYPROJECT)
 
 
-def test_a_dependency_without_one_is_named() -> None:
-    broken = STATED.replace('"networkx>=3.0"', '"networkx"')
+def test_a_dependency_without_a_lowest_version_is_reported() -> None:
+    broken = PYPROJECT.replace('"networkx>=3.0"', '"networkx"')
     with pytest.raises(SystemExit, match="no lowest version is stated for networkx"):
         lowest.floors(broken)
 
@@ -39,16 +39,16 @@ def test_a_dependency_without_one_is_named() -> None:
     "floor",
     [
         pytest.param(floor, marks=pytest.mark.native if floor.startswith("llvmlite") else [])
-        for floor in lowest.floors(STATED)
+        for floor in lowest.floors(PYPROJECT)
     ],
 )
-def test_what_is_installed_is_allowed(floor: str) -> None:
+def test_installed_versions_are_allowed(floor: str) -> None:
     name, _, number = floor.partition("==")
     assert numbers(version(name)) >= numbers(number)
 
 
-def test_the_table_of_dependencies_states_them() -> None:
+def test_the_table_of_dependencies_has_the_lowest_versions() -> None:
     page = (ROOT / "docs" / "explanation" / "dependencies.md").read_text()
     rows = dict(re.findall(r"^\| ([\w-]+) \| ([\d.]+) \|", page, re.MULTILINE))
-    floors = dict(floor.split("==") for floor in lowest.floors(STATED))
+    floors = dict(floor.split("==") for floor in lowest.floors(PYPROJECT))
     assert rows == floors

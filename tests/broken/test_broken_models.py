@@ -1,7 +1,7 @@
-"""Broken input of every kind: one clear error that says what, where and what to do.
+"""Invalid models and files of every kind raise one clear error with a message, a place and a hint.
 
-Never another exception, never a hang, never a number. Every row goes through Python and through
-the command line.
+No other exception, no hang and no number is accepted. Every row of the table runs in Python and on the
+command line.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import mdf_loop
 from mdf_loop import errors
 from mdf_loop.cli import cli
 
-SOUND = """
+VALID = """
 nodes:
   source: {parameters: {level: {value: 2.0}}, output_ports: {level: {value: level}}}
   cell:
@@ -46,8 +46,8 @@ nodes:
 edges:
   e: {sender: source, sender_port: level, receiver: cell, receiver_port: level}
 """
-BODY = SOUND[SOUND.index("          body:") : SOUND.index("      scaled:")]
-GRAPH = SOUND[SOUND.index("            step:") : SOUND.index("      scaled:")]
+BODY = VALID[VALID.index("          body:") : VALID.index("      scaled:")]
+GRAPH = VALID[VALID.index("            step:") : VALID.index("      scaled:")]
 IN_LOOP = r"at \$\.graphs\[0\]\.nodes\['cell'\]\.functions\['grow'\]"
 IN_BODY = IN_LOOP + r"\.args\.body\.nodes\['update'\]"
 IN_CELL = r"at \$\.graphs\[0\]\.nodes\['cell'\]"
@@ -55,17 +55,17 @@ IN_CELL = r"at \$\.graphs\[0\]\.nodes\['cell'\]"
 
 @dataclass
 class Broken:
-    """Changes of the sound model (old, new, ...), and what must be said: class and pieces of text."""
+    """Replacements in the valid model (old, new, ...), with the expected error class and message."""
 
     change: tuple[str, ...]
     error: str
-    says: list[str]
+    pieces: list[str]
     inputs: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
-        text = SOUND
+        text = VALID
         for old, new in zip(self.change[::2], self.change[1::2], strict=True):
             assert old in text
             text = text.replace(old, new)
@@ -75,7 +75,7 @@ class Broken:
 TABLE = {
     # --- the document
     "no nodes": Broken(
-        (SOUND, "nodes: 5\n"),
+        (VALID, "nodes: 5\n"),
         "ModelError",
         ["'nodes' is a number, 5", r"at \$\.graphs\[0\]\.nodes"],
     ),
@@ -403,7 +403,7 @@ TABLE = {
     ),
     "an argument that YAML took apart": Broken(
         (
-            SOUND[SOUND.index("        args:") : SOUND.index("            step:")],
+            VALID[VALID.index("        args:") : VALID.index("            step:")],
             "        args:\n          {M: n, v_initial: (x, x), body: {step: {nodes: {}}}}\n",
             GRAPH,
             "",
@@ -597,7 +597,7 @@ TABLE = {
         {},
         {"max_iterations": -1},
     ),
-    # --- what only shows at run time
+    # --- errors at run time
     "a whole division by zero": Broken(
         ("intercept: 0}}", "intercept: '7 // (n - 3)'}}"), "RunError", ["divided by zero", IN_CELL]
     ),
@@ -616,7 +616,7 @@ TABLE = {
 
 @pytest.fixture(autouse=True)
 def _no_hang():
-    """Nothing here may take more than a few seconds."""
+    """Raise TimeoutError if a test takes more than 20 seconds."""
 
     def give_up(*_):
         raise TimeoutError("it hangs")
@@ -629,14 +629,14 @@ def _no_hang():
 
 
 def document(text):
-    """The document; where YAML itself refuses a text, the row is wrong."""
+    """Return the document of a YAML text, which must be valid YAML."""
     content = yaml.safe_load(text)
     return {"model": {"format": "ModECI MDF v0.4", "graphs": {"graph": content}}}
 
 
 @pytest.fixture
 def path(tmp_path):
-    """`path(text)`: the model as a file."""
+    """Return a function `path(text)` that writes the model to a file."""
 
     def write(text):
         target = tmp_path / "model.yaml"
@@ -646,8 +646,8 @@ def path(tmp_path):
     return write
 
 
-def sane(error):
-    """Every finding is a sentence, a place and an advice that a modeller can read."""
+def check_findings(error):
+    """Check that every finding has a readable message, a valid place, and no duplicates."""
     assert error.findings
     for finding in error.findings:
         assert finding.kind in dir(errors)
@@ -659,14 +659,14 @@ def sane(error):
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_one_clear_error(name, path):
+def test_an_invalid_model_has_one_clear_error(name, path):
     row = TABLE[name]
     with pytest.raises(mdf_loop.LoopError) as caught:
         mdf_loop.compile(path(row.text), device="cpu", **row.options).run(row.inputs)
-    sane(caught.value)
+    check_findings(caught.value)
     text = caught.value.report
     assert row.error in text or row.error == "LoopError"
-    for piece in row.says:
+    for piece in row.pieces:
         assert re.search(piece, text), f"{piece!r} is not in:\n{text}"
 
 
@@ -684,8 +684,8 @@ def test_the_same_error_on_the_command_line(name, path, tmp_path):
     assert row.error in result.output or row.error == "LoopError"
 
 
-def test_the_sound_model_is_sound(path):
-    results = mdf_loop.compile(path(SOUND), device="cpu").run()
+def test_the_valid_model_runs(path):
+    results = mdf_loop.compile(path(VALID), device="cpu").run()
     assert results["x"] == 2.5
     assert results["xs"].tolist() == [1.5, 2.0, 2.5]
     assert results["scaled"] == 1.0
@@ -694,7 +694,7 @@ def test_the_sound_model_is_sound(path):
 # --- files --------------------------------------------------------------------------------------
 
 FILES = {
-    # name: (file name, content, what is said)
+    # name: (file name, content, expected message)
     "missing": ("gone.yaml", None, "there is no file '.*gone.yaml'"),
     "empty": ("empty.yaml", b"", "'empty.yaml' is not an MDF model"),
     "only a comment": ("comment.yaml", b"# nothing\n", "'comment.yaml' is not an MDF model"),
@@ -727,7 +727,7 @@ def test_files_that_are_no_models(name, tmp_path):
         target.write_bytes(content)
     with pytest.raises(errors.ModelError, match=sentence) as caught:
         mdf_loop.compile(str(target), device="cpu").run()
-    sane(caught.value)
+    check_findings(caught.value)
     for command in ("run", "check"):
         result = CliRunner().invoke(cli, [command, str(target)])
         assert result.exit_code == 2, result.output
@@ -740,7 +740,7 @@ def test_a_folder_is_no_model(tmp_path):
 
 
 @pytest.mark.parametrize("source", [None, 5, [1], b"x", {}, {"a": 5}, {"nodes": 5}, object()])
-def test_things_that_are_no_models(source):
+def test_objects_that_are_no_models(source):
     with pytest.raises(errors.ModelError) as caught:
         mdf_loop.read(source)
     assert "object at 0x" not in str(caught.value)
@@ -748,8 +748,8 @@ def test_things_that_are_no_models(source):
 
 # --- all findings at once -------------------------------------------------------------------------
 
-FIVE = (
-    SOUND.replace("sender_port: level", "sender_port: levels")
+FIVE_ERRORS = (
+    VALID.replace("sender_port: level", "sender_port: levels")
     .replace("function: linear", "function: liner")
     .replace("v + gain", "v + gian")
     .replace("M: n", "M: 2.5")
@@ -759,8 +759,8 @@ FIVE = (
 
 def test_all_errors_of_a_model_at_once(path):
     with pytest.raises(mdf_loop.LoopError) as caught:
-        mdf_loop.read(path(FIVE))
-    sane(caught.value)
+        mdf_loop.read(path(FIVE_ERRORS))
+    check_findings(caught.value)
     text = str(caught.value)
     for piece in ("'levels'", "'liner'", "not 2.5", "'gian'", "'grown'"):
         assert piece in text
@@ -769,29 +769,29 @@ def test_all_errors_of_a_model_at_once(path):
 
 def test_all_errors_of_a_body_at_once(path):
     text = (
-        SOUND.replace("v + gain", "v + gian")
+        VALID.replace("v + gain", "v + gian")
         .replace("w < 100", "w <")
         .replace("outputs: [below, w, w]", "outputs: [below, w, ww]")
     )
     with pytest.raises(mdf_loop.LoopError) as caught:
         mdf_loop.read(path(text))
-    sane(caught.value)
+    check_findings(caught.value)
     for piece in ("'gian'", "'w <'", "'ww'"):
         assert piece in str(caught.value)
 
 
-def test_one_error_is_told_once(path):
-    """What depends on a wrong value is not a second error."""
-    text = SOUND.replace("v + gain", "v + gian")
+def test_an_error_is_reported_once(path):
+    """Check that values that depend on a wrong value cause no further errors."""
+    text = VALID.replace("v + gain", "v + gian")
     with pytest.raises(errors.UnknownNameError) as caught:
         mdf_loop.read(path(text))
     assert len(caught.value.findings) == 1
 
 
-# --- nodes in a circle, loops from Python -----------------------------------------------------------
+# --- cycles of nodes, loops from Python -------------------------------------------------------------
 
 
-def test_nodes_in_a_circle(path):
+def test_nodes_in_a_cycle(path):
     text = """
     nodes:
       a: {input_ports: {x: {}}, output_ports: {y: {value: x}}}
@@ -853,28 +853,28 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_loops_called_wrongly_from_python(name):
+def test_wrong_arguments_of_loop(name):
     arguments, kind, sentence = CALLS[name]
     with pytest.raises(getattr(errors, kind), match=sentence) as caught:
         mdf_loop.loop(**arguments)
-    sane(caught.value)
+    check_findings(caught.value)
 
 
 @pytest.mark.parametrize("bound", ["5", 2.5, True, 2**63, np.inf])
-def test_bounds_that_are_no_bounds(path, bound):
-    text = SOUND.replace("M: n\n          cond: true\n", "M: ''\n")
+def test_invalid_iteration_limits(path, bound):
+    text = VALID.replace("M: n\n          cond: true\n", "M: ''\n")
     with pytest.raises(errors.InputError, match="max_iterations must be a whole number"):
         mdf_loop.compile(path(text), device="cpu", max_iterations=bound).run()
 
 
-def test_results_that_do_not_exist(path):
-    results = mdf_loop.compile(path(SOUND), device="cpu").run()
+def test_unknown_names_of_results(path):
+    results = mdf_loop.compile(path(VALID), device="cpu").run()
     with pytest.raises(KeyError, match="no output 'y'; there are "):
         results["y"]
 
 
 def test_a_model_can_be_used_after_an_error(path):
-    compiled = mdf_loop.compile(path(SOUND), device="cpu")
+    compiled = mdf_loop.compile(path(VALID), device="cpu")
     for wrong in ({"n": 2.5}, {"nn": 1}, {"n": [1, 2]}, {"x": "a"}):
         with contextlib.suppress(mdf_loop.LoopError):
             compiled.run(wrong)

@@ -1,4 +1,4 @@
-"""Opening of models: paths, objects, dicts, and the choice of the main graph."""
+"""Opening of models from paths, objects and dicts, and the choice of the main graph."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def test_files_that_are_no_models(tmp_path: Path, name: str, content: Any, match
 
 
 @pytest.mark.parametrize("source", [5, None, [], object()])
-def test_what_is_no_source(source: Any) -> None:
+def test_invalid_sources_are_refused(source: Any) -> None:
     with pytest.raises(ModelError, match="cannot read a model from"):
         open_document(source)
 
 
-def test_two_graphs_of_one_id() -> None:
+def test_two_graphs_with_the_same_id() -> None:
     whole = model(g=EMPTY, h=EMPTY)
     whole.graphs[1].id = "g"
     with pytest.raises(ModelError, match="two graphs have the id 'g'"):
@@ -113,13 +113,13 @@ def test_two_graphs_of_one_id() -> None:
         {"main": looping("main")},
     ],
 )
-def test_the_graph_to_run_is_the_first_that_is_no_body(graphs: dict[str, Any]) -> None:
+def test_the_main_graph_is_the_first_that_is_no_body(graphs: dict[str, Any]) -> None:
     document = open_document(model(**graphs))
     assert document.graph.id == "main"
     assert document.where == f"$.graphs[{list(graphs).index('main')}]"
 
 
-def test_bodies_that_are_named() -> None:
+def test_bodies_referenced_by_name() -> None:
     assert owned_graph_ids(graph_of({"g": looping("a")}, "$")) == {"a"}
     nested = looping({"net": looping("b", {"body": "c"})}, {"body": "d"})
     assert owned_graph_ids(graph_of({"g": nested}, "$")) == {"b"}
@@ -165,7 +165,7 @@ def test_graphs_written_as_dicts(content: dict[str, Any], graph_id: str) -> None
         ({"net": {"nodes": {"n": {"functions": 5}}}}, "'functions' is a number, 5"),
     ],
 )
-def test_what_is_no_graph(content: Any, match: str) -> None:
+def test_invalid_graphs_are_refused(content: Any, match: str) -> None:
     with pytest.raises(ModelError, match=match) as caught:
         graph_of(content, "$.here")
     assert "at $.here" in str(caught.value)

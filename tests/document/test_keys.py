@@ -41,7 +41,7 @@ m:
 NODES = "$.graphs[0].nodes"
 
 PLACES = [
-    # (the way to the part, the key, its path, what is said, the hint)
+    # (keys that lead to the part, the unknown key, its path, the message, the hint)
     ([], "graph", "$", "the model 'm' has the key 'graph'", "did you mean 'graphs'?"),
     (["graphs", "g"], "condition", "$.graphs[0]", "the graph 'g'", "did you mean 'conditions'?"),
     (["graphs", "g", "nodes", "A"], "paramters", f"{NODES}['A']", "", "mean 'parameters'?"),
@@ -111,19 +111,19 @@ PLACES = [
 ]
 
 
-def document(way: list[str], key: str, value: Any = 5) -> dict[str, Any]:
+def document(path_keys: list[str], key: str, value: Any = 5) -> dict[str, Any]:
     content: dict[str, Any] = yaml.safe_load(TEXT)
     part = content["m"]
-    for step in way:
+    for step in path_keys:
         part = part[step]
     part[key] = value
     return content
 
 
-@pytest.mark.parametrize(("way", "key", "where", "message", "hint"), PLACES)
+@pytest.mark.parametrize(("path_keys", "key", "where", "message", "hint"), PLACES)
 @pytest.mark.parametrize("suffix", ["yaml", "json", "bson", None])
 def test_unknown_keys(
-    way: list[str],
+    path_keys: list[str],
     key: str,
     where: str,
     message: str,
@@ -131,7 +131,7 @@ def test_unknown_keys(
     suffix: str | None,
     tmp_path: Path,
 ) -> None:
-    source: Any = document(way, key)
+    source: Any = document(path_keys, key)
     if suffix is not None:
         source, content = tmp_path / f"m.{suffix}", source
         if suffix == "bson":
@@ -178,7 +178,7 @@ def test_keys_beside_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "key"),
+    ("path_keys", "key"),
     [
         (["graphs", "g"], "notes"),
         (["graphs", "g", "nodes", "A"], "notes"),
@@ -188,9 +188,9 @@ def test_keys_beside_the_model(tmp_path: Path) -> None:
         ([], "onnx_opset_version"),
     ],
 )
-def test_keys_that_files_of_mdf_carry(way: list[str], key: str) -> None:
+def test_keys_that_files_of_mdf_carry(path_keys: list[str], key: str) -> None:
     value: Any = {"a": 1} if key == "parameters" else "15"
-    assert open_document(document(way, key, value)).graph.id == "g"
+    assert open_document(document(path_keys, key, value)).graph.id == "g"
 
 
 def test_all_shared_models_open(shared: Path) -> None:

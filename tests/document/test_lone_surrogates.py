@@ -1,4 +1,4 @@
-r"""Half of a character (`"\ud800"` in JSON) is refused on reading; NUL if a file cannot contain it."""
+r"""Lone surrogates (`"\ud800"` in JSON) are refused on reading; NUL, if a file cannot contain it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.api.prepared import Prepared
 from mdf_loop.errors import InputError, ModelError
 from mdf_loop.run.states import save_state
 
-HALF = "a\ud800"
+LONE_SURROGATE = "a\ud800"
 
 
 def document(name: str = "v", value: str = "1.0 + 1", unit: str = "mV") -> dict[str, Any]:
@@ -25,19 +25,22 @@ def document(name: str = "v", value: str = "1.0 + 1", unit: str = "mV") -> dict[
     return {"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"A": node}}}}}
 
 
-WITH_HALF = {
-    "name": (document(name=HALF), r"$.m.graphs.g.nodes.A.output_ports"),
-    "expression": (document(value=f"1 + {HALF}"), r"$.m.graphs.g.nodes.A.parameters.p.value"),
-    "unit": (document(unit=HALF), r"$.m.graphs.g.nodes.A.output_ports.v.metadata.units"),
+WITH_LONE_SURROGATE = {
+    "name": (document(name=LONE_SURROGATE), r"$.m.graphs.g.nodes.A.output_ports"),
+    "expression": (
+        document(value=f"1 + {LONE_SURROGATE}"),
+        r"$.m.graphs.g.nodes.A.parameters.p.value",
+    ),
+    "unit": (document(unit=LONE_SURROGATE), r"$.m.graphs.g.nodes.A.output_ports.v.metadata.units"),
 }
 
 
-@pytest.mark.parametrize("kind", WITH_HALF)
+@pytest.mark.parametrize("kind", WITH_LONE_SURROGATE)
 @pytest.mark.parametrize("suffix", [".json", ".yaml", None])
-def test_half_of_a_character_is_refused_where_it_is_read(tmp_path: Path, kind, suffix) -> None:
-    content, where = WITH_HALF[kind]
+def test_lone_surrogates_are_refused_on_reading(tmp_path: Path, kind, suffix) -> None:
+    content, where = WITH_LONE_SURROGATE[kind]
     source: Any = content
-    if suffix is not None:  # JSON is YAML too
+    if suffix is not None:  # JSON is also valid YAML
         source = tmp_path / f"m{suffix}"
         source.write_text(json.dumps(content))
     with pytest.raises(ModelError, match="holds half of a character") as raised:
@@ -47,11 +50,11 @@ def test_half_of_a_character_is_refused_where_it_is_read(tmp_path: Path, kind, s
     assert r"a\ud800" in finding.what
 
 
-def test_also_in_a_model_in_memory() -> None:
+def test_lone_surrogates_are_refused_in_a_model_in_memory() -> None:
     from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
 
     node = Node(id="A", parameters=[Parameter(id="p", value=1.0)])
-    node.output_ports.append(OutputPort(id=HALF, value="p"))
+    node.output_ports.append(OutputPort(id=LONE_SURROGATE, value="p"))
     graph = Graph(id="g", nodes=[node])
     for source in (graph, Model(id="m", graphs=[graph])):
         with pytest.raises(ModelError, match="half of a character"):
@@ -83,7 +86,7 @@ def test_nul_is_refused_before_the_run_where_the_file_cannot_hold_it(
 
 
 @pytest.mark.parametrize("suffix", [".json", ".csv", ".zarr"])
-def test_other_files_hold_it(tmp_path: Path, suffix) -> None:
+def test_other_files_can_contain_nul(tmp_path: Path, suffix) -> None:
     target = tmp_path / f"x{suffix}"
     mdf_loop.compile(document("v\0w", unit="m\0V")).run(steps=2, output=target)
     assert target.exists()

@@ -1,4 +1,4 @@
-"""Content of PsyNeuLink's files that differs from MDF."""
+"""Forms in PsyNeuLink's files that differ from MDF."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are not valid YAML or JSON: line, column, the parser's message, and the text of the line."""
+"""Errors of invalid YAML and JSON state line, column, the parser's message, and the text of the line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_place_is_said(case: str, tmp_path: Path) -> None:
+def test_errors_state_line_and_column(case: str, tmp_path: Path) -> None:
     name, text, what, hint = CASES[case]
     path = tmp_path / name
     path.write_text(text)

@@ -1,4 +1,4 @@
-"""Arrays in documents: they are read back as written, and wrong ones are refused."""
+"""Arrays in documents survive writing and reading, and invalid arrays are refused."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def parameter(entry: dict[str, Any]) -> dict[str, Any]:
         "parameters": {"w": entry}, "output_ports": {"y": {"value": "w"}}}}}}}}  # fmt: skip
 
 
-def held(document: Any) -> Any:
+def array_of(document: Any) -> Any:
     return document.graph.nodes[0].parameters[0].value
 
 
-def same(ours: Any, theirs: Any) -> None:
+def check_identical(ours: Any, theirs: Any) -> None:
     assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
     assert ours.tolist() == theirs.tolist()
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".json"])
 @pytest.mark.parametrize("name", ARRAYS)
-def test_a_file_gives_the_array_back(name: str, suffix: str, tmp_path: Path) -> None:
+def test_arrays_survive_writing_and_reading(name: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"model{suffix}"
     assert write_model(parameter(array_parameter(ARRAYS[name])), path) == [path]
-    same(held(open_document(path)), ARRAYS[name])
+    check_identical(array_of(open_document(path)), ARRAYS[name])
 
 
 @pytest.mark.parametrize("name", [n for n, array in ARRAYS.items() if array.size])
@@ -56,14 +56,14 @@ def test_large_arrays_go_to_a_side_file(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.yaml"
     assert write_model(parameter(array_parameter(array)), path) == [path, tmp_path / "model.npz"]
     assert "npz: model.npz" in path.read_text()
-    same(held(open_document(path)), array)
+    check_identical(array_of(open_document(path)), array)
 
 
 def test_complex_numbers_go_to_a_side_file(tmp_path: Path) -> None:
     array = np.array(1 - 2j, np.complex64)
     path = tmp_path / "model.yaml"
     assert write_model(parameter(array_parameter(array)), path) == [path, tmp_path / "model.npz"]
-    same(held(open_document(path)), array)
+    check_identical(array_of(open_document(path)), array)
 
 
 NANS = {
@@ -81,17 +81,17 @@ def test_bits_of_nans_go_to_a_side_file(name: str, tmp_path: Path) -> None:
         path,
         tmp_path / "model.npz",
     ]
-    assert held(open_document(path)).tobytes() == NANS[name].tobytes()
+    assert array_of(open_document(path)).tobytes() == NANS[name].tobytes()
     one_nan = np.array([np.nan, 1.0], NANS[name].dtype)
     assert write_model(parameter(array_parameter(one_nan)), path) == [path]
-    assert str(held(open_document(path))) == str(one_nan)
+    assert str(array_of(open_document(path))) == str(one_nan)
 
 
 def test_texts_that_end_in_zeros_stay_in_the_document(tmp_path: Path) -> None:
     array = np.array(["a\0", "b"] * LARGEST_WRITTEN, object)
     path = tmp_path / "model.yaml"
     assert write_model(parameter(array_parameter(array)), path) == [path]
-    same(held(open_document(path)), array)
+    check_identical(array_of(open_document(path)), array)
 
 
 def test_an_array_is_collected_once() -> None:
@@ -110,13 +110,13 @@ def test_arrays_in_args_keep_their_dtype() -> None:
     content = {"function": "f", "args": {"value": np.array([0], np.float32), "axis": 1}}
     written = plain(content, "side.npz", {})
     assert written["args"] == {"value": {"value": [0.0], "dtype": "float32"}, "axis": 1}
-    same(with_arrays(written, None)["args"]["value"], content["args"]["value"])
+    check_identical(with_arrays(written, None)["args"]["value"], content["args"]["value"])
 
 
 def test_the_caller_s_content_is_not_changed() -> None:
     entry = {"value": [1, 2], "metadata": {"dtype": "float32"}}
     content = parameter(entry)
-    same(held(open_document(content)), np.array([1, 2], np.float32))
+    check_identical(array_of(open_document(content)), np.array([1, 2], np.float32))
     assert entry == {"value": [1, 2], "metadata": {"dtype": "float32"}}
 
 
@@ -138,7 +138,7 @@ def test_the_caller_s_content_is_not_changed() -> None:
         ({"npz": 3, "array": "w"}, {"dtype": "float32"}, "is written {npz: FILE, array: NAME}"),
     ],
 )
-def test_what_does_not_fit(value: Any, about: dict[str, Any], match: str) -> None:
+def test_inconsistent_arrays_are_refused(value: Any, about: dict[str, Any], match: str) -> None:
     with pytest.raises(ModelError, match=match) as caught:
         open_document(parameter({"value": value, "metadata": about}))
     assert "nodes['A'].parameters['w']" in str(caught.value)
@@ -151,13 +151,13 @@ def side(folder: Path, file: str = "side.npz", array: str = "w", dtype: str = "f
     return open_document(path)
 
 
-def test_side_files_that_are_wrong(tmp_path: Path) -> None:
+def test_invalid_side_files_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "inside"
     folder.mkdir()
     with pytest.raises(ModelError, match=r"there is no file 'side.npz' beside the document"):
         side(folder)
     np.savez(folder / "side.npz", w=np.ones(3, np.float32), o=np.array([{}]))
-    same(held(side(folder)), np.ones(3, np.float32))
+    check_identical(array_of(side(folder)), np.ones(3, np.float32))
     with pytest.raises(ModelError, match=r"'side.npz' holds no array 'v'"):
         side(folder, array="v")
     with pytest.raises(ModelError, match="the array is float32, but int64 is stated"):

@@ -1,4 +1,4 @@
-"""YAML is read as PyYAML's SafeLoader reads it, by events and by nodes."""
+"""YAML is read with the same results as PyYAML's SafeLoader, from events and from nodes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def outcome(read_it: Any, text: str) -> Any:
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_every_word_is_what_it_is_to_pyyaml(word: str) -> None:
+def test_words_have_the_types_of_pyyaml(word: str) -> None:
     for text in (word, f"[{word}, {word}]", f"- {word}\n- 1", f"a: {word}", f"a: '{word}'"):
         assert outcome(read, text) == outcome(yaml.safe_load, text), text
 
@@ -57,10 +57,10 @@ def test_every_word_is_what_it_is_to_pyyaml(word: str) -> None:
 @example("{1: a, 1.0: b}")
 @example("{1: a, true: b}")
 @example("[[a], {? [b] : c}]")
-def test_every_document_is_what_it_is_to_pyyaml(text: str) -> None:
+def test_random_documents_equal_pyyaml(text: str) -> None:
     ours = outcome(read, text)
-    if ours != "ModelError":  # a key twice, or one that is no text, which PyYAML allows
-        parsers = (yaml.CSafeLoader, yaml.SafeLoader)  # they differ about tags like !!str,
+    if ours != "ModelError":  # duplicate keys and keys that are no text, which PyYAML accepts
+        parsers = (yaml.CSafeLoader, yaml.SafeLoader)  # PyYAML treats tags like !!str differently,
         assert ours in [outcome(lambda text, by=by: yaml.load(text, by), text) for by in parsers]
 
 
@@ -86,11 +86,11 @@ def test_every_document_is_what_it_is_to_pyyaml(text: str) -> None:
         "[" * 300 + "]" * 300,
     ],
 )
-def test_whole_documents_are_what_they_are_to_pyyaml(text: str) -> None:
+def test_whole_documents_equal_pyyaml(text: str) -> None:
     assert outcome(read, text) == outcome(yaml.safe_load, text)
 
 
-def test_plain_lists_and_mappings_are_made_without_nodes(monkeypatch) -> None:
+def test_plain_lists_and_mappings_are_read_without_nodes(monkeypatch) -> None:
     def refused(loader: Any) -> Any:
         raise AssertionError("nodes cost ten times as much")
 
@@ -100,7 +100,7 @@ def test_plain_lists_and_mappings_are_made_without_nodes(monkeypatch) -> None:
     assert read(yaml.safe_dump({"rows": rows}, default_flow_style=False)) == {"rows": rows}
 
 
-def test_without_libyaml_everything_is_read_too(monkeypatch) -> None:
+def test_documents_are_read_without_libyaml(monkeypatch) -> None:
     monkeypatch.setattr(yaml_text, "_C_LOADER", None)
     assert read("a: [1, 1e3, .5, x]") == {"a": [1, "1e3", 0.5, "x"]}
     with pytest.raises(ModelError, match="'a' is written twice in one mapping, again in line 2"):

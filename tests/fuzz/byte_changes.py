@@ -1,4 +1,4 @@
-"""Changes of bytes, whatever they mean: flipped, cut out, put in, doubled, cut off, other numbers."""
+"""Mutations of bytes without regard to their meaning: flips, cuts, insertions, copies, other numbers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NUMBER = re.compile(rb"-?\d+(\.\d+)?(e[+-]?\d+)?")
 _EXTREMES = (0, 1, 0x7F, 0x80, 0xFF)
 
 
-def changed_bytes(rng: random.Random, content: bytes, times: int) -> bytes:
-    """The content after some changes."""
+def mutate_bytes(rng: random.Random, content: bytes, times: int) -> bytes:
+    """Return the content after some mutations."""
     for _ in range(times):
         content = rng.choice(_CHANGES)(rng, content) if content else rng.randbytes(8)
     return content
@@ -62,25 +62,27 @@ def _truncate(rng: random.Random, content: bytes) -> bytes:
     return content[: rng.randrange(len(content))]
 
 
-def _other(rng: random.Random, content: bytes, pattern: re.Pattern[bytes], by: bytes) -> bytes:
+def _replace_match(
+    rng: random.Random, content: bytes, pattern: re.Pattern[bytes], replacement: bytes
+) -> bytes:
     places = list(pattern.finditer(content))
     if not places:
         return _flip(rng, content)
     place = rng.choice(places)
-    return content[: place.start()] + by + content[place.end() :]
+    return content[: place.start()] + replacement + content[place.end() :]
 
 
-def _other_number(rng: random.Random, content: bytes) -> bytes:
-    return _other(rng, content, _NUMBER, rng.choice(NUMBERS))
+def _replace_number(rng: random.Random, content: bytes) -> bytes:
+    return _replace_match(rng, content, _NUMBER, rng.choice(NUMBERS))
 
 
-def _other_word(rng: random.Random, content: bytes) -> bytes:
+def _replace_word(rng: random.Random, content: bytes) -> bytes:
     words = _WORD.findall(content)
-    return _other(rng, content, _WORD, rng.choice(words) if words else b"")
+    return _replace_match(rng, content, _WORD, rng.choice(words) if words else b"")
 
 
-def _other_line(rng: random.Random, content: bytes) -> bytes:
-    """A line taken out, doubled, or put elsewhere."""
+def _change_line(rng: random.Random, content: bytes) -> bytes:
+    """Remove, duplicate or move a line."""
     lines = content.split(b"\n")
     line = lines.pop(rng.randrange(len(lines)))
     for _ in range(rng.choice((0, 1, 2))):
@@ -90,5 +92,5 @@ def _other_line(rng: random.Random, content: bytes) -> bytes:
 
 _CHANGES: tuple[Callable[[random.Random, bytes], bytes], ...] = (
     *(_flip, _overwrite, _cut, _insert, _duplicate, _truncate),
-    *(_other_number, _other_number, _other_word, _other_word, _other_line),
+    *(_replace_number, _replace_number, _replace_word, _replace_word, _change_line),
 )

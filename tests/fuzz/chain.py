@@ -1,6 +1,6 @@
-"""One model through the whole chain: opened, imported, read, optimised, emitted, explained, run.
+"""Run a model through all stages: open, import, read, optimize, emit, explain, draw and run.
 
-It may end in a result or in a clean `LoopError`; everything else is what is looked for.
+The expected outcomes are a result and a clean `LoopError`. Fuzzing searches for all other outcomes.
 """
 
 from __future__ import annotations
@@ -26,63 +26,68 @@ from mdf_loop.reading import open_ports
 from mdf_loop.reading.port_values import nothing
 
 OPTIONS: dict[str, Any] = {"device": "cpu", "shapes": "dynamic", "max_iterations": 50}
-MOST_ITERATIONS = 10_000
-LARGEST = 10**6
-LONGEST_RUN = 5.0
-"""Seconds after which a run is stopped as Ctrl-C would stop it: a long run is no hang."""
+MAX_ITERATIONS = 10_000
+MAX_ELEMENTS = 10**6
+MAX_RUN_SECONDS = 5.0
+"""Seconds after which SIGINT stops a run; a long run that stops is no failure."""
 
-LONGEST_SENTENCE = 2_000
-PYTHON_SPEAK = re.compile(
+MAX_SENTENCE_LENGTH = 2_000
+PYTHON_INTERNALS = re.compile(
     r"' object |\bNoneType\b|<class '|object at 0x|Traceback|list index out of range|unhashable"
     r"|positional argument|dictionary changed|\bKeyError\b|\bAttributeError\b|\bTypeError\b"
 )
 
 
 def outcome(path: Path) -> str:
-    """What came of the model: `result ...`, or the first line of the `LoopError` that refused it.
+    """Return `result ...`, or the first line of the `LoopError` that refused the model.
 
-    A model that cannot be compiled is explained and drawn all the same.
+    The model is also explained and drawn, even if compilation fails.
 
     Raises:
-        AssertionError: the error's sentence is none.
-        BaseException: whatever else came out of the chain.
+        AssertionError: The message of the error is invalid.
+        BaseException: A stage raised another exception.
     """
-    outcomes = [_said(step, path) for step in (_imported, _compiled, _shown)]
+    outcomes = [
+        _stage_outcome(stage, path)
+        for stage in (_import_and_compile, _compile_and_run, _explain_and_draw)
+    ]
     return outcomes[1]
 
 
-def _said(step: Callable[[Path], str], path: Path) -> str:
+def _stage_outcome(stage: Callable[[Path], str], path: Path) -> str:
     try:
-        return step(path)
+        return stage(path)
     except mdf_loop.LoopError as error:
         check_sentences(error)
         return error.report.splitlines()[0]
 
 
 def check_sentences(error: mdf_loop.LoopError) -> None:
-    """Say nothing about an error that says something, in a modeller's words.
+    """Check that an error has readable messages without terms of Python's internals.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: A message is empty, too long or contains such a term.
     """
     assert str(error)
     assert error.findings, "a LoopError without a finding"
     for finding in error.findings:
         text = f"{finding.what} {finding.hint}"
         assert finding.what.strip(), "an error that says nothing"
-        assert len(text) < LONGEST_SENTENCE, f"a sentence of {len(text)} characters: {text[:200]}"
-        assert not PYTHON_SPEAK.search(text), f"not in a modeller's words: {text}"
+        assert len(text) < MAX_SENTENCE_LENGTH, (
+            f"a sentence of {len(text)} characters: {text[:200]}"
+        )
+        assert not PYTHON_INTERNALS.search(text), f"not in a modeller's words: {text}"
 
 
-def _imported(path: Path) -> str:
-    """A file of another system is written as a document, which is read."""
+def _import_and_compile(path: Path) -> str:
+    """Import a file of another format, write the model as a document, and compile the document."""
     if path.suffix not in READERS:
         return ""
     written = write_model(read_foreign(path), path.with_name("imported.yaml"))
     return mdf_loop.compile(written[0], **OPTIONS).program.name
 
 
-def _compiled(path: Path) -> str:
+def _compile_and_run(path: Path) -> str:
     compiled = mdf_loop.compile(path, **OPTIONS)
     inputs = _inputs(compiled)
     program = compiled.prepare(inputs)[1]
@@ -91,7 +96,7 @@ def _compiled(path: Path) -> str:
     if not is_small(program):
         return "result: not run, which would take long"
     try:
-        with stopped_after(LONGEST_RUN):
+        with interrupt_after(MAX_RUN_SECONDS):
             compiled.run(inputs)
     except KeyboardInterrupt:
         return "result: a long run, which could be stopped"
@@ -99,13 +104,13 @@ def _compiled(path: Path) -> str:
 
 
 def _inputs(compiled: mdf_loop.CompiledModel) -> dict[str, Any]:
-    """Values for the inputs that have none of their own: of ONNX files, and those with open shapes."""
+    """Return values for inputs without a default and for inputs with open shapes."""
     inputs: dict[str, Any] = {}
     for port in open_ports(compiled.document):
         shape = port.port.shape or ()
         is_open = port.port.default_value is None and any(n < 0 for n in shape)
-        extents = tuple(2 if n < 0 else min(n, MOST_ITERATIONS) for n in shape)
-        if np.prod(extents, dtype=float) > LARGEST:
+        extents = tuple(2 if n < 0 else min(n, MAX_ITERATIONS) for n in shape)
+        if np.prod(extents, dtype=float) > MAX_ELEMENTS:
             continue
         if is_open:
             inputs[port.full_name] = np.ones(extents, np.int64)
@@ -115,31 +120,31 @@ def _inputs(compiled: mdf_loop.CompiledModel) -> dict[str, Any]:
     return inputs
 
 
-def _shown(path: Path) -> str:
+def _explain_and_draw(path: Path) -> str:
     return mdf_loop.explain(path) + draw(path).dot
 
 
 def is_small(program: Program) -> bool:
-    """Whether no trip count and no value that is known before the run is absurdly large."""
-    known: dict[Any, Any] = {
+    """Return True if all trip counts and shapes known before the run are moderate."""
+    known_values: dict[Any, Any] = {
         op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)
     }
-    known |= {entry.value: entry.default for entry in program.inputs}
+    known_values |= {entry.value: entry.default for entry in program.inputs}
     for operation in walk(program.ops):
         if isinstance(operation, Loop):
-            count = known.get(operation.trip_count)
-            if count is not None and np.size(count) and np.max(count) > MOST_ITERATIONS:
+            count = known_values.get(operation.trip_count)
+            if count is not None and np.size(count) and np.max(count) > MAX_ITERATIONS:
                 return False
         for value in results(operation):
             extents = [n for n in value.shape or () if isinstance(n, int)]
-            if np.prod(extents, dtype=float) > LARGEST:
+            if np.prod(extents, dtype=float) > MAX_ELEMENTS:
                 return False
     return True
 
 
 @contextlib.contextmanager
-def stopped_after(seconds: float) -> Iterator[None]:
-    """Send this process the signal of Ctrl-C when the time is over."""
+def interrupt_after(seconds: float) -> Iterator[None]:
+    """Send SIGINT to this process if the body of this context takes longer than `seconds`."""
     running, lock = True, threading.Lock()
 
     def stop() -> None:

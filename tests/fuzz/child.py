@@ -1,9 +1,9 @@
-"""The process that tries seeds: one line before each, one after it.
+"""Child process that tries seeds and prints one line before and one line after each seed.
 
     python -m tests.fuzz.child onnx 100 200        # seeds 100 to 199 of a target
 
-It dies with the first input that kills it or takes too long; the parent (`children`) sees which one
-it was.
+The process ends at the first input that crashes it or takes too long. The last line tells the parent
+(`children`) the seed of this input.
 """
 
 from __future__ import annotations
@@ -23,49 +23,52 @@ from tests.fuzz.commands import command_outcome
 from tests.fuzz.mutations import mutated, mutated_scene
 from tests.fuzz.seeds import READERS
 
-LARGEST_GROWTH = 2**20
-"""KiB that one input may need on top of what the process has needed before."""
+MAX_GROWTH = 2**20
+"""Largest increase of the peak memory by one input in KiB."""
 
-LARGEST = 2 * 2**20
-"""KiB that the process may need."""
+MAX_PEAK = 2 * 2**20
+"""Largest peak memory of the process in KiB."""
 
-LONGEST = 6_000
-"""Characters of a traceback, from its end."""
+MAX_MESSAGE_LENGTH = 6_000
+"""Number of characters kept at the end of a traceback."""
 
 
 def attempt(target: str, seed: int, stored: bool) -> dict[str, str]:
-    """What came of one seed: `result`, `refusal` or `failure`, and its sentence or traceback."""
+    """Try one seed and return its outcome: `result`, `refusal` or `failure`, and a message or traceback."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory() as folder:
         try:
-            message = _tried(target, seed, stored, Path(folder))
-        except BaseException:  # noqa: BLE001 - whatever it is, it is what is looked for
-            return {"kind": "failure", "message": traceback.format_exc(chain=False)[-LONGEST:]}
+            message = _outcome_of_seed(target, seed, stored, Path(folder))
+        except BaseException:  # noqa: BLE001 - fuzzing searches for all exceptions
+            return {
+                "kind": "failure",
+                "message": traceback.format_exc(chain=False)[-MAX_MESSAGE_LENGTH:],
+            }
     now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    if now > LARGEST or now - before > LARGEST_GROWTH:
-        growth = f"it took {(now - before) // 1024} MiB, with all before {now // 1024} MiB"
+    if now > MAX_PEAK or now - before > MAX_GROWTH:
+        growth = f"the input took {(now - before) // 1024} MiB, the process {now // 1024} MiB"
         return {"kind": "failure", "message": f"{growth}: {message}"}
     return {
         "kind": "result" if message.startswith("result") else "refusal",
-        "message": message[:LONGEST],
+        "message": message[:MAX_MESSAGE_LENGTH],
     }
 
 
-def _tried(target: str, seed: int, stored: bool, folder: Path) -> str:
+def _outcome_of_seed(target: str, seed: int, stored: bool, folder: Path) -> str:
     if target in READERS:
         return outcome(mutated(target, seed, stored).write(folder))
     return command_outcome(mutated_scene(target, seed), folder)
 
 
 def main() -> None:
-    """Try the seeds that the command line names."""
+    """Try the range of seeds from the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("target")
     parser.add_argument("first", type=int)
     parser.add_argument("end", type=int)
     parser.add_argument("--stored", action="store_true")
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--memory", type=float, default=3, help="GiB of addresses")
+    parser.add_argument("--memory", type=float, default=3, help="limit of the address space in GiB")
     options = parser.parse_args()
     limit = int(options.memory * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -1,6 +1,6 @@
-"""A command in a folder: it ends in a result or in one clear error, and touches nothing outside.
+"""Run a command in a folder and check that it ends in a result or one clear error.
 
-The command runs in this process, as `mdf-loop` would run it.
+The command must not touch files outside of its folder. It runs in the test process, as `mdf-loop` would.
 """
 
 from __future__ import annotations
@@ -11,64 +11,66 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from mdf_loop.cli import cli
-from tests.fuzz.chain import PYTHON_SPEAK, stopped_after
+from tests.fuzz.chain import PYTHON_INTERNALS, interrupt_after
 from tests.fuzz.scenes import Scene
 
-LONGEST_RUN = 8.0
-LONGEST_ERROR = 20_000
-ENDED_WELL = (0, 1)
-"""Exit codes of results; 1 is `verify`'s for numbers that differ."""
+MAX_RUN_SECONDS = 8.0
+MAX_ERROR_LENGTH = 20_000
+RESULT_CODES = (0, 1)
+"""Exit codes of results; `verify` returns 1 for different numbers."""
 
-STOPPED = (130,)
-REFUSED = 2
-VICTIM = b"what nobody may touch"
+INTERRUPTED_CODES = (130,)
+ERROR_CODE = 2
+OUTSIDE_CONTENT = b"must not be touched"
 
 
 def command_outcome(scene: Scene, folder: Path) -> str:
-    """What came of the command: `result ...`, or the first line of its error.
+    """Return `result ...`, or the first line of the command's error.
 
     Raises:
-        AssertionError: it ended in another way, or something outside of its folder was touched.
+        AssertionError: The command ended in another way or changed a file outside of its folder.
     """
     (folder / "victim").mkdir()
-    (folder / "victim" / "file").write_bytes(VICTIM)
+    (folder / "victim" / "file").write_bytes(OUTSIDE_CONTENT)
     work = folder / "work"
     work.mkdir()
     scene.write(work)
     before = Path.cwd()
     os.chdir(work)
     try:
-        with stopped_after(LONGEST_RUN):
-            ended = CliRunner().invoke(cli, list(scene.words))
+        with interrupt_after(MAX_RUN_SECONDS):
+            invocation = CliRunner().invoke(cli, list(scene.words))
     finally:
         os.chdir(before)
-    outcome = _judged(ended)
-    assert _outside(folder) == {"victim": None, "victim/file": VICTIM, "work": None}
+    outcome = _outcome_of(invocation)
+    assert _outside(folder) == {"victim": None, "victim/file": OUTSIDE_CONTENT, "work": None}
     return outcome
 
 
-def _judged(ended: Result) -> str:
-    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
-        raise ended.exception
-    if ended.exit_code in STOPPED:
+def _outcome_of(invocation: Result) -> str:
+    if invocation.exception is not None and not isinstance(invocation.exception, SystemExit):
+        raise invocation.exception
+    if invocation.exit_code in INTERRUPTED_CODES:
         return "result: a long run, which could be stopped"
-    assert ended.exit_code in (*ENDED_WELL, REFUSED), f"exit {ended.exit_code}: {ended.output}"
-    for text in (ended.stdout, ended.stderr):
+    assert invocation.exit_code in (*RESULT_CODES, ERROR_CODE), (
+        f"exit {invocation.exit_code}: {invocation.output}"
+    )
+    for text in (invocation.stdout, invocation.stderr):
         unprintable = [
             letter for letter in set(text) if not letter.isprintable() and letter not in "\n\t"
         ]
         assert not unprintable, f"printed raw: {unprintable}"
-    if ended.exit_code != REFUSED:
+    if invocation.exit_code != ERROR_CODE:
         return "result"
-    error = ended.stderr.strip()
+    error = invocation.stderr.strip()
     assert error, "an error that says nothing"
-    assert len(error) < LONGEST_ERROR, f"an error of {len(error)} characters: {error[:300]}"
-    assert not PYTHON_SPEAK.search(error), f"not in a modeller's words: {error}"
+    assert len(error) < MAX_ERROR_LENGTH, f"an error of {len(error)} characters: {error[:300]}"
+    assert not PYTHON_INTERNALS.search(error), f"not in a modeller's words: {error}"
     return error.splitlines()[0]
 
 
 def _outside(folder: Path) -> dict[str, bytes | None]:
-    """All that is there but for the insides of `work`."""
+    """Return the content of all files and folders except those in `work`."""
     contents = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()

@@ -1,6 +1,6 @@
-"""Seed number -> one broken model, or one broken scene; the same number always makes the same.
+"""Map a seed number to a mutated model or scene, reproducibly.
 
-One of the sound ones is taken and changed one to five times: in its structure, in its bytes, or both.
+A valid model or scene is mutated one to five times: in its structure, in its bytes, or in both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 
 from tests.fuzz import onnx_changes, scene_changes, word_changes, xml_changes, yaml_changes
-from tests.fuzz.byte_changes import changed_bytes
+from tests.fuzz.byte_changes import mutate_bytes
 from tests.fuzz.scenes import SCENES, Scene, scenes
 from tests.fuzz.seeds import READERS, Files, corpus
 
@@ -22,13 +22,13 @@ STRUCTURES: dict[str, Callable[[random.Random, Files, int], Files]] = {
 
 
 TARGETS = (*READERS, *SCENES)
-"""What is fuzzed: the readers of models, and what commands read beside a model."""
+"""Fuzzing targets: readers of models, and commands that read other files."""
 
 _TIMES = (1, 1, 1, 1, 2, 2, 3, 5)
 
 
 def mutated_scene(target: str, seed: int) -> Scene:
-    """The scene of a seed number."""
+    """Return the mutated scene of a seed."""
     rng = random.Random(f"{target} {seed}")
     scene = rng.choice(scenes(target))()
     if target == "command":
@@ -37,7 +37,7 @@ def mutated_scene(target: str, seed: int) -> Scene:
 
 
 def mutated(reader: str, seed: int, stored: bool = False) -> Files:
-    """The files of a seed number, made of the models in the checkout (`stored`: and beside it)."""
+    """Return the mutated model of a seed; `stored` also selects models next to the checkout."""
     rng = random.Random(f"{reader} {seed}")
     files = rng.choice(corpus(reader, stored))()
     way = rng.random()
@@ -45,17 +45,17 @@ def mutated(reader: str, seed: int, stored: bool = False) -> Files:
         files = STRUCTURES[reader](rng, files, rng.choice(_TIMES))
     if way < 0.85:
         return files
-    return _changed_bytes(rng, files)
+    return _mutate_bytes_of_files(rng, files)
 
 
-def _changed_bytes(rng: random.Random, files: Files) -> Files:
-    """The model itself, or now and then a file beside it, with other bytes."""
+def _mutate_bytes_of_files(rng: random.Random, files: Files) -> Files:
+    """Mutate the bytes of the model, or sometimes of a file next to it."""
     times = rng.choice((1, 1, 2, 4))
     name = rng.choice(sorted(files.beside)) if files.beside and rng.random() < 0.3 else None
     if name is None:
-        content = changed_bytes(rng, files.content, times)
+        content = mutate_bytes(rng, files.content, times)
         return dataclasses.replace(files, content=content)
-    beside = {**files.beside, name: changed_bytes(rng, files.beside[name], times)}
+    beside = {**files.beside, name: mutate_bytes(rng, files.beside[name], times)}
     if rng.random() < 0.2:
         del beside[name]
     return dataclasses.replace(files, beside=beside)

@@ -1,7 +1,7 @@
-"""Changes of an ONNX model's messages.
+"""Mutations of the protobuf messages of an ONNX model.
 
-Any field of any message: left out, doubled, in another order, another number or name, a body for
-a body. And what a file may point to: data outside, in other files.
+The mutations remove, duplicate, reorder or replace fields of any message, and exchange bodies. Other
+mutations point to external data in other files.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import onnx
 from google.protobuf.descriptor import FieldDescriptor as Field
 from google.protobuf.message import Message
 
-from tests.fuzz.byte_changes import changed_bytes
+from tests.fuzz.byte_changes import mutate_bytes
 from tests.fuzz.seeds import Files
 
-_WHOLE = {
+_INTEGER_TYPES = {
     *(Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_UINT32, Field.TYPE_UINT64, Field.TYPE_ENUM),
     *(Field.TYPE_BOOL, Field.TYPE_SINT32, Field.TYPE_SINT64),
 }
-_NARROW = {Field.TYPE_INT32, Field.TYPE_UINT32, Field.TYPE_SINT32, Field.TYPE_ENUM}
+_32_BIT_TYPES = {Field.TYPE_INT32, Field.TYPE_UINT32, Field.TYPE_SINT32, Field.TYPE_ENUM}
 NUMBERS = (0, 1, 2, 3, 5, 7, 9, 10, 11, 16, 17, 24, 100, -1, -2, -9, 65536, 2**31 - 1, -(2**31))
 LARGE = (2**31, 2**40, 2**62, 2**63 - 1, -(2**63))
 REALS = (0.0, 1.0, -1.0, 0.5, 1e38, -1e38, float("nan"), float("inf"), 1e-45)
@@ -31,7 +31,7 @@ LOCATIONS = ("w.bin", "../w.bin", "/etc/passwd", "", "model.onnx", "a/../../w", 
 
 
 def changed(rng: random.Random, files: Files, times: int) -> Files:
-    """The model with some changes of its messages."""
+    """Return the model after some mutations of its messages."""
     model = onnx.ModelProto()
     model.ParseFromString(files.content)
     for _ in range(times):
@@ -41,7 +41,7 @@ def changed(rng: random.Random, files: Files, times: int) -> Files:
 
 
 def messages(root: Message) -> Iterator[Message]:
-    """The message and all those in it."""
+    """Yield the message and all messages inside it."""
     yield root
     for field, value in root.ListFields():
         if field.type == Field.TYPE_MESSAGE:
@@ -50,12 +50,12 @@ def messages(root: Message) -> Iterator[Message]:
 
 
 def of_type(root: Message, kind: type[Message]) -> list[Any]:
-    """The messages of a type, outermost first."""
+    """Return the messages of a type, outermost first."""
     return [message for message in messages(root) if isinstance(message, kind)]
 
 
 def _field(rng: random.Random, root: Message, repeated: bool | None = None) -> tuple[Any, Any]:
-    """A message and one of its fields that is set."""
+    """Return a random message and one of its set fields."""
     fields = [
         (message, field)
         for message in messages(root)
@@ -71,14 +71,16 @@ def _names(root: Message) -> list[str]:
 
 
 def _scalar(rng: random.Random, root: Message, field: Any, old: Any) -> Any:
-    if field.type in _WHOLE:
+    if field.type in _INTEGER_TYPES:
         if field.type == Field.TYPE_BOOL:
             return not old
-        return rng.choice((*NUMBERS, old + 1, old - 1, *(() if field.type in _NARROW else LARGE)))
+        return rng.choice(
+            (*NUMBERS, old + 1, old - 1, *(() if field.type in _32_BIT_TYPES else LARGE))
+        )
     if field.type in (Field.TYPE_FLOAT, Field.TYPE_DOUBLE):
         return rng.choice(REALS)
     if field.type == Field.TYPE_BYTES:
-        return changed_bytes(rng, old, 1)
+        return mutate_bytes(rng, old, 1)
     return rng.choice((rng.choice(_names(root) or [""]), rng.choice(NAMES)))
 
 
@@ -93,7 +95,7 @@ def _other_scalar(rng: random.Random, root: Message) -> None:
         elif value:
             position = rng.randrange(len(value))
             value[position] = _scalar(rng, root, field, value[position])
-    except ValueError:  # an enum that knows its numbers, a number just out of range
+    except ValueError:  # closed enums and numbers out of range
         message.ClearField(field.name)
 
 
@@ -104,7 +106,7 @@ def _clear(rng: random.Random, root: Message) -> None:
 
 
 def _repeated(rng: random.Random, root: Message) -> None:
-    """One entry of a repeated field is left out, doubled or in another place."""
+    """Remove, duplicate or move one entry of a repeated field."""
     message, field = _field(rng, root, True)
     if not field.is_repeated:
         return
@@ -128,7 +130,7 @@ def _copy(entry: Any) -> Any:
 
 
 def _exchange(rng: random.Random, root: Message) -> None:
-    """A message becomes another of its type: a body another body, perhaps the one around it."""
+    """Replace a message by another of its type, for example a body by an enclosing body."""
     candidates = [message for message in messages(root) if message is not root]
     if not candidates:
         return
@@ -138,8 +140,8 @@ def _exchange(rng: random.Random, root: Message) -> None:
     one.CopyFrom(copy)
 
 
-def _rewire(rng: random.Random, root: Message) -> None:
-    """A node reads another value, mostly one of its own graph: other types, cycles."""
+def _replace_input(rng: random.Random, root: Message) -> None:
+    """Replace an input of a node, mostly by a value of the same graph, which makes type errors and cycles."""
     graphs = [g for g in of_type(root, onnx.GraphProto) if any(node.input for node in g.node)]
     if graphs:
         graph = rng.choice(graphs)
@@ -148,8 +150,8 @@ def _rewire(rng: random.Random, root: Message) -> None:
         names[rng.randrange(len(names))] = rng.choice((*near, *near, rng.choice(_names(root)), ""))
 
 
-def _remake(rng: random.Random, root: Message) -> None:
-    """A node makes another value: names twice, names of nowhere."""
+def _rename_output(rng: random.Random, root: Message) -> None:
+    """Rename an output of a node, which makes duplicate and unknown names."""
     nodes = [node for node in of_type(root, onnx.NodeProto) if node.output]
     if nodes:
         names = rng.choice(nodes).output
@@ -157,7 +159,7 @@ def _remake(rng: random.Random, root: Message) -> None:
 
 
 def _retype(rng: random.Random, root: Message) -> None:
-    """A stated type becomes another one."""
+    """Replace a stated type."""
     values = of_type(root, onnx.ValueInfoProto)
     if values:
         kind = rng.choice((*range(1, 17), *range(1, 17), 99))
@@ -183,7 +185,7 @@ def _operator(rng: random.Random, root: Message) -> None:
 
 
 def _attribute(rng: random.Random, root: Message) -> None:
-    """An attribute that the operator knows, with any value."""
+    """Set an attribute of the operator to a random value."""
     nodes = of_type(root, onnx.NodeProto)
     if not nodes:
         return
@@ -200,7 +202,7 @@ def _attribute(rng: random.Random, root: Message) -> None:
 
 
 def _tensor(rng: random.Random, root: Message) -> None:
-    """Numbers of another size, type or place than is said."""
+    """Change size, dtype or storage of a tensor, so that they contradict its data."""
     tensors = of_type(root, onnx.TensorProto)
     if not tensors:
         return
@@ -225,11 +227,11 @@ def _tensor(rng: random.Random, root: Message) -> None:
                     tensor.external_data.add(key=key, value=rng.choice(values))
         case _:
             numbers = tensor.raw_data or rng.randbytes(8)
-            tensor.raw_data = changed_bytes(rng, numbers, 1)
+            tensor.raw_data = mutate_bytes(rng, numbers, 1)
 
 
 def _deep(rng: random.Random, root: Message) -> None:
-    """A graph inside itself, again and again."""
+    """Nest a graph inside itself several times."""
     holders = [a for a in of_type(root, onnx.AttributeProto) if a.HasField("g")]
     for _ in range(rng.choice((1, 3, 8)) if holders else 0):
         attribute = rng.choice(holders)
@@ -251,6 +253,16 @@ def _opset(rng: random.Random, root: Message) -> None:
 
 _CHANGES: tuple[Callable[[random.Random, Message], None], ...] = (
     *(_other_scalar, _other_scalar, _other_scalar, _clear, _repeated, _repeated, _exchange),
-    *(_exchange, _rewire, _rewire, _rewire, _rewire, _remake, _retype, _retype, _operator),
+    *(
+        _exchange,
+        _replace_input,
+        _replace_input,
+        _replace_input,
+        _replace_input,
+        _rename_output,
+        _retype,
+        _retype,
+        _operator,
+    ),
     *(_operator, _operator, _attribute, _attribute, _attribute, _tensor, _tensor, _deep, _opset),
 )

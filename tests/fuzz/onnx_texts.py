@@ -1,4 +1,4 @@
-"""ONNX models as text, one for each of ONNX's ways of control flow."""
+"""ONNX models as text, one for each form of control flow."""
 
 from __future__ import annotations
 

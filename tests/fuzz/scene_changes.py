@@ -1,7 +1,6 @@
-"""Changes of a scene: damaged, forged, exchanged, lost and linked files.
+"""Mutations of a scene: damaged, forged, exchanged, lost and linked files.
 
-Files of arrays and JSON are changed in their structure, too: what a half-written, an old or a forged
-file may hold.
+Files of arrays and JSON are also mutated in their structure, like incomplete, outdated or forged files.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.files import ARCHIVE_ERRORS
-from tests.fuzz.byte_changes import changed_bytes
+from tests.fuzz.byte_changes import mutate_bytes
 from tests.fuzz.scenes import Scene
-from tests.fuzz.trees import changed_tree
+from tests.fuzz.trees import mutate_tree
 
 OUTSIDE = "../victim"
-"""What a scene must neither read, write nor remove."""
+"""Path outside of the scene, which a command must not read, write or remove."""
 
 
 def changed(rng: random.Random, scene: Scene, times: int) -> Scene:
-    """The scene after some changes of what its command reads."""
+    """Return the scene after some mutations of the files that its command reads."""
     for _ in range(times):
         names = [name for name in sorted(scene.files) if not name.endswith((".yaml", ".onnx"))]
         if not names or rng.random() < 0.03:
@@ -50,7 +49,7 @@ def _without(scene: Scene, name: str) -> Scene:
 
 
 def _bytes(rng: random.Random, scene: Scene, name: str) -> Scene:
-    return _with(scene, name, changed_bytes(rng, scene.files[name], rng.choice((1, 1, 2, 4))))
+    return _with(scene, name, mutate_bytes(rng, scene.files[name], rng.choice((1, 1, 2, 4))))
 
 
 def _emptied(_: random.Random, scene: Scene, name: str) -> Scene:
@@ -58,7 +57,7 @@ def _emptied(_: random.Random, scene: Scene, name: str) -> Scene:
 
 
 def _zeroed(_: random.Random, scene: Scene, name: str) -> Scene:
-    """What some file systems leave after a power loss."""
+    """Replace all bytes by zeros, as some file systems do after a power loss."""
     return _with(scene, name, bytes(len(scene.files[name])))
 
 
@@ -72,12 +71,12 @@ def _exchanged(rng: random.Random, scene: Scene, name: str) -> Scene:
 
 
 def _as_folder(_: random.Random, scene: Scene, name: str) -> Scene:
-    """There is a folder where a file was."""
+    """Replace a file by a folder."""
     return _with(_without(scene, name), f"{name}/inside", scene.files[name])
 
 
 def _linked(rng: random.Random, scene: Scene, name: str) -> Scene:
-    """There is a link to elsewhere where a file, or the folder it is in, was."""
+    """Replace a file or its folder by a link to another place."""
     place = rng.choice((name, name.rpartition("/")[0] or name))
     inside = {k: v for k, v in scene.files.items() if k != place and not k.startswith(f"{place}/")}
     up = "../" * place.count("/")
@@ -88,25 +87,25 @@ def _linked(rng: random.Random, scene: Scene, name: str) -> Scene:
 
 
 def _structure(rng: random.Random, scene: Scene, name: str) -> Scene:
-    """Another tree in JSON, other arrays in an archive."""
+    """Mutate the tree of a JSON file or the arrays of an archive."""
     content = scene.files[name]
     try:
         if name.endswith(".json"):
             return _with(scene, name, _tree(rng, content))
         if content[:2] == b"PK":
             return _with(scene, name, _archive(rng, content))
-    except ARCHIVE_ERRORS:  # of an earlier change
+    except ARCHIVE_ERRORS:  # an earlier mutation made the file invalid
         return _bytes(rng, scene, name)
     return _bytes(rng, scene, name)
 
 
 def _tree(rng: random.Random, content: bytes) -> bytes:
-    tree = changed_tree(rng, json.loads(content), rng.choice((1, 1, 2, 3)))
+    tree = mutate_tree(rng, json.loads(content), rng.choice((1, 1, 2, 3)))
     return json.dumps(tree, default=str).encode()
 
 
 def _archive(rng: random.Random, content: bytes) -> bytes:
-    """The archive with one of its entries lost, doubled, or holding something else."""
+    """Remove, duplicate or replace an entry of the archive."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = [(name, archive.read(name)) for name in archive.namelist()]
     if not entries:
@@ -124,13 +123,13 @@ def _archive(rng: random.Random, content: bytes) -> bytes:
     kind = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
     with zipfile.ZipFile(stream, "w", kind) as archive:
         for name, entry in entries:
-            with warnings.catch_warnings(action="ignore"):  # of a name that is there twice
+            with warnings.catch_warnings(action="ignore"):  # duplicate names
                 archive.writestr(zipfile.ZipInfo(name), entry, kind)
     return stream.getvalue()
 
 
 def _other_array(rng: random.Random, entry: bytes) -> bytes:
-    """An `.npy` file with another dtype, shape, header or length; or other JSON, if it holds that."""
+    """Return an `.npy` file with another dtype, shape, header or length, or with other JSON."""
     try:
         array = np.lib.format.read_array(io.BytesIO(entry), allow_pickle=False)
         if array.dtype == np.uint8 and array.ndim == 1 and rng.random() < 0.8:
@@ -138,8 +137,8 @@ def _other_array(rng: random.Random, entry: bytes) -> bytes:
         if rng.random() < 0.3:
             return _forged_header(rng, array)
         return _npy(rng.choice(_ARRAYS)(array))
-    except ARCHIVE_ERRORS:  # of another type than numbers, or no array
-        return changed_bytes(rng, entry, 1)
+    except ARCHIVE_ERRORS:  # no array of numbers
+        return mutate_bytes(rng, entry, 1)
 
 
 _ARRAYS: tuple[Callable[[Any], Any], ...] = (
@@ -168,7 +167,7 @@ def _npy(array: Any) -> bytes:
 
 
 def _forged_header(rng: random.Random, array: Any) -> bytes:
-    """A header that says what is not there."""
+    """Return an `.npy` file whose header contradicts its data."""
     shape = rng.choice(((2**31,), (2**62, 4), (-1,), (10**30,), (3, -2), (*array.shape, 7)))
     descr = rng.choice((array.dtype.str, "|O", "<f8", "|S1000000", "<U999999999", "|V3", "x"))
     stream = io.BytesIO()

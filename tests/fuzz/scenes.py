@@ -1,8 +1,11 @@
-"""Sound scenes: a folder of files and a command that reads them, made when they are asked for.
+"""Valid scenes: a folder of files and a command that reads them, created on demand.
 
-store        a run that was stopped while it streamed to `run.zarr`, and goes on from its checkpoint
-checkpoint   the same without a store; and a state that a run over time goes on from
-data         inputs in files of all kinds
+store        a run that was interrupted while it streamed to `run.zarr`, and resumes from its checkpoint
+
+checkpoint   the same without a store, and a run over time that starts from a saved state
+
+data         inputs in files of all formats
+
 command      many commands with all their options
 """
 
@@ -28,12 +31,12 @@ from tests.long_runs.helpers import lengths, report_every_chunk
 
 SCENES = ("store", "checkpoint", "data", "command")
 STEPS = 400
-"""Of a run that was stopped half-way."""
+"""Number of steps of a run that is interrupted half-way."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Files by their place in a folder, and the words of a command that is given there."""
+    """Files by their path in a folder, and the words of a command that runs there."""
 
     words: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -53,17 +56,17 @@ class Scene:
 
 @functools.cache
 def scenes(kind: str) -> tuple[Callable[[], Scene], ...]:
-    """The sound scenes of a kind, in an order that does not change."""
+    """Return the valid scenes of a kind in a fixed order."""
     makers: Mapping[str, tuple[Callable[[], Scene], ...]] = {
         "store": (
-            functools.partial(_stopped, "growing", output="run.zarr"),
-            functools.partial(_stopped, "schedule", output="run.zarr", every=3),
-            functools.partial(_stopped, "spikes", output="run.zarr"),
+            functools.partial(_interrupted_run, "growing", output="run.zarr"),
+            functools.partial(_interrupted_run, "schedule", output="run.zarr", every=3),
+            functools.partial(_interrupted_run, "spikes", output="run.zarr"),
         ),
         "checkpoint": (
-            functools.partial(_stopped, "growing"),
-            functools.partial(_stopped, "spikes", reduce={"spikes.v": ("mean", "max")}),
-            _continued,
+            functools.partial(_interrupted_run, "growing"),
+            functools.partial(_interrupted_run, "spikes", reduce={"spikes.v": ("mean", "max")}),
+            _continued_run,
         ),
         "data": tuple(
             functools.partial(_with_data, suffix) for suffix in (".npz", ".csv", ".json")
@@ -76,8 +79,8 @@ def scenes(kind: str) -> tuple[Callable[[], Scene], ...]:
 # --- runs that were stopped -----------------------------------------------------------------------
 
 
-def _stopped(model: str, **options: Any) -> Scene:
-    """A run that was stopped half-way, and the command that goes on."""
+def _interrupted_run(model: str, **options: Any) -> Scene:
+    """Return an interrupted run and the command that resumes it."""
     words = ["run", "model.yaml", "--steps", str(STEPS), "--dt", "0.125", "--resume", "run.ckpt"]
     if "output" in options:
         words += ["--output", options["output"]]
@@ -89,15 +92,19 @@ def _stopped(model: str, **options: Any) -> Scene:
         _copy(model, folder)
         compiled = mdf_loop.compile("model.yaml")
         with lengths(lambda: STEPS // 2), report_every_chunk():
-            stopped = compiled.run(
-                steps=STEPS, dt=0.125, checkpoint="run.ckpt", progress=_Half(), **options
+            results = compiled.run(
+                steps=STEPS,
+                dt=0.125,
+                checkpoint="run.ckpt",
+                progress=_StopAtSecondCall(),
+                **options,
             )
-        assert stopped.stopped_by is StopReason.INTERRUPTED
+        assert results.stopped_by is StopReason.INTERRUPTED
         return Scene(tuple(words), _contents(folder))
 
 
-class _Half:
-    """Stops a run at its second call."""
+class _StopAtSecondCall:
+    """Progress callback that stops a run at the second call."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -107,8 +114,8 @@ class _Half:
         return self._calls < 2
 
 
-def _continued() -> Scene:
-    """A run that goes on where another one ended."""
+def _continued_run() -> Scene:
+    """Return a run that starts from the saved final state of another run."""
     with _folder() as folder:
         _copy("growing", folder)
         results = mdf_loop.compile("model.yaml").run(steps=20)
@@ -122,7 +129,7 @@ def _continued() -> Scene:
 
 
 def _with_data(suffix: str) -> Scene:
-    """A run that reads its input, a row for each step, from a file."""
+    """Return a run that reads one input row per step from a file."""
     rows = np.linspace(-1, 1, 24).reshape(12, 2)
     with _folder() as folder:
         _copy("growing", folder)
@@ -188,14 +195,14 @@ def _command(words: str) -> Scene:
 
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    """A new folder, which is the working one as long as it lasts."""
-    before = Path.cwd()
+    """Create a folder that is the working directory inside this context."""
+    previous_folder = Path.cwd()
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
         try:
             yield Path(name)
         finally:
-            os.chdir(before)
+            os.chdir(previous_folder)
 
 
 def _copy(model: str, folder: Path, name: str = "model.yaml") -> None:
@@ -203,6 +210,6 @@ def _copy(model: str, folder: Path, name: str = "model.yaml") -> None:
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    """All files of a folder, by their place in it."""
+    """Return all files of a folder by their relative path."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}

@@ -1,8 +1,10 @@
-"""What the fuzzing starts from: sound models of the three forms, made when they are asked for.
+"""Valid models of three formats as starting points of the fuzzing, created on demand.
 
-YAML: the examples, the demo, `models/`, and imported ONNX. ONNX: the texts of `onnx_texts`, and what
-the YAML models compile to. IR: `models/` and those of the importer's own tests. Stored cases beside
-the checkout come on top only where they are asked for, so that CI is the same everywhere.
+- YAML: the examples, the demo, `models/`, and imported ONNX models.
+- ONNX: the texts of `onnx_texts`, and the compiled YAML models.
+- IR: `models/` and the models of the importer's tests.
+
+Stored cases next to the checkout are added only on request, so that CI is the same everywhere.
 """
 
 from __future__ import annotations
@@ -26,19 +28,19 @@ DRAWN = ROOT / "tests" / "drawing" / "models"
 CASES = ROOT.parent / "shared" / "cases"
 
 READERS = {"mdf": ".yaml", "onnx": ".onnx", "ir": ".xml"}
-"""What is fuzzed of what reads models, and how its files end: each importer is among them."""
+"""Suffixes of model files by reader; the readers include each importer."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """A model as files: the content of `model<suffix>` and what lies beside it, by name."""
+    """Files of a model: the content of `model<suffix>`, and the files next to it by name."""
 
     suffix: str
     content: bytes
     beside: Mapping[str, bytes] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
-        """Write them all; the path of the model."""
+        """Write all files and return the path of the model."""
         for name, content in self.beside.items():
             (folder / name).write_bytes(content)
         path = folder / f"model{self.suffix}"
@@ -51,7 +53,7 @@ Seed = Callable[[], Files]
 
 @functools.cache
 def corpus(reader: str, stored: bool = False) -> tuple[Seed, ...]:
-    """The seeds of a reader, in an order that does not change."""
+    """Return the seeds of a reader in a fixed order."""
     paths, more = {
         "mdf": (_mdf_paths, _imported),
         "onnx": (_no_paths, _exported),
@@ -92,7 +94,7 @@ def _ir_paths() -> list[Path]:
 
 
 def _imported() -> list[Seed]:
-    """The ONNX texts as MDF documents."""
+    """Return the ONNX texts as MDF documents."""
     return [functools.partial(_as_yaml, text) for text in TEXTS.values()]
 
 
@@ -106,7 +108,7 @@ def _as_yaml(text: str) -> Files:
 
 
 def _exported() -> list[Seed]:
-    """The ONNX texts, and the MDF models as ONNX: without their origin, one in eight with it."""
+    """Return the ONNX texts and the MDF models as ONNX; one in eight contains its original document."""
     texts = [functools.partial(_of_text, text) for text in TEXTS.values()]
     models = [functools.partial(_compiled, path, k % 8 == 0) for k, path in enumerate(_mdf_paths())]
     return [*texts, *models]

@@ -1,6 +1,6 @@
-"""Broken models, files and commands: each ends in a result or a clean error, and the fuzzing sees it.
+"""Broken models, files and commands end in a result or a clean error, and the fuzzing detects failures.
 
-`make fuzz` tries more. A failure names the command that repeats it.
+`make fuzz` tries more seeds. A failure states the command that repeats it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tests.soak import some, times
 
 pytestmark = pytest.mark.slow
 
-MANY = times(5, 1000)
+SEED_COUNT = times(5, 1000)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_is_broken_ends_in_a_result_or_a_clean_error(target: str) -> None:
-    all_outcomes = list(outcomes(target, 0, MANY))
-    assert [each.seed for each in all_outcomes] == list(range(MANY))
+def test_mutated_inputs_end_in_a_result_or_a_clean_error(target: str) -> None:
+    all_outcomes = list(outcomes(target, 0, SEED_COUNT))
+    assert [each.seed for each in all_outcomes] == list(range(SEED_COUNT))
     failures = [f"{each.repeat}\n{each.message}" for each in all_outcomes if each.kind == "failure"]
     assert not failures, "\n\n".join(failures)
     assert {"refusal"} <= {each.kind for each in all_outcomes} <= {"result", "refusal"}
@@ -37,18 +37,18 @@ def test_what_is_broken_ends_in_a_result_or_a_clean_error(target: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("reader", READERS)
-def test_the_models_that_are_broken_are_sound_before(reader: str, tmp_path: Path) -> None:
+def test_models_are_valid_before_mutation(reader: str, tmp_path: Path) -> None:
     outcome_lines = []
     for k, seed in enumerate(some(corpus(reader), 30)):
         folder = tmp_path / str(k)
         folder.mkdir()
         outcome_lines.append(outcome(seed().write(folder)))
     refused = [each for each in outcome_lines if not each.startswith(("result", "RunError"))]
-    assert not refused  # a RunError is one for the inputs, which are zeros
+    assert not refused  # a RunError is caused by the inputs, which are zeros
 
 
 @pytest.mark.parametrize("target", SCENES)
-def test_the_scenes_that_are_broken_are_sound_before(target: str, tmp_path: Path) -> None:
+def test_scenes_are_valid_before_mutation(target: str, tmp_path: Path) -> None:
     for k, scene in enumerate(scenes(target)):
         folder = tmp_path / str(k)
         folder.mkdir()
@@ -57,7 +57,7 @@ def test_the_scenes_that_are_broken_are_sound_before(target: str, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", SCENES)
-def test_a_seed_makes_the_same_changes_of_a_scene(target: str) -> None:
+def test_mutated_scenes_are_reproducible(target: str) -> None:
     mutants = [mutated_scene(target, seed) for seed in range(20)]
     again = [mutated_scene(target, seed) for seed in range(20)]
     assert mutants == again
@@ -67,13 +67,13 @@ def test_a_seed_makes_the_same_changes_of_a_scene(target: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
-def test_a_seed_makes_the_same_files_in_every_process(reader: str) -> None:
-    here = [mutated(reader, seed) for seed in range(5)]
+def test_mutated_models_are_reproducible_in_other_processes(reader: str) -> None:
+    files = [mutated(reader, seed) for seed in range(5)]
     script = (
         "from tests.fuzz.mutations import mutated\n"
         f"print([mutated({reader!r}, seed) for seed in range(5)], end='')"
     )
-    there = subprocess.run(
+    other_process = subprocess.run(
         [sys.executable, "-c", script],
         cwd=ROOT,
         env={"PYTHONHASHSEED": "7"},
@@ -81,10 +81,10 @@ def test_a_seed_makes_the_same_files_in_every_process(reader: str) -> None:
         capture_output=True,
         text=True,
     )
-    assert there.stdout == repr(here)
+    assert other_process.stdout == repr(files)
 
 
-FAKE = """
+FAKE_CHILD = """
 import faulthandler, json, os, sys, time
 first, end, seconds = int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[5])
 for seed in range(first, end):
@@ -98,10 +98,10 @@ for seed in range(first, end):
 """
 
 
-def test_what_kills_or_holds_up_a_child_is_found_and_the_others_go_on(
+def test_crashes_and_hangs_are_failures_and_other_seeds_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "fake.py").write_text(FAKE)
+    (tmp_path / "fake.py").write_text(FAKE_CHILD)
     monkeypatch.setattr(children, "CHILD", (sys.executable, str(tmp_path / "fake.py")))
     monkeypatch.setattr(children, "SECONDS", 0.3)
     by_seed = {each.seed: each for each in outcomes("mdf", 0, 7)}
@@ -112,7 +112,9 @@ def test_what_kills_or_holds_up_a_child_is_found_and_the_others_go_on(
     assert len(by_seed) == 7
 
 
-def test_a_child_that_cannot_begin_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_cannot_start_is_an_error_of_the_fuzzing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(children, "CHILD", (sys.executable, "-c", "import nowhere"))
     with pytest.raises(RuntimeError, match="the fuzzing itself failed"):
         list(outcomes("mdf", 0, 1))

@@ -1,4 +1,4 @@
-"""Changes of a tree of JSON, whatever it means: lost and other keys, values, types, depths."""
+"""Mutations of a JSON tree without regard to its meaning: keys, values, types and nesting."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ VALUES: tuple[Any, ...] = (
 )
 
 
-def changed_tree(rng: random.Random, tree: Any, times: int) -> Any:
-    """The tree after some changes."""
+def mutate_tree(rng: random.Random, tree: Any, times: int) -> Any:
+    """Return the tree after some mutations."""
     tree = copy.deepcopy(tree)
     for _ in range(times):
         places = list(_places(tree))
@@ -66,7 +66,7 @@ def changed_tree(rng: random.Random, tree: Any, times: int) -> Any:
 
 
 def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
-    """Every value's holder and its key there."""
+    """Yield container and key of every value."""
     keys: Any = ()
     if isinstance(tree, dict):
         keys = list(tree)

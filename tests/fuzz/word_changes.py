@@ -1,4 +1,4 @@
-"""Changes of a command line: other values, more options, words lost, doubled and exchanged."""
+"""Mutations of a command line: other values, more options, and removed, repeated or exchanged words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import click
 
 from mdf_loop.cli import cli
-from tests.fuzz.byte_changes import NUMBERS, changed_bytes
+from tests.fuzz.byte_changes import NUMBERS, mutate_bytes
 from tests.fuzz.scenes import Scene
 
 _VALUES = """
@@ -41,7 +41,7 @@ Change = Callable[[random.Random, list[str]], None]
 
 
 def changed(rng: random.Random, scene: Scene, times: int) -> Scene:
-    """The scene with another command line."""
+    """Return the scene with a mutated command line."""
     words = list(scene.words)
     for _ in range(times):
         if words:
@@ -50,28 +50,28 @@ def changed(rng: random.Random, scene: Scene, times: int) -> Scene:
 
 
 def _value(rng: random.Random, words: list[str]) -> None:
-    """Another value of an option, or another model."""
+    """Replace the value of an option, or the model."""
     places = [k for k, word in enumerate(words) if k and not word.startswith("-")]
     if places:
         words[rng.choice(places)] = rng.choice(HOSTILE)
 
 
-def _slip(rng: random.Random, words: list[str]) -> None:
-    """Another letter or number within a word, as a slip of the hand makes."""
+def _mistype(rng: random.Random, words: list[str]) -> None:
+    """Change a character of a word, as in a typing error."""
     place = rng.randrange(len(words))
-    content = changed_bytes(rng, words[place].encode("utf-8", "surrogateescape"), 1)
+    content = mutate_bytes(rng, words[place].encode("utf-8", "surrogateescape"), 1)
     words[place] = content.replace(b"\0", b"").decode("utf-8", "surrogateescape")
 
 
 def _option(rng: random.Random, words: list[str]) -> None:
-    """One more option of the command, with some value if it takes one."""
+    """Append an option of the command, with a value if the option has one."""
     option = rng.choice(_options(words[0]))
     words += [option.opts[-1]] if option.is_flag else [option.opts[-1], rng.choice(HOSTILE)]
 
 
 @functools.cache
 def _options(name: str) -> list[click.Option]:
-    """The options of a command; those of `run` where it has none, or there is no such command."""
+    """Return the options of a command, or those of `run` if the command is unknown or has none."""
     command = cli.get_command(click.Context(cli), name)
     options = [each for each in command.params if isinstance(each, click.Option)] if command else []
     return options or _options("run")
@@ -97,5 +97,5 @@ def _swap(rng: random.Random, words: list[str]) -> None:
 
 _CHANGES: tuple[Change, ...] = (
     *(_value, _value, _value, _value, _option, _option, _option),
-    *(_slip, _slip, _insert, _drop, _double, _swap),
+    *(_mistype, _mistype, _insert, _drop, _double, _swap),
 )

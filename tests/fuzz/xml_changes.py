@@ -1,4 +1,4 @@
-"""Changes of an OpenVINO IR: elements, attributes, ids, ports, shapes, slices; bytes of its .bin."""
+"""Mutations of an OpenVINO IR: elements, attributes, ids, ports, shapes and slices, and bytes of its .bin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from tests.fuzz.byte_changes import changed_bytes
+from tests.fuzz.byte_changes import mutate_bytes
 from tests.fuzz.seeds import Files
 
 NUMBERS = ("0", "1", "-1", "2", "3", "7", "-2", "-9", "100", "2147483648", "9223372036854775807")
@@ -33,17 +33,17 @@ TAGS = (
 
 
 def changed(rng: random.Random, files: Files, times: int) -> Files:
-    """The IR with some changes of its elements."""
+    """Return the IR after some mutations of its elements."""
     root = ElementTree.fromstring(files.content)
     for _ in range(times):
         rng.choice(_CHANGES)(rng, root)
     beside = dict(files.beside)
     if beside and rng.random() < 0.1:
         name = rng.choice(sorted(beside))
-        beside[name] = changed_bytes(rng, beside[name], 1)
+        beside[name] = mutate_bytes(rng, beside[name], 1)
     try:
         content = ElementTree.tostring(root, encoding="utf-8")
-    except RecursionError:  # too deep for its writer, not for its reader
+    except RecursionError:  # too deep for the XML writer, but not for the reader
         content = b"<net>" + b"<a>" * 5000 + b"</a>" * 5000 + b"</net>"
     return dataclasses.replace(files, content=content, beside=beside)
 
@@ -69,7 +69,7 @@ def _double(rng: random.Random, root: Element) -> None:
 
 
 def _move(rng: random.Random, root: Element) -> None:
-    """An element goes elsewhere, perhaps as a copy."""
+    """Move or copy an element to another place."""
     owner, target = _owner(rng, root), _any(rng, root)
     if len(owner):
         element = rng.choice(list(owner))
@@ -79,7 +79,7 @@ def _move(rng: random.Random, root: Element) -> None:
 
 
 def _exchange(rng: random.Random, root: Element) -> None:
-    """An element becomes another one of its tag: a body another body."""
+    """Replace an element by another with the same tag, for example a body by another body."""
     one = _any(rng, root)
     other = copy.deepcopy(rng.choice(list(root.iter(one.tag))))
     one.clear()
@@ -89,7 +89,7 @@ def _exchange(rng: random.Random, root: Element) -> None:
 
 
 def _attribute(rng: random.Random, root: Element) -> None:
-    """Another value: of the same attribute elsewhere, a number, or any word."""
+    """Replace an attribute by the value of another element, a number or a word."""
     attributes = [(element, key) for element in root.iter() for key in sorted(element.attrib)]
     if attributes:
         element, key = rng.choice(attributes)
@@ -99,21 +99,21 @@ def _attribute(rng: random.Random, root: Element) -> None:
 
 
 def _slices(rng: random.Random, root: Element) -> None:
-    """How a loop cuts and joins."""
+    """Change the slices or concatenations in the port map of a loop."""
     elements = [e for part in root.iter("port_map") for e in part]
     if elements:
         key = rng.choice(("axis", "start", "end", "stride", "part_size", "purpose"))
         rng.choice(elements).attrib[key] = rng.choice((*NUMBERS, *NUMBERS, rng.choice(WORDS)))
 
 
-def _no_attribute(rng: random.Random, root: Element) -> None:
+def _remove_attribute(rng: random.Random, root: Element) -> None:
     elements = [element for element in root.iter() if element.attrib]
     if elements:
         element = rng.choice(elements)
         del element.attrib[rng.choice(sorted(element.attrib))]
 
 
-def _added(rng: random.Random, root: Element) -> None:
+def _add_attribute(rng: random.Random, root: Element) -> None:
     keys = sorted({key for element in root.iter() for key in element.attrib})
     _any(rng, root).attrib[rng.choice(keys or ["id"])] = rng.choice((*NUMBERS, *WORDS))
 
@@ -129,7 +129,7 @@ def _tag(rng: random.Random, root: Element) -> None:
 
 
 def _deep(rng: random.Random, root: Element) -> None:
-    """A layer with a body stands in its own body, again and again."""
+    """Nest a layer with a body in its own body several times."""
     bodies = [e for tag in ("body", "then_body", "else_body") for e in root.iter(tag)]
     owners = [layer for layer in root.iter("layer") if any(e in list(layer) for e in bodies)]
     for _ in range(rng.choice((1, 4)) if owners else 0):
@@ -147,5 +147,16 @@ def _nested(rng: random.Random, root: Element) -> None:
 
 _CHANGES: tuple[Callable[[random.Random, Element], None], ...] = (
     *(_drop, _drop, _double, _move, _exchange, _attribute, _attribute, _attribute, _attribute),
-    *(_slices, _slices, _slices, _no_attribute, _added, _text, _text, _tag, _deep, _nested),
+    *(
+        _slices,
+        _slices,
+        _slices,
+        _remove_attribute,
+        _add_attribute,
+        _text,
+        _text,
+        _tag,
+        _deep,
+        _nested,
+    ),
 )

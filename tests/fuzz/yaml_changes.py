@@ -1,4 +1,4 @@
-"""Changes of an MDF document's tree: keys, types, places, names, numbers, depth, aliases, formulas."""
+"""Mutations of an MDF document: keys, types, places, names, numbers, nesting, aliases and formulas."""
 
 from __future__ import annotations
 
@@ -230,11 +230,11 @@ FORMULAS = (
 )
 
 Place = tuple[Any, Any]
-"""(mapping or list, key or position)"""
+"""Mapping or list, and a key or index in it."""
 
 
 def changed(rng: random.Random, files: Files, times: int) -> Files:
-    """The document with some changes of its tree, as YAML or (where it can be) JSON."""
+    """Return the document after some mutations, as YAML or (where possible) JSON."""
     root = {"": yaml.load(files.content, Loader=_LOADER)}
     for _ in range(times):
         rng.choice(_CHANGES)(rng, root)
@@ -245,7 +245,7 @@ def changed(rng: random.Random, files: Files, times: int) -> Files:
 def _text(rng: random.Random, tree: Any) -> tuple[str, str]:
     try:
         text = yaml.dump(tree, Dumper=_DUMPER, sort_keys=False)
-    except (yaml.YAMLError, RecursionError):  # a tuple as a key
+    except (yaml.YAMLError, RecursionError):  # a tuple is no valid key
         return ".yaml", "? [1, 2]\n: x\n"
     if rng.random() < 0.15 and "&id" not in text:  # JSON has no aliases
         with contextlib.suppress(TypeError, ValueError, RecursionError):
@@ -254,7 +254,7 @@ def _text(rng: random.Random, tree: Any) -> tuple[str, str]:
 
 
 def places(tree: Any) -> list[Place]:
-    """Every place of a tree that holds something, outermost first."""
+    """Return all places of a tree that contain values, outermost first."""
     return list(_places(tree, set()))
 
 
@@ -291,7 +291,7 @@ def _swap(rng: random.Random, root: Any) -> None:
     one[key], other[place] = copy.deepcopy(other[place]), copy.deepcopy(one[key])
 
 
-def _copied(rng: random.Random, root: Any) -> None:
+def _copy_value(rng: random.Random, root: Any) -> None:
     (one, key), (other, place) = _any(rng, root), _any(rng, root)
     one[key] = copy.deepcopy(other[place])
 
@@ -360,13 +360,13 @@ def _deep(rng: random.Random, root: Any) -> None:
 
 
 def _alias(rng: random.Random, root: Any) -> None:
-    """The very same object again, perhaps inside itself."""
+    """Insert a reference to an existing object, perhaps inside this object."""
     (one, key), (other, place) = _any(rng, root), _any(rng, root, dict | list)
     one[key] = other[place]
 
 
-def _laughter(rng: random.Random, root: Any) -> None:
-    """Aliases of aliases: small as text, without end when it is spelled out."""
+def _nest_aliases(rng: random.Random, root: Any) -> None:
+    """Insert aliases of aliases, whose expansion grows exponentially ("billion laughs")."""
     holder, key = _any(rng, root)
     part: Any = holder[key]
     for _ in range(rng.choice((8, 12, 40))):
@@ -375,7 +375,7 @@ def _laughter(rng: random.Random, root: Any) -> None:
 
 
 _CHANGES: tuple[Callable[[random.Random, Any], None], ...] = (
-    *(_drop, _drop, _replace, _replace, _swap, _copied, _rename, _rename, _add, _add, _double),
+    *(_drop, _drop, _replace, _replace, _swap, _copy_value, _rename, _rename, _add, _add, _double),
     *(_number, _number, _string, _string, _string, _formula, _formula, _long_formula),
-    *(_deep, _alias, _laughter),
+    *(_deep, _alias, _nest_aliases),
 )

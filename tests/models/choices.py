@@ -1,4 +1,4 @@
-"""Programs with choices, and the same numbers from every engine."""
+"""Programs with choices, and a comparison of their outputs in every engine."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def repeat(
     condition: Value | None = None,
     scanned: Sequence[tuple[Value, int, bool]] = (),
 ) -> tuple[list[Value], list[Value]]:
-    """A loop over `body(b, i, values) -> values, then rows`: finals and recordings.
+    """Append a loop over `body(b, i, values) -> values, then rows` and return final values and recordings.
 
-    The body is given the rows of what is `scanned` too: arrays, the axis, whether backward.
+    `scanned` lists arrays with a scan axis and a flag for backward scans. The body also gets their rows.
     """
     inside = b.body()
     i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
@@ -75,7 +75,10 @@ def choices(program: Program) -> list[If]:
 
 
 def everywhere(program: Program, **inputs: Any) -> dict[str, np.ndarray]:
-    """The outputs, which the interpreter and ONNX Runtime agree on, with and without passes."""
+    """Return the outputs of a program, after a check that interpreter and ONNX Runtime agree on them.
+
+    The program runs with and without passes.
+    """
     assert check(program) == ()
     quiet = onnxruntime.SessionOptions()
     quiet.log_severity_level = 4
@@ -88,7 +91,9 @@ def everywhere(program: Program, **inputs: Any) -> dict[str, np.ndarray]:
     for candidate in (program, optimised, ready):
         agree(Session(candidate, STANDARD).run(arrays), expected)
     saved = portable(to_onnx(ready))
-    if all(output.value.shape is not None for output in ready.outputs):  # ONNX wants their rank
+    if all(
+        output.value.shape is not None for output in ready.outputs
+    ):  # ONNX requires a rank for outputs
         onnx.checker.check_model(saved, full_check=True)
     other = onnxruntime.InferenceSession(saved.SerializeToString(), quiet, providers=[CPU])
     agree(dict(zip(expected, other.run(list(expected), arrays), strict=True)), expected)

@@ -1,4 +1,4 @@
-"""Models with loops and choices, written as short Python: what they read is found from the text.
+"""Short constructors of models with loops and choices; inputs are inferred from the formulas.
 
 model({"y": "choice"}, choice=choose("x > 0", give(r="x"), give(r="-x")))
 """

@@ -1,4 +1,4 @@
-"""Derivatives of small models as tests ask for them: every way they are computed, one answer."""
+"""Derivatives of small models with and without native loops, which must agree."""
 
 from __future__ import annotations
 

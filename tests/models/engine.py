@@ -1,4 +1,4 @@
-"""Models in which modeci_mdf's engine has its own ways: as YAML of one graph."""
+"""Models for which modeci_mdf's engine differs from other engines, as YAML of one graph."""
 
 PAIR = """
 nodes:

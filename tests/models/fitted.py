@@ -1,4 +1,4 @@
-"""Models that are fitted: a cell that relaxes, decisions, and what they are observed to do."""
+"""Models for fits: a relaxing cell and a decision, with simulated data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop that multiplies by a weight five times, plain or with a value that one iteration takes for a constant."""
+"""Build a loop that multiplies by a weight five times, plain or with a constant in place of one value."""
 
 from __future__ import annotations
 

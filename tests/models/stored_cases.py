@@ -1,4 +1,4 @@
-"""Cases with known results that lie beside the checkout of developers and CI."""
+"""Stored cases with known results in a folder next to the checkout."""
 
 from __future__ import annotations
 

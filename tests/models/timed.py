@@ -1,4 +1,4 @@
-"""Small models over time that several tests run, and how their results are compared."""
+"""Small models over time, and a comparison of their results."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ SCHEDULED["g"]["conditions"] = {
     },
     "termination": {"environment_state_update": {"type": "AfterNPasses", "kwargs": {"n": 1}}},
 }
-"""A node that runs from the evaluation on in which another's parameter reaches a threshold."""
+"""Node that runs once a parameter of another node has reached a threshold."""
 
 ADDING = graph(
     add={
@@ -100,7 +100,7 @@ ADDING = graph(
         "output_ports": {"x": {"value": "x"}, "by": {"value": "by"}},
     }
 )
-"""A counter; the rows of two runs with another `by` cannot be taken for each other."""
+"""Counter whose rows differ in all steps for different values of `by`."""
 
 ALL = {"neuron": NEURON, "pair": PAIR, "arrays": ARRAYS, "scheduled": SCHEDULED}
 

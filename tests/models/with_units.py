@@ -1,4 +1,4 @@
-"""A cell whose metadata state units, and plain numbers for its values."""
+"""A cell with units in its metadata, and plain numbers for its values."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ nodes:
       P: {value: part}
       L: {value: level}
 """
-"""All units are known to pint, but `widgets`."""
+"""Model whose units are known to pint, except `widgets`."""
 
 RUN = {"steps": 6, "dt": 0.5}

@@ -1,7 +1,8 @@
-"""Makes what lies in `data`: exports of PsyNeuLink, and the numbers that its own Python gives.
+"""Write the files in `data`: exports of PsyNeuLink, and the numbers that PsyNeuLink computes.
 
-Run in an environment of its own with `pip install psyneulink==0.21` (no dependency of this
-project), from the root of the repository: `python tests/psyneulink/make_data.py [name ...]`.
+Run this script from the root of the repository in a separate environment with
+`pip install psyneulink==0.21`, which is not a dependency of this project:
+`python tests/psyneulink/make_data.py [name ...]`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ VECTORS = [[0.5, -1.0, 2.0], [0.0, 0.25, -0.75], [1.5, 1.5, -3.0]]
 COUNTS = [[1.0], [2.0], [3.0], [4.0]]
 THREE = [[0.0, 0.0, 0.0]]
 
-Made = tuple[pnl.Composition, dict[Any, Any]]
-COMPOSITIONS: dict[str, Callable[[], Made]] = {}
+CompositionAndInputs = tuple[pnl.Composition, dict[Any, Any]]
+COMPOSITIONS: dict[str, Callable[[], CompositionAndInputs]] = {}
 
 
-def composition(make: Callable[[], Made]) -> Callable[[], Made]:
+def composition(make: Callable[[], CompositionAndInputs]) -> Callable[[], CompositionAndInputs]:
     COMPOSITIONS[make.__name__] = make
     return make
 
@@ -40,8 +41,8 @@ def transfer(name: str, function: Any, **more: Any) -> Any:
     return pnl.TransferMechanism(name=name, function=function, **more)
 
 
-def beside(inputs: Any, *mechanisms: Any) -> Made:
-    """Mechanisms side by side, each with the same inputs."""
+def in_parallel(inputs: Any, *mechanisms: Any) -> CompositionAndInputs:
+    """Return a composition of parallel mechanisms with the same inputs."""
     whole = pnl.Composition(name="comp", pathways=[[mechanism] for mechanism in mechanisms])
     return whole, dict.fromkeys(mechanisms, inputs)
 
@@ -54,8 +55,8 @@ def chain() -> tuple[Any, Any, Any, pnl.Composition]:
     return a, b, c, pnl.Composition(name="comp", pathways=[[a, b, c]])
 
 
-def scheduled(b_runs: Any = None, c_runs: Any = None, ends: Any = None) -> Made:
-    """A chain A -> B -> C; conditions are made from its mechanisms."""
+def scheduled(b_runs: Any = None, c_runs: Any = None, ends: Any = None) -> CompositionAndInputs:
+    """Return a chain A -> B -> C with scheduler conditions that refer to its mechanisms."""
     a, b, c, whole = chain()
     for mechanism, condition in ((b, b_runs), (c, c_runs)):
         if condition is not None:
@@ -69,8 +70,8 @@ def scheduled(b_runs: Any = None, c_runs: Any = None, ends: Any = None) -> Made:
 
 
 @composition
-def transfer_functions() -> Made:
-    return beside(
+def transfer_functions() -> CompositionAndInputs:
+    return in_parallel(
         VECTORS,
         transfer("Linear", pnl.Linear(slope=2.0, intercept=0.5), input_shapes=3),
         transfer("Logistic", pnl.Logistic(gain=1.5, bias=0.3, x_0=0.2), input_shapes=3),
@@ -84,14 +85,14 @@ def transfer_functions() -> Made:
 
 
 @composition
-def whole_defaults() -> Made:
+def whole_defaults() -> CompositionAndInputs:
     a, b = transfer("A", pnl.Linear(slope=0.5)), transfer("B", pnl.Linear(intercept=0.25))
     return pnl.Composition(name="comp", pathways=[[a, b]]), {a: NUMBERS}
 
 
 @composition
-def integrators() -> Made:
-    return beside(
+def integrators() -> CompositionAndInputs:
+    return in_parallel(
         NUMBERS,
         processing("Simple", pnl.SimpleIntegrator(rate=0.5, offset=0.1, initializer=[0.25])),
         processing("Adaptive", pnl.AdaptiveIntegrator(rate=0.25, initializer=[1.0])),
@@ -102,12 +103,12 @@ def integrators() -> Made:
 
 
 @composition
-def fitzhugh_nagumo() -> Made:
+def fitzhugh_nagumo() -> CompositionAndInputs:
     euler = pnl.FitzHughNagumoIntegrator(
         integration_method="EULER", initial_v=-1.0, time_step_size=0.05
     )
     runge_kutta = pnl.FitzHughNagumoIntegrator(initial_v=-1.0, initial_w=0.5, time_step_size=0.1)
-    return beside(
+    return in_parallel(
         NUMBERS,
         pnl.IntegratorMechanism(name="Euler", function=euler),
         pnl.IntegratorMechanism(name="RungeKutta", function=runge_kutta),
@@ -115,7 +116,7 @@ def fitzhugh_nagumo() -> Made:
 
 
 @composition
-def layers() -> Made:
+def layers() -> CompositionAndInputs:
     a = transfer("A", pnl.Linear(), input_shapes=2)
     b = transfer("B", pnl.Logistic(), input_shapes=3)
     c = transfer("C", pnl.Linear())
@@ -126,10 +127,10 @@ def layers() -> Made:
 
 
 @composition
-def combinations() -> Made:
+def combinations() -> CompositionAndInputs:
     two = [[0.0, 0.0], [0.0, 0.0]]
     inputs = [[[1.0, 2.0], [3.0, 4.0]], [[0.5, 1.0], [3.0, 2.0]]]
-    return beside(
+    return in_parallel(
         inputs,
         processing("Sum", pnl.LinearCombination(offset=0.5), default_variable=two),
         processing(
@@ -142,7 +143,7 @@ def combinations() -> Made:
 
 
 @composition
-def drift_diffusion() -> Made:
+def drift_diffusion() -> CompositionAndInputs:
     def integrator() -> Any:
         return pnl.DriftDiffusionIntegrator(rate=0.5, noise=0.0, threshold=1.0, time_step_size=0.5)
 
@@ -153,12 +154,12 @@ def drift_diffusion() -> Made:
         reset_stateful_function_when=pnl.Never(),
         output_ports=[pnl.DECISION_VARIABLE],
     )
-    return beside(NUMBERS, processing("Integrator", integrator()), ddm)
+    return in_parallel(NUMBERS, processing("Integrator", integrator()), ddm)
 
 
 @composition
-def to_a_threshold() -> Made:
-    """Each trial runs until the drift diffusion process has reached its threshold."""
+def to_a_threshold() -> CompositionAndInputs:
+    """Return a composition whose trials end when the drift diffusion process reaches its threshold."""
     function = pnl.DriftDiffusionIntegrator(
         rate=0.5, noise=0.0, threshold=100.0, time_step_size=0.5
     )
@@ -172,22 +173,22 @@ def to_a_threshold() -> Made:
 
 
 @composition
-def every_n_calls() -> Made:
+def every_n_calls() -> CompositionAndInputs:
     return scheduled(lambda a, b: pnl.EveryNCalls(a, 2), lambda a, b: pnl.EveryNCalls(b, 3))
 
 
 @composition
-def after_n_calls() -> Made:
+def after_n_calls() -> CompositionAndInputs:
     return scheduled(lambda a, b: pnl.AfterNCalls(a, 3), lambda a, b: pnl.AfterNCalls(b, 2))
 
 
 @composition
-def passes() -> Made:
+def passes() -> CompositionAndInputs:
     return scheduled(lambda a, b: pnl.AfterPass(1), lambda a, b: pnl.AtPass(3))
 
 
 @composition
-def any_of() -> Made:
+def any_of() -> CompositionAndInputs:
     return scheduled(
         lambda a, b: pnl.EveryNPasses(2),
         lambda a, b: pnl.Any(pnl.AfterNCalls(b, 2), pnl.AfterPass(5)),
@@ -195,7 +196,7 @@ def any_of() -> Made:
 
 
 @composition
-def all_of() -> Made:
+def all_of() -> CompositionAndInputs:
     return scheduled(
         lambda a, b: pnl.All(pnl.AfterPass(1), pnl.Not(pnl.AtPass(2))),
         lambda a, b: pnl.JustRan(b),
@@ -203,17 +204,17 @@ def all_of() -> Made:
 
 
 @composition
-def threshold_of_node() -> Made:
+def threshold_of_node() -> CompositionAndInputs:
     return scheduled(lambda a, b: pnl.Threshold(a, "value", 5.0, ">=", indices=(0, 0)))
 
 
 @composition
-def threshold_ends() -> Made:
+def threshold_ends() -> CompositionAndInputs:
     return scheduled(ends=lambda a, b: pnl.Threshold(a, "value", 5.0, ">=", indices=(0, 0)))
 
 
 @composition
-def trials() -> Made:
+def trials() -> CompositionAndInputs:
     return scheduled(
         b_runs=lambda a, b: pnl.AtTrial(1),
         ends=lambda a, b: pnl.AfterNCalls(a, 2),
@@ -221,12 +222,12 @@ def trials() -> Made:
 
 
 @composition
-def never() -> Made:
+def never() -> CompositionAndInputs:
     return scheduled(b_runs=lambda a, b: pnl.Never(), ends=lambda a, b: pnl.AfterNPasses(2))
 
 
 @composition
-def time_interval() -> Made:
+def time_interval() -> CompositionAndInputs:
     return scheduled(lambda a, b: pnl.TimeInterval(repeat=2))
 
 
@@ -234,8 +235,8 @@ def time_interval() -> Made:
 
 
 @composition
-def left_out() -> Made:
-    return beside(
+def left_out() -> CompositionAndInputs:
+    return in_parallel(
         VECTORS,
         transfer("Scaled", pnl.Logistic(scale=2.0, offset=0.5), input_shapes=3),
         processing("Tanh", pnl.Tanh(gain=0.7, bias=0.1), default_variable=THREE),
@@ -245,15 +246,15 @@ def left_out() -> Made:
 
 
 @composition
-def two_senders() -> Made:
+def two_senders() -> CompositionAndInputs:
     a, b = transfer("A", pnl.Linear(slope=2.0)), transfer("B", pnl.Logistic())
     c = transfer("C", pnl.Linear(intercept=1.0))
     return pnl.Composition(name="comp", pathways=[[a, c], [b, c]]), {a: NUMBERS, b: NUMBERS[::-1]}
 
 
 @composition
-def recurrent() -> Made:
-    return beside(
+def recurrent() -> CompositionAndInputs:
+    return in_parallel(
         VECTORS,
         pnl.RecurrentTransferMechanism(
             name="A", input_shapes=3, function=pnl.Logistic(), auto=0.5, hetero=-0.25
@@ -262,8 +263,8 @@ def recurrent() -> Made:
 
 
 @composition
-def competing() -> Made:
-    return beside(
+def competing() -> CompositionAndInputs:
+    return in_parallel(
         [[0.5, 1.0], [0.5, 1.0], [1.0, 0.25]],
         pnl.LCAMechanism(
             name="A", input_shapes=2, leak=0.5, competition=0.3, noise=0.0, time_step_size=0.1
@@ -272,41 +273,41 @@ def competing() -> Made:
 
 
 @composition
-def ddm_trials() -> Made:
+def ddm_trials() -> CompositionAndInputs:
     function = pnl.DriftDiffusionIntegrator(rate=0.5, noise=0.0, threshold=1.0, time_step_size=0.1)
-    return beside(COUNTS, pnl.DDM(name="DDM", function=function))
+    return in_parallel(COUNTS, pnl.DDM(name="DDM", function=function))
 
 
 # --- those that are refused -----------------------------------------------------------------------
 
 
 @composition
-def nested() -> Made:
+def nested() -> CompositionAndInputs:
     inner = pnl.Composition(name="inner", pathways=[[transfer("A", pnl.Linear(slope=2.0))]])
     b = transfer("B", pnl.Linear(intercept=1.0))
     return pnl.Composition(name="comp", pathways=[[inner, b]]), {inner: NUMBERS}
 
 
 @composition
-def python_function() -> Made:
+def python_function() -> CompositionAndInputs:
     def doubled(variable: Any, plus: float = 1.0) -> Any:
         return variable * 2 + plus
 
-    return beside(NUMBERS, processing("A", pnl.UserDefinedFunction(custom_function=doubled)))
+    return in_parallel(NUMBERS, processing("A", pnl.UserDefinedFunction(custom_function=doubled)))
 
 
 @composition
-def drift_diffusion_analytical() -> Made:
-    return beside(NUMBERS, pnl.DDM(name="DDM"))
+def drift_diffusion_analytical() -> CompositionAndInputs:
+    return in_parallel(NUMBERS, pnl.DDM(name="DDM"))
 
 
 @composition
-def python_condition() -> Made:
+def python_condition() -> CompositionAndInputs:
     return scheduled(lambda a, b: pnl.Condition(lambda sender: sender.value[0][0] > 3, a))
 
 
 @composition
-def when_finished() -> Made:
+def when_finished() -> CompositionAndInputs:
     a = transfer(
         "A",
         pnl.Linear(),
@@ -321,18 +322,18 @@ def when_finished() -> Made:
 
 
 @composition
-def circle() -> Made:
+def circle() -> CompositionAndInputs:
     a, b = transfer("A", pnl.Linear(slope=0.5, intercept=1.0)), transfer("B", pnl.Linear())
     return pnl.Composition(name="comp", pathways=[[a, b, a]]), {a: NUMBERS}
 
 
 # --- with noise ----------------------------------------------------------------------------------
 
-NOISY: dict[str, Callable[[], Made]] = {}
+NOISY: dict[str, Callable[[], CompositionAndInputs]] = {}
 REPEATS = 300
 
 
-def noisy(make: Callable[[], Made]) -> Callable[[], Made]:
+def noisy(make: Callable[[], CompositionAndInputs]) -> Callable[[], CompositionAndInputs]:
     NOISY[make.__name__] = make
     return make
 
@@ -341,63 +342,63 @@ def normal(deviation: float) -> Any:
     return pnl.NormalDist(standard_deviation=deviation)
 
 
-def integrating(function: Any) -> Made:
-    return beside(COUNTS, processing("A", function))
+def integrating(function: Any) -> CompositionAndInputs:
+    return in_parallel(COUNTS, processing("A", function))
 
 
 @noisy
-def noisy_simple() -> Made:
+def noisy_simple() -> CompositionAndInputs:
     return integrating(pnl.SimpleIntegrator(rate=0.5, noise=normal(0.5)))
 
 
 @noisy
-def noisy_adaptive() -> Made:
+def noisy_adaptive() -> CompositionAndInputs:
     return integrating(pnl.AdaptiveIntegrator(rate=0.25, noise=normal(0.5)))
 
 
 @noisy
-def noisy_accumulator() -> Made:
+def noisy_accumulator() -> CompositionAndInputs:
     return integrating(pnl.AccumulatorIntegrator(rate=0.9, increment=0.2, noise=normal(0.3)))
 
 
 @noisy
-def noisy_uniform() -> Made:
+def noisy_uniform() -> CompositionAndInputs:
     return integrating(pnl.SimpleIntegrator(rate=0.5, noise=pnl.UniformDist(low=-1.0, high=2.0)))
 
 
 @noisy
-def noisy_exponential() -> Made:
+def noisy_exponential() -> CompositionAndInputs:
     return integrating(pnl.SimpleIntegrator(rate=0.5, noise=pnl.ExponentialDist(beta=0.5)))
 
 
 @noisy
-def noisy_distribution() -> Made:
+def noisy_distribution() -> CompositionAndInputs:
     return integrating(pnl.NormalDist(mean=2.0, standard_deviation=0.5))
 
 
 @noisy
-def noisy_ornstein_uhlenbeck() -> Made:
+def noisy_ornstein_uhlenbeck() -> CompositionAndInputs:
     function = pnl.OrnsteinUhlenbeckIntegrator(decay=-0.5, noise=0.4, time_step_size=0.1)
     return integrating(function)
 
 
 @noisy
-def noisy_drift_diffusion() -> Made:
+def noisy_drift_diffusion() -> CompositionAndInputs:
     function = pnl.DriftDiffusionIntegrator(rate=1.0, noise=0.7, time_step_size=0.1, threshold=50.0)
     mechanism = pnl.DDM(name="DDM", function=function, execute_until_finished=False)
-    return beside(COUNTS, mechanism)
+    return in_parallel(COUNTS, mechanism)
 
 
 @noisy
-def noisy_logistic() -> Made:
+def noisy_logistic() -> CompositionAndInputs:
     mechanism = transfer(
         "A", pnl.Logistic(gain=2.0), integrator_mode=True, integration_rate=0.3, noise=normal(0.2)
     )
-    return beside(NUMBERS, mechanism)
+    return in_parallel(NUMBERS, mechanism)
 
 
 @noisy
-def noisy_network() -> Made:
+def noisy_network() -> CompositionAndInputs:
     a = processing("A", pnl.SimpleIntegrator(rate=0.25, noise=normal(0.5)))
     b = processing("B", pnl.AdaptiveIntegrator(rate=0.5, noise=normal(0.25)))
     whole = pnl.Composition(name="comp", pathways=[[a, b]])
@@ -405,8 +406,8 @@ def noisy_network() -> Made:
     return whole, {a: COUNTS}
 
 
-def statistics(make: Callable[[], Made]) -> dict[str, Any]:
-    """Means and variances of outputs after each trial, over runs with other random numbers."""
+def statistics(make: Callable[[], CompositionAndInputs]) -> dict[str, Any]:
+    """Return means and variances of outputs after each trial, over runs with different random numbers."""
     pnl.clear_registry()
     pnl.core.globals.utilities.set_global_seed(1)
     whole, inputs = make()
@@ -416,7 +417,7 @@ def statistics(make: Callable[[], Made]) -> dict[str, Any]:
         for mechanism in mechanisms_of(whole):
             if mechanism.parameters.has_initializers.get(whole):
                 mechanism.reset(context=whole)
-    report: dict[str, Any] = {"inputs": given(inputs), "repeats": REPEATS, "outputs": {}}
+    report: dict[str, Any] = {"inputs": inputs_by_port(inputs), "repeats": REPEATS, "outputs": {}}
     for name in runs[0]:
         rows = np.array([[np.ravel(row)[0] for row in run[name]] for run in runs], float)
         report["outputs"][name] = [rows.mean(axis=0).tolist(), rows.var(axis=0).tolist()]
@@ -431,7 +432,7 @@ DRIFT_DIFFUSIONS = [
     (1.0, 1.0, 0.5, 0.2, 0.2),
     (2.0, 0.7, 1.0, -0.3, 0.0),
     (-1.0, 1.0, 0.5, 0.2, 0.2),
-    (1.0, 1.0, 0.5, 1.0, 0.2),  # begins at a threshold, or beyond
+    (1.0, 1.0, 0.5, 1.0, 0.2),  # starts at a threshold or beyond
     (1.0, 1.0, 0.5, -1.0, 0.2),
     (1.0, 1.0, 0.5, 2.0, 0.2),
     (0.5, 1.5, 0.05, 0.1, 0.3),  # nearly no noise
@@ -442,11 +443,11 @@ STIMULI = [0.5, -1.25, 2.0, 0.0, 1e-9, 5e-3, -5e-3, 50.0]
 
 
 def drift_diffusions() -> list[Any]:
-    """Arguments of DriftDiffusionAnalytical, and what it gives for each stimulus."""
+    """Return arguments of DriftDiffusionAnalytical with its results for each stimulus."""
     names = ("drift_rate", "threshold", "noise", "starting_value", "non_decision_time")
     cases = []
-    for numbers_ in DRIFT_DIFFUSIONS:
-        arguments = dict(zip(names, numbers_, strict=True))
+    for values in DRIFT_DIFFUSIONS:
+        arguments = dict(zip(names, values, strict=True))
         function = pnl.DriftDiffusionAnalytical(**arguments)
         rows = [np.ravel(function(np.array([[x]]))).astype(float).tolist() for x in STIMULI]
         cases.append([arguments, list(zip(STIMULI, rows, strict=True))])
@@ -465,7 +466,7 @@ def mechanisms_of(whole: pnl.Composition) -> Iterator[Any]:
 
 
 def numbers(whole: pnl.Composition, inputs: dict[Any, Any]) -> dict[str, list[Any]]:
-    """What every output port holds after each trial; None before its mechanism has run."""
+    """Return the values of every output port after each trial, or None before its mechanism has run."""
     rows: dict[str, list[Any]] = {}
     have_run: set[Any] = set()
     mechanisms = list(mechanisms_of(whole))
@@ -484,8 +485,8 @@ def numbers(whole: pnl.Composition, inputs: dict[Any, Any]) -> dict[str, list[An
     return rows
 
 
-def given(inputs: dict[Any, Any]) -> dict[str, Any]:
-    """The inputs by the names of the ports that the export has: a row for each trial."""
+def inputs_by_port(inputs: dict[Any, Any]) -> dict[str, Any]:
+    """Return the inputs by the port names of the export, one row per trial."""
     port_rows = {}
     for mechanism, rows in inputs.items():
         for k, port in enumerate(mechanism.input_ports):
@@ -496,7 +497,7 @@ def given(inputs: dict[Any, Any]) -> dict[str, Any]:
 
 
 def main(names: list[str]) -> None:
-    """Make all, or those that are named."""
+    """Write all files, or only those with the given names."""
     warnings.filterwarnings("ignore")
     if not names or "drift_diffusions" in names:
         text = json.dumps(drift_diffusions()).replace("NaN", '"nan"')
@@ -514,7 +515,7 @@ def main(names: list[str]) -> None:
         for old in DATA.glob(f"{name}.*"):
             old.unlink()
         pnl.write_mdf_file(whole, f"{name}.{ending}", str(DATA))
-        content = {"inputs": given(inputs), "outputs": numbers(whole, inputs)}
+        content = {"inputs": inputs_by_port(inputs), "outputs": numbers(whole, inputs)}
         (DATA / f"{name}.numbers.json").write_text(json.dumps(content) + "\n")
         print(name)  # noqa: T201
 

@@ -1,4 +1,4 @@
-"""Exports of PsyNeuLink 0.21 (see `make_data.py`) against the numbers of its own Python."""
+"""Exports of PsyNeuLink 0.21 (see `make_data.py`) compared with the numbers that PsyNeuLink computes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ EXPORTS = {
     path.stem: path for path in DATA.iterdir() if path.is_file() and ".numbers" not in path.name
 }
 
-OUTSIDE = "_input_port_from__INPUT_CIM_A_InputPort_0__to__A_InputPort_0_"
-"""What the exporter adds to the name of a port that takes a projection, too."""
+PORT_SUFFIX = "_input_port_from__INPUT_CIM_A_InputPort_0__to__A_InputPort_0_"
+"""Suffix that the exporter adds to the name of an input port that also receives a projection."""
 
-LEFT_OUT: dict[str, tuple[list[str], list[str]]] = {
+INCOMPLETE: dict[str, tuple[list[str], list[str]]] = {
     "left_out": ([], ["Scaled.Scaled_RESULT", "Tanh.Tanh_OutputPort_0", "Clipped.Clipped_RESULT"]),
     "two_senders": (["A.A_RESULT", "B.B_RESULT"], ["C.C_RESULT"]),
     "recurrent": ([], ["A.A_RESULT"]),
@@ -35,7 +35,7 @@ LEFT_OUT: dict[str, tuple[list[str], list[str]]] = {
     ),
     "ddm_trials": ([], ["DDM.DDM_DECISION_VARIABLE", "DDM.DDM_RESPONSE_TIME"]),
 }
-"""Exports that say something else than PsyNeuLink does: outputs that agree, that do not."""
+"""Exports that omit parts of the model: outputs that agree with PsyNeuLink, and outputs that differ."""
 
 REFUSED: dict[str, tuple[type[LoopError], str]] = {
     "nested": (UnsupportedError, "the node 'inner' is a graph with nodes of its own"),
@@ -44,11 +44,11 @@ REFUSED: dict[str, tuple[type[LoopError], str]] = {
     "when_finished": (UnsupportedError, "it asks nodes whether they are finished"),
     "circle": (CycleError, "the nodes 'A', 'B' wait for each other"),
 }
-AGREE = sorted(EXPORTS.keys() - LEFT_OUT.keys() - REFUSED.keys())
+AGREE = sorted(EXPORTS.keys() - INCOMPLETE.keys() - REFUSED.keys())
 
 
 def numbers(name: str) -> tuple[dict[str, Any], dict[str, Any], int]:
-    """Inputs, outputs and the number of trials."""
+    """Return inputs, outputs and the number of trials."""
     content = json.loads((DATA / f"{name}.numbers.json").read_text())
     steps = len(next(iter(content["inputs"].values())))
     return content["inputs"], content["outputs"], steps
@@ -57,15 +57,15 @@ def numbers(name: str) -> tuple[dict[str, Any], dict[str, Any], int]:
 def run(name: str, source: Any = None) -> Any:
     inputs, outputs, steps = numbers(name)
     if name in ("recurrent", "competing"):
-        inputs = {f"{port}{OUTSIDE}": [row[0] for row in rows] for port, rows in inputs.items()}
+        inputs = {f"{port}{PORT_SUFFIX}": [row[0] for row in rows] for port, rows in inputs.items()}
     model = mdf_loop.compile(EXPORTS[name] if source is None else source)
     return model.run(inputs, steps=steps, record=list(outputs))
 
 
 def agrees(actual: Any, expected: list[Any]) -> bool:
-    """Whether rows are PsyNeuLink's; both say of the same rows that a node has not run yet.
+    """Return True if rows equal those of PsyNeuLink, including the missing rows of nodes that have not run.
 
-    PsyNeuLink's rows have an axis less: that of the items of a mechanism's value.
+    Rows of PsyNeuLink lack the axis of the items of a mechanism's value.
     """
     width = max((np.size(row) for row in expected if row is not None), default=1)
     rows = [np.full(width, np.nan) if row is None else np.ravel(row) for row in expected]
@@ -76,34 +76,34 @@ def agrees(actual: Any, expected: list[Any]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGREE)
-def test_numbers_are_those_of_psyneulink(name: str) -> None:
+def test_outputs_equal_psyneulink(name: str) -> None:
     results = run(name)
     _, outputs, _ = numbers(name)
     for output, expected in outputs.items():
         assert agrees(results[output], expected), output
 
 
-@pytest.mark.parametrize("name", LEFT_OUT)
-def test_what_an_export_does_not_say_is_not_made_up(name: str) -> None:
+@pytest.mark.parametrize("name", INCOMPLETE)
+def test_incomplete_exports_differ_from_psyneulink(name: str) -> None:
     results = run(name)
     _, outputs, _ = numbers(name)
-    agree, differ = LEFT_OUT[name]
+    agree, differ = INCOMPLETE[name]
     for output in agree:
         assert agrees(results[output], outputs[output]), output
     for output in differ:
         assert not agrees(results[output], outputs[output]), output
 
 
-def test_the_first_port_of_an_analytical_ddm_shows_the_time() -> None:
-    """The mechanism puts the response before what its function gives, and the file does not say so."""
+def test_the_first_port_of_an_analytical_ddm_is_the_time() -> None:
+    """Check the port order: the export omits that the mechanism puts the decision first."""
     _, outputs, _ = numbers("drift_diffusion_analytical")
     times = run("drift_diffusion_analytical")["DDM.DDM_DECISION_VARIABLE"]
     assert agrees(times, outputs["DDM.DDM_RESPONSE_TIME"])
 
 
 @pytest.mark.parametrize("name", ["two_senders", "recurrent", "competing"])
-def test_what_is_left_out_can_be_written(name: str) -> None:
-    """By the function of the document."""
+def test_incomplete_exports_can_be_completed(name: str) -> None:
+    """Complete the export with the function in the how-to page, and compare all outputs."""
     page = DOCUMENT.read_text()
     (code,) = [b.text for b in blocks(page) if "def completed(" in b.text]
     namespace: dict[str, Any] = {}
@@ -116,7 +116,7 @@ def test_what_is_left_out_can_be_written(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["two_senders", "recurrent", "competing", "left_out"])
-def test_what_an_export_says_is_what_modeci_mdf_computes(name: str) -> None:
+def test_modeci_mdf_computes_the_same_from_an_export(name: str) -> None:
     _, _, steps = numbers(name)
     graph = open_document(EXPORTS[name]).graph
     inputs = {

@@ -1,4 +1,4 @@
-"""Noisy models of PsyNeuLink: the statistics that its own Python gives, and the numbers of the engine."""
+"""Noisy models of PsyNeuLink: statistics compared with PsyNeuLink, numbers with modeci_mdf's engine."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ EXPORTS = sorted(path.stem for path in DATA.glob("*.yaml"))
 TRIALS = 20_000
 SIGMAS = 5.0
 
-ONLY_HERE = {"noisy_exponential", "noisy_ornstein_uhlenbeck"}
-"""Exports whose functions modeci_mdf's engine does not know."""
+UNKNOWN_TO_ENGINE = {"noisy_exponential", "noisy_ornstein_uhlenbeck"}
+"""Exports with functions that modeci_mdf's engine does not have."""
 
 
-BEGINS_ANEW = {"DDM.DDM_DECISION_VARIABLE"}
-"""Outputs that PsyNeuLink sets back before each trial, which an export does not say: the first is compared."""
+RESET_EACH_TRIAL = {"DDM.DDM_DECISION_VARIABLE"}
+"""Outputs that PsyNeuLink resets before each trial, unlike its export; only the first trial is compared."""
 
-SHIFTED = {"DDM.DDM_RESPONSE_TIME"}
-"""Outputs that are counted by PsyNeuLink outside of what it exports."""
+NOT_EXPORTED = {"DDM.DDM_RESPONSE_TIME"}
+"""Outputs that PsyNeuLink counts in code that it does not export."""
 
 
 def statistics(name: str) -> tuple[dict[str, Any], dict[str, Any], int]:
-    """Inputs, means and variances of outputs after each step, and over how many runs."""
+    """Return inputs, means and variances of outputs after each step, and the number of runs."""
     content = json.loads((DATA / f"{name}.statistics.json").read_text())
     return content["inputs"], content["outputs"], content["repeats"]
 
 
-def test_there_are_ten() -> None:
+def test_there_are_ten_exports() -> None:
     assert len(EXPORTS) == 10
-    assert set(EXPORTS) >= ONLY_HERE
+    assert set(EXPORTS) >= UNKNOWN_TO_ENGINE
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_statistics_are_those_of_psyneulink(name: str) -> None:
+def test_statistics_equal_psyneulink(name: str) -> None:
     inputs, outputs, repeats = statistics(name)
     steps = len(next(iter(inputs.values())))
     model = mdf_loop.compile(DATA / f"{name}.yaml")
     results = model.run(inputs, steps=steps, trials=TRIALS, record=list(outputs), seed=1)
     for output, (means, variances) in outputs.items():
-        if output in SHIFTED:
+        if output in NOT_EXPORTED:
             continue
-        compared = slice(1) if output in BEGINS_ANEW else slice(None)
+        compared = slice(1) if output in RESET_EACH_TRIAL else slice(None)
         ours = results[output].reshape(TRIALS, steps, -1)[:, compared, 0]
         spread = ours.std(axis=0)
-        apart = np.abs(ours.mean(axis=0) - np.array(means)[compared])
-        assert (apart <= SIGMAS * spread / np.sqrt(repeats) + 1e-9).all(), output
+        difference = np.abs(ours.mean(axis=0) - np.array(means)[compared])
+        assert (difference <= SIGMAS * spread / np.sqrt(repeats) + 1e-9).all(), output
         fourth = ((ours - ours.mean(axis=0)) ** 4).mean(axis=0)
         deviation = np.sqrt(np.maximum(fourth - spread**4, 0) / repeats)
         assert (
@@ -59,8 +59,8 @@ def test_statistics_are_those_of_psyneulink(name: str) -> None:
         ).all(), output
 
 
-@pytest.mark.parametrize("name", [name for name in EXPORTS if name not in ONLY_HERE])
-def test_the_engine_draws_the_same(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in EXPORTS if name not in UNKNOWN_TO_ENGINE])
+def test_the_engine_draws_the_same_numbers(name: str) -> None:
     inputs, _, _ = statistics(name)
     arrays = {port: np.array(rows) for port, rows in inputs.items()}
     steps = len(next(iter(arrays.values())))

@@ -63,7 +63,7 @@ def test_a_cast_back_that_a_body_reads(carrier: str, between: list[onnx.NodeProt
         np.testing.assert_array_equal(z, expected)
 
 
-def test_the_trap_is_there() -> None:
+def test_the_trap_still_exists() -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     proto = model("loop", BETWEEN["casts alone"])

@@ -356,7 +356,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("trap", REFUSED)
-def test_the_runtime_takes_it(plain, trap):
+def test_refused_models_run_in_the_emitted_form(plain, trap):
     model, inputs, expected = REFUSED[trap]
     results, _ = plain(model, inputs)
     assert {name: results[name].tolist() for name in expected} == expected
@@ -378,7 +378,7 @@ NESTED = text(
 
 
 @pytest.mark.parametrize("model", [NESTED, *(entry[0] for entry in REFUSED.values())])
-def test_the_form_that_every_release_of_the_runtime_takes(mdf, model):
+def test_the_emitted_form_is_accepted_by_every_release(mdf, model):
     inputs = {"n": 3} if model is NESTED else next(e[1] for e in REFUSED.values() if e[0] is model)
     proto = mdf_loop.compile(mdf(model), device="cpu").to_onnx(inputs)
     (opset,) = proto.opset_import
@@ -406,7 +406,7 @@ def recorded(node, body):
     return len(node.output) - (len(body.input) - 2)
 
 
-def test_results_that_nobody_reads_are_not_in_the_file(plain):
+def test_unread_results_are_not_in_the_file(plain):
     model = text(
         "M: n, v_initial: '(x, x)'",
         (
@@ -422,13 +422,13 @@ def test_results_that_nobody_reads_are_not_in_the_file(plain):
     assert operations_without_copies(loop) == ["Add"]
 
 
-def test_a_loop_that_nobody_reads_is_not_in_the_file(plain):
+def test_unread_loops_are_not_in_the_file(plain):
     model = text("M: n, v_initial: x", ("i, c, u", "c, v", DOUBLE), "x: {value: x}")
     _, proto = plain(model, {"n": 2})
     assert list(loops_of(proto.graph)) == []
 
 
-def test_what_every_iteration_computes_alike_is_before_the_loop(plain):
+def test_invariant_operations_are_before_the_loop(plain):
     body = DOUBLE.replace("u: {}", "u: {}, x: {}").replace("u + u", "u + numpy.sin(x) * 2")
     _, proto = plain(
         text("M: n, v_initial: x", ("i, c, u", "c, v", body), "x: {value: loop}"), {"n": 2}
@@ -573,7 +573,7 @@ def test_ctrl_c_stops_a_run_of_1e12_iterations(tmp_path, body):
             process.kill()
 
 
-def test_normalization_in_training_whose_running_moments_nobody_reads() -> None:
+def test_training_normalization_with_unread_running_moments() -> None:
     """onnxruntime 1.32: `y` is not normalized by the moments of the batch where only `y` is read."""
     source = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         f (float[2, 3, 4] x, float[3] s) => (float[2, 3, 4] y) {

@@ -222,7 +222,7 @@ def test_random_order():
     )
 
 
-def test_an_imported_file_means_what_its_own_system_does():
+def test_imported_files_have_no_notes():
     model, _, _ = ROWS["float32 of a function"]
     model["g"]["metadata"] = {"onnx": {"opset": 17}}
     assert notes_of(model) == ""

@@ -92,7 +92,7 @@ MODELS = {
 
 @pytest.mark.parametrize("steps", [None, 12])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_engine_draws_the_same(name: str, steps: int | None) -> None:
+def test_the_engine_draws_the_same_numbers(name: str, steps: int | None) -> None:
     more = {} if steps is None else {"dt": 0.1}
     for seed in (0, 5):
         verification = mdf_loop.verify(MODELS[name], steps=steps, seed=seed, **more)
@@ -105,7 +105,7 @@ def test_the_seed_matters() -> None:
     assert compiled.run(seed=0)["A.x"] != compiled.run(seed=1)["A.x"]
 
 
-def test_numpy_is_put_back() -> None:
+def test_numpy_functions_are_restored() -> None:
     mdf_loop.verify(MODELS["a walk"])
     assert not hasattr(np.random, "mdf_loop_draw")
 
@@ -119,7 +119,7 @@ def test_every_function_that_draws_has_a_reference() -> None:
 
 
 @pytest.mark.parametrize("expression", EXPECTED)
-def test_the_reference_gives_what_is_compiled(expression: str) -> None:
+def test_the_reference_equals_the_compiled_expression(expression: str) -> None:
     known = {"means": np.arange(5), "list": [5.0, 6.0, 7.0, 8.0], "weights": [0.1, 0.2, 0.3, 0.4]}
     name, _, rest = expression.partition("(")
     site = distributions.SiteTurn(SITE)
@@ -144,7 +144,7 @@ def test_loops_in_the_engine_draw_from_the_same_streams() -> None:
 
 
 @pytest.mark.parametrize(("name", "sites"), [("a walk", 2), ("a loop", 1)])
-def test_keys_are_made_once(name: str, sites: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_computed_once(name: str, sites: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls, make = [], streams.keys
 
     def keys(*arguments: Any) -> Any:
@@ -152,7 +152,7 @@ def test_keys_are_made_once(name: str, sites: int, monkeypatch: pytest.MonkeyPat
         return make(*arguments)
 
     monkeypatch.setattr(streams, "keys", keys)
-    seed = 10**9 + list(MODELS).index(name)  # one of which nothing is kept
+    seed = 10**9 + list(MODELS).index(name)  # a seed without cached keys
     compiled = mdf_loop.compile(MODELS[name])
     compiled.run(steps=6, seed=seed, engine="modeci")
     assert len([arguments for arguments in calls if arguments[0] == seed]) == sites

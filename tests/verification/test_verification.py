@@ -250,7 +250,7 @@ nodes:
     assert mdf_loop.verify(mdf(text), steps=5, dt=0.1).bit_for_bit
 
 
-def test_whole_numbers_against_floats_are_told(mdf) -> None:
+def test_integers_instead_of_floats_are_reported(mdf) -> None:
     text = """
 nodes: {A: {parameters: {p: {value: 0.5}}, output_ports: {y: {value: p * 4}, z: {value: p}}}}
 """
@@ -262,7 +262,7 @@ nodes: {A: {parameters: {p: {value: 0.5}}, output_ports: {y: {value: p * 4}, z: 
     assert str(verification.comparisons[0]).endswith("; equal, but float64 against int64")
 
 
-def test_whole_numbers_are_equal_only_if_they_are_the_same() -> None:
+def test_integers_are_compared_exactly() -> None:
     ours, theirs = np.array([2**60 + 1]), np.array([2**60])
     comparison = compare("A.y", "modeci_mdf", ours, theirs, 1e-12)
     assert not comparison.equal
@@ -341,7 +341,7 @@ def test_the_engine_stops_earlier(mdf) -> None:
     assert note.endswith("; the 3 steps before step 3 were compared")
 
 
-def test_equal_to_nothing_is_not_equal(mdf) -> None:
+def test_a_verification_without_comparisons_is_not_equal(mdf) -> None:
     text = """
 nodes:
     A:
@@ -365,7 +365,7 @@ def test_the_order_of_execution() -> None:
     different = compare_order(((("A",), ("B", "C")), (("A",), ("B",))), theirs)
     assert (different.first_step, different.values) == (1, ("A|B", "A|"))
     assert not compare_order(theirs[:1], theirs).equal
-    assert compare_order(theirs, theirs[:1]).equal  # as far as the engine came
+    assert compare_order(theirs, theirs[:1]).equal  # the steps that the engine completed
 
 
 def test_a_wrong_order_is_found(mdf, wrongly_compiled) -> None:
@@ -474,7 +474,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_engine_does_not_run_for_what_cannot_be_compiled(
+def test_the_engine_does_not_run_for_invalid_models(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def engine(*_: Any) -> None:
